@@ -268,7 +268,7 @@ class QpidCppWindow(Window):
         self._known = completed
 
     def unsettled(self) -> int:
-        """Reap what is known, without asking, and count the rest."""
+        """Return how many transfers are not known to be complete; the broker is not asked."""
         self._reap()
         return len(self.outstanding)
 

@@ -10,8 +10,8 @@
 # ## Predict before you run
 #
 # The queue `orders` has a limit of 1,000 messages, a **stop threshold** of 900 and a **resume threshold** of
-# 500. Run the cell and watch it fill. It pauses to ask you: drag the mark on the tank, or type a number,
-#      and press *go*. You learn more from a wrong guess than from no guess.
+# 500. Run the cell and watch it fill. It pauses to ask you: drag the mark on the tank, or type a number, and
+# press *go*. You learn more from a wrong guess than from no guess.
 
 # %% id="lab" jupyter={"source_hidden": true}
 import qflow as qf
@@ -102,8 +102,8 @@ print("held by:    ", *last[0].held_by)
 # **outstanding**, and it allows itself only so many: its **capacity**. As long as completions come at once,
 # it never notices. When a queue holds them, they fill that window; when it is full, the producer waits.
 #
-# Our producer has a capacity of 100. One of its transfers is held. So it sends 99 more and then stands
-# still.
+# Our producer has a capacity of 100. One of its transfers is held. So it sends 99 more, and then it
+# waits.
 
 # %% id="window"
 qf.send(producer, "orders", 99)

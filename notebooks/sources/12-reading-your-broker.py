@@ -169,7 +169,7 @@ qf.trace_lab(recordings / "capacity-165.csv.gz")
 #
 # A log holds one run. But it also holds what drove it: when the producer meant to send, and how long the
 # consumer worked on each message. That is the **workload** behind the log, and it can be run again under
-# other settings. First under the recorded ones, to see how good that is. What was recorded stands beside what
+# other settings. First under the recorded ones, to see how good that is. What was recorded is beside what
 # is predicted:
 
 # %% id="what-if"

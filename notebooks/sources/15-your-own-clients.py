@@ -31,7 +31,7 @@ predictions.ask()
 #
 # `qf.serve` puts the engine behind a port, in a thread of its own. Its `lab()` is the picture of all
 # chapters, as the broker runs: the clients are real, and come over a socket. A sender in a thread of its
-# own stands in for your program.
+# own takes the place of your program.
 
 # %% id="libraries"
 import threading
@@ -114,13 +114,14 @@ print("transfers in the trace:", list(served.kind).count("message.transfer"))
 #
 # All of them were recorded with the real broker. Here they happen on the engine, with clients in which
 # nothing happens by itself: `broker.client(name)` sends, waits, gives credit and settles only when it is
-# called. `round_trip()` makes sure that what the broker had to say has come.
+# called. `round_trip()` makes sure that what the broker had to say has come. The code of each is closed, as
+# it holds the answer: guess, run it, then open it.
 #
 # ### 1. Flow control without credit
 #
 # Predict: how much credit has a client that has sent 30 messages to a queue that stops above 10?
 
-# %% id="s01"
+# %% id="s01" jupyter={"source_hidden": true}
 STOPS = "orders --flow-stop-count=10 --flow-resume-count=5"
 
 with qf.serve(STOPS) as broker:
@@ -145,7 +146,7 @@ assert (out.count("accepted"), out.count(), credit) == (10, 20, 500)
 # policy is `reject`. How many exceptions?
 
 
-# %% id="s02"
+# %% id="s02" jupyter={"source_hidden": true}
 class Shop(MessagingHandler):
     def __init__(self, url):
         super().__init__()
@@ -185,7 +186,7 @@ assert (documented.sent, documented.exceptions, released) == (600, 0, 570)
 # The queue is ON. `send` gives up after a tenth of a second, three times. Predict: how deep is the queue
 # afterwards, if it had 11 messages before?
 
-# %% id="s03"
+# %% id="s03" jupyter={"source_hidden": true}
 with qf.serve(STOPS) as broker:
     patient = BlockingConnection(broker.url, timeout=10)
     sender = patient.create_sender("orders")
@@ -210,7 +211,7 @@ assert depth == 13
 # Stop 2, limit 4, six messages. Then a fanout exchange with a wide queue and one that has room for one
 # message. Predict: which outcomes come, and where are the messages?
 
-# %% id="s04"
+# %% id="s04" jupyter={"source_hidden": true}
 with qf.serve(
     "orders --flow-stop-count=2 --flow-resume-count=1 --max-queue-count=4 --limit-policy=reject",
     "wide",
@@ -247,7 +248,7 @@ assert fanout.outcomes() == ["accepted", "released"] and depths == [2, 1]
 #
 # | client | on the queue when all is still | with a limit of 30 |
 # |---|---|---|
-# | rhea, `while (sender.sendable())` | 2,058 | 2,018 released at first, then it stands still |
+# | rhea, `while (sender.sendable())` | 2,058 | 2,018 released at first, then it stops |
 # | rhea, counts to 50 | 60 | runs to 2,048 as above |
 # | rhea, settled when sent | all that it wrote | the rest vanishes |
 #
@@ -255,7 +256,7 @@ assert fanout.outcomes() == ["accepted", "released"] and depths == [2, 1]
 # qflow/live/samples/rhea_sender.js credit`. Here a client of Proton, which has no such array, keeps to
 # its size.
 
-# %% id="s05"
+# %% id="s05" jupyter={"source_hidden": true}
 with qf.serve(STOPS) as broker:
     shop = broker.client("shop")
     out = shop.sender("orders")
@@ -277,7 +278,7 @@ assert depth == 10 + 2_048
 # A client with window W that waits for outcomes one by one leaves S + W messages on a stopped queue.
 # Predict for W = 50, S = 10.
 
-# %% id="s06"
+# %% id="s06" jupyter={"source_hidden": true}
 with qf.serve(STOPS) as broker:
     shop = broker.client("shop")
     out = shop.sender("orders")
@@ -300,7 +301,7 @@ assert depth == 60
 # Thresholds in bytes count the whole encoded message of AMQP 1.0, and something else on 0-10. Predict the
 # weight of a body of 100 characters.
 
-# %% id="s07"
+# %% id="s07" jupyter={"source_hidden": true}
 with qf.serve("orders") as broker:
     shop = broker.client("shop")
     out = shop.sender("orders")
@@ -325,7 +326,7 @@ assert (over_10, over_010) == (113, 116)
 # Twenty messages in one transaction, to a queue that stops above 10. Then twenty more, where there is
 # room for ten. Predict both.
 
-# %% id="s08"
+# %% id="s08" jupyter={"source_hidden": true}
 with qf.serve(f"{STOPS} --max-queue-count=30 --limit-policy=reject") as broker:
     shop, other = broker.client("shop"), broker.client("other")
     for client in (shop, other):
@@ -350,7 +351,7 @@ assert depth == 20 and outcome == "rejected" and "Transaction prepare failed" in
 # The queue groups by `group`. Two messages of different groups, two receivers with credit for one each.
 # Predict who gets something if the group is written in the standard property `group-id`.
 
-# %% id="s09"
+# %% id="s09" jupyter={"source_hidden": true}
 GROUPED = "qpid-config add queue jobs --group-header=group --shared-groups"
 
 
@@ -383,7 +384,7 @@ assert by_id == [["message 0"], []] and by_property == [["message 0"], ["message
 # Ann has the first message of group A. Bob waits, with credit. Ann accepts, and wants no more: the group is
 # free. Predict: does Bob get the second message? When?
 
-# %% id="s10"
+# %% id="s10" jupyter={"source_hidden": true}
 with qf.serve(GROUPED) as broker:
     shop, ann, bob = (broker.client(name) for name in ("shop", "ann", "bob"))
     out = shop.sender("jobs")
@@ -411,7 +412,7 @@ assert silent == [] and woken == ["A-2"]
 # Stop 10, resume 5. The sender has a window of 20, the receiver accepts when it has 100 messages. Predict
 # how many it has when nothing moves any more.
 
-# %% id="s11"
+# %% id="s11" jupyter={"source_hidden": true}
 with qf.serve(STOPS) as broker:
     shop, bill = broker.client("shop"), broker.client("bill")
     out, inbox = shop.sender("orders"), bill.receiver("orders", credit=1_000)
@@ -438,7 +439,7 @@ assert stuck == 30 and out.count() == 0
 # once with a connection that is lost, once with a `detach`. Predict which messages the broker has settled
 # already, and which subscription survives.
 
-# %% id="s12"
+# %% id="s12" jupyter={"source_hidden": true}
 with qf.serve() as broker:
     bill, shop = broker.client("bill"), broker.client("shop")
     plain, asked = bill.receiver("amq.topic", 5), bill.receiver("amq.topic", 5, unsettled=True)
@@ -470,7 +471,7 @@ assert settled == [True, False] and left == [True, False]
 #
 # Twelve messages, stop 10: two are held. The sender closes its link. Predict the outcome of the two.
 
-# %% id="s13"
+# %% id="s13" jupyter={"source_hidden": true}
 with qf.serve(STOPS) as broker:
     shop = broker.client("shop")
     out = shop.sender("orders")
@@ -492,7 +493,7 @@ assert set(out.outcomes()[10:]) == {"settled without a state"} and depth == 12
 # Three senders of window 5, stop 10, resume 5, a receiver that accepts one message at a time, 100 messages.
 # Predict: how often does the queue turn ON, and how often OFF before the end?
 
-# %% id="s14"
+# %% id="s14" jupyter={"source_hidden": true}
 with qf.serve(STOPS) as broker:
     shops = [broker.client(f"shop-{number}") for number in range(3)]
     outs = [shop.sender("orders") for shop in shops]

@@ -27,20 +27,24 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import ClassVar, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from qflow.broker.completions import KNOWN_COMPLETED_INTERVAL
 from qflow.broker.context import BrokerContext
 from qflow.broker.errors import AmqpException, NotFoundException, ResourceDeletedException, SessionException
+from qflow.broker.fifo import Fifo
 from qflow.broker.message import ACQUIRED, QueuedMessage
 from qflow.broker.queue import Queue
 from qflow.broker.readers import Consumer, NotificationSet
-from qflow.broker.restorable import Dependent, Restorable
+from qflow.broker.restorable import Containers, Dependent, Restorable
 from qflow.broker.selector import Selector
 from qflow.broker.settings import Argument
 from qflow.broker.snapshot import mypyc_attr
 from qflow.broker.statistics import ConnectionStatistics, SubscriptionStatistics
 from qflow.broker.transactions import TxOperation
+
+Numbers = tuple[Any, ...]
+"""Numbers of deliveries; of any type, as compiled code would make an int anew each time it looks one up."""
 
 INFINITE: Final = 0xFFFFFFFF
 _MODULUS: Final = 1 << 32
@@ -212,12 +216,14 @@ class Connection(Dependent):
         What went over it.
     """
 
+    WRITTEN_AS: ClassVar[Containers] = {"tasks": (deque, Fifo)}
+
     __slots__ = ("name", "scheduler", "tasks", "is_ready", "sessions", "from_client", "to_client")
 
     def __init__(self, name: str, scheduler: OutputScheduler) -> None:
         self.name = name
         self.scheduler = scheduler
-        self.tasks: deque[Subscription] = deque()
+        self.tasks: Fifo[Subscription] = Fifo()
         self.is_ready = False
         self.sessions: list[Peer] = []
         self.from_client = Traffic()
@@ -227,7 +233,7 @@ class Connection(Dependent):
         """Put a subscription at the end of the FIFO, unless it is in the FIFO already."""
         if not task.is_scheduled:
             task.is_scheduled = True
-            self.tasks.append(task)
+            self.tasks.add(task)
             self.scheduler.activate(self)
 
     def forget(self, task: Subscription) -> None:
@@ -255,43 +261,44 @@ class Connection(Dependent):
 
     def serve(self) -> None:
         """Give turns until no subscription gets a message any more."""
-        while self.tasks:
-            task = self.tasks.popleft()
+        while (task := self.tasks.take()) is not None:
             task.is_scheduled = False
             while task.dispatch() and not task.is_scheduled:
                 # Without others it has the next turn, too.
-                if self.tasks:
+                if self.tasks.first is not None:
                     task.is_scheduled = True
-                    self.tasks.append(task)
+                    self.tasks.add(task)
                     break
 
 
 class OutputScheduler(Dependent):
     """The FIFO of connections with work; the one whose command is being processed is served last."""
 
+    WRITTEN_AS: ClassVar[Containers] = {"_ready": (deque, Fifo), "_repliers": (deque, Fifo)}
+
     __slots__ = ("_context", "_ready", "reading", "_repliers")
 
     def __init__(self, context: BrokerContext) -> None:
         self._context = context
-        self._ready: deque[Connection] = deque()
+        self._ready: Fifo[Connection] = Fifo()
         self.reading: Connection | None = None
-        self._repliers: deque[SemanticState] = deque()
+        self._repliers: Fifo[SemanticState] = Fifo()
 
     def activate(self, connection: Connection) -> None:
         """Give a connection that has work its place in the FIFO."""
         if not connection.is_ready and connection is not self.reading:
             connection.is_ready = True
-            self._ready.append(connection)
+            self._ready.add(connection)
 
     def read(self, connection: Connection) -> None:
         """Process what a connection sends; one that was read just before is served before it."""
         before, self.reading = self.reading, connection
-        if before is not None and before.tasks:
+        if before is not None and before.tasks.first is not None:
             self.activate(before)
 
     def expect_reply(self, replier: SemanticState) -> None:
         """Let a client answer the broker's ``session.flush`` as soon as all output is made (RF-05)."""
-        self._repliers.append(replier)
+        self._repliers.add(replier)
 
     def quiesce(self) -> None:
         """Make all deliveries that are possible, then report to clients what is complete (CM-08).
@@ -302,15 +309,14 @@ class OutputScheduler(Dependent):
             reading = self.reading
             if reading is not None:
                 self.reading = None
-                if reading.tasks:
+                if reading.tasks.first is not None:
                     self.activate(reading)
-            while self._ready:
-                connection = self._ready.popleft()
+            while (connection := self._ready.take()) is not None:
                 connection.serve()
                 connection.is_ready = False
-            if not self._repliers:
+            replier = self._repliers.take()
+            if replier is None:
                 break
-            replier = self._repliers.popleft()
             self.reading = replier.connection
             replier.wake_blocked()
         context = self._context
@@ -720,7 +726,7 @@ class SemanticState(Dependent):
         if self.on_delivery is not None:
             self.on_delivery(record)
 
-    def complete(self, numbers: tuple[int, ...]) -> None:
+    def complete(self, numbers: Numbers) -> None:
         """Take a client's ``session.completed``: windows move, and the blocked wake (RF-04)."""
         for number in numbers:
             record = self.records.get(number)
@@ -749,7 +755,7 @@ class SemanticState(Dependent):
         if subscription is not None:
             subscription.wake_for_credit()
 
-    def accept(self, numbers: tuple[int, ...], transaction: TxAccept | None = None) -> None:
+    def accept(self, numbers: Numbers, transaction: TxAccept | None = None) -> None:
         """Take responsibility for deliveries: now, or at commit (CN-13, CM-11)."""
         if transaction is not None:
             transaction.numbers.update(numbers)
@@ -867,7 +873,7 @@ class TxAccept(TxOperation):
         self.state.commit_accepts(self.numbers)
 
 
-def _ascending(numbers: Iterable[int]) -> tuple[int, ...]:
+def _ascending(numbers: Iterable[int]) -> Numbers:
     """Return numbers in order, each once."""
     if isinstance(numbers, tuple) and len(numbers) < 2:
         return numbers

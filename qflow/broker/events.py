@@ -173,6 +173,8 @@ WIDTH = len(Event._fields) + 1
 """Cells of an event in a table: its fields, of which the detail takes two, its names and its values."""
 DETAIL = WIDTH - 2
 """The cell of the names; that of the values follows."""
+SHOWN = 10
+"""Events that a table writes out at a prompt; a run has hundreds of thousands."""
 
 _event: Callable[[Iterable[Any]], Event] = partial(tuple.__new__, Event)
 
@@ -258,4 +260,5 @@ class EventTable(Sequence[Event]):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return repr(list(self))
+        shown = ", ".join(map(repr, self[:SHOWN]))
+        return f"[{shown}]" if len(self) <= SHOWN else f"[{shown}, ...: {len(self)} events]"

@@ -47,7 +47,7 @@ REQUEST_KEYS: Final = {
 
 
 class Binding(Dependent):
-    """A queue's interest in what an exchange gets."""
+    """Which messages of an exchange a queue gets."""
 
     ONLY_COUNTS: ClassVar[bool] = True
 
@@ -290,11 +290,11 @@ class Exchange(Router):
     # End of life
 
     def refer(self) -> None:
-        """Note one more holder of this object."""
+        """Count one more part that refers to this exchange."""
         self.references += 1
 
     def dismiss(self) -> None:
-        """Note one holder less; the last one of a deleted exchange ends its bindings (RF-18)."""
+        """Count one part less; the last one of a deleted exchange ends its bindings (RF-18)."""
         self.references -= 1
         if self.is_deleted:
             self.die_if_forgotten()

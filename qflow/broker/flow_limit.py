@@ -246,10 +246,8 @@ class QueueFlowLimit(FlowState):
                 self.let_go(own)
 
     def _above_stop(self) -> bool:
-        stops = self.thresholds
-        return bool(stops.stop_count and self.count > stops.stop_count) or bool(
-            stops.stop_size and self.size > stops.stop_size
-        )
+        stop_count, stop_size = self.thresholds.stop_count, self.thresholds.stop_size
+        return (stop_count != 0 and self.count > stop_count) or (stop_size != 0 and self.size > stop_size)
 
     def _below_resume(self) -> bool:
         resumes = self.thresholds

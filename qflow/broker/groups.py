@@ -98,7 +98,7 @@ class GroupIndex(Dependent):
             heappush(self._firsts.setdefault(state.owner, []), (position, state.name))
 
     def waits(self, state: GroupState, message: QueuedMessage) -> None:
-        """Note a message that can be had: a new one, or one that was given back."""
+        """Note a message that is available: a new one, or a released one."""
         position = message.position
         if message.transfer.expiration is not None:
             self.has_mortals = True

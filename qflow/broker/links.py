@@ -114,7 +114,7 @@ class LinkCredit(Credit):
         self.volume.grant(INFINITE)
 
     def stop(self) -> None:
-        """Take the credit in messages away; bytes are no matter on AMQP 1.0."""
+        """Take the credit in messages away; AMQP 1.0 has no credit in bytes."""
         self.messages.granted = 0
 
 
@@ -537,7 +537,7 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
         options : mapping or None
             What else the terminus says: ``dynamic``, ``capabilities``, ``properties``; of a source also
             ``filters`` (name to descriptor and value), ``copy`` (a browser), ``settled`` (at most once),
-            ``unsettled`` (asked for in so many words), ``durable``, and ``timeout`` in seconds.
+            ``unsettled`` (asked for explicitly), ``durable``, and ``timeout`` in seconds.
 
         Returns
         -------

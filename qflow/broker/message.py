@@ -378,11 +378,11 @@ def _plain(what: str, value: object) -> None:
 
 
 def _short_text(text: str) -> int:
-    return 1 + (len(text) if not text or text.isascii() else len(text.encode()))
+    return 1 + len(text.encode())
 
 
 def _long_text(text: str) -> int:
-    return 2 + (len(text) if text.isascii() else len(text.encode()))
+    return 2 + len(text.encode())
 
 
 _ENVELOPE: Final = "qflow.messaging"

@@ -10,9 +10,11 @@ Compare ``Consumer.h``, ``QueueListeners.cpp`` and ``MessageDistributor.h``.
 from __future__ import annotations
 
 from collections import OrderedDict
+from typing import ClassVar
 
+from qflow.broker.fifo import Fifo
 from qflow.broker.message import QueuedMessage, QueueObserver
-from qflow.broker.restorable import Dependent, Restorable
+from qflow.broker.restorable import Containers, Dependent, Restorable
 from qflow.broker.snapshot import mypyc_attr
 from qflow.broker.stores import Messages, QueueCursor
 
@@ -96,26 +98,37 @@ class NotificationSet(Restorable):
 class QueueListeners(Restorable):
     """The idle readers of one queue: consumers first come, first served, and browsers."""
 
+    WRITTEN_AS: ClassVar[Containers] = {
+        "_consumers": (OrderedDict.fromkeys, Fifo),
+        "_browsers": (OrderedDict.fromkeys, list),
+    }
+
     __slots__ = ("_consumers", "_browsers", "count")
 
     def __init__(self) -> None:
         self.count = 0
-        self._consumers: OrderedDict[Consumer, None] = OrderedDict()
-        self._browsers: OrderedDict[Consumer, None] = OrderedDict()
+        self._consumers: Fifo[Consumer] = Fifo()
+        self._browsers: list[Consumer] = []
 
     def add(self, consumer: Consumer) -> None:
         """Put a reader at the end of its list, unless it is in the list already."""
         if not consumer.is_listening:
             consumer.is_listening = True
             self.count += 1
-            (self._consumers if consumer.acquires else self._browsers)[consumer] = None
+            if consumer.acquires:
+                self._consumers.add(consumer)
+            else:
+                self._browsers.append(consumer)
 
     def remove(self, consumer: Consumer) -> None:
         """Take a reader off its list."""
         if consumer.is_listening:
             consumer.is_listening = False
             self.count -= 1
-            del (self._consumers if consumer.acquires else self._browsers)[consumer]
+            if consumer.acquires:
+                self._consumers.remove(consumer)
+            else:
+                self._browsers.remove(consumer)
 
     def populate(self, wake: NotificationSet) -> None:
         """Take the first consumer and all browsers off the lists, to be woken.
@@ -123,8 +136,8 @@ class QueueListeners(Restorable):
         A reader that an earlier call put into ``wake`` is forgotten when another one replaces it: the
         broker strands it, in neither list (RF-07b).
         """
-        if self._consumers:
-            consumer, _ = self._consumers.popitem(False)
+        consumer = self._consumers.take()
+        if consumer is not None:
             consumer.is_listening = False
             wake.consumer = consumer
             self.count -= 1

@@ -9,15 +9,20 @@ fields afterwards, as the parts refer to one another in circles.  That decides h
   the engine: ``DirectExchange(context, name)``, not ``kind(context, name)``.
 * A :class:`Frozen` never changes, so it is made again by its constructor, with its fields.
 
+A state's hash does not change when a part is given a faster container: see :attr:`Restorable.WRITTEN_AS`.
+
 Parts that every message needs carry another mark, ``free_list_len``: compiled, the memory of the last one
 that went is kept for the next one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from qflow.broker.snapshot import mypyc_attr
+
+Containers = Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]
 
 
 class Restorable:
@@ -28,6 +33,10 @@ class Restorable:
 
     Messages, deliveries and commands are numbered by it, and no rule asks for the number.  No class inherits
     this from another: each says so for itself."""
+
+    WRITTEN_AS: ClassVar[Containers] = {}
+    """Fields with a container that a snapshot and a hash do not hold as it is: what makes the one that they
+    hold, and what makes the field again from that."""
 
     __slots__ = ()
 

@@ -46,6 +46,7 @@ from qflow.broker.consuming import (
     INFINITE,
     MESSAGE_UNIT,
     Connection,
+    Numbers,
     SemanticState,
     Subscription,
     TxAccept,
@@ -338,7 +339,7 @@ class Session(Dependent):
         """Take responsibility for deliveries; at commit, in a transaction (CN-13, CM-11)."""
         # The steps of a command, written out: this is called for every message.
         self.require_attached("message.accept")
-        numbers = tuple(transfers)
+        numbers: Numbers = tuple(transfers)
         for one in numbers:
             if type(one) is not int:
                 delivery_numbers("message.accept: transfers", numbers)
@@ -372,7 +373,7 @@ class Session(Dependent):
         """Complete deliveries: they are processed, which moves windows on (CN-06, RF-04)."""
         # Written out like message_accept; a control, so it has no number and is never completed.
         self.require_attached("session.completed")
-        numbers = tuple(transfers)
+        numbers: Numbers = tuple(transfers)
         for one in numbers:
             if type(one) is not int:
                 delivery_numbers("session.completed: transfers", numbers)

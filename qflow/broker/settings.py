@@ -179,10 +179,10 @@ class QueueSettings:
         values: dict[str, object] = {}
         levels: dict[int, int] = {}
         for key, value in sorted(arguments.items()):
-            if key in _KEYS:
-                name, convert = _KEYS[key]
+            if key in KEYS:
+                name, convert = KEYS[key]
                 values[name] = convert(value)
-            elif key in _LEGACY_LVQ:
+            elif key in LEGACY_LVQ_ARGUMENTS:
                 values["last_value_queue_key"] = values.get("last_value_queue_key") or LEGACY_LVQ_KEY
             else:
                 level = _fairshare_level(key)
@@ -246,7 +246,7 @@ class QueueSettings:
         yield bool(self.page_factor) and not self.paging, needs("qpid.page_factor", paging)
 
 
-_KEYS: dict[str, tuple[str, Callable[[Argument], object]]] = {
+KEYS: dict[str, tuple[str, Callable[[Argument], object]]] = {
     "qpid.max_count": ("max_count", _uint32),
     "qpid.max_size": ("max_size", _uint64),
     "qpid.policy_type": ("policy", to_string),
@@ -286,7 +286,9 @@ _KEYS: dict[str, tuple[str, Callable[[Argument], object]]] = {
     "qpid.file_count": ("file_count", _uint64),
     "qpid.file_size": ("file_size", _uint64),
 }
-_LEGACY_LVQ = ("qpid.last_value_queue", "qpid.last_value_queue_no_browse")
+"""What each argument sets, and what converts it: the parser, the reference page and corrections of a
+misspelt name all have it from here."""
+LEGACY_LVQ_ARGUMENTS = ("qpid.last_value_queue", "qpid.last_value_queue_no_browse")
 
 
 def _fairshare_level(key: str) -> str | None:

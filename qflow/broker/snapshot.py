@@ -159,8 +159,10 @@ class _Decoder:
     def run(self) -> Any:
         """Return the first object of the table, with everything it refers to."""
         for made, (_, fields) in zip(self._made, self._table, strict=True):
+            written_as = getattr(type(made), "WRITTEN_AS", {})
             for name, value in zip(_state_fields(type(made)), fields, strict=True):
-                object.__setattr__(made, name, self._decode(value))
+                held = self._decode(value)
+                object.__setattr__(made, name, written_as[name][1](held) if name in written_as else held)
             for name in getattr(type(made), "VOLATILE", ()):
                 object.__setattr__(made, name, None)
         return self._made[0]
@@ -203,12 +205,20 @@ def _state_of(kind: type, value: object) -> tuple[Any, ...]:
     getter = _GETTERS.get(kind)
     if getter is None:
         names = _state_fields(kind)
-        if len(names) == 1:
+        written_as = getattr(kind, "WRITTEN_AS", None)
+        if written_as:
+            forms = [(name, written_as[name][0] if name in written_as else _as_it_is) for name in names]
+            getter = lambda one: tuple(form(getattr(one, name)) for name, form in forms)  # noqa: E731
+        elif len(names) == 1:
             name, getter = names[0], lambda one: (getattr(one, name),)
         else:
             getter = attrgetter(*names) if names else lambda _: ()
         _GETTERS[kind] = getter
     return getter(value)
+
+
+def _as_it_is(value: object) -> object:
+    return value
 
 
 _FIELDS: dict[type, tuple[str, ...]] = {}

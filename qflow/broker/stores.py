@@ -368,7 +368,7 @@ class MessageDeque(Messages):
         return has_passed
 
     def has_passed(self, cursor: QueueCursor, message: QueuedMessage) -> bool:
-        """Compare the places, unless the cursor starts again at the head."""
+        """Return whether the cursor is behind the message; one that starts again at the head is not."""
         return cursor.start(self.version) >= message.position
 
     def reset_cursors(self) -> None:

@@ -59,7 +59,7 @@ class TxBuffer(Restorable):
             operation.commit()
 
     def rollback(self) -> None:
-        """Forget everything."""
+        """Forget all operations."""
         operations, self._operations = self._operations, []
         for operation in operations:
             operation.rollback()

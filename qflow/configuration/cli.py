@@ -1,4 +1,4 @@
-"""``qflow config``: what the configuration of a queue comes to, or why it is refused."""
+"""``qflow config``: the effect of a configuration of a queue, or why it is refused."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 from qflow.broker.errors import InvalidConversion
 from qflow.broker.history.alternatives import ARGUMENT
-from qflow.broker.settings import Argument, QueueSettings, to_bool
+from qflow.broker.settings import KEYS, Argument, QueueSettings, to_bool
 from qflow.configuration.qpid_config import OPTIONS, REPLICATE_KEY
 from qflow.kit import RefusalError
 
@@ -27,32 +27,6 @@ PASSED_ON = frozenset([option.key for option in OPTIONS if option.needs_durable]
 
 LONGEST_NAME = 255
 """Bytes of a queue's name, as in all commands that a client gives."""
-
-_WELL_KNOWN = (
-    "qpid.max_count",
-    "qpid.max_size",
-    "qpid.policy_type",
-    "qpid.flow_stop_count",
-    "qpid.flow_resume_count",
-    "qpid.flow_stop_size",
-    "qpid.flow_resume_size",
-    "qpid.group_header_key",
-    "qpid.shared_msg_group",
-    "qpid.last_value_queue_key",
-    "qpid.priorities",
-    "qpid.fairshare",
-    "qpid.alert_count",
-    "qpid.alert_count_up",
-    "qpid.alert_count_down",
-    "qpid.alert_size",
-    "qpid.alert_size_up",
-    "qpid.alert_size_down",
-    "qpid.browse-only",
-    "qpid.queue_msg_sequence",
-    "qpid.auto_delete_timeout",
-    "qpid.lifetime-policy",
-    "no-local",
-)
 
 
 class ConfigurationError(RefusalError):
@@ -261,7 +235,7 @@ def suggestion(key: str) -> str:
     >>> suggestion("qpid.max-count"), suggestion("x-mine")
     ('qpid.max_count', '')
     """
-    close = difflib.get_close_matches(key, _WELL_KNOWN, 1, 0.8)
+    close = difflib.get_close_matches(key, KEYS, 1, 0.8)
     return close[0] if close else ""
 
 

@@ -74,7 +74,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What a declaration comes to on a broker.
+    """A declaration's effect on a broker.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class Explanation:
 
 
 def explain(declaration: Declaration, broker: BrokerSetup | BrokerOptions | None = None) -> Explanation:
-    """Try a declaration on a broker and explain what comes of it.
+    """Try a declaration on a broker and explain the result.
 
     Parameters
     ----------

@@ -116,7 +116,7 @@ class Player:
         client.sent.append((label, transfer.number))
 
     def transfer(self, client: Client, step: Step) -> None:
-        """Send a run of messages, each fully dealt with before the next."""
+        """Send several messages; the broker has processed each before the next is sent."""
         for label in unpack([step["label"]]):
             self._send(client, step, label)
 

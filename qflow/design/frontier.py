@@ -312,7 +312,7 @@ def _detail(event: Any, key: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Queues and producers that belong together: whatever stops one may stop all."""
+    """Queues and producers that depend on one another: what stops one may stop all."""
 
     queues: tuple[str, ...]
     producers: tuple[str, ...]

@@ -264,7 +264,7 @@ class Situation:
         return possible
 
     def perform(self, action: str) -> None:
-        """Let something happen."""
+        """Perform one action."""
         self.actions()[action]()
 
     def key(self) -> Hashable:

@@ -160,7 +160,7 @@ by luck, 1 reached it, 4 ended with a dead session (506).
     # What it shows
 
     def kind(self, place: int) -> str:
-        """Return which of :data:`KINDS` a place is; "" if its run is not done."""
+        """Return which of :data:`KINDS` a cell is; "" if its run is not done."""
         found = self.found.get(place)
         if found is None:
             return ""
@@ -408,7 +408,8 @@ def defaults_of(describe: Describe) -> dict[str, float]:
     """Return the settings of a workload's description, with their defaults."""
     from inspect import signature
 
-    return {name: one.default for name, one in signature(describe).parameters.items()}
+    found = signature(describe).parameters.values()
+    return {one.name: one.default for one in found if one.default is not one.empty}
 
 
 def _allowed(settings: dict[str, float], stop: str) -> dict[str, float]:
@@ -499,7 +500,7 @@ class _Drawing:
             yield self._filled(places, color, 0.0 if is_whole else 1.5)
 
     def _filled(self, places: Sequence[int], color: str, wider: float) -> str:
-        """Return some cells as one path, neighbours in a row together; what stands alone is drawn wider."""
+        """Return some cells as one path, neighbours in a row together; a single cell is drawn wider."""
         wide, high = self.SIDE / self._columns, self.SIDE / self._rows
         way, taken = [], set(places)
         for place in places:

@@ -32,7 +32,7 @@ STORY = (
 MOST = 16
 """Commands that the strip has room for."""
 
-_PAUSE = 100_000
+PAUSE = 100_000
 _OWN_STEPS = frozenset({"execution.sync", "session.flush"})
 
 
@@ -112,7 +112,7 @@ class SessionTable:
             raise ValueError(f"{name!r} is not on a queue; there are {', '.join(waiting) or 'none'}")
         if what == "purge" and name not in QUEUES:
             raise ValueError(f"there is no queue {name!r}; there are {', '.join(QUEUES)}")
-        self.broker.advance(self.broker.now + _PAUSE)
+        self.broker.advance(self.broker.now + PAUSE)
         if what in QUEUES:
             self._known[number] = (what, f"p1-{number}")
             self.session.message_transfer(Message(100, routing_key=what, label=f"p1-{number}"))
@@ -128,6 +128,18 @@ class SessionTable:
         else:
             self._admin.queue_purge(name)
         self.moves.append((what, name) if name else (what,))
+
+    def forked(self, time: int, queue: str) -> SessionTable:
+        """Return a table on which the same is done, but a queue is purged at an instant, in microseconds.
+
+        Afterwards all goes on as it was done here, but for messages that cannot be taken any more.
+        """
+        before = time // PAUSE
+        table = SessionTable([*self.moves[:before], ("purge", queue)], stop=self.stop)
+        for move in self.moves[before:]:
+            if move[0] != "take" or move[1] in table.waiting():
+                table.do(*move)
+        return table
 
     def waiting(self) -> list[str]:
         """Return the messages on the queues."""

@@ -1,4 +1,4 @@
-"""The configuration experiment: type a queue as you would, and read what it comes to.
+"""The configuration experiment: type the configuration of a queue, and read its effect.
 
 :func:`config_run` reads a queue however it is spelled, tries it on the engine, and returns every value in
 force with the rule behind it, or the broker's refusal. Limits and thresholds are drawn as two gauges, for
@@ -15,7 +15,7 @@ from qflow.configuration.broker_setup import BrokerSetup
 from qflow.configuration.explanation import Effective, Explanation, explain
 from qflow.configuration.notations import read_any
 
-WIDTH, HEIGHT, TOP, BOTTOM = 860, 300, 58, 26
+WIDTH, HEIGHT, TOP, BOTTOM = 860, 160, 50, 12
 _SCALE = 120
 # Styles of a drawing inside a page hold for the whole page: hence the class. In a lab the page's theme gives
 # the colours; anywhere else the ones behind the commas hold.

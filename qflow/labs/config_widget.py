@@ -1,4 +1,4 @@
-"""config_lab: type a queue's configuration, and see what it comes to while you do."""
+"""config_lab: type a queue's configuration, and see its effect while you type."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class ConfigLab(widgets.VBox):
 
     @property
     def claims(self) -> tuple[str, ...]:
-        """What the configuration comes to, in sentences."""
+        """The configuration's effect, in sentences."""
         return self.picture.claims
 
     @property
@@ -189,6 +189,9 @@ def _listed(picture: ConfigPicture) -> str:
         if text
     )
     table = f'<table class="qf-values">{_HEAD}<tbody>{rows}</tbody></table>' if rows else ""
+    # Beside the table, which is what is asked for first, the other spellings are for those who open them.
+    if table and spelled:
+        spelled = f"<details><summary>the same in other spellings</summary>{spelled}</details>"
     return f"<b>What this comes to</b><ul>{items}</ul>{table}{spelled}"
 
 

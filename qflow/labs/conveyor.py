@@ -203,7 +203,7 @@ def conveyor_of(picture: Picture, **settings: Any) -> tuple[Picture, Race]:
     frames = picture.frames
     line = _Line(frames)
     line.follow(list(picture.run.events))
-    looks = Spans(LOOKS, array("i", line.looks))
+    looks = Spans(LOOKS, [array("i", line.looks[column :: len(LOOKS)]) for column in range(len(LOOKS))])
     race = line.race
     drawing: Mapping[str, object] = {
         "form": "conveyor",

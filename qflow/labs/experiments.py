@@ -33,6 +33,7 @@ from qflow.labs.knobs import (
     PREFETCH,
     RATE,
     Knob,
+    argument_knob,
     begin,
     limit_knob,
     resume_knob,
@@ -95,6 +96,7 @@ def flow_workload(
     prefetch: int = 20,
     rate: float = 1_500,
     service: float = 0.004,
+    **arguments: Argument,
 ) -> Workload:
     """Describe one producer that sends in bursts, one queue, and one steady consumer that is slower.
 
@@ -112,17 +114,19 @@ def flow_workload(
         Messages a second that fall due at the producer during a burst, on average.
     service
         Seconds the consumer needs for a message, on average.
+    arguments
+        Further declare arguments of the queue, such as ``**{"qpid.alert_count": 500}``.
 
     Examples
     --------
     >>> flow_workload(stop=20, resume=10).queues["orders"]["qpid.flow_stop_count"]
     20
     """
-    arguments = {"qpid.max_count": limit, "qpid.flow_stop_count": stop, "qpid.flow_resume_count": resume}
+    levels = {"qpid.max_count": limit, "qpid.flow_stop_count": stop, "qpid.flow_resume_count": resume}
     return Workload(
         "one producer, one consumer",
         duration=3_600,
-        queues={"orders": arguments},
+        queues={"orders": {**levels, **arguments}},
         producers=(
             Producer("p1", ("", "orders"), rate=rate, capacity=capacity, size=100, burst=BURST, seed=1),
         ),
@@ -186,7 +190,8 @@ def flow_lab(*, messages: int = FLOW_MESSAGES, **settings: float) -> SliderLab:
     messages
         How many messages a run sends.
     **settings
-        Where the sliders begin; as in :func:`qflow.labs.flow_workload`.
+        Where the sliders begin; as in :func:`qflow.labs.flow_workload`. A declare argument is a slider, too,
+        if it is given a number: ``**{"qpid.alert_count": 500}``.
 
     Returns
     -------
@@ -210,7 +215,8 @@ def flow_lab(*, messages: int = FLOW_MESSAGES, **settings: float) -> SliderLab:
     The broker refuses these settings: invalid-argument: Queue "orders": qpid.flow_resume_count=30 \
 must be less or equal to qpid.flow_stop_count=20
     """
-    return _open("flow", FLOW_KNOBS, flow_workload, flow_steps, settings, messages=messages)
+    asked = [argument_knob(key, value) for key, value in settings.items() if key.startswith("qpid.")]
+    return _open("flow", [*FLOW_KNOBS, *asked], flow_workload, flow_steps, settings, messages=messages)
 
 
 # Capacity
@@ -219,7 +225,7 @@ CAPACITY_MESSAGES = 800
 
 CLIENTS = ("C1", "C2")
 READER_COMES = 2.5
-"""Seconds until the consumer comes: both clients stand still by then, at the bound."""
+"""Seconds until the consumer comes: both clients wait by then, at the bound."""
 
 CAPACITY_KNOBS = (
     stop_knob(300),
@@ -246,7 +252,7 @@ def capacity_workload(
     rate: float = 100,
     service: float = 0.008,
 ) -> Workload:
-    """Describe the manual's two clients on one queue, and a consumer that comes when both stand still.
+    """Describe the manual's two clients on one queue, and a consumer that comes when both wait.
 
     Parameters
     ----------

@@ -15,19 +15,22 @@ grow beside the frames:
 - :data:`HOLDINGS`: an acquired message at a consumer;
 - :data:`LOCKS`: a consumer's ownership of a message group.
 
-A run of a million messages has ten million events, so the handlers read plain tuples and do little else.
+A run of a million messages has ten million events. So a handler is called with the cells of a table of
+events (:class:`~qflow.broker.events.EventTable`) and the place of its event there, and reads the few that it
+needs: no object is made of an event. The frames leave the fold as columns, too. Like the engine, this module
+may be compiled.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from struct import pack
-from typing import Any
+from typing import Any, Final
 
-from qflow.broker.events import COMMANDS, Event, EventTable, unpacked
+from qflow.broker.events import COMMANDS, DETAIL, WIDTH, Event, EventTable, Names, Values, unpacked
 from qflow.labs.frames import NEVER, Frames, Spans
 from qflow.labs.topology import Topology
 from qflow.labs.words import BITS, DEAD, FREE, FULL, TOLD, WAITING
@@ -43,13 +46,39 @@ PRODUCER_CHANNELS = ("sent", "outstanding", "held", "blocked", "mood")
 QUEUE_CHANNELS = ("depth", "bytes", "flow", "held", "acquired", "discards", "gone")
 CONSUMER_CHANNELS = ("present", "holds", "accepted")
 
-PARTS, PRODUCER, QUEUE, CONSUMER, SENDER, NUMBER = range(1, 7)
-GOT_SENDER, GOT_NUMBER, DELIVERIES, FREED, WAITER, WAITERS, LOST_SENDER, LOST_NUMBER = range(7, 15)
-AFTER_STEP = 1 + len(STEP_CHANNELS)
-SENT, OUTSTANDING, P_HELD, BLOCKED, MOOD = range(len(PRODUCER_CHANNELS))
-DEPTH, BYTES, FLOW, Q_HELD, ACQUIRED, DISCARDS, GONE = range(len(QUEUE_CHANNELS))
-PRESENT, HOLDS, ACCEPTED = range(len(CONSUMER_CHANNELS))
+PARTS: Final = 1
+PRODUCER: Final = 2
+QUEUE: Final = 3
+CONSUMER: Final = 4
+SENDER: Final = 5
+NUMBER: Final = 6
+GOT_SENDER: Final = 7
+GOT_NUMBER: Final = 8
+DELIVERIES: Final = 9
+FREED: Final = 10
+WAITER: Final = 11
+WAITERS: Final = 12
+LOST_SENDER: Final = 13
+LOST_NUMBER: Final = 14
+AFTER_STEP: Final = 15
 
+SENT: Final = 0
+OUTSTANDING: Final = 1
+P_HELD: Final = 2
+BLOCKED: Final = 3
+MOOD: Final = 4
+
+DEPTH: Final = 0
+BYTES: Final = 1
+FLOW: Final = 2
+Q_HELD: Final = 3
+ACQUIRED: Final = 4
+DISCARDS: Final = 5
+GONE: Final = 6
+
+PRESENT: Final = 0
+HOLDS: Final = 1
+ACCEPTED: Final = 2
 SENDINGS = ("producer", "number", "group", "start", "end", "held_start", "held_end")
 STAYS = (
     *("queue", "producer", "number", "group", "start", "end"),
@@ -60,31 +89,69 @@ LOCKS = ("queue", "group", "consumer", "start", "end")
 REASONS = ("", "accept", "accept-none", "ring", "reject", "lvq", "queue-deleted", "purge", "expired", "other")
 """Why a message left its queue; the first is for one that is still there."""
 
-LATEST = 2**31 - 1
+LATEST: Final = 2**31 - 1
 """The last microsecond that a frame can hold."""
 
-Fields = tuple[Any, ...]
-"""An event as a plain tuple; the last two fields are the names and the values of its detail."""
+Sender = tuple[Any, Any]
+"""A message's producer, from 1, or 0 for one outside the topology, and its number."""
 
-Place = tuple[int, int]
-"""The index of a client or queue among its kind, and the first of its columns."""
+Cells = list[Any]
+"""Events as :attr:`EventTable.cells <qflow.broker.events.EventTable.cells>`: so many cells for each."""
 
+_AT_ONCE: Final = 512
 _TRANSFER = ("command", "message")
-_BLANK = array("i", [0] * len(STEP_CHANNELS))
-_LIMIT_EXCEEDED = 506
-_SENT, _ACCEPTED, _DELIVERED, _TURNED_OFF = (
-    BITS[part] for part in ("sent", "accepted", "delivered", "turned_off")
-)
-_SENDING_END, _HELD_START, _HELD_END = map(SENDINGS.index, ("end", "held_start", "held_end"))
-_STAY_END, _WHY, _AGAIN = map(STAYS.index, ("end", "reason", "again"))
-_STAY_HELD_START, _STAY_HELD_END = map(STAYS.index, ("held_start", "held_end"))
-_HOLDING_END, _LOCK_END = HOLDINGS.index("end"), LOCKS.index("end")
+_BLANK = [0] * len(STEP_CHANNELS)
+_LIMIT_EXCEEDED: Final = 506
+_SENT: Final = 1 << 1
+_ACCEPTED: Final = 1 << 8
+_DELIVERED: Final = 1 << 18
+_TURNED_OFF: Final = 1 << 15
+_SENDING_END: Final = 4
+_HELD_START: Final = 5
+_HELD_END: Final = 6
+_STAY_WIDTH: Final = 11
+_STAY_END: Final = 5
+_WHY: Final = 6
+_STAY_HELD_START: Final = 7
+_STAY_HELD_END: Final = 8
+_AGAIN: Final = 9
+_HOLDER: Final = 1
+_HOLDING_END: Final = 3
+_LOCK_END: Final = 4
 _UNSETTLED = (".flow", ".blocked", ".holds", ".depth")
 _REASON = {reason: number for number, reason in enumerate(REASONS)}
 _PART_OF_REASON = {"ring": "evicted", "lvq": "replaced", "queue-deleted": ""}
 _GIVES_WAY = ("ring", "lvq")
 _DISCARDS = ("ring", "reject", "lvq", "queue-deleted")
-_NO_HOLDING = (-1, -1)
+
+
+class _Producer:
+    """A producer: its index among them, its first column, its window, and what it waits for."""
+
+    def __init__(self, index: int, at: int, capacity: int) -> None:
+        self.index, self.at, self.capacity = index, at, capacity
+        # Command to the number of queues that hold it; completions to report.
+        self.holds: dict[object, int] = {}
+        self.unreported: list[int] = []
+
+
+class _Consumer:
+    """A consumer: its index among them, and its first column."""
+
+    def __init__(self, index: int, at: int) -> None:
+        self.index, self.at = index, at
+
+
+class _Queue:
+    """A queue: its index among them, its first column, its thresholds, and where the rows of spans begin."""
+
+    def __init__(self, index: int, at: int, stop_count: int, stop_size: int) -> None:
+        self.index, self.at, self.stop_count, self.stop_size = index, at, stop_count, stop_size
+        # Of a message by its position, and of the newest with a label; of a lock by its group.
+        self.stays: dict[int, int] = {}
+        self.newest: dict[str, int] = {}
+        self.holdings: dict[int, int] = {}
+        self.locks: dict[str, int] = {}
 
 
 class Fold:
@@ -122,7 +189,7 @@ class Fold:
     >>> whole, parts = (Fold(Topology.of(run.workload, run.end)) for _ in range(2))
     >>> whole.follow(run.events); whole.end()
     >>> parts.follow(run.events[:33]); parts.follow(run.events); parts.end()
-    >>> whole.so_far(run.end).data == parts.so_far(run.end).data
+    >>> whole.so_far(run.end).columns == parts.so_far(run.end).columns
     True
     """
 
@@ -134,46 +201,52 @@ class Fold:
         queues_at = AFTER_STEP + len(PRODUCER_CHANNELS) * len(topology.producers)
         consumers_at = queues_at + len(QUEUE_CHANNELS) * len(topology.queues)
         width = consumers_at + len(CONSUMER_CHANNELS) * len(topology.consumers)
-        names = [[spot.name for spot in topology.producers], [spot.name for spot in topology.queues]]
-        self._producers = _places(names[0], AFTER_STEP, len(PRODUCER_CHANNELS))
-        self._queues = _places(names[1], queues_at, len(QUEUE_CHANNELS))
-        consumers = _places([spot.name for spot in topology.consumers], consumers_at, len(CONSUMER_CHANNELS))
-        # The frames that are finished, one after the other, and the place of the last event of each.
-        self._data, self._rows = array("i"), array("i")
-        self._now = array("i", [0] * width)
+        self._producers = {
+            spot.name: _Producer(index, AFTER_STEP + len(PRODUCER_CHANNELS) * index, spot.capacity)
+            for index, spot in enumerate(topology.producers)
+        }
+        self._queues = {
+            spot.name: _Queue(index, queues_at + len(QUEUE_CHANNELS) * index, spot.stop_count, spot.stop_size)
+            for index, spot in enumerate(topology.queues)
+        }
+        self._consumers = [
+            _Consumer(index, consumers_at + len(CONSUMER_CHANNELS) * index)
+            for index, _ in enumerate(topology.consumers)
+        ]
+        # The frames that are finished: as columns, and the newest still one after the other; the place of the
+        # last event of each.
+        self._columns = [array("i") for _ in range(width)]
+        self._newest: list[Any] = []
+        self._rows, self._newest_rows = array("i"), list[int]()
+        # Most numbers only pass through: as compiled code has it, an int would be taken apart and made again.
+        self._now: list[Any] = [0] * width
         self._is_dirty = True
         self._time = self._due = 0
-        # A message's producer, from 1, and its number, by its label; a group's number, from 1.
-        self._known: dict[str, tuple[int, int]] = {}
+        # By a message's label; a group's number, from 1.
+        self._known: dict[str, Sender] = {}
         self._groups: dict[str, int] = {}
         self._group_by_message: dict[tuple[int, int], int] = {}
         self._group_key = topology.group_key
         self._routes = dict.fromkeys(topology.routes)
-        self._capacities = [spot.capacity for spot in topology.producers]
-        self._stops = [(spot.stop_count, spot.stop_size) for spot in topology.queues]
-        self._sessions: dict[str, list[Place]] = defaultdict(list)
+        self._sessions: dict[str, list[_Producer]] = defaultdict(list)
         for spot in topology.producers:
             self._sessions[spot.session].append(self._producers[spot.name])
         self._senders = Senders(topology.producers)
         self._alone = {session: places[0] for session, places in self._sessions.items() if len(places) == 1}
-        self._by_link = {spot.link: consumers[spot.name] for spot in topology.consumers}
-        self._readers: dict[str, list[Place]] = defaultdict(list)
+        self._by_link = {
+            spot.link: place for spot, place in zip(topology.consumers, self._consumers, strict=True)
+        }
+        self._readers: dict[str, list[_Consumer]] = defaultdict(list)
         for link, place in self._by_link.items():
             self._readers[link.partition("::")[0]].append(place)
-        # By a producer's first column: command to the number of queues that hold it; completions to report.
-        self._holds: dict[int, dict[object, int]] = defaultdict(dict)
-        self._unreported: dict[int, list[int]] = defaultdict(list)
-        # The spans, number after number, and where the row begins in them: of a transfer by session and
-        # command, of a message's stay and holding by queue and position, of a lock by queue and group.
-        self._sendings: list[int] = []
-        self._stays: list[int] = []
-        self._holdings: list[int] = []
-        self._locks: list[int] = []
+        # By session and tag, as far as they were looked up.
+        self._by_tag: dict[str, dict[str, _Consumer | None]] = {}
+        # The spans, number after number. Where the row of a transfer begins is kept by session and command.
+        self._sendings: list[Any] = []
+        self._stays: list[Any] = []
+        self._holdings: list[Any] = []
+        self._locks: list[Any] = []
         self._sent: dict[str, dict[object, int]] = {session: {} for session in self._sessions}
-        self._stay: dict[tuple[str, int], int] = {}
-        self._newest: dict[tuple[str, str], int] = {}
-        self._holding: dict[tuple[str, int], tuple[int, int]] = {}
-        self._lock: dict[tuple[str, str], int] = {}
         self._deaths: list[tuple[int, int, str]] = []
         # Of sessions of AMQP 1.0: by a link's name, its transfers that have no outcome yet.
         self._links: dict[str, dict[str, dict[object, None]]] = {}
@@ -182,9 +255,9 @@ class Fold:
     def follow(self, events: Sequence[Event]) -> None:
         """Count a run's events from the first that was not counted yet, in their order."""
         if isinstance(events, EventTable):
-            self.add(events.tuples(self.seen))
+            self.add(events.cells, self.seen)
         else:
-            self.add(EventTable(events[self.seen :]).tuples())
+            self.add(EventTable(events[self.seen :]).cells)
 
     def end(self) -> None:
         """Finish the last step: nothing follows."""
@@ -206,11 +279,15 @@ class Fold:
             ("holdings", HOLDINGS, self._holdings),
             ("locks", LOCKS, self._locks),
         )
-        lasting = {name: Spans(columns, _array_of(data)) for name, columns, data in tables}
+        lasting = {
+            name: Spans(names, [_array_of(data[column :: len(names)]) for column in range(len(names))])
+            for name, names, data in tables
+        }
+        self._lay_down()
         return Frames(
             topology,
             channel_names(topology),
-            self._data[:],
+            tuple(column[:] for column in self._columns),
             self.count,
             lasting,
             tuple(self._groups),
@@ -261,17 +338,17 @@ class Fold:
         new = Fold(topology, self.grain, self._own_steps)
         shift = _Shift(self.topology, topology, first)
         columns = shift.columns()
-        width = len(self._now)
-        new._data, new._now = array("i"), shift.row(self._now, columns)
+        self._lay_down()
+        new._newest, new._now = [], shift.row(self._now, columns)
         if _names(topology) == _names(self.topology):
-            new._data, new._now = self._data[first * width :], self._now[:]
+            new._columns = [column[first:] for column in self._columns]
         else:
             for frame in range(first, self.count):
-                new._data += shift.row(self._data[frame * width : (frame + 1) * width], columns)
-        new._rows, new.count, new.seen = self._rows[first:], self.count - first, self.seen
+                new._newest += shift.row([column[frame] for column in self._columns], columns)
+        new._rows, new._newest_rows = self._rows[first:], []
+        new.count, new.seen = self.count - first, self.seen
         new._time, new._due, new._is_dirty = self._time, self._due, self._is_dirty
         new._groups, new._links = self._groups, self._links
-        new._group_by_message = {}
         routes = [(shift.producer(producer), shift.queue(queue)) for producer, queue in self._routes]
         new._routes |= {route: None for route in routes if min(route) >= 0}
         new._deaths = [
@@ -279,6 +356,11 @@ class Fold:
             for at, p, text in self._deaths
             if at >= first and shift.producer(p) >= 0
         ]
+        self._hand_over(new, shift)
+        return new
+
+    def _hand_over(self, new: Fold, shift: _Shift) -> None:
+        """Give a fold that goes on the spans that still last, and where they are."""
         sendings, new._sendings = shift.kept(self._sendings, SENDINGS, {"producer": shift.producer})
         for session, sent in self._sent.items():
             if session in new._sent:
@@ -286,7 +368,6 @@ class Fold:
         stays, new._stays = shift.kept(
             self._stays, STAYS, {"queue": shift.queue, "producer": shift.nth_producer}
         )
-        new._stay, new._newest = _moved(self._stay, stays), _moved(self._newest, stays)
         width = len(STAYS)
 
         def stay(row: int) -> int:
@@ -295,34 +376,51 @@ class Fold:
         holdings, new._holdings = shift.kept(
             self._holdings, HOLDINGS, {"stay": stay, "consumer": shift.nth_consumer}
         )
-        for key, (start, at) in self._holding.items():
-            if start in holdings:
-                new._holding[key] = holdings[start], columns.get(at, 0) if at else 0
         locks, new._locks = shift.kept(
             self._locks, LOCKS, {"queue": shift.queue, "consumer": shift.nth_consumer}
         )
-        new._lock = _moved(self._lock, locks)
-        new._holds |= {columns[at]: held for at, held in self._holds.items() if at in columns}
-        for at, starts in self._unreported.items():
-            if at in columns:
-                new._unreported[columns[at]] = [sendings[one] for one in starts if one in sendings]
-        return new
+        for name, queue in self._queues.items():
+            if name in new._queues:
+                same = new._queues[name]
+                same.stays, same.newest = _moved(queue.stays, stays), _moved(queue.newest, stays)
+                same.holdings, same.locks = _moved(queue.holdings, holdings), _moved(queue.locks, locks)
+        for name, producer in self._producers.items():
+            if name in new._producers:
+                new._producers[name].holds = producer.holds
+                new._producers[name].unreported = [
+                    sendings[one] for one in producer.unreported if one in sendings
+                ]
 
     # Steps
 
-    def add(self, events: Iterable[Fields]) -> None:
-        """Count events that follow those seen, as :meth:`EventTable.tuples` gives them."""
-        find, unknown = _KINDS.get, (None, (), False)
-        time, place = self._time, self.seen - 1
-        for place, event in enumerate(events, self.seen):
-            handler, details, begins = find(event[1], unknown)
-            if begins or event[0] != time:
-                if self._is_dirty and event[0] >= self._due:
-                    self._finish(time, place - 1)
-                time = event[0]
-            if handler is not None:
-                handler(self, event if not details or event[8] == details else _in_order(event, details))
-            elif event[1] in self._own_steps:
+    def add(self, cells: Cells, start: int = 0) -> None:
+        """Count events that follow those seen.
+
+        Parameters
+        ----------
+        cells
+            As :attr:`qflow.broker.events.EventTable.cells` has them.
+        start
+            The first event there to count.
+        """
+        first, width, detail, kinds = start * WIDTH, WIDTH, DETAIL, _KINDS
+        place, time = self.seen - 1, self._time
+        moments: list[int] = cells[first::width]
+        for index, name in enumerate(cells[first + 1 :: width]):
+            kind = kinds.get(name)
+            moment = moments[index]
+            if moment != time or (kind is not None and kind.begins):
+                if self._is_dirty and moment >= self._due:
+                    self._finish(time, place)
+                time = moment
+            place += 1
+            if kind is not None and kind.handler is not None:
+                at = first + index * width
+                values = cells[at + detail + 1]
+                if kind.details and cells[at + detail] is not kind.seen:
+                    values = kind.in_order(cells[at + detail], values)
+                kind.handler(self, cells, at, values)
+            elif name in self._own_steps:
                 self._is_dirty = True
         self._time, self.seen = time, place + 1
 
@@ -332,13 +430,24 @@ class Fold:
             raise ValueError(f"a picture's clock ends at 2147 s; the run has an event at {time / 1e6:g} s")
         now = self._now
         now[0] = time
-        self._data += now
-        self._rows.append(row)
+        self._newest += now
+        self._newest_rows.append(row)
         self.count += 1
+        if len(self._newest_rows) == _AT_ONCE:
+            self._lay_down()
         now[1:AFTER_STEP] = _BLANK
         self._is_dirty = False
         # The grid of instants, so that the frames of a lively run come at an even pace.
         self._due = time - time % self.grain + self.grain if self.grain else 0
+
+    def _lay_down(self) -> None:
+        """Lay the newest frames down in the columns."""
+        newest, width = self._newest, len(self._now)
+        for index, column in enumerate(self._columns):
+            column.extend(_array_of(newest[index::width]))
+        self._rows.extend(_array_of(self._newest_rows))
+        newest.clear()
+        self._newest_rows.clear()
 
     def _note(self, part: str) -> None:
         """Note what the current step did, as a key of :data:`qflow.labs.words.STEP`."""
@@ -352,47 +461,50 @@ class Fold:
             part = f"{part}_many"
         self._note(part)
 
-    def _message(self, label: str) -> tuple[int, int]:
-        """Return a message's producer (from 1; 0 for one outside the topology) and its number."""
+    def _message(self, label: str) -> Sender:
+        """Return whose message that is, and which."""
         found = self._known.get(label)
         if found is None:
             sender, _, number = label.rpartition("-")
             is_known = sender in self._producers and number.isdigit()
-            found = (self._producers[sender][0] + 1, int(number)) if is_known else (0, 0)
+            found = (self._producers[sender].index + 1, int(number)) if is_known else (0, 0)
             self._known[label] = found
         return found
 
     def _group_number(self, group: str) -> int:
         return self._groups.setdefault(group, len(self._groups) + 1) if group else 0
 
-    def _producer(self, session: str, label: str) -> Place | None:
+    def _producer(self, session: str, label: str) -> _Producer | None:
         """Return whose transfer an event is about."""
         return self._producers.get(self._senders.of(session, label))
 
     # Producers
 
-    def _transfer(self, event: Fields) -> None:
-        _, _, _, session, _, label, _, _, names, values = event
-        command, message, *_ = values if names[:2] == _TRANSFER else _in_order(event, _TRANSFER)[9]
+    def _transfer(self, cells: Cells, at: int, values: Values) -> None:
+        session, label = cells[at + 3], cells[at + 5]
         producer = self._alone.get(session) or self._producer(session, label)
         if producer is None:
             return
+        names = cells[at + DETAIL]
+        if names[0] != "command" or names[1] != "message":
+            values = _in_order(names, values, _TRANSFER)
+        command, message = values[0], values[1]
         if session in self._links:
-            tag = values[names.index("tag")]
+            tag = cells[at + DETAIL + 1][names.index("tag")]
             self._links[session].setdefault(tag, {})[command] = None
-        index, at = producer
-        now = self._now
-        now[PRODUCER] = index
-        now[at] += 1
-        outstanding = now[at + OUTSTANDING] = now[at + OUTSTANDING] + 1
-        if outstanding >= self._capacities[index]:
-            now[at + MOOD] = FULL
-        elif now[at + MOOD] == DEAD:
+        first, now = producer.at, self._now
+        now[PRODUCER] = producer.index
+        now[first + SENT] += 1
+        outstanding = now[first + OUTSTANDING] + 1
+        now[first + OUTSTANDING] = outstanding
+        if outstanding >= producer.capacity:
+            now[first + MOOD] = FULL
+        elif now[first + MOOD] == DEAD:
             # It sends on a new session.
-            now[at + MOOD] = FREE
+            now[first + MOOD] = FREE
         found = self._known.get(label) or self._message(label)
-        now[SENDER], number = found
-        now[NUMBER] = number
+        now[SENDER] = found[0]
+        now[NUMBER] = found[1]
         now[PARTS] |= _SENT
         self._is_dirty = True
         headers = message.headers
@@ -400,347 +512,394 @@ class Fold:
         group = self._group_number(str(name)) if name else 0
         sendings = self._sendings
         self._sent[session][command] = len(sendings)
-        sendings += (index, number, group, self.count, NEVER, NEVER, NEVER)
+        sendings += (producer.index, found[1], group, self.count, NEVER, NEVER, NEVER)
         if group:
             self._group_by_message[found] = group
 
-    def _completed(self, event: Fields) -> None:
-        _, _, _, session, _, label, _, _, _, (command,) = event
+    def _completed(self, cells: Cells, at: int, values: Values) -> None:
+        label = cells[at + 5]
         # Only a transfer's completion names a message.
-        if label and session in self._sent:
+        if not label:
+            return
+        session, command = cells[at + 3], values[0]
+        if session in self._sent:
             producer = self._alone.get(session) or self._producer(session, label)
             start = self._sent[session].pop(command, None)
             if producer is not None and start is not None:
-                self._unreported[producer[1]].append(start)
+                producer.unreported.append(start)
                 if session in self._links:
                     # Its outcome is sent by itself, and at once.
                     for waiting in self._links[session].values():
                         waiting.pop(command, None)
-                    self._reported(event)
+                    self._reported(cells, at, values)
 
-    def _reported(self, event: Fields) -> None:
-        for _, at in self._sessions.get(event[3], ()):
-            complete = self._unreported.get(at)
+    def _reported(self, cells: Cells, at: int, values: Values) -> None:
+        for producer in self._sessions.get(cells[at + 3], ()):
+            complete = producer.unreported
             if complete:
-                now, sendings, count = self._now, self._sendings, self.count
+                now, sendings, first = self._now, self._sendings, producer.at
                 for start in complete:
-                    sendings[start + _SENDING_END] = count
-                now[at + OUTSTANDING] -= len(complete)
-                if now[at + MOOD] == FULL:
-                    now[at + MOOD] = FREE
+                    sendings[start + _SENDING_END] = self.count
+                now[first + OUTSTANDING] -= len(complete)
+                if now[first + MOOD] == FULL:
+                    now[first + MOOD] = FREE
                 self._is_dirty = True
                 complete.clear()
 
     # Links of AMQP 1.0
 
-    def _attached(self, event: Fields) -> None:
-        if event[8] and "container" in event[8]:
-            self._links[event[3]] = {}
+    def _attached(self, cells: Cells, at: int, values: Values) -> None:
+        names = cells[at + DETAIL]
+        if names and "container" in names:
+            self._links[cells[at + 3]] = {}
 
-    def _released(self, event: Fields) -> None:
+    def _released(self, cells: Cells, at: int, values: Values) -> None:
         """Count a transfer that found no room: its client has it back, and its link lives (LNK-05)."""
-        _, _, _, session, _, label, _, _, _, (command,) = event
-        if command in self._sent.get(session, ()):
-            found = self._known.get(label) or self._message(label)
-            self._completed(event)
+        (command,) = values
+        if command in self._sent.get(cells[at + 3], ()):
+            self._completed(cells, at, values)
             now = self._now
-            now[SENDER], now[NUMBER] = found
-            now[QUEUE] = next((queue for producer, queue in self._routes if producer == now[PRODUCER]), 0)
+            now[SENDER], now[NUMBER] = self._message(cells[at + 5])
+            now[QUEUE] = self._first_queue(now[PRODUCER])
             self._note("released")
 
-    def _link_ended(self, event: Fields) -> None:
+    def _first_queue(self, producer: int) -> int:
+        """Return the first queue that a producer was seen to reach; both by their index."""
+        return next((queue for one, queue in self._routes if one == producer), 0)
+
+    def _link_ended(self, cells: Cells, at: int, values: Values) -> None:
         """End what has no outcome and will have none: its messages stay where they are (LNK-07)."""
-        _, _, _, session, link, *_ = event
-        links = self._links.get(session)
-        if links is None:
-            self._left(event)
-            return
+        session, link = cells[at + 3], cells[at + 4]
+        links = self._links.get(session, {})
         for tag in [link] if link else list(links):
             for command in links.pop(tag, ()):
                 start = self._sent.get(session, {}).pop(command, None)
-                place = self._sessions[session][0] if start is not None else None
-                if start is not None and place is not None:
+                if start is not None:
+                    producer, now = self._sessions[session][0], self._now
                     self._sendings[start + _SENDING_END] = self.count
-                    self._now[place[1] + OUTSTANDING] -= 1
-                    self._holds[place[1]].pop(command, None)
-                    self._now[place[1] + P_HELD] = len(self._holds[place[1]])
-                    self._now[place[1] + MOOD] = FREE
+                    now[producer.at + OUTSTANDING] -= 1
+                    producer.holds.pop(command, None)
+                    now[producer.at + P_HELD] = len(producer.holds)
+                    now[producer.at + MOOD] = FREE
                     self._is_dirty = True
-        self._left(event)
+        self._left(cells, at, values)
 
-    def _blocked(self, event: Fields) -> None:
-        if at := self._waiter(event, 1):
-            if self._now[at + MOOD] != TOLD:
-                self._now[at + MOOD] = WAITING
+    def _blocked(self, cells: Cells, at: int, values: Values) -> None:
+        if first := self._waiter(cells[at + 3], 1):
+            if self._now[first + MOOD] != TOLD:
+                self._now[first + MOOD] = WAITING
             self._note("blocked")
 
-    def _unblocked(self, event: Fields) -> None:
-        if at := self._waiter(event, 0):
-            self._now[at + MOOD] = FREE
+    def _unblocked(self, cells: Cells, at: int, values: Values) -> None:
+        if first := self._waiter(cells[at + 3], 0):
+            self._now[first + MOOD] = FREE
             self._now[WAITERS] += 1
             self._note_many("unblocked", self._now[WAITERS])
 
-    def _waiter(self, event: Fields, blocked: int) -> int:
+    def _waiter(self, name: str, blocked: int) -> int:
         """Count that a producer waits or not; return its first column, or 0 if its session is dead."""
-        index, at = self._producers.get(event[3], (0, 0))
-        if not at:
+        producer = self._producers.get(name)
+        if producer is None:
             return 0
-        self._now[at + BLOCKED] = blocked
+        now = self._now
+        now[producer.at + BLOCKED] = blocked
         self._is_dirty = True
         # A recorded client waits on until it hears that its session is dead.
-        if self._now[at + MOOD] == DEAD:
+        if now[producer.at + MOOD] == DEAD:
             return 0
-        self._now[WAITER] = index
-        return at
+        now[WAITER] = producer.index
+        return producer.at
 
-    def _channel_flow(self, event: Fields) -> None:
-        (is_active,) = event[9]
-        for index, at in self._sessions.get(event[3], ()):
-            self._now[at + MOOD] = FREE if is_active else TOLD
-            self._now[WAITER] = index
+    def _channel_flow(self, cells: Cells, at: int, values: Values) -> None:
+        (is_active,) = values
+        for producer in self._sessions.get(cells[at + 3], ()):
+            self._now[producer.at + MOOD] = FREE if is_active else TOLD
+            self._now[WAITER] = producer.index
             self._note("channel_resumed" if is_active else "channel_stopped")
 
-    def _exception(self, event: Fields) -> None:
-        session, (code, name, text) = event[3], event[9]
+    def _exception(self, cells: Cells, at: int, values: Values) -> None:
+        session, (code, name, text) = cells[at + 3], values
         now = self._now
-        for index, at in self._sessions.get(session, ()):
-            self._deaths.append((self.count, index, f"{name}: {text}"))
-            now[at + MOOD] = DEAD
-            now[at + OUTSTANDING] = now[at + P_HELD] = now[at + BLOCKED] = 0
-            self._holds.pop(at, None)
-            self._unreported.pop(at, None)
-            now[QUEUE] = next((queue for producer, queue in self._routes if producer == index), 0)
+        for producer in self._sessions.get(session, ()):
+            self._deaths.append((self.count, producer.index, f"{name}: {text}"))
+            now[producer.at + MOOD] = DEAD
+            for channel in (OUTSTANDING, P_HELD, BLOCKED):
+                now[producer.at + channel] = 0
+            producer.holds, producer.unreported = {}, []
+            now[QUEUE] = self._first_queue(producer.index)
             self._note("refused" if code == _LIMIT_EXCEEDED else "died")
         unfinished = self._sent.get(session, {})
         for start in unfinished.values():
             self._sendings[start + _SENDING_END] = self.count
         unfinished.clear()
-        self._left(event)
+        self._left(cells, at, values)
 
     # Queues
 
-    def _enqueued(self, event: Fields) -> None:
-        _, _, queue, session, _, label, size, group, _, (position, depth, volume) = event
-        index, _ = self._count_depth(queue, depth, volume)
+    def _enqueued(self, cells: Cells, at: int, values: Values) -> None:
+        label, group = cells[at + 5], cells[at + 7]
+        position = values[0]
+        queue = self._count_depth(cells[at + 2], values[1], values[2])
         self._is_dirty = True
         found = self._known.get(label) or self._message(label)
+        session = cells[at + 3]
         producer = self._alone.get(session) or self._producer(session, label)
         if producer is not None:
-            self._routes[producer[0], index] = None
+            self._routes[producer.index, queue.index] = None
         colour = self._group_number(group) if group else self._group_by_message.get(found, 0)
         stays = self._stays
-        self._stay[queue, position] = self._newest[queue, label] = len(stays)
-        stays += (index, *found, colour, self.count, NEVER, 0, NEVER, NEVER, NEVER, size)
+        start = len(stays)
+        queue.stays[position] = start
+        queue.newest[label] = start
+        size = cells[at + 6]
+        stays += (queue.index, found[0], found[1], colour, self.count, NEVER, 0, NEVER, NEVER, NEVER, size)
 
-    def _dequeued(self, event: Fields) -> None:
-        _, _, queue, _, _, label, _, _, _, (position, reason, depth, volume) = event
-        _, at = self._count_depth(queue, depth, volume)
+    def _dequeued(self, cells: Cells, at: int, values: Values) -> None:
+        position, reason = values[0], values[1]
+        queue = self._count_depth(cells[at + 2], values[2], values[3])
         now = self._now
+        label = cells[at + 5]
         found = self._known.get(label) or self._message(label)
         if reason in _GIVES_WAY:
             # In the same step another message is sent.
-            now[LOST_SENDER], now[LOST_NUMBER] = found
+            now[LOST_SENDER] = found[0]
+            now[LOST_NUMBER] = found[1]
         else:
-            now[SENDER], now[NUMBER] = found
-        key = queue, position
-        consumer = self._disown(key)
-        start = self._stay.pop(key, None)
+            now[SENDER] = found[0]
+            now[NUMBER] = found[1]
+        consumer = self._disown(queue, position)
+        start = queue.stays.pop(position, None)
         if start is not None:
             self._stays[start + _STAY_END] = self.count
             self._stays[start + _WHY] = _REASON.get(reason, _REASON["other"])
-        if consumer and reason == "accept":
-            now[consumer + ACCEPTED] += 1
+        if consumer is not None and reason == "accept":
+            now[consumer.at + ACCEPTED] += 1
             now[PARTS] |= _ACCEPTED
             self._is_dirty = True
             return
         if reason in _DISCARDS:
-            now[at + DISCARDS] += 1
-        part = "rejected" if consumer and reason == "reject" else _PART_OF_REASON.get(reason, "removed")
+            now[queue.at + DISCARDS] += 1
+        is_rejected = consumer is not None and reason == "reject"
+        part = "rejected" if is_rejected else _PART_OF_REASON.get(reason, "removed")
         if part:
             self._note(part)
 
-    def _count_depth(self, queue: str, depth: int, volume: int) -> tuple[int, int]:
-        """Count how deep a queue is; return its place."""
-        index, at = self._queues[queue]
+    def _count_depth(self, name: str, depth: Any, volume: Any) -> _Queue:
+        """Count how deep a queue is; return it."""
+        queue = self._queues[name]
         now = self._now
-        now[QUEUE] = index
-        now[at + DEPTH] = depth
-        now[at + BYTES] = volume
-        return index, at
+        now[QUEUE] = queue.index
+        now[queue.at + DEPTH] = depth
+        now[queue.at + BYTES] = volume
+        return queue
 
-    def _dropped(self, event: Fields) -> None:
-        index, at = self._queues[event[2]]
-        self._now[QUEUE] = index
-        self._now[at + DISCARDS] += 1
+    def _dropped(self, cells: Cells, at: int, values: Values) -> None:
+        queue = self._queues[cells[at + 2]]
+        self._now[QUEUE] = queue.index
+        self._now[queue.at + DISCARDS] += 1
         self._note("dropped")
 
-    def _deleted(self, event: Fields) -> None:
-        if event[2] in self._queues:
-            index, at = self._queues[event[2]]
-            self._now[QUEUE] = index
-            self._now[at + GONE] = 1
-            self._note("destroyed" if event[9] == ("self-destruct",) else "removed")
+    def _deleted(self, cells: Cells, at: int, values: Values) -> None:
+        queue = self._queues.get(cells[at + 2])
+        if queue is not None:
+            self._now[QUEUE] = queue.index
+            self._now[queue.at + GONE] = 1
+            self._note("destroyed" if values == ("self-destruct",) else "removed")
 
     # Flow control
 
-    def _held(self, event: Fields) -> None:
-        _, _, queue, session, _, label, _, _, _, (command,) = event
-        self._now[self._queues[queue][1] + Q_HELD] += 1
+    def _held(self, cells: Cells, at: int, values: Values) -> None:
+        queue, session, label, command = self._queues[cells[at + 2]], cells[at + 3], cells[at + 5], values[0]
+        now = self._now
+        now[queue.at + Q_HELD] += 1
         self._note("held")
-        self._mark_stay(event, _STAY_HELD_START)
+        self._mark_stay(queue, label, _STAY_HELD_START)
         producer = self._producer(session, label)
         if producer is None:
             return
-        holds = self._holds[producer[1]]
+        holds = producer.holds
         if command not in holds:
             self._mark(session, command, _HELD_START)
         holds[command] = holds.get(command, 0) + 1
-        self._now[producer[1] + P_HELD] = len(holds)
+        now[producer.at + P_HELD] = len(holds)
 
-    def _let_go(self, event: Fields) -> None:
-        _, _, queue, session, _, label, _, _, _, (command,) = event
+    def _let_go(self, cells: Cells, at: int, values: Values) -> None:
+        queue, session, label, command = self._queues[cells[at + 2]], cells[at + 3], cells[at + 5], values[0]
         now = self._now
-        now[self._queues[queue][1] + Q_HELD] -= 1
+        now[queue.at + Q_HELD] -= 1
         now[FREED] += 1
         self._note("freed" if now[PARTS] & _TURNED_OFF else "freed_own")
-        self._mark_stay(event, _STAY_HELD_END)
+        self._mark_stay(queue, label, _STAY_HELD_END)
         producer = self._producer(session, label)
         if producer is None:
             return
-        holds = self._holds[producer[1]]
+        holds = producer.holds
         # The holds of a session that died are forgotten already (CM-09).
         if command in holds:
             holds[command] -= 1
             if not holds[command]:
                 del holds[command]
                 self._mark(session, command, _HELD_END)
-            now[producer[1] + P_HELD] = len(holds)
+            now[producer.at + P_HELD] = len(holds)
 
     def _mark(self, session: str, command: object, column: int) -> None:
         start = self._sent[session].get(command)
         if start is not None:
             self._sendings[start + column] = self.count
 
-    def _mark_stay(self, event: Fields, column: int) -> None:
-        start = self._newest.get((event[2], event[5]))
+    def _mark_stay(self, queue: _Queue, label: str, column: int) -> None:
+        start = queue.newest.get(label)
         if start is not None:
             self._stays[start + column] = self.count
 
-    def _flow_stopped(self, event: Fields) -> None:
-        index, at = self._queues[event[2]]
-        self._now[at + FLOW] = 1
-        self._now[QUEUE] = index
-        count, size = self._stops[index]
-        if count and self._now[at + DEPTH] > count:
+    def _flow_stopped(self, cells: Cells, at: int, values: Values) -> None:
+        queue, now = self._queues[cells[at + 2]], self._now
+        now[queue.at + FLOW] = 1
+        now[QUEUE] = queue.index
+        if queue.stop_count and now[queue.at + DEPTH] > queue.stop_count:
             self._note("turned_on")
         else:
             # The watermark proposal turns ON at its level, what shipped above it (ALT-08).
-            self._note("turned_on_bytes" if size and self._now[at + BYTES] > size else "turned_on_at")
+            by_size = queue.stop_size and now[queue.at + BYTES] > queue.stop_size
+            self._note("turned_on_bytes" if by_size else "turned_on_at")
 
-    def _flow_resumed(self, event: Fields) -> None:
-        index, at = self._queues[event[2]]
-        self._now[at + FLOW] = 0
-        self._now[QUEUE] = index
+    def _flow_resumed(self, cells: Cells, at: int, values: Values) -> None:
+        queue = self._queues[cells[at + 2]]
+        self._now[queue.at + FLOW] = 0
+        self._now[QUEUE] = queue.index
         self._note("turned_off")
 
     # Who has which message, and which group
 
-    def _acquired(self, event: Fields) -> None:
-        _, _, queue, _, link, _, _, _, _, (position,) = event
-        key = queue, position
-        index, at = self._by_link.get(link, (-1, 0))
-        start = self._stay.get(key, -1)
+    def _acquired(self, cells: Cells, at: int, values: Values) -> None:
+        queue, position = self._queues[cells[at + 2]], values[0]
+        consumer = self._by_link.get(cells[at + 4])
+        start = queue.stays.get(position, -1)
         count, holdings, now = self.count, self._holdings, self._now
         again = 1 if start >= 0 and self._stays[start + _AGAIN] <= count else 0
-        self._holding[key] = len(holdings), at
-        holdings += (start // len(STAYS), index + 1, count, NEVER, again)
-        now[self._queues[queue][1] + ACQUIRED] += 1
-        if at:
-            now[at + HOLDS] += 1
+        queue.holdings[position] = len(holdings)
+        number = 0 if consumer is None else consumer.index + 1
+        holdings += (start // _STAY_WIDTH, number, count, NEVER, again)
+        now[queue.at + ACQUIRED] += 1
+        if consumer is not None:
+            now[consumer.at + HOLDS] += 1
         self._is_dirty = True
 
-    def _requeued(self, event: Fields) -> None:
-        _, _, queue, _, _, label, _, _, _, (position,) = event
-        self._now[QUEUE] = self._queues[queue][0]
-        self._now[SENDER], self._now[NUMBER] = self._message(label)
-        key = queue, position
-        self._disown(key)
-        start = self._stay.get(key)
+    def _requeued(self, cells: Cells, at: int, values: Values) -> None:
+        queue, position = self._queues[cells[at + 2]], values[0]
+        now = self._now
+        now[QUEUE] = queue.index
+        now[SENDER], now[NUMBER] = self._message(cells[at + 5])
+        self._disown(queue, position)
+        start = queue.stays.get(position)
         if start is not None and self._stays[start + _AGAIN] == NEVER:
             self._stays[start + _AGAIN] = self.count
         self._note("given_back")
 
-    def _disown(self, key: tuple[str, int]) -> int:
-        """End a message's holding; return the first column of the consumer that had it, or 0."""
-        start, consumer = self._holding.pop(key, _NO_HOLDING)
-        if consumer < 0:
-            return 0
+    def _disown(self, queue: _Queue, position: int) -> _Consumer | None:
+        """End a message's holding; return the consumer that had it, if it is one that is shown."""
+        start = queue.holdings.pop(position, None)
+        if start is None:
+            return None
         self._holdings[start + _HOLDING_END] = self.count
-        self._now[self._queues[key[0]][1] + ACQUIRED] -= 1
-        if consumer:
-            self._now[consumer + HOLDS] -= 1
+        self._now[queue.at + ACQUIRED] -= 1
+        number = self._holdings[start + _HOLDER]
+        if not number:
+            return None
+        consumer = self._consumers[number - 1]
+        self._now[consumer.at + HOLDS] -= 1
         return consumer
 
-    def _group_owned(self, event: Fields) -> None:
-        queue, link, group = event[2], event[4], event[7]
-        if queue in self._queues:
-            owner, number = self._by_link.get(link, (-1, 0))[0], self._group_number(group)
-            self._lock[queue, group] = len(self._locks)
-            self._locks += (self._queues[queue][0], number, owner + 1, self.count, NEVER)
+    def _group_owned(self, cells: Cells, at: int, values: Values) -> None:
+        queue, group = self._queues.get(cells[at + 2]), cells[at + 7]
+        if queue is not None:
+            owner = self._by_link.get(cells[at + 4])
+            queue.locks[group] = len(self._locks)
+            index = -1 if owner is None else owner.index
+            self._locks += (queue.index, self._group_number(group), index + 1, self.count, NEVER)
             self._is_dirty = True
 
-    def _group_freed(self, event: Fields) -> None:
-        start = self._lock.pop((event[2], event[7]), None)
+    def _group_freed(self, cells: Cells, at: int, values: Values) -> None:
+        queue = self._queues.get(cells[at + 2])
+        start = queue.locks.pop(cells[at + 7], None) if queue is not None else None
         if start is not None:
             self._locks[start + _LOCK_END] = self.count
             self._is_dirty = True
 
     # Consumers
 
-    def _subscribed(self, event: Fields) -> None:
-        _, _, queue, session, link, *_ = event
-        consumer = self._by_link.get(f"{session}::{link}")
+    def _reader(self, session: str, tag: str) -> _Consumer | None:
+        """Return whose subscription this is."""
+        tags = self._by_tag.get(session)
+        if tags is None:
+            tags = self._by_tag[session] = {}
+        if tag not in tags:
+            tags[tag] = self._by_link.get(f"{session}::{tag}")
+        return tags[tag]
+
+    def _subscribed(self, cells: Cells, at: int, values: Values) -> None:
+        consumer = self._reader(cells[at + 3], cells[at + 4])
         if consumer is not None:
-            index, at = consumer
-            self._now[at + PRESENT] = 1
-            self._now[CONSUMER] = index
-            self._now[QUEUE] = self._queues[queue][0]
+            self._now[consumer.at + PRESENT] = 1
+            self._now[CONSUMER] = consumer.index
+            self._now[QUEUE] = self._queues[cells[at + 2]].index
             self._note("subscribed")
 
-    def _link_subscribed(self, event: Fields) -> None:
-        if event[3] in self._links:
-            self._subscribed(event)
+    def _link_subscribed(self, cells: Cells, at: int, values: Values) -> None:
+        if cells[at + 3] in self._links:
+            self._subscribed(cells, at, values)
 
-    def _settled(self, event: Fields) -> None:
-        places = self._readers.get(event[3])
+    def _settled(self, cells: Cells, at: int, values: Values) -> None:
+        places = self._readers.get(cells[at + 3])
         if places:
-            self._now[CONSUMER] = places[0][0]
+            self._now[CONSUMER] = places[0].index
 
-    def _delivered(self, event: Fields) -> None:
-        _, _, _, session, link, label, *_ = event
-        consumer = self._by_link.get(f"{session}::{link}")
+    def _delivered(self, cells: Cells, at: int, values: Values) -> None:
+        consumer = self._reader(cells[at + 3], cells[at + 4])
         if consumer is None:
             return
         now = self._now
-        now[CONSUMER] = consumer[0]
-        deliveries = now[DELIVERIES] = now[DELIVERIES] + 1
+        now[CONSUMER] = consumer.index
+        deliveries = now[DELIVERIES] + 1
+        now[DELIVERIES] = deliveries
         if deliveries == 1:
             now[PARTS] |= _DELIVERED
             self._is_dirty = True
         else:
             self._note_many("delivered", deliveries)
-        now[GOT_SENDER], now[GOT_NUMBER] = self._known.get(label) or self._message(label)
+        label = cells[at + 5]
+        found = self._known.get(label) or self._message(label)
+        now[GOT_SENDER] = found[0]
+        now[GOT_NUMBER] = found[1]
 
-    def _left(self, event: Fields) -> None:
-        session, link = event[3], event[4]
-        gone = [self._by_link.get(f"{session}::{link}")] if link else self._readers.get(session, ())
-        for place in gone:
-            if place is not None:
-                self._now[place[1] + PRESENT] = 0
+    def _left(self, cells: Cells, at: int, values: Values) -> None:
+        session, link = cells[at + 3], cells[at + 4]
+        gone = [self._reader(session, link)] if link else self._readers.get(session, ())
+        for consumer in gone:
+            if consumer is not None:
+                self._now[consumer.at + PRESENT] = 0
                 self._is_dirty = True
 
 
-_HANDLERS: dict[str, tuple[Callable[[Fold, Fields], None], tuple[str, ...]]] = {
+class _Kind:
+    """A kind of event: its handler, the details that it reads, and whether a step begins there."""
+
+    def __init__(self, handler: _Handler | None, details: tuple[str, ...], begins: bool) -> None:
+        self.handler, self.details, self.begins = handler, details, begins
+        # The names of the last event's details that were these: most events share theirs.
+        self.seen: Names = details
+
+    def in_order(self, names: Names, values: Values) -> Values:
+        """Return the details that the handler reads."""
+        if names != self.details:
+            return _in_order(names, values, self.details)
+        self.seen = names
+        return values
+
+
+_Handler = Callable[[Fold, Cells, int, Values], None]
+
+_HANDLERS: dict[str, tuple[_Handler, tuple[str, ...]]] = {
     "session.attach": (Fold._attached, ()),
     "message.transfer": (Fold._transfer, ()),
     "completed": (Fold._completed, ("command",)),
@@ -775,9 +934,8 @@ _HANDLERS: dict[str, tuple[Callable[[Fold, Fields], None], tuple[str, ...]]] = {
 }
 """For each kind of event that changes a frame: its handler, and the details that it reads, in their order."""
 
-_KINDS = {
-    kind: (*_HANDLERS.get(kind, (None, ())), kind in COMMANDS)
-    for kind in dict.fromkeys((*COMMANDS, *_HANDLERS))
+_KINDS = {kind: _Kind(None, (), True) for kind in COMMANDS} | {
+    kind: _Kind(handler, details, kind in COMMANDS) for kind, (handler, details) in _HANDLERS.items()
 }
 
 
@@ -813,9 +971,9 @@ class _Shift:
         old = enumerate(channel_names(self.before))
         return {column: new[name] for column, name in old if name in new and column >= AFTER_STEP}
 
-    def row(self, row: array[int], columns: Mapping[int, int]) -> array[int]:
+    def row(self, row: list[int], columns: Mapping[int, int]) -> list[int]:
         """Return a frame in the new columns."""
-        moved = array("i", [0]) * len(channel_names(self.after))
+        moved = [0] * len(channel_names(self.after))
         moved[:AFTER_STEP] = row[:AFTER_STEP]
         for old, new in columns.items():
             moved[new] = row[old]
@@ -909,16 +1067,17 @@ def channel_names(topology: Topology) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _places(names: Sequence[str], start: int, width: int) -> dict[str, Place]:
-    return {name: (index, start + width * index) for index, name in enumerate(names)}
-
-
 def _array_of(numbers: list[int]) -> array[int]:
-    """Return an array of some numbers: three times as fast as its constructor."""
-    return array("i", pack(f"{len(numbers)}i", *numbers))
+    """Return an array of some numbers: faster than by its constructor, and many columns are constant."""
+    made, count = array("i"), len(numbers)
+    if count and numbers[0] == numbers[-1] and numbers.count(numbers[0]) == count:
+        made.append(numbers[0])
+        return made * count
+    made.frombytes(pack(f"{count}i", *numbers))
+    return made
 
 
-def _in_order(event: Fields, details: tuple[str, ...]) -> Fields:
-    """Return an event with the details that its handler reads, in their order: a file keeps another one."""
-    found = unpacked(event[8], event[9]) or {}
-    return (*event[:8], details, tuple(found[name] for name in details))
+def _in_order(names: Names, values: Values, wanted: tuple[str, ...]) -> Values:
+    """Return the details that a handler reads, in their order: a file keeps another one."""
+    found = unpacked(names, values) or {}
+    return tuple(found[name] for name in wanted)

@@ -17,16 +17,18 @@ import sys
 import zlib
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
+from typing import Final
 
 from qflow.labs.topology import Topology
 
 Span = tuple[int, int]
 """From and to, in microseconds."""
 
-NEVER = 2**31 - 1
+NEVER: Final = 2**31 - 1
 """The frame in which something ends that had not ended when the run did."""
 
 
@@ -49,32 +51,31 @@ class Spans:
         The names of a row's numbers; ``start`` and ``end`` are frames, the end not included. The tables are
         defined in :mod:`qflow.labs.fold`.
     data
-        Row after row.
+        The numbers of each column, top to bottom.
 
     Examples
     --------
-    >>> locks = Spans(("group", "start", "end"), array("i", [1, 5, 9]))
+    >>> locks = Spans(("group", "start", "end"), [array("i", [1]), array("i", [5]), array("i", [9])])
     >>> list(locks.alive(5)), list(locks.alive(9))
     ([0], [])
     """
 
-    def __init__(self, columns: tuple[str, ...], data: array[int]) -> None:
+    def __init__(self, columns: tuple[str, ...], data: Sequence[array[int]]) -> None:
         self.columns = columns
         self.data = data
-        self._place = {name: index for index, name in enumerate(columns)}
+        self._by_name = dict(zip(columns, data, strict=True))
 
     def get(self, row: int, column: str) -> int:
         """Return one number of a row."""
-        return self.data[row * len(self.columns) + self._place[column]]
+        return self._by_name[column][row]
 
     def row(self, index: int) -> dict[str, int]:
         """Return a row, by column."""
-        start = index * len(self.columns)
-        return dict(zip(self.columns, self.data[start : start + len(self.columns)], strict=True))
+        return {name: numbers[index] for name, numbers in self._by_name.items()}
 
     def column(self, name: str) -> array[int]:
         """Return one column, top to bottom."""
-        return self.data[self._place[name] :: len(self.columns)]
+        return self._by_name[name]
 
     def alive(self, frame: int) -> Iterator[int]:
         """Yield the numbers of the rows that last over a frame, in the order in which they began."""
@@ -85,7 +86,7 @@ class Spans:
                 yield row
 
     def __len__(self) -> int:
-        return len(self.data) // len(self.columns)
+        return len(self.data[0])
 
 
 @dataclass(frozen=True)
@@ -98,8 +99,8 @@ class Frames:
         The clients and queues of the run.
     channels
         The name of each column, such as ``queue.orders.depth``.
-    data
-        The numbers, row after row.
+    columns
+        The numbers of each, top to bottom.
     count
         How many rows there are; the first shows the time before anything happened.
     lasting
@@ -114,7 +115,8 @@ class Frames:
 
     Examples
     --------
-    >>> frames = Frames(Topology((), (), (), (), 10), ("time", "step.parts"), array("i", [0, 0, 7, 1]), 2)
+    >>> times, parts = array("i", [0, 7]), array("i", [0, 1])
+    >>> frames = Frames(Topology((), (), (), (), 10), ("time", "step.parts"), (times, parts), 2)
     >>> frames.at(1)
     {'time': 7, 'step.parts': 1}
     >>> frames.index_at(6), frames.index_at(7)
@@ -123,7 +125,7 @@ class Frames:
 
     topology: Topology
     channels: tuple[str, ...]
-    data: array[int]
+    columns: tuple[array[int], ...]
     count: int
     lasting: Mapping[str, Spans] = field(default_factory=dict)
     groups: tuple[str, ...] = ()
@@ -140,7 +142,7 @@ class Frames:
         """
         if channel not in self.channels:
             raise KeyError(f"no channel {channel!r}; there are {', '.join(self.channels)}")
-        return self.data[self.channels.index(channel) :: len(self.channels)]
+        return self.columns[self.channels.index(channel)]
 
     def at(self, index: int) -> dict[str, int]:
         """Return one frame, by channel; negative numbers count from the end.
@@ -152,12 +154,11 @@ class Frames:
         """
         if not -self.count <= index < self.count:
             raise IndexError(f"no frame {index}; there are {self.count}, from 0")
-        start = index % self.count * len(self.channels)
-        return dict(zip(self.channels, self.data[start : start + len(self.channels)], strict=True))
+        return {name: column[index] for name, column in zip(self.channels, self.columns, strict=True)}
 
     def index_at(self, time: int) -> int:
         """Return the frame that a time in microseconds shows: the last one that is not later."""
-        return max(0, bisect_right(self._times, time) - 1)
+        return max(0, bisect_right(self.columns[0], time) - 1)
 
     def showing(self, place: int, time: int) -> int:
         """Return the frame that shows an event of the run, given its place in it and its time.
@@ -165,19 +166,15 @@ class Frames:
         An event that changes nothing that is counted makes no frame: it is shown with what came before it.
         """
         index = min(bisect_left(self.rows, place), self.count - 1)
-        return index - 1 if self._times[index] > time else index
-
-    @cached_property
-    def _times(self) -> array[int]:
-        return self.column("time")
+        return index - 1 if self.columns[0][index] > time else index
 
     @cached_property
     def transitions(self) -> tuple[Transition, ...]:
         """Every change of a flow control state, in order."""
         found = [
-            Transition(frame, self._times[frame], spot.name, bool(flow))
+            Transition(frame, self.columns[0][frame], spot.name, not nth % 2)
             for spot in self.topology.queues
-            for frame, flow in _changes(self.column(f"queue.{spot.name}.flow"))
+            for nth, frame in enumerate(self._switches(f"queue.{spot.name}.flow"))
         ]
         return tuple(sorted(found, key=lambda change: change.frame))
 
@@ -186,7 +183,19 @@ class Frames:
 
         The last of them may end with the run.
         """
-        return spans_of(zip(self._times, self.column(channel), strict=True), self.topology.end)
+        times = [self.columns[0][frame] for frame in self._switches(channel)]
+        return tuple(zip(times[::2], [*times[1::2], self.topology.end], strict=False))
+
+    def _switches(self, channel: str) -> list[int]:
+        """Return the first frame in which a channel is not 0, then the next in which it is, and so on."""
+        found = self._found.get(channel)
+        if found is None:
+            found = self._found[channel] = _switches(self.column(channel))
+        return found
+
+    @cached_property
+    def _found(self) -> dict[str, list[int]]:
+        return {}
 
     def most_telling(self) -> int:
         """Return the frame to show first: the one with most transfers held; if none is, the deepest."""
@@ -194,39 +203,41 @@ class Frames:
         names += [f"queue.{spot.name}.depth" for spot in self.topology.queues]
         for name in names:
             column = self.column(name)
-            most = max(column.tolist(), default=0)
+            most = max(column, default=0)
             if most:
                 return column.index(most)
         return self.count - 1
 
     def packed(self) -> bytes:
         """Return the frames, then each table of spans, as the browser gets them; see :func:`packed`."""
-        spans = ((table.data, len(table.columns)) for table in self.lasting.values())
-        return packed([(self.data, len(self.channels)), *spans])
+        return packed([*self.columns, *(column for table in self.lasting.values() for column in table.data)])
 
 
-def packed(tables: Iterable[tuple[array[int], int]]) -> bytes:
-    r"""Return tables of 32-bit numbers, deflated: the low bytes of all, column after column, then the next.
+def packed(columns: Sequence[array[int]]) -> bytes:
+    r"""Return columns of 32-bit numbers, deflated: the low bytes of all, column after column, then the next.
 
     A column changes little from row to row, and its high bytes hardly ever, so that this takes a twentieth of
     the room. The browser inflates it by itself and reads each column where it lies (``static/timeline.js``).
 
     Parameters
     ----------
-    tables
-        The numbers of each, row after row, and how many columns it has.
+    columns
+        The numbers of each.
 
     Examples
     --------
-    >>> zlib.decompress(packed([(array("i", [1, 7, 258, 7]), 2)]))
+    >>> zlib.decompress(packed([array("i", [1, 258]), array("i", [7, 7])]))
     b'\x01\x02\x07\x07\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
     """
-    columns = [data[column::width] for data, width in tables for column in range(width)]
-    if sys.byteorder == "big":
-        for column in columns:
-            column.byteswap()
-    numbers = b"".join(columns)
-    return zlib.compress(b"".join(numbers[place::4] for place in range(4)), 1)
+    places: list[list[bytes]] = [[], [], [], []]
+    zeros = bytes(4 * max(map(len, columns), default=0))
+    for column in columns:
+        numbers = column.tobytes()
+        # Many columns hold nothing but zeros.
+        is_empty = zeros.startswith(numbers)
+        for place, parts in enumerate(places if sys.byteorder == "little" else reversed(places)):
+            parts.append(zeros[: len(column)] if is_empty else numbers[place::4])
+    return zlib.compress(b"".join(chain.from_iterable(places)), 1)
 
 
 def spans_of(states: Iterable[tuple[int, int]], end: int) -> tuple[Span, ...]:
@@ -248,12 +259,26 @@ def spans_of(states: Iterable[tuple[int, int]], end: int) -> tuple[Span, ...]:
     return (*spans, (begun, end)) if begun is not None else tuple(spans)
 
 
-def _changes(column: array[int]) -> list[tuple[int, int]]:
-    """List (frame, new value) wherever a column changes; it starts from 0."""
-    found = []
-    before = 0
-    for frame, value in enumerate(column):
-        if value != before:
-            found.append((frame, value))
-            before = value
+_SIGN = bytes([0, *[1] * 255])
+
+
+def _switches(column: array[int]) -> list[int]:
+    """Return where numbers begin to be other than 0, and where they are 0 again, in turns.
+
+    Examples
+    --------
+    >>> _switches(array("i", [0, 0, 5, 256, 0, 7]))
+    [2, 4, 5]
+    """
+    numbers = column.tobytes()
+    bits = 0
+    for place in range(4):
+        bits |= int.from_bytes(numbers[place::4], "little")
+    # A byte for each number, in which the next of a kind is found at once.
+    signs = bits.to_bytes(len(column), "little").translate(_SIGN)
+    found: list[int] = []
+    at = signs.find(1)
+    while at >= 0:
+        found.append(at)
+        at = signs.find(len(found) % 2 == 0, at)
     return found

@@ -124,6 +124,11 @@ class GroupTable:
         """The consumers' names."""
         return tuple(self._held)
 
+    @property
+    def present(self) -> tuple[str, ...]:
+        """Those of them that are still there."""
+        return tuple(self._consumers)
+
     def _join(self, name: str, credit: int) -> Session:
         self._pause()
         session = self.broker.session(name)
@@ -197,6 +202,17 @@ class GroupTable:
         }
         answers[verdict]((record.id,))
         session.session_completed((record.id,))
+
+    def leave(self, consumer: str) -> None:
+        """Let a consumer go away; what it holds comes back to the queue."""
+        self._pause()
+        self._held[consumer].clear()
+        self._consumers.pop(consumer).close()
+
+    def purge(self) -> None:
+        """Remove every message that no consumer holds."""
+        self._pause()
+        self._shop.queue_purge(QUEUE)
 
     def work(self, until: int | None = None) -> None:
         """Let the consumers work at their paces, up to an instant in microseconds, or until all wait.
@@ -411,7 +427,7 @@ def _idle(table: GroupTable) -> list[str]:
     owners = table.owners()
     held = {label for name in table.consumers for label in table.holds(name)}
     free = sorted({m.group for m in queue.store if m.transfer.label not in held} - set(owners))
-    idle = [name for name in table.consumers if not table.holds(name)]
+    idle = [name for name in table.present if not table.holds(name)]
     if free and idle:
         who, what = ", ".join(idle), ", ".join(free)
         return [f"{who} waits with free credit although group {what} is free: nothing woke it (MG-13)."]

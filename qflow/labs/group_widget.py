@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import cycle, islice
 from typing import Any
 
@@ -11,7 +12,8 @@ import ipywidgets as widgets
 from qflow.kit import RefusalError
 from qflow.labs.group import GroupTable, group_picture
 from qflow.labs.knobs import Knob
-from qflow.labs.lab import Lab
+from qflow.labs.lab import REACTS, Lab, actions_of
+from qflow.labs.picture import Picture, compare
 from qflow.labs.slider_lab import slider_of
 
 MESSAGES = "AABBACACDBDBCDEEACEE"
@@ -97,22 +99,44 @@ class GroupLab(Lab):
 
     def _played(
         self, moves: Sequence[Sequence[Any]], then: Mapping[str, str] | None = None, time: int = 0
-    ) -> Any:
+    ) -> Picture:
         """Deal the messages again, do `moves` and then something else at an instant; return the picture."""
-        table = GroupTable(self._messages, **self._dealt)
-        table.play(moves)
-        if then:
-            table.work(time)
-            if then["what"] == "send":
-                table.send(then["group"])
-            else:
-                table.settle(then["consumer"], then["what"], then["label"])
-        table.work()
-        self.table = table
-        picture = group_picture(table, tried=self._tried.get(not self._grouped, -1))
+        self.table = self._until(moves, time if then else None)
+        if then and then["what"] == "send":
+            self.table.send(then["group"])
+        elif then:
+            self.table.settle(then["consumer"], then["what"], then["label"])
+        picture = self._drawn(self.table)
         if self._works:
             self._tried[self._grouped] = len(picture.drawing["carts"])  # type: ignore[arg-type]
         return picture
+
+    def _until(self, moves: Sequence[Sequence[Any]], time: int | None) -> GroupTable:
+        """Deal the messages again, and do `moves`, up to an instant if there is one."""
+        table = GroupTable(self._messages, **self._dealt)
+        table.play(moves)
+        if time is not None:
+            table.work(time)
+        return table
+
+    def _drawn(self, table: GroupTable) -> Picture:
+        """Let the consumers work until all wait, and return the picture."""
+        table.work()
+        return group_picture(table, tried=self._tried.get(not self._grouped, -1))
+
+    def _fork(self, content: dict[str, Any]) -> None:
+        """Show another course of events: the consumers go on working, and react to what is different."""
+        action, time = str(content["action"]), int(content["time"])
+        table = self._until([move for move in self.table.moves if move[-1] <= time], time)
+        kind, _, name = action.partition(":")
+        if kind == "purge":
+            table.purge()
+        else:
+            table.leave(name)
+        forked = self._drawn(table)
+        both = replace(forked, claims=(REACTS, *forked.claims))
+        self.show_beside(compare(self.first, both, ("as it was", actions_of(self.first)[action])))
+        self.scene.place = {"time": time, "back": 0, "number": self.scene.run}
 
     def settle(
         self, consumer: str, verdict: str, label: str = "", time: int | None = None, *, plays: bool = False
@@ -164,7 +188,7 @@ class GroupLab(Lab):
         self._show(self._played(()))
         self._go(0, plays=True)
 
-    def _show(self, picture: Any) -> None:
+    def _show(self, picture: Picture) -> None:
         self._number += 1
         self.scene.refusal = ""
         self.show(picture, self._number)

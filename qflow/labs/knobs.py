@@ -75,7 +75,7 @@ def begin(
     for setting, value in given.items():
         require(is_number(value), name, setting, value, "a number")
     defaults = {key: parameter.default for key, parameter in signature(describe).parameters.items()}
-    return {setting: given.get(setting, defaults[setting]) for setting in known}
+    return {setting: {**defaults, **given}[setting] for setting in known}
 
 
 def stop_knob(high: int, step: int = 1) -> Knob:
@@ -96,6 +96,12 @@ def limit_knob(high: int, step: int = 1) -> Knob:
     """Return the knob of ``qpid.max_count``."""
     tooltip = "The most messages the queue takes; what it does with the next is its policy (LP-01, LP-04)"
     return Knob("limit", "qpid.max_count", tooltip, 0, high, step)
+
+
+def argument_knob(key: str, value: float) -> Knob:
+    """Return the knob of any declare argument that is a number."""
+    tooltip = "An argument with which the queue is declared; the rules page says what each does (CF-01)"
+    return Knob(key, key, tooltip, 0, max(50, 2 * int(value)))
 
 
 def service_knob(setting: str = "service", label: str = "consumer service (ms)") -> Knob:

@@ -37,9 +37,9 @@ from qflow.workload import Run
 from qflow.workload.model import SETUP
 from qflow.workload.stage import Stage
 
-_REACTS = "The run is simulated on from that instant: every client reacts to what is different."
-_REPEATS = "Every client does what was recorded, when it did it; only the broker's part is worked out anew."
-_BESIDE = "{} (clients repeat what was recorded)"
+REACTS = "The run is simulated on from that instant: every client reacts to what is different."
+REPEATS = "Every client does what was recorded, when it did it; only the broker's part is worked out anew."
+BESIDE = "{} (clients repeat what was recorded)"
 
 
 class Lab(widgets.VBox):
@@ -355,10 +355,13 @@ def actions_of(picture: Picture) -> dict[str, str]:
     {'purge:orders': 'orders is purged', 'leave:c1': 'c1 goes away', 'leave:p1': 'p1 goes away'}
     """
     topology = picture.frames.topology
+    # On a conveyor one shop sends all before the consumers come; a strip is of one session, and what it did.
+    consumers = [spot.name for spot in topology.consumers]
+    clients = [*consumers, *(spot.name for spot in topology.producers)]
+    leaving = {"conveyor": consumers, "strip": []}.get(str(picture.drawing.get("form")), clients)
     return {
         **{f"purge:{spot.name}": f"{spot.name} is purged" for spot in topology.queues},
-        **{f"leave:{spot.name}": f"{spot.name} goes away" for spot in topology.consumers},
-        **{f"leave:{spot.name}": f"{spot.name} goes away" for spot in topology.producers},
+        **{f"leave:{name}": f"{name} goes away" for name in leaving},
     }
 
 
@@ -379,7 +382,7 @@ def fork_picture(picture: Picture, frame: int, action: str, timeline: Timeline |
         A key of :func:`actions_of`; or, of a message that a consumer holds then, ``accept``, ``release`` or
         ``reject``, the consumer and the message: ``release:c1:p1-57``.
     timeline
-        Of the picture's run, if it is at hand.
+        Of the picture's run, if the caller has it.
 
     Raises
     ------
@@ -402,7 +405,7 @@ def fork_picture(picture: Picture, frame: int, action: str, timeline: Timeline |
         run = simulated_on(picture.run.workload, picture.messages, time, act, until=picture.run.end)
         topology = replace(picture.frames.topology, end=run.end)
         forked = replace(picture_of(run, topology=topology), messages=picture.messages)
-        return compare(picture, replace(forked, claims=(_REACTS, *forked.claims)), ("as it was", name))
+        return compare(picture, replace(forked, claims=(REACTS, *forked.claims)), ("as it was", name))
     timeline = timeline or Timeline(trace_of(picture.run))
     timeline.seek(max(0, picture.frames.rows[frame]))
     trace = timeline.fork([_command(picture, action, timeline)])
@@ -415,8 +418,8 @@ def fork_picture(picture: Picture, frame: int, action: str, timeline: Timeline |
         forked, _ = conveyor_of(forked, **kept)
     # Nor can it be said who waited: every client acts when it did in the run.
     said = (claim.replace("; it never had to wait.", ".") for claim in forked.claims)
-    forked = replace(forked, claims=(_REPEATS, *said))
-    return compare(picture, forked, ("as it was", _BESIDE.format(name)))
+    forked = replace(forked, claims=(REPEATS, *said))
+    return compare(picture, forked, ("as it was", BESIDE.format(name)))
 
 
 def _name_of(picture: Picture, action: str) -> str:
@@ -493,7 +496,7 @@ def why(picture: Picture, frame: int, subject: str, timeline: Timeline | None = 
     subject
         Such as ``producer:p1``, ``queue:orders``, ``transfer:p1-57``, ``message:p1-57``, ``group:A``.
     timeline
-        Of the picture's run, if it is at hand.
+        Of the picture's run, if the caller has it.
 
     Returns
     -------

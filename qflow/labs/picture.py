@@ -156,7 +156,7 @@ def picture_of(
     topology
         The clients and queues to show; None for all of the run's workload.
     frames
-        The run's frames, if they are at hand.
+        The run's frames, if the caller has them.
     room
         Of a run that still goes on: how far the time axis reaches, in microseconds.
 
@@ -237,6 +237,4 @@ def _turns(frames: Frames) -> list[int]:
 
 def _first(column: array[int], least: int, most: int = 2**31) -> list[int]:
     """Return the first frame in which a column is within bounds; none if it never is."""
-    if not any(least <= value <= most for value in set(column)):
-        return []
-    return [next(frame for frame, value in enumerate(column) if least <= value <= most)]
+    return [column.index(value) for value in sorted(set(column)) if least <= value <= most][:1]

@@ -97,7 +97,7 @@ def drawing(workload: Workload, messages: int) -> Steps[Picture]:
     >>> from qflow.labs import flow_run
     >>> from qflow.labs.experiments import flow_workload
     >>> picture = finished(drawing(flow_workload(stop=20, resume=10), 300))
-    >>> picture.frames.data == flow_run(messages=300, stop=20, resume=10).frames.data
+    >>> picture.frames.columns == flow_run(messages=300, stop=20, resume=10).frames.columns
     True
     """
     stage = _set_up(workload, messages)

@@ -20,7 +20,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from qflow.design.settings_map import SettingsMap, defaults_of, drawn_up
+from qflow.design.settings_map import SettingsMap, drawn_up
 from qflow.kit import RefusalError
 from qflow.labs.knobs import Knob
 from qflow.labs.lab import Lab
@@ -186,16 +186,15 @@ holds for 3 of the 9 settings.
         capacity = capacity or next(
             (name for name in self.sliders if name.startswith("capacity")), "capacity"
         )
-        known = set(defaults_of(describe)) & set(self.sliders)
         for setting in (stop, capacity):
-            if setting not in known:
+            if setting not in self.sliders:
                 sliders = ", ".join(self.sliders)
                 raise RefusalError(f"this lab has no slider {setting!r}, so it has no map; it has {sliders}")
         most = {setting: int(self.sliders[setting].max) for setting in (stop, capacity)}
         label = "" if capacity == "capacity" else self.sliders[capacity].description
 
         def plan() -> SettingsMap:
-            settings = {name: value for name, value in self.settings.items() if name in known}
+            settings = {name: value for name, value in self.settings.items() if name in self.sliders}
             settings[stop] = max(1, settings[stop])
             return drawn_up(describe, settings, stop, capacity, most=most, label=label, **size)
 

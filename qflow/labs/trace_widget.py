@@ -134,7 +134,7 @@ class TraceLab(Lab):
         super().close()
 
     def opened(self, token: Token) -> None:
-        """Go to a token's instant; say so if the file, or the engine, is another."""
+        """Go to a token's instant, with a notice if the file or the engine is not the token's."""
         super().opened(token)
         if self._expected not in ("", _digest(self._opened[0])):
             text = (

@@ -6,6 +6,8 @@ hears, what a test compares and what the picture shows can never drift apart.
 
 from __future__ import annotations
 
+from typing import Final
+
 # What happened in one step, in the order of its sentences. A step's ``parts`` is the sum of the bits.
 STEP: dict[str, str] = {
     "subscribed": "{consumer} subscribes to {queue}.",
@@ -54,7 +56,11 @@ MOODS = (
     "its session is dead",
     "asked to stop sending",
 )
-FREE, FULL, WAITING, DEAD, TOLD = range(len(MOODS))
+FREE: Final = 0
+FULL: Final = 1
+WAITING: Final = 2
+DEAD: Final = 3
+TOLD: Final = 4
 FLOW = ("OFF", "ON")
 
 

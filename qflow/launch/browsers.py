@@ -17,11 +17,6 @@ BROWSERS = (*CHROMIUMS, "firefox", "microsoft-edge", "safari")
 def find_chromium() -> str:
     """Find a Chromium or Chrome that starts.
 
-    Returns
-    -------
-    str
-        Its path.
-
     Raises
     ------
     RefusalError

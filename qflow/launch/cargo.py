@@ -59,18 +59,11 @@ _HEAVY = frozenset({"matplotlib", "numpy", "setuptools"})
 
 
 def slim_lock(lock: Mapping[str, Any], wheels: Mapping[str, Path]) -> dict[str, Any]:
-    """Return a lock that names only the wheels at hand, each with its own digest.
+    """Return a lock that names only the wheels that are there, each with its own digest.
 
     Pyodide builds its libraries itself, so the digests of its lock are not those of the published
     wheels, although the files do the same. networkx names numpy and matplotlib as dependencies; without
     them its graph algorithms work, and the labs use no other part.
-
-    Parameters
-    ----------
-    lock : mapping
-        Pyodide's own ``pyodide-lock.json``.
-    wheels : mapping of str to pathlib.Path
-        For each library's name in the lock, the wheel that is there for it.
 
     Examples
     --------
@@ -95,15 +88,6 @@ def slim_lock(lock: Mapping[str, Any], wheels: Mapping[str, Path]) -> dict[str, 
 
 def lay_out(package: Path, wheels: Path, target: Path) -> None:
     """Copy the interpreter and the libraries to where the site's kernel looks for them.
-
-    Parameters
-    ----------
-    package : pathlib.Path
-        Pyodide's unpacked package.
-    wheels : pathlib.Path
-        A folder with a wheel of each of :data:`LIBRARIES`.
-    target : pathlib.Path
-        The folder to fill; it is made.
 
     Raises
     ------
@@ -167,11 +151,6 @@ def cargo_folder() -> Path:
 def fetch(keep: Path) -> tuple[Path, Path, Path]:
     """Fetch what a site needs into a folder, unless it is there.
 
-    Parameters
-    ----------
-    keep : pathlib.Path
-        Where cargo is kept; see :func:`cargo_folder`.
-
     Returns
     -------
     tuple of pathlib.Path
@@ -194,12 +173,7 @@ def fetch(keep: Path) -> tuple[Path, Path, Path]:
 def fetch_wheels(wanted: Sequence[str], folder: Path) -> Path:
     """Fetch wheels for a browser's Python into a folder, unless it was filled for the same list; return it.
 
-    Parameters
-    ----------
-    wanted : sequence of str
-        pip's requirements; what they depend on is not fetched.
-    folder : pathlib.Path
-        Where to keep the wheels.
+    What they depend on is not fetched.
 
     Raises
     ------
@@ -251,7 +225,7 @@ def own_wheel(folder: Path) -> None:
 
 
 def claim(folder: Path, what: str) -> None:
-    """Make a folder, and mark it as one that the kit fills; the next time it is taken for the kit's own.
+    """Make a folder, and mark it as one that the kit may fill again.
 
     Parameters
     ----------

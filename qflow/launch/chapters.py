@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from qflow.kit import RefusalError, install_command, kit_path, nearest_checkout
+from qflow.writing import written
 
 REGISTER = ".qflow-chapters.json"
 
@@ -76,15 +77,6 @@ class Layout:
 
 def lay_out(source: Path, folder: Path, *, what: str = "chapters") -> Layout:
     """Copy the chapters into a folder, without outputs; a second time, leave alone what the learner changed.
-
-    Parameters
-    ----------
-    source
-        The kit's folder of chapters.
-    folder
-        The learner's folder; it is made if it does not exist.
-    what
-        What they are, for the sentences.
 
     Raises
     ------
@@ -157,13 +149,6 @@ def _withdraw(target: Path, name: str, copied: str, layout: Layout) -> None:
 def learners_copy(name: str, content: bytes) -> bytes:
     r"""Return a file as a learner gets it: a notebook without outputs, which may hold answers.
 
-    Parameters
-    ----------
-    name
-        The file's name.
-    content
-        What is in the kit's own file; returned as it is if that is no notebook.
-
     Examples
     --------
     >>> learners_copy("a.txt", b"42")
@@ -219,10 +204,8 @@ def _read_register(folder: Path) -> dict[str, str]:
 
 
 def _write(target: Path, content: bytes) -> None:
-    # By way of a second file, so that an interrupted copy never leaves half a chapter behind.
-    partial = target.with_name(f".{target.name}.partial")
-    partial.write_bytes(content)
-    os.replace(partial, target)
+    with written(target) as beside:
+        beside.write_bytes(content)
 
 
 def _digest(name: str, content: bytes) -> str:
@@ -231,8 +214,8 @@ def _digest(name: str, content: bytes) -> str:
     if name.endswith(".ipynb"):
         try:
             cells = json.loads(content)["cells"]
-            written = [(cell["cell_type"], "".join(cell["source"])) for cell in cells]
-            content = json.dumps(written).encode()
+            typed = [(cell["cell_type"], "".join(cell["source"])) for cell in cells]
+            content = json.dumps(typed).encode()
         except (ValueError, KeyError, TypeError):
             pass  # not a notebook any more, so its bytes are what counts
     return hashlib.sha256(content).hexdigest()
@@ -314,11 +297,6 @@ def require(modules: dict[str, str], *, extra: str) -> None:
 
 def find_chapters(folder: str | None) -> Path:
     """Return the folder of chapters to open, laying them out there if need be, and print what was done.
-
-    Parameters
-    ----------
-    folder
-        The folder asked for with ``--dir``, or None.
 
     Raises
     ------

@@ -136,17 +136,7 @@ _NESTED = re.compile(rf"{DISTRIBUTION}\[([^\]]+)\]")
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A package that an extra of qflow asks for.
-
-    Parameters
-    ----------
-    name : str
-        The package's name.
-    wanted : str
-        The versions that will do, such as ``>=4.6,<5``; empty for any.
-    installed : str or None
-        The version that is there.
-    """
+    """A package that an extra of qflow asks for."""
 
     name: str
     wanted: str
@@ -507,11 +497,6 @@ def examine(folder: Path, *, spark: bool = False) -> list[Finding]:
         Where the learner will work.
     spark : bool
         Whether chapter 13 has to run too; otherwise what only Spark needs is advice.
-
-    Returns
-    -------
-    list of Finding
-        In the order in which they are best cured.
 
     Examples
     --------

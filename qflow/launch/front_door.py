@@ -95,15 +95,7 @@ def grid() -> dict[str, Any]:
 
 
 def write_front_door(site: Path, pages: Sequence[Page]) -> Path:
-    """Write the page at the top of a site, over JupyterLite's own; return it.
-
-    Parameters
-    ----------
-    site
-        The top of the site.
-    pages
-        Those of the book, which it links to.
-    """
+    """Write the page at the top of a site, over JupyterLite's own; return it."""
     page = site / "index.html"
     page.write_text(front_door(pages), encoding="utf-8")
     return page

@@ -86,15 +86,6 @@ def fetch(wheels: Path, system: str, python: str) -> None:
 
     What an earlier workshop left in the folder is enough if it fits; then the network is not asked.
 
-    Parameters
-    ----------
-    wheels : pathlib.Path
-        The folder.
-    system : str
-        A key of :data:`SYSTEMS`.
-    python : str
-        Such as ``"3.12"``.
-
     Raises
     ------
     RefusalError

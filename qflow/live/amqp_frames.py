@@ -5,9 +5,9 @@ frames: four bytes of size, one of data offset, one of type (0 is AMQP, 1 is SAS
 body.  The body of an AMQP frame is one performative, a described list, and behind a transfer's a piece of a
 message.  A frame without a body is a heartbeat.  After the SASL frames comes a second header.
 
-The lists are decoded by Proton's codec; this module finds where they begin, and names their fields, up to the
-last one that a recording needs.  What it
-keeps of a frame is bounded (:data:`MOST_KEPT`), whatever size a peer announces.
+The lists are decoded by Proton's codec; this module finds where they begin, and names their fields, up to
+the last one that a recording needs.  What it keeps of a frame is bounded (:data:`MOST_KEPT`), whatever size
+a peer announces.
 """
 
 from __future__ import annotations

@@ -34,11 +34,6 @@ _PACKAGE = "org.apache.qpid.broker"
 class Management:
     """A broker's management over AMQP 1.0.
 
-    Parameters
-    ----------
-    url : str
-        Such as ``amqp://127.0.0.1:5672``.
-
     Raises
     ------
     proton.ProtonException, OSError

@@ -28,17 +28,6 @@ _READ = 1 << 20
 class CaptureWriter:
     """Appends records; the disk's refusal is kept in :attr:`error`, and never reaches the caller.
 
-    Parameters
-    ----------
-    folder : Path
-
-    Attributes
-    ----------
-    error : str
-        Why nothing more is kept; empty while all is well.
-    written : int
-        Bytes.
-
     Examples
     --------
     >>> import tempfile
@@ -85,17 +74,7 @@ class CaptureWriter:
 
 
 class CaptureReader:
-    """Reads behind a writer, in another process.
-
-    Parameters
-    ----------
-    folder : Path
-
-    Attributes
-    ----------
-    read : int
-        Bytes.
-    """
+    """Reads a capture while another process writes it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self.read = folder, 0

@@ -1,4 +1,4 @@
-"""``qflow check-client``: a bench for one client program; its card, and a status for a build."""
+"""``qflow check-client``: tries one client program; prints its card, and exits with a status for a build."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ class SeenClient:
 
 
 def is_a_name(container: str) -> bool:
-    """Return whether a container-id says who it is: libraries make up a UUID where a program says nothing."""
+    """Return whether a program chose this container-id; without one, libraries make up a UUID."""
     return bool(container) and not _UUID.fullmatch(container)
 
 

@@ -288,13 +288,6 @@ class Program:
     It is run in a process group of its own, so that what it starts ends with it: at the end of the ``with``
     block, after Ctrl-C, and when an error of ours comes first.
 
-    Parameters
-    ----------
-    command : sequence of str
-        The program and its arguments.
-    environment : mapping
-        Variables that it gets beside those of this process.
-
     Raises
     ------
     RefusalError
@@ -352,7 +345,7 @@ class Program:
         return b"".join(self._lines).decode("utf-8", "replace").strip()
 
     def end(self) -> None:
-        """End it and all that it started: asked first, and a second later not asked."""
+        """End the program and all processes that it started: by SIGTERM, and a second later by SIGKILL."""
         self._signal(signal.SIGTERM)
         if self.wait(_GRACE) is None or self._reader.is_alive():
             self._signal(getattr(signal, "SIGKILL", signal.SIGTERM))
@@ -438,7 +431,7 @@ class _Watch:
         return self.figures, waiting, len(seen["clients"])
 
     def until_still(self, act: Callable[[], object] = lambda: None) -> str:
-        """Watch until nothing changes any more; do something meanwhile, and say how it ended."""
+        """Watch until nothing changes any more, and call ``act`` each time; return how it ended."""
         known, changed = self.look(), monotonic()
         stored, grown, sent = self.figures.stored, changed, self.figures.sent
         while True:

@@ -35,14 +35,7 @@ _WORDS |= {int(Delivery.REJECTED): "rejected", int(Delivery.MODIFIED): "modified
 
 
 class HandClient:
-    """One connection and one session of a client that does nothing by itself.
-
-    Parameters
-    ----------
-    url : str
-        Where the broker is.
-    name : str
-        Its container-id.
+    """One connection and one session of a client that does nothing by itself; its name is its container-id.
 
     Examples
     --------
@@ -75,7 +68,7 @@ class HandClient:
     def receiver(
         self, node: str, credit: int = 0, *, unsettled: bool = False, durable: bool = False
     ) -> HandReceiver:
-        """Attach a link to receive on; ``unsettled`` asks in so many words to settle each message itself."""
+        """Attach a link to receive on; ``unsettled`` asks explicitly to settle each message itself."""
         link = self._session.receiver(f"from-{node}" if durable else f"from-{node}-{len(self._links)}")
         link.source.address = node
         if unsettled:
@@ -150,7 +143,7 @@ class HandClient:
 
 
 class HandSender:
-    """A link on which a client sends when it is told to."""
+    """A link on which the client sends at each call of :meth:`send`."""
 
     def __init__(self, client: HandClient, link: Link) -> None:
         self.client = client

@@ -19,7 +19,8 @@ the old one, and the picture says so.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from array import array
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from threading import Event as Signal
@@ -91,16 +92,11 @@ class Served(Protocol):
         """Make a queue that is like another but for its stop threshold."""
 
     def close(self) -> None:
-        """Stop."""
+        """Stop following the broker."""
 
 
 class LiveLab(Lab):
     """The picture of a broker that serves real clients, as it runs.
-
-    Parameters
-    ----------
-    serving : Served
-        The broker.
 
     Attributes
     ----------
@@ -250,17 +246,7 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 class Follower:
-    """Looks at a broker that serves, again and again, and gives what a browser draws.
-
-    Parameters
-    ----------
-    serving : Served
-
-    Attributes
-    ----------
-    fold : Fold
-        The last seconds.
-    """
+    """Looks at a broker that serves, again and again, and gives what a browser draws."""
 
     def __init__(self, serving: Served) -> None:
         self.serving = serving
@@ -282,8 +268,7 @@ class Follower:
             self._renew(topology, seen["now"])
             events = list(self._table().tuples(self.fold.seen))
         shown = {spot.name for spot in topology.queues}
-        about = _about(events, shown)
-        self.fold.add(_shifted(about, self._base) if self._base else about)
+        self.fold.add(_about(events, shown, self._base))
         self.fold.end()
         frames = self.fold.so_far(seen["now"] - self._base)
         lasting, every = _limited(frames.lasting)
@@ -329,7 +314,7 @@ class Follower:
             said.append(f"{len(part.consumers)} clients that receive are too many to draw.")
             part = replace(part, consumers=())
         folding = Fold(part)
-        folding.add(_shifted(_about(EventTable(events).tuples(), set(names)), base))
+        folding.add(_about(EventTable(events).tuples(), set(names), base))
         folding.end()
         most = _MOST_NUMBERS // len(channel_names(part))
         frames = folding.so_far(part.end)
@@ -433,15 +418,12 @@ def _shape(topology: Topology) -> Topology:
     return replace(topology, end=0, routes=())
 
 
-def _about(events: Any, queues: set[str]) -> Iterator[tuple[Any, ...]]:
-    """Yield the events, those of other queues without their effect: each keeps its place."""
-    for event in events:
-        yield event if not event[2] or event[2] in queues else (event[0], "", *event[2:])
-
-
-def _shifted(events: Any, base: int) -> Iterator[tuple[Any, ...]]:
-    for event in events:
-        yield (max(0, event[0] - base), *event[1:])
+def _about(events: Iterable[tuple[Any, ...]], queues: set[str], base: int) -> list[Any]:
+    """Return the events' cells from an instant on; one of another queue keeps its place, without effect."""
+    cells: list[Any] = []
+    for time, kind, queue, *rest in events:
+        cells += (max(0, time - base), kind if not queue or queue in queues else "", queue, *rest)
+    return cells
 
 
 def _who(client: Mapping[str, Any]) -> str:
@@ -479,15 +461,10 @@ def _limited(lasting: Mapping[str, Spans]) -> tuple[dict[str, Spans], int]:
         rows = _rows(name, table, every, places)
         if name == "stays":
             places = {row: place for place, row in enumerate(rows)}
-        data = table.data[:0]
-        width = len(table.columns)
-        for row in rows:
-            data += table.data[row * width : (row + 1) * width]
+        data = {column: [table.column(column)[row] for row in rows] for column in table.columns}
         if name == "holdings":
-            stay = table.columns.index("stay")
-            for place in range(stay, len(data), width):
-                data[place] = places.get(data[place], -1)
-        kept[name] = Spans(table.columns, data)
+            data["stay"] = [places.get(stay, -1) for stay in data["stay"]]
+        kept[name] = Spans(table.columns, [array("i", numbers) for numbers in data.values()])
     return kept, every
 
 

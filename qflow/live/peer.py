@@ -204,7 +204,7 @@ class Sending:
 
 @dataclass(slots=True, eq=False)
 class Receiving:
-    """A link on which the client receives; ``unsettled`` is Proton's delivery to the engine's number.
+    """A link on which the client receives; ``unsettled`` maps Proton's delivery to the engine's number.
 
     ``number`` is where Proton finds the ``tag`` of the next delivery.
     """
@@ -346,7 +346,7 @@ class Peer:
         self._handle_events()
 
     def output(self, room: memoryview) -> int:
-        """Fill a buffer with what is to be written; return how much that is, -1 for nothing ever more."""
+        """Fill a buffer with bytes for the client; return how many, or -1 when there will be no more."""
         if self.sasl.output:
             size = min(len(room), len(self.sasl.output))
             room[:size] = self.sasl.output[:size]

@@ -29,13 +29,6 @@ SHORTEST_SERVICE = 0.000001
 def recorded_workload(book: ClientBook, name: str) -> dict[str, Any]:
     """Return a workload as JSON holds it; ``inferred`` says which values were not seen.
 
-    Parameters
-    ----------
-    book : ClientBook
-        What was recorded until now.
-    name : str
-        For titles.
-
     Examples
     --------
     >>> book = ClientBook()

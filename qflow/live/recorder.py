@@ -93,13 +93,7 @@ def recorder(subject: Any, out: str | Path, **options: Any) -> Recorder:
 
 
 class Recorder:
-    """A recording that goes on; made by :func:`recorder`.
-
-    Attributes
-    ----------
-    path : Path
-        The folder.
-    """
+    """A recording that goes on; made by :func:`recorder`."""
 
     path: Path
 
@@ -288,7 +282,7 @@ class _Session:
             self.look()
 
     def look(self) -> None:
-        """Look which transfers are complete now."""
+        """Note which transfers are complete now."""
         for sender in self.senders:
             sender.look()
 

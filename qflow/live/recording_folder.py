@@ -3,7 +3,7 @@
 ``orders.parquet`` is a folder, as Spark writes one: each part in it is a Parquet file of its own, which gets
 its name when it is whole, so that whatever ends the recorder, what was written can be read.  pyarrow, pandas,
 Spark and :meth:`qflow.logs.client_log.ClientLog.load` read the folder as one table.  Names that begin with an
-underscore are no data:
+underscore or a dot are no data:
 
 - ``_capture-00000`` and so on: bytes as they passed, until they are read (:mod:`qflow.live.capture`);
 - ``_recording.json``: who was connected, what was found, and what could not be read.
@@ -14,13 +14,13 @@ Beside it, ``orders.json`` is the workload behind the log, with what is inferred
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 from qflow.live.client_book import ClientBook, Row
 from qflow.live.recorded_workload import recorded_workload_text
 from qflow.logs.log_file import COLUMNS, PART
+from qflow.writing import written
 
 REPORT = "_recording.json"
 ENDING = ".parquet"
@@ -30,16 +30,6 @@ MOST_ROWS_OF_A_PART = 100_000
 
 class RecordingFolder:
     """Writes the parts of a log, its report, and the workload beside it.
-
-    Parameters
-    ----------
-    path : str or Path
-        The folder; its name ends in ``.parquet``.
-
-    Attributes
-    ----------
-    written : int
-        How many rows are in parts.
 
     Raises
     ------
@@ -76,18 +66,19 @@ class RecordingFolder:
                 pyarrow.array(column, kind)
                 for column, kind in zip(zip(*part, strict=True), kinds, strict=True)
             ]
-            place = self.path / PART.format(self._parts)
-            growing = place.with_name(f"_{place.name}")
-            parquet.write_table(pyarrow.table(columns, schema=schema), growing)
-            os.replace(growing, place)
+            with written(self.path / PART.format(self._parts)) as beside:
+                parquet.write_table(pyarrow.table(columns, schema=schema), beside)
             self._parts += 1
             self.written += len(part)
 
     def describe(self, book: ClientBook, more: dict[str, Any]) -> None:
         """Write the workload beside the folder, and the report in it; the same bytes if nothing changed."""
         name = self.path.name.split(".")[0]
-        _replace(self.path.with_name(f"{name}.json"), recorded_workload_text(book, name))
-        _replace(self.path / REPORT, json.dumps({**report(book), **more}, indent=1) + "\n")
+        facts = json.dumps({**report(book), **more}, indent=1) + "\n"
+        workload = recorded_workload_text(book, name)
+        for path, text in ((self.path.with_name(f"{name}.json"), workload), (self.path / REPORT, facts)):
+            with written(path) as beside:
+                beside.write_text(text, encoding="utf-8")
 
 
 def report(book: ClientBook) -> dict[str, Any]:
@@ -115,9 +106,3 @@ def _facts(client: Any) -> dict[str, Any]:
              "answered", "refused", "unsettled", "most_unsettled", "most_credit", "without_credit",
              "times_without_credit", "ended")  # fmt: skip
     return {**{name: getattr(client, name) for name in names}, **client.origin}
-
-
-def _replace(path: Path, text: str) -> None:
-    growing = path.with_name(f"_{path.name}.new")
-    growing.write_text(text, encoding="utf-8")
-    os.replace(growing, path)

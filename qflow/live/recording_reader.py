@@ -36,15 +36,6 @@ _GARBAGE = 200_000
 class RecordingReader:
     """Reads what was captured, and writes it in parts.
 
-    Parameters
-    ----------
-    path : str or Path
-        The recording's folder, in which the capture is.
-    group_header : str
-        As for :class:`~qflow.live.wire_log.WireLog`.
-    tell : callable
-        Gets how far it is, as JSON holds it.
-
     Examples
     --------
     >>> import tempfile

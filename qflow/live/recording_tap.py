@@ -1,4 +1,4 @@
-"""RecordingTap: stands between clients and a broker, passes every byte, and captures what passed.
+"""RecordingTap: is between clients and a broker, passes every byte, and captures what passed.
 
 Bytes go on first, and as they are, whatever they are; reading them is the work of another process
 (:mod:`qflow.live.recording_reader`), so that a client hardly notices.  A peer that reads slowly makes the
@@ -72,11 +72,6 @@ class Upstream:
 
 class RecordingTap:
     """Listens for clients, connects each to the broker, and passes what either says.
-
-    Parameters
-    ----------
-    upstream : Upstream
-    capture : CaptureWriter
 
     Attributes
     ----------

@@ -24,7 +24,7 @@ _HEADER_SIZE = 8
 
 
 class SaslRefusedError(Exception):
-    """The client is not let in; the socket is to be closed once what is to be written has been."""
+    """The client is refused; the socket is closed after the output has been written."""
 
 
 class SaslLayer:
@@ -38,7 +38,7 @@ class SaslLayer:
     Attributes
     ----------
     output : bytearray
-        What is to be written.
+        Bytes for the client.
     user : str
         Who the client says it is; "" before it does, and without SASL.
     is_done : bool

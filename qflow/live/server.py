@@ -170,7 +170,7 @@ class Server:
         self._write_all()
 
     def tell_time(self) -> None:
-        """Let the broker's time be the clock's."""
+        """Set the broker's time to the clock's."""
         now = round((monotonic() - self._started) * _SECOND)
         if now > self.broker.now:
             if self.stage is not None:
@@ -390,18 +390,15 @@ class Server:
 
     def note_failure(self, error: Exception) -> None:
         """Keep what went wrong in qflow itself."""
-        self.failures.append("".join(traceback.format_exception(error)))
-        del self.failures[:-_KEPT]
+        _keep(self.failures, "".join(traceback.format_exception(error)))
 
     def note_incident(self, who: str, text: str) -> None:
         """Keep for what a connection was closed."""
-        self.incidents.append(f"{who}: {text}" if who else text)
-        del self.incidents[:-_KEPT]
+        _keep(self.incidents, f"{who}: {text}" if who else text)
 
     def note_refusal(self, who: str, text: str) -> None:
         """Keep for what a link was refused."""
-        self.refusals.append(f"{who}: {text}")
-        del self.refusals[:-_KEPT]
+        _keep(self.refusals, f"{who}: {text}")
 
     # What can be seen
 
@@ -422,6 +419,12 @@ class _Channel:
     def leave_by(self, server: Server, seconds: float) -> None:
         """Be dropped after a while, whatever the client does."""
         server.ticking[self.peer] = monotonic() + seconds
+
+
+def _keep(notes: list[str], text: str) -> None:
+    """Add a note; of many, the latest are kept."""
+    notes.append(text)
+    del notes[:-_KEPT]
 
 
 def _family(host: str) -> socket.AddressFamily:

@@ -139,11 +139,6 @@ class WireLog:
         The application property that names a message's group; without it the one that the queue was declared
         with (``qpid.group_header_key``), where that was seen.
 
-    Attributes
-    ----------
-    book : ClientBook
-        The log's rows and clients.
-
     Examples
     --------
     >>> log = WireLog()

@@ -436,7 +436,7 @@ class Auditor:
             self._find(Finding(0, self._time, "no-begin"))
 
     def skip_to(self, seq: int, time: int) -> None:
-        """Begin with a later event, as if there had been none before: for pieces of a component."""
+        """Begin with a later event, without those before: for pieces of a component."""
         self.next_seq, self._time = seq, time
         if self.player is not None:
             self.player.pass_time(time)

@@ -247,7 +247,7 @@ class Ways:
                 self._trips.add(time - own[2])
 
     def tolerance(self) -> Tolerance:
-        """Return what these ways explain."""
+        """Return the tolerance that these times explain."""
         trips = sorted(self._trips.values)
         lag = 3 * _at(trips, 99) if len(trips) >= 100 else 0
         skew = max(0, -_at(sorted(self._ways.values), 1))

@@ -50,13 +50,6 @@ class QueueSample(NamedTuple):
 class ClientLog(Tabular):
     """A recorded run as its clients saw it, with what the broker reported now and then.
 
-    Parameters
-    ----------
-    name : str
-        For titles.
-    rows : list of LogRow
-        In order of time.
-
     Examples
     --------
     >>> stats = LogRow(50_000, "broker", "stats", "orders", "[3, 444, false, 0, 1, 0, 0]", 0, "")
@@ -109,11 +102,6 @@ class ClientLog(Tabular):
         cls, path: str | Path, columns: str | Mapping[str, str] | None = None
     ) -> tuple[ClientLog, Quarantine]:
         """Read a log from anywhere: good rows are kept, bad ones set aside with the reason.
-
-        Parameters
-        ----------
-        path, columns
-            As for :meth:`load`.
 
         Raises
         ------
@@ -387,13 +375,6 @@ class ClientSide:
 
 def client_rows(events: Iterable[Event], producers: Iterable[Producer] = ()) -> Iterator[LogRow]:
     """Yield what the clients of a run or a trace would have logged.
-
-    Parameters
-    ----------
-    events : iterable of Event
-        What happened.
-    producers : iterable of Producer
-        As for :class:`ClientSide`.
 
     Examples
     --------

@@ -31,13 +31,6 @@ def touches_of(source: str, workload: Workload) -> list[Touch]:
     Where a producer's messages go is asked of the engine: it routes one of each producer.  Queues of a
     headers exchange are taken to be touched by all who send to it, as there it is the message that decides.
 
-    Parameters
-    ----------
-    source : str
-        Name of the log.
-    workload : Workload
-        Queues, bindings and clients.
-
     Examples
     --------
     >>> from qflow.workload import Consumer, Producer
@@ -156,15 +149,7 @@ def part_of(workload: Workload, clients: Iterable[str], queues: Iterable[str], n
 def parts_of(
     workloads: Mapping[str, Workload], components: Mapping[tuple[str, str, str], str]
 ) -> dict[str, str]:
-    """Return each component's own workload, as JSON text.
-
-    Parameters
-    ----------
-    workloads : mapping
-        Source to its workload.
-    components : mapping
-        What :func:`components_of` gave.
-    """
+    """Return each component's own workload, as JSON text."""
     members: dict[str, dict[str, Any]] = {}
     for (source, role, member), component in components.items():
         entry = members.setdefault(component, {"source": source, "client": set(), "queue": set()})
@@ -182,13 +167,6 @@ class Splitter:
     """Splits a log by components and numbers the events of each, without gaps, between its begin and its end.
 
     A reader of the parts can so tell what is late and what came twice, whatever order they arrive in.
-
-    Parameters
-    ----------
-    source : str
-        Name of the log.
-    workload : Workload
-        What was run.
 
     Examples
     --------
@@ -229,20 +207,6 @@ class Splitter:
 
 def lake_of(source: str, workload: Workload, rows: Sequence[LogRow]) -> dict[str, list[LakeRow]]:
     """Split a log by components, in memory.
-
-    Parameters
-    ----------
-    source : str
-        Name of the log.
-    workload : Workload
-        What was run.
-    rows : sequence of LogRow
-        The log, in order.
-
-    Returns
-    -------
-    dict
-        Component to its rows.
 
     Examples
     --------

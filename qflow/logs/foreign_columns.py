@@ -185,7 +185,7 @@ class Clock:
         return int(scaled.to_integral_value(ROUND_FLOOR)) - self.start
 
     def column(self, numbers: Any) -> Any | None:
-        """Return an Arrow column of 64-bit times read at once; None if each has to be looked at."""
+        """Return an Arrow column of 64-bit times, converted at once; None if each has to be read."""
         import pyarrow.compute as pc
 
         if self.unit not in _A_SECOND or numbers.null_count or not len(numbers):
@@ -412,12 +412,6 @@ def _name(value: object) -> object:
 @dataclass(frozen=True, slots=True)
 class Recognised:
     """How a log was read that is not exactly one: its columns, its times, or both.
-
-    Parameters
-    ----------
-    columns : Columns or None
-        None if they are a log's own.
-    clock : Clock
 
     Examples
     --------

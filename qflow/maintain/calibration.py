@@ -1,10 +1,10 @@
 """Calibration: how often the intervals of predictions hold what was recorded, and how wide they are.
 
-For each recording that was repeated, one run is predicted from and the others are looked up in its intervals;
-where settings were recorded under which nothing else is known, they are predicted from a log of other
-settings.  Beside that stands *made* truth: a simulation is logged, predicted, and simulated again with
-another chance.  The result is a page and a reliability diagram: intervals that are to hold 80 of 100 values
-should hold that many.
+For each recording that was repeated, each run is predicted from and the others are looked up in its
+intervals; where settings were recorded under which nothing else is known, they are predicted from the logs
+of other settings.  Beside that there is *made* truth: a simulation is logged, predicted, and simulated again
+with another chance.  The result is a page and a reliability diagram: intervals that are to hold 80 of 100
+values should hold that many.
 """
 
 from __future__ import annotations
@@ -44,10 +44,15 @@ class Case(NamedTuple):
 
 
 REPEATED = ("slow-consumer", "bytes-and-count", "fanout-one-slow", "groups-skewed")
+RUNS = (1, 2, 3)
 CASES = (
-    *(Case(name, 1, name, (2, 3)) for name in REPEATED),
-    Case("bytes-and-count", 1, "bytes-and-count-low", (1,)),
-    Case("fanout-one-slow", 1, "fanout-wide", (1,)),
+    *(
+        Case(name, run, name, tuple(other for other in RUNS if other != run))
+        for name in REPEATED
+        for run in RUNS
+    ),
+    *(Case("bytes-and-count", run, "bytes-and-count-low", (1,)) for run in RUNS),
+    *(Case("fanout-one-slow", run, "fanout-wide", (1,)) for run in RUNS),
     Case("groups-release", 1, "groups-release", (1,)),
     Case("fanout-wide", 1, "fanout-wide", (1,)),
 )
@@ -138,9 +143,9 @@ def _recorded(folder: Path, case: Case, replays: int | None) -> tuple[list[Pair]
         for row in truth.rows:
             if row.event == "error":
                 died[row.client] = True
+    own = title if case.target == case.source else f"{title} {case.run}"
     deaths = [
-        Death(title, name, entry["dies"], died.get(name, False))
-        for name, entry in report["producers"].items()
+        Death(own, name, entry["dies"], died.get(name, False)) for name, entry in report["producers"].items()
     ]
     return pairs, deaths
 
@@ -315,9 +320,10 @@ _HEAD = """# Calibration: how sure predictions are
 <!-- Built by: python -m qflow.maintain calibration -->
 
 `qflow predict` gives for every measure of every queue an interval that is to hold 80 of 100 recordings of the
-same workload. Here is how often it did. Each line is one prediction from one recording; what it is compared
-with was recorded in other runs (of `groups-release` and of the second line of `fanout-wide` there is only one
-run: the log itself). *Made* truth is simulated, logged, predicted and simulated again.
+same workload. Here is how often it did. Each run of a recording is predicted from, and the others are looked
+up in its intervals; a line is all of that for one recording, or for one from the runs of another. Of
+`groups-release` and of `fanout-wide` itself there is only one run: its own log. *Made* truth is simulated,
+logged, predicted and simulated again.
 
 | prediction of | pairs | held | median width | near-critical pairs |
 |---|---|---|---|---|""".splitlines()

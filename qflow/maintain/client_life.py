@@ -128,13 +128,7 @@ CALLS: tuple[tuple[int, str], ...] = (
 
 
 class ClientLife:
-    """One program, and the broker it talks to.
-
-    Parameters
-    ----------
-    seed
-        What everything is drawn from.
-    """
+    """One program, and the broker it talks to."""
 
     def __init__(self, seed: str) -> None:
         self.chance = random.Random(seed)

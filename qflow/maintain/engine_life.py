@@ -395,13 +395,7 @@ def _sayable(names: Iterable[str]) -> list[str]:
 
 
 class EngineLife:
-    """The engine's commands, with what has to hold after each.
-
-    Parameters
-    ----------
-    seed
-        What everything is drawn from.
-    """
+    """The engine's commands, with what has to hold after each."""
 
     def __init__(self, seed: str) -> None:
         self.chance = random.Random(seed)
@@ -461,7 +455,7 @@ class EngineLife:
             self.ledger.check(self.broker)
 
     def end(self) -> None:
-        """The same commands, with nothing that observes them, give a new broker the same state."""
+        """Check that the same commands, without an observer, give a new broker the same state."""
         self.ledger.check(self.broker)
         again = Broker(self.options)
         for command in self.done:

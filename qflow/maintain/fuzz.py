@@ -24,6 +24,7 @@ from qflow.kit import RefusalError
 from qflow.maintain.client_life import ClientLife
 from qflow.maintain.engine_life import EngineLife
 from qflow.progress import Progress
+from qflow.writing import written
 
 PIECE = 10_000
 """Commands in a piece."""
@@ -247,7 +248,6 @@ def _read_kept(kept: Path | None, seed: int) -> Done:
 
 def _keep(kept: Path | None, seed: int, done: Done) -> None:
     if kept is not None:
-        # By way of a second file, so that an interruption loses one piece at most.
-        partial = kept.with_name(f".{kept.name}.partial")
-        partial.write_text(json.dumps({"seed": seed, "pieces": done}, indent=1), encoding="utf-8")
-        os.replace(partial, kept)
+        # An interruption loses one piece at most.
+        with written(kept) as beside:
+            beside.write_text(json.dumps({"seed": seed, "pieces": done}, indent=1), encoding="utf-8")

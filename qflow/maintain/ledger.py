@@ -406,7 +406,7 @@ class Ledger:
         self.check_groups(broker)
 
     def check_queues(self, broker: Broker) -> None:
-        """DQ-01, FC-14, FC-16, FC-19, LP-02, CF-09: levels, flow state, counts and limits."""
+        """Check levels, flow state, counts and limits (FC-14, LP-02 and those they name)."""
         same("CF-09: queues", set(broker.queues.queues), set(self.pages))
         for name, page in self.pages.items():
             queue = broker.queues.queues[name]
@@ -436,7 +436,7 @@ class Ledger:
         same("CF-10: on the queues", enqueued - dequeued, sum(len(page.copies) for page in pages))
 
     def check_held(self, broker: Broker) -> None:
-        """FC-15, FC-17, CM-02, CM-03: held is what queues that are ON hold; the rest is complete, once."""
+        """Check that queues which are ON hold what is held, and that all else is complete, once (FC-15)."""
         for session in _attached(broker):
             mine = self._open.get(self.life(session.name), {})
             same(f"FC-15: held of {session.name}", [one.label for one in session.held], list(mine))
@@ -454,7 +454,7 @@ class Ledger:
         self._touched.clear()
 
     def check_completions(self, broker: Broker) -> None:
-        """CM-04, CM-06, CM-07: incomplete are held transfers, and the syncs and commits behind one."""
+        """Check that only held transfers are incomplete, and the syncs and commits behind one (CM-04)."""
         for session in _attached(broker):
             life = self.life(session.name)
             held = {transfer.number for transfer in self._open.get(life, {}).values()}
@@ -463,7 +463,7 @@ class Ledger:
             same(f"CM-04: incomplete of {session.name}", _incomplete(session), held | parked)
 
     def check_groups(self, broker: Broker) -> None:
-        """MG-06, MG-07, MG-08: one owner a group, who has every acquired member; owned while there is one."""
+        """Check that a group has one owner, who has every acquired member, while there is one (MG-07)."""
         for name, page in self.pages.items():
             groups = broker.queues.queues[name].groups
             if groups is None:

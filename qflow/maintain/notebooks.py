@@ -40,6 +40,7 @@ from typing import Any
 from qflow.kit import RefusalError, checkout_root
 from qflow.launch.chapters import require
 from qflow.maintain import checkout
+from qflow.writing import written
 
 # The same rules as in tests/nbval_sanitize.cfg, for the notebook tests; a test keeps the two equal.
 REPLACEMENTS = (
@@ -202,11 +203,9 @@ def _is_stopped(running: Any) -> bool:
 
 
 def write(notebook: Any, target: Path) -> None:
-    """Write a notebook, tidy, by way of a second file, so that an interruption leaves no half of one."""
-    text = serialised(tidy(notebook))
-    partial = target.with_name(f".{target.name}.partial")
-    partial.write_text(text, encoding="utf-8", newline="\n")
-    os.replace(partial, target)
+    """Write a notebook, tidy; an interruption leaves no half of one."""
+    with written(target) as beside:
+        beside.write_text(serialised(tidy(notebook)), encoding="utf-8", newline="\n")
 
 
 def _kernel_environment(ipython: str) -> dict[str, str]:
@@ -234,13 +233,7 @@ _MARKERS = re.compile(r"^ *# (?:BEGIN|END) SOLUTION\n?", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Chapter:
-    """One chapter: its text source and the notebook built from it.
-
-    Parameters
-    ----------
-    source
-        The text file, ``sources/NN-name.py``.
-    """
+    """One chapter: its text source and the notebook built from it."""
 
     source: Path
 
@@ -342,11 +335,6 @@ def check(names: Sequence[str] = (), *, folder: str | None = None, kind: str = "
         The notebooks to check; none means all, and then a notebook without a source counts as well.
     folder, kind
         As for :func:`build`.
-
-    Returns
-    -------
-    int
-        0 if all agree, 1 if one does not.
 
     Raises
     ------

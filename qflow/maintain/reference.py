@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 
+from qflow.broker.settings import KEYS, LEGACY_LVQ_ARGUMENTS
 from qflow.maintain import checkout, sentence_map
 from qflow.teaching.glossary import terms
 from qflow.teaching.rules import (
@@ -167,10 +168,6 @@ _TABLES: dict[str, tuple[str, str]] = {
         "Order of events",
         "What happens to one transfer outside of a transaction, and to one message that leaves a queue.",
     ),
-    "declare-arguments": (
-        "Declare arguments",
-        "What `queue.declare` understands. Conversions: [CF-03](#cf-03); other arguments: [CF-02](#cf-02).",
-    ),
     "qpid-config-options": (
         "qpid-config options",
         "Of `qpid-config add queue NAME`. No integer where one is needed: usage error, exit status 2. "
@@ -243,13 +240,36 @@ def rules_page(root: Path) -> str:
         lines.append(f"*Source*: {_linked(rule.source)}. *Certainty*: {rule.certainty}. *Tests*: {held}.")
         if name in chapters:
             lines[-1] += f" *Chapters*: {', '.join(chapters[name])}."
-    for table, (title, text) in _TABLES.items():
-        head, *rows = rule_table(table)
+    tables = [(title, text, rule_table(table)) for table, (title, text) in _TABLES.items()]
+    for title, text, (head, *rows) in [*tables[:1], declare_arguments(), *tables[1:]]:
         lines += ["", f"## {title}", "", text, "", _row(head), _row(["---"] * len(head))]
         lines += [_row([_linked(cell) for cell in row]) for row in rows]
     lines += ["", "## Sources and certainty", "", "| word | meaning |", "| --- | --- |"]
     lines += [_row(pair) for pair in [*SOURCES.items(), *CERTAINTIES.items()]]
     return "\n".join(lines) + "\n"
+
+
+def declare_arguments() -> tuple[str, str, list[list[str]]]:
+    """Return title, text and rows of the table of arguments: what the engine reads, and which rules name it.
+
+    Examples
+    --------
+    >>> declare_arguments()[2][:2]
+    [['argument', 'type', 'rules'], ['qpid.max_count', 'uint32', 'LP-01, FC-02']]
+    """
+    kinds = {key: kind.__name__.removeprefix("to_").strip("_") for key, (_, kind) in KEYS.items()}
+    kinds |= dict.fromkeys(LEGACY_LVQ_ARGUMENTS, "any")
+    rows = [["argument", "type", "rules"]]
+    for key, kind in kinds.items():
+        named = re.compile(rf"(?<![\w.-]){re.escape(key)}(?![\w-])")
+        rows.append(
+            [key, kind, ", ".join(one.rule for one in rule_book().values() if named.search(one.sentence))]
+        )
+    text = (
+        "What `queue.declare` understands, and the fair share of a level as `qpid.fairshare-N`, a uint32. "
+        "Conversions: [CF-03](#cf-03); other arguments: [CF-02](#cf-02)."
+    )
+    return "Declare arguments", text, rows
 
 
 def left_out_page() -> str:

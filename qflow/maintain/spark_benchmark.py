@@ -1,4 +1,10 @@
-"""How fast the audit is on Spark, as ratios of one run on one machine."""
+"""How fast Spark is beside a plain loop, as ratios of one run on one machine: the audit, and a sweep.
+
+Plain is a loop over the same rows in this process. What it does and what Spark does take turns, after all has
+been done once: the start of Java, of the session and of the workers is not measured, what each job costs is.
+Two ratios are given for each. By the clock, on a machine that does nothing else; and by CPU time of this
+process, of Java and of all workers together, which other work on the machine disturbs little.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +12,36 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from itertools import chain, count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from qflow.logs.components import result_hash
-from qflow.spark.lake import lake_files, read_lake_file
+import psutil  # type: ignore[import-untyped]
+
+from qflow.kit import form, kit_path
+from qflow.logs.client_log import ClientLog
+from qflow.logs.components import lake_of, result_hash
+from qflow.spark.lake import lake_files, pack, read_lake, read_lake_file
 from qflow.spark.lake_audit import audit_batches, audit_files
 from qflow.spark.spark_session import session, stop
-from qflow.spark.synth import write_fleet
+from qflow.spark.sweep import FleetSettings, measured, sweep, whole_components
+from qflow.spark.synth import recorded_fleet, write_fleet
+from qflow.spark.tables import write_rows
+from qflow.workload.agenda import SECOND
 
 QUEUES, EVENTS = 24, 1_200_000
+SETTINGS, SWEPT = 20, 10
+"""A sweep is of the first seconds of the recorded fleet."""
 ROUNDS = 3
-WAYS = {"plain": "the plain engine", "1": "Spark with one core", "2": "Spark with two cores"}
+
+
+class Cost(NamedTuple):
+    """Seconds by the clock, and of CPU time."""
+
+    seconds: float
+    cpu: float
 
 
 def show(what: str) -> None:
@@ -27,97 +49,170 @@ def show(what: str) -> None:
     print(what, file=sys.stderr, flush=True)
 
 
-def run_bench(queues: int = QUEUES, events: int = EVENTS, rounds: int = ROUNDS) -> dict[str, Any]:
-    """Measure the audit of a synthetic lake: plain, with one core, with two.
+def run_bench(
+    queues: int = QUEUES, events: int = EVENTS, settings: int = SETTINGS, rounds: int = ROUNDS
+) -> dict[str, Any]:
+    """Measure the audit of a synthetic lake, and a sweep of the recorded fleet: plain, and on Spark.
 
-    The three take turns, so that other work on the machine disturbs all alike, and the best of some rounds
-    counts. All read the same files and make the same results; what Spark needs to start its session and its
-    workers is not measured, what it needs for each file is.
+    The best of some rounds counts.
 
     Returns
     -------
     dict
-        Seconds, events a second, and the two ratios: ``spark_to_plain`` (with one core) and ``two_to_one``.
+        Of ``audit`` and ``sweep``: ``plain``, ``spark_1`` and, of the audit, ``spark_2`` (cores) with their
+        ``seconds`` and ``cpu`` seconds, and whether all gave the ``same_results``.
     """
     with tempfile.TemporaryDirectory(prefix="qflow-bench-") as scratch:
-        folder = Path(scratch, "lake")
         stop()
         show("making a fleet")
+        synthetic, recorded = Path(scratch, "synthetic"), Path(scratch, "recorded")
         spark = session("local[2]")
-        write_fleet(spark, queues, events, folder)
-        files = lake_files(spark, folder)
-        best: dict[str, float] = {}
-        hashes: set[str] = set()
-        for number in range(1, rounds + 1):
-            for way in WAYS:
-                show(f"round {number} of {rounds}: {WAYS[way]}")
-                measure = _Plain(files) if way == "plain" else _OnSpark(files, way)
-                if number == 1:
-                    hashes.add(result_hash(measure.results()))
-                seconds = measure.seconds()
-                best[way] = min(seconds, best.get(way, seconds))
+        write_fleet(spark, queues, events, synthetic)
+        _lay_out(recorded)
+        files = lake_files(spark, synthetic)
+        audits = _turns("audit", rounds, {"plain": lambda: _audit(files), **_on_spark(2, files)})
         stop()
-    seconds_of = {"plain": best["plain"], "spark_1": best["1"], "spark_2": best["2"]}
+        more = _turns("audit", rounds, {"plain": lambda: _audit(files), **_on_spark(1, files)})
+        audits |= more | {"plain": min(audits["plain"], more["plain"])}
+        grid = [
+            FleetSettings(f"x{n}", {"*": {"qpid.flow_stop_count": f"x{0.5 + n / settings}"}})
+            for n in range(settings)
+        ]
+        sweeps, are_same = _sweeps(recorded, grid, scratch, max(1, rounds - 1))
+        hashes = {result_hash(_rows(_audited(files))), result_hash(_spark_rows(files))}
+        stop()
     return {
-        "events": events,
-        "components": queues,
-        "seconds": seconds_of,
-        "events_per_second": {name: round(events / value) for name, value in seconds_of.items()},
-        "spark_to_plain": best["plain"] / best["1"],
-        "two_to_one": best["1"] / best["2"],
-        "same_results": len(hashes) == 1,
+        "form": form(),
+        "audit": {
+            "events": events,
+            "components": queues,
+            **{way: cost._asdict() for way, cost in audits.items()},
+            "same_results": len(hashes) == 1,
+        },
+        "sweep": {
+            "components": queues,
+            "settings": settings,
+            **{way: cost._asdict() for way, cost in sweeps.items()},
+            "same_results": are_same,
+        },
     }
 
 
 def report_text(report: dict[str, Any]) -> str:
-    """Say it in three lines."""
-    rates = report["events_per_second"]
+    """Say it in a few lines."""
+    audit, swept = report["audit"], report["sweep"]
+    plain, one, two = (audit[way] for way in ("plain", "spark_1", "spark_2"))
+    rates = {way: round(audit["events"] / audit[way]["seconds"]) for way in ("plain", "spark_1", "spark_2")}
+    alone, on_spark = swept["plain"], swept["spark_1"]
     return (
-        f"{report['events']} events of {report['components']} components; the same results in all ways: "
-        f"{'yes' if report['same_results'] else 'NO'}\n"
-        f"Spark with one core reaches {report['spark_to_plain']:.0%} of the plain engine's rate "
-        f"({rates['spark_1']} of {rates['plain']} events a second)\n"
-        f"two cores give {report['two_to_one']:.2f} times one ({rates['spark_2']} events a second)"
+        f"{report['form']} form, after all has been done once; the same results in all ways: "
+        f"{'yes' if audit['same_results'] and swept['same_results'] else 'NO'}\n"
+        f"audit, {audit['events']} events of {audit['components']} components: Spark with one core reaches "
+        f"{plain['seconds'] / one['seconds']:.0%} of the plain engine's rate by the clock "
+        f"({rates['spark_1']} of {rates['plain']} events a second), {plain['cpu'] / one['cpu']:.0%} by "
+        f"CPU time ({one['cpu']:.2f} s for {plain['cpu']:.2f})\n"
+        f"two cores give {one['seconds'] / two['seconds']:.2f} times one ({rates['spark_2']} events a "
+        f"second; {plain['seconds'] / two['seconds'] / 2:.0%} of the plain engine's rate a core, "
+        f"{plain['cpu'] / two['cpu']:.0%} by CPU time)\n"
+        f"sweep, {swept['components']} components under {swept['settings']} settings: Spark with one core "
+        f"takes {on_spark['seconds'] / alone['seconds']:.2f} times the plain loop by the clock "
+        f"({on_spark['seconds']:.1f} s for {alone['seconds']:.1f}), {on_spark['cpu'] / alone['cpu']:.2f} "
+        f"times by CPU time"
     )
 
 
-class _Plain:
-    """The audit as a loop in this process."""
-
-    def __init__(self, files: Sequence[str]) -> None:
-        self._files = files
-
-    def results(self) -> list[Any]:
-        return [tuple(row.values()) for batch in self._batches() for row in batch.to_pylist()]
-
-    def seconds(self) -> float:
-        start = time.perf_counter()
-        deque(self._batches(), maxlen=0)
-        return time.perf_counter() - start
-
-    def _batches(self) -> Iterator[Any]:
-        return audit_batches(chain.from_iterable(map(read_lake_file, self._files)))
+def _turns(what: str, rounds: int, ways: dict[str, Callable[[], object]]) -> dict[str, Cost]:
+    """Return the least of some rounds for each way, after one that does not count."""
+    best: dict[str, Cost] = {}
+    for number in range(rounds + 1):
+        for way, work in ways.items():
+            show(
+                f"{what}, {way.replace('_', ', cores: ')}: "
+                + (f"{number} of {rounds}" if number else "once before")
+            )
+            cost = _cost(work)
+            if number:
+                before = best.get(way, cost)
+                best[way] = Cost(min(cost.seconds, before.seconds), min(cost.cpu, before.cpu))
+    return best
 
 
-class _OnSpark:
-    """The same on Spark, in a session of its own."""
-
-    def __init__(self, files: Sequence[str], cores: str) -> None:
-        stop()
-        spark = session(f"local[{cores}]")
-        # One small file for each core: workers have started, and have imported what they need.
-        _take(audit_files(spark, files[-int(cores) :]))
-        self._frame = audit_files(spark, files)
-
-    def results(self) -> list[Any]:
-        return list(self._frame.collect())
-
-    def seconds(self) -> float:
-        start = time.perf_counter()
-        _take(self._frame)
-        return time.perf_counter() - start
+def _cost(work: Callable[[], object]) -> Cost:
+    before, start = _cpu_times(), time.perf_counter()
+    work()
+    seconds = time.perf_counter() - start
+    # A worker that had nothing to do for a minute may have ended: it takes no time of its own away.
+    return Cost(seconds, sum(now - before.get(one, 0.0) for one, now in _cpu_times().items()))
 
 
-def _take(frame: Any) -> None:
-    """Make all rows of a frame, and keep none, as the plain loop does."""
-    frame.write.format("noop").mode("overwrite").save()
+def _cpu_times() -> dict[int, float]:
+    """Return the CPU seconds of this process and of all that it has started, by their number."""
+    this = psutil.Process()
+    found: dict[int, float] = {}
+    for process in (this, *this.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):
+            times = process.cpu_times()
+            found[process.pid] = times.user + times.system
+    return found
+
+
+def _audited(files: Sequence[str]) -> Iterator[Any]:
+    return audit_batches(chain.from_iterable(map(read_lake_file, files)))
+
+
+def _audit(files: Sequence[str]) -> None:
+    deque(_audited(files), maxlen=0)
+
+
+def _rows(batches: Iterator[Any]) -> list[Any]:
+    return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+
+
+def _on_spark(cores: int, files: Sequence[str]) -> dict[str, Callable[[], object]]:
+    spark = session(f"local[{cores}]")
+    # All rows are made, and none is kept, as in the plain loop.
+    frame = audit_files(spark, files)
+    return {f"spark_{cores}": lambda: frame.write.format("noop").mode("overwrite").save()}
+
+
+def _spark_rows(files: Sequence[str]) -> list[Any]:
+    return list(audit_files(session(), files).collect())
+
+
+def _lay_out(folder: Path, buckets: int = 8) -> None:
+    """Write a lake of the first seconds of the recorded fleet."""
+    workload = recorded_fleet().replace(duration=SWEPT)
+    log = ClientLog.load(kit_path("data") / "recordings" / "workloads" / "fleet.parquet")
+    lake = lake_of("fleet", workload, [row for row in log.rows if row.ts_us < SWEPT * SECOND])
+    packed = pack({component: len(rows) for component, rows in lake.items()}, buckets)
+    folder.mkdir()
+    for number in range(buckets):
+        own = [name for name in sorted(packed) if packed[name] == number]
+        rows = ((component, *row) for component in own for row in lake[component])
+        write_rows(folder / f"{number}.parquet", rows)
+
+
+def _sweeps(
+    lake: Path, grid: Sequence[FleetSettings], scratch: str, rounds: int
+) -> tuple[dict[str, Cost], bool]:
+    """Measure sweeps on the session that there is, and return whether they measured the same as the loop."""
+    spark = session()
+    files = lake_files(spark, lake)
+    numbers = count()
+    found: dict[str, set[Any]] = {}
+
+    def plain() -> None:
+        batches = chain.from_iterable(map(read_lake_file, files))
+        found["plain"] = {
+            row
+            for component, rows in whole_components(batches)
+            for measures in measured(component, rows, grid)
+            for row in measures
+        }
+
+    def on_spark() -> None:
+        folder = Path(scratch, f"sweep{next(numbers)}")
+        found["spark_1"] = {tuple(row) for row in sweep(read_lake(spark, lake), grid, folder).collect()}
+
+    costs = _turns("sweep", rounds, {"plain": plain, "spark_1": on_spark})
+    return costs, found["plain"] == found["spark_1"]

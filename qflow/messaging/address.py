@@ -356,13 +356,6 @@ _SENDER = a_map(_COMMON)
 def find_error(options: Options, role: str) -> str | None:
     """Return what is wrong with the options of an address, or None.
 
-    Parameters
-    ----------
-    options : dict
-        As parsed.
-    role : {"sender", "receiver"}
-        Only receivers have a mode.
-
     Examples
     --------
     >>> find_error({"create": "asdf"}, "sender")

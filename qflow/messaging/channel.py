@@ -40,7 +40,7 @@ class Client(Protocol):
         """Take a message, in the middle of any command of any client."""
 
     def dispatch(self) -> None:
-        """Go on, after something was sent."""
+        """Give the commands that are due, after something was sent."""
 
     def fail(self, error: AmqpException) -> None:
         """Take the refusal of a command."""
@@ -56,15 +56,6 @@ class Holds(NamedTuple):
 
 class Channel:
     """Gives commands to one session of the engine, and acts on what the broker reports complete.
-
-    Parameters
-    ----------
-    host : Host
-        The broker.
-    name, connection : str
-        Names of the session and of its connection at the broker.
-    client : Client
-        Called with what the broker sends.
 
     Attributes
     ----------
@@ -158,7 +149,7 @@ class Channel:
             then()
 
     def transfer(self, message: Message, exchange: str, asks: bool) -> None:
-        """Give a ``message.transfer``, which asks to be reported, or not."""
+        """Send a ``message.transfer``, with or without a request to report its completion."""
         self.give(self.engine.message_transfer, message, exchange, asks)
         self.needs_sync = not asks
 

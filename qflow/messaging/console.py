@@ -632,7 +632,7 @@ class Session:
         Raises
         ------
         ConnectError
-            The broker does not let anybody connect (:func:`qflow.messaging.refuse`).  With
+            The broker refuses every connection (:func:`qflow.messaging.refuse`).  With
             ``manageConnections`` the console is called instead, and the broker has no objects.
         """
         host = brokers.host(target)

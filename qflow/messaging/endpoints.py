@@ -260,7 +260,7 @@ class Connection(Endpoint):
         ConnectionError
             It is open.
         ConnectError
-            The broker does not let anybody connect (:func:`qflow.messaging.refuse`).
+            The broker refuses every connection (:func:`qflow.messaging.refuse`).
         """
         if self._open:
             raise ConnectionError(text="already open")
@@ -278,7 +278,7 @@ class Connection(Endpoint):
         Raises
         ------
         ConnectError
-            The broker does not let anybody connect; the connection is of no use any more.
+            The broker refuses every connection; the connection is of no use any more.
         Timeout
             A sender or receiver waits for its answers longer than this.
         """
@@ -1236,7 +1236,7 @@ class Sender(LinkEndpoint):
         super().close(timeout)
 
     def detached(self) -> None:
-        """Note that the connection is gone: what the broker has got is not sent again."""
+        """Note that the connection has ended: messages that the broker has received are not sent again."""
         super().detached()
         self.window.outstanding.clear()
         self._synced = self._queued

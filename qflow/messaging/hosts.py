@@ -176,11 +176,14 @@ class Host:
             passed, self._read_at = round((now - self._read_at) * MICROSECONDS), now
             if passed > 0:
                 self.broker.advance(self.broker.now + passed)
-        self.agent.watch()
+        agent = self.agent
+        if agent.bindings or agent.listeners or self.broker.observer is agent.own_observer:
+            agent.watch()
 
     def publish_events(self) -> None:
         """Publish the management events since the last time; called after each command."""
-        self.agent.publish_events()
+        if self.agent.pending or self.agent.listeners:
+            self.agent.publish_events()
 
     def unique_name(self, kind: str) -> str:
         """Return a name that no session of the broker has; the same in every run, unlike the real ones."""

@@ -392,15 +392,14 @@ class Agent:
     who gives the commands: :meth:`watch` before each one, :meth:`publish_events` after it, as
     :class:`qflow.messaging.hosts.Host` does for the clients of :mod:`qflow.messaging`.
 
-    Parameters
-    ----------
-    broker : Broker
-        Which hands it the requests from now on.
-
     Attributes
     ----------
     listeners : list of Listener
         Consoles of this process; others subscribe to ``qmf.default.topic``.
+    bindings : dict
+        Those of others: without listeners and bindings no event is observed.
+    pending : list of Event
+        Events that are not published yet.
 
     Examples
     --------
@@ -426,11 +425,12 @@ class Agent:
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.listeners: list[Listener] = []
+        self.bindings = broker.exchanges.get(EVENTS_EXCHANGE).bindings
         self._looked_at = broker.now // PUBLISH_INTERVAL
-        self._pending: list[Event] = []
+        self.pending: list[Event] = []
         self._other_observer: Observer | None = None
         # One object, for comparison with the observer in place; a bound method is new each time.
-        self._own_observer: Observer = self._observe
+        self.own_observer: Observer = self._observe
         broker.agent = self
 
     @classmethod
@@ -443,17 +443,17 @@ class Agent:
 
     def watch(self) -> None:
         """Observe events if there is a console for them; before each command, as consoles come and go."""
-        is_wanted = bool(self.listeners or self.broker.exchanges.get(EVENTS_EXCHANGE).bindings)
-        is_observing = self.broker.observer is self._own_observer
+        is_wanted = bool(self.listeners or self.bindings)
+        is_observing = self.broker.observer is self.own_observer
         if is_wanted and not is_observing:
             self._other_observer = self.broker.observer
-            self.broker.observe(self._own_observer)
+            self.broker.observe(self.own_observer)
         elif is_observing and not is_wanted:
             self.broker.observe(self._other_observer)
 
     def _observe(self, event: Event) -> None:
         if event.kind in _EVENT_KINDS:
-            self._pending.append(event)
+            self.pending.append(event)
         if self._other_observer is not None:
             self._other_observer(event)
 
@@ -462,13 +462,13 @@ class Agent:
 
         So an alert never runs inside the enqueue that raised it.
         """
-        if not self._pending and not self.listeners:
+        if not self.pending and not self.listeners:
             return
         for _ in range(GENERATIONS):
-            pending, self._pending = self._pending, []
+            pending, self.pending = self.pending, []
             for event in pending:
                 self._publish(event)
-        self._pending.clear()
+        self.pending.clear()
         if self.listeners and self.broker.now >= self.next_look:
             self._looked_at = self.broker.now // PUBLISH_INTERVAL
             for listener in list(self.listeners):
@@ -485,8 +485,7 @@ class Agent:
         content, key = indication(event), _routing_key(event.kind)
         for listener in list(self.listeners):
             listener.receive(content)
-        bindings = self.broker.exchanges.get(EVENTS_EXCHANGE).bindings.values()
-        if any(topic_matches(binding.key, key) for binding in bindings):
+        if any(topic_matches(binding.key, key) for binding in self.bindings.values()):
             message = _message([content], "_data_indication", "indication", key, content="_event")
             self._send(message, EVENTS_EXCHANGE)
 

@@ -700,9 +700,9 @@ class AckDelay(NamedTuple):
 
     @classmethod
     def of(cls, returns: Iterable[Sequence[CreditReturn]], woken: Sequence[int] = ()) -> AckDelay:
-        """Return that of the system which all consumers of a log share; (0, 0) if the log shows none.
+        """Return the delay of the system that all consumers of a log share; (0, 0) if the log shows none.
 
-        ``woken`` is when producers were let go, in order.
+        ``woken`` is when producers could go on, in order.
         """
         delays = [_noticeable(own) for own in returns if is_delayed(own)]
         if not delays:

@@ -31,6 +31,7 @@ COVER = 0.8
 """The share of recordings that an interval is to hold."""
 
 MODEL: dict[str, tuple[float, float]] = {
+    "mean_depth": (0.01, 0.0),
     "max_depth": (0.01, 0.0),
     "share_on": (0.005, 0.0),
     "throughput": (0.005, 0.0),
@@ -89,7 +90,7 @@ def queue_intervals(replays: Sequence[Replay], shown: Replay) -> dict[str, dict[
 
     Examples
     --------
-    >>> replays = [Replay({"queues": {"q": {"discards": n}}}, {}, False) for n in (5, 7, 9)]
+    >>> replays = [Replay({"queues": {"q": {"discards": n}}}, {}) for n in (5, 7, 9)]
     >>> queue_intervals(replays, replays[1])
     {'q': {'discards': [5, 9]}}
     """
@@ -113,7 +114,7 @@ def course_interval(
 
     Examples
     --------
-    >>> replays = [Replay({"queues": {}}, {}, False, courses={"q": (0, n)}) for n in (5, 7, 9)]
+    >>> replays = [Replay({"queues": {}}, {}, courses={"q": (0, n)}) for n in (5, 7, 9)]
     >>> course_interval(replays, replays[1], "q", 4)
     {'seconds': [2.0, 4.0], 'depth': [0.0, 7.0], 'low': [0.0, 5.0], 'high': [0.0, 9.0]}
     """
@@ -136,8 +137,8 @@ def deaths(replays: Sequence[Replay], client: str) -> dict[str, Any]:
 
     Examples
     --------
-    >>> died = Replay({"queues": {}}, {"p": "506"}, True, ended_at={"p": 7.5})
-    >>> deaths([died, Replay({"queues": {}}, {}, True)], "p")
+    >>> died = Replay({"queues": {}}, {"p": "506"}, ended_at={"p": 7.5})
+    >>> deaths([died, Replay({"queues": {}}, {})], "p")
     {'dies': 0.5, 'dies_at': [7.5, 7.5]}
     """
     times = sorted(replay.ended_at[client] for replay in replays if client in replay.ended_at)
@@ -254,6 +255,7 @@ def in_words(report: Mapping[str, Any]) -> list[str]:
     producer p: its session dies in 3 of 10 replays, after 4 to 21 s
     """
     lines: list[str] = []
+    number = report["replays"]["number"]
     for name, entry in report["queues"].items():
         found = entry.get("interval") or {}
         parts = [_part(measure, found[measure]) for measure in CHANCE if measure in found]
@@ -261,7 +263,11 @@ def in_words(report: Mapping[str, Any]) -> list[str]:
             lines.append(f"queue {name}: " + ", ".join(part for part in parts if part))
         if entry.get("near_critical"):
             lines.append(f"queue {name} is near-critical in {entry['near_critical']}")
-    number = report["replays"]["number"]
+        if entry.get("near_limit"):
+            lines.append(
+                f"queue {name} comes within 5 % of its limit in {round(entry['near_limit'] * number)} of "
+                f"{number} replays: a few messages more at once end a session"
+            )
     for name, entry in report["producers"].items():
         if entry.get("dies"):
             first, last = entry["dies_at"]

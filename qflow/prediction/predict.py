@@ -34,9 +34,9 @@ from qflow.prediction.replays import (
     account,
     as_reported,
     course_of,
-    is_near_limit,
     longest_silence,
     most_likely,
+    near_limits,
     polls_of,
     predicted_sections,
     recorded_sections,
@@ -143,7 +143,8 @@ def predict(
         ``replays`` holds how many there were, which sessions ended in how many of them, and between which
         values the measures of each queue lie.  Of each queue ``interval`` holds, for each measure, between
         what it will lie in 80 of 100 recordings (empty after a single replay), and ``near_critical`` why that
-        is wide, if it is; ``course`` is its depth over time, and between which depths it was in 80 of 100
+        is wide, if it is; ``near_limit`` the share of replays in which it came within 5 % of a limit that
+        ends a session; ``course`` is its depth over time, and between which depths it was in 80 of 100
         replays (:func:`qflow.labs.depth_chart` draws it), ``thresholds`` what that is held against; of each
         producer ``dies`` is the share of replays in which its session ended, and
         ``dies_at`` between which seconds.
@@ -238,7 +239,7 @@ def replayed(
     number, seed, processes, tell
         As for :func:`predict`.
     what : str
-        What is told of the first one.
+        The name of the first one in the progress.
 
     Examples
     --------
@@ -279,7 +280,7 @@ def _replay(task: _Task, what: str = "", tell: Tell | None = None) -> Replay:
     polls = {queue: [time + later for time in times] for queue, times in task.polls.items()}
     reported = as_reported(run.events, polls, task.end)
     courses = course_of(run.events, workload.queues, task.end)
-    return Replay(sections, errors, is_near_limit(run), len(run.events), ended_at, filled, reported, courses)
+    return Replay(sections, errors, near_limits(run), len(run.events), ended_at, filled, reported, courses)
 
 
 POLL = 50_000
@@ -296,6 +297,7 @@ def _say_how_sure(report: dict[str, Any], workload: Workload, runs: Sequence[Rep
         entry["near_critical"] = why_near_critical(
             workload, name, entry["predicted"], entry["interval"], runs
         )
+        entry["near_limit"] = sum(name in run.near for run in runs) / len(runs)
     for name, entry in report["producers"].items():
         entry.update(deaths(runs, name))
 

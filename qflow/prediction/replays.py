@@ -354,8 +354,8 @@ class Replay:
         Queues, producers and consumers with their measures.
     errors : mapping
         Client name to what its session ended by.
-    is_near : bool
-        Whether a session ended, or a queue came so near its limit that one might have.
+    near : tuple of str
+        Queues that came so near their limit that a session might have ended (:func:`near_limits`).
     events : int
         How many there were.
     ended_at : mapping
@@ -369,13 +369,13 @@ class Replay:
 
     Examples
     --------
-    >>> Replay({"queues": {}}, {"p": "resource-limit-exceeded: ..."}, True).ended
+    >>> Replay({"queues": {}}, {"p": "resource-limit-exceeded: ..."}).ended
     ('p',)
     """
 
     sections: Sections
     errors: Mapping[str, str]
-    is_near: bool
+    near: tuple[str, ...] = ()
     events: int = 0
     ended_at: Mapping[str, float] = field(default_factory=dict)
     filled: Mapping[str, float] = field(default_factory=dict)
@@ -500,19 +500,17 @@ def _rotated(items: tuple[float, ...], turn: float) -> tuple[float, ...]:
     return items[first:] + items[:first]
 
 
-def is_near_limit(run: Run) -> bool:
-    """Return whether a session ended, or a queue came so near its limit that one might have.
+def near_limits(run: Run) -> tuple[str, ...]:
+    """Return the queues that came so near their limit that a message more might have ended a session.
 
     A queue whose stop count leaves room for all that its producers may have outstanding cannot reach its
     limit (CAP-11).
 
     Examples
     --------
-    >>> is_near_limit(Run(Workload("w", 1, {"q": {"qpid.max_count": 10}}), [], end=0))
-    False
+    >>> near_limits(Run(Workload("w", 1, {"q": {"qpid.max_count": 10}}), [], end=0))
+    ()
     """
-    if run.errors:
-        return True
     outstanding = sum(producer.capacity for producer in run.workload.producers)
     limits: dict[str, tuple[float, float]] = {}
     for name, arguments in run.workload.queues.items():
@@ -522,12 +520,13 @@ def is_near_limit(run: Run) -> bool:
         count = NEAR * settings.max_count if settings.max_count and not is_safe else float("inf")
         if settings.policy == "reject":
             limits[name] = (count, NEAR * settings.max_size if settings.max_size else float("inf"))
+    near = dict.fromkeys(limits, False)
     for event in run.events:
         if event.kind == "enqueued" and event.queue in limits and isinstance(event.detail, dict):
             depth, size = limits[event.queue]
             if event.detail["depth"] >= depth or event.detail["bytes"] >= size:
-                return True
-    return False
+                near[event.queue] = True
+    return tuple(name for name, came in near.items() if came)
 
 
 def most_likely(replays: Sequence[Replay], *, is_recorded: bool = True) -> Replay:
@@ -544,7 +543,7 @@ def most_likely(replays: Sequence[Replay], *, is_recorded: bool = True) -> Repla
     Examples
     --------
     >>> def replay(depth, *ended):
-    ...     return Replay({"queues": {"q": {"mean_depth": depth}}}, dict.fromkeys(ended, ""), True)
+    ...     return Replay({"queues": {"q": {"mean_depth": depth}}}, dict.fromkeys(ended, ""))
     >>> replays = [replay(5), replay(1, "p"), replay(9, "p"), replay(2, "p")]
     >>> replays.index(most_likely(replays))
     3
@@ -569,7 +568,7 @@ def account(replays: Sequence[Replay]) -> dict[str, object]:
 
     Examples
     --------
-    >>> found = account([Replay({"queues": {"q": {"mean_depth": depth}}}, {}, False) for depth in (3.0, 2.0)])
+    >>> found = account([Replay({"queues": {"q": {"mean_depth": depth}}}, {}) for depth in (3.0, 2.0)])
     >>> found["number"], found["outcomes"]
     (2, [{'ended': [], 'replays': 2}])
     >>> found["values"], found["spread"]

@@ -19,7 +19,7 @@ from qflow.kit import INTERRUPTED, RefusalError, install_command
 from qflow.progress import Progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     from pyspark import Accumulator
     from pyspark.sql import DataFrame, SparkSession
@@ -237,9 +237,9 @@ def _summary(results: DataFrame) -> dict[str, Any]:
     from qflow.logs.audit import finding_of
     from qflow.spark import questions
 
-    counts = {row.kind: row["count"] for row in results.groupBy("kind").count().collect()}
-    usual = "subject not in ('reports', 'most', 'dropped', 'differs')"
-    found = questions.findings(results).where(usual).limit(SHOWN).collect()
+    kind = f"CASE WHEN {questions.IS_COUNT} THEN 'count' ELSE kind END AS kind"
+    counts = {row.kind: row["count"] for row in results.selectExpr(kind).groupBy("kind").count().collect()}
+    found = questions.findings(results).where(f"NOT ({questions.IS_COUNT})").limit(SHOWN).collect()
     return {
         "components": results.select("component").distinct().count(),
         "results": dict(sorted(counts.items())),
@@ -252,6 +252,17 @@ def _summary(results: DataFrame) -> dict[str, Any]:
     }
 
 
+KINDS = {
+    "flow_on": ("time ON", "times ON"),
+    "held": ("transfer held", "transfers held"),
+    "blocked": ("time a producer was blocked", "times a producer was blocked"),
+    "group_owned": ("time a group was owned", "times a group was owned"),
+    "count": ("count of the engine", "counts of the engine"),
+    "finding": ("finding", "findings"),
+}
+"""Kinds of results, one and more; a count says how deep a queue was, or how far reports agree."""
+
+
 def _summary_text(summary: dict[str, Any]) -> str:
     lines = []
     if "events" in summary:
@@ -261,8 +272,11 @@ def _summary_text(summary: dict[str, Any]) -> str:
             f"  {row['source']}, row {row['row']} {row['column']}: {row['reason']}"
             for row in summary.get("first_set_aside", ())
         ]
-    kinds = ", ".join(f"{count} {kind}" for kind, count in summary["results"].items())
-    lines.append(f"{summary['components']} components with results: {kinds or 'none'}")
+    found = summary["results"]
+    kinds = [f"{found[kind]} {words[found[kind] > 1]}" for kind, words in KINDS.items() if kind in found]
+    number = summary["components"]
+    some = f"{number} component{'s' * (number != 1)} with results"
+    lines.append(f"{some}: {', '.join(kinds) or 'none'}")
     if summary.get("worker_bytes"):
         lines.append(_peak_text(summary["worker_bytes"]))
     for row in summary["offenders"]:
@@ -270,6 +284,8 @@ def _summary_text(summary: dict[str, Any]) -> str:
             f"  {row['source']} {row['queue']}: ON {row['times_on']} x, {row['on_us'] / 1e6:.1f} s; "
             f"held {row['held']} transfers, {row['held_us'] / 1e6:.1f} s taken together"
         )
+    if number and "finding" not in found:
+        lines.append("no findings: nothing in the logs breaks a rule")
     lines += [f"  {row['component']} {row['kind']}: {row['sentence']}" for row in summary["findings"]]
     return "\n".join(lines)
 
@@ -300,12 +316,23 @@ def _sweep(spark: SparkSession, namespace: argparse.Namespace) -> int:
     if namespace.json:
         print(json.dumps([row.asDict() for row in rows]))
         return 0
-    for row in rows:
-        if row.measure in ("share_on", "blocked_share"):
-            print(f"{row.component} {row.setting}: {row.name} {row.measure} {row.predicted:.3f}")
-        elif row.note:
-            print(f"{row.component} {row.setting}: {row.note}")
+    for line in _sweep_lines(rows, namespace.replays):
+        print(line)
     return 0
+
+
+def _sweep_lines(rows: Sequence[Any], replays: int) -> Iterator[str]:
+    """Say of each queue and producer what shows most, and of several replays how sure that is."""
+    for row in rows:
+        where = f"{row.component} {row.setting}"
+        if row.measure in ("share_on", "blocked_share"):
+            sure = "" if row.low is None else f", between {row.low:.3f} and {row.high:.3f}"
+            yield f"{where}: {row.name} {row.measure} {row.predicted:.3f}{sure}"
+        elif row.measure == "dies" and row.predicted:
+            dead = round(row.predicted * replays)
+            yield f"{where}: {row.name}'s session dies in {dead} of {replays} replays"
+        elif row.note:
+            yield f"{where}: {row.note}"
 
 
 def _stream(spark: SparkSession, namespace: argparse.Namespace) -> int:

@@ -69,7 +69,7 @@ def _require_columns(path: str, got: Any) -> None:
 
 
 def touches(events: DataFrame, workloads: Mapping[str, Workload]) -> DataFrame:
-    """Return who touches what: what the workloads state, and what the logs show besides.
+    """Return who touches what: what the workloads declare, and what the logs show in addition.
 
     A topology that changes with time is the union of what it was: give one log and workload a period,
     and :func:`DataFrame.union` the frames.

@@ -27,7 +27,7 @@ def audit(lake: DataFrame) -> DataFrame:
     Parameters
     ----------
     lake : DataFrame of LAKE
-        In each partition a component's rows stand together and in order of ``seq``, as in the files that
+        In each partition a component's rows are together and in order of ``seq``, as in the files that
         :func:`qflow.spark.lake.write_lake` writes; of any other frame,
         :func:`qflow.spark.lake.in_order` makes one.  Rows that are not in order leave findings.
 

@@ -9,6 +9,9 @@ if TYPE_CHECKING:
 
 SECOND = 1_000_000
 
+IS_COUNT = "kind = 'finding' AND subject IN ('most', 'dropped', 'differs', 'reports')"
+"""Findings that say only what the engine counted; a log without a fault has them, too."""
+
 
 def spans(results: DataFrame, kind: str) -> DataFrame:
     """Return the intervals of one kind, those still open ended by the log's end, with their length.
@@ -55,7 +58,7 @@ def on_over_time(results: DataFrame, step_us: int = 5 * SECOND) -> DataFrame:
 
 
 def offenders(results: DataFrame) -> DataFrame:
-    """Return the queues that were ON, those that held transfers longest, taken together, first.
+    """Return the queues that were ON, ordered by the total time for which they held transfers.
 
     Returns
     -------

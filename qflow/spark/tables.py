@@ -36,7 +36,7 @@ class Table(tuple[Column, ...]):
 
     @property
     def ddl(self) -> str:
-        """The schema as Spark reads it; names are quoted where SQL has its own use for them."""
+        """The schema as Spark reads it; names that are words of SQL are quoted."""
         return ", ".join(
             f"`{column.name}` {column.type}" if column.name in _SQL_WORDS else f"{column.name} {column.type}"
             for column in self

@@ -6,7 +6,7 @@ through as it is. :class:`Bench` is a broker with such clients, on which every e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -26,7 +26,7 @@ from qflow.broker.consuming import DeliveryRecord
 from qflow.broker.errors import AmqpException
 from qflow.broker.message import HeaderValue, Transfer
 from qflow.broker.statistics import QueueStatistics
-from qflow.table import Table
+from qflow.table import Table, Tabular
 from qflow.trace.replaying import record
 from qflow.trace.schema import Trace
 from qflow.workload import Run, Workload, simulate
@@ -235,7 +235,7 @@ class Reader:
         self.session.session_completed(ids)
 
 
-class Diary:
+class Diary(Tabular):
     """A table that is written line by line while things happen.
 
     Parameters
@@ -260,7 +260,7 @@ class Diary:
 
     def __init__(self, caption: str = "", **columns: Callable[[], object]) -> None:
         self.caption = caption
-        self.columns = columns
+        self._read = columns
         self.rows: list[dict[str, object]] = []
 
     @classmethod
@@ -288,22 +288,22 @@ class Diary:
 
     def note(self, after: str) -> None:
         """Write one line: what happened, and every column's value now."""
-        self.rows.append({"after": after, **{name: read() for name, read in self.columns.items()}})
+        self.rows.append({"after": after, **{name: read() for name, read in self._read.items()}})
 
     def column(self, name: str) -> list[object]:
         """Return one column's values, in the order written."""
         return [row[name] for row in self.rows]
 
-    @property
-    def table(self) -> Table:
-        """The lines written so far."""
-        return Table(self.rows, ["after", *self.columns], self.caption)
+    def preview(self) -> Table:
+        """Return the lines written so far."""
+        return Table(self.rows, ["after", *self._read], self.caption)
+
+    def columns(self, start: int = 0, end: int | None = None) -> Mapping[str, Sequence[Any]]:
+        """Return the columns, or a slice of their lines, by name."""
+        return self.preview().columns(start, end)
 
     def __repr__(self) -> str:
-        return repr(self.table)
-
-    def _repr_html_(self) -> str:
-        return self.table._repr_html_()
+        return repr(self.preview())
 
 
 class Bench:

@@ -46,15 +46,6 @@ _SEEN_AT_ONCE = {
 def case_picture(exercise: Exercise, case: tuple[Any, ...], answer: Answer | None = None) -> Picture:
     """Return the picture of what the engine does in a case of an exercise.
 
-    Parameters
-    ----------
-    exercise
-        Which exercise.
-    case
-        The arguments of the case.
-    answer
-        The learner's function: what a design task runs. None for an exercise that asks for a result.
-
     Raises
     ------
     RefusalError
@@ -79,11 +70,6 @@ def case_picture(exercise: Exercise, case: tuple[Any, ...], answer: Answer | Non
 
 def case_lab(exercise: Exercise, case: tuple[Any, ...], answer: Answer | None = None) -> Lab | ConfigLab:
     """Open a case of an exercise in the lab that fits it.
-
-    Parameters
-    ----------
-    exercise, case, answer
-        As for :func:`case_picture`.
 
     Returns
     -------

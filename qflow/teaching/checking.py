@@ -171,15 +171,6 @@ def judge(exercise: Exercise, answer: Answer) -> Verdict:
 def diagnose(exercise: Exercise, answer: Answer, seen: Sequence[Any]) -> str:
     """Return the misconception that a learner's results show.
 
-    Parameters
-    ----------
-    exercise
-        What was asked.
-    answer
-        The learner's function.
-    seen
-        Its outcome in each case.
-
     Returns
     -------
     str
@@ -209,14 +200,7 @@ def diagnose(exercise: Exercise, answer: Answer, seen: Sequence[Any]) -> str:
 
 
 def wrong_form(exercise: Exercise, seen: Sequence[Any]) -> str:
-    """Say which values are wanted, in which order, if an answer returns one where there are several.
-
-    Parameters
-    ----------
-    exercise
-        What was asked.
-    seen
-        The answer's outcome in each case.
+    """Return which values are asked for, in which order, if an answer returns one value instead of several.
 
     Returns
     -------

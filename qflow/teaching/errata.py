@@ -68,11 +68,6 @@ class Finding(NamedTuple):
 class Erratum:
     """A sentence of a document, and what is true.
 
-    Parameters
-    ----------
-    page, id, document, sentence, truth
-        As in ``data/errata.csv``.
-
     Examples
     --------
     >>> first = errata("states")[1]

@@ -40,12 +40,7 @@ _typed: dict[str, Entry] = {}
 def remember(chapter: str, name: str, guess: Guess | None, sure: int | None) -> None:
     """Remember the guess that was typed for a question, as long as the kernel lives and in the file.
 
-    Parameters
-    ----------
-    chapter, name
-        Which question.
-    guess, sure
-        The number or state, and the certainty in percent or None; a guess of None forgets what was typed.
+    ``sure`` is the certainty in percent, or None; a guess of None forgets what was typed.
     """
     chapter = RENAMED.get(chapter, chapter)
     guesses = _guesses(chapter)
@@ -100,13 +95,7 @@ def progress_file() -> Path | None:
 
 
 def read(kind: str) -> dict[str, Entry]:
-    """Return what is kept of one kind, by name; empty if there is nothing, or it cannot be read.
-
-    Parameters
-    ----------
-    kind
-        ``"exercises"``, ``"predictions"`` or ``"guesses"``.
-    """
+    """Return what is kept of one kind, by name; empty if there is nothing, or it cannot be read."""
     try:
         found = (_read_all() or {}).get(kind, {})
     except OSError:
@@ -116,15 +105,6 @@ def read(kind: str) -> dict[str, Entry]:
 
 def keep(kind: str, name: str, entry: Entry) -> bool:
     """Keep one entry, in place of an earlier one of the same name.
-
-    Parameters
-    ----------
-    kind
-        As for :func:`read`.
-    name
-        The exercise, or the chapter.
-    entry
-        What JSON can hold.
 
     Returns
     -------

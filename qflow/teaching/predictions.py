@@ -334,11 +334,6 @@ def _number(text: str) -> int | float | None:
 def questions(chapter: str) -> dict[str, Prediction]:
     """Return the questions of a chapter by name, in the order in which they are asked.
 
-    Parameters
-    ----------
-    chapter
-        Its name, such as ``"01-thresholds"``.
-
     Raises
     ------
     RefusalError

@@ -73,18 +73,7 @@ def with_button(hints: Hints) -> widgets.VBox:
 
 
 class CaseButton(widgets.Button):
-    """A button that opens a case of an exercise in a lab, in a box of its own, and closes it again.
-
-    Parameters
-    ----------
-    exercise, case, answer
-        As for :func:`qflow.teaching.cases.case_lab`.
-
-    Attributes
-    ----------
-    box
-        Where the lab appears.
-    """
+    """A button that opens a case of an exercise in a lab, in a box of its own, and closes it again."""
 
     def __init__(self, exercise: Exercise, case: tuple[Any, ...], answer: Answer) -> None:
         super().__init__(description="show me this case", layout={"width": "auto"})
@@ -120,17 +109,7 @@ def verdict_widget(
     shown: int,
     keep: Callable[[int], object],
 ) -> widgets.VBox:
-    """Return a verdict's words with the buttons that belong to it.
-
-    Parameters
-    ----------
-    words
-        HTML.
-    exercise, case, answer
-        Which exercise, the case that failed first, and the learner's function.
-    shown, keep
-        As for :class:`Hints`.
-    """
+    """Return a verdict's words with the buttons that belong to it."""
     hints = Hints(exercise, shown, keep)
     parts: list[widgets.Widget] = [widgets.HTML(words), hints]
     buttons: list[widgets.Widget] = [hints.button]

@@ -144,7 +144,7 @@ def step_at(trace: Trace, row: int) -> Step:
 
 
 def give(broker: Broker, step: Step) -> None:
-    """Give a broker one command of a trace, at its time.
+    """Perform one command of a trace on a broker, at its time.
 
     A refusal is part of what happened and raises nothing: the broker's own rows show it.
 

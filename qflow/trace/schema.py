@@ -68,7 +68,7 @@ def encode_detail(detail: Detail) -> str:
 
 
 def encode_values(names: Names, values: Values) -> str:
-    """Return the same for a detail whose names and values are given apart.
+    """Return the same text for a detail that is given as names and values.
 
     Examples
     --------

@@ -319,7 +319,7 @@ def fork(
     options : BrokerOptions or None
         What the broker is started with instead; it keeps its options, so such a fork starts at row -1.
     start : Broker or None
-        The state after that command, if it is at hand.
+        The state after that command, if the caller has it.
 
     Raises
     ------

@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from math import ceil
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from qflow.kit import INTERRUPTED
-from qflow.progress import PATIENCE, Line, progress
+from qflow.progress import Progress, progress
 from qflow.writing import require_apart
 
 if TYPE_CHECKING:
@@ -109,9 +109,15 @@ convert many
 def _simulated(workload: Workload) -> tuple[Run, bool]:
     from qflow.workload.simulate import simulate_in_slices
 
-    shown = _Progress(workload.duration)
+    shown = Progress("running", ceil(workload.duration), unit="s")
+
+    def tell(time: int, count: int) -> None:
+        # A run goes on after its duration, until what was sent has been consumed.
+        shown.remark = f", {count} events"
+        shown(time // 1_000_000)
+
     try:
-        made, is_whole = simulate_in_slices(workload, shown)
+        made, is_whole = simulate_in_slices(workload, tell)
     finally:
         shown.end()
     if not is_whole:
@@ -203,21 +209,3 @@ def _write(made: Run, path: str) -> None:
             write_trace(trace_of(made), path, shown)
     except TraceError as error:
         raise WorkloadError(str(error)) from None
-
-
-class _Progress:
-    """Says how far a run is, once that takes long."""
-
-    def __init__(self, duration: float) -> None:
-        self._line = Line()
-        self._next = monotonic() + PATIENCE
-        self._duration = duration
-
-    def __call__(self, time: int, count: int) -> None:
-        if monotonic() >= self._next:
-            self._next = monotonic() + self._line.pause
-            # A run goes on after its duration, until what was sent has been consumed.
-            self._line.show(f"running: {time / 1_000_000:.1f} of {self._duration:g} s, {count} events")
-
-    def end(self) -> None:
-        self._line.end()

@@ -14,7 +14,7 @@ How a caller and its workers talk
   How many items depends on how long they take: enough to keep a worker busy while its caller is not, few
   enough that no worker is left with the last ones.
 - A question is *dropped* by a signal.  The worker leaves the item that it has begun and says that this was
-  all, so that it is at hand for the next question; one that cannot, as it is in the middle of compiled code
+  all, so that it is ready for the next question; one that cannot, as it is in the middle of compiled code
   for longer than :data:`PATIENCE`, is ended, and another is started when it is needed.
 - A new worker is one that has not said yet that this was all.
 
@@ -287,7 +287,7 @@ class _Worker:
         return found
 
     def drop(self) -> None:
-        """Let it leave what it is at."""
+        """Stop what it computes now."""
         assert _DROP is not None
         self._process.send_signal(_DROP)
 

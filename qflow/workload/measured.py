@@ -1,7 +1,7 @@
 """Measured: a run of which only a few numbers are wanted, several times faster than one with its events.
 
 A map of settings asks of each of its runs how deep a queue became, how long producers waited, and whose
-session died.  So no event is made: a gauge stands beside each queue's own observers and sees how deep it
+session died.  So no event is made: a gauge is beside each queue's own observers and sees how deep it
 becomes, and of what clients report only the waits are kept.  What happens is the same as in
 :func:`qflow.workload.simulate`.
 """
@@ -20,7 +20,7 @@ POINTS: Final = 40
 
 
 class Measured(NamedTuple):
-    """What one run came to.
+    """The measures of one run.
 
     Fields
     ------

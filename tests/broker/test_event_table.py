@@ -99,3 +99,9 @@ def test_rows_cut_off_a_trace_are_plain_and_can_be_put_back():
     back = Trace()
     back.put(cut)
     assert [*back.rows(), *trace.rows()] == list(whole.rows())
+
+
+def test_a_prompt_shows_the_first_ten():
+    events = [Event(time, "tick") for time in range(12)]
+    assert repr(EventTable(events[:10])) == repr(events[:10])
+    assert repr(EventTable(events)) == repr(events[:10])[:-1] + ", ...: 12 events]"

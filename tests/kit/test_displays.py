@@ -50,6 +50,8 @@ def tables() -> dict[str, object]:
     design = qf.recommend(SHOPS, keep_capacities=True)
     broker = qf.Broker()
     broker.session("s").queue_declare("q")
+    diary = qf.Diary.of_queue(broker, "q")
+    diary.note("declared")
     return {
         "run": run,
         "trace": qf.trace_of(run),
@@ -59,11 +61,23 @@ def tables() -> dict[str, object]:
         "recommendation": design,
         "frontier": qf.frontier(SHOPS, keep_capacities=True),
         "statistics": qf.statistics(broker),
+        "diary": diary,
         "table": qf.Table([{"limit": 90, "stop": 72}]),
     }
 
 
-NAMES = ["run", "trace", "log", "audit", "prediction", "recommendation", "frontier", "statistics", "table"]
+NAMES = [
+    "run",
+    "trace",
+    "log",
+    "audit",
+    "prediction",
+    "recommendation",
+    "frontier",
+    "statistics",
+    "diary",
+    "table",
+]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,9 +1,13 @@
 """The house: modules that import one another in one direction, and are found by their names."""
 
 import ast
+import sys
 from collections import Counter
 
 from networkx import DiGraph, simple_cycles
+
+from qflow.broker import Broker, Message
+from qflow.messaging import Connection
 
 SAME_NAME_EVERYWHERE = {"__init__.py", "__main__.py", "cli.py"}
 
@@ -44,5 +48,32 @@ def test_no_two_modules_import_each_other_by_any_way(root):
 
 
 def test_no_two_files_have_one_name(root):
-    names = Counter(file.name for file in modules(root).values())
+    files = [*modules(root).values(), *(root / "tests").rglob("*.py")]
+    names = Counter(file.name for file in files if "conftest" not in file.name)
     assert {name for name, count in names.items() if count > 1} <= SAME_NAME_EVERYWHERE
+
+
+def test_one_transfer_is_followed_through_few_files(root):
+    """A send of a client passes at most 14 files, a transfer without an observer at most 9."""
+
+    def files_of(act):
+        found = set()
+
+        def note(frame, event, _):
+            if event == "call" and frame.f_code.co_filename.startswith(str(root / "qflow")):
+                found.add(frame.f_code.co_filename)
+
+        sys.setprofile(note)
+        try:
+            act()
+        finally:
+            sys.setprofile(None)
+        return found
+
+    sender = Connection.establish("house").session().sender("orders; {create: always}")
+    session, message = Broker().session("s"), Message(10, routing_key="q")
+    session.queue_declare("q")
+    for act in (lambda: sender.send("warm"), lambda: session.message_transfer(message)):
+        act()
+    assert len(files_of(lambda: sender.send("a"))) <= 14
+    assert len(files_of(lambda: session.message_transfer(message))) <= 9

@@ -7,17 +7,18 @@ import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
-from inspect import signature
 
 import pytest
 from waiting import until
 
 from qflow.broker.errors import AmqpException
+from qflow.design.settings_map import defaults_of
 from qflow.labs import depth_chart, flow_lab, flow_run, flow_workload, recorded_lab, recorded_picture
 from qflow.labs.claims import share, times
 from qflow.labs.experiments import FLOW_KNOBS
 from qflow.labs.opened import agreement, on_spans
 from qflow.labs.scene import Scene
+from qflow.labs.share import open_token
 from qflow.trace import LogError, QueueSample
 
 
@@ -40,7 +41,7 @@ def test_a_lab_shows_what_the_same_run_shows_without_widgets(lab):
 
 def test_sliders_carry_the_product_s_names_and_the_rules():
     assert [knob.label for knob in FLOW_KNOBS[:2]] == ["qpid.flow_stop_count", "qpid.flow_resume_count"]
-    assert {knob.setting for knob in FLOW_KNOBS} == set(signature(flow_workload).parameters)
+    assert {knob.setting for knob in FLOW_KNOBS} == set(defaults_of(flow_workload))
     for knob, slider in zip(FLOW_KNOBS, flow_lab(messages=10).sliders.values(), strict=True):
         assert slider.tooltip == knob.tooltip
         assert not slider.continuous_update
@@ -186,12 +187,22 @@ def test_the_next_move_ends_a_run_whose_beginning_is_drawn(lab, drawn):
 
 
 def test_unknown_settings_are_named():
-    with pytest.raises(
-        TypeError, match="flow_lab has no setting 'stopp'; it has stop, resume, limit, capacity"
-    ):
+    with pytest.raises(TypeError, match="flow_lab has no setting 'stopp'; it has stop, resume, limit"):
         flow_lab(stopp=3)
     with pytest.raises(AmqpException, match="flow_resume_count=30 must be less or equal"):
         flow_lab(stop=20, resume=30)
+
+
+def test_a_declare_argument_is_a_slider_if_it_is_given_a_number():
+    """CF-01, FC-08: it begins where it was asked to, moves, travels in a token, and the map knows it."""
+    lab = flow_lab(messages=300, stop=0, resume=0, limit=0, **{"qpid.max_size": 30_000})
+    assert "made it 24036 bytes large" in lab.claims[0]
+    lab.sliders["qpid.max_size"].value = 0
+    assert lab.claims[0] == "orders has no flow control."
+    assert open_token(lab.token(0, 0)).sliders["qpid.max_size"].value == 0
+    assert "none of the 4 settings" in lab.map(cells=2, messages=50).claims[0]
+    with pytest.raises(TypeError, match="flow_lab has no setting 'max_size'"):
+        flow_lab(max_size=3)
 
 
 def test_text_forms_hold_no_address(lab):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 import subprocess
 import sys
@@ -17,11 +18,13 @@ from hypothesis import strategies as st
 from qflow.broker import BYTE_UNIT, INFINITE, MESSAGE_UNIT, Broker, Event, Message
 from qflow.broker.errors import AmqpException
 from qflow.broker.events import EventTable
-from qflow.labs import flow_run, flow_workload, fold
+from qflow.labs import experiments, flow_run, flow_workload, fold, recorded_picture
 from qflow.labs.claims import claims_of, state_sentence, step_sentence
 from qflow.labs.fold import Fold
-from qflow.labs.frames import packed
+from qflow.labs.frames import Frames, packed, spans_of
+from qflow.labs.group import GroupTable
 from qflow.labs.opened import run_picture
+from qflow.labs.picture import Comparison, Picture
 from qflow.labs.topology import Topology
 from qflow.labs.words import BITS, STEP
 from qflow.workload import Consumer, Producer, Run, Workload, simulate
@@ -166,6 +169,45 @@ def test_the_document_s_numbers():
         assert depths == ([900, 901] if change.is_on else [500, 499])
 
 
+FOLDED = {
+    "bytes_run": "099ce2535be97839",
+    "capacity_run": "4782d0b3029c44b3",
+    "fanout_run": "d75d29363840545c",
+    "flow_run": "41a9218d4a6fbcab",
+    "history_run": "438c83b262b5af20",
+    "policy_run": "b519aad8587998b0",
+    "groups": "7dc2a09f6419dcc1",
+    "overflow-despite-flow-control": "6617c97366fdf5e2",
+    "capacity-165": "25c753145f5b6e68",
+}
+"""Of each experiment and of recorded runs: a digest of all frames and spans, as they were first."""
+
+
+def digest(shown: Picture | Comparison) -> str:
+    """Return a digest of every number that is drawn of a picture or of several."""
+    pictures = [shown] if isinstance(shown, Picture) else shown.pictures.values()
+    told = hashlib.sha256()
+    for frames in (picture.frames for picture in pictures):
+        tables = [
+            *frames.columns,
+            frames.rows,
+            *(one for table in frames.lasting.values() for one in table.data),
+        ]
+        for column in tables:
+            told.update(len(column).to_bytes(4, "big") + bytes(column))
+        told.update(repr((frames.count, frames.groups, frames.deaths, frames.topology)).encode())
+    return told.hexdigest()[:16]
+
+
+@pytest.mark.parametrize("name", FOLDED)
+def test_the_frames_are_those_that_the_first_fold_made(name):
+    if name == "groups":
+        shown = GroupTable("AABCAB", prefetch=(2, 1)).picture()
+    else:
+        shown = getattr(experiments, name)() if name.endswith("_run") else recorded_picture(name)
+    assert digest(shown) == FOLDED[name]
+
+
 def test_index_at_finds_the_last_frame_not_later():
     frames = flow_run(messages=200, stop=20, resume=10).frames
     times = frames.column("time")
@@ -210,32 +252,73 @@ def test_every_sentence_can_be_told():
     assert len(STEP) < 31  # one bit each in 32 bits with a sign
 
 
-def read_back(sent: bytes, *tables: tuple[int, int]) -> list[array]:
-    """Read tables of so many columns and rows as the browser does, and return their numbers row after row."""
+def read_back(sent: bytes, *lengths: int) -> list[array]:
+    """Read columns of so many numbers as the browser does."""
     places = zlib.decompress(sent)
     each = len(places) // 4
     numbers = array("i", bytes(places[place * each + at] for at in range(each) for place in range(4)))
-    read = []
-    for width, rows in tables:
-        columns = [numbers[column * rows : (column + 1) * rows] for column in range(width)]
-        numbers = numbers[width * rows :]
-        read.append(array("i", [column[row] for row in range(rows) for column in columns]))
-    assert not numbers
-    return read
+    assert len(numbers) == sum(lengths)
+    starts = [sum(lengths[:column]) for column in range(len(lengths))]
+    return [numbers[start : start + length] for start, length in zip(starts, lengths, strict=True)]
 
 
 def test_what_is_packed_is_whole_and_small():
     frames = flow_run(messages=400, stop=20, resume=10, capacity=5).frames
-    sent, lasting = frames.packed(), frames.lasting.values()
-    sizes = [(len(frames.channels), frames.count), *((len(table.columns), len(table)) for table in lasting)]
-    assert read_back(sent, *sizes) == [frames.data, *(table.data for table in lasting)]
+    sent = frames.packed()
+    columns = [*frames.columns, *(column for table in frames.lasting.values() for column in table.data)]
+    assert read_back(sent, *map(len, columns)) == columns
     assert len(sent) < frames.count * len(frames.channels) * 4 / 8
 
 
-@given(st.lists(st.integers(-(2**31), 2**31 - 1), max_size=60), st.integers(1, 5))
-def test_every_table_survives_packing(numbers, width):
-    table = array("i", numbers[: len(numbers) // width * width])
-    assert read_back(packed([(table, width)]), (width, len(table) // width)) == [table]
+@given(st.lists(st.lists(st.integers(-(2**31), 2**31 - 1) | st.just(0), max_size=20), max_size=5))
+def test_every_table_survives_packing(numbers):
+    columns = [array("i", column) for column in numbers]
+    assert read_back(packed(columns), *map(len, columns)) == columns
+
+
+@given(st.lists(st.sampled_from([0, 1, 255, 256, 2**24, -1, -(2**31)])))
+def test_spans_are_where_a_channel_is_not_0(numbers):
+    """Of any numbers, the spans are those that a walk from frame to frame finds."""
+    times = array("i", range(3, 3 + 5 * len(numbers), 5))
+    frames = Frames(
+        Topology((), (), (), (), 999), ("time", "seen"), (times, array("i", numbers)), len(numbers)
+    )
+    assert frames.spans("seen") == spans_of(zip(times, numbers, strict=True), 999)
+
+
+def test_the_fold_s_columns_have_the_names_that_it_gives_them():
+    """The constants are written out, as compiled code reads them in place; each is the index of its name."""
+    module = sys.modules[Fold.__module__]
+    names = {
+        "GOT_SENDER": "delivery_sender",
+        "GOT_NUMBER": "delivery_number",
+        "P_HELD": "held",
+        "Q_HELD": "held",
+    }
+    step = "PARTS PRODUCER QUEUE CONSUMER SENDER NUMBER GOT_SENDER GOT_NUMBER DELIVERIES FREED WAITER"
+    for first, kind, constants in (
+        (1, "STEP", f"{step} WAITERS LOST_SENDER LOST_NUMBER AFTER_STEP"),
+        (0, "PRODUCER", "SENT OUTSTANDING P_HELD BLOCKED MOOD"),
+        (0, "QUEUE", "DEPTH BYTES FLOW Q_HELD ACQUIRED DISCARDS GONE"),
+        (0, "CONSUMER", "PRESENT HOLDS ACCEPTED"),
+    ):
+        channels = [*getattr(module, f"{kind}_CHANNELS"), "after_step"]
+        for constant in constants.split():
+            assert channels[getattr(module, constant) - first] == names.get(constant, constant.lower())
+    for table, of in (
+        ("SENDINGS", {"SENDING_END": "end", "HELD_START": "held_start", "HELD_END": "held_end"}),
+        ("STAYS", {"STAY_END": "end", "WHY": "reason", "AGAIN": "again"}),
+        ("STAYS", {"STAY_HELD_START": "held_start", "STAY_HELD_END": "held_end"}),
+        ("HOLDINGS", {"HOLDER": "consumer", "HOLDING_END": "end"}),
+        ("LOCKS", {"LOCK_END": "end"}),
+    ):
+        for constant, name in of.items():
+            assert getattr(module, table)[getattr(module, f"_{constant}")] == name
+    assert len(module.STAYS) == module._STAY_WIDTH
+    bits = {
+        name: getattr(module, f"_{name.upper()}") for name in ("sent", "accepted", "delivered", "turned_off")
+    }
+    assert bits == {name: BITS[name] for name in bits}
 
 
 def test_what_is_not_there_is_named():

@@ -395,6 +395,17 @@ def test_what_is_held_is_no_reason_for_a_producer_to_be_free():
     assert not [text for text in texts if "not complete" in text]
 
 
+def test_a_full_window_with_nothing_to_send_is_no_decision_of_the_producers():
+    """CAP-01, CAP-08: not blocked yet, but its next message is going to wait."""
+    picture = capacity_run()
+    frames = picture.frames
+    full = next(frame for frame in range(frames.count) if frames.at(frame)["producer.C1.outstanding"] == 50)
+    assert frames.at(full)["producer.C1.blocked"] == 0
+    texts = [link["text"] for link in why(picture, full, "producer:C1")["links"]]
+    assert texts[0] == "C1 is not blocked, as it has nothing to send now: C1 has 50 of 50 outstanding."
+    assert texts[1].startswith("Its next message, C1-108, has to wait until a transfer is complete; ")
+
+
 # Forks and comparisons
 
 

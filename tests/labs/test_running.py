@@ -35,7 +35,7 @@ RUNS = [
 def numbers(frames: Frames) -> list[object]:
     """Return all that frames consist of."""
     lasting = {name: table.data for name, table in frames.lasting.items()}
-    return [frames.topology, frames.channels, frames.data, frames.rows, frames.groups, lasting]
+    return [frames.topology, frames.channels, frames.columns, frames.rows, frames.groups, lasting]
 
 
 def seen_at(frames: Frames, frame: int) -> list[object]:

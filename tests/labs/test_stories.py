@@ -138,6 +138,64 @@ def test_a_click_takes_a_message_off_and_its_number_is_complete(live):
     assert live.page.locator(".qf-ranges-reported").get_attribute("data-ranges") == "0-4"
 
 
+def test_a_purge_in_a_strip_is_shown_as_a_strip_beside_it(live):
+    """FC-20: with the queue what it held goes, and the sync is answered; what came after is done again."""
+    live.open(completion_lab())
+    turn = captions(live.lab)
+    frame = next(frame for frame, said in sorted(turn.items()) if "execution.sync" in said)
+    live.show(frame)
+    live.page.locator(".qf-more").click()
+    run = live.run
+    live.page.locator(".qf-fork").select_option("purge:busy")
+    live.await_run(run)
+    names = ["as it was", "busy is purged\n(clients repeat what was recorded)"]
+    assert live.page.locator(".qf-view-name").all_inner_texts() == names
+    live.show(10**6)
+    states = "cells => cells.map(one => one.dataset.state)"
+    was, purged = (live.page.locator(".qf-view").nth(one).locator(".qf-command") for one in (0, 1))
+    assert was.evaluate_all(states).count("held") == 1
+    assert purged.evaluate_all(states) == ["complete"] * 8
+    assert live.page.evaluate(OVERLAPS) == []
+    assert live.page.locator(".qflow-scene").bounding_box()["height"] <= 720
+    live.shot("strip forked")
+
+
+def test_the_consumers_of_a_forked_conveyor_react(live):
+    """MG-10: what one of them held goes to those that are left, and all carts are packed."""
+    live.open(group_lab())
+    live.show(40)
+    live.page.locator(".qf-more").click()
+    run = live.run
+    live.page.locator(".qf-fork").select_option("leave:c2")
+    live.await_run(run)
+    assert live.page.locator(".qf-view-name").all_inner_texts() == ["as it was", "c2 goes away"]
+    was, now = live.lab.picture.pictures.values()
+    accepted = [
+        sum(picture.frames.at(-1)[f"consumer.c{n}.accepted"] for n in (1, 2, 3)) for picture in (was, now)
+    ]
+    assert accepted == [20, 20]
+    assert now.frames.at(-1)["consumer.c2.accepted"] < was.frames.at(-1)["consumer.c2.accepted"]
+
+
+def test_marks_have_the_colours_of_a_page_whose_theme_changes(live):
+    live.open(group_lab())
+    live.show(40)
+    read = """canvas => {
+        const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+        let sum = 0;
+        for (const one of data) sum = (31 * sum + one) % 1000003;
+        return sum;
+    }"""
+    canvas = live.page.locator(".qf-picture canvas")
+    light = canvas.evaluate(read)
+    live.page.evaluate("() => { document.body.dataset.jpThemeLight = 'false'; }")
+    live.page.wait_for_timeout(50)
+    dark = canvas.evaluate(read)
+    live.open(live.lab, dark=True)
+    live.show(40)
+    assert light != dark == canvas.evaluate(read)
+
+
 def test_the_bound_is_reached_before_the_consumer_comes(live):
     """CAP-08: 100 + 50 + 15 = 165, in the picture and in the words below it."""
     live.open(capacity_lab())

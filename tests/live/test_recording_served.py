@@ -10,7 +10,7 @@ pytest.importorskip("pyarrow")
 
 from proton import Message
 from proton.utils import BlockingConnection, SendException
-from recorded import recording
+from small_recording import recording
 from test_recording_tap import Receiver, Sender, in_thread
 from waiting import wait_until
 

@@ -23,8 +23,8 @@ from proton import Message
 from proton.handlers import MessagingHandler
 from proton.reactor import Container
 from proton.utils import BlockingConnection, SendException
-from recorded import Recorder, recording
 from small_broker import SmallBroker, SmallQueue
+from small_recording import Recorder, recording
 from waiting import wait_until
 
 from qflow.kit import INTERRUPTED, RefusalError

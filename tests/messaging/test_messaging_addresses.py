@@ -432,9 +432,15 @@ def test_assert_queue(node: str) -> None:
     bench = Bench()
     bench.sender(f"q; {{create: always, node: {{x-declare: {DECLARED}}}}}")
     options = f"assert: always, node: {{{node}}}" if node else "assert: always"
-    for make in (bench.session.sender, bench.session.receiver):
-        for create in ("", "create: always, "):
-            make(f"q; {{{create}{options}}}")
+    links = [f"q; {{{create}{options}}}" for create in ("", "create: always, ")]
+    for number, link in enumerate(links):
+        bench.sender(link).send(str(number))
+        assert texts(bench.consumer(link)) == str(number)
+    queue = bench.stat("q")
+    assert (queue.autoDelete, queue.durable, queue.exclusive) == (True, False, False)
+    assert (str(queue.altExchange).split(":")[-1], queue.arguments) == (
+        "amq.fanout", {"qpid.max_count": 7, "mine": 1},
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -448,11 +454,18 @@ def test_assert_queue(node: str) -> None:
     ],
 )
 def test_assert_exchange(node: str) -> None:
-    """CF-15."""
+    """CF-15: nor is anything compared for an exchange; it routes and is declared as before."""
     bench = Bench()
     declare = "{type: direct, alternate-exchange: 'amq.fanout', arguments: {'qpid.msg_sequence': 1}}"
     bench.sender(f"x; {{create: always, node: {{type: topic, x-declare: {declare}}}}}")
-    bench.sender(f"x; {{assert: always, node: {{{node}}}}}")
+    receiver = bench.receiver("x/key")
+    bench.sender(f"x/key; {{assert: always, node: {{{node}}}}}").send("routed")
+    assert texts(receiver) == "routed"
+    exchange = bench.object("exchange", "x")
+    assert (exchange.type, exchange.durable) == ("direct", False)
+    assert (str(exchange.altExchange).split(":")[-1], exchange.arguments) == (
+        "amq.fanout", {"qpid.msg_sequence": 1},
+    )  # fmt: skip
 
 
 def test_assert_of_the_wrong_kind() -> None:

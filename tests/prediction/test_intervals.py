@@ -193,7 +193,7 @@ def test_a_share_stays_a_share():
 )
 def test_a_near_critical_queue_has_a_reason(rate, throughput, words):
     workload = Workload("w", 10, {"q": {}}, producers=(Producer("p", ("", "q"), rate, 10, 100),))
-    replay = Replay({"queues": {"q": {"throughput": throughput}}}, {}, False, filled={"q": 1.0})
+    replay = Replay({"queues": {"q": {"throughput": throughput}}}, {}, filled={"q": 1.0})
     found = why_near_critical(workload, "q", {"mean_depth": 50.0}, {"mean_depth": [20.0, 90.0]}, [replay])
     assert found == f"mean_depth: {words}"
 
@@ -201,7 +201,7 @@ def test_a_near_critical_queue_has_a_reason(rate, throughput, words):
 def test_sessions_that_end_now_and_then_are_the_reason():
     workload = Workload("w", 10, {"q": {}}, producers=(Producer("p", ("", "q"), 100, 10, 100),))
     sections = {"queues": {"q": {"throughput": 5.0}}}
-    replays = [Replay(sections, {"p": "506"}, True), Replay(sections, {}, True), Replay(sections, {}, True)]
+    replays = [Replay(sections, {"p": "506"}), Replay(sections, {}), Replay(sections, {})]
     found = why_near_critical(workload, "q", {"mean_depth": 50.0}, {"mean_depth": [20.0, 90.0]}, replays)
     assert found.endswith("sessions end in some replays and not in others: p's in 1 of 3")
 

@@ -4,9 +4,10 @@ import pytest
 from recordings import load
 
 from qflow.logs import ClientLog
+from qflow.logs.client_log import client_rows
 from qflow.prediction import Settings, predict
 from qflow.prediction.predict import report_text
-from qflow.prediction.replays import is_near_limit, shifted
+from qflow.prediction.replays import near_limits, shifted
 from qflow.workload import Consumer, Network, Producer, Workload, WorkloadError, simulate
 
 
@@ -51,6 +52,10 @@ def small(**queue):
     )
 
 
+def log_of(workload):
+    return ClientLog("small", list(client_rows(simulate(workload).events, workload.producers)))
+
+
 def test_a_single_replay_has_no_interval():
     report = predict(small(), ClientLog("empty", []), compare_models=False, replays=1)
     assert report["replays"]["number"] == 1
@@ -69,13 +74,15 @@ def test_the_replay_in_the_middle_is_shown():
 
 
 def test_replays_that_are_asked_for_differ_by_chance_only():
+    log = log_of(small())
+
     def report():
-        return predict(small(), ClientLog("empty", []), replays=4, compare_models=False)
+        return predict(small(), log, replays=4, compare_models=False)
 
     found = report()
     assert found == report()
     low, high = found["replays"]["spread"]["q"]["mean_depth"]
-    assert low <= found["queues"]["q"]["predicted"]["mean_depth"] <= high
+    assert low < high and low <= found["queues"]["q"]["predicted"]["mean_depth"] <= high
     assert found["replays"]["number"] == 4
 
 
@@ -127,4 +134,15 @@ def test_all_that_a_machine_does_is_slower_by_the_same_factor():
     ],
 )
 def test_a_limit_is_near_unless_the_thresholds_keep_away_from_it(queue, is_near):
-    assert is_near_limit(simulate(small(**queue))) is is_near
+    assert near_limits(simulate(small(**queue))) == (("q",) if is_near else ())
+
+
+@pytest.mark.parametrize(("room", "share"), [(1, 1.0), (100, 0.0)])
+def test_a_queue_that_comes_near_its_limit_is_said_though_every_session_lived(room, share):
+    log = log_of(small(**{"qpid.flow_stop_count": 0}).replace(consumers=()))
+    sent = sum(row.event == "transfer" for row in log.rows)
+    near = small(**{"qpid.max_count": sent + room, "qpid.flow_stop_count": 0}).replace(consumers=())
+    report = predict(near, log, replays=3, compare_models=False)
+    assert report["queues"]["q"]["near_limit"] == share and report["producers"]["p"]["dies"] == 0
+    said = "queue q comes within 5 % of its limit in 3 of 3 replays" in report_text(report)
+    assert said is bool(share)

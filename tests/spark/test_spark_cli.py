@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from spark_kit import fleet, spark, write_log  # noqa: F401
+from spark_kit import fleet, fleet_results, spark, write_log  # noqa: F401
 from waiting import wait_until
 
 from qflow.cli import main
@@ -121,6 +121,50 @@ def test_bad_numbers_and_settings_are_refused(capsys, tmp_path):
         main(["spark", "synth", "--queues", "none", "--events", "5", "--out", str(tmp_path)])
     assert refusal.value.code == 2
     assert "must be a whole number from 1, got 'none'" in capsys.readouterr().err
+
+
+def test_what_was_counted_of_a_clean_log_is_no_finding(spark):  # noqa: F811
+    """A clean log has counts: how deep each queue was, how far the broker's reports agree."""
+    from qflow.spark import cli
+    from qflow.spark.tables import RESULTS
+
+    clean = [row for row in fleet_results() if row[0] == "fleet/q10"]
+    assert {row[5] for row in clean if row[2] == "finding"} == {"most", "reports"}
+    odd = [row for row in fleet_results() if row[2] == "finding"][0]
+    broken = tuple(
+        "order" if name == "subject" else value for name, value in zip(RESULTS.names, odd, strict=True)
+    )
+    said = []
+    for rows in (clean, [broken]):
+        summary = cli._summary(spark.createDataFrame(rows, RESULTS.ddl))
+        said.append((summary["results"], cli._summary_text(summary).splitlines()))
+    (results, lines), (broken_results, broken_lines) = said
+    assert results["count"] == 4 and "finding" not in results
+    assert "4 counts of the engine" in lines[0] and lines[-1].startswith("no findings: ")
+    assert broken_results == {"finding": 1}
+    assert broken_lines[0] == "1 component with results: 1 finding" and "order" in broken_lines[1]
+
+
+def test_a_sweep_of_several_replays_says_how_sure_it_is():
+    from collections import namedtuple
+
+    from qflow.spark import cli
+    from qflow.spark.tables import MEASURES
+
+    row = namedtuple("row", MEASURES.names)
+    rows = [
+        row("log/q", "half", "queues", "q", "share_on", 0.5, 0.25, 0.2, 0.3125, ""),
+        row("log/q", "half", "producers", "p", "blocked_share", 0.5, 0.25, None, None, ""),
+        row("log/q", "half", "producers", "p", "dies", None, 0.3, None, None, ""),
+        row("log/q", "half", "producers", "r", "dies", None, 0.0, None, None, ""),
+        row("log/q", "odd", "", "", "", None, None, None, None, "refused: no"),
+    ]
+    assert list(cli._sweep_lines(rows, 10)) == [
+        "log/q half: q share_on 0.250, between 0.200 and 0.312",
+        "log/q half: p blocked_share 0.250",
+        "log/q half: p's session dies in 3 of 10 replays",
+        "log/q odd: refused: no",
+    ]
 
 
 def without_java(folder):

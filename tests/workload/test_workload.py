@@ -456,7 +456,7 @@ workload = Workload(
     ),
 )
 run = simulate(workload)
-text = repr(run.events)
+text = repr(list(run.events))
 assert " at 0x" not in text
 print(len(run.events), hashlib.sha256(text.encode()).hexdigest(), sorted(run.errors))
 """

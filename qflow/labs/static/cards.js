@@ -22,9 +22,11 @@ function buildCard(root, kind, spot, place, height, box, form, aside = 0) {
   svg("rect", { width: box.width, height, rx: 8, class: "qf-card" }, group);
   const name = svg("text", { x: 14, y: form.name, class: "qf-name" }, group, fitted(spot.name, box.width - 28 - aside, sizeOf(form)));
   if (form.isSmall) name.classList.add("qf-name-small");
-  if (form.note) svg("text", { x: 14, y: form.note, class: "qf-note" }, group, fitted(spot.note, box.width - 22));
+  if (form.note) svg("text", { x: 14, y: form.note, class: "qf-note" }, group, fittedNote(spot.note, box.width - 22));
   return group;
 }
+
+const fittedNote = (note, room) => fitted(1.1 * textWidth(note) > room ? note.replace(" for each message", " each") : note, room);
 
 // How much wider a card's name is than what is measured.
 const sizeOf = (form) => (form.isSmall ? 1.4 : 1.65);

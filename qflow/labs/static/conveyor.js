@@ -516,7 +516,7 @@ function buildRace(root, timeline, x, y) {
       const isNow = grouped === picture.grouped;
       const wrong = isNow ? (picture.carts.findLast(([at]) => at <= frame)?.[1] ?? 0) : picture.tried;
       write(number, wrong < 0 ? "?" : String(wrong));
-      write(of, wrong < 0 ? "not tried yet" : `of ${picture.of} carts`);
+      write(of, wrong < 0 ? "not tried yet" : `of ${picture.of} ${picture.of === 1 ? "cart" : "carts"}`);
       set(group, { "data-wrong": wrong, class: `qf-race${isNow ? " qf-is-now" : ""}${wrong > 0 ? " qf-is-bad" : ""}` });
     }
   };

@@ -7,6 +7,13 @@ const mix = (one, other, part) => one + (other - one) * part;
 const smooth = (part) => ((part = clamp(part, 0, 1)), part * part * (3 - 2 * part));
 const easeOut = (part) => 1 - (1 - clamp(part, 0, 1)) ** 3;
 
+// A page's theme may change below a picture, which knows its colours by then. What comes back ends that.
+function heedTheme(changed) {
+  const theme = new MutationObserver(changed);
+  theme.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light"] });
+  return () => theme.disconnect();
+}
+
 // Draws in the coordinates of the drawing below; a machine that cannot keep up gets a coarser picture, not a slower one.
 class Brush {
   constructor(canvas, root) {
@@ -145,19 +152,34 @@ class Brush {
   eye(x, y, open, colour, number) {
     const { pen } = this;
     [pen.fillStyle, pen.strokeStyle, pen.lineWidth] = [this.colour("card"), this.colour(colour), 2.2];
+    if (open < 0.3) return this.lid(x, y);
     pen.beginPath();
     pen.moveTo(x - 14, y);
     pen.quadraticCurveTo(x, y - 18 * open, x + 14, y);
     pen.quadraticCurveTo(x, y + 18 * open, x - 14, y);
     pen.fill();
     pen.stroke();
-    if (open < 0.3) return;
     pen.fillStyle = this.colour(colour);
     pen.beginPath();
     pen.arc(x, y - 1, 4.6, 0, 7);
     pen.fill();
     [pen.font, pen.textAlign, pen.textBaseline] = ["700 12px system-ui, sans-serif", "left", "middle"];
     pen.fillText(String(number), x + 18, y);
+  }
+
+  // An eye that is closed, with its lashes.
+  lid(x, y) {
+    const { pen } = this;
+    pen.lineCap = "round";
+    pen.beginPath();
+    pen.moveTo(x - 13, y - 3);
+    pen.quadraticCurveTo(x, y + 9, x + 13, y - 3);
+    for (const [across, top, out, down] of [[-8, 1.2, -10.5, 5.5], [0, 3.2, 0, 8.5], [8, 1.2, 10.5, 5.5]]) {
+      pen.moveTo(x + across, y + top);
+      pen.lineTo(x + out, y + down);
+    }
+    pen.stroke();
+    pen.lineCap = "butt";
   }
 
   // A cross that is drawn stroke after stroke.

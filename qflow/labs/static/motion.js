@@ -17,6 +17,8 @@ class Motion {
   paint(brush, time, pace, frame) {
     const { width, height } = this.places;
     brush.begin(width, height);
+    // The instant of the picture before, if this one follows it.
+    this.past = this.time < time && time - this.time < 0.2 * pace ? this.time : time;
     Object.assign(this, { brush, time, pace, frame });
     this.shown.now = 0;
     this.seen = null;
@@ -89,20 +91,27 @@ class Motion {
 
   // Held completions, one each behind the gate; a pile with its number is the drawing's own where they are too many.
   paintPiles() {
-    const { brush, flights, timeline, places } = this;
-    const { stays } = timeline;
+    const { flights } = this;
+    const { stays } = this.timeline;
+    const isOver = (row) => !(flights.time(stays.get(row, "held_end")) > this.time);
     for (const row of stays.alive(this.frame)) {
       const held = flights.time(stays.get(row, "held_start"));
-      if (held > this.time || !(flights.time(stays.get(row, "held_end")) > this.time)) continue;
-      const tank = places.tanks[stays.get(row, "queue")];
-      const rest = tank.pile(flights.piles[row]);
-      flights.shown.see("held", row);
-      if (!rest) continue;
-      const part = this.part(held, TAKES.pile);
-      const [x, y] = part < 1 ? this.curve(easeOut(part), this.from(tank, row), rest) : rest;
-      brush.put("held", x, y, rest[2]);
+      if (held <= this.time && !isOver(row)) this.paintHeld(row, held);
     }
+    // What was held for less than a picture is seen in one.
+    if (this.past < this.time) flights.each(flights.byHold, stays.columns.held_start, this.past, this.time, (row, held) => isOver(row) && this.paintHeld(row, held));
     this.paintFallen();
+  }
+
+  paintHeld(row, held) {
+    const { brush, flights, timeline, places } = this;
+    const tank = places.tanks[timeline.stays.get(row, "queue")];
+    const rest = tank.pile(flights.piles[row]);
+    flights.shown.see("held", row);
+    if (!rest) return;
+    const part = this.part(held, TAKES.pile);
+    const [x, y] = part < 1 ? this.curve(easeOut(part), this.from(tank, row), rest) : rest;
+    brush.put("held", x, y, rest[2]);
   }
 
   // Those of a producer that died fall out of the pile: nobody waits for them.

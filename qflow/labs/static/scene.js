@@ -33,6 +33,7 @@ function render({ model, el }) {
   root.classList.toggle("qf-is-saved", !isLive(model));
   const leaveSliders = heedSliders(el, player, model);
   const live = new Live(root, model, id);
+  const leaveTheme = heedTheme(() => [...shown, ...(live.view ? [live.view] : [])].forEach((view) => view.recolour()));
   let pictures = null;
   let loading = Promise.resolve();
   const load = () => {
@@ -102,6 +103,7 @@ function render({ model, el }) {
   return () => {
     player.pause();
     live.leave();
+    leaveTheme();
     leaveSliders();
     leaveModel();
     el.replaceChildren();
@@ -227,7 +229,7 @@ function openMenu(view, slot, consumer, model, player, question) {
 function loadViews(parent, shown, track, id, player, model) {
   const { timelines } = track;
   for (const timeline of timelines) timeline.beside = timelines;
-  classify(parent, `qf-views${timelines.length > 1 ? " qf-many" : ""}${timelines.length > 2 ? " qf-crowd" : ""}${timelines.length > 4 ? " qf-three" : ""}${track.isNarrow ? " qf-slim" : ""}`);
+  classify(parent, `qf-views${timelines.length > 1 ? " qf-many" : ""}${timelines.length > 2 ? " qf-crowd" : ""}${timelines.length > 4 ? " qf-three" : ""}${track.isNarrow ? " qf-slim" : ""}${timelines.some(({ picture }) => picture.name?.includes(" (")) ? " qf-is-noted" : ""}`);
   for (const view of shown.splice(timelines.length)) view.root.remove();
   buildKey(parent, timelines, id);
   timelines.forEach((timeline, index) => {
@@ -277,8 +279,11 @@ class View {
     const { isNarrow } = track;
     this.timeline = timeline;
     this.name.hidden = !timeline.picture.name;
-    write(this.name, timeline.picture.name);
-    const form = isNarrow && timeline.picture.form === "strip" ? undefined : FORMS[timeline.picture.form];
+    // What is to be known of the run, below its name.
+    const [name, note] = (timeline.picture.name ?? "").split(" (");
+    this.name.replaceChildren(name);
+    if (note) html("small", {}, this.name, `(${note}`);
+    const form = FORMS[timeline.picture.form];
     this.drawn = form ? form(this.stage, timeline, id, isNarrow) : buildStage(this.stage, timeline, id, isNarrow, roomOf(track));
     this.plots.hidden = Boolean(form);
     this.root.classList.toggle("qf-has-form", Boolean(form));
@@ -288,9 +293,30 @@ class View {
     // A tall drawing gets narrower, so that the lab still fits on a screen.
     this.picture.style.setProperty("--qf-shape", width / this.drawn.places.height);
     this.picture.style.maxWidth = form ? "" : `${Math.round(((isNarrow ? MOST_TALL_BESIDE : MOST_TALL) * width) / this.drawn.places.height)}px`;
-    set(this.callout, { style: `left:${(100 * (tank.x + tank.width + 14)) / width}%` });
+    this.reserve(timeline, track.timelines);
+    if (track.timelines.length > 1) this.step.after(this.callout);
+    else this.picture.append(this.callout);
+    // Beside the name of the only queue there is the most room.
+    const [queue, ...others] = timeline.topology.queues;
+    const beside = others.length ? tank.width : 1.65 * textWidth(`${queue.name}${queue.policy ?? ""}`);
+    set(this.callout, { style: `left:${(100 * (tank.x + beside + 16)) / width}%` });
     this.before = -1;
     this.plotted = this.painted = 0;
+  }
+
+  // Among several runs a refusal has its room from the beginning, beside one that has it too.
+  reserve(timeline, timelines) {
+    const [first] = timelines.length > 2 ? [timeline] : timelines.filter(({ picture }) => picture.deaths.length);
+    const [death] = first?.picture.deaths ?? [];
+    this.root.classList.toggle("qf-dies", Boolean(death));
+    if (death) this.tell(first, death);
+  }
+
+  tell(timeline, death) {
+    this.told = death;
+    this.callout.replaceChildren();
+    html("b", {}, this.callout, `${timeline.topology.producers[death[1]].name} is dead`);
+    html("span", {}, this.callout, ` ${death[2]}`);
   }
 
   // Everything is of the same instant: marks of its time, words and numbers of its frame.
@@ -320,22 +346,23 @@ class View {
     this.before = frame;
   }
 
+  recolour() {
+    this.brush.forget();
+    if (this.now) this.drawn.paintMarks(this.brush, this.now, this.before);
+  }
+
   // The broker's own words, where it happened.
   paintDeath(frame) {
     const death = this.timeline.picture.deaths.findLast(([at]) => at <= frame);
     this.callout.classList.toggle("qf-is-shown", Boolean(death));
-    if (!death || this.told === death) return;
-    this.told = death;
-    this.callout.replaceChildren();
-    html("b", {}, this.callout, `${this.timeline.topology.producers[death[1]].name} is dead`);
-    html("span", {}, this.callout, death[2]);
+    if (death && this.told !== death) this.tell(this.timeline, death);
   }
 }
 
 // What the marks mean, once for all runs.
 function buildKey(views, timelines, id) {
   const [timeline] = [...timelines].sort((one, other) => other.picture.groups.length - one.picture.groups.length);
-  const isNeeded = !timelines[0].picture.form || (timelines.length > 1 && timelines[0].picture.form !== "conveyor");
+  const isNeeded = !timelines[0].picture.form || (timelines.length > 1 && !FORMS[timelines[0].picture.form]);
   const before = views.parentElement.querySelector(".qf-key");
   const said = isNeeded && JSON.stringify([timeline.picture.groups, hasAgain(timeline)]);
   if (said && before?.said === said) return;

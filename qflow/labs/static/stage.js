@@ -9,17 +9,17 @@ function geometryOf(topology, isNarrow, hasBytes = false, isCrowd = false) {
   const isSmall = isNarrow || queues.length > 2;
   const clients = Math.max(producers.length, consumers.length);
   const head = isSmall ? 44 : 76;
-  const shared = { isSmall, isNarrow, form: formOf(clients, isNarrow, isCrowd), least: isNarrow ? 214 : isSmall ? 152 : 210, gateWords: !isSmall };
+  const shared = { isSmall, isNarrow, form: formOf(clients, isNarrow, isCrowd), least: isCrowd ? 254 : isNarrow ? 214 : isSmall ? 152 : 210, gateWords: !isSmall };
   // Of more than two, each has a third.
   if (isCrowd) {
-    return { ...shared, width: 468, bend: 9, turn: 12, gate: 144, reach: 16, sign: 148, card: { x: 2, width: 116 }, exchange: null, desk: { x: 360, width: 106 }, tank: { x: 168, width: 78, head, foot: 30 } };
+    return { ...shared, width: 500, bend: 9, turn: 12, gate: 154, reach: 16, sign: 158, card: { x: 2, width: 126 }, exchange: null, desk: { x: 376, width: 122 }, tank: { x: 178, width: 78, head, foot: 30 } };
   }
   if (isNarrow) {
     return { ...shared, width: 548, bend: 11, turn: 14, gate: 184, reach: 16, sign: 192, card: { x: 4, width: 148 }, exchange: null, desk: { x: 432, width: 112 }, tank: { x: 214, width: 92, head, foot: 30 } };
   }
   // A second tank, for bytes.
   if (hasBytes) {
-    return { ...shared, form: { ...shared.form, isSmall: true }, width: 1040, bend: 40, turn: 16, gate: 276, reach: 31, card: { x: 8, width: 228 }, exchange: null, desk: { x: 842, width: 194 }, tank: { x: 408, width: 112, head, foot: 44 }, bytes: { x: 640, width: 56 } };
+    return { ...shared, form: { ...shared.form, isSmall: true }, width: 1040, bend: 40, turn: 16, gate: 276, reach: 31, card: { x: 8, width: 228 }, exchange: null, desk: { x: 842, width: 194 }, tank: { x: 408, width: 112, head, foot: 54 }, bytes: { x: 640, width: 56 } };
   }
   if (exchanges.length) {
     return { ...shared, width: 1040, bend: 15, turn: 30, gate: 384, reach: 18, card: { x: 8, width: 212 }, exchange: { x: 246, width: 100 }, desk: { x: 800, width: 232 }, tank: { x: 484, width: 176, head, foot: 30 } };
@@ -31,7 +31,8 @@ function geometryOf(topology, isNarrow, hasBytes = false, isCrowd = false) {
 
 // What a card says, and where.
 function formOf(clients, isNarrow, isCrowd) {
-  if (isNarrow) return { isTiny: isCrowd, name: 22, note: 0, moodBelow: 40, strip: 50, cells: 34, counts: 46, countsUp: 28, sentUp: 11, short: true, isSmall: true };
+  if (isCrowd) return { isTiny: true, name: 24, note: 0, moodBelow: 44, strip: 54, cells: 34, counts: 54, countsUp: 34, sentUp: 13, short: true, isSmall: true };
+  if (isNarrow) return { name: 22, note: 0, moodBelow: 40, strip: 50, cells: 34, counts: 46, countsUp: 28, sentUp: 11, short: true, isSmall: true };
   if (clients > 2) return { name: 22, note: 0, moodBelow: 0, strip: 32, cells: clients > 3 ? 28 : 50, counts: 28, countsUp: 10, sentUp: 0, short: false, isSmall: true };
   return { name: 25, note: 44, moodBelow: 0, strip: 56, cells: clients > 1 ? 60 : 116, counts: 50, countsUp: 30, sentUp: 12, short: false, isSmall: false };
 }

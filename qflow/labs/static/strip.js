@@ -1,7 +1,9 @@
 // Strip: the numbered commands of one session. A transfer flies from its number to its queue, its completion flies back; one that is held
 // waits on its message; a sync is a flag that waits at the end of all before it.
 
-const STRIP = { width: 1040, left: 14, top: 62, tall: 62, pitch: 62, bars: 152, queues: 236, row: 88, name: 150, from: 216 };
+const STRIP = { tall: 62, row: 88, name: 182, from: 216 };
+// Across: the whole width, or half of it beside another session; cells as wide as there is room for as many as there are.
+const [ACROSS, HALF] = [{ width: 1040, left: 116, widest: 80 }, { width: 548, left: 104, widest: 54 }];
 // Kinds of a command's numbers: [number, what, sent, held, complete].
 const [NUMBER, WHAT, SENT, HELD, COMPLETE] = [0, 1, 2, 3, 4];
 
@@ -105,36 +107,43 @@ class StripMotion {
     };
     brush.stamp(`flag ${isDone}`, x, y, 22, draw);
     if (isDone) brush.put("completion", x + 12, y + 10, 7 * smooth(this.part(done, 0.3)) + 2);
-    if (!isDone && number) brush.wait(this.places.cell(0)[0] - 26, x - 10, y - 44, "stop");
+    if (!isDone && number) brush.wait(this.places.cell(0)[0] - this.places.reach, x - 10, y - 44, "stop");
   }
 }
 
-function buildSession(root, timeline) {
+function buildSession(root, timeline, id, isNarrow) {
   const { picture, topology } = timeline;
   root.replaceChildren();
   const { commands } = picture;
-  const height = STRIP.queues + 2 * STRIP.row + 12;
-  const cell = (number) => [STRIP.left + (number + 0.5) * STRIP.pitch, STRIP.top + STRIP.tall / 2 + 6];
-  const spot = (queue, place) => [STRIP.from + (place + 0.5) * 54, STRIP.queues + queue * STRIP.row + 40];
+  const { width, left, widest } = isNarrow ? HALF : ACROSS;
+  const pitch = Math.min(widest, (width - left - 8) / Math.max(1, commands.length));
   svg("text", { x: 8, y: 24, class: "qf-name" }, root, "session p1");
-  let x = 150;
-  for (const [words, question] of [["send to busy", { what: "busy" }], ["send to idle", { what: "idle" }], ["execution.sync", { what: "sync" }], ["session.flush", { what: "flush" }], ["start again", { what: "again" }]]) x += buildButton(root, x, 7, words, question) + 10;
+  const top = buildMoves(root, timeline, width, isNarrow) + 31;
+  const bars = top + STRIP.tall + 32;
+  const below = bars + 84;
+  const height = below + 2 * STRIP.row + 4;
+  const cell = (number) => [left + (number + 0.5) * pitch, top + STRIP.tall / 2 + 6];
+  const spot = (queue, place) => [STRIP.from + (place + 0.5) * (isNarrow ? 42 : 54), below + queue * STRIP.row + 40];
+  svg("text", { x: 8, y: top + 36, class: "qf-count" }, root, "commands");
   const cells = commands.map(([number, what]) => {
-    const left = STRIP.left + number * STRIP.pitch + 3;
+    const x = left + number * pitch + 3;
+    const middle = x + (pitch - 6) / 2;
     const group = svg("g", { class: "qf-command", "data-number": number }, root);
-    svg("rect", { x: left, y: STRIP.top, width: STRIP.pitch - 6, height: STRIP.tall, rx: 6 }, group);
-    svg("text", { x: left + 6, y: STRIP.top + 15, class: "qf-number" }, group, String(number));
-    svg("text", { x: left + (STRIP.pitch - 6) / 2, y: STRIP.top + STRIP.tall + 14, class: "qf-note qf-middle" }, group, what);
-    const word = svg("text", { x: left + (STRIP.pitch - 6) / 2, y: STRIP.top + 42, class: "qf-note qf-middle qf-held-word" }, group);
+    svg("rect", { x, y: top, width: pitch - 6, height: STRIP.tall, rx: 6 }, group);
+    svg("text", { x: x + 6, y: top + 15, class: "qf-number" }, group, String(number));
+    svg("text", { x: middle, y: top + STRIP.tall + 16, class: "qf-note qf-middle" }, group, what);
+    const word = svg("text", { x: middle, y: top + 42, class: "qf-note qf-middle qf-held-word" }, group);
     return { group, word };
   });
-  const bars = [["complete", STRIP.bars, "go"], ["reported", STRIP.bars + 30, "blue"]].map(([word, y, colour]) => {
+  const sets = [["complete", bars, "go"], ["reported", bars + 40, "blue"]].map(([word, y, colour]) => {
     const group = svg("g", { class: `qf-ranges qf-ranges-${word}` }, root);
-    const marks = commands.map(([number]) => svg("rect", { x: STRIP.left + number * STRIP.pitch, y: y + 11, width: STRIP.pitch, height: 8, style: `fill:var(--qf-${colour})` }, group));
-    const text = svg("text", { x: STRIP.left + 3, y: y + 4 + 2, class: "qf-count" }, group);
-    return { word, group, marks, text };
+    svg("text", { x: 8, y: y + 12, class: "qf-count" }, group, word);
+    svg("line", { x1: left, x2: left + commands.length * pitch, y1: y + 12, y2: y + 12, class: "qf-rail" }, group);
+    const marks = commands.map(([number]) => svg("rect", { x: left + number * pitch, y: y + 7, width: pitch, height: 10, style: `fill:var(--qf-${colour})` }, group));
+    const text = svg("text", { x: 8, y: y + 28, class: "qf-note" }, group);
+    return { group, marks, text };
   });
-  const queues = topology.queues.map((queue, index) => buildRow(root, queue, index, STRIP.queues + index * STRIP.row));
+  const queues = topology.queues.map((queue, index) => buildRow(root, timeline, queue, index, below + index * STRIP.row, width));
   const spots = Array.from({ length: timeline.stays.count }, (_, row) => {
     const label = timeline.label(timeline.stays.get(row, "producer"), timeline.stays.get(row, "number"));
     const words = `${label} on ${topology.queues[timeline.stays.get(row, "queue")].name}: a consumer takes and accepts it`;
@@ -143,25 +152,36 @@ function buildSession(root, timeline) {
     svg("rect", { x: -21, y: -21, width: 42, height: 42, rx: 9, class: "qf-spot" }, group);
     return group;
   });
-  const places = { width: STRIP.width, height, cell, spot, queues, tanks: [], sources: [], sinks: [] };
+  const places = { width, height, cell, spot, queues, tanks: [], sources: [], sinks: [], reach: pitch / 2 - 5 };
   const motion = new StripMotion(timeline, places);
   const paint = (frame) => {
     const shown = timeline.messages(frame);
     paintCells(cells, commands, frame);
-    paintRanges(bars[0], picture.complete, frame);
-    paintRanges(bars[1], picture.reports, frame);
+    paintRanges(sets[0], picture.complete, frame);
+    paintRanges(sets[1], picture.reports, frame);
     for (const one of spots) set(one, { visibility: "hidden" });
     shown.queued.forEach((rows, queue) => {
       queues[queue](timeline.queue(frame, queue));
       rows.forEach((row, place) => {
-        const [left, top] = spot(queue, place);
-        set(spots[row], { visibility: "visible", transform: `translate(${left},${top})` });
+        const [x, y] = spot(queue, place);
+        set(spots[row], { visibility: "visible", transform: `translate(${x},${y})` });
       });
     });
   };
   const paintMarks = (brush, now, frame) => motion.paint(brush, now.clock, now.pace, frame);
-  set(root, { viewBox: `0 0 ${STRIP.width} ${height}` });
-  return { paint, paintMarks, motion, places, geometry: { width: STRIP.width, tank: { x: 0, width: 0 } } };
+  set(root, { viewBox: `0 0 ${width} ${height}` });
+  return { paint, paintMarks, motion, places, geometry: { width, tank: { x: 0, width: 0 } } };
+}
+
+// What a reader can do, in as many rows as it needs; beside another session nothing. Returned is where the last row ends.
+function buildMoves(root, timeline, width, isNarrow) {
+  let [x, y] = isNarrow ? [8, 37] : [150, 7];
+  if (timeline.beside.length > 1) return 31;
+  for (const [words, what] of [["send to busy", "busy"], ["send to idle", "idle"], ["execution.sync", "sync"], ["session.flush", "flush"], ["start again", "again"]]) {
+    if (x + 24 + 1.1 * textWidth(words) > width) [x, y] = [8, y + 30];
+    x += buildButton(root, x, y, words, { what }) + 10;
+  }
+  return y + 24;
 }
 
 function paintCells(cells, commands, frame) {
@@ -176,7 +196,7 @@ function paintCells(cells, commands, frame) {
 }
 
 // The numbers of a set as bars with holes, and in the words of a report.
-function paintRanges({ word, marks, text, group }, changes, frame) {
+function paintRanges({ marks, text, group }, changes, frame) {
   const ranges = changes.findLast(([at]) => at <= frame)?.[1] ?? "";
   const inside = new Set();
   for (const range of ranges ? ranges.split(" ") : []) {
@@ -184,20 +204,22 @@ function paintRanges({ word, marks, text, group }, changes, frame) {
     for (let number = first; number <= last; number += 1) inside.add(number);
   }
   marks.forEach((mark, number) => set(mark, { visibility: inside.has(number) ? "visible" : "hidden" }));
-  write(text, `${word}: ${ranges || "none"}`);
+  write(text, ranges || "none");
   set(group, { "data-ranges": ranges });
 }
 
 // One queue as a row, its state in word, shape and colour; what is clicked leaves it.
-function buildRow(root, queue, index, y) {
+function buildRow(root, timeline, queue, index, y, width) {
   const group = svg("g", { class: "qf-queue", "data-name": queue.name, "data-why": `queue:${queue.name}` }, root);
-  svg("rect", { x: 8, y, width: STRIP.width - 16, height: STRIP.row - 10, rx: 8, class: "qf-card" }, group);
-  svg("text", { x: 22, y: y + 28, class: "qf-name" }, group, queue.name);
+  svg("rect", { x: 8, y, width: width - 16, height: STRIP.row - 10, rx: 8, class: "qf-card" }, group);
+  svg("text", { x: 22, y: y + 34, class: "qf-name" }, group, queue.name);
   const note = queue.stop_count ? `stop ${queue.stop_count}, resume ${queue.resume_count}` : "no flow control";
-  svg("text", { x: 22, y: y + 62, class: "qf-note" }, group, note);
-  if (!index) svg("text", { x: STRIP.width - 136, y: y + 45, class: "qf-note qf-end qf-needs-kernel" }, group, "click a message: a consumer takes it");
-  buildButton(root, STRIP.width - 120, y + 28, `purge ${queue.name}`, { what: "purge", name: queue.name });
-  const badge = queue.stop_count ? buildBadge(group, STRIP.name, y + 32, true) : () => {};
+  svg("text", { x: 22, y: y + 56, class: "qf-note" }, group, note);
+  if (timeline.beside.length < 2) {
+    if (!index && width > HALF.width) svg("text", { x: width - 136, y: y + 45, class: "qf-note qf-end qf-needs-kernel" }, group, "click a message: a consumer takes it");
+    buildButton(root, width - 120, y + 28, `purge ${queue.name}`, { what: "purge", name: queue.name });
+  }
+  const badge = queue.stop_count ? buildBadge(group, STRIP.name, y + 38, true) : () => {};
   return (seen) => {
     badge(seen.flow);
     classify(group, `qf-queue ${seen.flow ? "qf-is-on" : "qf-is-off"}`);

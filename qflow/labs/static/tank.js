@@ -25,7 +25,7 @@ function buildTank(root, timeline, index, place, room, geometry, marks) {
   const lines = buildLines(group, timeline, index, scale, y, bottom, geometry);
   const fill = grid ? buildCells(group, timeline, index, box, bottom, grid, marks) : buildFluid(group, timeline, index, box, top, bottom, y, marks, geometry);
   svg("rect", { x: box.x, y: top, width: box.width, height: bottom - top, class: "qf-glass" }, group);
-  const count = grid ? svg("text", geometry.isSmall ? { x: box.x + 10 + textWidth(shown) * 1.35, y: place + 18, class: "qf-cell-count" } : { x: box.x, y: place + 46, class: "qf-cell-count" }, group) : null;
+  const count = grid ? svg("text", geometry.isSmall ? { x: box.x + 10 + textWidth(shown) * (geometry.form.isTiny ? 1.5 : 1.35), y: place + 18, class: "qf-cell-count" } : { x: box.x, y: place + 46, class: "qf-cell-count" }, group) : null;
   const gate = { x: geometry.gate, y: top + (bottom - top) * 0.48, reach: geometry.reach, right: box.x };
   const hasFlowControl = Boolean(spot.stop_count || spot.stop_size);
   const pile = pileIn(gate, timeline.most("queue", index, "held"));
@@ -178,7 +178,7 @@ function buildLines(group, timeline, index, scale, y, bottom, geometry) {
     svg("text", { x: right + 17, y: label + 4.5, class: "qf-line-name" }, line, word);
     if (hint && hints) svg("text", { x: right + 17, y: label + 24, class: "qf-line-hint" }, line, hint);
     if (handle) {
-      set(pill, { width: 18 + 1.15 * textWidth(word) });
+      set(pill, { width: 18 + (geometry.form.isTiny ? 1.4 : 1.15) * textWidth(word) });
       svg("title", {}, line, `${name} ${depth}: drag, or use the arrow keys`);
       asHandle(line, handle, depth, `${name} of ${spot.name}`, spot.name);
     }
@@ -269,7 +269,7 @@ function buildBytes(parent, timeline, index, box, top, bottom) {
 function buildChute(parent, timeline, index, box, bottom, geometry) {
   const group = svg("g", { class: "qf-chute", visibility: "hidden" }, parent);
   // Where a producer's card is close by, they leave below it.
-  const [x, y] = geometry.isNarrow ? [box.x - (geometry.form.isTiny ? 78 : 60), bottom + 13] : [box.x - 26, bottom - 10];
+  const [x, y] = geometry.isNarrow ? [box.x - (geometry.form.isTiny ? 94 : 60), bottom + 13] : [box.x - 26, bottom - 10];
   const way = geometry.isNarrow ? `M${box.x + 4},${bottom} V${bottom + 6}` : `M${box.x},${y} H${box.x - 14}`;
   svg("path", { d: way, class: "qf-chute-path" }, group);
   const text = svg("text", { x: box.x + box.width / 2 - 8, y: bottom + 17, class: "qf-chute-word" }, group);

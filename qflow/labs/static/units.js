@@ -19,7 +19,7 @@ function buildUnits(root, timeline, tank, geometry, source) {
   const wanted = [["stop_size", spot.stop_size], ["resume_size", spot.stop_size ? spot.resume_size : 0]].filter(([, size]) => size > 0);
   const labels = labelPlaces(wanted.map(([, size]) => [y(size), 24]), bottom + 14);
   const lines = wanted.map(([setting, size], place) => buildByteLine(group, timeline, setting, size, y(size), labels[place], geometry.bytes));
-  const words = [["messages", geometry.tank.x, spot.stop_count], ["bytes", x, spot.stop_size]].map(([unit, left]) => [verdicts[unit], svg("text", { x: left, y: bottom + 36, class: "qf-verdict", "data-unit": unit }, group)]);
+  const words = [["messages", geometry.tank.x, spot.stop_count], ["bytes", x, spot.stop_size]].map(([unit, left]) => [verdicts[unit], svg("text", { x: left, y: bottom + 46, class: "qf-verdict", "data-unit": unit }, group)]);
   buildSize(root, timeline, source, geometry);
   const paint = (seen, frame) => {
     slab(level, y, 0, seen.bytes);

@@ -440,7 +440,7 @@ def _passed(instant: Instant, subject: Subject, subscription: Subscription, mess
 
 
 def would_take(instant: Instant, session: Session, subscription: Subscription) -> str | None:
-    """Return what a subscription would get if it were woken now, from a twin of the engine."""
+    """Return what a subscription would get if it were woken now; a copy of the engine is asked."""
     twin = instant.twin().sessions[session.name].consuming.subscriptions[subscription.name]
     message = get_next_message(twin.queue, twin)
     return None if message is None else message.transfer.label

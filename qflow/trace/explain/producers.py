@@ -130,6 +130,11 @@ def _free(
         outstanding = (
             f"{counted(len(labels), 'transfer')} of {name} {'is' if len(labels) == 1 else 'are'} held"
         )
+    completions = session.completions
+    sent = completions.next_number - len(completions.reported)
+    if model.window == "ideal" and model.network is None and sent >= model.capacity:
+        text = f"{name} is not blocked, as it has nothing to send now: {outstanding}."
+        return Reason(text, rules, row, subject, (_next_message(instant, session, subject, is_full=True),))
     since = f" since {instant.when(row)}" if row is not None else ""
     text = f"{name} is not blocked{since}: {outstanding}."
     # What is held is no reason why it may send: that its window has room is.
@@ -150,7 +155,7 @@ def _unblocked(instant: Instant, session: Session, row: int, subject: Subject) -
     return Reason(text, ("CM-05", "CAP-01"), learned, subject)
 
 
-def _next_message(instant: Instant, session: Session, subject: Subject) -> Reason:
+def _next_message(instant: Instant, session: Session, subject: Subject, *, is_full: bool = False) -> Reason:
     rows = instant.index.rows("message.transfer", "session", session.name)
     own = (row for row in rows if row > instant.end and _is_of(instant.trace.message[row], subject, session))
     row = next(own, None)
@@ -158,7 +163,10 @@ def _next_message(instant: Instant, session: Session, subject: Subject) -> Reaso
         text = f"{subject.name} sends nothing more before the trace ends at {instant.trace_end}."
         return Reason(text, ("CAP-01",), None, subject)
     label, when = instant.trace.message[row], instant.when(row)
-    text = f"{subject.name} sends its next message, {label}, at {when}: its own decision."
+    if is_full:
+        text = f"Its next message, {label}, has to wait until a transfer is complete; it is sent at {when}."
+    else:
+        text = f"{subject.name} sends its next message, {label}, at {when}: its own decision."
     return Reason(text, ("CAP-01",), row, subject)
 
 

@@ -216,7 +216,7 @@ def thresholds_of(queue: Queue) -> FlowThresholds:
 
 
 def origin(instant: Instant, queue: Queue, name: str) -> Reason:
-    """Say what set one level, such as ``stop_count``: where chains about settings end."""
+    """Return what set one level, such as ``stop_count``; chains about settings end with it."""
     level: Level = getattr(FlowLevels.proposed(queue.settings, instant.broker.options), name)
     if level.value or name.startswith("resume"):
         level = getattr(levels_of(instant, queue), name)

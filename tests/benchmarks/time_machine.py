@@ -1,4 +1,4 @@
-"""How long the time machine and its explanations take: ``python tests/benchmarks/timeline.py [DEPTH …]``.
+"""How long the time machine and its explanations take: ``python tests/benchmarks/time_machine.py [DEPTH …]``.
 
 A trace of 100,000 rows and more for each depth of queue; processor time, so that a busy machine counts
 less. What is aimed at: any instant in under 20 ms, any answer in under 100 ms.
