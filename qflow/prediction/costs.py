@@ -191,10 +191,10 @@ def cost(points: Sequence[Report], grows: float) -> Cost:
     return Cost(0.0, time / sent)
 
 
-def _middles(points: Sequence[Report], parts: int = 60) -> list[tuple[float, float]]:
-    """Return the medians of equal parts of the points: what was interrupted counts little."""
+def _middles(points: Sequence[Report]) -> list[tuple[float, float]]:
+    """Return the medians of sixty equal parts of the points: what was interrupted counts little."""
     ordered = sorted(points)
-    size = max(5, len(ordered) // parts)
+    size = max(5, len(ordered) // 60)
     cells = (ordered[begin : begin + size] for begin in range(0, len(ordered) - size + 1, size))
     return [(median(sent), median(time)) for sent, time in (zip(*cell, strict=True) for cell in cells)]
 

@@ -164,7 +164,7 @@ def read_stream(spark: SparkSession, folder: str | Path, files: int | None = Non
     return reader.parquet(str(folder))
 
 
-def start(results: DataFrame, folder: str | Path, *, once: bool = False, seconds: float = 1.0) -> Any:
+def start(results: DataFrame, folder: str | Path, *, once: bool = False) -> Any:
     """Start writing a stream of results.
 
     Each step's results are a folder of their own, named after the step.  A step that is repeated after a
@@ -176,9 +176,7 @@ def start(results: DataFrame, folder: str | Path, *, once: bool = False, seconds
     folder : str or Path
         Holds the results and the checkpoint; the same folder goes on where it was.
     once : bool
-        Take what is there, then end.
-    seconds : float
-        Otherwise, how often to look.
+        Take what is there, then end; otherwise look once a second.
 
     Returns
     -------
@@ -192,7 +190,7 @@ def start(results: DataFrame, folder: str | Path, *, once: bool = False, seconds
 
     writer = results.writeStream.outputMode("append").foreachBatch(write)
     writer = writer.option("checkpointLocation", f"{out}/checkpoint")
-    trigger = {"availableNow": True} if once else {"processingTime": f"{seconds} seconds"}
+    trigger = {"availableNow": True} if once else {"processingTime": "1 second"}
     return writer.trigger(**trigger).start()
 
 
