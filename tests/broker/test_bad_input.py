@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from support import BYTES, INFINITE, MESSAGES, Bench, refused, sized, through_json, visible
 
 from qflow.broker import Broker, BrokerOptions, Message, Session, events
+from qflow.broker.completions import Completions
 from qflow.broker.errors import AmqpException, SessionDetached, StartupError
-from qflow.broker.store import MessageStore
 
 VICTIM = "victim"
 
@@ -421,7 +421,7 @@ def test_any_other_exception_takes_the_number_back(error, monkeypatch):
         raise error
 
     with monkeypatch.context() as patch:
-        patch.setattr(MessageStore, "flush", fail)
+        patch.setattr(Completions, "sync_point", fail)
         with pytest.raises(error):
             session.execution_sync()
     assert bench.broker.state_hash() == before
