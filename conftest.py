@@ -27,6 +27,8 @@ _LONG = [*_SHARED, "notebooks/13-*", "tests/prediction/*", "tests/live/*", "note
 """What is begun first, in this order: a long file that is begun last has one worker alone at work."""
 
 _LIVE = ("qflow/live/", "tests/live/", "notebooks/15-")
+_WHOLE_FLEET = "notebooks/13-"
+"""It takes Spark through half a million events, for 100 s; tests/spark does so with a few seconds of them."""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -41,9 +43,11 @@ def pytest_collection(session):
 
 
 def pytest_itemcollected(item):
-    """Mark what needs the extra live, for where it is run by itself."""
+    """Mark what needs the extra live, for where it is run by itself, and the chapter that takes longest."""
     if item.nodeid.startswith(_LIVE):
         item.add_marker("live")
+    if item.nodeid.startswith(_WHOLE_FLEET):
+        item.add_marker("release")
 
 
 if find_spec("proton") is None:

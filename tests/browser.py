@@ -36,6 +36,7 @@ from qflow.launch import browsers
 REQUIRED = os.environ.get("QFLOW_REQUIRE_BROWSER") == "1"
 START_SECONDS = 90
 CELLS_SECONDS = 180
+VIEWPORT = {"width": 1400, "height": 1000}
 
 _FLAGS = (
     "--no-sandbox",
@@ -115,7 +116,7 @@ class LabServer:
     log: Path
 
 
-@dataclass
+@dataclass(eq=False)
 class LabPage:
     """A page of JupyterLab and what a learner does with it.
 
@@ -244,7 +245,7 @@ def chromium_page(server: LabServer) -> Iterator[LabPage]:
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=list(_FLAGS))
-        context = browser.new_context(viewport={"width": 1400, "height": 1000}, device_scale_factor=1)
+        context = browser.new_context(viewport=VIEWPORT, device_scale_factor=1)
         lab = LabPage(context.new_page(), server)
         lab.page.on("pageerror", lambda error: _note_error(lab, str(error)))
         lab.page.on("request", lambda request: _note_foreign(lab, request.url))

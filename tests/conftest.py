@@ -1,12 +1,15 @@
 """Fixtures shared by the tests of all rooms."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from browser import LabPage, LabServer, chromium_page, find_chromium, serve_chapters
+from browser import VIEWPORT, LabPage, LabServer, chromium_page, find_chromium, serve_chapters
 
 ROOT = Path(__file__).resolve().parent.parent
+# What lies there is imported in place of a package, and fails.
+collect_ignore = ["lighter"]
 
 
 @pytest.fixture(scope="session")
@@ -23,9 +26,27 @@ def lab_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
         yield server
 
 
-# Not one for the whole session: while Playwright's event loop runs in this thread, no other can.
+_OPEN: dict[LabPage, ExitStack] = {}
+"""The page of JupyterLab, and what closes it; to load both takes as long as what is done with them."""
+
+
 @pytest.fixture(scope="module")
-def lab_page(lab_server: LabServer) -> Iterator[LabPage]:
+def lab_page(lab_server: LabServer) -> LabPage:
     """A page of headless Chromium on that JupyterLab; see :class:`browser.LabPage`."""
-    with chromium_page(lab_server) as page:
-        yield page
+    if not _OPEN:
+        closing = ExitStack()
+        _OPEN[closing.enter_context(chromium_page(lab_server))] = closing
+    (page,) = _OPEN
+    page.page_errors.clear()
+    page.foreign_requests.clear()
+    page.page.set_viewport_size(VIEWPORT)
+    return page
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Close that page if the next module does without: while Playwright's event loop runs, no other can."""
+    is_over = nextitem is None or nextitem.path != item.path
+    if is_over and "lab_page" not in getattr(nextitem, "fixturenames", ()):
+        while _OPEN:
+            _OPEN.popitem()[1].close()

@@ -185,6 +185,9 @@ def state_sentence(frames: Frames, index: int) -> str:
     for producer in topology.producers:
         seen = _seen(frame, f"producer.{producer.name}.")
         mood = MOODS[seen["mood"]]
+        # Where its window has just been emptied, a producer that has not gone on yet still waits.
+        if seen["outstanding"] < producer.capacity:
+            mood = mood.removesuffix(" with a full window")
         values = {**seen, "producer": producer.name, "capacity": producer.capacity, "mood": mood}
         said.append(STATE["producer"].format_map(values))
     for consumer in topology.consumers:

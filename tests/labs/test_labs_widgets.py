@@ -47,6 +47,7 @@ from qflow.labs import (
     state_space_lab,
     trace_lab,
 )
+from qflow.labs.claims import state_sentence
 from qflow.labs.experiments import history_steps, policy_steps
 from qflow.labs.html_export import to_html
 from qflow.labs.lab import actions_of, fork_picture, why
@@ -404,6 +405,16 @@ def test_a_full_window_with_nothing_to_send_is_no_decision_of_the_producers():
     texts = [link["text"] for link in why(picture, full, "producer:C1")["links"]]
     assert texts[0] == "C1 is not blocked, as it has nothing to send now: C1 has 50 of 50 outstanding."
     assert texts[1].startswith("Its next message, C1-108, has to wait until a transfer is complete; ")
+
+
+def test_a_producer_whose_window_was_just_emptied_does_not_wait_with_a_full_one():
+    """FC-16, CAP-01: at OFF all is complete before the producer goes on."""
+    picture = capacity_run()
+    off = next(change for change in picture.frames.transitions if not change.is_on)
+    said = state_sentence(picture.frames, off.frame)
+    assert "C1: 0 of 50 outstanding, waiting." in said
+    before = state_sentence(picture.frames, off.frame - 1)
+    assert "C1: 50 of 50 outstanding, waiting with a full window." in before
 
 
 # Forks and comparisons

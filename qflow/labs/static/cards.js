@@ -53,7 +53,7 @@ function buildProducer(root, timeline, index, place, height, box, form, marks) {
       cells[flights.cells[row]] = { state: held ? "held" : "full", group: sendings.get(row, "group"), why: `transfer:${label}`, title: label };
     }
     strip.paint(cells, seen.outstanding, seen.held);
-    const text = words.moods[seen.mood];
+    const text = moodOf(words.moods, seen, spot.capacity);
     write(mood, isBrief ? SHORT_MOODS[seen.mood] : text);
     classify(mood, `qf-mood qf-mood-${seen.mood}${form.moodBelow ? " qf-mood-below" : ""}`);
     write(counts, form.isSmall ? form.isTiny ? `${seen.outstanding}/${spot.capacity}, ${seen.held} held` : `${seen.outstanding}/${spot.capacity} ${form.short ? "out" : `${hasRoom ? "outstanding" : "out"}, ${seen.held} held`}` : `${seen.outstanding} of ${spot.capacity} outstanding, ${seen.held} held`);

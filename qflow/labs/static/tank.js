@@ -17,7 +17,7 @@ function buildTank(root, timeline, index, place, room, geometry, marks) {
 
   const across = (geometry.form.isTiny ? geometry.width : geometry.desk.x) - box.x - 12;
   const shown = geometry.isSmall ? fitted(spot.name, across - (grid ? 125 : 0), 1.35) : fitted(spot.name, spot.policy ? across - 90 : across, 1.6);
-  const name = svg("text", { x: box.x, y: place + (geometry.isSmall ? 18 : 26), class: "qf-name" }, group, shown);
+  const name = svg("text", { x: box.x, y: place + (geometry.isSmall ? 18 : grid ? 20 : 26), class: "qf-name" }, group, shown);
   if (shown !== spot.name) svg("title", {}, group, spot.name);
   if (geometry.isSmall) name.classList.add("qf-name-small");
   if (spot.policy && !geometry.isSmall) svg("text", { x: box.x + 12 + textWidth(shown) * 1.6, y: place + 26, class: "qf-note" }, group, spot.policy);
@@ -25,7 +25,7 @@ function buildTank(root, timeline, index, place, room, geometry, marks) {
   const lines = buildLines(group, timeline, index, scale, y, bottom, geometry);
   const fill = grid ? buildCells(group, timeline, index, box, bottom, grid, marks) : buildFluid(group, timeline, index, box, top, bottom, y, marks, geometry);
   svg("rect", { x: box.x, y: top, width: box.width, height: bottom - top, class: "qf-glass" }, group);
-  const count = grid ? svg("text", geometry.isSmall ? { x: box.x + 10 + textWidth(shown) * (geometry.form.isTiny ? 1.5 : 1.35), y: place + 18, class: "qf-cell-count" } : { x: box.x, y: place + 46, class: "qf-cell-count" }, group) : null;
+  const count = grid ? svg("text", geometry.isSmall ? { x: box.x + 10 + textWidth(shown) * (geometry.form.isTiny ? 1.5 : 1.35), y: place + 18, class: "qf-cell-count" } : { x: box.x, y: place + 39, class: "qf-cell-count" }, group) : null;
   const gate = { x: geometry.gate, y: top + (bottom - top) * 0.48, reach: geometry.reach, right: box.x };
   const hasFlowControl = Boolean(spot.stop_count || spot.stop_size);
   const pile = pileIn(gate, timeline.most("queue", index, "held"));

@@ -41,6 +41,11 @@ function caption(timeline, frame) {
   return turn === undefined ? stepSentence(timeline, frame) : `${seconds(timeline.time(turn))}: ${stepSentence(timeline, turn)}`;
 }
 
+// Where its window has just been emptied, a producer that has not gone on yet still waits.
+function moodOf(moods, { mood, outstanding }, capacity) {
+  return outstanding < capacity ? moods[mood].replace(" with a full window", "") : moods[mood];
+}
+
 function stateSentence(timeline, frame) {
   const { state, moods, flow } = timeline.picture.words;
   const { producers, queues, consumers } = timeline.topology;
@@ -50,7 +55,7 @@ function stateSentence(timeline, frame) {
   });
   producers.forEach((producer, index) => {
     const seen = timeline.producer(frame, index);
-    const mood = moods[seen.mood];
+    const mood = moodOf(moods, seen, producer.capacity);
     said.push(fill(state.producer, { ...seen, producer: producer.name, capacity: producer.capacity, mood }));
   });
   consumers.forEach((consumer, index) => {
