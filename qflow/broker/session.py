@@ -83,7 +83,6 @@ from qflow.broker.restorable import Dependent
 from qflow.broker.settings import Argument, QueueSettings
 from qflow.broker.signature import Signature, delivery_numbers
 from qflow.broker.statistics import SessionStatistics
-from qflow.broker.store import MessageStore
 from qflow.broker.transactions import TxBuffer
 
 # Final, so that a compiled method can still say its signature.
@@ -451,7 +450,7 @@ class Session(Dependent):
         if transfer.pending:
             completions.hold(transfer)
         if sync:
-            self._hurry_store()
+            self.context.store.flush()
         self.quiesce()
         return transfer
 
@@ -801,14 +800,8 @@ class Session(Dependent):
 
         Without the sync flag it waits, but is not reported (RF-40).
         """
-        self._hurry_store()
+        self.context.store.flush()
         self.completions.sync_point(self.completions.next_number - 1, sync)
-
-    def _hurry_store(self) -> None:
-        store = self.context.store
-        # What a broker has without a store has nothing pending.
-        if type(store) is not MessageStore:
-            store.flush()
 
     @command("session.flush", is_numbered=False)
     def session_flush(self) -> None:
