@@ -89,8 +89,8 @@ class Progress:
         How many there are to do, if that is known.
     stream : text stream or None
         Where to write; None for standard error.
-    patience : float
-        Seconds before anything is shown.
+    patience : float or None
+        Seconds before anything is shown; None for :data:`PATIENCE`.
     unit : str
         What is counted.
     has_bar : bool
@@ -118,14 +118,14 @@ class Progress:
         what: str,
         total: int | None = None,
         stream: TextIO | None = None,
-        patience: float = PATIENCE,
+        patience: float | None = None,
         unit: str = "rows",
         has_bar: bool = False,
     ) -> None:
         self.what, self.total, self.unit, self.has_bar = what, total, unit, has_bar
         self.remark = ""
         self._line = Line(stream)
-        self._next = time.monotonic() + patience
+        self._next = time.monotonic() + (PATIENCE if patience is None else patience)
         self._shown = ""
 
     def __call__(self, done: int) -> None:

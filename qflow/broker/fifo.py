@@ -1,9 +1,9 @@
 """Fifo: first in, first out, for a queue of readers that mostly holds one of them, or none.
 
 The broker keeps these: the idle readers of a queue, the subscriptions of a connection that want a turn, the
-connections that have work, and the clients that owe a reply.  Almost every message goes through most of them,
-and mostly finds them empty.  So the first item is kept apart from the others: the usual case touches no container, which saves
-a quarter of the instructions that a message's life takes in compiled code.
+connections that have work, and the clients that owe a reply.  Almost every message goes through most of
+them, and mostly finds them empty.  So the first item is kept apart from the others: the usual case touches no
+container, which saves a quarter of the instructions that a message's life takes in compiled code.
 """
 
 from __future__ import annotations

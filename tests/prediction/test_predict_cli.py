@@ -110,11 +110,13 @@ def test_run_refuses_in_one_sentence(tmp_path, capsys):
 
 
 def test_an_interrupted_run_ends_in_good_order(tmp_path, capsys, monkeypatch):
-    def interrupt(self, time, count):
-        if time >= 500_000:
+    asked = iter(range(10_000))
+
+    def interrupt(self, done):
+        if next(asked) == 4:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(run_cli._Progress, "__call__", interrupt)
+    monkeypatch.setattr("qflow.progress.Progress.__call__", interrupt)
     assert room_command(run_cli, "run", write(tmp_path), "--json") == 130
     summary = json.loads(capsys.readouterr().out)
     assert summary["interrupted"] is True
