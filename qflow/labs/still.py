@@ -1,7 +1,8 @@
 """Still: a plotly figure as an SVG, for places that run no script: GitHub, nbviewer, a printed notebook.
 
-The figure is the only source; a still shows what plotly would, as far as the charts of this room need it:
-filled bands, stepped and sampled lines, bars, rows of spans, levels with their names, a legend and axes.
+The figure is the only source; a still shows what plotly would, as far as the charts of a run and of a fleet
+need it: filled bands, stepped and sampled lines, points, bars, rows of spans, of bars and of shades, levels
+with their names, a legend and axes.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from html import escape, unescape
+from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -29,11 +31,13 @@ _WAYS = {
     "+": "M0,4H8M4,0V8",
     ".": "M3,4H5",
 }
+_POINTS = {"circle": "M-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0Z", "diamond": "M0,-5L5,0L0,5L-5,0Z"}
+_CROSS = "M-3,-5L0,-2L3,-5L5,-3L2,0L5,3L3,5L0,2L-3,5L-5,3L-2,0L-5,-3Z"
 _TAG = re.compile(r"<[^>]*>")
 
 
 def still(figure: go.Figure) -> str:
-    """Return a figure of :mod:`qflow.labs.charts` as a complete SVG document.
+    """Return a figure as a complete SVG document; its layout says its height, margins, ranges and rows.
 
     Examples
     --------
@@ -81,11 +85,18 @@ class _Pen:
 
     def x(self, value: float) -> float:
         low, high = self.layout["xaxis"]["range"]
+        # Plotly gives the range of a logarithmic axis as exponents.
+        value = log10(value) if self.layout["xaxis"].get("type") == "log" else value
         return round(self.left + (self.right - self.left) * (value - low) / max(high - low, 1e-9), 1)
 
     def y(self, value: float) -> float:
         low, high = self.layout["yaxis"]["range"]
         return round(self.floor - (self.floor - self.top) * (value - low) / (high - low), 1)
+
+    def row(self, name: str) -> tuple[float, float]:
+        """Return a row's upper edge and its height."""
+        height = (self.floor - self.top) / max(1, len(self.rows))
+        return self.top + self.rows.index(name) * height, height
 
     def hatch(self, shape: str, color: str, opacity: float) -> str:
         """Return the fill of a hatching, which is defined when it is first used."""
@@ -99,12 +110,18 @@ class _Pen:
 
     def marks(self) -> Iterator[str]:
         for trace in self.traces:
-            if trace["type"] == "bar":
-                yield from self._spans(trace) if trace.get("orientation") == "h" else self._bars(trace)
+            if trace["type"] == "heatmap":
+                yield from self._shades(trace)
+            elif trace["type"] == "bar":
+                draw = self._bars if trace.get("orientation") != "h" else self._row_bars
+                yield from self._spans(trace) if "base" in trace else draw(trace)
             elif trace.get("fill"):
                 yield self._band(trace)
             elif len(trace["x"]):
-                yield self._line(trace)
+                if "line" in trace:
+                    yield self._line(trace)
+                if "marker" in trace:
+                    yield from self._points(trace)
 
     def _band(self, trace: dict[str, Any]) -> str:
         hatch = trace.get("fillpattern")
@@ -126,8 +143,50 @@ class _Pen:
         dash = _DASHES.get(trace["line"].get("dash", ""))
         stroke = f'stroke="{trace["line"]["color"]}" stroke-width="2"'
         stroke += f' stroke-dasharray="{dash}"' if dash else ""
-        self._keys.append((trace["name"], f'fill="none" {stroke}'))
+        self._keys.append((trace.get("name", ""), f'fill="none" {stroke}'))
         return f'<path d="{"".join(way)}" fill="none" {stroke}/>'
+
+    def _points(self, trace: dict[str, Any]) -> Iterator[str]:
+        marker = trace["marker"]
+        shape, look = _POINTS.get(marker.get("symbol", "circle"), _CROSS), f'fill="{marker["color"]}"'
+        self._keys.append((trace.get("name", ""), look))
+        for number, (value, other) in enumerate(zip(trace["x"], trace["y"], strict=True)):
+            left = self.x(value)
+            if self.rows:
+                top, height = self.row(other)
+                at = top + height / 2
+            else:
+                at = self.y(other)
+            yield f'<path transform="translate({left},{at:.1f})" d="{shape}" {look}/>'
+            if trace.get("text"):
+                text = _text(trace["text"][number])
+                yield f'<text x="{left}" y="{at - 9:.1f}" text-anchor="middle">{text}</text>'
+
+    def _shades(self, trace: dict[str, Any]) -> Iterator[str]:
+        color, wide = trace["colorscale"][-1][1], trace["x"][1] - trace["x"][0] if len(trace["x"]) > 1 else 1
+        for name, shares in zip(trace["y"], trace["z"], strict=True):
+            top, height = self.row(name)
+            for start, share in zip(trace["x"], shares, strict=True):
+                if share:
+                    # Plotly draws a shade around its place.
+                    left = self.x(start - wide / 2)
+                    box = f'width="{self.x(start + wide / 2) - left:.1f}" height="{height - 1:.1f}"'
+                    look = f'fill="{color}" fill-opacity="{share:g}"'
+                    yield f'<rect x="{left}" y="{top:.1f}" {box} {look}><title>{share:.0%}</title></rect>'
+
+    def _row_bars(self, trace: dict[str, Any]) -> Iterator[str]:
+        for number, (value, name) in enumerate(zip(trace["x"], trace["y"], strict=True)):
+            top, height = self.row(name)
+            left, right = self.x(0), self.x(value)
+            box = f'x="{left}" y="{top + 3:.1f}" width="{right - left:.1f}" height="{height - 6:.1f}"'
+            yield f'<rect {box} fill="{trace["marker"]["color"]}"/>'
+            if trace.get("text"):
+                # Beside a short bar, and in a long one where the drawing would end.
+                is_long = right > (self.left + self.right) / 2
+                at, ink = (right - 6, "#fff") if is_long else (right + 6, "#57606a")
+                look = f'text-anchor="{"end" if is_long else "start"}" style="fill:{ink}"'
+                text = _text(trace["text"][number])
+                yield f'<text x="{at:.1f}" y="{top + height / 2 + 4:.1f}" {look}>{text}</text>'
 
     def _bars(self, trace: dict[str, Any]) -> Iterator[str]:
         for start, value, width in zip(trace["x"], trace["y"], trace["width"], strict=True):
@@ -141,11 +200,10 @@ class _Pen:
         color, hatch = trace["marker"]["color"], trace["marker"]["pattern"]
         fill = self.hatch(hatch["shape"], hatch["fgcolor"], hatch["fgopacity"])
         self._keys.append((trace["name"], f'fill="{color}"'))
-        step = (self.floor - self.top) / max(1, len(self.rows))
         for start, width, row, said in zip(
             trace["base"], trace["x"], trace["y"], trace["hovertext"], strict=True
         ):
-            left, top = self.x(start), self.top + self.rows.index(row) * step
+            left, (top, step) = self.x(start), self.row(row)
             right = max(self.x(start + width), left + 1)
             box = f'x="{left}" y="{top + 3:.1f}" width="{right - left:.1f}" height="{step - 6:.1f}" rx="2"'
             yield f'<rect {box} fill="{color}"/><rect {box} fill="{fill}"><title>{_text(said)}</title></rect>'
@@ -156,19 +214,24 @@ class _Pen:
 
     def axes(self) -> Iterator[str]:
         yield f'<path class="a" d="M{self.left},{self.top}V{self.floor}H{self.right}"/>'
-        end = self.layout["xaxis"]["range"][1]
-        for value in _ticks(end):
+        low, high = self.layout["xaxis"]["range"]
+        is_log = self.layout["xaxis"].get("type") == "log"
+        for value in [10.0**power for power in range(ceil(low), floor(high) + 1)] if is_log else _ticks(high):
             yield f'<text x="{self.x(value)}" y="{self.floor + 16}" text-anchor="middle">{value:g}</text>'
         title = _text(self.layout["xaxis"]["title"]["text"])
         yield f'<text x="{self.right}" y="{self.floor + 34}" text-anchor="end">{title}</text>'
-        step = (self.floor - self.top) / max(1, len(self.rows))
-        for number, row in enumerate(self.rows):
-            at = self.top + (number + 0.5) * step + 4
+        for row in self.rows:
+            top, step = self.row(row)
+            at = top + step / 2 + 4
             yield f'<text x="{self.left - 8}" y="{at:.1f}" text-anchor="end">{_text(row)}</text>'
         if not self.rows:
             axis = self.layout["yaxis"]
             for value in axis.get("tickvals") or _ticks(axis["range"][1]):
-                text = f"{value:,g}".replace(",", "\u2009")
+                text = (
+                    f"{value:,g}".replace(",", "\u2009")
+                    if axis.get("tickformat") != ".0%"
+                    else f"{value:.0%}"
+                )
                 yield f'<text x="{self.left - 8}" y="{self.y(value) + 4}" text-anchor="end">{text}</text>'
             title = _text(axis["title"]["text"])
             yield f'<text x="10" y="{self.top - 12}">{title}</text>'

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil, floor, log10
 from typing import Any
 
 from qflow.labs.charts import plain
+from qflow.labs.still import still
 
 SECOND = 1_000_000
 BLUE, STOP, SOFT = "#0072b2", "#c04c00", "#57606a"
@@ -31,8 +33,24 @@ class FleetChart:
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         return {
             "application/vnd.plotly.v1+json": self.figure.to_plotly_json(),
+            "image/svg+xml": still(self.figure),
             "text/plain": repr(self),
         }
+
+
+def _lay_out(
+    figure: Any, title: str, x_title: str, x_range: Sequence[float], names: Sequence[str] = ()
+) -> None:
+    """Give a figure its title, ranges and rows, from the top."""
+    rows = {"autorange": "reversed", "type": "category", "categoryorder": "array", "categoryarray": names}
+    figure.update_layout(
+        title=title,
+        height=130 + 24 * len(names) if names else 420,
+        margin={"l": max([60, *(7 * len(name) for name in names)]), "r": 40, "t": 70, "b": 48},
+        showlegend=False,
+        xaxis={"title": x_title, "range": list(x_range)},
+        yaxis=rows if names else {},
+    )
 
 
 def heat_map(rows: Sequence[Any], queues: Sequence[str], seconds: int, step: int) -> FleetChart:
@@ -59,11 +77,12 @@ def heat_map(rows: Sequence[Any], queues: Sequence[str], seconds: int, step: int
     count = -(-seconds // step)
     share = {(row.queue, row.step): row.on_us / (step * SECOND) for row in rows}
     grid = [[round(share.get((queue, at), 0.0), 3) for at in range(count)] for queue in queues]
+    names = [plain(queue) for queue in queues]
     figure = go.Figure(
         go.Heatmap(
             z=grid,
             x=[at * step for at in range(count)],
-            y=[plain(queue) for queue in queues],
+            y=names,
             zmin=0,
             zmax=1,
             colorscale=[[0, "#f6f8fa"], [1, STOP]],
@@ -71,12 +90,9 @@ def heat_map(rows: Sequence[Any], queues: Sequence[str], seconds: int, step: int
             hovertemplate="%{y}, from second %{x}: ON for %{z:.0%} of the time<extra></extra>",
         )
     )
-    figure.update_layout(
-        title="When each queue was ON",
-        xaxis_title="seconds",
-        yaxis={"autorange": "reversed", "type": "category"},
-        height=120 + 20 * len(queues),
-    )
+    # A shade is drawn around the second with which its step begins.
+    title = "When each queue was ON; the darker, the larger the share of the time"
+    _lay_out(figure, title, "seconds", [-step / 2, (count - 0.5) * step], names)
     return FleetChart(figure, tuple(_heat_claims(rows, len(queues), seconds, step)))
 
 
@@ -102,20 +118,18 @@ def offender_bars(rows: Sequence[Any], shown: int = 8) -> FleetChart:
     import plotly.graph_objects as go
 
     top = list(rows)[:shown]
+    names, waits = [plain(row.queue) for row in top], [row.held_us / SECOND for row in top]
     figure = go.Figure(
         go.Bar(
-            x=[row.held_us / SECOND for row in top],
-            y=[plain(row.queue) for row in top],
+            x=waits,
+            y=names,
             orientation="h",
             marker={"color": STOP},
             text=[f"{row.held} transfers, ON {_times(row.times_on)}" for row in top],
         )
     )
-    figure.update_layout(
-        title="Seconds of waiting, summed over the transfers each queue held",
-        xaxis_title="transfer-seconds",
-        yaxis={"autorange": "reversed", "type": "category"},
-    )
+    title = "Seconds of waiting, summed over the transfers each queue held"
+    _lay_out(figure, title, "transfer-seconds", [0, max(waits, default=1)], names)
     total = sum(row.held_us for row in rows) or 1
     claims = tuple(
         f"{row.queue}: ON {_times(row.times_on)}, {row.on_us / SECOND:.1f} s; held {row.held} transfers, "
@@ -130,19 +144,20 @@ def hold_boxes(rows: Sequence[Any]) -> FleetChart:
     import plotly.graph_objects as go
 
     figure = go.Figure()
+    names = [plain(row.queue) for row in rows]
+    waits = []
     for name, symbol, color in (("p50", "circle", BLUE), ("p90", "diamond", SOFT), ("p99", "x", STOP)):
+        waits += (found := [max(getattr(row, f"{name}_us"), 1) / SECOND for row in rows])
         figure.add_scatter(
-            x=[max(getattr(row, f"{name}_us"), 1) / SECOND for row in rows],
-            y=[plain(row.queue) for row in rows],
+            x=found,
+            y=names,
             mode="markers",
             name={"p50": "half of them", "p90": "90 %", "p99": "99 %"}[name],
             marker={"symbol": symbol, "color": color, "size": 9},
         )
-    figure.update_layout(
-        title="How long a held transfer waited, at most",
-        xaxis={"title": "seconds", "type": "log"},
-        yaxis={"autorange": "reversed", "type": "category"},
-    )
+    powers = [floor(log10(min(waits))), ceil(log10(max(waits)))]
+    _lay_out(figure, "How long a held transfer waited, at most", "seconds", powers, names)
+    figure.update_layout(xaxis_type="log", showlegend=True)
     slow = max(rows, key=lambda row: (row.p50_us, row.queue))
     quick = min(rows, key=lambda row: (row.p50_us, row.queue))
     spread = max(rows, key=lambda row: (row.p99_us / max(row.p50_us, 1), row.queue))
@@ -162,15 +177,9 @@ def group_bars(rows: Sequence[Any], shown: int = 10) -> FleetChart:
     import plotly.graph_objects as go
 
     top = list(rows)[:shown]
-    names = [plain(f"{row.queue} {row.group}") for row in top]
-    figure = go.Figure(
-        go.Bar(x=[row.owned_us / SECOND for row in top], y=names, orientation="h", marker={"color": BLUE})
-    )
-    figure.update_layout(
-        title="Groups by the time they were owned",
-        xaxis_title="seconds",
-        yaxis={"autorange": "reversed", "type": "category"},
-    )
+    names, owned = [plain(f"{row.queue} {row.group}") for row in top], [row.owned_us / SECOND for row in top]
+    figure = go.Figure(go.Bar(x=owned, y=names, orientation="h", marker={"color": BLUE}))
+    _lay_out(figure, "Groups by the time they were owned", "seconds", [0, max(owned, default=1)], names)
     first = top[0]
     queues = len({row.queue for row in rows})
     total = sum(row.owned_us for row in rows) or 1
@@ -211,11 +220,11 @@ def frontier(rows: Sequence[Any], queue: str, producer: str) -> FleetChart:
             marker={"color": BLUE, "size": 10},
         )
     )
-    figure.update_layout(
-        title=plain(f"What thresholds of {queue} cost: depth against blocking"),
-        xaxis_title="deepest, messages",
-        yaxis={"title": plain(f"share of time {producer} is blocked"), "tickformat": ".0%"},
-    )
+    title = plain(f"What thresholds of {queue} cost: depth against blocking")
+    deepest, blocked = (max([point[at] for point in points.values()], default=0) or 1 for at in (0, 1))
+    upright = {"title": plain(f"share of time {producer} is blocked"), "tickformat": ".0%"}
+    _lay_out(figure, title, "deepest, messages", [0, 1.1 * deepest])
+    figure.update_layout(yaxis={**upright, "range": [0, 1.15 * blocked]})
     claims = tuple(
         f"{name}: at most {points[name][0]:.0f} messages, {producer} blocked {points[name][1]:.1%} of the "
         f"time, ON {_times(points[name][2])}."
