@@ -237,4 +237,6 @@ def _turns(frames: Frames) -> list[int]:
 
 def _first(column: array[int], least: int, most: int = 2**31) -> list[int]:
     """Return the first frame in which a column is within bounds; none if it never is."""
-    return [column.index(value) for value in sorted(set(column)) if least <= value <= most][:1]
+    if not any(least <= value <= most for value in set(column)):
+        return []
+    return [next(frame for frame, value in enumerate(column) if least <= value <= most)]
