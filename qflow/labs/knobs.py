@@ -75,7 +75,8 @@ def begin(
     for setting, value in given.items():
         require(is_number(value), name, setting, value, "a number")
     defaults = {key: parameter.default for key, parameter in signature(describe).parameters.items()}
-    return {setting: {**defaults, **given}[setting] for setting in known}
+    begun = {**defaults, **given}
+    return {setting: begun[setting] for setting in known}
 
 
 def stop_knob(high: int, step: int = 1) -> Knob:

@@ -518,10 +518,12 @@ def near_limits(run: Run) -> tuple[str, ...]:
         stop = settings.flow_stop_count
         is_safe = stop is not None and 0 < stop <= settings.max_count - outstanding
         count = NEAR * settings.max_count if settings.max_count and not is_safe else float("inf")
-        if settings.policy == "reject":
-            limits[name] = (count, NEAR * settings.max_size if settings.max_size else float("inf"))
+        size = NEAR * settings.max_size if settings.max_size else float("inf")
+        if settings.policy == "reject" and min(count, size) < float("inf"):
+            limits[name] = (count, size)
     near = dict.fromkeys(limits, False)
-    for event in run.events:
+    # Where no limit can be reached, the events are not looked through.
+    for event in run.events if limits else ():
         if event.kind == "enqueued" and event.queue in limits and isinstance(event.detail, dict):
             depth, size = limits[event.queue]
             if event.detail["depth"] >= depth or event.detail["bytes"] >= size:
