@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import ipywidgets as widgets
 
 from qflow.labs.completion import STORY, SessionTable
 from qflow.labs.knobs import Knob
-from qflow.labs.lab import BESIDE, REPEATS, Lab, actions_of
-from qflow.labs.picture import compare
+from qflow.labs.lab import Lab, beside
+from qflow.labs.picture import Comparison, Picture
 from qflow.labs.slider_lab import slider_of
 
 _STOP = Knob("stop", "qpid.flow_stop_count of busy", "More messages than this turn it ON (FC-14)", 1, 8)
@@ -52,14 +51,10 @@ class CompletionLab(Lab):
         self._show()
         self._go(before + 1, plays=True)
 
-    def _fork(self, content: dict[str, Any]) -> None:
-        """Show the session beside another in which a queue is purged at an instant."""
-        action, time = str(content["action"]), int(content["time"])
+    def _forked(self, picture: Picture, action: str, frame: int, time: int) -> Comparison:
+        """Return the session beside another in which a queue is purged at an instant."""
         forked = self.table.forked(time, action.partition(":")[2]).picture()
-        name = BESIDE.format(actions_of(self.first)[action])
-        both = replace(forked, claims=(REPEATS, *forked.claims))
-        self.show_beside(compare(self.first, both, ("as it was", name)))
-        self.scene.place = {"time": time, "back": 0, "number": self.scene.run}
+        return beside(picture, forked, action, reacts=False)
 
     def _again(self, _: object) -> None:
         self.table = SessionTable(self._begun, stop=self.stop.value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import cycle, islice
 from typing import Any
 
@@ -12,8 +11,8 @@ import ipywidgets as widgets
 from qflow.kit import RefusalError
 from qflow.labs.group import GroupTable, group_picture
 from qflow.labs.knobs import Knob
-from qflow.labs.lab import REACTS, Lab, actions_of
-from qflow.labs.picture import Picture, compare
+from qflow.labs.lab import Lab, beside
+from qflow.labs.picture import Comparison, Picture
 from qflow.labs.slider_lab import slider_of
 
 MESSAGES = "AABBACACDBDBCDEEACEE"
@@ -124,19 +123,15 @@ class GroupLab(Lab):
         table.work()
         return group_picture(table, tried=self._tried.get(not self._grouped, -1))
 
-    def _fork(self, content: dict[str, Any]) -> None:
-        """Show another course of events: the consumers go on working, and react to what is different."""
-        action, time = str(content["action"]), int(content["time"])
+    def _forked(self, picture: Picture, action: str, frame: int, time: int) -> Comparison:
+        """Return the run beside another: the consumers go on working, and react to what is different."""
         table = self._until([move for move in self.table.moves if move[-1] <= time], time)
         kind, _, name = action.partition(":")
         if kind == "purge":
             table.purge()
         else:
             table.leave(name)
-        forked = self._drawn(table)
-        both = replace(forked, claims=(REACTS, *forked.claims))
-        self.show_beside(compare(self.first, both, ("as it was", actions_of(self.first)[action])))
-        self.scene.place = {"time": time, "back": 0, "number": self.scene.run}
+        return beside(picture, self._drawn(table), action, reacts=True)
 
     def settle(
         self, consumer: str, verdict: str, label: str = "", time: int | None = None, *, plays: bool = False

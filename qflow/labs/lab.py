@@ -37,9 +37,9 @@ from qflow.workload import Run
 from qflow.workload.model import SETUP
 from qflow.workload.stage import Stage
 
-REACTS = "The run is simulated on from that instant: every client reacts to what is different."
-REPEATS = "Every client does what was recorded, when it did it; only the broker's part is worked out anew."
-BESIDE = "{} (clients repeat what was recorded)"
+_REACTS = "The run is simulated on from that instant: every client reacts to what is different."
+_REPEATS = "Every client does what was recorded, when it did it; only the broker's part is worked out anew."
+_BESIDE = "{} (clients repeat what was recorded)"
 
 
 class Lab(widgets.VBox):
@@ -301,9 +301,13 @@ class Lab(widgets.VBox):
 
     def _fork(self, content: dict[str, Any]) -> None:
         if isinstance(self.picture, Picture):
-            timeline = self._timeline(self.picture)
-            self.show_beside(fork_picture(self.picture, int(content["frame"]), content["action"], timeline))
-            self.scene.place = {"time": int(content["time"]), "back": 0, "number": self.scene.run}
+            time = int(content["time"])
+            self.show_beside(self._forked(self.picture, str(content["action"]), int(content["frame"]), time))
+            self.scene.place = {"time": time, "back": 0, "number": self.scene.run}
+
+    def _forked(self, picture: Picture, action: str, frame: int, time: int) -> Comparison:
+        """Return a run beside another course of events, from a frame or an instant on."""
+        return fork_picture(picture, frame, action, self._timeline(picture))
 
     def _settle(self, content: dict[str, Any]) -> None:
         """Let a consumer answer a message that it holds: here, in another course of events."""
@@ -398,14 +402,15 @@ def fork_picture(picture: Picture, frame: int, action: str, timeline: Timeline |
     >>> list(both.pictures)
     ['as it was', 'orders is purged']
     """
-    name = _name_of(picture, action)
+    # An action that there is not is refused before anything is run.
+    _name_of(picture, action)
     time = picture.frames.at(frame)["time"]
     if picture.messages:
         act = partial(_act, action, _sessions(picture))
         run = simulated_on(picture.run.workload, picture.messages, time, act, until=picture.run.end)
         topology = replace(picture.frames.topology, end=run.end)
         forked = replace(picture_of(run, topology=topology), messages=picture.messages)
-        return compare(picture, replace(forked, claims=(REACTS, *forked.claims)), ("as it was", name))
+        return beside(picture, forked, action, reacts=True)
     timeline = timeline or Timeline(trace_of(picture.run))
     timeline.seek(max(0, picture.frames.rows[frame]))
     trace = timeline.fork([_command(picture, action, timeline)])
@@ -417,9 +422,21 @@ def fork_picture(picture: Picture, frame: int, action: str, timeline: Timeline |
         kept = {name: picture.drawing[name] for name in ("grouped", "works", "tried")}
         forked, _ = conveyor_of(forked, **kept)
     # Nor can it be said who waited: every client acts when it did in the run.
-    said = (claim.replace("; it never had to wait.", ".") for claim in forked.claims)
-    forked = replace(forked, claims=(REPEATS, *said))
-    return compare(picture, forked, ("as it was", BESIDE.format(name)))
+    said = tuple(claim.replace("; it never had to wait.", ".") for claim in forked.claims)
+    return beside(picture, replace(forked, claims=said), action, reacts=False)
+
+
+def beside(picture: Picture, forked: Picture, action: str, *, reacts: bool) -> Comparison:
+    """Return a run beside its fork, which says whether its clients react to what is different.
+
+    Raises
+    ------
+    KeyError
+        If there is no such action.
+    """
+    name = _name_of(picture, action)
+    said, name = (_REACTS, name) if reacts else (_REPEATS, _BESIDE.format(name))
+    return compare(picture, replace(forked, claims=(said, *forked.claims)), ("as it was", name))
 
 
 def _name_of(picture: Picture, action: str) -> str:
