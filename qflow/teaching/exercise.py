@@ -5,7 +5,8 @@ on the same ones; so neither an empty answer nor a constant can be right, and no
 anywhere. A misconception is an answer of its own, worked out as a learner who holds it would. A learner whose
 wrong results agree with it is shown it by name, which helps more than the right number would.
 
-The exercises themselves are in :mod:`qflow.teaching.exercises`, a module for each exercise notebook.
+The exercises themselves are in :mod:`qflow.teaching.exercises`, a module for each exercise notebook; what
+they say is in ``data/exercises.toml``.
 """
 
 from __future__ import annotations
@@ -14,17 +15,21 @@ import copy
 import difflib
 import importlib
 import inspect
+import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
 from qflow.broker.errors import AmqpException
-from qflow.kit import RefusalError
+from qflow.kit import RefusalError, kit_path
 from qflow.teaching.learner import plain
 
 Answer = Callable[..., Any]
 """What a learner writes: a function."""
+
+Sign = Callable[[Any], bool]
+"""Whether a value that a learner's function returned shows a misconception."""
 
 FINE = "fine"
 """The outcome of an answer to a design task when everything that was asked for holds."""
@@ -47,7 +52,7 @@ class Misconception:
 
     answer: Answer
     message: str
-    sign: Callable[[Any], bool] | None = None
+    sign: Sign | None = None
 
     def shows_in(self, returned: Any) -> bool:
         """Return whether a returned value bears this misconception's sign."""
@@ -168,6 +173,32 @@ class Exercise:
         return f"{self.name}({', '.join(f'{n}={value!r}' for n, value in zip(names, case, strict=True))})"
 
 
+@cache
+def _words() -> dict[str, dict[str, Any]]:
+    return tomllib.loads((kit_path("data") / "exercises.toml").read_text(encoding="utf-8"))
+
+
+def exercise(
+    name: str,
+    truth: Answer,
+    cases: tuple[tuple[Any, ...], ...],
+    misconceptions: Mapping[str, Answer | tuple[Answer, Sign]],
+    outcome: Callable[..., Any] | None = None,
+) -> Exercise:
+    """Return an exercise with its words, which ``data/exercises.toml`` has under its name.
+
+    The arguments are those of :class:`Exercise`; a misconception is an answer, or an answer and its sign.
+    """
+    words = dict(_words()[name])
+    because: dict[str, str] = words.pop("because")
+    pairs = {
+        idea: known if isinstance(known, tuple) else (known, None) for idea, known in misconceptions.items()
+    }
+    ideas = {idea: Misconception(answer, because[idea], sign) for idea, (answer, sign) in pairs.items()}
+    words |= {key: tuple(said) for key, said in words.items() if isinstance(said, list)}
+    return Exercise(name, truth=truth, cases=cases, misconceptions=ideas, outcome=outcome, **words)
+
+
 def fine(*_case: Any) -> str:
     """Return what a design task wants as the outcome of every case."""
     return FINE
@@ -225,11 +256,10 @@ THEMES = {
 
 @cache
 def exercises(theme: str) -> tuple[Exercise, ...]:
-    """Return the exercises of one notebook, such as ``"01-thresholds"``, in order."""
-    found: tuple[Exercise, ...] = importlib.import_module(
-        f"qflow.teaching.exercises.{THEMES[theme]}"
-    ).EXERCISES
-    return found
+    """Return the exercises of one notebook, such as ``"01-thresholds"``, in the order of their words."""
+    module = importlib.import_module(f"qflow.teaching.exercises.{THEMES[theme]}")
+    found = [value for value in vars(module).values() if isinstance(value, Exercise)]
+    return tuple(sorted(found, key=lambda asked: list(_words()).index(asked.name)))
 
 
 def all_exercises() -> list[Exercise]:
@@ -240,7 +270,7 @@ def all_exercises() -> list[Exercise]:
     >>> all_exercises()[0].name
     'on_and_off'
     """
-    return [exercise for theme in THEMES for exercise in exercises(theme)]
+    return [asked for theme in THEMES for asked in exercises(theme)]
 
 
 def find(name: str) -> Exercise:
@@ -258,7 +288,7 @@ def find(name: str) -> Exercise:
         ...
     qflow.kit.RefusalError: There is no exercise 'on_and_of'; did you mean 'on_and_off'?
     """
-    known = {exercise.name: exercise for exercise in all_exercises()}
+    known = {asked.name: asked for asked in all_exercises()}
     if name in known:
         return known[name]
     near = difflib.get_close_matches(name, known, 1)
