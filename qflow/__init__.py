@@ -35,8 +35,6 @@ that is in them      ``workload``, ``trace``, ``logs``, ``prediction``, ``design
                      ``teaching``, ``conformance``, ``spark``
 ===================  =====================================================================================
 
-Examples
---------
 >>> import qflow as qf
 >>> broker = qf.Broker()
 >>> session = broker.session("shop")

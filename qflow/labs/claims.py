@@ -17,15 +17,10 @@ from qflow.labs.words import BITS, FLOW, MOODS, STATE, STEP
 def claims_of(frames: Frames, errors: Mapping[str, AmqpException] | None = None) -> tuple[str, ...]:
     """Return what a run shows: each queue's flow control, each producer's window, each consumer's work.
 
-    Parameters
-    ----------
-    frames
-        Of the run.
-    errors
-        Client name to what its session died of.
+    Parameters:
+        frames: Of the run.
+        errors: Client name to what its session died of.
 
-    Examples
-    --------
     >>> from qflow.labs import flow_run
     >>> for claim in flow_run(messages=300, stop=20, resume=10, capacity=5).claims[:2]:
     ...     print(claim)
@@ -53,8 +48,6 @@ def seconds(time: int) -> str:
 def share(spans: tuple[Span, ...], end: int) -> str:
     """Return which part of a run some spans of time fill, as a percentage that is never rounded to 0 or 100.
 
-    Examples
-    --------
     >>> share(((0, 10), (50, 60)), 80), share(((0, 1),), 1000), share((), 80)
     ('25 %', 'less than 1 %', '0 %')
     """
@@ -157,8 +150,6 @@ def _messages(number: int) -> str:
 def step_sentence(frames: Frames, index: int) -> str:
     """Return what happened in the step that led to a frame.
 
-    Examples
-    --------
     >>> from qflow.labs import flow_run
     >>> frames = flow_run(messages=20, stop=3, resume=2, prefetch=1, service=1.0).frames
     >>> step_sentence(frames, frames.transitions[0].frame)

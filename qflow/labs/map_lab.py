@@ -14,12 +14,9 @@ from qflow.labs.map_widget import MapWidget
 class MapLab(widgets.VBox):
     """A lab and its map, one above the other.
 
-    Attributes
-    ----------
-    map
-        The map.
-    lab
-        The lab that a click in the map moves.
+    Attributes:
+        map: The map.
+        lab: The lab that a click in the map moves.
     """
 
     def __init__(self, lab: widgets.Widget, drawn: MapWidget) -> None:
@@ -48,24 +45,16 @@ class MapLab(widgets.VBox):
 def map_lab(**settings: float) -> MapLab:
     """Open the map of the capacity lab: which stops and capacities are safe, and what becomes of the others.
 
-    Parameters
-    ----------
-    **settings
-        Where the lab's sliders begin, as in :func:`qflow.labs.capacity_workload`; `cells`, `messages`: rows
-        and columns at most, and messages a run.
+    Parameters:
+        **settings: Where the lab's sliders begin, as in :func:`qflow.labs.capacity_workload`; `cells`,
+            `messages`: rows and columns at most, and messages a run.
 
-    Returns
-    -------
-    MapLab
+    Returns:
         A widget. Without widgets, use :func:`qflow.design.settings_map`.
 
-    Raises
-    ------
-    AmqpException, WorkloadError, TypeError
-        As :func:`qflow.labs.capacity_lab`.
+    Raises:
+        AmqpException, WorkloadError, TypeError: As :func:`qflow.labs.capacity_lab`.
 
-    Examples
-    --------
     >>> lab = map_lab(cells=3, messages=100)
     >>> lab.map.chosen = {"stop": 160, "capacity": 20, "number": 1}
     >>> lab.lab.settings["stop"], lab.lab.settings["capacity_1"], lab.map.dot

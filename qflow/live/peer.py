@@ -99,20 +99,13 @@ _FILTERS = {
 class Limits(NamedTuple):
     """What one server gives away at most; more closes a link or a connection.
 
-    Fields
-    ------
-    connections : int
-        Clients at a time; a further one is let go without a word.
-    sessions, links : int
-        Of one connection.
-    frame_size : int
-        Bytes of one frame, as the open frame announces.
-    message_size : int
-        Bytes of one message.
-    queued_bytes : int
-        Bytes of one connection that wait: parts of messages, and what the client does not read.
-    handshake : float
-        Seconds until a connection has to be open.
+    Fields:
+        connections: Clients at a time; a further one is let go without a word.
+        sessions, links: Of one connection.
+        frame_size: Bytes of one frame, as the open frame announces.
+        message_size: Bytes of one message.
+        queued_bytes: Bytes of one connection that wait: parts of messages, and what the client does not read.
+        handshake: Seconds until a connection has to be open.
     """
 
     connections: int = 2_000
@@ -157,15 +150,10 @@ class Host(Protocol):
 class LiveSession:
     """A session of a client: the engine's, and which of Proton's deliveries wait for an outcome.
 
-    Attributes
-    ----------
-    engine : LinkSession
-    held : dict
-        Number of a transfer whose outcome is withheld, to Proton's delivery and its link.
-    receivers : dict
-        Links on which the client receives, by name.
-    transaction : bytes
-        The id of its transaction; b"" for none.
+    Attributes:
+        held: Number of a transfer whose outcome is withheld, to Proton's delivery and its link.
+        receivers: Links on which the client receives, by name.
+        transaction: The id of its transaction; b"" for none.
     """
 
     engine: LinkSession
@@ -228,18 +216,12 @@ class Receiving:
 class Peer:
     """One client's connection.
 
-    Attributes
-    ----------
-    name : str
-        Its connection's name in the broker: the container-id, with a number if that is taken.
-    container, product, address, user : str
-        Who is there, as the client says it.
-    outcomes : dict
-        What has become of the transfers of all its links, those that are gone included.
-    is_over : bool
-        Whether nothing more is to be expected; the socket can be closed once all is written.
-    incident : str
-        What the connection was closed for, if something was wrong.
+    Attributes:
+        name (str): Its connection's name in the broker: the container-id, with a number if that is taken.
+        container, product, address, user (str): Who is there, as the client says it.
+        outcomes (dict): What has become of the transfers of all its links, those that are gone included.
+        is_over (bool): Whether nothing more is to be expected; the socket can be closed once all is written.
+        incident (str): What the connection was closed for, if something was wrong.
     """
 
     def __init__(self, server: Host, address: str) -> None:

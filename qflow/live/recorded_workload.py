@@ -29,8 +29,6 @@ SHORTEST_SERVICE = 0.000001
 def recorded_workload(book: ClientBook, name: str) -> dict[str, Any]:
     """Return a workload as JSON holds it; ``inferred`` says which values were not seen.
 
-    Examples
-    --------
     >>> book = ClientBook()
     >>> book.queues["orders"] = {"qpid.flow_stop_count": 10}
     >>> recorded_workload(book, "monday")["queues"]
@@ -95,8 +93,6 @@ def _consumer(client: SeenClient, inferred: dict[str, str]) -> Consumer:
 def recorded_workload_text(book: ClientBook, name: str) -> str:
     """Return the same as the text of a file; what makes no workload is left out, and the text says why.
 
-    Examples
-    --------
     >>> recorded_workload_text(ClientBook(), "nothing").splitlines()[1]
     ' "name": "nothing",'
     """

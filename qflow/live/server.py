@@ -48,36 +48,23 @@ _SECOND = 1_000_000
 class Server:
     """A broker that clients of AMQP 1.0 can connect to; :meth:`run` is its loop.
 
-    Parameters
-    ----------
-    options : BrokerOptions or None
-        What the broker is started with.
-    host, port : str, int
-        Where it listens; port 0 chooses one.
-    password : str
-        What clients have to know, by SASL ``PLAIN``; "" for nothing (LNK-24).
-    limits : Limits
-    is_traced : bool
-        Whether events are kept, for traces and labs.
-    workload : Workload or None
-        Clients that are simulated beside the real ones, in real time; they bring queues, and the options.
+    Parameters:
+        options: What the broker is started with.
+        host, port: Where it listens; port 0 chooses one.
+        password: What clients have to know, by SASL ``PLAIN``; "" for nothing (LNK-24).
+        is_traced: Whether events are kept, for traces and labs.
+        workload: Clients that are simulated beside the real ones, in real time; they bring queues, and the
+            options.
 
-    Attributes
-    ----------
-    broker : Broker
-    events : EventTable or None
-        All that has happened.
-    failures : list of str
-        What went wrong in qflow itself, newest last; a hundred at most.
-    incidents : list of str
-        For what connections were closed, newest last; a hundred at most.
-    refusals : list of str
-        For what links were refused, newest last; a hundred at most.
+    Attributes:
+        broker (Broker)
+        events (EventTable or None): All that has happened.
+        failures (list of str): What went wrong in qflow itself, newest last; a hundred at most.
+        incidents (list of str): For what connections were closed, newest last; a hundred at most.
+        refusals (list of str): For what links were refused, newest last; a hundred at most.
 
-    Raises
-    ------
-    OSError
-        If the port cannot be had.
+    Raises:
+        OSError: If the port cannot be had.
     """
 
     version = __version__

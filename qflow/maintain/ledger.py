@@ -170,15 +170,12 @@ class Purse:
 class Ledger:
     """Keeps the books of one broker's run.
 
-    Parameters
-    ----------
-    levels_of : callable
-        Called with a queue's name when it is declared; returns the levels of its flow control, or None.
-    follows_flow : bool
-        Whether to check flow control and completions: the alternatives of QPID-2935 have rules of their own.
+    Parameters:
+        levels_of: Called with a queue's name when it is declared; returns the levels of its flow control, or
+            None.
+        follows_flow: Whether to check flow control and completions: the alternatives of QPID-2935 have rules
+            of their own.
 
-    Examples
-    --------
     >>> from qflow.broker import Message
     >>> broker, ledger = Broker(), Ledger(lambda queue: (1, 1, 0, 0))
     >>> broker.observe(ledger.take)

@@ -204,8 +204,6 @@ class SchemaMethod:
 class SchemaClass:
     """A class: of objects, with properties, statistics and methods, or of events, with arguments.
 
-    Examples
-    --------
     >>> schema = schema_of("queue")
     >>> schema.properties[0], schema.methods[0], schema.kind == SchemaClass.CLASS_KIND_TABLE
     (name, purge(request, filter), True)

@@ -49,14 +49,10 @@ _EXPERIMENTS: dict[str, Callable[[], Iterator[Step]]] = {}
 class Finding(NamedTuple):
     """One step of an experiment.
 
-    Fields
-    ------
-    tried : str
-        What was done.
-    seen : str
-        What the engine then showed.
-    is_right : bool
-        Whether that is what the correction says.
+    Fields:
+        tried: What was done.
+        seen: What the engine then showed.
+        is_right: Whether that is what the correction says.
     """
 
     tried: str
@@ -68,8 +64,6 @@ class Finding(NamedTuple):
 class Erratum:
     """A sentence of a document, and what is true.
 
-    Examples
-    --------
     >>> first = errata("states")[1]
     >>> first.id, first.is_wrong, first.is_checked
     ('X-01', True, True)
@@ -112,13 +106,9 @@ def _all() -> tuple[Erratum, ...]:
 def errata(page: str | None = None) -> list[Erratum]:
     """Return the sentences of a page, or of all pages.
 
-    Raises
-    ------
-    RefusalError
-        If there is no such page.
+    Raises:
+        RefusalError: If there is no such page.
 
-    Examples
-    --------
     >>> len([one for one in errata() if one.is_wrong]), len(errata("groups"))
     (31, 5)
     """
@@ -130,8 +120,6 @@ def errata(page: str | None = None) -> list[Erratum]:
 def errata_table() -> Table:
     """Return every correction, by its number, with the verdict of the engine.
 
-    Examples
-    --------
     >>> errata_table().caption
     '31 corrections'
     """

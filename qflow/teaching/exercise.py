@@ -39,15 +39,11 @@ FINE = "fine"
 class Misconception:
     """One way to be wrong.
 
-    Parameters
-    ----------
-    answer
-        The function a learner with this idea would write.
-    message
-        What to say: what is not so, and how it is.
-    sign
-        For design tasks, where different ideas may lead to the same trouble: whether a value that the
-        learner's function returned shows this one. None leaves it to the results.
+    Parameters:
+        answer: The function a learner with this idea would write.
+        message: What to say: what is not so, and how it is.
+        sign: For design tasks, where different ideas may lead to the same trouble: whether a value that the
+            learner's function returned shows this one. None leaves it to the results.
     """
 
     answer: Answer
@@ -67,12 +63,9 @@ class Misconception:
 class Failure:
     """The outcome of an answer that raises.
 
-    Parameters
-    ----------
-    text
-        The exception in one line.
-    is_unwritten
-        Whether the learner has not written anything yet.
+    Parameters:
+        text: The exception in one line.
+        is_unwritten: Whether the learner has not written anything yet.
     """
 
     text: str
@@ -86,33 +79,22 @@ class Failure:
 class Exercise:
     """One exercise.
 
-    Parameters
-    ----------
-    name
-        The name of the function the learner writes, unique in the kit.
-    title
-        A few words.
-    truth
-        What the engine does, for the arguments of a case; for a design task :func:`fine`.
-    cases
-        Arguments to try; the first is the one in the task's text.
-    misconceptions
-        Typical ways to be wrong, the likeliest first, each under a few words such as
-        ``"reached is enough"``.
-    hints
-        Three, from a nudge to almost the answer.
-    rules
-        The rules it is about.
-    shows
-        What it covers of the documents: golden scenarios such as ``"G-03"``.
-    outcome
-        The outcome of an answer in a case; by default the value it returns. A design task runs the engine on
-        the learner's choice here and returns :data:`FINE`, or a sentence that says what went wrong.
-    parts
-        What the values of a result are, in their order, if several are asked for.
-    lab
-        How a case can be shown: ``"run"``, as the engine's run; ``"configuration"``, where there is no run in
-        the configuration lab; or "" for not at all.
+    Parameters:
+        name: The name of the function the learner writes, unique in the kit.
+        title: A few words.
+        truth: What the engine does, for the arguments of a case; for a design task :func:`fine`.
+        cases: Arguments to try; the first is the one in the task's text.
+        misconceptions: Typical ways to be wrong, the likeliest first, each under a few words such as
+            ``"reached is enough"``.
+        hints: Three, from a nudge to almost the answer.
+        rules: The rules it is about.
+        shows: What it covers of the documents: golden scenarios such as ``"G-03"``.
+        outcome: The outcome of an answer in a case; by default the value it returns. A design task runs the
+            engine on the learner's choice here and returns :data:`FINE`, or a sentence that says what went
+            wrong.
+        parts: What the values of a result are, in their order, if several are asked for.
+        lab: How a case can be shown: ``"run"``, as the engine's run; ``"configuration"``, where there is no
+            run in the configuration lab; or "" for not at all.
     """
 
     name: str
@@ -163,8 +145,6 @@ class Exercise:
     def call(self, case: tuple[Any, ...]) -> str:
         """Return the call of one case as a learner would write it.
 
-        Examples
-        --------
         >>> Exercise("f", "", lambda stop: stop, ((9,),), {}, ("", "", ""), ()).call((9,))
         'f(stop=9)'
         """
@@ -207,8 +187,6 @@ def fine(*_case: Any) -> str:
 def alike(mine: Any, theirs: Any) -> bool:
     """Return whether two outcomes are the same; what cannot be compared, or not with one word, is not.
 
-    Examples
-    --------
     >>> alike((1, 2.0), (1.0, 2)), alike([1], (1,))
     (True, False)
     """
@@ -225,8 +203,6 @@ MOST_SHOWN = 300
 def in_words(value: Any, write: Callable[[Any], str] = repr) -> str:
     """Return an outcome as Python writes it, cut to a length that can be read.
 
-    Examples
-    --------
     >>> in_words((1, "two")), in_words(tuple(range(10**5)))[-30:]
     ("(1, 'two')", '75, 76, 7… (688890 characters)')
     """
@@ -265,8 +241,6 @@ def exercises(theme: str) -> tuple[Exercise, ...]:
 def all_exercises() -> list[Exercise]:
     """Return every exercise, in order.
 
-    Examples
-    --------
     >>> all_exercises()[0].name
     'on_and_off'
     """
@@ -276,13 +250,9 @@ def all_exercises() -> list[Exercise]:
 def find(name: str) -> Exercise:
     """Find an exercise by its name, which is that of the function it asks for.
 
-    Raises
-    ------
-    RefusalError
-        If there is none; the nearest name is given.
+    Raises:
+        RefusalError: If there is none; the nearest name is given.
 
-    Examples
-    --------
     >>> find("on_and_of")
     Traceback (most recent call last):
         ...

@@ -23,8 +23,6 @@ RULES = "The rules of the broker"
 class Section(NamedTuple):
     """A place in a document.
 
-    Examples
-    --------
     >>> str(Section("Producer Flow Control", "1.1.1 Example"))
     'Producer Flow Control, 1.1.1 Example'
     """
@@ -115,13 +113,9 @@ AREAS: dict[str, str] = {
 def section_of(rule: str) -> Section:
     """Return where a rule is documented, the original documents first.
 
-    Raises
-    ------
-    KeyError
-        If it is no rule of the rule book.
+    Raises:
+        KeyError: If it is no rule of the rule book.
 
-    Examples
-    --------
     >>> str(section_of("FC-14"))
     'Producer Flow Control, 1.1.1 Example'
     >>> str(section_of("CN-19"))
@@ -136,8 +130,6 @@ def section_of(rule: str) -> Section:
 class Subject(NamedTuple):
     """What a question, or one link of an answer, is about.
 
-    Examples
-    --------
     >>> str(Subject("producer", "C1"))
     'producer:C1'
     """
@@ -153,18 +145,12 @@ class Subject(NamedTuple):
 class Reason:
     """One true sentence and the reasons for it, before rows are turned into seqs and times.
 
-    Parameters
-    ----------
-    text : str
-        The sentence.
-    rules : tuple of str
-        Ids of the rules that make it so; the section of the first is cited.
-    row : int or None
-        Place in the trace of the row that brought it about; None for the instant itself.
-    subject : Subject
-        What it is about.
-    because : tuple of Reason
-        Why.
+    Parameters:
+        text: The sentence.
+        rules: Ids of the rules that make it so; the section of the first is cited.
+        row: Place in the trace of the row that brought it about; None for the instant itself.
+        subject: What it is about.
+        because: Why.
     """
 
     text: str
@@ -184,20 +170,13 @@ class Reason:
 class Link:
     """One link of the chain.
 
-    Parameters
-    ----------
-    text : str
-        One plain sentence.
-    rules : tuple of str
-        Ids of the rule book; ``qflow rules FC-14`` prints a rule.
-    section : Section
-        Where the first of them is documented.
-    seq, time : int
-        The row that brought it about, and its time in microseconds.
-    subject : Subject
-        What it is about; itself something that can be asked about.
-    level : int
-        0 for the answer; each link rests on those of the next level that follow it.
+    Parameters:
+        text: One plain sentence.
+        rules: Ids of the rule book; ``qflow rules FC-14`` prints a rule.
+        section: Where the first of them is documented.
+        seq, time: The row that brought it about, and its time in microseconds.
+        subject: What it is about; itself something that can be asked about.
+        level: 0 for the answer; each link rests on those of the next level that follow it.
     """
 
     text: str
@@ -226,17 +205,11 @@ class Link:
 class Explanation:
     """Why something is as it is at one instant.
 
-    Parameters
-    ----------
-    subject : Subject
-        What was asked about.
-    seq, time : int
-        The instant: a row's ``seq``, and its time in microseconds.
-    links : tuple of Link
-        The answer, then what it rests on, depth first.
+    Parameters:
+        subject: What was asked about.
+        seq, time: The instant: a row's ``seq``, and its time in microseconds.
+        links: The answer, then what it rests on, depth first.
 
-    Examples
-    --------
     >>> from qflow.trace.explain.chain import section_of
     >>> link = Link("q is OFF.", ("FC-13",), section_of("FC-13"), 3, 1_500_000, Subject("queue", "q"), 0)
     >>> print(Explanation(Subject("queue", "q"), 9, 2_000_000, (link,)).text())
@@ -287,8 +260,6 @@ class Explanation:
 def seconds(time: int) -> str:
     """Return a time in microseconds as exact text in seconds.
 
-    Examples
-    --------
     >>> seconds(1_500_000), seconds(0), seconds(12)
     ('1.5 s', '0 s', '0.000012 s')
     """
