@@ -25,8 +25,8 @@ labs                 ``flow_lab``, ``bytes_lab``, ``completion_lab``, ``capacity
 the same as          ``flow_run``, ``bytes_run``, ``completion_run``, ``capacity_run``, ``group_run``,
 pictures             ``config_run``, ``fanout_run``, ``policy_run``, ``history_run``, ``state_space_run``;
                      ``recorded_picture``, ``trace_picture``, and of any run ``picture_of``
-charts               ``depth_chart``, ``bytes_chart``, ``held_chart``, ``blocked_chart``, ``latency_chart``,
-                     ``ownership_chart``, ``prefetch_chart``; ``save_html``
+charts               ``depth_chart``, ``bytes_chart``, ``held_chart``, ``latency_chart``, ``ownership_chart``;
+                     ``save_html``
 chapters             ``Predictions``, ``check``, ``hint``, ``show_progress``; ``errata_game``,
                      ``errata_table``; ``send``, ``Reader``, ``Diary``, ``Table``; recordings:
                      ``scenarios``, ``beside``, ``kit_path``; ``RefusalError``
@@ -77,7 +77,6 @@ if TYPE_CHECKING:
     from qflow.displays import statistics as statistics
     from qflow.kit import RefusalError as RefusalError
     from qflow.kit import kit_path as kit_path
-    from qflow.labs import blocked_chart as blocked_chart
     from qflow.labs import bytes_chart as bytes_chart
     from qflow.labs import bytes_lab as bytes_lab
     from qflow.labs import bytes_run as bytes_run
@@ -103,7 +102,6 @@ if TYPE_CHECKING:
     from qflow.labs import picture_of as picture_of
     from qflow.labs import policy_lab as policy_lab
     from qflow.labs import policy_run as policy_run
-    from qflow.labs import prefetch_chart as prefetch_chart
     from qflow.labs import recorded_lab as recorded_lab
     from qflow.labs import recorded_picture as recorded_picture
     from qflow.labs import save_html as save_html

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qflow.kit import RefusalError
-from qflow.labs.claims import seconds, share, times
+from qflow.labs.claims import seconds, times
 from qflow.labs.frames import NEVER, Frames, Span
 from qflow.labs.picture import Picture
 from qflow.labs.topology import QueueSpot
@@ -306,27 +306,6 @@ def held_chart(picture: Picture) -> Chart:
 # Clients
 
 
-def blocked_chart(picture: Picture) -> Chart:
-    """Return a chart of when each producer had to wait with a full window.
-
-    >>> from qflow.labs import flow_run
-    >>> print(blocked_chart(flow_run(messages=100)))
-    p1 had to wait never, 0 % of the time.
-    """
-    frames = picture.frames
-    rows: list[SpanRow] = []
-    claims = []
-    for spot in frames.topology.producers:
-        spans = frames.spans(f"producer.{spot.name}.blocked")
-        part = share(spans, frames.topology.end)
-        claims.append(f"{spot.name} had to wait {times(len(spans))}, {part} of the time.")
-        for start, to in spans:
-            said = f"{spot.name} waits from {seconds(start)} to {seconds(to)}"
-            rows.append((spot.name, start / 1e6, to / 1e6, said))
-    title = "producers that wait with a full window"
-    return Chart(title, "seconds", "", tuple(claims), rows=(("waits", tuple(rows)),), end=_end_of(frames))
-
-
 def latency_chart(picture: Picture) -> Chart:
     """Return a chart of how long it took until producers knew of their transfers that they are complete.
 
@@ -386,26 +365,6 @@ def ownership_chart(picture: Picture) -> Chart:
     kinds = tuple((who, tuple(spans)) for who, spans in rows.items())
     sentences = tuple(claims) or ("No group was ever owned.",)
     return Chart("who owns which group", "seconds", "", sentences, rows=kinds, end=_end_of(frames))
-
-
-def prefetch_chart(picture: Picture) -> Chart:
-    """Return a chart of how many messages each consumer holds over time, against its prefetch.
-
-    >>> from qflow.labs import flow_run
-    >>> print(prefetch_chart(flow_run(messages=300)))
-    c1 held at most 20 of its prefetch of 20.
-    """
-    frames = picture.frames
-    spots = frames.topology.consumers
-    lines = tuple(Line(spot.name, steps_of(frames, f"consumer.{spot.name}.holds")) for spot in spots)
-    levels = {spot.prefetch: Level("prefetch", spot.prefetch, "mark") for spot in spots}
-    claims = tuple(
-        f"{spot.name} held at most {max(frames.column(f'consumer.{spot.name}.holds'))} "
-        f"of its prefetch of {spot.prefetch}."
-        for spot in spots
-    )
-    marks, end = tuple(levels.values()), _end_of(frames)
-    return Chart("prefetched messages", "seconds", "messages", claims, lines, marks, end=end)
 
 
 # What charts are read from
