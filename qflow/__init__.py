@@ -20,8 +20,8 @@ logs of clients      ``ClientLog``, ``LogError``, ``replay``, ``audit``
 what if, and what    ``predict``, ``Settings``; ``recommend``, ``frontier``, ``explore``
 is safe
 labs                 ``flow_lab``, ``bytes_lab``, ``completion_lab``, ``capacity_lab``, ``group_lab``,
-                     ``config_lab``, ``fanout_lab``, ``policy_lab``, ``history_lab``, ``state_space_lab``,
-                     ``map_lab``; of a recording ``recorded_lab``, of a file ``trace_lab``
+                     ``config_lab``, ``fanout_lab``, ``policy_lab``, ``history_lab``, ``state_space_lab``;
+                     of a recording ``recorded_lab``, of a file ``trace_lab``
 the same as          ``flow_run``, ``bytes_run``, ``completion_run``, ``capacity_run``, ``group_run``,
 pictures             ``config_run``, ``fanout_run``, ``policy_run``, ``history_run``, ``state_space_run``;
                      ``recorded_picture``, ``trace_picture``, and of any run ``picture_of``
@@ -97,7 +97,6 @@ if TYPE_CHECKING:
     from qflow.labs import history_lab as history_lab
     from qflow.labs import history_run as history_run
     from qflow.labs import latency_chart as latency_chart
-    from qflow.labs import map_lab as map_lab
     from qflow.labs import ownership_chart as ownership_chart
     from qflow.labs import picture_of as picture_of
     from qflow.labs import policy_lab as policy_lab

@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from qflow.labs.group_widget import group_lab as group_lab
     from qflow.labs.html_export import save_html as save_html
     from qflow.labs.lab import Lab as Lab
-    from qflow.labs.map_lab import map_lab as map_lab
     from qflow.labs.opened import agreement as agreement
     from qflow.labs.opened import recorded_picture as recorded_picture
     from qflow.labs.opened import run_picture as run_picture
