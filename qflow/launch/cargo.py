@@ -33,26 +33,10 @@ PYTHON = "3.14"
 CORE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip")
 
 LIBRARIES = (
-    "asttokens",
-    "decorator",
-    "executing",
-    "ipython",
-    "jedi",
-    "matplotlib-inline",
-    "micropip",
-    "narwhals",
-    "networkx",
-    "packaging",
-    "parso",
-    "prompt-toolkit",
-    "pure-eval",
-    "pygments",
-    "six",
-    "stack-data",
-    "traitlets",
-    "typing-extensions",
-    "wcwidth",
-)
+    "asttokens", "decorator", "executing", "ipython", "jedi", "matplotlib-inline", "micropip", "narwhals",
+    "networkx", "packaging", "parso", "prompt-toolkit", "pure-eval", "pygments", "six", "stack-data",
+    "traitlets", "typing-extensions", "wcwidth",
+)  # fmt: skip
 """What the kernel, plotly and the labs import; all of it pure Python, at the versions of Pyodide's lock."""
 
 _HEAVY = frozenset({"matplotlib", "numpy", "setuptools"})

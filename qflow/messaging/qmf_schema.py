@@ -17,20 +17,9 @@ from uuid import UUID, uuid5
 from qflow.messaging.qmf import METHODS, PACKAGE, RESULTS
 
 TYPES = {
-    "uint16": 2,
-    "uint32": 3,
-    "uint64": 4,
-    "count32": 3,
-    "count64": 4,
-    "hilo32": 3,
-    "sstr": 6,
-    "lstr": 7,
-    "absTime": 8,
-    "deltaTime": 9,
-    "objId": 10,
-    "bool": 11,
-    "map": 15,
-}
+    "uint16": 2, "uint32": 3, "uint64": 4, "count32": 3, "count64": 4, "hilo32": 3, "sstr": 6, "lstr": 7,
+    "absTime": 8, "deltaTime": 9, "objId": 10, "bool": 11, "map": 15,
+}  # fmt: skip
 """The numbers that consoles know the types by."""
 REFERENCE = TYPES["objId"]
 
