@@ -183,9 +183,6 @@ class Table(Tabular):
 def shown(value: object) -> str:
     """Write a value as a table does: states and absences in words, lists with commas.
 
-    Parameters:
-        value: Anything.
-
     Returns:
         str
 

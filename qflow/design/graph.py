@@ -323,7 +323,6 @@ class StateGraph:
     """What :func:`qflow.design.explore` returns.
 
     Attributes:
-        configuration (SmallConfiguration): What was explored.
         graph (networkx.DiGraph): Nodes are numbers, 0 the start, in the order of their distance from it.
             Node attributes: ``depth`` (messages on the fullest queue), ``depths`` and ``bytes`` (by queue),
             ``on`` (names of the queues that are ON), ``held`` and ``outstanding`` (by producer), ``blocked``

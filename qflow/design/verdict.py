@@ -53,7 +53,6 @@ class Verdict:
     """Whether a queue can overflow.
 
     Parameters:
-        queue: Its name.
         policy: What an overflow would do: reject, ring or self-destruct.
         units: For messages and for bytes.
     """

@@ -531,7 +531,6 @@ def audit(log: ClientLog, workload: Workload, tolerance: Tolerance | None = None
     """Play a log through the engine and hold what the clients saw against the rules.
 
     Parameters:
-        log: What was recorded.
         workload: What was run: queues, bindings, and who reads what.
         tolerance: How far clocks and chance may go; None to estimate that from the log.
 

@@ -451,7 +451,6 @@ class RuleChecks:
     """Takes a log's rows in order, and the engine's events in between; gives findings.
 
     Parameters:
-        workload: What was run.
         tolerance: What is no finding.
         find: Gets each finding, as soon as it is certain.
         pending: Filled with what is not certain yet, the earliest first: with :meth:`due`, from its time on.

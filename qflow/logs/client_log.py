@@ -184,7 +184,6 @@ def replay(log: ClientLog, workload: Workload, tell: Callable[[int], None] | Non
     with the engine and not given to it, :mod:`qflow.logs.player` says.
 
     Parameters:
-        log: What was recorded.
         workload: What was run: the queues, and the consumers' prefetch.
         tell: Gets the number of rows that are done, now and then; it may raise to stop.
 

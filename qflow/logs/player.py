@@ -54,7 +54,6 @@ class LogPlayer:
         state: What :meth:`state` returned, to continue there.
 
     Attributes:
-        broker (Broker): The engine.
         errors (dict): Client name to what its session died of.
 
     Raises:

@@ -179,7 +179,6 @@ def problems(root: Path, documents: str | None = None) -> list[str]:
     """Return what is wrong with the table: claims that run nowhere, places that do not exist, lost sentences.
 
     Parameters:
-        root: The checkout.
         documents: A folder of copies of the documents to compare with, or None.
 
     Raises:

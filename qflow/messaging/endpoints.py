@@ -795,7 +795,6 @@ class LinkEndpoint(Endpoint):
     """A sender or receiver of a session.
 
     Attributes:
-        session (Session): Where it belongs.
         options (dict): As given to ``session.sender`` or ``session.receiver``; what is not known is ignored.
         linked, closed (bool): Whether it is attached to its node; whether it has ended.
     """
@@ -943,7 +942,6 @@ class Sender(LinkEndpoint):
     """Sends messages to a queue or an exchange; made by :meth:`Session.sender`.
 
     Attributes:
-        target (str or None): The address.
         window (Window): How it counts what is outstanding: "qpid-python" unless the option ``window`` says
             "ideal" or "qpid-cpp" (CAP-02, CAP-07, CAP-08).
         durable (bool or None): For messages that do not say themselves.
@@ -1176,7 +1174,6 @@ class Receiver(LinkEndpoint):
     Made by :meth:`Session.receiver`.  It grants credit as qpid-python does (CN-09).
 
     Attributes:
-        source (str or None): The address.
         capacity (int or Constant): How many messages are prefetched; 0 for none, ``UNLIMITED`` for all there
             are.
         threshold (float): Credit is topped up when at most this share of the capacity is left.

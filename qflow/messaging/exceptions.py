@@ -23,7 +23,6 @@ class MessagingError(Exception):
 
     Parameters:
         code: The broker's code, if the broker refused something (rules.md#error-codes).
-        text: What went wrong.
         **info: Shown behind the text.
 
     >>> print(MessagingError(542, "invalid-argument: no"))

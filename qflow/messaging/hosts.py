@@ -88,8 +88,6 @@ class Host:
     the clock if there is one, and followed by what it causes at other clients.
 
     Attributes:
-        broker (Broker): The engine.
-        agent (Agent): Its management agent.
         lock (threading.RLock): Held by every call of the API, and by a thread that works on ``broker`` itself
             while others use it.
         refusal (str or None): Why connections to it are refused, if they are.
@@ -197,7 +195,6 @@ class Host:
         """Wait until a condition holds; return whether it does.
 
         Parameters:
-            is_done: The condition.
             timeout: Seconds.  None waits for as long as anything can still happen: by itself, or by a thread
                 that can act.  False then means that nothing can.
 

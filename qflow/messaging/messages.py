@@ -146,7 +146,6 @@ class Message:
     26 + len(queue) + len(text) bytes of DQ-08 come from.
 
     Parameters:
-        content: The body.
         content_type: Derived from the content if not given: "amqp/map", "amqp/list" or None.
         id: The message id; a UUID, or anything.
         subject: On an exchange it is the routing key, instead of the sender's.

@@ -40,7 +40,6 @@ class Verdict:
     """The result of a check; true if the answer was right in every case.
 
     Parameters:
-        exercise: The exercise's name.
         right, cases: In how many cases the answer was right, and how many there are.
         lines: What to say to the learner.
         misconception: The name of the misunderstanding that it shows; "" for none that is known.

@@ -50,7 +50,6 @@ class Finding(NamedTuple):
     """One step of an experiment.
 
     Fields:
-        tried: What was done.
         seen: What the engine then showed.
         is_right: Whether that is what the correction says.
     """

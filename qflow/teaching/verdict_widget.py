@@ -21,7 +21,6 @@ class Hints(widgets.VBox):
     """The hints of an exercise, one after the other: each press of the button shows the next one.
 
     Parameters:
-        exercise: Which exercise.
         shown: How many of its hints the reader has seen above.
         keep: Called with the number of each hint that is shown.
 

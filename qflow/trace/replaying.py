@@ -33,7 +33,6 @@ def record(broker: Broker, run: str = "run") -> Trace:
     Parameters:
         broker: A fresh one: a trace starts at the beginning, or it could not be replayed.
             ``broker.observe(None)`` ends the recording.
-        run: The run's name.
 
     Raises:
         TraceError: If the broker has been used already, or has a store of a kind that a replay could not
@@ -258,9 +257,6 @@ class Replay:
 
     Rows that only a client could write (:data:`qflow.workload.CLIENT_EVENTS`) are no command and no effect;
     they are copied to their places.
-
-    Parameters:
-        original: What is replayed.
 
     Attributes:
         broker (Broker): The engine, after the last step.

@@ -211,7 +211,6 @@ class Timeline:
         """Go to the next row at which flow control of a queue turns; None, and stay, if there is none.
 
         Parameters:
-            queue: The queue's name.
             kinds: Other kinds of rows to stop at, such as ``("dropped",)``.
         """
         rows = self._rows_of(queue, kinds)

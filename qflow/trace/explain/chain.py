@@ -107,7 +107,6 @@ class Reason:
     """One true sentence and the reasons for it, before rows are turned into seqs and times.
 
     Parameters:
-        text: The sentence.
         rules: Ids of the rules that make it so; the section of the first is cited.
         row: Place in the trace of the row that brought it about; None for the instant itself.
         subject: What it is about.
