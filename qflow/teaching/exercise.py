@@ -5,8 +5,8 @@ on the same ones; so neither an empty answer nor a constant can be right, and no
 anywhere. A misconception is an answer of its own, worked out as a learner who holds it would. A learner whose
 wrong results agree with it is shown it by name, which helps more than the right number would.
 
-The exercises themselves are in :mod:`qflow.teaching.exercises`, a module for each exercise notebook; what
-they say is in ``data/exercises.toml``.
+The exercises themselves are in :mod:`qflow.teaching.exercises`, a module for each exercise notebook; their
+cases and what they say are in ``data/exercises.toml``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import difflib
 import importlib
 import inspect
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
@@ -161,22 +161,24 @@ def _words() -> dict[str, dict[str, Any]]:
 def exercise(
     name: str,
     truth: Answer,
-    cases: tuple[tuple[Any, ...], ...],
     misconceptions: Mapping[str, Answer | tuple[Answer, Sign]],
     outcome: Callable[..., Any] | None = None,
+    cases: Sequence[tuple[Any, ...]] = (),
 ) -> Exercise:
-    """Return an exercise with its words, which ``data/exercises.toml`` has under its name.
+    """Return an exercise with its cases and its words, which ``data/exercises.toml`` has under its name.
 
     The arguments are those of :class:`Exercise`; a misconception is an answer, or an answer and its sign.
+    Cases with a tuple or None in them are given here, as the file can hold neither.
     """
     words = dict(_words()[name])
     because: dict[str, str] = words.pop("because")
+    tried = tuple(map(tuple, words.pop("cases", cases)))
     pairs = {
         idea: known if isinstance(known, tuple) else (known, None) for idea, known in misconceptions.items()
     }
     ideas = {idea: Misconception(answer, because[idea], sign) for idea, (answer, sign) in pairs.items()}
     words |= {key: tuple(said) for key, said in words.items() if isinstance(said, list)}
-    return Exercise(name, truth=truth, cases=cases, misconceptions=ideas, outcome=outcome, **words)
+    return Exercise(name, truth=truth, cases=tried, misconceptions=ideas, outcome=outcome, **words)
 
 
 def fine(*_case: Any) -> str:

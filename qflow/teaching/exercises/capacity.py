@@ -34,15 +34,6 @@ def _worst_depth(stop: int, capacities: list[int]) -> int:
 WORST_DEPTH = exercise(
     "worst_depth",
     _worst_depth,
-    cases=(
-        (100, [50, 15]),
-        (10, [1]),
-        (10, [3]),
-        (1, [5, 5, 5]),
-        (900, [100]),
-        (20, [7, 1, 2]),
-        (64, [10, 10]),
-    ),
     misconceptions={
         "the 101st comes on top": lambda stop, capacities: stop + 1 + sum(capacities),
         "producers stop at once": lambda stop, capacities: stop + 1,
@@ -75,7 +66,6 @@ def _full(stop: int, capacities: list[int]) -> int:
 AFTER_THE_STALL = exercise(
     "after_the_stall",
     _story,
-    cases=((100, [50, 15]), (10, [4]), (50, [5, 6, 7]), (1, [2]), (300, [100, 1])),
     misconceptions={
         "back at the threshold is enough": lambda stop, caps: (
             _full(stop, caps),
@@ -113,7 +103,6 @@ def _cpp_depth(stop: int, capacity: int) -> int:
 CPP_DEPTH = exercise(
     "cpp_depth",
     _cpp_depth,
-    cases=((10, 1), (10, 2), (10, 3), (100, 50), (37, 8), (100, 100), (12, 4)),
     misconceptions={
         "the ideal window": lambda stop, capacity: stop + capacity,
         "the broker stops the client": lambda stop, capacity: stop + 1,
@@ -139,7 +128,6 @@ def _on(depth: int, stop: int) -> str:
 OVERFLOW = exercise(
     "overflow",
     _overflow,
-    cases=((3, 2, 4), (3, 2, 3), (1000, 900, 1001), (10, 10, 11), (10, 8, 8), (5, 1, 9), (10, 8, 9)),
     misconceptions={
         "flow control prevents it": lambda limit, stop, sends: (
             min(sends, limit),

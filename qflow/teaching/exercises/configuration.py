@@ -42,17 +42,6 @@ def _default_thresholds(limit: int, stop_percent: int, resume_percent: int) -> t
 DEFAULT_THRESHOLDS = exercise(
     "default_thresholds",
     _default_thresholds,
-    cases=(
-        (100, 90, 75),
-        (10, 80, 70),
-        (7, 80, 70),
-        (4, 80, 70),
-        (90, 80, 70),
-        (180, 80, 70),
-        (33, 85, 50),
-        (6, 75, 60),
-        (50, 97, 73),
-    ),
     misconceptions={
         "both are rounded": lambda limit, stop, resume: (
             floor(limit * stop / 100 + 0.5),
@@ -89,7 +78,6 @@ def _declared(answer: Callable[..., Arguments], limit: int, stop: int, resume: i
 DECLARE_ARGUMENTS = exercise(
     "declare_arguments",
     fine,
-    cases=((1000, 900, 500), (100, 90, 75), (20, 10, 10), (12, 9, 1)),
     misconceptions={
         "the tool's names are the broker's keys": (
             lambda limit, stop, resume: {
@@ -145,18 +133,6 @@ def _lone(arguments: dict[str, int], default_share: float, strict: bool = False)
 IS_ACCEPTED = exercise(
     "is_accepted",
     _is_accepted,
-    cases=(
-        ({"max_count": 100, "flow_stop_count": 5},),
-        ({"max_count": 100, "flow_stop_count": 69},),
-        ({"max_count": 100, "flow_stop_count": 70},),
-        ({"max_count": 100, "flow_stop_count": 100},),
-        ({"max_count": 100, "flow_stop_count": 101},),
-        ({"max_count": 100, "flow_stop_count": 5, "flow_resume_count": 0},),
-        ({"max_count": 100, "flow_stop_count": 75, "flow_resume_count": 75},),
-        ({"flow_stop_count": 10},),
-        ({"flow_stop_count": 10, "flow_resume_count": 11},),
-        ({"max_count": 10, "flow_stop_count": 0, "flow_resume_count": 500},),
-    ),
     misconceptions={
         "a value not given does not take part": lambda arguments: _lone(arguments, 0),
         "stop has to be less than the limit": lambda arguments: _lone(arguments, 0.7, strict=True),
@@ -209,7 +185,6 @@ def _line(limit: str, stop: str, resume: str) -> Callable[..., str]:
 TOOL_LINE = exercise(
     "tool_line",
     fine,
-    cases=(("orders", 1000, 900, 500), ("q", 100, 90, 75), ("small", 20, 10, 10)),
     misconceptions={
         "the broker's keys are the tool's options": (
             _line("--qpid.max_count", "--qpid.flow_stop_count", "--qpid.flow_resume_count"),
@@ -252,7 +227,6 @@ def _broker_start(answer: Callable[..., list[str]], stop: int, resume: int, grou
 BROKER_START = exercise(
     "broker_start",
     fine,
-    cases=((90, 75, "EMPTY-GROUP"), (50, 50, "none"), (100, 0, "no cart")),
     misconceptions={
         "the manual's example of a default group": (
             lambda stop, resume, group: [
@@ -311,7 +285,6 @@ def _switched_off(answer: Callable[..., Arguments], limit: int, volume: int) -> 
 SWITCHED_OFF = exercise(
     "switched_off",
     fine,
-    cases=((100, 10000), (50, 9000), (20, 5000)),
     misconceptions={
         "one zero is enough": lambda limit, volume: {
             "qpid.max_count": limit,
@@ -375,7 +348,6 @@ def _both(broker: dict[str, int]) -> Callable[..., dict[str, dict[str, int]]]:
 BROKER_WITHOUT_DEFAULTS = exercise(
     "broker_without_defaults",
     fine,
-    cases=((100, 90), (50, 20), (10, 3)),
     misconceptions={
         "zero for stop is enough": _both({"default_flow_stop_threshold": 0}),
         "zero for resume is enough": _both({"default_flow_resume_threshold": 0}),

@@ -38,18 +38,6 @@ def _designs(design: str, limit: int, threshold: int, sends: int, **other: objec
 WHAT_HAPPENS = exercise(
     "what_happens",
     _what_happens,
-    cases=(
-        ("pre-feature", 10, 8, 11),
-        ("pre-feature", 10, 8, 10),
-        ("overflow-list", 10, 8, 15),
-        ("overflow-list", 10, 8, 9),
-        ("watermark", 10, 8, 9),
-        ("shipped", 10, 8, 9),
-        ("watermark", 10, 8, 12),
-        ("shipped", 10, 8, 12),
-        ("watermark", 5, 5, 5),
-        ("shipped", 5, 5, 5),
-    ),
     misconceptions={
         "the proposal is what shipped": lambda design, limit, threshold, sends: _designs(
             design, limit, threshold, sends, same=True
@@ -89,14 +77,6 @@ def _first_that_fails(sends: list[str], limits: dict[str, int]) -> int:
 ON_THE_QUEUES = exercise(
     "on_the_queues",
     _enqueued,
-    cases=(
-        (["X", "X", "Y", "Y"], {"X": 1, "Y": 9}),
-        (["X", "Y", "X", "Y", "X"], {"X": 1, "Y": 9}),
-        (["Y", "Y", "X"], {"X": 5, "Y": 1}),
-        (["X", "Y"], {"X": 2, "Y": 2}),
-        (["X", "X", "X", "Y", "Y"], {"X": 2, "Y": 1}),
-        (["Y", "X", "X", "Y", "Z"], {"X": 1, "Y": 5, "Z": 5}),
-    ),
     misconceptions={
         "other queues go on": _fitting,
         "the list empties itself": lambda sends, limits: list(range(len(sends))),

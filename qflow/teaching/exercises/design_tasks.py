@@ -46,14 +46,6 @@ def _safe_stop(answer: Callable[[int, list[int]], int], limit: int, capacities: 
 SAFE_STOP = exercise(
     "safe_stop",
     fine,
-    cases=(
-        (1000, [100]),
-        (200, [50, 15]),
-        (100, [10, 10, 10, 10]),
-        (165, [50, 15]),
-        (40, [25]),
-        (500, [300, 50]),
-    ),
     misconceptions={
         "80 % is always right": lambda limit, capacities: limit * 8 // 10,
         "room for the largest window": lambda limit, capacities: limit - max(capacities),
@@ -119,7 +111,6 @@ def _choice(
 CHOOSE_THRESHOLDS = exercise(
     "choose_thresholds",
     fine,
-    cases=((300, [50, 30], 200), (150, [20], 160), (400, [60, 60, 60], 210), (1000, [100, 100], 480)),
     misconceptions={
         "stop as late as possible": lambda limit, capacities, burst_rate: (limit, limit - 10),
         "80 and 70 % will do": lambda limit, capacities, burst_rate: (limit * 8 // 10, limit * 7 // 10),
@@ -146,7 +137,6 @@ def _sharing(answer: Callable[[int, int, int], list[int]], limit: int, stop: int
 SHARE_THE_ROOM = exercise(
     "share_the_room",
     fine,
-    cases=((165, 100, 2), (1000, 800, 7), (100, 80, 3), (50, 40, 10), (90, 72, 4)),
     misconceptions={
         "everybody gets all the room": lambda limit, stop, producers: [limit - stop] * producers,
         "50 is the default, so it is right": (

@@ -37,16 +37,6 @@ def _second_gets(labels: list[str], first_accepts: bool) -> str | None:
 SECOND_GETS = exercise(
     "second_gets",
     _second_gets,
-    cases=(
-        (["cart1-add", "cart1-remove"], False),
-        (["cart1-add", "cart1-remove"], True),
-        (["cart1-add", "cart1-remove", "cart2-add"], False),
-        (["A-1", "A-2", "A-3", "B-1", "B-2"], False),
-        (["A-1", "B-1", "A-2"], False),
-        (["A-1", "B-1", "A-2"], True),
-        (["A-1"], False),
-        (["A-1", "A-2", "B-1"], True),
-    ),
     misconceptions={
         "first come, first served": lambda labels, first_accepts: labels[1] if len(labels) > 1 else None,
         "a blocked group blocks the queue": lambda labels, first_accepts: (
@@ -80,14 +70,6 @@ def _by_groups(labels: list[str], first: int, second: int, whole: bool) -> tuple
 SHARES = exercise(
     "shares",
     _shares,
-    cases=(
-        (["A-1", "A-2", "A-3", "B-1"], 2, 2),
-        (["A-1", "A-2", "A-3", "B-1", "B-2"], 1, 1),
-        (["A-1", "B-1", "C-1", "A-2", "B-2"], 2, 5),
-        (["A-1", "A-2", "A-3"], 2, 2),
-        (["A-1", "B-1", "A-2", "B-2", "C-1", "C-2"], 3, 1),
-        (["A-1", "B-1"], 5, 5),
-    ),
     misconceptions={
         "an owner gets the whole group": lambda labels, first, second: _by_groups(
             labels, first, second, whole=True
@@ -121,16 +103,6 @@ def _next_owner_gets(held: int, actions: list[str], more: int) -> list[str]:
 NEXT_GETS = exercise(
     "next_gets",
     _next_owner_gets,
-    cases=(
-        (2, ["release", "accept"], 1),
-        (2, ["accept", "accept"], 1),
-        (2, ["accept"], 2),
-        (2, ["reject", "accept"], 1),
-        (2, ["release", "release"], 1),
-        (3, ["release", "accept"], 1),
-        (3, ["release", "accept", "reject"], 2),
-        (1, ["release"], 1),
-    ),
     misconceptions={
         "a release goes to the end": lambda held, actions, more: (
             []
@@ -186,7 +158,6 @@ def _kept_order(answer: Callable[[Reader, list[str], str], None], held: int, fai
 GIVE_UP = exercise(
     "give_up",
     fine,
-    cases=((2, 1), (3, 2), (4, 1), (5, 3), (3, 1)),
     misconceptions={
         "release this one, accept the rest": lambda consumer, held, target: (
             consumer.release(target),
@@ -221,18 +192,6 @@ def _text(value: object, default: str) -> str:
 GROUP_ID = exercise(
     "group_id",
     _group_id,
-    cases=(
-        ({"cart": "c1"}, "cart", "qpid.no-group"),
-        ({}, "cart", "qpid.no-group"),
-        ({"user": "u1"}, "cart", "EMPTY-GROUP"),
-        ({"cart": ""}, "cart", "qpid.no-group"),
-        ({"cart": 5}, "cart", "qpid.no-group"),
-        ({"cart": "5"}, "cart", "qpid.no-group"),
-        ({"cart": True}, "cart", "qpid.no-group"),
-        ({"cart": 2.5}, "cart", "qpid.no-group"),
-        ({"cart": "c1", "user": "u7"}, "user", "qpid.no-group"),
-        ({"cart": 2**32 + 5}, "cart", "qpid.no-group"),
-    ),
     misconceptions={
         "no identifier, no group": lambda headers, key, default: _text(headers.get(key), ""),
         "only text counts": lambda headers, key, default: (
@@ -254,7 +213,6 @@ def _makes_groups(answer: Callable[[str], Headers], header: str) -> str:
 GROUP_ARGUMENTS = exercise(
     "group_arguments",
     fine,
-    cases=(("cart",), ("THE-GROUP",), ("x",)),
     misconceptions={
         "the key is enough": lambda header: {"qpid.group_header_key": header},
         "shared is enough": lambda header: {"qpid.shared_msg_group": 1},
@@ -307,7 +265,6 @@ def _address(pattern: str) -> Callable[[str, str], str]:
 GROUP_ADDRESS = exercise(
     "group_address",
     fine,
-    cases=(("orders", "cart"), ("q", "THE-GROUP"), ("events", "user")),
     misconceptions={
         "x-declare takes the arguments itself": (
             _address("{create: always, node: {x-declare: {" + _GROUPS + "}}}"),
@@ -342,7 +299,6 @@ def _group_line(answer: Callable[[str, str], str], queue: str, header: str) -> s
 GROUP_LINE = exercise(
     "group_line",
     fine,
-    cases=(("orders", "cart"), ("q", "THE-GROUP"), ("events", "user")),
     misconceptions={
         "the header is enough": (
             lambda queue, header: f"qpid-config add queue {queue} --group-header={header}",

@@ -26,17 +26,6 @@ def _stopped(stops: dict[str, int], sends: list[str]) -> set[str]:
 CAN_SYNC = exercise(
     "can_sync",
     _can_sync,
-    cases=(
-        ({"X": 1, "Y": 5}, ["X", "X", "Y"]),
-        ({"X": 1, "Y": 5}, ["X", "Y", "Y"]),
-        ({"X": 1, "Y": 5}, ["Y", "Y", "X", "X"]),
-        ({"X": 3, "Y": 3}, ["X", "Y", "X", "Y"]),
-        ({"X": 2, "Y": 1}, ["X", "Y", "X"]),
-        ({"X": 2, "Y": 1}, ["Y", "X", "Y", "X"]),
-        ({"X": 1, "Y": 1, "Z": 9}, ["X", "X", "Y", "Y", "Z"]),
-        ({"X": 1, "Y": 9}, ["X"]),
-        ({"X": 1, "Y": 1}, ["X", "X", "Y", "Y"]),
-    ),
     misconceptions={
         "a sync asks about the last transfer": lambda stops, sends: (
             sends.count(sends[-1]) <= stops[sends[-1]]
@@ -70,7 +59,6 @@ def _delivered_by(answer: Callable[[list[str]], dict[str, str]], queues: list[st
 SESSION_PLAN = exercise(
     "session_plan",
     fine,
-    cases=((["orders", "invoices"],), (["a", "b", "c", "d"],), (["x"],), (["eu", "us", "asia"],)),
     misconceptions={
         "one session for all": lambda queues: dict.fromkeys(queues, "session"),
         "two sessions are enough": lambda queues: {queue: f"s{n % 2}" for n, queue in enumerate(queues)},
@@ -105,7 +93,6 @@ def _messages_left(slow_stop: int, capacity: int, subscribers: int) -> tuple[int
 SLOWEST_DECIDES = exercise(
     "slowest_decides",
     _messages_left,
-    cases=((100, 50, 3), (10, 5, 2), (10, 1, 4), (3, 20, 2), (900, 100, 5)),
     misconceptions={
         "the fast ones go on": lambda stop, capacity, subscribers: (stop + capacity, 10 * (stop + capacity)),
         "each subscriber has a window of its own": lambda stop, capacity, subscribers: (

@@ -54,17 +54,6 @@ _ARRIVALS = {"B-1 arrives", "A-3 arrives"}
 IDLE_GETS = exercise(
     "idle_gets",
     _idle_gets,
-    cases=(
-        (["owner accepts"],),
-        (["owner accepts", "B-1 arrives"],),
-        (["owner rejects"],),
-        (["owner releases"],),
-        (["B-1 arrives"],),
-        (["A-3 arrives"],),
-        (["A-3 arrives", "owner accepts"],),
-        (["B-1 arrives", "owner accepts", "A-3 arrives"],),
-        (["owner rejects", "B-1 arrives"],),
-    ),
     misconceptions={
         "an accept wakes the others": lambda steps: _believed_wake_up(
             steps, _ARRIVALS | {"owner accepts", "owner rejects", "owner releases"}
@@ -88,7 +77,6 @@ def _turns(messages: int, consumers: int) -> list[list[int]]:
 TURNS = exercise(
     "turns",
     _turns,
-    cases=((7, 3), (6, 2), (2, 4), (9, 3), (5, 1)),
     misconceptions={
         "in blocks": lambda messages, consumers: [
             list(range(messages))[n * -(-messages // consumers) : (n + 1) * -(-messages // consumers)]
