@@ -80,7 +80,9 @@ def check(scenario: Scenario) -> Verdict:
         for answer in ("sent", "acquired", "result"):
             if answer in step:
                 wanted[answer] = step[answer]
-                seen[answer] = _packed_like(answer, player.answer)
+                seen[answer] = (
+                    player.answer if answer == "result" or player.answer is None else pack(player.answer)
+                )
         differences = tuple(compare(wanted, seen))
         if differences:
             return Verdict(scenario.id, scenario.area, False, number, shown, "", differences)
@@ -89,10 +91,6 @@ def check(scenario: Scenario) -> Verdict:
     return Verdict(
         scenario.id, scenario.area, agrees, len(scenario.steps), "" if agrees else "final", "", differences
     )
-
-
-def _packed_like(answer: str, value: Any) -> Any:
-    return value if answer == "result" or value is None else pack(value)
 
 
 def compare(wanted: Any, seen: Any, path: str = "") -> Iterator[Difference]:

@@ -590,13 +590,8 @@ class Peer:
             link.snd_settle_mode = Link.SND_SETTLED
         link.open()
 
-    def _on_detach(self, event: Any) -> None:
-        self._detach(Link.wrap(lib.pn_event_link(event)), is_closed=True)
-
-    def _on_detach_only(self, event: Any) -> None:
-        self._detach(Link.wrap(lib.pn_event_link(event)), is_closed=False)
-
-    def _detach(self, link: Link, is_closed: bool) -> None:
+    def _detach(self, event: Any, is_closed: bool) -> None:
+        link = Link.wrap(lib.pn_event_link(event))
         impl = link._impl
         sending, receiving = self.sending.pop(impl, None), self.receiving.pop(impl, None)
         self._to_credit.pop(impl, None)
@@ -967,9 +962,6 @@ class Peer:
             self.incident = self.incident or f"{condition.name}: {condition.description}"
         self.end()
 
-    def _on_transport_closed(self, event: Any) -> None:
-        self.end()
-
 
 _HANDLERS: dict[int, Callable[[Peer, Any], None]] = {
     Event.CONNECTION_REMOTE_OPEN.number: Peer._on_open,
@@ -977,10 +969,10 @@ _HANDLERS: dict[int, Callable[[Peer, Any], None]] = {
     Event.SESSION_REMOTE_OPEN.number: Peer._on_begin,
     Event.SESSION_REMOTE_CLOSE.number: Peer._on_end,
     Event.LINK_REMOTE_OPEN.number: Peer._on_attach,
-    Event.LINK_REMOTE_CLOSE.number: Peer._on_detach,
-    Event.LINK_REMOTE_DETACH.number: Peer._on_detach_only,
+    Event.LINK_REMOTE_CLOSE.number: lambda peer, event: peer._detach(event, is_closed=True),
+    Event.LINK_REMOTE_DETACH.number: lambda peer, event: peer._detach(event, is_closed=False),
     Event.TRANSPORT_ERROR.number: Peer._on_transport_error,
-    Event.TRANSPORT_CLOSED.number: Peer._on_transport_closed,
+    Event.TRANSPORT_CLOSED.number: lambda peer, event: peer.end(),
 }
 
 

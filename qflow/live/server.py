@@ -106,9 +106,8 @@ class Server:
         # When the listener is looked at again, if it is not now.
         self._listens_at = 0.0
         self._selector = DefaultSelector()
-        self._listener = socket.create_server(
-            (host, port), family=_family(host), backlog=_BACKLOG, reuse_port=False
-        )
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._listener = socket.create_server((host, port), family=family, backlog=_BACKLOG, reuse_port=False)
         self._listener.setblocking(False)
         self._selector.register(self._listener, EVENT_READ, None)
         self._wake_in, self._wake_out = socket.socketpair()
@@ -412,7 +411,3 @@ def _keep(notes: list[str], text: str) -> None:
     """Add a note; of many, the latest are kept."""
     notes.append(text)
     del notes[:-_KEPT]
-
-
-def _family(host: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in host else socket.AF_INET

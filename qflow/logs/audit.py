@@ -92,11 +92,11 @@ class Intervals:
             "held": self._on_held,
             "let_go": self._on_let_go,
             "flow_stopped": self._on_stopped,
-            "flow_resumed": self._on_resumed,
+            "flow_resumed": lambda event: self._end_flow(event.queue, event.time),
             "group_owned": self._on_owned,
-            "group_freed": self._on_freed,
+            "group_freed": lambda event: self._end_group(event.queue, event.group, event.time),
             "client.block": self._on_block,
-            "client.unblock": self._on_unblock,
+            "client.unblock": lambda event: self._end_block(event.session, event.time),
             "client.differs": self._on_differs,
         }
         for name, value in (state or {}).items():
@@ -144,23 +144,14 @@ class Intervals:
         self._flow[event.queue] = [event.time, self._sender, detail["count"], detail["size"]]
         self._stops[event.queue] = self._stops.get(event.queue, 0) + 1
 
-    def _on_resumed(self, event: Event) -> None:
-        self._end_flow(event.queue, event.time)
-
     def _on_owned(self, event: Event) -> None:
         self._groups.setdefault(event.queue, {})[event.group] = [event.time, event.link]
-
-    def _on_freed(self, event: Event) -> None:
-        self._end_group(event.queue, event.group, event.time)
 
     def _on_block(self, event: Event) -> None:
         """A producer's window is full: what holds it is what holds its transfers now."""
         held = self._held.get(event.session, {})
         queues = sorted({queue for holds in held.values() for queue in holds})
         self._blocked[event.session] = [event.time, ",".join(queues), len(held)]
-
-    def _on_unblock(self, event: Event) -> None:
-        self._end_block(event.session, event.time)
 
     def _on_differs(self, event: Event) -> None:
         detail: Any = event.detail

@@ -56,7 +56,6 @@ def touches_of(source: str, workload: Workload) -> list[Touch]:
 
 def _routes(workload: Workload) -> set[tuple[str, str]]:
     stage = Stage(workload, 0)
-    headers = {name for name, _, _ in workload.binds if _is_headers(name)}
     pairs: set[tuple[str, str]] = set()
     for producer in workload.producers:
         exchange, key = producer.to
@@ -68,14 +67,10 @@ def _routes(workload: Workload) -> set[tuple[str, str]]:
             session.message_transfer(make_message(key, "probe", 0, ""), exchange)
         session.close()
         pairs |= {(producer.name, event.queue) for event in reached if event.kind in ("enqueued", "dropped")}
-        if exchange in headers:
+        if exchange == "amq.match":
+            # A headers exchange, the only one: a workload declares none of its own.
             pairs |= {(producer.name, queue) for name, queue, _ in workload.binds if name == exchange}
     return pairs
-
-
-def _is_headers(exchange: str) -> bool:
-    # A workload declares no exchanges of its own.
-    return exchange == "amq.match"
 
 
 def _shared_sessions(workload: Workload, pairs: set[tuple[str, str]]) -> set[tuple[str, str]]:

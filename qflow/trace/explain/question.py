@@ -55,16 +55,13 @@ class Subjects:
         kind, separator, name = text.partition(":")
         if separator and kind in KINDS:
             return self._known(kind, name)
-        found = [kind for kind in KINDS if kind != "transfer" and self._has(kind, text)]
+        found = [kind for kind in KINDS if kind != "transfer" and self._matching(kind, text)]
         if len(found) == 1:
             return self._known(found[0], text)
         if found:
             choices = " or ".join(f"{kind}:{text}" for kind in found)
             raise TraceError(f"{text!r} is the name of a {' and of a '.join(found)}; ask for {choices}")
         raise TraceError(f"nothing in this trace is called {text!r}; {self._hint(text)}")
-
-    def _has(self, kind: str, name: str) -> bool:
-        return bool(self._matching(kind, name))
 
     def _matching(self, kind: str, name: str) -> list[str]:
         """Return the full names that a name may mean."""
