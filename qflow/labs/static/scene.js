@@ -101,6 +101,8 @@ function render({ model, el }) {
   waiting();
   live.load(player);
   return () => {
+    // A run that is still being unpacked is not drawn, and does not begin to play.
+    pictures = null;
     player.pause();
     live.leave();
     leaveTheme();
