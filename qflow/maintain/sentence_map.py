@@ -55,12 +55,6 @@ def fingerprint(sentence: str) -> str:
     return hashlib.sha256(" ".join(words).encode()).hexdigest()[:12]
 
 
-def fingerprints(path: Path) -> list[str]:
-    """Return the fingerprints of a document's sentences, in order, each once."""
-    text = path.read_text(encoding="utf-8")
-    return list(dict.fromkeys(fingerprint(sentence) for sentence in sentences(text)))
-
-
 def _paragraphs(text: str) -> Iterator[str]:
     if "<section id=" in text:
         body = text[text.index("\n+<section id=") :].split("\n-----", 1)[0]
