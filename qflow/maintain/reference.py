@@ -159,7 +159,7 @@ def _prose(line: str, section: str) -> str:
     entry = None if section in ("Returns", "Yields") else _ENTRY.fullmatch(plain)
     if entry is None:
         return f"  {plain.strip()}" if section not in ("Returns", "Yields") else plain.strip()
-    return f"- **{entry[1]}**" + (f": {entry[2]}" if entry[2] else "")
+    return f"- `{entry[1]}`" + (f": {entry[2]}" if entry[2] else "")
 
 
 FOLDER = "notebooks/reference"
