@@ -105,7 +105,7 @@ def _methods(owner: type) -> list[str]:
         if name.startswith("_") or not inspect.isfunction(member) or not member.__doc__:
             continue
         first = inspect.cleandoc(member.__doc__).split("\n\n")[0].replace("\n", " ")
-        lines.append(f"- `{name}{_signature(member)}`: {first}")
+        lines.append(f"- `{name}{_signature(member)}`: {_prose(first, '')}")
     return ["", *lines] if lines else []
 
 
