@@ -35,10 +35,7 @@ class BrokerSetup:
 
     @classmethod
     def read(
-        cls,
-        arguments: Iterable[str] = (),
-        environment: Mapping[str, str] | None = None,
-        file: str = "",
+        cls, arguments: Iterable[str] = (), environment: Mapping[str, str] | None = None, file: str = ""
     ) -> BrokerSetup:
         """Return the setup that a command line, an environment and a configuration file give.
 

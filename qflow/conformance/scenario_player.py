@@ -317,9 +317,7 @@ STEPS: dict[str, Word] = {
         _command("exchange_bind", queue="", exchange="", key="", args=None),
     ),
     "unbind": Word(
-        (),
-        ("exchange", "queue", "key", "args"),
-        _command("exchange_unbind", queue="", exchange="", key=""),
+        (), ("exchange", "queue", "key", "args"), _command("exchange_unbind", queue="", exchange="", key="")
     ),
     "transfer": Word(("session", "label", "size"), ("key", *_MESSAGE), Player.transfer),
     "offer": Word(("session", "label", "size", "capacity"), ("key", "sent", *_MESSAGE), Player.offer),

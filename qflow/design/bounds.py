@@ -241,8 +241,7 @@ def maximum_depth(thresholds: FlowThresholds | None, traffic: Traffic) -> Depth:
     count = sum(sender.capacity for sender in traffic.values())
     size = sum(sender.capacity * sender.largest for sender in traffic.values())
     return Depth(
-        None if off.count is None else off.count + count,
-        None if off.size is None else off.size + size,
+        None if off.count is None else off.count + count, None if off.size is None else off.size + size
     )
 
 

@@ -366,11 +366,7 @@ def drawn_up(
         describe,
         dict(settings),
         Axis(stop, "stop threshold (qpid.flow_stop_count)", _spread(widest, cells)),
-        Axis(
-            capacity,
-            label or "capacity of each producer",
-            _spread(highest, cells),
-        ),
+        Axis(capacity, label or "capacity of each producer", _spread(highest, cells)),
         messages,
     )
 

@@ -81,10 +81,7 @@ class Verdict:
 
 
 def judge(
-    queue: str,
-    arguments: Mapping[str, Argument],
-    traffic: Traffic,
-    options: BrokerOptions | None = None,
+    queue: str, arguments: Mapping[str, Argument], traffic: Traffic, options: BrokerOptions | None = None
 ) -> Verdict:
     """Return whether a queue can overflow, by comparing its limits with :func:`maximum_depth`.
 

@@ -29,11 +29,7 @@ SYSTEMS: dict[str, tuple[str, ...]] = {
 
 
 def prepare(
-    folder: Path,
-    *,
-    systems: Sequence[str] = ("here",),
-    pythons: Sequence[str] = (),
-    with_site: bool = True,
+    folder: Path, *, systems: Sequence[str] = ("here",), pythons: Sequence[str] = (), with_site: bool = True
 ) -> Path:
     """Fill a folder for a workshop, and return it.
 

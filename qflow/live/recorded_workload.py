@@ -13,14 +13,7 @@ from qflow.live.client_book import ClientBook, SeenClient
 from qflow.logs.workload_file import workload_json
 from qflow.workload.agenda import SECOND
 from qflow.workload.attributes import WorkloadError
-from qflow.workload.model import (
-    INFERRED,
-    LARGEST_PREFETCH,
-    MESSAGES_PER_SECOND,
-    Consumer,
-    Producer,
-    Workload,
-)
+from qflow.workload.model import INFERRED, LARGEST_PREFETCH, MESSAGES_PER_SECOND, Consumer, Producer, Workload
 
 SHORTEST_SERVICE = 0.000001
 """Seconds: what is settled within one read has taken less than the clock shows."""

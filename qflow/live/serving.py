@@ -236,14 +236,7 @@ def serve(
     """
     run = Workload.load(workload) if isinstance(workload, str | Path) else workload
     server = make_server(
-        queues,
-        run,
-        options,
-        host=host,
-        port=port,
-        password=password,
-        limits=limits,
-        is_traced=is_traced,
+        queues, run, options, host=host, port=port, password=password, limits=limits, is_traced=is_traced
     )
     return Serving(server)
 

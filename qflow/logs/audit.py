@@ -198,19 +198,8 @@ class Intervals:
                 for name, number in sorted(names.items()):
                     found(Finding(0, time, kind, queue=queue, name=name, number=number))
         for queue, (reports, agreeing, total, most, *_) in sorted(self._samples.items()):
-            found(
-                Finding(
-                    0,
-                    time,
-                    "reports",
-                    queue=queue,
-                    seen=agreeing,
-                    expected=reports,
-                    number=reports,
-                    depth_off=total,
-                    depth_off_most=most,
-                )  # fmt: skip
-            )
+            found(Finding(0, time, "reports", queue=queue, seen=agreeing, expected=reports, number=reports,
+                          depth_off=total, depth_off_most=most))  # fmt: skip
 
     def agreements(self) -> dict[str, Agreement]:
         """Return for each queue that was reported how far the engine agrees."""

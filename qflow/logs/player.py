@@ -75,10 +75,7 @@ class LogPlayer:
     )  # fmt: skip
 
     def __init__(
-        self,
-        workload: Workload,
-        observer: Callable[[Event], None],
-        state: dict[str, Any] | None = None,
+        self, workload: Workload, observer: Callable[[Event], None], state: dict[str, Any] | None = None
     ) -> None:
         self.workload, self._observer = workload, observer
         self._addresses = {producer.name: producer.to for producer in workload.producers}

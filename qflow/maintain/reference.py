@@ -105,7 +105,7 @@ def _methods(owner: type) -> list[str]:
         if name.startswith("_") or not inspect.isfunction(member) or not member.__doc__:
             continue
         first = inspect.cleandoc(member.__doc__).split("\n\n")[0].replace("\n", " ")
-        lines.append(f"- `{name}{_signature(member)}`: {first}")
+        lines.append(f"- `{name}{_signature(member)}`: {_prose(first, '')}")
     return ["", *lines] if lines else []
 
 
@@ -159,7 +159,7 @@ def _prose(line: str, section: str) -> str:
     entry = None if section in ("Returns", "Yields") else _ENTRY.fullmatch(plain)
     if entry is None:
         return f"  {plain.strip()}" if section not in ("Returns", "Yields") else plain.strip()
-    return f"- **{entry[1]}**" + (f": {entry[2]}" if entry[2] else "")
+    return f"- `{entry[1]}`" + (f": {entry[2]}" if entry[2] else "")
 
 
 FOLDER = "notebooks/reference"

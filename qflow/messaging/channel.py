@@ -98,11 +98,7 @@ class Channel:
         return self.engine.completions.next_number
 
     def give(
-        self,
-        command: Callable[..., Result],
-        *arguments: Any,
-        then: Action | None = None,
-        **named: Any,
+        self, command: Callable[..., Result], *arguments: Any, then: Action | None = None, **named: Any
     ) -> Result | None:
         """Give a command.
 

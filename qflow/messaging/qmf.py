@@ -303,10 +303,7 @@ METHODS: dict[str, dict[str, tuple[str, ...]]] = {
         "setLogLevel": ("level",),
         "echo": ("sequence", "body"),
     },
-    "queue": {
-        "purge": ("request", "filter"),
-        "reroute": ("request", "useAltExchange", "exchange", "filter"),
-    },
+    "queue": {"purge": ("request", "filter"), "reroute": ("request", "useAltExchange", "exchange", "filter")},
     "connection": {"close": ()},
 }
 """Methods and the names of their arguments in order, by the class of object they are called on (CF-11)."""

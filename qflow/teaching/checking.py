@@ -18,17 +18,7 @@ from typing import Any
 from qflow.displays import has_kernel
 from qflow.kit import RefusalError
 from qflow.teaching import learner
-from qflow.teaching.exercise import (
-    FINE,
-    THEMES,
-    Answer,
-    Exercise,
-    Failure,
-    alike,
-    exercises,
-    find,
-    in_words,
-)
+from qflow.teaching.exercise import FINE, THEMES, Answer, Exercise, Failure, alike, exercises, find, in_words
 from qflow.teaching.predictions import kept_calibration
 
 WIDTH = 96

@@ -355,11 +355,7 @@ class Predictions:
         self._answered: dict[str, AnyGuess] = {}
 
     def ask(
-        self,
-        *names: str,
-        guess: AnyGuess | None = None,
-        sure: int | None = None,
-        lab: Lab | None = None,
+        self, *names: str, guess: AnyGuess | None = None, sure: int | None = None, lab: Lab | None = None
     ) -> None:
         """Ask questions of the chapter and keep the guesses; asking again replaces them.
 
