@@ -56,19 +56,13 @@ class Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line.
 
-    Parameters
-    ----------
-    arguments
-        The arguments after the command's name; None for the process's own.
+    Parameters:
+        arguments: The arguments after the command's name; None for the process's own.
 
-    Returns
-    -------
-    int
-        The exit status: 0 for success, 1 for a check that failed or a reader of the output that went away,
-        2 for a request that was refused, 130 for one that was interrupted by Ctrl-C.
+    Returns:
+        The exit status: 0 for success, 1 for a check that failed or a reader of the output that went away, 2
+        for a request that was refused, 130 for one that was interrupted by Ctrl-C.
 
-    Examples
-    --------
     >>> main(["--version"])
     Traceback (most recent call last):
         ...
@@ -81,14 +75,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def guarded(work: Callable[[], int]) -> int:
     """Run a command's work, and end as a command does: each refusal is a sentence, and no traceback is shown.
 
-    Parameters
-    ----------
-    work
-        What to run; it returns the exit status.
+    Parameters:
+        work: What to run; it returns the exit status.
 
-    Returns
-    -------
-    int
+    Returns:
         That status, or one of those that :func:`main` names.
     """
     _ready_streams()

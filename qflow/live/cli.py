@@ -57,17 +57,12 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 def run(namespace: argparse.Namespace) -> int:
     """Serve until Ctrl-C, then write the trace if one was asked for.
 
-    Returns
-    -------
-    int
+    Returns:
         0; 2 if something that was given makes no sense.
 
-    Raises
-    ------
-    RefusalError
-        If Proton is missing, or something that was given cannot be read.
-    OSError
-        If the port cannot be had, or a file cannot be opened.
+    Raises:
+        RefusalError: If Proton is missing, or something that was given cannot be read.
+        OSError: If the port cannot be had, or a file cannot be opened.
     """
     from qflow.broker.errors import AmqpException, ManagementError
     from qflow.live.serving import make_server

@@ -93,8 +93,6 @@ EVENTS = tuple(_EVENT_KINDS)
 def _routing_key(kind: str) -> str:
     """Return the key under which an event is published.
 
-    Examples
-    --------
     >>> _routing_key("queueThresholdExceeded")
     'agent.ind.event.org_apache_qpid_broker.queueThresholdExceeded.warn.apache_org.qpidd.qflow'
     """
@@ -260,8 +258,6 @@ _OBJECT_KINDS: dict[str, Callable[[Broker], Named]] = {
 def find_objects(broker: Broker, kind: str) -> list[Values]:
     """Return the objects of a class; none for a class that this model does not have.
 
-    Examples
-    --------
     >>> broker = Broker()
     >>> broker.management.create("queue", "orders", {"qpid.max_count": 10})
     >>> found = find_objects(broker, "queue")[0]
@@ -307,10 +303,7 @@ METHODS: dict[str, dict[str, tuple[str, ...]]] = {
         "setLogLevel": ("level",),
         "echo": ("sequence", "body"),
     },
-    "queue": {
-        "purge": ("request", "filter"),
-        "reroute": ("request", "useAltExchange", "exchange", "filter"),
-    },
+    "queue": {"purge": ("request", "filter"), "reroute": ("request", "useAltExchange", "exchange", "filter")},
     "connection": {"close": ()},
 }
 """Methods and the names of their arguments in order, by the class of object they are called on (CF-11)."""
@@ -330,13 +323,9 @@ def call(broker: Broker, identity: str, method: str, arguments: Values) -> Value
     The identity is ``org.apache.qpid.broker:broker:amqp-broker``, ``org.apache.qpid.broker:queue:<name>`` or
     ``org.apache.qpid.broker:connection:<address>``.
 
-    Raises
-    ------
-    ManagementError
-        With the status (CF-08).
+    Raises:
+        ManagementError: With the status (CF-08).
 
-    Examples
-    --------
     >>> broker = Broker()
     >>> there = "org.apache.qpid.broker:broker:amqp-broker"
     >>> call(broker, there, "create", {"type": "queue", "name": "orders"})
@@ -392,17 +381,11 @@ class Agent:
     who gives the commands: :meth:`watch` before each one, :meth:`publish_events` after it, as
     :class:`qflow.messaging.hosts.Host` does for the clients of :mod:`qflow.messaging`.
 
-    Attributes
-    ----------
-    listeners : list of Listener
-        Consoles of this process; others subscribe to ``qmf.default.topic``.
-    bindings : dict
-        Those of others: without listeners and bindings no event is observed.
-    pending : list of Event
-        Events that are not published yet.
+    Attributes:
+        listeners (list of Listener): Consoles of this process; others subscribe to ``qmf.default.topic``.
+        bindings (dict): Those of others: without listeners and bindings no event is observed.
+        pending (list of Event): Events that are not published yet.
 
-    Examples
-    --------
     >>> broker = Broker()
     >>> agent = Agent(broker)
     >>> client = broker.session("console")

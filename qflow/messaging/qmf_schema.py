@@ -17,20 +17,9 @@ from uuid import UUID, uuid5
 from qflow.messaging.qmf import METHODS, PACKAGE, RESULTS
 
 TYPES = {
-    "uint16": 2,
-    "uint32": 3,
-    "uint64": 4,
-    "count32": 3,
-    "count64": 4,
-    "hilo32": 3,
-    "sstr": 6,
-    "lstr": 7,
-    "absTime": 8,
-    "deltaTime": 9,
-    "objId": 10,
-    "bool": 11,
-    "map": 15,
-}
+    "uint16": 2, "uint32": 3, "uint64": 4, "count32": 3, "count64": 4, "hilo32": 3, "sstr": 6, "lstr": 7,
+    "absTime": 8, "deltaTime": 9, "objId": 10, "bool": 11, "map": 15,
+}  # fmt: skip
 """The numbers that consoles know the types by."""
 REFERENCE = TYPES["objId"]
 
@@ -204,8 +193,6 @@ class SchemaMethod:
 class SchemaClass:
     """A class: of objects, with properties, statistics and methods, or of events, with arguments.
 
-    Examples
-    --------
     >>> schema = schema_of("queue")
     >>> schema.properties[0], schema.methods[0], schema.kind == SchemaClass.CLASS_KIND_TABLE
     (name, purge(request, filter), True)

@@ -80,7 +80,7 @@ class LiveScene:
         path = self.folder / "lab.html"
         path.write_text(text, encoding="utf-8")
         self.page.goto(path.as_uri())
-        self.page.wait_for_selector(".qf-stage[data-run]", timeout=20_000)
+        self.page.wait_for_selector(".qf-stage[data-run]")
 
     def _answer(self, content: str) -> str:
         asked = json.loads(content)
@@ -110,12 +110,12 @@ class LiveScene:
     def await_run(self, after: int) -> None:
         """Wait until a later run is drawn."""
         script = "run => Number(document.querySelector('.qf-stage').dataset.run) > run"
-        self.page.wait_for_function(script, arg=after, timeout=20_000)
+        self.page.wait_for_function(script, arg=after)
 
     def await_words(self, words: str) -> None:
         """Wait until the sentence below the picture has some words in it."""
         script = "words => document.querySelector('.qf-step').textContent.includes(words)"
-        self.page.wait_for_function(script, arg=words, timeout=20_000)
+        self.page.wait_for_function(script, arg=words)
 
     @property
     def run(self) -> int:

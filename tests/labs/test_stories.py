@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from browser import chromium_page
 from live_scene import LiveScene
+from sentences import step_sentence
 from test_motion import OVERLAPS
 
 from qflow.labs import bytes_lab, capacity_lab, completion_lab, flow_lab, flow_workload, group_lab
-from qflow.labs.claims import step_sentence
 from qflow.labs.running import drawing, finished
 
 pytestmark = [pytest.mark.browser]
