@@ -307,7 +307,7 @@ class View {
 
   // Among several runs a refusal has its room from the beginning, beside one that has it too.
   reserve(timeline, timelines) {
-    const [first] = timelines.length > 2 ? [timeline] : timelines.filter(({ picture }) => picture.deaths.length);
+    const [first] = (timelines.length > 2 ? [timeline] : timelines).map(({ along }) => along).filter(({ picture }) => picture.deaths.length);
     const [death] = first?.picture.deaths ?? [];
     this.root.classList.toggle("qf-dies", Boolean(death));
     if (death) this.tell(first, death);
