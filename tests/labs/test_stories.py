@@ -293,8 +293,9 @@ def test_the_whole_axis_of_a_long_run_is_drawn_before_its_steps_are_there(live, 
     live.scene("scene.player.play()")
     live.page.wait_for_function("() => document.querySelector('.qflow-scene').scene.player.place > 3")
     live.scene("scene.player.clock = scene.player.track.length - 1")
-    live.page.wait_for_timeout(100)
-    assert live.scene("return [scene.player.isPlaying, scene.player.time]") == [True, known]
+    ends = "known => document.querySelector('.qflow-scene').scene.player.time === known"
+    live.page.wait_for_function(ends, arg=known)
+    assert live.scene("return scene.player.isPlaying")
     live.scene("scene.player.pause(); scene.player.seek(value)", wanted)
     assert live.scene("return scene.player.time") <= known
     assert show("whole") == lanes
