@@ -120,7 +120,6 @@ def drawing(workload: Workload, messages: int) -> Steps[Picture]:
     with uncollected():
         folding = Fold(Topology.of(workload, stage.agenda.end))
     slices = _Slices(stage)
-    is_long = messages >= _LONG
     known, enough = 0, None
     for done in slices:
         if enough is None or folding.seen < enough:
@@ -129,11 +128,11 @@ def drawing(workload: Workload, messages: int) -> Steps[Picture]:
                 # Whatever comes now comes later, and begins another step.
                 folding.end()
             known = done
-        part = SoFar((_SHARE_OF_RUN if is_long else 1) * (1 - stage.remaining / messages))
+        part = SoFar((1 - stage.remaining / messages) * _part_of_work(folding, stage.events))
         part.time, part.frames = known, folding.count
         part.draw = partial(_sketch, Run(workload, stage.events, known), folding)
         slices.aim = yield part
-        if is_long and enough is None and slices.aim is not None and slices.aim < known:
+        if messages >= _LONG and enough is None and slices.aim is not None and slices.aim < known:
             enough = folding.seen + _FURTHER
     run = stage.finish(workload)
     if folding.seen < len(stage.events):
@@ -148,17 +147,22 @@ def _counted(run: Run, events: EventTable, folding: Fold, known: int) -> Generat
         with _set_apart():
             frames = folding.so_far(known)
             outline = outline_of(events, replace(frames.topology, end=run.end))
-        part = SoFar(_SHARE_OF_RUN)
+        part = SoFar(_part_of_work(folding, events))
         part.time, part.frames, part.is_outlined = known, folding.count, True
         part.draw = partial(_outlined, run, frames, outline)
         yield part
         while folding.seen < len(events):
             with _set_apart():
                 folding.follow(events, _MOST_EVENTS)
-            yield _SHARE_OF_RUN + (1 - _SHARE_OF_RUN) * folding.seen / len(events)
+            yield _part_of_work(folding, events)
         folding.end()
     finally:
         gc.unfreeze()
+
+
+def _part_of_work(folding: Fold, events: EventTable) -> float:
+    """Return which part of the work for some events is done, given the frames that are counted."""
+    return _SHARE_OF_RUN + (1 - _SHARE_OF_RUN) * folding.seen / len(events) if events else 1.0
 
 
 def simulated_on(
