@@ -10,6 +10,8 @@ import sys
 import textwrap
 import time
 from collections import Counter
+from contextlib import ExitStack
+from itertools import islice
 
 import pytest
 
@@ -336,11 +338,17 @@ def recorded_bytes():
 
 
 def fuzz(served, count, seed):
-    for data in frames(count, seed):
-        with socket.create_connection(served.server.address) as connection:
-            connection.sendall(data)
-            connection.shutdown(socket.SHUT_WR)
-    deadline = time.monotonic() + 10
+    """Send each to a connection of its own, a hundred of which wait for the server at a time."""
+    given = frames(count, seed)
+    while some := list(islice(given, 100)):
+        # While the server waits, neither thread takes the interpreter from the other.
+        with served.lock, ExitStack() as connections:
+            for data in some:
+                connection = socket.create_connection(served.server.address)
+                connections.enter_context(connection)
+                connection.sendall(data)
+                connection.shutdown(socket.SHUT_WR)
+    deadline = time.monotonic() + 60
     while served.snapshot()["clients"] and time.monotonic() < deadline:
         time.sleep(0.05)
     assert served.snapshot()["clients"] == []
