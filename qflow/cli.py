@@ -185,7 +185,7 @@ def _add_lab(rooms: argparse._SubParsersAction[Parser]) -> None:
         "--dir", metavar="FOLDER", help="put the chapters into FOLDER; what you changed there stays"
     )
     lab.add_argument("--no-browser", dest="browser", action="store_false", help="open no browser window")
-    lab.add_argument("--port", type=_port, metavar="N", help="the port to listen on")
+    lab.add_argument("--port", type=port_number, metavar="N", help="the port to listen on")
 
 
 def _add_conform(rooms: argparse._SubParsersAction[Parser]) -> None:
@@ -198,7 +198,8 @@ def _add_conform(rooms: argparse._SubParsersAction[Parser]) -> None:
     conform.add_argument("--json", action="store_true", help="print one JSON object for each scenario")
 
 
-def _port(text: str) -> int:
+def port_number(text: str) -> int:
+    """Read a port to listen on, for an option of a command."""
     if text.isdecimal() and int(text) <= 65535:
         return int(text)
     raise argparse.ArgumentTypeError(f"a port is a number from 0 to 65535, got {text!r}")

@@ -12,33 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from qflow.logs.client_log import SETTLEMENTS, ClientLog
+from qflow.logs.client_log import SETTLEMENTS
 from qflow.logs.log_file import LogError, LogRow
 from qflow.trace.schema import Trace
 from qflow.workload.agenda import SECOND
 from qflow.workload.model import INFERRED, SETUP, Consumer, Producer, Workload
 from qflow.writing import written
-
-
-def inferred_workload(log: ClientLog) -> Workload:
-    """Return queues with default arguments, and each client as its rows show it.
-
-    A window is as large as the most that was ever outstanding, which only a producer that blocked shows;
-    :meth:`Guess.inferred` says of which it does not.  Producers send to the queue that their rows name.  No
-    log says what the queues were declared with.
-
-    Raises:
-        LogError: If the log has no client.
-
-    >>> rows = [LogRow(5, "p", "transfer", "q", "p-1", 7, ""), LogRow(9, "c", "deliver", "q", "p-1", 7, "")]
-    >>> workload = inferred_workload(ClientLog("small", rows))
-    >>> workload.queues, workload.producers[0].capacity, workload.consumers[0].prefetch
-    ({'q': {}}, 1, 1)
-    """
-    guess = Guess()
-    for row in log.rows:
-        guess.take(row)
-    return guess.workload(log.name)
 
 
 @dataclass(slots=True)
@@ -64,9 +43,16 @@ NOT_SEEN = "not seen"
 
 
 class Guess:
-    """Takes a log's rows one by one, for :func:`inferred_workload`.
+    """Takes a log's rows one by one, and guesses the workload; what it remembers does not grow with the log.
 
-    What it remembers does not grow with the log.
+    A window is as large as the most that was ever outstanding, which only a producer that blocked shows;
+    :meth:`inferred` says of which it does not.  Producers send to the queue that their rows name.  No log
+    says what the queues were declared with.
+
+    >>> guess = Guess()
+    >>> guess.take(LogRow(5, "p", "transfer", "q", "p-1", 7, ""))
+    >>> guess.workload("small").producers[0].capacity
+    1
     """
 
     def __init__(self) -> None:

@@ -392,10 +392,13 @@ class Brokers:
             url: Anything whose ``str()`` is a URL.
             text: Why, in the words of the operating system.
 
-        >>> registry = Brokers()
-        >>> registry.refuse("example:10000")
-        >>> registry.host("example:10000").refusal
-        '[Errno 111] Connection refused'
+        >>> from qflow.messaging import Connection, ConnectError, refuse
+        >>> refuse("no-broker-here:5673")
+        >>> try:
+        ...     Connection.establish("no-broker-here:5673")
+        ... except ConnectError as error:
+        ...     print("cannot connect:", error)
+        cannot connect: [Errno 111] Connection refused
         """
         self.host(url).refusal = text
 
@@ -410,7 +413,18 @@ class Brokers:
         self._hosts.clear()
 
     def sleep(self, seconds: float, url: object | None = None) -> None:
-        """Let time pass, at once: in every broker, or in the one behind a URL."""
+        """Let time pass at once, where code that talks to a real broker says ``time.sleep``.
+
+        Parameters:
+            seconds: How much; time-to-live, auto-delete time-outs and the expiry cleaner see it.
+            url: One broker only; None for all of this process.
+
+        >>> registry = Brokers()
+        >>> broker = registry.get("slow")
+        >>> registry.sleep(2)
+        >>> broker.now
+        2000000
+        """
         hosts = list(self._hosts.values()) if url is None else [self.host(url)]
         for host in {id(host): host for host in hosts}.values():
             with host:
@@ -419,35 +433,7 @@ class Brokers:
 
 brokers = Brokers()
 """The registry that :class:`~qflow.messaging.Connection` uses."""
-
-
-def refuse(url: object, text: str = REFUSED) -> None:
-    """Let every attempt to connect to a URL fail from now on (see :meth:`Brokers.refuse`).
-
-    >>> from qflow.messaging import Connection, ConnectError
-    >>> refuse("no-broker-here:5673")
-    >>> try:
-    ...     Connection.establish("no-broker-here:5673")
-    ... except ConnectError as error:
-    ...     print("cannot connect:", error)
-    cannot connect: [Errno 111] Connection refused
-    """
-    brokers.refuse(url, text)
-
-
-def sleep(seconds: float, url: object | None = None) -> None:
-    """Let time pass, as ``time.sleep`` does in code that talks to a real broker; virtual time does at once.
-
-    Parameters:
-        seconds: How much; time-to-live, auto-delete time-outs and the expiry cleaner see it.
-        url: One broker only; None for all of this process.
-
-    >>> before = brokers.get().now
-    >>> sleep(2)
-    >>> brokers.get().now - before
-    2000000
-    """
-    brokers.sleep(seconds, url)
+refuse, sleep = brokers.refuse, brokers.sleep
 
 
 def parse_url(url: object) -> tuple[str, int, str | None, str | None]:
