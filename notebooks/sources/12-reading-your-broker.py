@@ -194,18 +194,20 @@ band = qf.depth_chart(same)
 band
 
 # %% [markdown] id="band-then"
-# At first nothing is left to chance: the queue fills up to the stop threshold at the same moment each time,
-# and the band is as thin as the line. Each turn of flow control adds a little: how soon the queue is down at
-# 500, and how soon the producer has noticed. So the band grows with time, although the *average* stays as it
-# is. Ask for the average depth, or for the number of turns, and the answer is good. Ask how deep the queue is
-# at second 25, and the band says: that is chance.
+# At first little is left to chance: the queue fills up to the stop threshold at almost the same moment each
+# time, and the band is thin. Each turn of flow control adds a little: how fast the machine is, how soon the
+# queue is down at 500, and how soon the producer has noticed. So the band grows with time, although the
+# *average* stays as it is. Ask for the average depth, or for the number of turns, and the answer is good. Ask
+# how deep the queue is at second 25, and the band says: that is chance.
 
 # %% [markdown] id="calibration-text"
 # Is that true? It was tried on recordings that the prediction had not seen. The [reliability
 # diagram](images/calibration.svg) shows what came out: to the right, how many of 100 cases an interval
 # promises to hold; upwards, how many it held. On the diagonal an interval holds what it promises. Above it
 # the interval is wider than it need be: honest, but it says little. Below it it is too narrow: it claims to
-# know more than it does. The [page beside it](reference/calibration.md) has the figures for each recording.
+# know more than it does. The [page beside it](reference/calibration.md) has the figures for each recording,
+# and apart from them those of runs that were recorded on another day, by another machine: of these fewer lie
+# inside.
 #
 # Some queues cannot be predicted narrowly, however long you record: if consumers are 1 % faster than
 # producers, the depth is a walk in which each step is chance. The report calls such a queue *near-critical*
