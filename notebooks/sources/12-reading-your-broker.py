@@ -179,11 +179,11 @@ same
 # %% [markdown] id="how-sure-text"
 # ## How sure is that?
 #
-# Record the same workload twice and you get two results: the machine was a little faster or slower, it had
-# other work to do at other moments, and of two things that happened at almost the same time the other one
-# was first. So the prediction is made of several replays, here nine, each with another chance, and says
-# between which values a measure lies, *low* and *high* in the table above. Four of five recordings should
-# lie there.
+# Record the same workload twice and you get two results: the machine was faster or slower, it had more or
+# less other work to do, at other moments, and of two things that happened at almost the same time the other
+# one was first. Your log is one such draw, and what you want to predict is another. So the prediction is made
+# of several replays, here nine, each with another machine and another chance, and says between which values a
+# measure lies, *low* and *high* in the table above. Four of five recordings should lie there.
 
 # %% [markdown] id="band-text"
 # The same as a picture: at each moment the depth lay in the band in four of five replays. The line is one

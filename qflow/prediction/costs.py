@@ -519,7 +519,7 @@ def let_go(rows: Sequence[LogRow]) -> list[int]:
     ]
 
 
-def wakes(rows: Sequence[LogRow], tick: int) -> tuple[float, ...]:
+def wakes(rows: Sequence[LogRow], tick: int, others: Sequence[int] = ()) -> tuple[float, ...]:
     """Return how much later than usual a producer that waited for the broker ran again, in seconds.
 
     What it waited for, room in a queue, comes when a consumer's settlements do: at a tick of the system.
@@ -532,6 +532,8 @@ def wakes(rows: Sequence[LogRow], tick: int) -> tuple[float, ...]:
         The producer's own.
     tick : int
         Microseconds; 0 if the system has none.
+    others : sequence of int
+        When all producers of the log were let go; that holds for one that shows too few of its own.
 
     Examples
     --------
@@ -539,10 +541,11 @@ def wakes(rows: Sequence[LogRow], tick: int) -> tuple[float, ...]:
     ...     return LogRow(time, "p", event, "", "", 0, "")
     >>> rows = [row(44_000 * n + late, event) for n in range(20) for late, event in ((900, "block"),
     ...     (44_100 if n % 5 else 45_100, "complete"))]
-    >>> sorted(wakes(rows, 4000))[::6]
-    [0.0, 0.0, 0.0, 0.001]
+    >>> sorted(wakes(rows, 4000))[::6], len(wakes([], 4000, let_go(rows)))
+    ([0.0, 0.0, 0.0, 0.001], 20)
     """
-    waited = let_go(rows)
+    own = let_go(rows)
+    waited = own if len(own) >= FEW else others
     if not tick or len(waited) < FEW:
         return ()
     return _few_of(_after_ticks(waited, tick))

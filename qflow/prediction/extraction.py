@@ -161,7 +161,7 @@ class Evidence:
             replace(consumer, network=consumer_network(returns[consumer.name], delay, load))
             for consumer, _ in found
         )
-        self._networks = self._producer_networks(own, delay, load)
+        self._networks = self._producer_networks(own, delay, load, woken)
 
     @property
     def model(self) -> str:
@@ -211,7 +211,7 @@ class Evidence:
         return times
 
     def _producer_networks(
-        self, own: Mapping[str, Sequence[LogRow]], delay: AckDelay, load: Load
+        self, own: Mapping[str, Sequence[LogRow]], delay: AckDelay, load: Load, woken: Sequence[int]
     ) -> dict[str, Network]:
         due: dict[str, list[int]] = {}
         for producer in self._workload.producers:
@@ -222,7 +222,7 @@ class Evidence:
         usual = usual_pace(factor for work in costs.values() for _, factor in work.factors)
         return {
             name: producer_network(
-                work, delay, load, client_pace(work.factors, usual), wakes(own[name], delay.tick)
+                work, delay, load, client_pace(work.factors, usual), wakes(own[name], delay.tick, woken)
             )
             for name, work in costs.items()
         }

@@ -1,8 +1,8 @@
 """Intervals: how sure a prediction is.
 
 Two recordings of the same workload have two results.  What differs is chance: how fast the machine is that
-day, when it has other work to do, which of two things that happen at almost the same time is first, in
-which order services of different length come.  Replays vary exactly that
+day, when and how often it has other work to do, which of two things that happen at almost the same time is
+first, in which order services of different length come.  Replays vary exactly that
 (:func:`qflow.prediction.replays.shifted`), so of n replays and one more recording each is as likely as any
 other to be the smallest, the second smallest, and so on.  Between the k-th smallest and the k-th largest of
 n lies the next one in n + 1 - 2 k of n + 1 cases; k is chosen so that this is at least :data:`COVER`.
@@ -31,9 +31,10 @@ COVER = 0.8
 """The share of recordings that an interval is to hold."""
 
 MODEL: dict[str, tuple[float, float]] = {
-    "mean_depth": (0.01, 0.0),
+    "mean_depth": (0.0025, 0.0),
     "max_depth": (0.01, 0.0),
-    "share_on": (0.005, 0.0),
+    "share_on": (0.01, 0.0),
+    "flowStoppedCount": (0.02, 0.0),
     "throughput": (0.005, 0.0),
 }
 """By what share of itself, and by how much more, a measure may be off beyond what replays vary."""
@@ -68,7 +69,7 @@ def interval(
     Examples
     --------
     >>> interval("flowStoppedCount", [20, 21, 21, 23, 30])
-    [20, 30]
+    [19, 31]
     >>> interval("throughput", [200.0 + n for n in range(20)])
     [199.995, 219.09]
     """

@@ -35,8 +35,8 @@ _PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">
 <script type="module">%(script)s
 const values = {}, heard = {}, unheard = {};
 const take = (changed) => {
-  for (const picture of changed.pictures ?? []) {
-    picture.numbers = Uint8Array.from(atob(picture.numbers), (one) => one.charCodeAt(0));
+  for (const part of (changed.pictures ?? []).flatMap((one) => (one.outline ? [one, one.outline] : [one]))) {
+    part.numbers = Uint8Array.from(atob(part.numbers), (one) => one.charCodeAt(0));
   }
   Object.assign(values, changed);
   for (const name of Object.keys(changed)) for (const hear of heard[name] ?? []) hear();
@@ -90,9 +90,7 @@ class LiveScene:
         changed = {name: value for name, value in state.items() if self._known.get(name) is not value}
         self._known = state
         if "pictures" in changed:
-            changed["pictures"] = [
-                {**one, "numbers": base64.b64encode(one["numbers"]).decode()} for one in changed["pictures"]
-            ]
+            changed["pictures"] = [_as_text(one) for one in changed["pictures"]]
         return json.dumps(changed)
 
     def scene(self, script: str, *values: Any) -> Any:
@@ -128,3 +126,9 @@ class LiveScene:
         """Take a picture of the page, if somewhere to put it is given."""
         if "QFLOW_SCREENSHOTS" in os.environ:
             self.page.screenshot(path=str(Path(os.environ["QFLOW_SCREENSHOTS"]) / f"{name}.png"))
+
+
+def _as_text(picture: dict[str, Any]) -> dict[str, Any]:
+    """Return a picture's payload with its numbers, and those of its outline, as text."""
+    more = {"outline": _as_text(picture["outline"])} if "outline" in picture else {}
+    return {**picture, **more, "numbers": base64.b64encode(picture["numbers"]).decode()}

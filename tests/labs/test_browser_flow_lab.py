@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from browser import WATCH_SLIDER
+from sentences import state_sentence, step_sentence
 
 from qflow.labs import flow_run
-from qflow.labs.claims import state_sentence, step_sentence
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 

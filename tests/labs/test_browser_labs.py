@@ -47,6 +47,17 @@ ALL_DRAWN = """number => {
     return labs.length === number && labs.every(lab =>
         [...lab.querySelectorAll(".qf-stage")].every(stage => stage.dataset.run));
 }"""
+RUNS = "() => window.jupyterapp.shell.currentWidget.content.widgets.map(cell => cell.model.executionCount)"
+
+
+# Each scene that is left on the page, by the elements it lies in.
+LEFT = """() => [...document.querySelectorAll('.qf-stage')].map(stage => {
+    const around = [];
+    for (let element = stage; element; element = element.parentElement) around.push(element.className);
+    return around.slice(0, 16).join(' < ');
+})"""
+
+
 _RESTART = """async () => {
     await window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart();
 }"""
@@ -432,9 +443,7 @@ def test_thirty_labs_leave_the_page_alive_and_closing_them_frees_it(labs):
     for index in (0, 1):
         page.evaluate(run, index)
         labs.wait_idle(180)
-    page.wait_for_function(
-        "() => document.querySelectorAll('.qf-stage[data-run]').length >= 5", timeout=60_000
-    )
+    page.wait_for_function("() => document.querySelectorAll('.qf-stage[data-run]').length >= 5")
     shown = page.locator(".qf-stage[data-run]").count()
     waits = page.evaluate(
         """() => new Promise(done => {
@@ -449,7 +458,13 @@ def test_thirty_labs_leave_the_page_alive_and_closing_them_frees_it(labs):
     )
     page.evaluate(run, 2)
     labs.wait_idle(60)
-    page.wait_for_function("() => document.querySelectorAll('.qf-stage').length === 0", timeout=20_000)
+    assert labs.cell_errors() == []
+    assert page.evaluate(RUNS) == [1, 2, 3]
+    try:
+        page.wait_for_function("() => document.querySelectorAll('.qf-stage').length === 0")
+    except Exception:
+        print(page.evaluate(LEFT))
+        raise
     assert labs.page_errors == []
 
 

@@ -14,7 +14,7 @@ from qflow.design.settings_map import KINDS
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 FOLDER = Path(os.environ.get("QFLOW_SCREENSHOTS", ""))
-CODE = "import qflow as qf\nlab = qf.map_lab(messages=300, cells=20)\nlab"
+CODE = "import qflow as qf\nlab = qf.capacity_lab()\ndisplay(lab.map(messages=300, cells=20), lab)"
 PAGE = 'qf.errata_game("groups")'
 GAME = "game = qf.state_space_lab(stop=2, resume=1, capacity_1=2, capacity_2=1)\ngame"
 COUNT = """root => Object.fromEntries(%s.map(kind => [kind,

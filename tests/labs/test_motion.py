@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from browser import chromium_page
+from sentences import state_sentence, step_sentence
 
 from qflow.labs import (
     Comparison,
@@ -30,7 +31,6 @@ from qflow.labs import (
     save_html,
     state_space_lab,
 )
-from qflow.labs.claims import state_sentence, step_sentence
 from qflow.labs.group import GroupTable, group_picture
 from qflow.labs.html_export import to_html
 from qflow.labs.lab import fork_picture

@@ -1,5 +1,8 @@
 """Replays: how far chance decides, and what is shown where it does."""
 
+from math import log
+from statistics import correlation, fmean
+
 import pytest
 from recordings import load
 
@@ -7,7 +10,7 @@ from qflow.logs import ClientLog
 from qflow.logs.client_log import client_rows
 from qflow.prediction import Settings, predict
 from qflow.prediction.predict import report_text
-from qflow.prediction.replays import near_limits, shifted
+from qflow.prediction.replays import PACE, REPLAYS, near_limits, shifted
 from qflow.workload import Consumer, Network, Producer, Workload, WorkloadError, simulate
 
 
@@ -17,7 +20,7 @@ def on_the_edge():
     log, workload = load("bytes-and-count")
     _, target = load("overflow-despite-flow-control")
     source = workload.replace(duration=target.duration)
-    return predict(source, log, Settings.of(target, source), compare_models=False, replays=9)
+    return predict(source, log, Settings.of(target, source), compare_models=False)
 
 
 def test_what_ends_most_often_is_shown_where_few_bytes_decide(on_the_edge):
@@ -32,8 +35,8 @@ def test_what_ends_most_often_is_shown_where_few_bytes_decide(on_the_edge):
 
 def test_the_report_says_how_often_it_ended_so(on_the_edge):
     replays = on_the_edge["replays"]
-    assert replays["number"] == 9
-    assert sum(outcome["replays"] for outcome in replays["outcomes"]) == 9
+    assert replays["number"] == REPLAYS
+    assert sum(outcome["replays"] for outcome in replays["outcomes"]) == REPLAYS
     # Recorded: p1's session died, p2's did not.
     producers = on_the_edge["producers"]
     assert producers["p1"]["dies"] >= 0.5 > producers["p2"]["dies"]
@@ -92,7 +95,7 @@ def test_no_replay_is_refused():
 
 
 def test_shifting_changes_nothing_but_when_interruptions_come_and_the_machines_pace():
-    workload = small()
+    workload = small().with_consumer("c", overhead=(0.0, 0.0005, 0.001, 0.0015))
     assert shifted(workload, 0) == workload
     moved = shifted(workload, 1, of=2)
     before, after = sorted(workload.consumers[0].overhead), sorted(moved.consumers[0].overhead)
@@ -100,6 +103,43 @@ def test_shifting_changes_nothing_but_when_interruptions_come_and_the_machines_p
     assert pace != 1
     assert after == pytest.approx([pace * time for time in before])
     assert moved.with_consumer("c", overhead=workload.consumers[0].overhead) == workload
+
+
+def test_a_machine_has_other_work_more_often_or_more_rarely():
+    """CN-31: recorded again, consumers are interrupted 0.4 to 2.5 times as often."""
+    quiet, late = 0.0001, 0.009
+    since = [second + second * 7 % 20 / 25 for second in range(0, 60, 2)]
+    steps = tuple(step for time in since for step in ((time, 0.02), (time + 0.01, 0.001)))
+    workload = small().replace(duration=60)
+    workload = workload.with_consumer(
+        "c", overhead=(*[quiet] * 196, late, *[quiet] * 3) * 30, network=Network(latencies=steps)
+    )
+    services, delays = [], []
+    for place in range(19):
+        consumer = shifted(workload, place).consumers[0]
+        pace = min(consumer.overhead) / quiet
+        found = sorted(round(time / pace, 6) for time in consumer.overhead)
+        assert set(found) <= {quiet, late}
+        services.append(found.count(late))
+        found = [round(time / pace, 6) for _, time in consumer.network.latencies]
+        assert set(found) <= {0.02, 0.001}
+        delays.append(found.count(0.02))
+    for numbers in (services, delays):
+        assert numbers[0] == 30
+        assert sorted(numbers)[1] < 15 and sorted(numbers)[-2] > 55
+        assert sum(number < 30 for number in numbers) in range(6, 13)
+    # The machine's other work interrupts all alike.
+    assert correlation(services, delays) > 0.8
+
+
+def test_few_replays_are_spread_like_many():
+    """CN-31: of each number there is one replay in each equal part of what chance may do."""
+    workload = small().with_consumer("c", overhead=(0.001,))
+    for of in (9, 19):
+        paces = [log(shifted(workload, place, of).consumers[0].overhead[0] / 0.001) for place in range(of)]
+        assert paces[0] == 0
+        assert sum(pace < 0 for pace in paces) == of // 2 == sum(pace > 0 for pace in paces)
+        assert fmean(pace**2 for pace in paces) ** 0.5 == pytest.approx(PACE, rel=0.2)
 
 
 def test_all_that_a_machine_does_is_slower_by_the_same_factor():
@@ -113,9 +153,10 @@ def test_all_that_a_machine_does_is_slower_by_the_same_factor():
         crowded=(0.006,),
     )
     workload = small()
-    workload = workload.with_consumer("c", network=network).with_producer("p", network=network)
+    workload = workload.with_consumer("c", network=network, overhead=(0.001,))
+    workload = workload.with_producer("p", network=network)
     moved = shifted(workload, 1)
-    pace = max(moved.consumers[0].overhead) / 0.004
+    pace = moved.consumers[0].overhead[0] / 0.001
     for client in (*moved.producers, *moved.consumers):
         slower = client.network
         found = [slower.latency, slower.send_cost, slower.report_cost, slower.report_growth]
