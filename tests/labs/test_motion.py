@@ -129,7 +129,7 @@ def test_a_run_of_few_steps_is_not_shown_slower_than_they_can_be_followed(saved)
         (lambda: flow_run(messages=60, rate=100, service=0.04, **SLOW), 1.0),
         # Two of its 70 transfers are held for less than 10 ms.
         (lambda: capacity_run(messages=80, rate=25, stop=10, resume=5, capacity_1=4, capacity_2=3), 2.0),
-        (by_hand, 0.2),
+        (by_hand, 0.5),
     ],
     ids=["flow control", "two producers", "groups"],
 )
@@ -241,7 +241,7 @@ def test_how_smooth_it_is(saved, name, speed):
     """Printed, not asserted: it depends on what else the machine does."""
     saved.open(flow_run())
     saved.scene(f"scene.player.setSpeed({speed}); scene.player.seek(10000); scene.player.play();")
-    seen = saved.page.evaluate(SMOOTH, 0.65 / speed if speed == 1 else 3)
+    seen = saved.page.evaluate(SMOOTH, 0.65 / speed if speed == 1 else 1)
     saved.scene("scene.player.pause();")
     print(f"\n{name}: {seen['rate']:.0f} frames a second, {seen['marks']} marks in the median frame")
     assert seen["marks"] > 20
@@ -371,6 +371,8 @@ def test_a_notebook_keeps_a_question_and_answers_it_without_a_kernel(saved):
     path = saved.folder / "asked.html"
     path.write_text(f"<!doctype html><body>{lab._repr_mimebundle_()['text/html']}</body>", encoding="utf-8")
     saved.page.goto(path.as_uri())
+    saved.page.wait_for_selector(".qf-stage[data-run]")
+    saved.scene("scene.player.setSpeed(10);")
     for guess, said in [
         ("900", "It turned ON at 901. You said 900: 900 is not more than 900. Worth another look: ON means"),
         ("499", "It turned OFF at 499. You had it."),
