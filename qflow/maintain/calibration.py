@@ -411,7 +411,7 @@ def page(
         for death in deaths
         if death.dies or death.died
     ]
-    lines += ["", *_MACHINES, *differences(machines)]
+    lines += ["", *_MACHINES, "", *differences(machines)]
     lines += ["", *_MISSED]
     lines += [
         f"| {pair.case} | {pair.queue} | {pair.measure} | {pair.found[0]:.4g} to {pair.found[1]:.4g} "
