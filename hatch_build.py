@@ -30,7 +30,7 @@ INTERPRETED = {
 
 WORKLOAD_LOOP = ("agenda", "arrivals", "consumer_client", "measured", "producer_client", "stage")
 
-BESIDE_IT = ("labs/fold",)
+BESIDE_IT = ("labs/fold", "labs/outline")
 """What reads every event of a run, as the labs do before a picture is drawn."""
 
 

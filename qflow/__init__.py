@@ -20,13 +20,13 @@ logs of clients      ``ClientLog``, ``LogError``, ``replay``, ``audit``
 what if, and what    ``predict``, ``Settings``; ``recommend``, ``frontier``, ``explore``
 is safe
 labs                 ``flow_lab``, ``bytes_lab``, ``completion_lab``, ``capacity_lab``, ``group_lab``,
-                     ``config_lab``, ``fanout_lab``, ``policy_lab``, ``history_lab``, ``state_space_lab``,
-                     ``map_lab``; of a recording ``recorded_lab``, of a file ``trace_lab``
+                     ``config_lab``, ``fanout_lab``, ``policy_lab``, ``history_lab``, ``state_space_lab``;
+                     of a recording ``recorded_lab``, of a file ``trace_lab``
 the same as          ``flow_run``, ``bytes_run``, ``completion_run``, ``capacity_run``, ``group_run``,
 pictures             ``config_run``, ``fanout_run``, ``policy_run``, ``history_run``, ``state_space_run``;
                      ``recorded_picture``, ``trace_picture``, and of any run ``picture_of``
-charts               ``depth_chart``, ``bytes_chart``, ``held_chart``, ``blocked_chart``, ``latency_chart``,
-                     ``ownership_chart``, ``prefetch_chart``; ``save_html``
+charts               ``depth_chart``, ``bytes_chart``, ``held_chart``, ``latency_chart``, ``ownership_chart``;
+                     ``save_html``
 chapters             ``Predictions``, ``check``, ``hint``, ``show_progress``; ``errata_game``,
                      ``errata_table``; ``send``, ``Reader``, ``Diary``, ``Table``; recordings:
                      ``scenarios``, ``beside``, ``kit_path``; ``RefusalError``
@@ -35,8 +35,6 @@ that is in them      ``workload``, ``trace``, ``logs``, ``prediction``, ``design
                      ``teaching``, ``conformance``, ``spark``
 ===================  =====================================================================================
 
-Examples
---------
 >>> import qflow as qf
 >>> broker = qf.Broker()
 >>> session = broker.session("shop")
@@ -79,7 +77,6 @@ if TYPE_CHECKING:
     from qflow.displays import statistics as statistics
     from qflow.kit import RefusalError as RefusalError
     from qflow.kit import kit_path as kit_path
-    from qflow.labs import blocked_chart as blocked_chart
     from qflow.labs import bytes_chart as bytes_chart
     from qflow.labs import bytes_lab as bytes_lab
     from qflow.labs import bytes_run as bytes_run
@@ -100,12 +97,10 @@ if TYPE_CHECKING:
     from qflow.labs import history_lab as history_lab
     from qflow.labs import history_run as history_run
     from qflow.labs import latency_chart as latency_chart
-    from qflow.labs import map_lab as map_lab
     from qflow.labs import ownership_chart as ownership_chart
     from qflow.labs import picture_of as picture_of
     from qflow.labs import policy_lab as policy_lab
     from qflow.labs import policy_run as policy_run
-    from qflow.labs import prefetch_chart as prefetch_chart
     from qflow.labs import recorded_lab as recorded_lab
     from qflow.labs import recorded_picture as recorded_picture
     from qflow.labs import save_html as save_html

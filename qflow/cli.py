@@ -56,19 +56,13 @@ class Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line.
 
-    Parameters
-    ----------
-    arguments
-        The arguments after the command's name; None for the process's own.
+    Parameters:
+        arguments: The arguments after the command's name; None for the process's own.
 
-    Returns
-    -------
-    int
-        The exit status: 0 for success, 1 for a check that failed or a reader of the output that went away,
-        2 for a request that was refused, 130 for one that was interrupted by Ctrl-C.
+    Returns:
+        The exit status: 0 for success, 1 for a check that failed or a reader of the output that went away, 2
+        for a request that was refused, 130 for one that was interrupted by Ctrl-C.
 
-    Examples
-    --------
     >>> main(["--version"])
     Traceback (most recent call last):
         ...
@@ -81,14 +75,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def guarded(work: Callable[[], int]) -> int:
     """Run a command's work, and end as a command does: each refusal is a sentence, and no traceback is shown.
 
-    Parameters
-    ----------
-    work
-        What to run; it returns the exit status.
+    Parameters:
+        work: What to run; it returns the exit status.
 
-    Returns
-    -------
-    int
+    Returns:
         That status, or one of those that :func:`main` names.
     """
     _ready_streams()
@@ -195,7 +185,7 @@ def _add_lab(rooms: argparse._SubParsersAction[Parser]) -> None:
         "--dir", metavar="FOLDER", help="put the chapters into FOLDER; what you changed there stays"
     )
     lab.add_argument("--no-browser", dest="browser", action="store_false", help="open no browser window")
-    lab.add_argument("--port", type=_port, metavar="N", help="the port to listen on")
+    lab.add_argument("--port", type=port_number, metavar="N", help="the port to listen on")
 
 
 def _add_conform(rooms: argparse._SubParsersAction[Parser]) -> None:
@@ -208,7 +198,8 @@ def _add_conform(rooms: argparse._SubParsersAction[Parser]) -> None:
     conform.add_argument("--json", action="store_true", help="print one JSON object for each scenario")
 
 
-def _port(text: str) -> int:
+def port_number(text: str) -> int:
+    """Read a port to listen on, for an option of a command."""
     if text.isdecimal() and int(text) <= 65535:
         return int(text)
     raise argparse.ArgumentTypeError(f"a port is a number from 0 to 65535, got {text!r}")

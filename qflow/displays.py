@@ -24,8 +24,6 @@ SHOWN = 20
 def broker_table(broker: Broker) -> Table:
     """Return the queues of a broker, with the state of their flow control.
 
-    Examples
-    --------
     >>> from qflow.broker import Broker
     >>> broker = Broker()
     >>> broker.session("s").queue_declare("orders", {"qpid.max_count": 10, "qpid.flow_stop_size": 0})
@@ -57,8 +55,6 @@ def broker_table(broker: Broker) -> Table:
 def queue_table(queue: Queue) -> Table:
     """Return what is on a queue, and its limits and thresholds, in messages and bytes.
 
-    Examples
-    --------
     >>> from qflow.broker import Broker, Message
     >>> broker = Broker()
     >>> session = broker.session("s")
@@ -88,8 +84,6 @@ def queue_table(queue: Queue) -> Table:
 def session_table(session: Session) -> Table:
     """Return the transfers of a session that are held: those that fill its producer's window.
 
-    Examples
-    --------
     >>> from qflow.broker import Broker, Message
     >>> broker = Broker()
     >>> session = broker.session("shop")
@@ -117,8 +111,6 @@ def session_table(session: Session) -> Table:
 def statistics(broker: Broker) -> Table:
     """Return the statistics of all queues of a broker, a row each, under the names QMF gives them.
 
-    Examples
-    --------
     >>> from qflow.broker import Broker
     >>> broker = Broker()
     >>> broker.session("s").queue_declare("orders")

@@ -34,8 +34,6 @@ class RefusalError(Exception):
 
     The ``qflow`` command prints the sentence and ends with status 2; a traceback would not help a learner.
 
-    Examples
-    --------
     >>> try:
     ...     raise RefusalError("there is no such chapter")
     ... except RefusalError as refusal:
@@ -47,8 +45,6 @@ class RefusalError(Exception):
 def is_checkout(folder: Path) -> bool:
     """Return whether a folder, which need not exist, is the top of a qflow checkout.
 
-    Examples
-    --------
     >>> is_checkout(Path("/no/such/folder"))
     False
     """
@@ -66,8 +62,6 @@ def is_checkout(folder: Path) -> bool:
 def checkout_root() -> Path | None:
     """Return the top of the checkout this package is imported from, or None if it is installed.
 
-    Examples
-    --------
     >>> root = checkout_root()
     >>> root is None or is_checkout(root)
     True
@@ -85,23 +79,15 @@ def nearest_checkout() -> Path | None:
 def kit_path(name: str) -> Path:
     """Find one of the kit's folders, however qflow was installed.
 
-    Parameters
-    ----------
-    name
-        The folder's name at the top of a checkout: ``"notebooks"`` or ``"data"``.
+    Parameters:
+        name: The folder's name at the top of a checkout: ``"notebooks"`` or ``"data"``.
 
-    Returns
-    -------
-    pathlib.Path
+    Returns:
         The folder, which exists.
 
-    Raises
-    ------
-    RefusalError
-        If this installation does not hold the folder.
+    Raises:
+        RefusalError: If this installation does not hold the folder.
 
-    Examples
-    --------
     >>> kit_path("recipes")
     Traceback (most recent call last):
         ...
@@ -122,20 +108,13 @@ def install_command(extra: str = "", options: str = "") -> str:
     In a checkout, or after an installation of one, the command names that folder; after an installation from
     a wheel file or a repository it names that; only otherwise it names the distribution on the index.
 
-    Parameters
-    ----------
-    extra
-        Such as ``"spark"``, or ``"lab,spark"``; none to bring the package alone.
-    options
-        Further options of ``pip install``.
+    Parameters:
+        extra: Such as ``"spark"``, or ``"lab,spark"``; none to bring the package alone.
+        options: Further options of ``pip install``.
 
-    Returns
-    -------
-    str
+    Returns:
         One line for a shell.
 
-    Examples
-    --------
     >>> install_command("spark").startswith("pip install ")
     True
     """
@@ -189,8 +168,6 @@ def form() -> str:
     Both are made of the same source and do the same; the compiled one is faster. It is looked up without
     importing the engine.
 
-    Examples
-    --------
     >>> form() in (COMPILED, PURE)
     True
     """

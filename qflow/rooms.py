@@ -73,13 +73,9 @@ class Room(ModuleType):
 def open_room(name: str) -> None:
     """Let a package load its public names when they are first used.
 
-    Parameters
-    ----------
-    name : str
-        The package's ``__name__``.
+    Parameters:
+        name: The package's ``__name__``.
 
-    Examples
-    --------
     >>> import qflow.workload
     >>> qflow.workload.simulate.__module__
     'qflow.workload.simulate'
@@ -92,8 +88,6 @@ def open_room(name: str) -> None:
 def origins(package: ModuleType) -> dict[str, str]:
     """Return the public names of a package, each with the module that it comes from.
 
-    Examples
-    --------
     >>> import qflow.prediction
     >>> origins(qflow.prediction)["predict"]
     'qflow.prediction.predict'

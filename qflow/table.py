@@ -17,8 +17,6 @@ from typing import Any, ClassVar
 class Tabular:
     """What is a table: a class says what its columns hold, and is shown and handed on as one.
 
-    Examples
-    --------
     >>> class Squares(Tabular):
     ...     def columns(self, start=0, end=None):
     ...         numbers = range(20)[start:end]
@@ -54,20 +52,16 @@ class Tabular:
     def to_pandas(self) -> Any:
         """Return all rows as a ``pandas.DataFrame``.
 
-        Raises
-        ------
-        ImportError
-            If pandas is not installed; the text says how to get it.
+        Raises:
+            ImportError: If pandas is not installed; the text says how to get it.
         """
         return _package("pandas").DataFrame(dict(self.columns()))
 
     def to_arrow(self) -> Any:
         """Return all rows as a ``pyarrow.Table``; mappings in them as JSON.
 
-        Raises
-        ------
-        ImportError
-            If pyarrow is not installed; the text says how to get it.
+        Raises:
+            ImportError: If pyarrow is not installed; the text says how to get it.
         """
         return _package("pyarrow").table({name: _texts(values) for name, values in self.columns().items()})
 
@@ -82,8 +76,6 @@ class Tabular:
 def columns_of(rows: Sequence[Sequence[Any]], names: Sequence[str]) -> dict[str, list[Any]]:
     """Return rows as columns by name.
 
-    Examples
-    --------
     >>> columns_of([(1, "a"), (2, "b")], ("n", "letter"))
     {'n': [1, 2], 'letter': ['a', 'b']}
     """
@@ -109,22 +101,14 @@ def _package(name: str) -> Any:
 class Table(Tabular):
     """Rows under named columns, with a caption that says what they show.
 
-    Parameters
-    ----------
-    rows
-        Mappings of column name to value, or sequences of values in the order of `columns`.
-    columns
-        The columns' names; taken from the first row if not given.
-    caption
-        What the table shows, in one line.
+    Parameters:
+        rows: Mappings of column name to value, or sequences of values in the order of `columns`.
+        columns: The columns' names; taken from the first row if not given.
+        caption: What the table shows, in one line.
 
-    Raises
-    ------
-    ValueError
-        If a row has another number of values than there are columns.
+    Raises:
+        ValueError: If a row has another number of values than there are columns.
 
-    Examples
-    --------
     >>> Table([{"limit": 90, "stop": 72}, {"limit": 100, "stop": 80}], caption="the defaults")
     the defaults
     limit  stop
@@ -154,8 +138,6 @@ class Table(Tabular):
     def column(self, name: str) -> list[object]:
         """Return one column's values.
 
-        Examples
-        --------
         >>> Table([{"a": 1}, {"a": 2}]).column("a")
         [1, 2]
         """
@@ -201,17 +183,9 @@ class Table(Tabular):
 def shown(value: object) -> str:
     """Write a value as a table does: states and absences in words, lists with commas.
 
-    Parameters
-    ----------
-    value
-        Anything.
+    Returns:
+        str
 
-    Returns
-    -------
-    str
-
-    Examples
-    --------
     >>> shown(True), shown(None), shown(["A-1", "A-2"]), shown([]), shown(0.25)
     ('yes', '–', 'A-1, A-2', '–', '0.25')
     """

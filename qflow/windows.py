@@ -45,10 +45,8 @@ class Step(Enum):
 class Window:
     """Counts the transfers that are outstanding: sent, and not known to be complete.
 
-    Parameters
-    ----------
-    capacity : int or None
-        How many transfers may be outstanding; None for any number.
+    Parameters:
+        capacity: How many transfers may be outstanding; None for any number.
     """
 
     name: ClassVar[str] = ""
@@ -116,8 +114,6 @@ class IdealWindow(Window):
 
     Every transfer asks to be reported when it is complete, and each completion makes room at once.
 
-    Examples
-    --------
     >>> window = IdealWindow(2)
     >>> window.sent(0); window.sent(1); window.next_step()
     <Step.WAIT: 'wait for one completion'>
@@ -153,8 +149,6 @@ class QpidPythonWindow(Window):
     completions come back before it runs dry; before that the broker is not asked (CM-05).
     Completions count only as an unbroken row from the session's first command on (CM-14).
 
-    Examples
-    --------
     >>> window = QpidPythonWindow(4)
     >>> flags = []
     >>> for number in range(4):
@@ -206,8 +200,6 @@ class QpidCppWindow(Window):
     complete without waiting for the answer, and it only ever forgets transfers from the front of
     its list.
 
-    Examples
-    --------
     >>> window = QpidCppWindow(8)
     >>> flushes = []
     >>> for number in range(8):
@@ -290,10 +282,8 @@ WINDOWS: dict[str, type[Window]] = {
 def make_window(name: str, capacity: int | None) -> Window:
     """Return a new window of a kind.
 
-    Raises
-    ------
-    ValueError
-        For an unknown name; it lists those there are.
+    Raises:
+        ValueError: For an unknown name; it lists those there are.
     """
     if name not in WINDOWS:
         raise ValueError(f"window: got {name!r}, allowed are {', '.join(map(repr, WINDOWS))}")

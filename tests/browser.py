@@ -36,6 +36,10 @@ from qflow.launch import browsers
 REQUIRED = os.environ.get("QFLOW_REQUIRE_BROWSER") == "1"
 START_SECONDS = 90
 CELLS_SECONDS = 180
+PATIENCE_SECONDS = 90
+"""What a page is waited for where nothing else is said: long, as other work goes on beside the tests."""
+LOOKS_MS = 50
+"""How often it is looked whether a long wait is over; to look at every frame costs a tenth of a core."""
 VIEWPORT = {"width": 1400, "height": 1000}
 
 _FLAGS = (
@@ -155,7 +159,7 @@ class LabPage:
 
     def wait_idle(self, seconds: float = CELLS_SECONDS) -> None:
         """Wait until the kernel has nothing left to do and the page has drawn the outcome."""
-        self.page.wait_for_function(_IDLE, timeout=seconds * 1000)
+        self.page.wait_for_function(_IDLE, timeout=seconds * 1000, polling=LOOKS_MS)
         self.page.evaluate(_TWO_FRAMES)
 
     def cell_errors(self) -> list[str]:
@@ -246,6 +250,7 @@ def chromium_page(server: LabServer) -> Iterator[LabPage]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=list(_FLAGS))
         context = browser.new_context(viewport=VIEWPORT, device_scale_factor=1)
+        context.set_default_timeout(PATIENCE_SECONDS * 1000)
         lab = LabPage(context.new_page(), server)
         lab.page.on("pageerror", lambda error: _note_error(lab, str(error)))
         lab.page.on("request", lambda request: _note_foreign(lab, request.url))

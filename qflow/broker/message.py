@@ -630,8 +630,10 @@ class Transfer(Restorable):
             return False
         self.pending += 1
         if self._holders is None:
-            self._holders = []
-        self._holders.append(holder)
+            # Mostly it is the only one; a list that grows has room for four.
+            self._holders = [holder]
+        else:
+            self._holders.append(holder)
         return True
 
     def let_go(self, holder: str) -> None:

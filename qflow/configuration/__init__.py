@@ -9,8 +9,6 @@ Read in this order:
 
 Nothing here computes a threshold: the engine does, and says where each comes from.
 
-Examples
---------
 >>> from qflow.configuration.explanation import explain
 >>> from qflow.configuration.notations import read_line
 >>> explained = explain(read_line("orders --max-queue-count 90"))

@@ -23,14 +23,10 @@ from qflow.configuration.declaration import Remark
 class BrokerSetup:
     """What a broker is started with, and where each option came from.
 
-    Attributes
-    ----------
-    options : BrokerOptions
-        What has an effect here.
-    given : tuple of Given
-        Every option that was given and won: command line before environment before file.
-    ignored : tuple of str
-        Variables that look like qpidd's and name no option.
+    Attributes:
+        options: What has an effect here.
+        given: Every option that was given and won: command line before environment before file.
+        ignored: Variables that look like qpidd's and name no option.
     """
 
     options: BrokerOptions = field(default_factory=BrokerOptions)
@@ -39,22 +35,15 @@ class BrokerSetup:
 
     @classmethod
     def read(
-        cls,
-        arguments: Iterable[str] = (),
-        environment: Mapping[str, str] | None = None,
-        file: str = "",
+        cls, arguments: Iterable[str] = (), environment: Mapping[str, str] | None = None, file: str = ""
     ) -> BrokerSetup:
         """Return the setup that a command line, an environment and a configuration file give.
 
         The file is the one that ``--config=FILE`` or ``QPID_CONFIG`` names, else ``file``; "" for none.
 
-        Raises
-        ------
-        StartupError
-            In qpidd's words, if it would not start.
+        Raises:
+            StartupError: In qpidd's words, if it would not start.
 
-        Examples
-        --------
         >>> setup = BrokerSetup.read(["--default-flow-stop-threshold=90", "--auth=no"])
         >>> setup.options.default_flow_stop_threshold, setup.not_modelled
         (90, ('auth',))

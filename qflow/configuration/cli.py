@@ -61,15 +61,11 @@ def _add_broker(parser: argparse.ArgumentParser) -> None:
 def run(chosen: argparse.Namespace) -> int:
     """Do what was asked.
 
-    Returns
-    -------
-    int
+    Returns:
         0 if the broker accepts the queue, 1 if it refuses it, or does not start.
 
-    Raises
-    ------
-    ConfigurationError
-        For a request that makes no sense; the command ends with status 2 then.
+    Raises:
+        ConfigurationError: For a request that makes no sense; the command ends with status 2 then.
     """
     from qflow.broker.errors import StartupError
     from qflow.configuration.explanation import explain, report

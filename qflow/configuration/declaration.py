@@ -49,26 +49,16 @@ class Remark:
 class Declaration:
     """A queue's name, its declare arguments and its properties.
 
-    Parameters
-    ----------
-    name : str
-        Not empty: the real broker creates a queue named "" that no client can use (CF-06).
-    arguments : mapping of str to value
-        Of ``queue.declare``.
-    durable, auto_delete, exclusive : bool
-        Its properties.
-    alternate_exchange : str
-        Where its dropped messages go; "" for none.
-    remarks : tuple of Remark
-        What to know about how it was written; no part of its identity.
+    Parameters:
+        name: Not empty: the real broker creates a queue named "" that no client can use (CF-06).
+        arguments: Of ``queue.declare``.
+        durable, auto_delete, exclusive: Its properties.
+        alternate_exchange: Where its dropped messages go; "" for none.
+        remarks: What to know about how it was written; no part of its identity.
 
-    Raises
-    ------
-    ConfigurationError
-        For an empty name.
+    Raises:
+        ConfigurationError: For an empty name.
 
-    Examples
-    --------
     >>> Declaration("orders", {"qpid.max_count": 10}) == Declaration.of_json(
     ...     "orders", '{"qpid.max_count": 10}')
     True
@@ -101,10 +91,8 @@ class Declaration:
     ) -> Declaration:
         """Return the queue of a management ``create``, whose map mixes arguments and properties (CF-07).
 
-        Raises
-        ------
-        ConfigurationError
-            If a property is of the wrong type.
+        Raises:
+            ConfigurationError: If a property is of the wrong type.
         """
         try:
             return cls(
@@ -122,10 +110,8 @@ class Declaration:
     def of_json(cls, name: str, text: str) -> Declaration:
         """Return the queue with the declare arguments of a JSON map.
 
-        Raises
-        ------
-        ConfigurationError
-            If the text is not JSON, or not a map.
+        Raises:
+            ConfigurationError: If the text is not JSON, or not a map.
         """
         return cls.of_properties(name, read_json_map(text))
 
@@ -133,10 +119,8 @@ class Declaration:
     def of_address(cls, name: str, options: Mapping[str, object]) -> Declaration:
         """Return the queue that a parsed address creates: its name and, of its options, ``node`` (CF-14).
 
-        Raises
-        ------
-        ConfigurationError
-            If the node is not a queue, or a map is missing where one is due.
+        Raises:
+            ConfigurationError: If the node is not a queue, or a map is missing where one is due.
         """
         node = _map(options, "node")
         if node.get("type", "queue") != "queue":
@@ -166,13 +150,9 @@ class Declaration:
 def read_json_map(text: str) -> dict[str, Argument]:
     """Return the declare arguments that a JSON map holds.
 
-    Raises
-    ------
-    ConfigurationError
-        If the text is not JSON, or not a map.
+    Raises:
+        ConfigurationError: If the text is not JSON, or not a map.
 
-    Examples
-    --------
     >>> read_json_map("[1]")
     Traceback (most recent call last):
         ...
@@ -206,8 +186,6 @@ def _map(options: Mapping[str, object], key: str) -> Mapping[str, object]:
 def is_understood(key: str) -> bool:
     """Return whether a declare argument means anything to the broker, which accepts any other in silence.
 
-    Examples
-    --------
     >>> is_understood("qpid.max_count"), is_understood("qpid.max-count"), is_understood("qpid.fairshare-3")
     (True, False, True)
     """
@@ -218,8 +196,6 @@ def is_understood(key: str) -> bool:
 def reads_same(key: str, one: Argument, other: Argument) -> bool:
     """Return whether two values of an argument mean the same to the broker.
 
-    Examples
-    --------
     >>> reads_same("qpid.max_count", "10", 10), reads_same("qpid.max_count", True, 1)
     (True, False)
     """
@@ -230,8 +206,6 @@ def reads_same(key: str, one: Argument, other: Argument) -> bool:
 def suggestion(key: str) -> str:
     """Return the understood key that looks most like this one, or "".
 
-    Examples
-    --------
     >>> suggestion("qpid.max-count"), suggestion("x-mine")
     ('qpid.max_count', '')
     """
@@ -249,8 +223,6 @@ def _read(key: str, value: Argument) -> QueueSettings | None:
 def ignored_arguments(arguments: Mapping[str, Argument]) -> Iterator[str]:
     """Yield a sentence for each declare argument that means nothing to the broker (CF-02).
 
-    Examples
-    --------
     >>> next(ignored_arguments({"qpid.flow_stop_cuont": 5}))
     "the broker passes over 'qpid.flow_stop_cuont' (CF-02); did you mean 'qpid.flow_stop_count'?"
     """

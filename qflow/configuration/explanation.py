@@ -76,21 +76,14 @@ class Refusal:
 class Explanation:
     """A declaration's effect on a broker.
 
-    Attributes
-    ----------
-    declaration, setup : Declaration, BrokerSetup
-        What was asked for, and the broker it was tried on.
-    line, address : str
-        The ``qpid-config`` line and the address string; "" where they cannot say it (a remark says why).
-    remarks : tuple of Remark
-    refusal : Refusal or None
-        The broker's refusal; then what follows is empty.
-    flow, flow_rules : str, tuple of str
-        When producers are held, or why they never are, in one sentence.
-    levels : tuple of Effective
-        The four levels; only the stops, which are 0 then, if they come to no flow control.
-    limits, alerts : tuple of Effective
-        The limits; the alert thresholds.
+    Attributes:
+        declaration, setup: What was asked for, and the broker it was tried on.
+        line, address: The ``qpid-config`` line and the address string; "" where they cannot say it (a remark
+            says why).
+        refusal: The broker's refusal; then what follows is empty.
+        flow, flow_rules: When producers are held, or why they never are, in one sentence.
+        levels: The four levels; only the stops, which are 0 then, if they come to no flow control.
+        limits, alerts: The limits; the alert thresholds.
     """
 
     declaration: Declaration
@@ -131,19 +124,12 @@ class Explanation:
 def explain(declaration: Declaration, broker: BrokerSetup | BrokerOptions | None = None) -> Explanation:
     """Try a declaration on a broker and explain the result.
 
-    Parameters
-    ----------
-    declaration : Declaration
-    broker : BrokerSetup, BrokerOptions or None
-        The broker it is tried on; None for one with the defaults.
+    Parameters:
+        broker: The broker it is tried on; None for one with the defaults.
 
-    Returns
-    -------
-    Explanation
+    Returns:
         With a ``refusal`` if the broker refuses; nothing is raised for that.
 
-    Examples
-    --------
     >>> explained = explain(Declaration("orders", {"qpid.max_count": 1000, "qpid.max_size": 0}))
     >>> print(explained.flow)
     Producers are held above 800 messages, and go on below 700 messages.
@@ -517,8 +503,6 @@ _AT_LIMIT = {
 def report(explanation: Explanation) -> str:
     """Return an explanation as text for a terminal.
 
-    Examples
-    --------
     >>> print(report(explain(Declaration("orders", {"qpid.max_count": -1}))))
     queue orders
       qpid.max_count = -1

@@ -49,13 +49,9 @@ class _LineParser(argparse.ArgumentParser):
 def read_line(line: str | Sequence[str]) -> Declaration:
     """Return the queue of a line of ``qpid-config add queue`` (or of its words); the start may be left out.
 
-    Raises
-    ------
-    ConfigurationError
-        For an unknown option or a bad value; the real tool ends with status 2 then.
+    Raises:
+        ConfigurationError: For an unknown option or a bad value; the real tool ends with status 2 then.
 
-    Examples
-    --------
     >>> read_line("qpid-config add queue orders --max-queue-count=10 --limit-policy ring").arguments
     mappingproxy({'qpid.max_count': 10, 'qpid.policy_type': 'ring'})
     """
@@ -74,13 +70,9 @@ def read_line(line: str | Sequence[str]) -> Declaration:
 def read_address(text: str) -> Declaration:
     """Return the queue that an address string would create.
 
-    Raises
-    ------
-    ConfigurationError
-        If the text is no address, or the address not one of a queue.
+    Raises:
+        ConfigurationError: If the text is no address, or the address not one of a queue.
 
-    Examples
-    --------
     >>> read_address("orders; {create: always, node: {x-declare: {arguments: {'qpid.max_count': 10}}}}")
     Declaration(name='orders', arguments=mappingproxy({'qpid.max_count': 10}), durable=False, ...)
     """
@@ -104,13 +96,9 @@ def read_any(text: str, name: str = "queue") -> Declaration:
     A text that begins with ``{`` is JSON, and ``name`` is the queue's; one with ``; {`` in it is an address;
     any other is a line of options.
 
-    Raises
-    ------
-    ConfigurationError
-        If it cannot be read as what it looks like.
+    Raises:
+        ConfigurationError: If it cannot be read as what it looks like.
 
-    Examples
-    --------
     >>> typed = ['{"qpid.max_count": 9}', "q; {node: {x-declare: {arguments: {'qpid.max_count': 9}}}}",
     ...          "q --max-queue-count=9"]
     >>> [read_any(text, "q") == Declaration("q", {"qpid.max_count": 9}) for text in typed]
@@ -156,8 +144,6 @@ def declaration_of(chosen: argparse.Namespace, declare: str = "") -> Declaration
 def as_argument(text: str) -> int | str:
     """Turn the value of ``--argument NAME=VALUE`` into what is sent: an integer if it reads as one.
 
-    Examples
-    --------
     >>> as_argument("10"), as_argument("1.5"), as_argument("")
     (10, '1.5', '')
     """
@@ -205,13 +191,9 @@ def qpid_config_line(declaration: Declaration) -> str:
     A value that the tool cannot send is written as the integer that means the same to the broker
     (``True`` as 1, ``"10"`` as 10), if there is one.
 
-    Raises
-    ------
-    ConfigurationError
-        If the tool has no way to say it.
+    Raises:
+        ConfigurationError: If the tool has no way to say it.
 
-    Examples
-    --------
     >>> print(qpid_config_line(Declaration("orders", {"qpid.flow_stop_count": 900, "qpid.alert_count": 5})))
     qpid-config add queue orders --flow-stop-count=900 --argument qpid.alert_count=5
     """
@@ -272,13 +254,10 @@ def _extra(key: str, value: int | str | None) -> list[str]:
 def address_string(declaration: Declaration) -> str:
     """Write an address that creates the queue, in words that qpid-cpp and qpid-python read alike.
 
-    Raises
-    ------
-    ConfigurationError
-        If no spelling means the same to both: null, a backslash, both kinds of quotes, ``#`` in a name.
+    Raises:
+        ConfigurationError: If no spelling means the same to both: null, a backslash, both kinds of quotes,
+            ``#`` in a name.
 
-    Examples
-    --------
     >>> print(address_string(Declaration("q", {"qpid.max_count": 10}, durable=True)))
     q; {create: always, node: {type: queue, durable: True, x-declare: {arguments: {'qpid.max_count': 10}}}}
     """

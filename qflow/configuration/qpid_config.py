@@ -60,8 +60,6 @@ OPTIONS: tuple[QueueOption, ...] = (
 def add_queue_options(parser: argparse.ArgumentParser) -> None:
     """Give a parser the queue's name and the options of ``qpid-config add queue``.
 
-    Examples
-    --------
     >>> parser = argparse.ArgumentParser()
     >>> add_queue_options(parser)
     >>> parser.parse_args(["orders", "--flow-stop-count=0x10"]).flow_stop_count
@@ -95,8 +93,6 @@ def add_queue_options(parser: argparse.ArgumentParser) -> None:
 def integer(text: str) -> int:
     """Return an integer as ``qpid-config`` reads it: decimal, ``0x…``, ``0b…``, and octal after a leading 0.
 
-    Examples
-    --------
     >>> integer("900"), integer("0x10"), integer("010"), integer("-1")
     (900, 16, 8, -1)
     """

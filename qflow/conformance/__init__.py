@@ -1,7 +1,5 @@
 """Conformance: recorded scenarios of a real broker, played against the engine; where the two differ.
 
-Examples
---------
 >>> from qflow.conformance import check, load_scenarios
 >>> from qflow.kit import kit_path
 >>> scenarios = load_scenarios(kit_path("data") / "recordings" / "scenarios" / "hand.jsonl")

@@ -17,9 +17,7 @@ def run(paths: Sequence[str], as_json: bool = False) -> int:
 
     With ``as_json`` each verdict is a line of JSON, and the count goes to standard error.
 
-    Returns
-    -------
-    int
+    Returns:
         0 if all agree, 1 if one does not, 2 if a file cannot be read.
     """
     total = agreeing = 0

@@ -27,16 +27,11 @@ class Difference:
 class Verdict:
     """Whether the engine agrees with one scenario, and where it does not.
 
-    Attributes
-    ----------
-    agrees : bool
-        Whether every step, and the end, was as recorded.
-    steps, step : int, str
-        How many steps agreed, and the one that did not, as JSON; "" if all did.
-    not_built : str
-        Words of the scenario that are unknown here; "" for none.
-    differences : tuple of Difference
-        Of that step.
+    Attributes:
+        agrees: Whether every step, and the end, was as recorded.
+        steps, step: How many steps agreed, and the one that did not, as JSON; "" if all did.
+        not_built: Words of the scenario that are unknown here; "" for none.
+        differences: Of that step.
     """
 
     id: str
@@ -85,7 +80,9 @@ def check(scenario: Scenario) -> Verdict:
         for answer in ("sent", "acquired", "result"):
             if answer in step:
                 wanted[answer] = step[answer]
-                seen[answer] = _packed_like(answer, player.answer)
+                seen[answer] = (
+                    player.answer if answer == "result" or player.answer is None else pack(player.answer)
+                )
         differences = tuple(compare(wanted, seen))
         if differences:
             return Verdict(scenario.id, scenario.area, False, number, shown, "", differences)
@@ -94,10 +91,6 @@ def check(scenario: Scenario) -> Verdict:
     return Verdict(
         scenario.id, scenario.area, agrees, len(scenario.steps), "" if agrees else "final", "", differences
     )
-
-
-def _packed_like(answer: str, value: Any) -> Any:
-    return value if answer == "result" or value is None else pack(value)
 
 
 def compare(wanted: Any, seen: Any, path: str = "") -> Iterator[Difference]:
@@ -122,13 +115,9 @@ def check_startup(entry: Mapping[str, Any]) -> Verdict:
 def check_file(path: str | Path) -> Iterator[Verdict]:
     """Play every scenario of a ``.jsonl`` file, or try every start of a ``.json`` file; yield the verdicts.
 
-    Raises
-    ------
-    ScenarioError
-        If the file cannot be read.
+    Raises:
+        ScenarioError: If the file cannot be read.
 
-    Examples
-    --------
     >>> from qflow.kit import kit_path
     >>> verdicts = list(check_file(kit_path("data") / "recordings" / "scenarios" / "random-ring.jsonl"))
     >>> len(verdicts), all(verdict.agrees for verdict in verdicts)

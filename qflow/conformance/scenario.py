@@ -25,8 +25,6 @@ _ONE = re.compile(r"(.*?)(\d+)(\*?)")
 def unpack(packed: Iterable[str]) -> list[str]:
     """Return every label of a packed list.
 
-    Examples
-    --------
     >>> unpack(["p1-3..5", "A-1", "x-1..2*"])
     ['p1-3', 'p1-4', 'p1-5', 'A-1', 'x-1*', 'x-2*']
     """
@@ -44,8 +42,6 @@ def unpack(packed: Iterable[str]) -> list[str]:
 def pack(labels: Iterable[str]) -> list[str]:
     """Return a list with runs of consecutive labels joined, as in the recordings.
 
-    Examples
-    --------
     >>> pack(["p1-3", "p1-4", "p1-5", "A-1", "x-1*", "x-2*"])
     ['p1-3..5', 'A-1', 'x-1..2*']
     """
@@ -75,18 +71,12 @@ class ScenarioError(Exception):
 class Scenario:
     """What a real broker did, step by step.
 
-    Attributes
-    ----------
-    id, title, area, source : str
-        What it is about, and where its numbers come from.
-    broker : tuple of str
-        Additional options of the broker.
-    steps : tuple of mapping
-        Each an action with ``op``, its parameters, and ``expect``.
-    final : mapping
-        What a fresh browser saw on each queue at the end.
-    unknown : tuple of str
-        Other attributes of the recording, unknown here.
+    Attributes:
+        id, title, area, source: What it is about, and where its numbers come from.
+        broker: Additional options of the broker.
+        steps: Each an action with ``op``, its parameters, and ``expect``.
+        final: What a fresh browser saw on each queue at the end.
+        unknown: Other attributes of the recording, unknown here.
     """
 
     id: str
@@ -102,13 +92,9 @@ class Scenario:
     def from_json(cls, record: Mapping[str, Any]) -> Scenario:
         """Return the scenario that one line's JSON holds.
 
-        Raises
-        ------
-        ScenarioError
-            If something is missing, or is not what it should be.
+        Raises:
+            ScenarioError: If something is missing, or is not what it should be.
 
-        Examples
-        --------
         >>> Scenario.from_json({"id": "empty", "steps": []}).id
         'empty'
         """
@@ -142,13 +128,9 @@ def load_scenarios(path: str | Path) -> Iterator[Scenario]:
 
     Scenarios that share an id get their lines as part of it: ``fc-equal (line 7)``.
 
-    Raises
-    ------
-    ScenarioError
-        Naming the file and the line that cannot be read; or if there is no scenario in it.
+    Raises:
+        ScenarioError: Naming the file and the line that cannot be read; or if there is no scenario in it.
 
-    Examples
-    --------
     >>> from qflow.kit import kit_path
     >>> path = kit_path("data") / "recordings" / "scenarios" / "random-ring.jsonl"
     >>> next(load_scenarios(path)).id
@@ -184,10 +166,8 @@ def _scenarios(path: str | Path) -> Iterator[tuple[int, Scenario]]:
 def load_startups(path: str | Path) -> Iterator[dict[str, Any]]:
     """Read a file of recorded starts: a list of ``options``, ``starts`` and ``stderr``.
 
-    Raises
-    ------
-    ScenarioError
-        Naming the file and the entry that cannot be read.
+    Raises:
+        ScenarioError: Naming the file and the entry that cannot be read.
     """
     try:
         entries = json.loads(Path(path).read_text(encoding="utf-8-sig"))
@@ -208,8 +188,6 @@ def load_startups(path: str | Path) -> Iterator[dict[str, Any]]:
 def start(options: list[str]) -> dict[str, Any]:
     """Return whether a broker starts with these options, and what it writes on standard error.
 
-    Examples
-    --------
     >>> start(["--default-queue-limit", "0"])
     {'starts': True, 'stderr': []}
     >>> start(["--default-msg-group", "g"])["stderr"]

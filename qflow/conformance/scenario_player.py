@@ -69,10 +69,9 @@ class Player:
     def play(self, step: Step) -> None:
         """Perform one step; a step of a session that is gone has no effect (RF-25).
 
-        Raises
-        ------
-        UnknownStepError
-            If the step uses a word that this player does not know, or a value that cannot be.
+        Raises:
+            UnknownStepError: If the step uses a word that this player does not know, or a value that cannot
+                be.
         """
         unknown = not_built(step)
         if unknown:
@@ -318,9 +317,7 @@ STEPS: dict[str, Word] = {
         _command("exchange_bind", queue="", exchange="", key="", args=None),
     ),
     "unbind": Word(
-        (),
-        ("exchange", "queue", "key", "args"),
-        _command("exchange_unbind", queue="", exchange="", key=""),
+        (), ("exchange", "queue", "key", "args"), _command("exchange_unbind", queue="", exchange="", key="")
     ),
     "transfer": Word(("session", "label", "size"), ("key", *_MESSAGE), Player.transfer),
     "offer": Word(("session", "label", "size", "capacity"), ("key", "sent", *_MESSAGE), Player.offer),
@@ -376,8 +373,6 @@ EXPECT = (*_BY_NAME, "queues", "errors", "events")
 def not_built(step: Mapping[str, Any]) -> str:
     """Return what a step uses that is not built, or lacks; "" if it can be performed and compared.
 
-    Examples
-    --------
     >>> not_built({"op": "flush", "session": "c", "sub": "s", "expect": {}})
     ''
     >>> not_built({"op": "flush", "session": "c", "sub": "s", "twice": True, "expect": {"mood": 1}})

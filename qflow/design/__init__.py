@@ -19,10 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from qflow.design.bounds import Depth as Depth
     from qflow.design.bounds import Sender as Sender
-    from qflow.design.bounds import largest_batch as largest_batch
     from qflow.design.bounds import largest_stop as largest_stop
     from qflow.design.bounds import maximum_depth as maximum_depth
-    from qflow.design.bounds import stall_range as stall_range
     from qflow.design.bounds import stays_on as stays_on
     from qflow.design.bounds import traffic_of as traffic_of
     from qflow.design.explore import explore as explore

@@ -40,21 +40,14 @@ SIZE_LIMIT = 1_000_000
 class Sender:
     """One producer as a queue sees it.
 
-    Parameters
-    ----------
-    capacity : int
-        Its window: most transfers that are sent and not complete (CAP-01).
-    largest, smallest : int
-        Bytes the broker counts for its messages, header included unless the broker is set otherwise (DQ-05,
-        DQ-09).
+    Parameters:
+        capacity: Its window: most transfers that are sent and not complete (CAP-01).
+        largest, smallest: Bytes the broker counts for its messages, header included unless the broker is set
+            otherwise (DQ-05, DQ-09).
 
-    Raises
-    ------
-    DesignError
-        If a value makes no sense.
+    Raises:
+        DesignError: If a value makes no sense.
 
-    Examples
-    --------
     >>> Sender(capacity=50, largest=145).smallest
     0
     """
@@ -81,20 +74,14 @@ def traffic_of(workload: Workload) -> dict[str, dict[str, Sender]]:
     each producer sends its largest and its smallest message to a broker of the engine that has the
     workload's queues and bindings, without any limit.
 
-    Parameters
-    ----------
-    workload : Workload
-        Sizes that are drawn have no largest value, so those are taken that it really draws within its
-        duration.
+    Parameters:
+        workload: Sizes that are drawn have no largest value, so those are taken that it really draws within
+            its duration.
 
-    Returns
-    -------
-    dict
-        Queue name to producer name to :class:`Sender`; a producer whose messages reach several queues
-        appears at each, with its whole window: the queues share it, and each may have all of it.
+    Returns:
+        Queue name to producer name to :class:`Sender`; a producer whose messages reach several queues appears
+        at each, with its whole window: the queues share it, and each may have all of it.
 
-    Examples
-    --------
     >>> producer = Producer("p1", ("", "q"), rate=100, capacity=5, size=100)
     >>> traffic_of(Workload("w", 1, {"q": {}, "r": {}}, producers=(producer,)))
     {'q': {'p1': Sender(capacity=5, largest=141, smallest=140)}, 'r': {}}
@@ -111,8 +98,6 @@ def traffic_of(workload: Workload) -> dict[str, dict[str, Sender]]:
 def unrouted(workload: Workload, traffic: Mapping[str, Traffic]) -> dict[str, str]:
     """Return the producers whose messages reach no queue, each with where it sends, in a sentence.
 
-    Examples
-    --------
     >>> workload = Workload("w", 1, {"q": {}}, producers=(Producer("p", ("", "queue"), 1, 1, 1),))
     >>> unrouted(workload, traffic_of(workload))
     {'p': "p's messages reach no queue: no binding of exchange '' matches the key 'queue' (EX-08)"}
@@ -180,15 +165,10 @@ _LIMITING = (
 class Depth:
     """An amount on a queue, in both units; None where there is no bound.
 
-    Parameters
-    ----------
-    count : int or None
-        Messages.
-    size : int or None
-        Bytes, as the broker counts them (DQ-05).
+    Parameters:
+        count: Messages.
+        size: Bytes, as the broker counts them (DQ-05).
 
-    Examples
-    --------
     >>> Depth(165, None)
     Depth(count=165, size=None)
     """
@@ -207,8 +187,6 @@ def before_stop(thresholds: FlowThresholds, traffic: Traffic) -> Depth:
     least *m* bytes at most ``stop_size // m`` fit, and ``stop_count`` messages of at most *M* bytes have at
     most ``stop_count * M``.  Which window the producers have does not matter.
 
-    Examples
-    --------
     >>> before_stop(FlowThresholds(100, 70, 0, 0), {"p": Sender(5, largest=200, smallest=50)})
     Depth(count=100, size=20000)
     >>> before_stop(FlowThresholds(0, 0, 1000, 700), {"p": Sender(5, largest=200, smallest=50)})
@@ -251,8 +229,6 @@ def maximum_depth(thresholds: FlowThresholds | None, traffic: Traffic) -> Depth:
 
     Without flow control (``thresholds`` None) there is no bound, unless no producer sends.
 
-    Examples
-    --------
     >>> clients = {"C1": Sender(50, largest=112), "C2": Sender(15, largest=112)}
     >>> maximum_depth(FlowThresholds(100, 100, 0, 0), clients)
     Depth(count=165, size=18480)
@@ -265,58 +241,8 @@ def maximum_depth(thresholds: FlowThresholds | None, traffic: Traffic) -> Depth:
     count = sum(sender.capacity for sender in traffic.values())
     size = sum(sender.capacity * sender.largest for sender in traffic.values())
     return Depth(
-        None if off.count is None else off.count + count,
-        None if off.size is None else off.size + size,
+        None if off.count is None else off.count + count, None if off.size is None else off.size + size
     )
-
-
-def stall_range(thresholds: FlowThresholds, traffic: Traffic, window: str = "ideal") -> tuple[int, int]:
-    """Return the least and the greatest depth, in messages, of a queue without a consumer in the end.
-
-    For a queue that stops by count, and whose producers send to no other.
-
-    Proof.  Nothing leaves the queue, so when the last producer blocks it holds the ``stop`` messages that
-    were not held and all that came later, which are held (FC-15, FC-17).  A producer blocks only for a
-    transfer that is not complete, and only this queue withholds completions, so each has at least one
-    held transfer there: depth ≥ stop + number of producers.  The upper bound is :func:`maximum_depth`.
-
-    With the ideal window both are the same: it forgets a complete transfer at once, so a full window is
-    full of held transfers: depth = stop + Σ capacity, in whatever order and however fast.  The qpid-cpp
-    window forgets late (CAP-02).  A sender that is faster than the answers never looks before its window is
-    full; so of producer i those are still taken for outstanding which it sent since it was last full, and
-    depth = stop + Σ (capacity_i − n_i mod capacity_i), where n_i is what it had sent when the queue turned
-    ON, Σ n_i = stop.
-
-    Examples
-    --------
-    >>> clients = {"C1": Sender(50), "C2": Sender(15)}
-    >>> stall_range(FlowThresholds(100, 100, 0, 0), clients)
-    (165, 165)
-    >>> stall_range(FlowThresholds(100, 100, 0, 0), clients, window="qpid-cpp")
-    (102, 165)
-    """
-    stop, most = thresholds.stop_count, sum(sender.capacity for sender in traffic.values())
-    return stop + (most if window == "ideal" else len(traffic)), stop + most
-
-
-def largest_batch(thresholds: FlowThresholds, traffic: Traffic, window: str = "ideal") -> int:
-    """Return how many messages a consumer may wait for before it accepts any, without risk of deadlock.
-
-    For a queue that stops by count, whose producers send to no other, and which has one consumer.
-
-    Proof.  In a deadlock every producer is blocked, so the queue is ON, and it holds at least ``resume``
-    messages, or it would be OFF (FC-16).  With the ideal window each producer has ``capacity`` held
-    transfers on it; with the others at least one.  So the consumer, which has taken all there are, has at
-    least max(resume, Σ capacity) of them, or max(resume, number of producers); a consumer content with
-    that many goes on, and nothing was stuck.
-
-    Examples
-    --------
-    >>> largest_batch(FlowThresholds(3, 2, 0, 0), {"C1": Sender(2), "C2": Sender(2)})
-    4
-    """
-    held = sum(sender.capacity for sender in traffic.values()) if window == "ideal" else len(traffic)
-    return max(thresholds.resume_count, held)
 
 
 def stays_on(thresholds: FlowThresholds, traffic: Traffic) -> bool:
@@ -333,8 +259,6 @@ def stays_on(thresholds: FlowThresholds, traffic: Traffic) -> bool:
     producers then work at the consumers' pace, and stop and resume no longer matter.  The qpid-cpp window
     is spared: full, it waits until *all* it sent is complete (CAP-02).
 
-    Examples
-    --------
     >>> clients = {"C1": Sender(50), "C2": Sender(15)}
     >>> stays_on(FlowThresholds(100, 50, 0, 0), clients), stays_on(FlowThresholds(100, 80, 0, 0), clients)
     (True, False)
@@ -350,8 +274,6 @@ def largest_stop(limit: int, traffic: Traffic, unit: str = "count") -> int:
     Below 1 if there is none: the windows alone are as large as the limit, in messages ("count") or bytes
     ("size").
 
-    Examples
-    --------
     >>> largest_stop(200, {"C1": Sender(50), "C2": Sender(15)})
     135
     """

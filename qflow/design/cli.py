@@ -58,17 +58,12 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 def run(namespace: argparse.Namespace) -> int:
     """Recommend, and print it.
 
-    Returns
-    -------
-    int
+    Returns:
         0.
 
-    Raises
-    ------
-    RefusalError
-        If a file or an option makes no sense, or nothing is safe, in one sentence.
-    OSError
-        If a file cannot be opened.
+    Raises:
+        RefusalError: If a file or an option makes no sense, or nothing is safe, in one sentence.
+        OSError: If a file cannot be opened.
     """
     from qflow.broker.errors import AmqpException
     from qflow.design.frontier import choices

@@ -218,15 +218,11 @@ class Situation:
 
     Every action is what a client does; what follows from it is left to the engine.
 
-    Parameters
-    ----------
-    configuration : SmallConfiguration
-        Who and what there is.
-    observer : callable or None
-        Sees everything the broker does, from its start: called with each :class:`qflow.broker.events.Event`.
+    Parameters:
+        configuration: Who and what there is.
+        observer: Sees everything the broker does, from its start: called with each
+            :class:`qflow.broker.events.Event`.
 
-    Examples
-    --------
     >>> situation = Situation(SmallConfiguration.of(stop=1, capacities=(1,)))
     >>> situation.perform("C1 sends"); situation.perform("C1 sends"); list(situation.actions())
     ['consumer takes and accepts']
@@ -326,16 +322,12 @@ MARKS = {
 class StateGraph:
     """What :func:`qflow.design.explore` returns.
 
-    Attributes
-    ----------
-    configuration : SmallConfiguration
-        What was explored.
-    graph : networkx.DiGraph
-        Nodes are numbers, 0 the start, in the order of their distance from it.  Node attributes: ``depth``
-        (messages on the fullest queue), ``depths`` and ``bytes`` (by queue), ``on`` (names of the queues
-        that are ON), ``held`` and ``outstanding`` (by producer), ``blocked`` and ``dead`` (names of
-        producers), ``marks`` (keys of :data:`MARKS`) and ``distance``.  Edges have ``actions``, all that
-        lead from one to the other, and ``action``, the first of them.
+    Attributes:
+        graph (networkx.DiGraph): Nodes are numbers, 0 the start, in the order of their distance from it.
+            Node attributes: ``depth`` (messages on the fullest queue), ``depths`` and ``bytes`` (by queue),
+            ``on`` (names of the queues that are ON), ``held`` and ``outstanding`` (by producer), ``blocked``
+            and ``dead`` (names of producers), ``marks`` (keys of :data:`MARKS`) and ``distance``.  Edges have
+            ``actions``, all that lead from one to the other, and ``action``, the first of them.
     """
 
     def __init__(self, configuration: SmallConfiguration, graph: nx.DiGraph) -> None:
@@ -379,8 +371,6 @@ class StateGraph:
     def path_to(self, node: int) -> list[str]:
         """Return the shortest list of actions that leads from the start, node 0, to a node.
 
-        Examples
-        --------
         >>> from qflow.design import SmallConfiguration, explore
         >>> graph = explore(SmallConfiguration.of(stop=1, capacities=[1]))
         >>> graph.path_to(0), graph.path_to(graph.deepest)
@@ -457,8 +447,6 @@ def positions(states: StateGraph) -> dict[int, tuple[float, float]]:
     States with the same place are spread to the right, in the order of their numbers, by less than one
     message.  Of several queues, x is the sum of their depths.
 
-    Examples
-    --------
     >>> from qflow.design import SmallConfiguration, explore
     >>> states = explore(SmallConfiguration.of(stop=1, capacities=(2,)))
     >>> positions(states)[states.deepest]

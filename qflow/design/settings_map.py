@@ -67,24 +67,15 @@ class Axis(NamedTuple):
 class SettingsMap(Tabular):
     """A grid of stop thresholds and capacities, and a run for each.
 
-    Parameters
-    ----------
-    describe : callable
-        Returns a workload for settings; importable by its name, or a ``functools.partial`` of such a
-        function.
-    settings : mapping
-        All its settings; those of the two axes say where the map's dot is.
-    across, up : Axis
-        Stop thresholds, and capacities.
-    messages : int
-        How many messages each run sends.
-    queue : str
-        Whose depth and limit it shows; "" for the deepest of all.
-    found : dict
-        Place to what its run came to, as far as that is known; places are counted row by row.
+    Parameters:
+        describe: Returns a workload for settings; importable by its name, or a ``functools.partial`` of such
+            a function.
+        settings: All its settings; those of the two axes say where the map's dot is.
+        across, up: Stop thresholds, and capacities.
+        messages: How many messages each run sends.
+        queue: Whose depth and limit it shows; "" for the deepest of all.
+        found: Place to what its run came to, as far as that is known; places are counted row by row.
 
-    Examples
-    --------
     >>> from qflow.labs.experiments import flow_workload
     >>> small = settings_map(flow_workload, cells=3, messages=300, limit=160, resume=60)
     >>> small.across.values, small.up.values
@@ -255,30 +246,18 @@ def settings_map(
 ) -> SettingsMap:
     """Return the whole map of a workload's stop thresholds and capacities.
 
-    Parameters
-    ----------
-    describe : callable
-        Returns a workload for settings, such as :func:`qflow.labs.capacity_workload`.
-    stop, capacity : str
-        Which of its settings are a stop threshold and a capacity.
-    cells : int
-        How many rows and columns at most.
-    messages : int
-        How many messages each run sends.
-    processes : int or None
-        On how many cores; None for all.
-    **settings
-        The other settings; those left out are as `describe` has them.
+    Parameters:
+        describe: Returns a workload for settings, such as :func:`qflow.labs.capacity_workload`.
+        stop, capacity: Which of its settings are a stop threshold and a capacity.
+        cells: How many rows and columns at most.
+        messages: How many messages each run sends.
+        processes: On how many cores; None for all.
+        **settings: The other settings; those left out are as `describe` has them.
 
-    Raises
-    ------
-    DesignError
-        If it has no such setting, or there are no cells or messages.
-    AmqpException
-        The broker's own refusal of a queue.
+    Raises:
+        DesignError: If it has no such setting, or there are no cells or messages.
+        AmqpException: The broker's own refusal of a queue.
 
-    Examples
-    --------
     >>> from qflow.labs.experiments import flow_workload
     >>> settings_map(flow_workload, cells=2, messages=300, limit=160).kind(3)
     'dead'
@@ -305,21 +284,13 @@ def map_of_queue(
 
     Capacities keep their proportions; everything else is as the workload has it.
 
-    Parameters
-    ----------
-    workload : Workload
-    queue : str
-        One of its queues; it needs a limit in messages.
-    cells, messages, processes
-        As for :func:`settings_map`.
+    Parameters:
+        queue: One of its queues; it needs a limit in messages.
+        cells, messages, processes: As for :func:`settings_map`.
 
-    Raises
-    ------
-    DesignError
-        If the queue has no limit in messages, or no producer's messages reach it.
+    Raises:
+        DesignError: If the queue has no limit in messages, or no producer's messages reach it.
 
-    Examples
-    --------
     >>> from qflow.labs.experiments import capacity_workload
     >>> drawn = map_of_queue(capacity_workload(), "orders", cells=3, messages=300, processes=1)
     >>> drawn.up.label, drawn.up.values, [drawn.kind(place) for place in (0, 8)]
@@ -395,11 +366,7 @@ def drawn_up(
         describe,
         dict(settings),
         Axis(stop, "stop threshold (qpid.flow_stop_count)", _spread(widest, cells)),
-        Axis(
-            capacity,
-            label or "capacity of each producer",
-            _spread(highest, cells),
-        ),
+        Axis(capacity, label or "capacity of each producer", _spread(highest, cells)),
         messages,
     )
 

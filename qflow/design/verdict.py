@@ -29,16 +29,11 @@ WHAT_FOLLOWS = {
 class UnitVerdict:
     """One unit of one queue.
 
-    Parameters
-    ----------
-    unit : {"count", "size"}
-        Messages or bytes.
-    limit, stop : int
-        Limit and stop threshold in force; 0 for none.
-    bound : int or None
-        What can be on the queue at most, were there no limit; None if there is no bound.
-    reason : str
-        In one sentence.
+    Parameters:
+        unit ({"count", "size"}): Messages or bytes.
+        limit, stop: Limit and stop threshold in force; 0 for none.
+        bound: What can be on the queue at most, were there no limit; None if there is no bound.
+        reason: In one sentence.
     """
 
     unit: str
@@ -57,14 +52,9 @@ class UnitVerdict:
 class Verdict:
     """Whether a queue can overflow.
 
-    Parameters
-    ----------
-    queue : str
-        Its name.
-    policy : str
-        What an overflow would do: reject, ring or self-destruct.
-    units : tuple of UnitVerdict
-        For messages and for bytes.
+    Parameters:
+        policy: What an overflow would do: reject, ring or self-destruct.
+        units: For messages and for bytes.
     """
 
     queue: str
@@ -91,30 +81,19 @@ class Verdict:
 
 
 def judge(
-    queue: str,
-    arguments: Mapping[str, Argument],
-    traffic: Traffic,
-    options: BrokerOptions | None = None,
+    queue: str, arguments: Mapping[str, Argument], traffic: Traffic, options: BrokerOptions | None = None
 ) -> Verdict:
     """Return whether a queue can overflow, by comparing its limits with :func:`maximum_depth`.
 
-    Parameters
-    ----------
-    queue, arguments
-        Its name, and what it is declared with.
-    traffic : mapping
-        Who sends to it.
-    options : BrokerOptions or None
-        What the broker was started with; None for the defaults.
+    Parameters:
+        queue, arguments: Its name, and what it is declared with.
+        traffic: Who sends to it.
+        options: What the broker was started with; None for the defaults.
 
-    Raises
-    ------
-    DesignError
-        If the broker refuses the arguments, in its words; or if the queue has one of the alternatives of
-        :mod:`qflow.broker.history`, for which nothing is proved here.
+    Raises:
+        DesignError: If the broker refuses the arguments, in its words; or if the queue has one of the
+            alternatives of :mod:`qflow.broker.history`, for which nothing is proved here.
 
-    Examples
-    --------
     >>> from qflow.design.bounds import Sender
     >>> clients = {"C1": Sender(50, 150), "C2": Sender(15, 150)}
     >>> judge("q", {"qpid.max_count": 200, "qpid.flow_stop_count": 150}, clients).reasons[0]
@@ -151,8 +130,6 @@ def judge_workload(workload: Workload) -> dict[str, Verdict]:
 
     Who consumes does not matter.  See :func:`judge`.
 
-    Examples
-    --------
     >>> from qflow.workload import Producer
     >>> producer = Producer("p1", ("", "q"), rate=100, capacity=5, size=100)
     >>> workload = Workload("w", 1, {"q": {"qpid.max_count": 20}}, producers=(producer,))

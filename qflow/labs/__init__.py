@@ -24,13 +24,11 @@ from qflow.rooms import open_room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from qflow.labs.charts import blocked_chart as blocked_chart
     from qflow.labs.charts import bytes_chart as bytes_chart
     from qflow.labs.charts import depth_chart as depth_chart
     from qflow.labs.charts import held_chart as held_chart
     from qflow.labs.charts import latency_chart as latency_chart
     from qflow.labs.charts import ownership_chart as ownership_chart
-    from qflow.labs.charts import prefetch_chart as prefetch_chart
     from qflow.labs.completion import completion_run as completion_run
     from qflow.labs.completion_widget import completion_lab as completion_lab
     from qflow.labs.config import config_run as config_run
@@ -60,7 +58,6 @@ if TYPE_CHECKING:
     from qflow.labs.group_widget import group_lab as group_lab
     from qflow.labs.html_export import save_html as save_html
     from qflow.labs.lab import Lab as Lab
-    from qflow.labs.map_lab import map_lab as map_lab
     from qflow.labs.opened import agreement as agreement
     from qflow.labs.opened import recorded_picture as recorded_picture
     from qflow.labs.opened import run_picture as run_picture

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qflow.kit import RefusalError
-from qflow.labs.claims import seconds, share, times
+from qflow.labs.claims import seconds, times
 from qflow.labs.frames import NEVER, Frames, Span
 from qflow.labs.picture import Picture
 from qflow.labs.topology import QueueSpot
@@ -50,8 +50,6 @@ _LETTERS = {ord(letter): f"&#{ord(letter)};" for letter in "<>&{$"}
 def plain(text: str) -> str:
     """Return a text that plotly shows letter for letter, whatever it contains.
 
-    Examples
-    --------
     >>> plain("<b>50 %{y}</b>")
     '&#60;b&#62;50 %&#123;y}&#60;/b&#62;'
     """
@@ -93,27 +91,17 @@ class Band:
 class Chart:
     """A chart of a run.
 
-    Parameters
-    ----------
-    title
-        What it is about.
-    x_title, y_title
-        The axes, with their units.
-    claims
-        What it shows, in sentences.
-    lines, levels, bands
-        Quantities over time, the thresholds they are held against, and when something held.
-    bars
-        (where, how much): a distribution; each bar reaches to the next.
-    rows
-        (name, spans): for each kind of span, all of its rows.
-    end
-        The right end of the axis.
-    reach
-        How far the scale reaches at least.
+    Parameters:
+        title: What it is about.
+        x_title, y_title: The axes, with their units.
+        claims: What it shows, in sentences.
+        lines, levels, bands: Quantities over time, the thresholds they are held against, and when something
+            held.
+        bars: (where, how much): a distribution; each bar reaches to the next.
+        rows: (name, spans): for each kind of span, all of its rows.
+        end: The right end of the axis.
+        reach: How far the scale reaches at least.
 
-    Examples
-    --------
     >>> chart = Chart("depth", "seconds", "messages", ("It is empty.",), bars=((0, 3), (1, 2)), end=3)
     >>> chart, len(chart.figure.data)
     (It is empty., 1)
@@ -173,19 +161,14 @@ class Chart:
     def save(self, path: str | Path) -> Path:
         """Write the chart to a file, whose ending says as what, and return its path.
 
-        Parameters
-        ----------
-        path
-            ``.html`` (a whole page: it needs no server and no kernel), ``.svg`` (a still) or ``.png``, for
-            which plotly asks for the packages kaleido and a Chrome; in a browser, the camera of the chart's
-            tool bar and the buttons of :class:`qflow.labs.LinkedChart` need neither.
+        Parameters:
+            path: ``.html`` (a whole page: it needs no server and no kernel), ``.svg`` (a still) or ``.png``,
+                for which plotly asks for the packages kaleido and a Chrome; in a browser, the camera of the
+                chart's tool bar and the buttons of :class:`qflow.labs.LinkedChart` need neither.
 
-        Raises
-        ------
-        RefusalError
-            For another ending, or for a PNG without the package that draws one.
-        OSError
-            If the file cannot be written.
+        Raises:
+            RefusalError: For another ending, or for a PNG without the package that draws one.
+            OSError: If the file cannot be written.
         """
         path = Path(path)
         ending = path.suffix.lower()
@@ -223,21 +206,15 @@ class Chart:
 def depth_chart(picture: Picture | Prediction, queue: str | None = None) -> Chart:
     """Return a chart of a queue's depth over time, with its thresholds and when flow control was ON.
 
-    Parameters
-    ----------
-    picture
-        What was run; what a real broker reported is drawn over it.  Or a prediction: between which depths
-        the queue was at each moment, in 80 of 100 replays, and the depth in the replay that is shown.
-    queue
-        Which queue; None for the first.
+    Parameters:
+        picture: What was run; what a real broker reported is drawn over it.  Or a prediction: between which
+            depths the queue was at each moment, in 80 of 100 replays, and the depth in the replay that is
+            shown.
+        queue: Which queue; None for the first.
 
-    Raises
-    ------
-    KeyError
-        If there is no such queue.
+    Raises:
+        KeyError: If there is no such queue.
 
-    Examples
-    --------
     >>> from qflow.labs import flow_run
     >>> chart = depth_chart(flow_run(messages=300, stop=20, resume=10))
     >>> [trace.name for trace in chart.figure.data]
@@ -294,8 +271,6 @@ def bytes_chart(picture: Picture, queue: str | None = None) -> Chart:
 
     The arguments are those of :func:`depth_chart`.
 
-    Examples
-    --------
     >>> from qflow.labs import flow_run
     >>> print(bytes_chart(flow_run(messages=300)))
     At its largest, orders had 37869 bytes.
@@ -313,8 +288,6 @@ def bytes_chart(picture: Picture, queue: str | None = None) -> Chart:
 def held_chart(picture: Picture) -> Chart:
     """Return a chart of the completions held over time, producer by producer.
 
-    Examples
-    --------
     >>> from qflow.labs import flow_run
     >>> print(held_chart(flow_run(messages=300, stop=20, resume=10, capacity=5)))
     At most 5 completions of p1 were held at once.
@@ -333,36 +306,11 @@ def held_chart(picture: Picture) -> Chart:
 # Clients
 
 
-def blocked_chart(picture: Picture) -> Chart:
-    """Return a chart of when each producer had to wait with a full window.
-
-    Examples
-    --------
-    >>> from qflow.labs import flow_run
-    >>> print(blocked_chart(flow_run(messages=100)))
-    p1 had to wait never, 0 % of the time.
-    """
-    frames = picture.frames
-    rows: list[SpanRow] = []
-    claims = []
-    for spot in frames.topology.producers:
-        spans = frames.spans(f"producer.{spot.name}.blocked")
-        part = share(spans, frames.topology.end)
-        claims.append(f"{spot.name} had to wait {times(len(spans))}, {part} of the time.")
-        for start, to in spans:
-            said = f"{spot.name} waits from {seconds(start)} to {seconds(to)}"
-            rows.append((spot.name, start / 1e6, to / 1e6, said))
-    title = "producers that wait with a full window"
-    return Chart(title, "seconds", "", tuple(claims), rows=(("waits", tuple(rows)),), end=_end_of(frames))
-
-
 def latency_chart(picture: Picture) -> Chart:
     """Return a chart of how long it took until producers knew of their transfers that they are complete.
 
     It is a distribution: milliseconds to the number of transfers.
 
-    Examples
-    --------
     >>> from qflow.labs import flow_run
     >>> print(latency_chart(flow_run(messages=300, stop=20, resume=10, capacity=5)))
     Of 300 completed transfers, 210 were complete at once; half took at most 0.0 ms, the slowest 83.2 ms.
@@ -393,8 +341,6 @@ def ownership_chart(picture: Picture) -> Chart:
 
     Each group has a row. Name, hatching and colour of a span are its owner's; pointing at it says more.
 
-    Examples
-    --------
     >>> from qflow.labs import group_run
     >>> print(ownership_chart(group_run(messages="AAB", prefetch=(1, 1))))
     A was owned twice, by c1.
@@ -419,28 +365,6 @@ def ownership_chart(picture: Picture) -> Chart:
     kinds = tuple((who, tuple(spans)) for who, spans in rows.items())
     sentences = tuple(claims) or ("No group was ever owned.",)
     return Chart("who owns which group", "seconds", "", sentences, rows=kinds, end=_end_of(frames))
-
-
-def prefetch_chart(picture: Picture) -> Chart:
-    """Return a chart of how many messages each consumer holds over time, against its prefetch.
-
-    Examples
-    --------
-    >>> from qflow.labs import flow_run
-    >>> print(prefetch_chart(flow_run(messages=300)))
-    c1 held at most 20 of its prefetch of 20.
-    """
-    frames = picture.frames
-    spots = frames.topology.consumers
-    lines = tuple(Line(spot.name, steps_of(frames, f"consumer.{spot.name}.holds")) for spot in spots)
-    levels = {spot.prefetch: Level("prefetch", spot.prefetch, "mark") for spot in spots}
-    claims = tuple(
-        f"{spot.name} held at most {max(frames.column(f'consumer.{spot.name}.holds'))} "
-        f"of its prefetch of {spot.prefetch}."
-        for spot in spots
-    )
-    marks, end = tuple(levels.values()), _end_of(frames)
-    return Chart("prefetched messages", "seconds", "messages", claims, lines, marks, end=end)
 
 
 # What charts are read from

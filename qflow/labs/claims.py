@@ -1,7 +1,6 @@
-"""Claims: what a run, a step and an instant show, in sentences; every number is read from the frames.
+"""Claims: what a run shows, in sentences; every number is read from the frames.
 
-The sentences about a frame fill the templates of :mod:`qflow.labs.words`. The browser fills the same with the
-same numbers (``static/words.js``); a browser test keeps the two equal.
+The sentences about one step and one instant are made in the browser, from :mod:`qflow.labs.words`.
 """
 
 from __future__ import annotations
@@ -11,21 +10,16 @@ from collections.abc import Iterator, Mapping
 from qflow.broker.errors import AmqpException
 from qflow.labs.frames import Frames, Span
 from qflow.labs.topology import ConsumerSpot, ProducerSpot, QueueSpot
-from qflow.labs.words import BITS, FLOW, MOODS, STATE, STEP
+from qflow.labs.words import BITS
 
 
 def claims_of(frames: Frames, errors: Mapping[str, AmqpException] | None = None) -> tuple[str, ...]:
     """Return what a run shows: each queue's flow control, each producer's window, each consumer's work.
 
-    Parameters
-    ----------
-    frames
-        Of the run.
-    errors
-        Client name to what its session died of.
+    Parameters:
+        frames: Of the run.
+        errors: Client name to what its session died of.
 
-    Examples
-    --------
     >>> from qflow.labs import flow_run
     >>> for claim in flow_run(messages=300, stop=20, resume=10, capacity=5).claims[:2]:
     ...     print(claim)
@@ -53,8 +47,6 @@ def seconds(time: int) -> str:
 def share(spans: tuple[Span, ...], end: int) -> str:
     """Return which part of a run some spans of time fill, as a percentage that is never rounded to 0 or 100.
 
-    Examples
-    --------
     >>> share(((0, 10), (50, 60)), 80), share(((0, 1),), 1000), share((), 80)
     ('25 %', 'less than 1 %', '0 %')
     """
@@ -152,75 +144,6 @@ def _stop(queue: QueueSpot) -> str:
 
 def _messages(number: int) -> str:
     return "1 message" if number == 1 else f"{number} messages"
-
-
-def step_sentence(frames: Frames, index: int) -> str:
-    """Return what happened in the step that led to a frame.
-
-    Examples
-    --------
-    >>> from qflow.labs import flow_run
-    >>> frames = flow_run(messages=20, stop=3, resume=2, prefetch=1, service=1.0).frames
-    >>> step_sentence(frames, frames.transitions[0].frame)
-    'p1 sends p1-4. 4 on orders, more than 3: flow control turns ON. The completion is held.'
-    """
-    frame = frames.at(index)
-    parts = frame["step.parts"]
-    if not parts:
-        return STATE["start"] if index == 0 else ""
-    values = _step_values(frames, frame)
-    seen = [template for bit, template in enumerate(STEP.values()) if parts >> bit & 1]
-    return " ".join(template.format_map(values) for template in seen)
-
-
-def state_sentence(frames: Frames, index: int) -> str:
-    """Return what a frame shows of each queue, producer and consumer."""
-    frame = frames.at(index)
-    topology = frames.topology
-    said = []
-    for queue in topology.queues:
-        seen = _seen(frame, f"queue.{queue.name}.")
-        template = STATE["queue" if queue.stop_count or queue.stop_size else "free_queue"]
-        said.append(template.format_map({**seen, "queue": queue.name, "flow": FLOW[seen["flow"]]}))
-    for producer in topology.producers:
-        seen = _seen(frame, f"producer.{producer.name}.")
-        mood = MOODS[seen["mood"]]
-        # Where its window has just been emptied, a producer that has not gone on yet still waits.
-        if seen["outstanding"] < producer.capacity:
-            mood = mood.removesuffix(" with a full window")
-        values = {**seen, "producer": producer.name, "capacity": producer.capacity, "mood": mood}
-        said.append(STATE["producer"].format_map(values))
-    for consumer in topology.consumers:
-        seen = _seen(frame, f"consumer.{consumer.name}.")
-        template = STATE["consumer" if seen["present"] else "absent"]
-        said.append(template.format_map({**seen, "consumer": consumer.name, "prefetch": consumer.prefetch}))
-    return " ".join(said)
-
-
-def _seen(frame: dict[str, int], prefix: str) -> dict[str, int]:
-    return {name.removeprefix(prefix): value for name, value in frame.items() if name.startswith(prefix)}
-
-
-def _step_values(frames: Frames, frame: dict[str, int]) -> dict[str, object]:
-    topology = frames.topology
-    values: dict[str, object] = {
-        "freed": frame["step.freed"],
-        "deliveries": frame["step.deliveries"],
-        "waiters": frame["step.waiters"],
-        "message": _message(frames, frame["step.sender"], frame["step.number"]),
-        "lost": _message(frames, frame["step.lost_sender"], frame["step.lost_number"]),
-        "delivery": _message(frames, frame["step.delivery_sender"], frame["step.delivery_number"]),
-    }
-    if topology.producers:
-        values["producer"] = topology.producers[frame["step.producer"]].name
-        values["waiter"] = topology.producers[frame["step.waiter"]].name
-    if topology.consumers:
-        values["consumer"] = topology.consumers[frame["step.consumer"]].name
-    if topology.queues:
-        queue = topology.queues[frame["step.queue"]]
-        values |= {"queue": queue.name, "stop": queue.stop_count, "stop_size": queue.stop_size}
-        values |= {"depth": frame[f"queue.{queue.name}.depth"], "bytes": frame[f"queue.{queue.name}.bytes"]}
-    return values
 
 
 def _message(frames: Frames, sender: int, number: int) -> str:

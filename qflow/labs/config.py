@@ -39,8 +39,6 @@ def draw_gauge(explanation: Explanation) -> str:
     Between resume and stop the state depends on what was before; the area above the stop threshold, where
     producers are held, is tinted.
 
-    Examples
-    --------
     >>> from qflow.configuration.explanation import explain
     >>> from qflow.configuration.notations import read_line
     >>> draw_gauge(explain(read_line("orders --max-queue-count 90"))).count("stop 72")
@@ -122,15 +120,11 @@ EXAMPLE = "orders --max-queue-count 1000 --flow-stop-count 900 --flow-resume-cou
 class ConfigPicture:
     """What a queue's configuration comes to.
 
-    Parameters
-    ----------
-    text
-        What was typed.
-    explanation
-        The declaration, the thresholds in force and the rule behind each, or the broker's refusal.
+    Parameters:
+        text: What was typed.
+        explanation: The declaration, the thresholds in force and the rule behind each, or the broker's
+            refusal.
 
-    Examples
-    --------
     >>> print(config_run("orders --max-queue-count 100 --flow-stop-count 5").refusal)
     The broker refuses (542 invalid-argument): Queue "orders": qpid.flow_resume_count=70 must be less or \
 equal to qpid.flow_stop_count=5
@@ -166,8 +160,6 @@ equal to qpid.flow_stop_count=5
     def values(self) -> dict[str, Effective]:
         """Return every value in force by its name, such as ``stop_count``.
 
-        Examples
-        --------
         >>> config_run("orders --max-queue-count 90").values()["stop_count"].value
         72
         """
@@ -183,27 +175,17 @@ equal to qpid.flow_stop_count=5
 def config_run(text: str = EXAMPLE, *, broker_options: Sequence[str] = ()) -> ConfigPicture:
     """Return what a queue's configuration comes to, however it is spelled.
 
-    Parameters
-    ----------
-    text
-        Options of ``qpid-config add queue``, an address string, or declare arguments as JSON.
-    broker_options
-        Options of ``qpidd``, such as ``--default-flow-stop-threshold=90``.
+    Parameters:
+        text: Options of ``qpid-config add queue``, an address string, or declare arguments as JSON.
+        broker_options: Options of ``qpidd``, such as ``--default-flow-stop-threshold=90``.
 
-    Returns
-    -------
-    ConfigPicture
+    Returns:
         With a ``refusal`` if the broker refuses; nothing is raised for that.
 
-    Raises
-    ------
-    ConfigurationError
-        If the text cannot be read as what it looks like.
-    StartupError
-        If the broker does not start with these options.
+    Raises:
+        ConfigurationError: If the text cannot be read as what it looks like.
+        StartupError: If the broker does not start with these options.
 
-    Examples
-    --------
     >>> config_run().claims[0]
     'Producers are held above 900 messages or 83886080 bytes, and go on below 500 messages and \
 73400320 bytes (FC-14, FC-16).'

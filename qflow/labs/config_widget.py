@@ -38,10 +38,8 @@ class ConfigLab(widgets.VBox):
 
     Its parameters are those of :func:`config_lab`.
 
-    Attributes
-    ----------
-    picture
-        What is shown: of the last text that could be read.
+    Attributes:
+        picture: What is shown: of the last text that could be read.
     """
 
     def __init__(self, text: str, broker_options: str) -> None:
@@ -132,27 +130,17 @@ class ConfigLab(widgets.VBox):
 def config_lab(text: str = EXAMPLE, *, broker_options: str = "") -> ConfigLab:
     """Open the configuration lab: effective thresholds, the rule behind each, or the refusal.
 
-    Parameters
-    ----------
-    text
-        What is typed first: options of ``qpid-config add queue``, an address string, or JSON.
-    broker_options
-        Options of ``qpidd``, as on its command line.
+    Parameters:
+        text: What is typed first: options of ``qpid-config add queue``, an address string, or JSON.
+        broker_options: Options of ``qpidd``, as on its command line.
 
-    Returns
-    -------
-    ConfigLab
+    Returns:
         A widget; without widgets, use :func:`qflow.labs.config_run`.
 
-    Raises
-    ------
-    ConfigurationError
-        If the text cannot be read.
-    StartupError
-        If the broker does not start with these options.
+    Raises:
+        ConfigurationError: If the text cannot be read.
+        StartupError: If the broker does not start with these options.
 
-    Examples
-    --------
     >>> lab = config_lab("orders --max-queue-count 90")
     >>> lab.typed.value = '{"qpid.max_count": 200}'
     >>> lab.picture.values()["stop_count"].value

@@ -219,7 +219,10 @@ class Fold:
         self._newest: list[Any] = []
         self._rows, self._newest_rows = array("i"), list[int]()
         # Most numbers only pass through: as compiled code has it, an int would be taken apart and made again.
+        # So the current frame's number, too, is an object of its own: `count` again.
         self._now: list[Any] = [0] * width
+        self._frame: Any = 0
+        self._never: Any = NEVER
         self._is_dirty = True
         self._time = self._due = 0
         # By a message's label; a group's number, from 1.
@@ -252,12 +255,13 @@ class Fold:
         self._links: dict[str, dict[str, dict[object, None]]] = {}
         self._finish(0, 0)
 
-    def follow(self, events: Sequence[Event]) -> None:
-        """Count a run's events from the first that was not counted yet, in their order."""
+    def follow(self, events: Sequence[Event], most: int | None = None) -> None:
+        """Count a run's events from the first that was not counted yet, in their order; at most so many."""
+        end = len(events) if most is None else min(len(events), self.seen + most)
         if isinstance(events, EventTable):
-            self.add(events.cells, self.seen)
+            self.add(events.cells, self.seen, end)
         else:
-            self.add(EventTable(events[self.seen :]).cells)
+            self.add(EventTable(events[self.seen : end]).cells)
 
     def end(self) -> None:
         """Finish the last step: nothing follows."""
@@ -347,6 +351,7 @@ class Fold:
                 new._newest += shift.row([column[frame] for column in self._columns], columns)
         new._rows, new._newest_rows = self._rows[first:], []
         new.count, new.seen = self.count - first, self.seen
+        new._frame = new.count
         new._time, new._due, new._is_dirty = self._time, self._due, self._is_dirty
         new._groups, new._links = self._groups, self._links
         routes = [(shift.producer(producer), shift.queue(queue)) for producer, queue in self._routes]
@@ -393,20 +398,21 @@ class Fold:
 
     # Steps
 
-    def add(self, cells: Cells, start: int = 0) -> None:
+    def add(self, cells: Cells, start: int = 0, end: int | None = None) -> None:
         """Count events that follow those seen.
 
         Parameters
         ----------
         cells
             As :attr:`qflow.broker.events.EventTable.cells` has them.
-        start
-            The first event there to count.
+        start, end
+            The first event there to count, and the first that is left; None for none.
         """
         first, width, detail, kinds = start * WIDTH, WIDTH, DETAIL, _KINDS
+        last = len(cells) if end is None else end * width
         place, time = self.seen - 1, self._time
-        moments: list[int] = cells[first::width]
-        for index, name in enumerate(cells[first + 1 :: width]):
+        moments: list[int] = cells[first:last:width]
+        for index, name in enumerate(cells[first + 1 : last : width]):
             kind = kinds.get(name)
             moment = moments[index]
             if moment != time or (kind is not None and kind.begins):
@@ -433,6 +439,7 @@ class Fold:
         self._newest += now
         self._newest_rows.append(row)
         self.count += 1
+        self._frame = self.count
         if len(self._newest_rows) == _AT_ONCE:
             self._lay_down()
         now[1:AFTER_STEP] = _BLANK
@@ -512,7 +519,8 @@ class Fold:
         group = self._group_number(str(name)) if name else 0
         sendings = self._sendings
         self._sent[session][command] = len(sendings)
-        sendings += (producer.index, found[1], group, self.count, NEVER, NEVER, NEVER)
+        never = self._never
+        sendings += (producer.index, found[1], group, self._frame, never, never, never)
         if group:
             self._group_by_message[found] = group
 
@@ -539,7 +547,7 @@ class Fold:
             if complete:
                 now, sendings, first = self._now, self._sendings, producer.at
                 for start in complete:
-                    sendings[start + _SENDING_END] = self.count
+                    sendings[start + _SENDING_END] = self._frame
                 now[first + OUTSTANDING] -= len(complete)
                 if now[first + MOOD] == FULL:
                     now[first + MOOD] = FREE
@@ -651,8 +659,8 @@ class Fold:
         start = len(stays)
         queue.stays[position] = start
         queue.newest[label] = start
-        size = cells[at + 6]
-        stays += (queue.index, found[0], found[1], colour, self.count, NEVER, 0, NEVER, NEVER, NEVER, size)
+        frame, never, size = self._frame, self._never, cells[at + 6]
+        stays += (queue.index, found[0], found[1], colour, frame, never, 0, never, never, never, size)
 
     def _dequeued(self, cells: Cells, at: int, values: Values) -> None:
         position, reason = values[0], values[1]
@@ -670,7 +678,7 @@ class Fold:
         consumer = self._disown(queue, position)
         start = queue.stays.pop(position, None)
         if start is not None:
-            self._stays[start + _STAY_END] = self.count
+            self._stays[start + _STAY_END] = self._frame
             self._stays[start + _WHY] = _REASON.get(reason, _REASON["other"])
         if consumer is not None and reason == "accept":
             now[consumer.at + ACCEPTED] += 1
@@ -745,12 +753,12 @@ class Fold:
     def _mark(self, session: str, command: object, column: int) -> None:
         start = self._sent[session].get(command)
         if start is not None:
-            self._sendings[start + column] = self.count
+            self._sendings[start + column] = self._frame
 
     def _mark_stay(self, queue: _Queue, label: str, column: int) -> None:
         start = queue.newest.get(label)
         if start is not None:
-            self._stays[start + column] = self.count
+            self._stays[start + column] = self._frame
 
     def _flow_stopped(self, cells: Cells, at: int, values: Values) -> None:
         queue, now = self._queues[cells[at + 2]], self._now
@@ -775,11 +783,11 @@ class Fold:
         queue, position = self._queues[cells[at + 2]], values[0]
         consumer = self._by_link.get(cells[at + 4])
         start = queue.stays.get(position, -1)
-        count, holdings, now = self.count, self._holdings, self._now
-        again = 1 if start >= 0 and self._stays[start + _AGAIN] <= count else 0
+        frame, holdings, now = self._frame, self._holdings, self._now
+        again = 1 if start >= 0 and self._stays[start + _AGAIN] <= frame else 0
         queue.holdings[position] = len(holdings)
         number = 0 if consumer is None else consumer.index + 1
-        holdings += (start // _STAY_WIDTH, number, count, NEVER, again)
+        holdings += (start // _STAY_WIDTH, number, frame, self._never, again)
         now[queue.at + ACQUIRED] += 1
         if consumer is not None:
             now[consumer.at + HOLDS] += 1
@@ -801,7 +809,7 @@ class Fold:
         start = queue.holdings.pop(position, None)
         if start is None:
             return None
-        self._holdings[start + _HOLDING_END] = self.count
+        self._holdings[start + _HOLDING_END] = self._frame
         self._now[queue.at + ACQUIRED] -= 1
         number = self._holdings[start + _HOLDER]
         if not number:

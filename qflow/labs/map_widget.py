@@ -25,20 +25,13 @@ _PAUSE, _INTERVAL = 0.02, 0.15
 class MapWidget(anywidget.AnyWidget):
     """The drawing of a map of settings, and the runs that fill it.
 
-    Attributes
-    ----------
-    drawn
-        The map: what is known of it.
-    axes
-        What both sides are, and which cells are safe by the law.
-    cells, courses
-        What the runs came to, and each depth over time, for the browser.
-    dot
-        Where the lab is: stop and capacity.
-    chosen
-        The cell that was clicked, or chosen with Enter.
-    words
-        What the map shows, in sentences.
+    Attributes:
+        drawn: The map: what is known of it.
+        axes: What both sides are, and which cells are safe by the law.
+        cells, courses: What the runs came to, and each depth over time, for the browser.
+        dot: Where the lab is: stop and capacity.
+        chosen: The cell that was clicked, or chosen with Enter.
+        words: What the map shows, in sentences.
     """
 
     _esm = read_static("svg.js", "map.js")

@@ -39,8 +39,6 @@ _TAG = re.compile(r"<[^>]*>")
 def still(figure: go.Figure) -> str:
     """Return a figure as a complete SVG document; its layout says its height, margins, ranges and rows.
 
-    Examples
-    --------
     >>> from qflow.labs.charts import Chart
     >>> still(Chart("a < b", "seconds", "messages", ()).figure).splitlines()[1]
     '<title>a &lt; b</title>'

@@ -1,7 +1,6 @@
 """The words of the picture: one template for each thing that a step or a state can show.
 
-Python and the browser fill the same templates with the same numbers, so that what a screen reader
-hears, what a test compares and what the picture shows can never drift apart.
+The browser fills them (``static/words.js``); a test fills them with the same numbers and compares.
 """
 
 from __future__ import annotations

@@ -17,10 +17,8 @@ BROWSERS = (*CHROMIUMS, "firefox", "microsoft-edge", "safari")
 def find_chromium() -> str:
     """Find a Chromium or Chrome that starts.
 
-    Raises
-    ------
-    RefusalError
-        If there is none on the ``PATH``, or none that starts.
+    Raises:
+        RefusalError: If there is none on the ``PATH``, or none that starts.
     """
     failing = []
     for path in filter(None, map(shutil.which, CHROMIUMS)):

@@ -33,26 +33,10 @@ PYTHON = "3.14"
 CORE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip")
 
 LIBRARIES = (
-    "asttokens",
-    "decorator",
-    "executing",
-    "ipython",
-    "jedi",
-    "matplotlib-inline",
-    "micropip",
-    "narwhals",
-    "networkx",
-    "packaging",
-    "parso",
-    "prompt-toolkit",
-    "pure-eval",
-    "pygments",
-    "six",
-    "stack-data",
-    "traitlets",
-    "typing-extensions",
-    "wcwidth",
-)
+    "asttokens", "decorator", "executing", "ipython", "jedi", "matplotlib-inline", "micropip", "narwhals",
+    "networkx", "packaging", "parso", "prompt-toolkit", "pure-eval", "pygments", "six", "stack-data",
+    "traitlets", "typing-extensions", "wcwidth",
+)  # fmt: skip
 """What the kernel, plotly and the labs import; all of it pure Python, at the versions of Pyodide's lock."""
 
 _HEAVY = frozenset({"matplotlib", "numpy", "setuptools"})
@@ -65,8 +49,6 @@ def slim_lock(lock: Mapping[str, Any], wheels: Mapping[str, Path]) -> dict[str, 
     wheels, although the files do the same. networkx names numpy and matplotlib as dependencies; without
     them its graph algorithms work, and the labs use no other part.
 
-    Examples
-    --------
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile(suffix=".whl") as wheel:
     ...     entry = {"name": "networkx", "file_name": "old.whl", "sha256": "0", "depends": ["numpy", "six"]}
@@ -89,10 +71,8 @@ def slim_lock(lock: Mapping[str, Any], wheels: Mapping[str, Path]) -> dict[str, 
 def lay_out(package: Path, wheels: Path, target: Path) -> None:
     """Copy the interpreter and the libraries to where the site's kernel looks for them.
 
-    Raises
-    ------
-    RefusalError
-        If a file of the interpreter or a wheel is missing.
+    Raises:
+        RefusalError: If a file of the interpreter or a wheel is missing.
     """
     target.mkdir(parents=True, exist_ok=True)
     lock = json.loads(_the_file(package / "pyodide-lock.json").read_text(encoding="utf-8"))
@@ -136,8 +116,6 @@ _ANY_MACHINE = ("--only-binary=:all:", "--implementation=py", "--abi=none", "--p
 def cargo_folder() -> Path:
     """Return the folder that keeps what was fetched; ``QFLOW_CARGO`` may name another.
 
-    Examples
-    --------
     >>> cargo_folder().is_absolute()
     True
     """
@@ -151,15 +129,11 @@ def cargo_folder() -> Path:
 def fetch(keep: Path) -> tuple[Path, Path, Path]:
     """Fetch what a site needs into a folder, unless it is there.
 
-    Returns
-    -------
-    tuple of pathlib.Path
+    Returns:
         The folders of Pyodide's package, of the wheels its kernel needs, and of :data:`IN_THE_BROWSER`.
 
-    Raises
-    ------
-    RefusalError
-        If something has to be fetched and npm or pip cannot.
+    Raises:
+        RefusalError: If something has to be fetched and npm or pip cannot.
     """
     package = keep / f"pyodide-{VERSION}"
     if not (package / "pyodide-lock.json").exists():
@@ -175,10 +149,8 @@ def fetch_wheels(wanted: Sequence[str], folder: Path) -> Path:
 
     What they depend on is not fetched.
 
-    Raises
-    ------
-    RefusalError
-        If pip cannot bring one of them; the sentence has pip's last line.
+    Raises:
+        RefusalError: If pip cannot bring one of them; the sentence has pip's last line.
     """
     done = folder / ".complete"
     if done.exists() and done.read_text(encoding="utf-8").split("\n") == list(wanted):
@@ -193,10 +165,9 @@ def fetch_wheels(wanted: Sequence[str], folder: Path) -> Path:
 def own_checkout() -> Path:
     """Return the checkout that qflow's own wheel is built from.
 
-    Raises
-    ------
-    RefusalError
-        If there is none: the command runs in none, and qflow was not installed from one that is still there.
+    Raises:
+        RefusalError: If there is none: the command runs in none, and qflow was not installed from one that is
+            still there.
     """
     root = nearest_checkout() or origin_folder()
     if root is None:
@@ -207,10 +178,8 @@ def own_checkout() -> Path:
 def own_wheel(folder: Path) -> None:
     """Build qflow's wheel from its checkout into a folder, for any machine and for browsers.
 
-    Raises
-    ------
-    RefusalError
-        Away from a checkout, or if the build fails.
+    Raises:
+        RefusalError: Away from a checkout, or if the build fails.
     """
     root = own_checkout()
     folder.mkdir(parents=True, exist_ok=True)
@@ -227,20 +196,13 @@ def own_wheel(folder: Path) -> None:
 def claim(folder: Path, what: str) -> None:
     """Make a folder, and mark it as one that the kit may fill again.
 
-    Parameters
-    ----------
-    folder : pathlib.Path
-        The folder, which must not exist, be empty, or be marked already.
-    what : str
-        What it is filled with: ``"site"`` or ``"workshop"``.
+    Parameters:
+        folder: The folder, which must not exist, be empty, or be marked already.
+        what: What it is filled with: ``"site"`` or ``"workshop"``.
 
-    Raises
-    ------
-    RefusalError
-        If it is a file, or holds anything and bears no such mark; then nothing was changed.
+    Raises:
+        RefusalError: If it is a file, or holds anything and bears no such mark; then nothing was changed.
 
-    Examples
-    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as scratch:
     ...     claim(Path(scratch, "room"), "workshop")
@@ -277,10 +239,8 @@ def run(
 ) -> None:
     """Run another program to its end.
 
-    Raises
-    ------
-    RefusalError
-        If there is no such program or it fails; the sentence has the last line it printed.
+    Raises:
+        RefusalError: If there is no such program or it fails; the sentence has the last line it printed.
     """
     try:
         done = subprocess.run(

@@ -32,15 +32,11 @@ _NOT_FOR_LEARNERS = {"sources", ".ipynb_checkpoints", "__pycache__", REGISTER}
 class Layout:
     """What laying out did: the folder, and the files by what became of them.
 
-    Parameters
-    ----------
-    folder
-        Where the chapters lie.
-    added, refreshed, kept, removed
-        Files newly copied, brought up to date, left as the learner changed them, and removed, as the kit has
-        them no more; relative to `folder`.
-    what
-        What they are, ``"chapters"`` or ``"exercises"``.
+    Parameters:
+        folder: Where the chapters lie.
+        added, refreshed, kept, removed: Files newly copied, brought up to date, left as the learner changed
+            them, and removed, as the kit has them no more; relative to `folder`.
+        what: What they are, ``"chapters"`` or ``"exercises"``.
     """
 
     folder: Path
@@ -53,8 +49,6 @@ class Layout:
     def sentences(self) -> list[str]:
         """Return what was done, one sentence for each thing.
 
-        Examples
-        --------
         >>> for sentence in Layout(Path("here"), kept=["01-thresholds.ipynb"]).sentences():
         ...     print(sentence)
         The chapters lie in here.
@@ -78,13 +72,9 @@ class Layout:
 def lay_out(source: Path, folder: Path, *, what: str = "chapters") -> Layout:
     """Copy the chapters into a folder, without outputs; a second time, leave alone what the learner changed.
 
-    Raises
-    ------
-    RefusalError
-        If the folder cannot be made or written.
+    Raises:
+        RefusalError: If the folder cannot be made or written.
 
-    Examples
-    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as scratch:
     ...     kit = Path(scratch, "kit")
@@ -149,8 +139,6 @@ def _withdraw(target: Path, name: str, copied: str, layout: Layout) -> None:
 def learners_copy(name: str, content: bytes) -> bytes:
     r"""Return a file as a learner gets it: a notebook without outputs, which may hold answers.
 
-    Examples
-    --------
     >>> learners_copy("a.txt", b"42")
     b'42'
     >>> ran = {"cell_type": "code", "source": "6 * 7", "outputs": [{"text": "42"}], "execution_count": 1}
@@ -177,8 +165,6 @@ def inner_links(text: str) -> str:
     In a checkout the two folders are beside each other; a learner's folder and a site have the chapters on
     top, and the exercises in a folder there.
 
-    Examples
-    --------
     >>> inner_links("[tasks](../exercises/01-thresholds.ipynb), [next](../notebooks/04-capacity.ipynb)")
     '[tasks](exercises/01-thresholds.ipynb), [next](../04-capacity.ipynb)'
     """
@@ -238,22 +224,15 @@ SETTINGS = Path(__file__).resolve().parent / "jupyter"
 def lab(folder: str | None, *, browser: bool, port: int | None, further: Sequence[str] = ()) -> int:
     """Open JupyterLab on the chapters, stay until it ends, and return 0.
 
-    Parameters
-    ----------
-    folder
-        Where to lay the chapters out; None for ``qflow-chapters``, in the checkout's top folder if there is
-        a checkout, or else here.
-    browser
-        Whether to open a browser window.
-    port
-        The port to listen on; None leaves the choice to JupyterLab.
-    further
-        Options handed on to JupyterLab as they are.
+    Parameters:
+        folder: Where to lay the chapters out; None for ``qflow-chapters``, in the checkout's top folder if
+            there is a checkout, or else here.
+        browser: Whether to open a browser window.
+        port: The port to listen on; None leaves the choice to JupyterLab.
+        further: Options handed on to JupyterLab as they are.
 
-    Raises
-    ------
-    RefusalError
-        If a dependency is missing, or there is no folder or no chapter to open.
+    Raises:
+        RefusalError: If a dependency is missing, or there is no folder or no chapter to open.
     """
     require(_NEEDED, extra="lab")
     chapters = find_chapters(folder)
@@ -266,20 +245,13 @@ def lab(folder: str | None, *, browser: bool, port: int | None, further: Sequenc
 def require(modules: dict[str, str], *, extra: str) -> None:
     """Make sure that modules are installed, or refuse with the cure.
 
-    Parameters
-    ----------
-    modules
-        For each module's import name, the name people know it by.
-    extra
-        The extra of qflow that brings them.
+    Parameters:
+        modules: For each module's import name, the name people know it by.
+        extra: The extra of qflow that brings them.
 
-    Raises
-    ------
-    RefusalError
-        If one or more of them are missing.
+    Raises:
+        RefusalError: If one or more of them are missing.
 
-    Examples
-    --------
     >>> require({"json": "JSON"}, extra="lab")
     >>> require({"no_such_module": "Nothing"}, extra="lab")
     Traceback (most recent call last):
@@ -298,10 +270,8 @@ def require(modules: dict[str, str], *, extra: str) -> None:
 def find_chapters(folder: str | None) -> Path:
     """Return the folder of chapters to open, laying them out there if need be, and print what was done.
 
-    Raises
-    ------
-    RefusalError
-        If the folder cannot be used or holds no chapter.
+    Raises:
+        RefusalError: If the folder cannot be used or holds no chapter.
     """
     chapters = _learners_folder(folder)
     source = _kit_folder("notebooks")
@@ -320,13 +290,9 @@ def find_chapters(folder: str | None) -> Path:
 def first_chapter(chapters: Path) -> str:
     """Return the file name of the chapter to open first: the tour, or else the first numbered one.
 
-    Raises
-    ------
-    RefusalError
-        If the folder holds no chapter.
+    Raises:
+        RefusalError: If the folder holds no chapter.
 
-    Examples
-    --------
     >>> first_chapter(Path("/no/such/folder"))
     Traceback (most recent call last):
         ...

@@ -39,19 +39,13 @@ SIGNS: dict[Verdict, str] = {"good": "ok     ", "advice": "advice ", "bad": "PRO
 class Finding:
     """One thing that was looked at.
 
-    Parameters
-    ----------
-    subject : str
-        What was looked at, such as ``"Java"``.
-    verdict : str
-        ``good``; ``advice``, if the kit works but something in it will not; ``bad``, if it does not work.
-    found : str
-        What is there, as a sentence.
-    cure : str
-        What to do about it, as a sentence that can be followed word for word; empty if it is good.
+    Parameters:
+        subject: What was looked at, such as ``"Java"``.
+        verdict: ``good``; ``advice``, if the kit works but something in it will not; ``bad``, if it does not
+            work.
+        found: What is there, as a sentence.
+        cure: What to do about it, as a sentence that can be followed word for word; empty if it is good.
 
-    Examples
-    --------
     >>> print(Finding("Python", "bad", "Python 3.9.2 runs here.", "Install Python 3.11 or newer."))
     PROBLEM  Python: Python 3.9.2 runs here.
              -> Install Python 3.11 or newer.
@@ -85,8 +79,6 @@ def free_memory() -> float | None:
 
     In a container this is what its limit leaves, not what the machine has.
 
-    Examples
-    --------
     >>> free = free_memory()
     >>> free is None or free > 0
     True
@@ -146,8 +138,6 @@ class Need:
     def is_met(self) -> bool:
         """Whether it is installed in a version that will do.
 
-        Examples
-        --------
         >>> Need("pandas", ">=2.2,<3", "3.0.1").is_met, Need("pandas", ">=2.2,<3", "2.3.3").is_met
         (False, True)
         """
@@ -162,8 +152,6 @@ class Need:
 def needs_of(extra: str) -> list[Need]:
     """Return the packages an extra of qflow, such as ``"lab"``, asks for, and the versions that are there.
 
-    Examples
-    --------
     >>> needs_of("no such extra")
     []
     """
@@ -491,15 +479,10 @@ CHECKS: tuple[Check, ...] = (
 def examine(folder: Path, *, spark: bool = False) -> list[Finding]:
     """Check everything the kit depends on.
 
-    Parameters
-    ----------
-    folder : pathlib.Path
-        Where the learner will work.
-    spark : bool
-        Whether chapter 13 has to run too; otherwise what only Spark needs is advice.
+    Parameters:
+        folder: Where the learner will work.
+        spark: Whether chapter 13 has to run too; otherwise what only Spark needs is advice.
 
-    Examples
-    --------
     >>> {finding.verdict for finding in examine(Path(".")) if finding.subject == "Python"}
     {'good'}
     """

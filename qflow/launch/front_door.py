@@ -49,8 +49,6 @@ _OWN_TO_EACH = ("topology", "count", "lasting", "numbers", "digest", "start", "t
 def run_of(settings: Mapping[str, float]) -> Picture:
     """Return the picture of a run with these settings, those of :data:`SETTINGS` where they say nothing.
 
-    Examples
-    --------
     >>> print(run_of({"stop": 50}).claims[2])
     At its deepest, orders had 60 messages (its limit is 60).
     """
@@ -61,8 +59,6 @@ def run_of(settings: Mapping[str, float]) -> Picture:
 def answer(settings: str) -> str:
     """Return, as JSON, what the page draws for settings given as JSON; or the broker's refusal of them.
 
-    Examples
-    --------
     >>> sorted(json.loads(answer('{"stop": 11}')))
     ['claims', 'picture']
     >>> json.loads(answer('{"stop": 11, "resume": 12}'))["refusal"]
@@ -78,8 +74,6 @@ def answer(settings: str) -> str:
 def grid() -> dict[str, Any]:
     """Return the runs that the page holds: what all of them share, and what each has of its own, by its stop.
 
-    Examples
-    --------
     >>> held = grid()
     >>> list(held["runs"])[:3], "words" in held["shared"], "words" in held["runs"]["10"]["picture"]
     (['10', '12', '14'], True, False)
@@ -128,10 +122,8 @@ def front_door(pages: Sequence[Page]) -> str:
 def write_worker(site: Path) -> Path:
     """Write the script of the worker that runs Python, with the name of the site's wheel of qflow; return it.
 
-    Raises
-    ------
-    RefusalError
-        If the site has no such wheel.
+    Raises:
+        RefusalError: If the site has no such wheel.
     """
     wheels = sorted((site / "pypi").glob(OWN))
     if not wheels:

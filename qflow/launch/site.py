@@ -59,10 +59,8 @@ _CONFIGURATION = {
 def build(folder: Path) -> Path:
     """Build the site into a folder, in place of an earlier site there; return the folder.
 
-    Raises
-    ------
-    RefusalError
-        If a tool is missing, something cannot be fetched, or the folder holds something else.
+    Raises:
+        RefusalError: If a tool is missing, something cannot be fetched, or the folder holds something else.
     """
     check_ready(folder)
     say("Pyodide and its libraries")
@@ -92,10 +90,8 @@ def build(folder: Path) -> Path:
 def check_ready(folder: Path) -> None:
     """Refuse what would end a build later, before anything was changed or fetched.
 
-    Raises
-    ------
-    RefusalError
-        If a tool or the checkout is missing, or the folder holds something else.
+    Raises:
+        RefusalError: If a tool or the checkout is missing, or the folder holds something else.
     """
     require(TOOLS, extra="site")
     cargo.own_checkout()
@@ -123,8 +119,6 @@ def write_contents(folder: Path) -> list[str]:
 def ready(book: dict[str, Any], *, runs: bool) -> dict[str, Any]:
     """Return a notebook of format 4.5 with a cell that installs qflow, or one that says it is only shown.
 
-    Examples
-    --------
     >>> ready({"cells": [{"cell_type": "markdown", "source": "# Tasks"}]}, runs=False)["cells"][1]["source"]
     '> These cells have to run on a computer, as they need Spark. ...'
     >>> linked = [{"cell_type": "markdown", "source": "[next](../notebooks/02-bytes-and-counts.ipynb)"}]

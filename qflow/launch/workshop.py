@@ -29,30 +29,20 @@ SYSTEMS: dict[str, tuple[str, ...]] = {
 
 
 def prepare(
-    folder: Path,
-    *,
-    systems: Sequence[str] = ("here",),
-    pythons: Sequence[str] = (),
-    with_site: bool = True,
+    folder: Path, *, systems: Sequence[str] = ("here",), pythons: Sequence[str] = (), with_site: bool = True
 ) -> Path:
     """Fill a folder for a workshop, and return it.
 
-    Parameters
-    ----------
-    folder : pathlib.Path
-        Where; what an earlier workshop left there is brought up to date.
-    systems : sequence of str
-        Keys of :data:`SYSTEMS`: for which laptops.
-    pythons : sequence of str
-        The versions of Python they have, such as ``"3.12"``; none for this one's.
-    with_site : bool
-        Whether to build the site too.
+    Parameters:
+        folder: Where; what an earlier workshop left there is brought up to date.
+        systems: Keys of :data:`SYSTEMS`: for which laptops.
+        pythons: The versions of Python they have, such as ``"3.12"``; none for this one's.
+        with_site: Whether to build the site too.
 
-    Raises
-    ------
-    RefusalError
-        Away from a checkout; if a tool is missing or something cannot be fetched; or if the folder holds
-        anything that is not an earlier workshop. Only what fails in the network leaves a folder behind.
+    Raises:
+        RefusalError: Away from a checkout; if a tool is missing or something cannot be fetched; or if the
+            folder holds anything that is not an earlier workshop. Only what fails in the network leaves a
+            folder behind.
     """
     cargo.own_checkout()
     if with_site:
@@ -86,10 +76,8 @@ def fetch(wheels: Path, system: str, python: str) -> None:
 
     What an earlier workshop left in the folder is enough if it fits; then the network is not asked.
 
-    Raises
-    ------
-    RefusalError
-        If there is no such system, or pip cannot bring a package.
+    Raises:
+        RefusalError: If there is no such system, or pip cannot bring a package.
     """
     if system not in SYSTEMS:
         raise RefusalError(f"There are wheels for {', '.join(SYSTEMS)}; got {system!r}.")

@@ -3,8 +3,6 @@
 ``qflow serve`` on the command line, :func:`serve` in code.  ``qflow record`` writes down what clients and any
 broker say to each other.
 
-Examples
---------
 >>> from qflow.live import serve
 >>> with serve("orders --flow-stop-count=10") as broker:
 ...     print(broker.table())

@@ -33,8 +33,6 @@ _BODIES = (b"\x00\x53\x75", b"\x00\x53\x76", b"\x00\x53\x77")
 class FrameError(ValueError):
     """Bytes that are no AMQP 1.0; the text says what was seen and what is allowed.
 
-    Examples
-    --------
     >>> list(FrameReader().feed(b"GET / HTTP/1.1"))
     Traceback (most recent call last):
         ...
@@ -171,15 +169,10 @@ TRANSACTIONAL, DISCHARGE, DECLARE, DECLARED = 0x34, 0x32, 0x31, 0x33
 class Frame(NamedTuple):
     """One performative as it was on the wire.
 
-    Fields
-    ------
-    channel : int
-    performative : tuple
-        One of this module's, such as :class:`Transfer`.
-    payload : bytes
-        What comes behind it, at most :data:`MOST_KEPT` bytes of it.
-    length : int
-        How long the payload is.
+    Fields:
+        performative: One of this module's, such as :class:`Transfer`.
+        payload: What comes behind it, at most :data:`MOST_KEPT` bytes of it.
+        length: How long the payload is.
     """
 
     channel: int
@@ -225,8 +218,6 @@ def section_places(raw: bytes) -> SectionPlaces:
 
     FrameError if the bytes are in no sections.
 
-    Examples
-    --------
     >>> section_places(bytes.fromhex("005370c0020141005377a103616263"))
     SectionPlaces(bare=7, annotations=(0, 0), is_bare=False)
     """
@@ -264,13 +255,9 @@ class Codec:
 
     Its C functions are asked, as its Python objects take longer than all the rest of the reading.
 
-    Raises
-    ------
-    ImportError
-        Without python-qpid-proton.
+    Raises:
+        ImportError: Without python-qpid-proton.
 
-    Examples
-    --------
     >>> codec = Codec()
     >>> codec.decode(bytes.fromhex("005316c003024341"))
     (8, Described(22, [0, True]))
@@ -347,13 +334,9 @@ class Codec:
 class FrameReader:
     r"""One direction of a connection.
 
-    Attributes
-    ----------
-    is_secure : bool
-        Whether the peers went over to TLS, so that nothing more can be read.
+    Attributes:
+        is_secure (bool): Whether the peers went over to TLS, so that nothing more can be read.
 
-    Examples
-    --------
     >>> end = bytes.fromhex("0000000c0200000300531745")
     >>> [frame.performative for frame in FrameReader().feed(b"AMQP\x00\x01\x00\x00" + end)]
     [End(error=None)]
@@ -370,10 +353,8 @@ class FrameReader:
     def feed(self, data: bytes) -> Iterator[Frame]:
         """Yield the frames that are whole now; one that is too long to be kept, as soon as it is known.
 
-        Raises
-        ------
-        FrameError
-            If the bytes are no AMQP 1.0; what follows cannot be read any more.
+        Raises:
+            FrameError: If the bytes are no AMQP 1.0; what follows cannot be read any more.
         """
         if self._missing:
             passed = min(self._missing, len(data))

@@ -34,10 +34,8 @@ _PACKAGE = "org.apache.qpid.broker"
 class Management:
     """A broker's management over AMQP 1.0.
 
-    Raises
-    ------
-    proton.ProtonException, OSError
-        If the broker has no management of this kind, or does not answer.
+    Raises:
+        proton.ProtonException, OSError: If the broker has no management of this kind, or does not answer.
     """
 
     def __init__(self, url: str) -> None:
@@ -88,8 +86,6 @@ class Management:
 def sample(name: str, values: dict[str, Any]) -> dict[str, Any]:
     """Return what a recording keeps of a queue's report.
 
-    Examples
-    --------
     >>> sample("q", {"msgDepth": 3, "flowStopped": False, "arguments": {"qpid.flow_stop_count": 9}})
     {'queue': 'q', 'values': [3, 0, False, 0, 0, 0, 0], 'arguments': {'qpid.flow_stop_count': 9}}
     """

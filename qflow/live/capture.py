@@ -28,8 +28,6 @@ _READ = 1 << 20
 class CaptureWriter:
     """Appends records; the disk's refusal is kept in :attr:`error`, and never reaches the caller.
 
-    Examples
-    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     writer = CaptureWriter(Path(folder))
@@ -129,8 +127,6 @@ class CaptureReader:
 class SaslHider:
     r"""One direction's bytes as they are kept: the bodies of SASL frames are zeros, all else is as it was.
 
-    Examples
-    --------
     >>> hider = SaslHider()
     >>> frame = bytes.fromhex("0000000d0201000041424344ff")
     >>> hider.kept(b"AMQP\x03\x01\x00\x00" + frame)[-13:].hex()

@@ -63,15 +63,11 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 def run(namespace: argparse.Namespace) -> int:
     """Check a program and print its card.
 
-    Returns
-    -------
-    int
+    Returns:
         0; 1 if something that was required is not so.
 
-    Raises
-    ------
-    RefusalError
-        If there is nothing to run, it cannot be run or measured, or Proton is missing.
+    Raises:
+        RefusalError: If there is nothing to run, it cannot be run or measured, or Proton is missing.
     """
     if not namespace.program:
         raise RefusalError("no program was given: qflow check-client -- COMMAND …")

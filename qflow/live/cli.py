@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qflow.kit import RefusalError
+from qflow.cli import port_number
 
 if TYPE_CHECKING:
     from qflow.live.server import Server
@@ -31,7 +31,11 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         "wait for one client; 10 seconds to open a connection. The reference's page serve.md says more.",
     )
     parser.add_argument(
-        "--port", type=_port, default=PORT, metavar="N", help=f"the port to listen on, {PORT} if not given"
+        "--port",
+        type=port_number,
+        default=PORT,
+        metavar="N",
+        help=f"the port to listen on, {PORT} if not given",
     )
     parser.add_argument(
         "--host",
@@ -57,26 +61,22 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 def run(namespace: argparse.Namespace) -> int:
     """Serve until Ctrl-C, then write the trace if one was asked for.
 
-    Returns
-    -------
-    int
+    Returns:
         0; 2 if something that was given makes no sense.
 
-    Raises
-    ------
-    RefusalError
-        If Proton is missing, or something that was given cannot be read.
-    OSError
-        If the port cannot be had, or a file cannot be opened.
+    Raises:
+        RefusalError: If Proton is missing, or something that was given cannot be read.
+        OSError: If the port cannot be had, or a file cannot be opened.
     """
     from qflow.broker.errors import AmqpException, ManagementError
     from qflow.live.serving import make_server
     from qflow.workload.attributes import WorkloadError
+    from qflow.workload.cli import check_target
     from qflow.workload.model import Workload
 
     try:
         if namespace.trace:
-            _check_target(Path(namespace.trace))
+            check_target(Path(namespace.trace))
         workload = Workload.load(namespace.workload) if namespace.workload else None
         server = make_server(
             namespace.queue,
@@ -130,16 +130,6 @@ def _allow_many_sockets(count: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def _check_target(path: Path) -> None:
-    """Refuse a trace that cannot be written before there is anything to write."""
-    from qflow.trace.files import ENDINGS
-
-    if not path.name.endswith(ENDINGS):
-        raise RefusalError(f"{path}: a trace is a .parquet, .jsonl or .jsonl.gz file")
-    if not path.parent.is_dir() or path.is_dir():
-        raise RefusalError(f"{path}: a trace is a file in a folder that exists")
-
-
 def _write(server: Server, path: str) -> None:
     from qflow.trace.files import write_trace
     from qflow.trace.schema import Trace
@@ -149,9 +139,3 @@ def _write(server: Server, path: str) -> None:
     trace.extend(server.events)
     write_trace(trace, path)
     print(f"qflow serve: {len(trace)} events are in {path}", file=sys.stderr)
-
-
-def _port(text: str) -> int:
-    if text.isdecimal() and int(text) <= 65535:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"a port is a number from 0 to 65535, got {text!r}")

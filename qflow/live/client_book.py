@@ -28,22 +28,14 @@ Row = tuple[int, str, str, str, str, int, str]
 class SeenClient:
     """One client of the log, and what was seen of it.
 
-    Parameters
-    ----------
-    name : str
-        As in the log.
-    role : {"producer", "consumer"}
-    queue, exchange, key : str
-        What it reads; or where it sends to.
-    start : int
-        When its link was made, in microseconds.
-    origin : mapping
-        Its container, link, product and peer, for readers.
-    most_credit : int
-        The most messages that it was ready to take.
+    Parameters:
+        name: As in the log.
+        role ({"producer", "consumer"})
+        queue, exchange, key: What it reads; or where it sends to.
+        start: When its link was made, in microseconds.
+        origin: Its container, link, product and peer, for readers.
+        most_credit: The most messages that it was ready to take.
 
-    Examples
-    --------
     >>> client = ClientBook().client("shop", "producer", "orders", 5, key="orders")
     >>> client.name, client.messages
     ('shop', 0)
@@ -80,27 +72,17 @@ def is_a_name(container: str) -> bool:
 class ClientBook:
     """The rows of a log, its clients and its queues.
 
-    Attributes
-    ----------
-    rows : list of tuple
-        In order of time; the list may be emptied.
-    clients : dict
-        Name to :class:`SeenClient`.
-    queues : dict
-        Queue name to its declare arguments, as far as they were seen.
-    declared : set of str
-        Queues of which the broker said the arguments, all of them.
-    exchanges : set of str
-    binds : dict
-        Keys are exchange, queue and binding key, in the order in which they were seen.
-    findings : dict
-        Sentence to how often, and when first, in microseconds.
-    labels : Labels
-    last : int
-        When something was seen last.
+    Attributes:
+        rows (list of tuple): In order of time; the list may be emptied.
+        clients (dict): Name to :class:`SeenClient`.
+        queues (dict): Queue name to its declare arguments, as far as they were seen.
+        declared (set of str): Queues of which the broker said the arguments, all of them.
+        exchanges (set of str)
+        binds (dict): Keys are exchange, queue and binding key, in the order in which they were seen.
+        findings (dict): Sentence to how often, and when first, in microseconds.
+        labels (Labels)
+        last (int): When something was seen last.
 
-    Examples
-    --------
     >>> book = ClientBook()
     >>> shop = book.client("shop", "producer", "orders", 5, key="orders")
     >>> label = book.transfer(7, shop, 100, (1, 100))
@@ -185,16 +167,10 @@ class ClientBook:
     ) -> None:
         """Note that a client is gone; what a consumer had not settled is on its queue again.
 
-        Parameters
-        ----------
-        time : int
-        client : SeenClient
-        error : str
-            The broker's own words, if it ended the client.
-        reason : str
-            How the client ended otherwise.
-        left : iterable
-            Label and mark of what has no outcome.
+        Parameters:
+            error: The broker's own words, if it ended the client.
+            reason: How the client ended otherwise.
+            left: Label and mark of what has no outcome.
         """
         left = list(left)
         client.unsettled, client.ended = 0, error or reason

@@ -31,16 +31,11 @@ _ERROR = re.compile(r"\s*[\w.]*(Error|Exception)\b")
 class Figures:
     """What a server has seen of a client at one moment.
 
-    Parameters
-    ----------
-    sent : int
-        Transfers, those that were sent again included.
-    accepted, released, unsettled : int
-        Outcomes, and transfers that wait for one.
-    stored : int
-        Messages that came onto the queue.
-    depth : int
-        Messages on the queue.
+    Parameters:
+        sent: Transfers, those that were sent again included.
+        accepted, released, unsettled: Outcomes, and transfers that wait for one.
+        stored: Messages that came onto the queue.
+        depth: Messages on the queue.
     """
 
     sent: int = 0
@@ -55,21 +50,13 @@ class Figures:
 class Run:
     """One run of the program.
 
-    Parameters
-    ----------
-    case : str
-    before, after : Figures
-        When it was still or ended, and after what the bench did then.
-    most_unsettled : int
-        The most transfers without an outcome, or deliveries that were not settled.
-    pause : str
-        How the first part ended.
-    status : int or None
-        The exit status, None if the bench ended it.
-    rate : float
-        Transfers a second while it sent the same again and again.
-    output : str
-        The last of what it printed.
+    Parameters:
+        before, after: When it was still or ended, and after what the bench did then.
+        most_unsettled: The most transfers without an outcome, or deliveries that were not settled.
+        pause: How the first part ended.
+        status: The exit status, None if the bench ended it.
+        rate: Transfers a second while it sent the same again and again.
+        output: The last of what it printed.
     """
 
     case: str
@@ -91,22 +78,15 @@ class Run:
 class Settling:
     """How a receiver settles.
 
-    Parameters
-    ----------
-    credit : int
-        For how many messages it was ready, 1,000 at most are seen.
-    is_presettled : bool
-        Whether it asked for messages that need no settling.
-    batch : int
-        Messages that it settled at once, when they came one by one; 0 if it settled none.
-    fed : int
-        Messages that it was given for that.
-    unsettled : int
-        Delivered and not settled in the end.
-    is_locked : bool
-        Whether it and a sender with a window waited for each other.
-    delivered_locked, unsettled_locked : int
-        Messages that had been delivered then, and how many of them were not settled.
+    Parameters:
+        credit: For how many messages it was ready, 1,000 at most are seen.
+        is_presettled: Whether it asked for messages that need no settling.
+        batch: Messages that it settled at once, when they came one by one; 0 if it settled none.
+        fed: Messages that it was given for that.
+        unsettled: Delivered and not settled in the end.
+        is_locked: Whether it and a sender with a window waited for each other.
+        delivered_locked, unsettled_locked: Messages that had been delivered then, and how many of them were
+            not settled.
     """
 
     credit: int
@@ -123,22 +103,14 @@ class Settling:
 class ClientCard:
     """What was measured of one client.
 
-    Parameters
-    ----------
-    command : tuple of str
-    role : {"sender", "receiver"}
-    stop, resume, limit, window : int
-        The queue's thresholds and limit; the window of the sender that a receiver was given.
-    asked, total : int
-        Messages that the client was asked to send; that it sends where nothing stops it.
-    is_endless : bool
-        Whether it sends without end, so that ``total`` says nothing.
-    runs : dict
-        Case to :class:`Run`.
-    settling : Settling or None
+    Parameters:
+        role ({"sender", "receiver"})
+        stop, resume, limit, window: The queue's thresholds and limit; the window of the sender that a
+            receiver was given.
+        asked, total: Messages that the client was asked to send; that it sends where nothing stops it.
+        is_endless: Whether it sends without end, so that ``total`` says nothing.
+        runs: Case to :class:`Run`.
 
-    Examples
-    --------
     >>> still = Figures(sent=11, accepted=10, unsettled=1, stored=11, depth=11)
     >>> runs = {"stopped": Run("stopped", still, still, most_unsettled=1)}
     >>> card = ClientCard(("send",), "sender", 10, 5, 30, 20, 300, 300, False, runs)

@@ -66,22 +66,14 @@ _GRACE = 1.0
 class Conditions(NamedTuple):
     """Under which conditions a client is checked.
 
-    Fields
-    ------
-    stop, resume : int
-        Messages; the queue's thresholds.
-    limit : int
-        Messages; the queue's ``qpid.max_count``.
-    window : int
-        Of the sender that a receiver is given.
-    messages : int
-        How many the program is asked to send (``AMQP_MESSAGES``).
-    queue : str
-        The queue's name (``AMQP_QUEUE``).
-    still : float
-        Seconds without a change after which a client counts as still.
-    timeout : float
-        Seconds; the longest that one run of the program may take.
+    Fields:
+        stop, resume: Messages; the queue's thresholds.
+        limit: Messages; the queue's ``qpid.max_count``.
+        window: Of the sender that a receiver is given.
+        messages: How many the program is asked to send (``AMQP_MESSAGES``).
+        queue: The queue's name (``AMQP_QUEUE``).
+        still: Seconds without a change after which a client counts as still.
+        timeout: Seconds; the longest that one run of the program may take.
     """
 
     stop: int = 10
@@ -110,24 +102,16 @@ def check_client(
 ) -> ClientCard:
     """Run a client program against the engine under all conditions, and return what was measured.
 
-    Parameters
-    ----------
-    command : sequence of str
-        The program and its arguments; ``{url}``, ``{host}``, ``{port}``, ``{queue}`` and ``{messages}`` in
-        them are replaced.  It also gets ``AMQP_URL``, ``AMQP_QUEUE`` and ``AMQP_MESSAGES`` as variables.
-    conditions : Conditions or None
-    progress : callable
-        Called with each case before it is run.
+    Parameters:
+        command: The program and its arguments; ``{url}``, ``{host}``, ``{port}``, ``{queue}`` and
+            ``{messages}`` in them are replaced.  It also gets ``AMQP_URL``, ``AMQP_QUEUE`` and
+            ``AMQP_MESSAGES`` as variables.
+        progress: Called with each case before it is run.
 
-    Raises
-    ------
-    RefusalError
-        If the program cannot be run, Proton is missing, or a condition makes no sense.
-    ClientFailedError
-        If the program never uses the queue.
+    Raises:
+        RefusalError: If the program cannot be run, Proton is missing, or a condition makes no sense.
+        ClientFailedError: If the program never uses the queue.
 
-    Examples
-    --------
     >>> check_client(["no-such-program"])
     Traceback (most recent call last):
         ...
@@ -288,13 +272,9 @@ class Program:
     It is run in a process group of its own, so that what it starts ends with it: at the end of the ``with``
     block, after Ctrl-C, and when an error of ours comes first.
 
-    Raises
-    ------
-    RefusalError
-        If there is no such program, or it may not be run.
+    Raises:
+        RefusalError: If there is no such program, or it may not be run.
 
-    Examples
-    --------
     >>> import sys
     >>> with Program([sys.executable, "-c", "print('hello')"], {}) as program:
     ...     program.wait(60)

@@ -47,16 +47,11 @@ class Encoded(NamedTuple):
     The engine keeps it as the content of its :class:`~qflow.broker.message.Message`, in the form in which the
     clients of :mod:`qflow.messaging` keep theirs: a body, here all of the bytes, and what belongs to it.
 
-    Fields
-    ------
-    raw : bytes
-        All of it.
-    bare : int
-        Where the bare message begins.
-    annotations : tuple of int
-        Where the message annotations begin and end; the same number twice if there are none.
-    to, reply_to : str or None
-        Addresses; an anonymous relay routes by ``to`` (LNK-06).
+    Fields:
+        raw: All of it.
+        bare: Where the bare message begins.
+        annotations: Where the message annotations begin and end; the same number twice if there are none.
+        to, reply_to: Addresses; an anonymous relay routes by ``to`` (LNK-06).
     """
 
     raw: bytes
@@ -97,8 +92,6 @@ class Decoder:
 
         FrameError if the bytes are no message.
 
-        Examples
-        --------
         >>> raw = bytes(ProtonMessage(body="hello", subject="news", properties={"n": 1}).encode())
         >>> message, encoded = Decoder().decode(raw)
         >>> message.content_size == len(raw), message.headers, message.priority
@@ -194,8 +187,6 @@ def _text(pointer: Any) -> str | None:
 def plain(value: Any) -> Any:
     """Return a value of Proton's as one that the engine and a trace can keep, copied.
 
-    Examples
-    --------
     >>> plain({symbol("a"): ulong(5), symbol("b"): Described(symbol("x"), [None, True])})
     {'a': 5, 'b': [None, True]}
     """
@@ -253,11 +244,8 @@ _MOST_MILLISECONDS: Final = (1 << 32) - 1
 def outgoing(record: DeliveryRecord, now: int) -> bytes:
     """Return the bytes of a delivery: a new header, annotations, the bare message.
 
-    Parameters
-    ----------
-    record : DeliveryRecord
-    now : int
-        Microseconds of the broker's time: what is left of the time to live depends on it.
+    Parameters:
+        now: Microseconds of the broker's time: what is left of the time to live depends on it.
     """
     queued = record.message
     transfer = queued.transfer

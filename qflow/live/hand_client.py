@@ -37,8 +37,6 @@ _WORDS |= {int(Delivery.REJECTED): "rejected", int(Delivery.MODIFIED): "modified
 class HandClient:
     """One connection and one session of a client that does nothing by itself; its name is its container-id.
 
-    Examples
-    --------
     >>> from qflow.live import serve
     >>> with serve("orders --flow-stop-count=1 --flow-resume-count=1") as broker:
     ...     shop = broker.client("shop")

@@ -98,12 +98,9 @@ class Served(Protocol):
 class LiveLab(Lab):
     """The picture of a broker that serves real clients, as it runs.
 
-    Attributes
-    ----------
-    follower : Follower
-        What the picture is made of.
-    note : str
-        What the lab has to say besides.
+    Attributes:
+        follower (Follower): What the picture is made of.
+        note (str): What the lab has to say besides.
     """
 
     def __init__(self, serving: Served) -> None:
@@ -433,8 +430,6 @@ def _who(client: Mapping[str, Any]) -> str:
 def _level(most: int) -> int:
     """Return a window's size to draw: 1, 2, 5, 10, 20 and so on, so that a card seldom changes.
 
-    Examples
-    --------
     >>> [_level(most) for most in (1, 2, 3, 10, 11, 51, 1_010)]
     [1, 2, 5, 10, 20, 100, 2000]
     """

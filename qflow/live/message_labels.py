@@ -26,14 +26,10 @@ _ENOUGH = 1 << 16
 class Sections(NamedTuple):
     """What is known of a message from its first sections.
 
-    Fields
-    ------
-    bare : bytes
-        From the properties on: what a broker must pass on unchanged.
-    properties : list
-        The properties' fields; empty if there are none, or they were not asked for.
-    application : dict
-        The application-properties; empty if there are none, or they were not asked for.
+    Fields:
+        bare: From the properties on: what a broker must pass on unchanged.
+        properties: The properties' fields; empty if there are none, or they were not asked for.
+        application: The application-properties; empty if there are none, or they were not asked for.
     """
 
     bare: bytes
@@ -47,16 +43,10 @@ _TO, _SUBJECT = 2, 3
 def sections_of(payload: bytes, codec: Codec, whole: bool = False) -> Sections:
     """Return a message's parts.
 
-    Parameters
-    ----------
-    payload : bytes
-        The encoded message, or its first part.
-    codec : Codec
-    whole : bool
-        Whether the properties are wanted too; that costs more.
+    Parameters:
+        payload: The encoded message, or its first part.
+        whole: Whether the properties are wanted too; that costs more.
 
-    Examples
-    --------
     >>> sections_of(bytes.fromhex("005370c0020141005377a103616263"), Codec()).bare.hex()
     '005377a103616263'
     """
@@ -100,15 +90,10 @@ _Sent = tuple[int, str, int | None]
 class Labels:
     """The messages under way, by what they are recognised by.
 
-    Attributes
-    ----------
-    alike : int
-        Deliveries for which more than one transfer could be meant.
-    unseen : int
-        Deliveries of messages that no client sent through here.
+    Attributes:
+        alike (int): Deliveries for which more than one transfer could be meant.
+        unseen (int): Deliveries of messages that no client sent through here.
 
-    Examples
-    --------
     >>> labels = Labels()
     >>> labels.sent("p-1", "orders", (7, 3), 9); labels.sent("p-2", "orders", (7, 3), 9)
     >>> labels.delivered("orders", (7, 3)), labels.alike

@@ -99,20 +99,13 @@ _FILTERS = {
 class Limits(NamedTuple):
     """What one server gives away at most; more closes a link or a connection.
 
-    Fields
-    ------
-    connections : int
-        Clients at a time; a further one is let go without a word.
-    sessions, links : int
-        Of one connection.
-    frame_size : int
-        Bytes of one frame, as the open frame announces.
-    message_size : int
-        Bytes of one message.
-    queued_bytes : int
-        Bytes of one connection that wait: parts of messages, and what the client does not read.
-    handshake : float
-        Seconds until a connection has to be open.
+    Fields:
+        connections: Clients at a time; a further one is let go without a word.
+        sessions, links: Of one connection.
+        frame_size: Bytes of one frame, as the open frame announces.
+        message_size: Bytes of one message.
+        queued_bytes: Bytes of one connection that wait: parts of messages, and what the client does not read.
+        handshake: Seconds until a connection has to be open.
     """
 
     connections: int = 2_000
@@ -157,15 +150,10 @@ class Host(Protocol):
 class LiveSession:
     """A session of a client: the engine's, and which of Proton's deliveries wait for an outcome.
 
-    Attributes
-    ----------
-    engine : LinkSession
-    held : dict
-        Number of a transfer whose outcome is withheld, to Proton's delivery and its link.
-    receivers : dict
-        Links on which the client receives, by name.
-    transaction : bytes
-        The id of its transaction; b"" for none.
+    Attributes:
+        held: Number of a transfer whose outcome is withheld, to Proton's delivery and its link.
+        receivers: Links on which the client receives, by name.
+        transaction: The id of its transaction; b"" for none.
     """
 
     engine: LinkSession
@@ -228,18 +216,12 @@ class Receiving:
 class Peer:
     """One client's connection.
 
-    Attributes
-    ----------
-    name : str
-        Its connection's name in the broker: the container-id, with a number if that is taken.
-    container, product, address, user : str
-        Who is there, as the client says it.
-    outcomes : dict
-        What has become of the transfers of all its links, those that are gone included.
-    is_over : bool
-        Whether nothing more is to be expected; the socket can be closed once all is written.
-    incident : str
-        What the connection was closed for, if something was wrong.
+    Attributes:
+        name (str): Its connection's name in the broker: the container-id, with a number if that is taken.
+        container, product, address, user (str): Who is there, as the client says it.
+        outcomes (dict): What has become of the transfers of all its links, those that are gone included.
+        is_over (bool): Whether nothing more is to be expected; the socket can be closed once all is written.
+        incident (str): What the connection was closed for, if something was wrong.
     """
 
     def __init__(self, server: Host, address: str) -> None:
@@ -608,13 +590,8 @@ class Peer:
             link.snd_settle_mode = Link.SND_SETTLED
         link.open()
 
-    def _on_detach(self, event: Any) -> None:
-        self._detach(Link.wrap(lib.pn_event_link(event)), is_closed=True)
-
-    def _on_detach_only(self, event: Any) -> None:
-        self._detach(Link.wrap(lib.pn_event_link(event)), is_closed=False)
-
-    def _detach(self, link: Link, is_closed: bool) -> None:
+    def _detach(self, event: Any, is_closed: bool) -> None:
+        link = Link.wrap(lib.pn_event_link(event))
         impl = link._impl
         sending, receiving = self.sending.pop(impl, None), self.receiving.pop(impl, None)
         self._to_credit.pop(impl, None)
@@ -985,9 +962,6 @@ class Peer:
             self.incident = self.incident or f"{condition.name}: {condition.description}"
         self.end()
 
-    def _on_transport_closed(self, event: Any) -> None:
-        self.end()
-
 
 _HANDLERS: dict[int, Callable[[Peer, Any], None]] = {
     Event.CONNECTION_REMOTE_OPEN.number: Peer._on_open,
@@ -995,10 +969,10 @@ _HANDLERS: dict[int, Callable[[Peer, Any], None]] = {
     Event.SESSION_REMOTE_OPEN.number: Peer._on_begin,
     Event.SESSION_REMOTE_CLOSE.number: Peer._on_end,
     Event.LINK_REMOTE_OPEN.number: Peer._on_attach,
-    Event.LINK_REMOTE_CLOSE.number: Peer._on_detach,
-    Event.LINK_REMOTE_DETACH.number: Peer._on_detach_only,
+    Event.LINK_REMOTE_CLOSE.number: lambda peer, event: peer._detach(event, is_closed=True),
+    Event.LINK_REMOTE_DETACH.number: lambda peer, event: peer._detach(event, is_closed=False),
     Event.TRANSPORT_ERROR.number: Peer._on_transport_error,
-    Event.TRANSPORT_CLOSED.number: Peer._on_transport_closed,
+    Event.TRANSPORT_CLOSED.number: lambda peer, event: peer.end(),
 }
 
 

@@ -59,17 +59,12 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 def run(namespace: argparse.Namespace) -> int:
     """Record until Ctrl-C.
 
-    Returns
-    -------
-    int
+    Returns:
         130 after Ctrl-C, with everything written; 1 if the recording is not whole.
 
-    Raises
-    ------
-    RefusalError
-        If something is missing or wrong, in one sentence.
-    OSError
-        If the port is not free, or the folder cannot be written.
+    Raises:
+        RefusalError: If something is missing or wrong, in one sentence.
+        OSError: If the port is not free, or the folder cannot be written.
     """
     try:
         import proton  # noqa: F401

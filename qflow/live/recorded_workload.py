@@ -13,14 +13,7 @@ from qflow.live.client_book import ClientBook, SeenClient
 from qflow.logs.workload_file import workload_json
 from qflow.workload.agenda import SECOND
 from qflow.workload.attributes import WorkloadError
-from qflow.workload.model import (
-    INFERRED,
-    LARGEST_PREFETCH,
-    MESSAGES_PER_SECOND,
-    Consumer,
-    Producer,
-    Workload,
-)
+from qflow.workload.model import INFERRED, LARGEST_PREFETCH, MESSAGES_PER_SECOND, Consumer, Producer, Workload
 
 SHORTEST_SERVICE = 0.000001
 """Seconds: what is settled within one read has taken less than the clock shows."""
@@ -29,8 +22,6 @@ SHORTEST_SERVICE = 0.000001
 def recorded_workload(book: ClientBook, name: str) -> dict[str, Any]:
     """Return a workload as JSON holds it; ``inferred`` says which values were not seen.
 
-    Examples
-    --------
     >>> book = ClientBook()
     >>> book.queues["orders"] = {"qpid.flow_stop_count": 10}
     >>> recorded_workload(book, "monday")["queues"]
@@ -95,8 +86,6 @@ def _consumer(client: SeenClient, inferred: dict[str, str]) -> Consumer:
 def recorded_workload_text(book: ClientBook, name: str) -> str:
     """Return the same as the text of a file; what makes no workload is left out, and the text says why.
 
-    Examples
-    --------
     >>> recorded_workload_text(ClientBook(), "nothing").splitlines()[1]
     ' "name": "nothing",'
     """

@@ -49,28 +49,19 @@ _VERDICTS = {"RELEASED": "release", "REJECTED": "reject"}
 def recorder(subject: Any, out: str | Path, **options: Any) -> Recorder:
     """Begin to record what a connection or a container does.
 
-    Parameters
-    ----------
-    subject : Connection of qpid.messaging, or Container of Proton
-        It is the same object afterwards, and works as before; what it made before is not recorded.
-    out : str or Path
-        The log: a folder that is not there yet, its name ends in ``.parquet``.
-    **options
-        ``name``, what the client is called in the log; ``group_header``, the property that names a message's
-        group; ``clock``, a function that returns nanoseconds (of a connection).
+    Parameters:
+        subject (Connection of qpid.messaging, or Container of Proton): It is the same object afterwards, and
+            works as before; what it made before is not recorded.
+        out: The log: a folder that is not there yet, its name ends in ``.parquet``.
+        **options: ``name``, what the client is called in the log; ``group_header``, the property that names a
+            message's group; ``clock``, a function that returns nanoseconds (of a connection).
 
-    Returns
-    -------
-    Recorder
+    Returns:
         Its ``stop`` ends the recording, and so does the end of the program.
 
-    Raises
-    ------
-    RefusalError
-        If it is neither of the two, or the folder is there already.
+    Raises:
+        RefusalError: If it is neither of the two, or the folder is there already.
 
-    Examples
-    --------
     >>> import tempfile
     >>> from qflow.logs import ClientLog
     >>> from qflow.messaging import Connection

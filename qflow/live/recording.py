@@ -33,30 +33,19 @@ _LONGEST_LINE = 1 << 24
 class Recording:
     """Records what passes between clients and a broker.
 
-    Parameters
-    ----------
-    upstream : Upstream
-        The broker.
-    out : Path
-        The log: a folder that is not there yet, or is empty; its name ends in ``.parquet``.
-    group_header : str
-        As for :class:`~qflow.live.wire_log.WireLog`.
-    asks_statistics : bool
-        Whether to ask the broker's management.
+    Parameters:
+        upstream: The broker.
+        out: The log: a folder that is not there yet, or is empty; its name ends in ``.parquet``.
+        group_header: As for :class:`~qflow.live.wire_log.WireLog`.
+        asks_statistics: Whether to ask the broker's management.
 
-    Attributes
-    ----------
-    tap : RecordingTap
-    problem : str
-        Why the recording is not whole; empty if it is.
+    Attributes:
+        tap (RecordingTap)
+        problem (str): Why the recording is not whole; empty if it is.
 
-    Raises
-    ------
-    RefusalError
-        If the log's name is of another kind, or something is there already.
+    Raises:
+        RefusalError: If the log's name is of another kind, or something is there already.
 
-    Examples
-    --------
     >>> Recording(Upstream("127.0.0.1:5672"), Path("monday.csv"))
     Traceback (most recent call last):
         ...
@@ -166,13 +155,9 @@ class Recording:
 def checked_folder(out: Path) -> Path:
     """Return the folder of a recording to come.
 
-    Raises
-    ------
-    RefusalError
-        If its name is of another kind, or something is there already.
+    Raises:
+        RefusalError: If its name is of another kind, or something is there already.
 
-    Examples
-    --------
     >>> checked_folder(Path("monday.parquet")).name
     'monday.parquet'
     """

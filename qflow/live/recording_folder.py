@@ -31,13 +31,9 @@ MOST_ROWS_OF_A_PART = 100_000
 class RecordingFolder:
     """Writes the parts of a log, its report, and the workload beside it.
 
-    Raises
-    ------
-    OSError
-        If it cannot be written.
+    Raises:
+        OSError: If it cannot be written.
 
-    Examples
-    --------
     >>> import tempfile
     >>> from qflow.logs import ClientLog
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -84,8 +80,6 @@ class RecordingFolder:
 def report(book: ClientBook) -> dict[str, Any]:
     """Return what a reader of a recording should know, as JSON holds it.
 
-    Examples
-    --------
     >>> report(ClientBook())["connections"]
     0
     """

@@ -36,8 +36,6 @@ _GARBAGE = 200_000
 class RecordingReader:
     """Reads what was captured, and writes it in parts.
 
-    Examples
-    --------
     >>> import tempfile
     >>> from qflow.live.capture import CaptureWriter
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -28,20 +28,13 @@ def stopwatch(clock: Callable[[], int] = perf_counter_ns) -> Callable[[], int]:
 class Upstream:
     """Where a broker is.
 
-    Parameters
-    ----------
-    text : str
-        ``HOST:PORT``, ``amqp://HOST[:PORT]``, or ``amqps://HOST[:PORT]`` for TLS.
-    authorities : str or None
-        A PEM file of certificate authorities, if the system's do not know the broker's.
+    Parameters:
+        text: ``HOST:PORT``, ``amqp://HOST[:PORT]``, or ``amqps://HOST[:PORT]`` for TLS.
+        authorities: A PEM file of certificate authorities, if the system's do not know the broker's.
 
-    Raises
-    ------
-    RefusalError
-        If it is none of these.
+    Raises:
+        RefusalError: If it is none of these.
 
-    Examples
-    --------
     >>> upstream = Upstream("amqps://broker.example")
     >>> upstream.host, upstream.port, upstream.tls is not None
     ('broker.example', 5671, True)
@@ -73,15 +66,10 @@ class Upstream:
 class RecordingTap:
     """Listens for clients, connects each to the broker, and passes what either says.
 
-    Attributes
-    ----------
-    accepted, connected : int
-        How many connections there were, and how many there are.
-    now : callable
-        Returns the microseconds since the start.
+    Attributes:
+        accepted, connected (int): How many connections there were, and how many there are.
+        now (callable): Returns the microseconds since the start.
 
-    Examples
-    --------
     >>> import tempfile
     >>> from pathlib import Path
     >>> async def main(folder):

@@ -30,19 +30,13 @@ class SaslRefusedError(Exception):
 class SaslLayer:
     """Reads and writes what comes before the AMQP header.
 
-    Parameters
-    ----------
-    password : str
-        What clients have to know; "" for nothing.
+    Parameters:
+        password: What clients have to know; "" for nothing.
 
-    Attributes
-    ----------
-    output : bytearray
-        Bytes for the client.
-    user : str
-        Who the client says it is; "" before it does, and without SASL.
-    is_done : bool
-        Whether the rest is the protocol's own.
+    Attributes:
+        output (bytearray): Bytes for the client.
+        user (str): Who the client says it is; "" before it does, and without SASL.
+        is_done (bool): Whether the rest is the protocol's own.
     """
 
     def __init__(self, password: str = "") -> None:

@@ -48,36 +48,23 @@ _SECOND = 1_000_000
 class Server:
     """A broker that clients of AMQP 1.0 can connect to; :meth:`run` is its loop.
 
-    Parameters
-    ----------
-    options : BrokerOptions or None
-        What the broker is started with.
-    host, port : str, int
-        Where it listens; port 0 chooses one.
-    password : str
-        What clients have to know, by SASL ``PLAIN``; "" for nothing (LNK-24).
-    limits : Limits
-    is_traced : bool
-        Whether events are kept, for traces and labs.
-    workload : Workload or None
-        Clients that are simulated beside the real ones, in real time; they bring queues, and the options.
+    Parameters:
+        options: What the broker is started with.
+        host, port: Where it listens; port 0 chooses one.
+        password: What clients have to know, by SASL ``PLAIN``; "" for nothing (LNK-24).
+        is_traced: Whether events are kept, for traces and labs.
+        workload: Clients that are simulated beside the real ones, in real time; they bring queues, and the
+            options.
 
-    Attributes
-    ----------
-    broker : Broker
-    events : EventTable or None
-        All that has happened.
-    failures : list of str
-        What went wrong in qflow itself, newest last; a hundred at most.
-    incidents : list of str
-        For what connections were closed, newest last; a hundred at most.
-    refusals : list of str
-        For what links were refused, newest last; a hundred at most.
+    Attributes:
+        broker (Broker)
+        events (EventTable or None): All that has happened.
+        failures (list of str): What went wrong in qflow itself, newest last; a hundred at most.
+        incidents (list of str): For what connections were closed, newest last; a hundred at most.
+        refusals (list of str): For what links were refused, newest last; a hundred at most.
 
-    Raises
-    ------
-    OSError
-        If the port cannot be had.
+    Raises:
+        OSError: If the port cannot be had.
     """
 
     version = __version__
@@ -119,9 +106,8 @@ class Server:
         # When the listener is looked at again, if it is not now.
         self._listens_at = 0.0
         self._selector = DefaultSelector()
-        self._listener = socket.create_server(
-            (host, port), family=_family(host), backlog=_BACKLOG, reuse_port=False
-        )
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._listener = socket.create_server((host, port), family=family, backlog=_BACKLOG, reuse_port=False)
         self._listener.setblocking(False)
         self._selector.register(self._listener, EVENT_READ, None)
         self._wake_in, self._wake_out = socket.socketpair()
@@ -425,7 +411,3 @@ def _keep(notes: list[str], text: str) -> None:
     """Add a note; of many, the latest are kept."""
     notes.append(text)
     del notes[:-_KEPT]
-
-
-def _family(host: str) -> socket.AddressFamily:
-    return socket.AF_INET6 if ":" in host else socket.AF_INET

@@ -58,13 +58,10 @@ def make_server(
 class Serving:
     """A broker that serves clients, in a thread of its own, until it is closed.
 
-    Attributes
-    ----------
-    server : Server
-    broker : Broker
-        Hold ``lock`` while you look, or what you see may change meanwhile.
-    lock : RLock
-        Held by the thread that uses the broker.
+    Attributes:
+        server (Server)
+        broker (Broker): Hold ``lock`` while you look, or what you see may change meanwhile.
+        lock (RLock): Held by the thread that uses the broker.
     """
 
     def __init__(self, server: Server) -> None:
@@ -111,14 +108,10 @@ class Serving:
     def snapshot(self, since: int = 0) -> dict[str, Any]:
         """Return what can be seen now, as plain values; cheap enough for thirty times a second.
 
-        Parameters
-        ----------
-        since : int
-            How many events are known already; those after them are in ``events``.
+        Parameters:
+            since: How many events are known already; those after them are in ``events``.
 
-        Returns
-        -------
-        dict
+        Returns:
             ``now`` (microseconds), ``count`` (events so far), ``events`` (a list of tuples, as
             :class:`~qflow.broker.events.Event`), ``clients``, ``queues``, ``outcomes`` (of all clients that
             have been there: accepted, released, presettled, lost), ``incidents``, ``refusals``.  A client has
@@ -138,10 +131,8 @@ class Serving:
     def lab(self) -> LiveLab:
         """Return the live lab: the broker's picture, as it runs.
 
-        Raises
-        ------
-        RefusalError
-            If the server keeps no events, or has stopped.
+        Raises:
+            RefusalError: If the server keeps no events, or has stopped.
         """
         from qflow.live.live_lab import LiveLab
 
@@ -158,15 +149,10 @@ class Serving:
         A queue keeps its thresholds as long as it lives (FC-12); the way to others is another queue.  Its
         resume threshold is in the same proportion, its name the other's with the first free number.
 
-        Raises
-        ------
-        NotFoundException
-            If there is no such queue.
-        ManagementError
-            If the broker refuses the threshold.
+        Raises:
+            NotFoundException: If there is no such queue.
+            ManagementError: If the broker refuses the threshold.
 
-        Examples
-        --------
         >>> with serve("orders --flow-stop-count=10 --flow-resume-count=5") as broker:
         ...     broker.declare_like("orders", 20)
         'orders-2'
@@ -219,39 +205,25 @@ def serve(
 ) -> Serving:
     """Put the engine behind a port, for clients of AMQP 1.0 in any language, until it is closed.
 
-    Parameters
-    ----------
-    *queues : str or Declaration
-        Queues to begin with: addresses, lines of ``qpid-config`` options, or names.
-    port, host : int, str
-        Where to listen; port 0 chooses a free one, and this machine alone can connect to 127.0.0.1.
-    password : str
-        What clients have to know; "" for nothing.
-    workload : Workload, path or None
-        Clients that are simulated beside the real ones, in real time.
-    options : BrokerOptions or None
-        What the broker is started with.
-    limits : Limits or None
-        What one client may use.
-    is_traced : bool
-        Whether all events are kept, for a trace and for labs; a server that runs for days does without.
+    Parameters:
+        *queues: Queues to begin with: addresses, lines of ``qpid-config`` options, or names.
+        port, host: Where to listen; port 0 chooses a free one, and this machine alone can connect to
+            127.0.0.1.
+        password: What clients have to know; "" for nothing.
+        workload: Clients that are simulated beside the real ones, in real time.
+        options: What the broker is started with.
+        limits: What one client may use.
+        is_traced: Whether all events are kept, for a trace and for labs; a server that runs for days does
+            without.
 
-    Returns
-    -------
-    Serving
+    Returns:
         Its ``url`` is for the clients; it is a context manager that closes at the end.
 
-    Raises
-    ------
-    RefusalError
-        If Proton is not installed; the text has the command that installs it.
-    ConfigurationError, ManagementError
-        If a queue cannot be read, or the broker refuses it.
-    OSError
-        If the port cannot be had.
+    Raises:
+        RefusalError: If Proton is not installed; the text has the command that installs it.
+        ConfigurationError, ManagementError: If a queue cannot be read, or the broker refuses it.
+        OSError: If the port cannot be had.
 
-    Examples
-    --------
     >>> from proton import Message
     >>> from proton.utils import BlockingConnection
     >>> with serve("orders --flow-stop-count=10 --flow-resume-count=5") as broker:
@@ -264,14 +236,7 @@ def serve(
     """
     run = Workload.load(workload) if isinstance(workload, str | Path) else workload
     server = make_server(
-        queues,
-        run,
-        options,
-        host=host,
-        port=port,
-        password=password,
-        limits=limits,
-        is_traced=is_traced,
+        queues, run, options, host=host, port=port, password=password, limits=limits, is_traced=is_traced
     )
     return Serving(server)
 

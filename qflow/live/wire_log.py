@@ -133,14 +133,10 @@ _Place = tuple[_Connection, _Session, _Link]
 class WireLog:
     """Takes the bytes of any number of connections, and makes the rows of a client log of them.
 
-    Parameters
-    ----------
-    group_header : str
-        The application property that names a message's group; without it the one that the queue was declared
-        with (``qpid.group_header_key``), where that was seen.
+    Parameters:
+        group_header: The application property that names a message's group; without it the one that the queue
+            was declared with (``qpid.group_header_key``), where that was seen.
 
-    Examples
-    --------
     >>> log = WireLog()
     >>> log.opened(5, 1, "127.0.0.1:40000"); log.passed(6, 1, CLIENT, b"GET / HTTP/1.1")
     >>> log.book.rows, next(iter(log.book.findings))

@@ -1,7 +1,5 @@
 """Client logs: what clients recorded, read, replayed through the engine, and audited.
 
-Examples
---------
 >>> from qflow.kit import kit_path
 >>> from qflow.logs import ClientLog
 >>> ClientLog.load(kit_path("data") / "recordings" / "workloads" / "ring.csv.gz")

@@ -48,15 +48,10 @@ class Intervals:
 
     Memory does not grow with the length of a log.
 
-    Attributes
-    ----------
-    results : list
-        What has ended: intervals and findings.
-    senders : Senders
-        Whose what is held is, where producers share a session.
+    Attributes:
+        results (list): What has ended: intervals and findings.
+        senders (Senders): Whose what is held is, where producers share a session.
 
-    Examples
-    --------
     >>> intervals = Intervals()
     >>> for event in (
     ...     Event(5, "message.transfer", session="p", message="p-9"),
@@ -97,11 +92,11 @@ class Intervals:
             "held": self._on_held,
             "let_go": self._on_let_go,
             "flow_stopped": self._on_stopped,
-            "flow_resumed": self._on_resumed,
+            "flow_resumed": lambda event: self._end_flow(event.queue, event.time),
             "group_owned": self._on_owned,
-            "group_freed": self._on_freed,
+            "group_freed": lambda event: self._end_group(event.queue, event.group, event.time),
             "client.block": self._on_block,
-            "client.unblock": self._on_unblock,
+            "client.unblock": lambda event: self._end_block(event.session, event.time),
             "client.differs": self._on_differs,
         }
         for name, value in (state or {}).items():
@@ -149,23 +144,14 @@ class Intervals:
         self._flow[event.queue] = [event.time, self._sender, detail["count"], detail["size"]]
         self._stops[event.queue] = self._stops.get(event.queue, 0) + 1
 
-    def _on_resumed(self, event: Event) -> None:
-        self._end_flow(event.queue, event.time)
-
     def _on_owned(self, event: Event) -> None:
         self._groups.setdefault(event.queue, {})[event.group] = [event.time, event.link]
-
-    def _on_freed(self, event: Event) -> None:
-        self._end_group(event.queue, event.group, event.time)
 
     def _on_block(self, event: Event) -> None:
         """A producer's window is full: what holds it is what holds its transfers now."""
         held = self._held.get(event.session, {})
         queues = sorted({queue for holds in held.values() for queue in holds})
         self._blocked[event.session] = [event.time, ",".join(queues), len(held)]
-
-    def _on_unblock(self, event: Event) -> None:
-        self._end_block(event.session, event.time)
 
     def _on_differs(self, event: Event) -> None:
         detail: Any = event.detail
@@ -212,19 +198,8 @@ class Intervals:
                 for name, number in sorted(names.items()):
                     found(Finding(0, time, kind, queue=queue, name=name, number=number))
         for queue, (reports, agreeing, total, most, *_) in sorted(self._samples.items()):
-            found(
-                Finding(
-                    0,
-                    time,
-                    "reports",
-                    queue=queue,
-                    seen=agreeing,
-                    expected=reports,
-                    number=reports,
-                    depth_off=total,
-                    depth_off_most=most,
-                )  # fmt: skip
-            )
+            found(Finding(0, time, "reports", queue=queue, seen=agreeing, expected=reports, number=reports,
+                          depth_off=total, depth_off_most=most))  # fmt: skip
 
     def agreements(self) -> dict[str, Agreement]:
         """Return for each queue that was reported how far the engine agrees."""
@@ -275,16 +250,11 @@ def _count(counts: dict[str, dict[str, int]], queue: str, name: str) -> None:
 class Agreement(NamedTuple):
     """How far the engine and the broker's own reports of a queue agree.
 
-    Fields
-    ------
-    samples : int
-        How many reports there are.
-    mean_depth_difference, max_depth_difference : float, int
-        Of msgDepth, without regard to sign.
-    flow_differs : float
-        Share of the reports in which flowStopped is not what the engine says.
-    recorded_stops, engine_stops : int
-        flowStoppedCount at the last report.
+    Fields:
+        samples: How many reports there are.
+        mean_depth_difference, max_depth_difference: Of msgDepth, without regard to sign.
+        flow_differs: Share of the reports in which flowStopped is not what the engine says.
+        recorded_stops, engine_stops: flowStoppedCount at the last report.
     """
 
     samples: int
@@ -298,28 +268,17 @@ class Agreement(NamedTuple):
 class Auditor:
     """The engine over one component.
 
-    Parameters
-    ----------
-    component : str
-        Its name.
-    state : str or None
-        What :meth:`state` returned, to continue there.
-    tolerance : Tolerance
-        What is no finding; without a whole log to estimate it from, a second.
-    observer : callable or None
-        Gets the engine's events as well.
+    Parameters:
+        component: Its name.
+        state: What :meth:`state` returned, to continue there.
+        tolerance: What is no finding; without a whole log to estimate it from, a second.
+        observer: Gets the engine's events as well.
 
-    Attributes
-    ----------
-    next_seq : int
-        The number of the next row.
-    duplicates : int
-        How many rows came again; at-least-once delivery is no finding about the broker.
-    is_finished : bool
-        Whether its end has been seen.
+    Attributes:
+        next_seq (int): The number of the next row.
+        duplicates (int): How many rows came again; at-least-once delivery is no finding about the broker.
+        is_finished (bool): Whether its end has been seen.
 
-    Examples
-    --------
     >>> workload = {"duration": 1, "queues": {"q": {"qpid.flow_stop_count": 1}},
     ...     "producers": [{"name": "p", "to": ["", "q"], "rate": 1, "capacity": 9, "size": 1}]}
     >>> auditor = Auditor("log/q")
@@ -511,8 +470,6 @@ def _finding_row(found: Finding) -> tuple[Any, ...]:
 def finding_of(result: Any) -> Finding:
     """Return the finding that a row of RESULTS holds, whose sentence can then be made.
 
-    Examples
-    --------
     >>> finding_of(Auditor("log/q").cut_off()[0]).sentence()
     'the log breaks off after event -1: its end is missing'
     """
@@ -530,16 +487,11 @@ def finding_of(result: Any) -> Finding:
 class Audit(Tabular):
     """What an audit gives: a table of its findings, and the run.
 
-    Parameters
-    ----------
-    run : Run
-        The log with the broker's inner events, as the engine reconstructs them.
-    findings : list of Finding
-        What the rules do not allow, in the order of the rows; empty for an honest log.
-    tolerance : Tolerance
-        What was not counted as a finding.
-    agreements : dict
-        Queue name to how far the engine agrees with what the broker reported of it.
+    Parameters:
+        run: The log with the broker's inner events, as the engine reconstructs them.
+        findings: What the rules do not allow, in the order of the rows; empty for an honest log.
+        tolerance: What was not counted as a finding.
+        agreements: Queue name to how far the engine agrees with what the broker reported of it.
     """
 
     run: Run
@@ -558,27 +510,16 @@ class Audit(Tabular):
 def audit(log: ClientLog, workload: Workload, tolerance: Tolerance | None = None) -> Audit:
     """Play a log through the engine and hold what the clients saw against the rules.
 
-    Parameters
-    ----------
-    log : ClientLog
-        What was recorded.
-    workload : Workload
-        What was run: queues, bindings, and who reads what.
-    tolerance : Tolerance or None
-        How far clocks and chance may go; None to estimate that from the log.
+    Parameters:
+        workload: What was run: queues, bindings, and who reads what.
+        tolerance: How far clocks and chance may go; None to estimate that from the log.
 
-    Returns
-    -------
-    Audit
+    Returns:
         Rows of clients that the workload has not are findings, and left out of the run.
 
-    Raises
-    ------
-    AmqpException
-        The broker's own refusal of a queue.
+    Raises:
+        AmqpException: The broker's own refusal of a queue.
 
-    Examples
-    --------
     >>> from qflow.trace import LogRow
     >>> from qflow.workload import Producer
     >>> producer = Producer("p", ("", "q"), rate=10, capacity=5, size=100)
@@ -603,18 +544,12 @@ def audit_parts(
 ) -> Audit:
     """Audit a log that is given part by part, so that none of it need be kept: as :func:`audit` otherwise.
 
-    Parameters
-    ----------
-    name : str
-        Of the log.
-    parts : iterable of sequences of LogRow
-        The log, in order.
-    workload, tolerance
-        As for :func:`audit`.
-    events : EventTable
-        Gets the engine's events; emptied between the parts, it leaves a run without them.
-    tell : callable or None
-        Called after each part with the number of rows so far.
+    Parameters:
+        name: Of the log.
+        parts: The log, in order.
+        workload, tolerance: As for :func:`audit`.
+        events: Gets the engine's events; emptied between the parts, it leaves a run without them.
+        tell: Called after each part with the number of rows so far.
     """
     auditor = Auditor(name, None, tolerance, events)
     auditor.begin(workload)

@@ -57,29 +57,18 @@ KEEPING = ("accept", "acquire", "reject")
 class Finding(NamedTuple):
     """One thing that a log shows and that needs a reader: in columns, the sentence is made from them.
 
-    Fields
-    ------
-    row : int
-        Of the log, from 1, the header not counted; 0 if it is of none.
-    time : int
-        Microseconds since the start.
-    kind : str
-        A key of :data:`SENTENCES`, such as ``completed while held``.
-    client, queue, message : str
-        Whose row it is, and of what; empty if it is of none.
-    name : str
-        Another name that belongs to it: the holder, the group's owner, the row's event, the policy.
-    seen, expected : int or None
-        What was counted, and what the rules allow.
-    gap : int
-        By how many microseconds.
-    bytes, depth_off, depth_off_most : int
-        ``most``: the bytes; ``reports``: the sum and the largest of msgDepth's differences.
-    number : int
-        How many it is about: messages, events or reports.
+    Fields:
+        row: Of the log, from 1, the header not counted; 0 if it is of none.
+        time: Microseconds since the start.
+        kind: A key of :data:`SENTENCES`, such as ``completed while held``.
+        client, queue, message: Whose row it is, and of what; empty if it is of none.
+        name: Another name that belongs to it: the holder, the group's owner, the row's event, the policy.
+        seen, expected: What was counted, and what the rules allow.
+        gap: By how many microseconds.
+        bytes, depth_off, depth_off_most: ``most``: the bytes; ``reports``: the sum and the largest of
+            msgDepth's differences.
+        number: How many it is about: messages, events or reports.
 
-    Examples
-    --------
     >>> Finding(7, 5_000, "never sent", "c", "q", "p-9", "deliver").text()
     'row 7, 0.005 s: never sent (CM-01), c, q, p-9: deliver; allowed: what a producer sent before'
     """
@@ -174,15 +163,10 @@ SENTENCES: dict[str, tuple[str, str]] = {
 class Tolerance:
     """What is no finding, in microseconds.
 
-    Parameters
-    ----------
-    skew : int
-        By how much the clients' clocks may differ.
-    lag : int
-        How long what a client does may take to reach the broker, and the answer to come back.
+    Parameters:
+        skew: By how much the clients' clocks may differ.
+        lag: How long what a client does may take to reach the broker, and the answer to come back.
 
-    Examples
-    --------
     >>> Tolerance.estimated([])
     Tolerance(skew=0, lag=60000)
     """
@@ -206,8 +190,6 @@ class Ways:
     that much; if fewer do, these are findings.  What is remembered does not grow with the log: of a long one,
     the messages that are nearest (:data:`MOST_UNDER_WAY`), and every second, fourth, ... measure.
 
-    Examples
-    --------
     >>> ways = Ways()
     >>> ways.take(LogRow(5, "c", "deliver", "q", "p-1", 7, ""))
     >>> ways.take(LogRow(9, "p", "transfer", "q", "p-1", 7, ""))
@@ -284,8 +266,6 @@ def _at(ordered: Sequence[int], percent: int) -> int:
 class LabelSet:
     """Labels ``<producer>-<n>`` as ranges of numbers, so that a million of them in a row need no memory.
 
-    Examples
-    --------
     >>> labels = LabelSet()
     >>> [labels.add(label) for label in ("p-1", "p-2", "odd", "p-1")]
     [True, True, True, False]
@@ -470,31 +450,18 @@ class _Queue:
 class RuleChecks:
     """Takes a log's rows in order, and the engine's events in between; gives findings.
 
-    Parameters
-    ----------
-    workload : Workload
-        What was run.
-    tolerance : Tolerance
-        What is no finding.
-    find : callable
-        Gets each finding, as soon as it is certain.
-    pending : list or None
-        Filled with what is not certain yet, the earliest first: with :meth:`due`, from its time on.
-    state : dict or None
-        What :meth:`state` returned, to continue there.
+    Parameters:
+        tolerance: What is no finding.
+        find: Gets each finding, as soon as it is certain.
+        pending: Filled with what is not certain yet, the earliest first: with :meth:`due`, from its time on.
+        state: What :meth:`state` returned, to continue there.
 
-    Attributes
-    ----------
-    rows : dict
-        A log's event to what takes a row of it, before the engine gets it: row, time, client, event, queue,
-        label and group.
-    events : dict
-        An engine's event to what takes it.
-    known : set
-        Client, event and queue of rows that need not be asked about any more.
+    Attributes:
+        rows (dict): A log's event to what takes a row of it, before the engine gets it: row, time, client,
+            event, queue, label and group.
+        events (dict): An engine's event to what takes it.
+        known (set): Client, event and queue of rows that need not be asked about any more.
 
-    Examples
-    --------
     >>> from qflow.workload import Consumer
     >>> workload = Workload("w", 1, {"q": {}}, consumers=(Consumer("c", "q", 1, ("const", 1)),))
     >>> found = []
@@ -849,12 +816,9 @@ class RuleChecks:
     def finish(self, end: int, dead: Iterable[str]) -> None:
         """Decide what the end of the log decides.
 
-        Parameters
-        ----------
-        end : int
-            When the log ends.
-        dead : iterable of str
-            Clients whose sessions died; what these sent may be lost.
+        Parameters:
+            end: When the log ends.
+            dead: Clients whose sessions died; what these sent may be lost.
         """
         self.due(end + 10 * SECOND)
         for label in list(self._suspects):

@@ -60,15 +60,11 @@ def add_arguments(actions: Any) -> None:
 def run(namespace: argparse.Namespace) -> int:
     """Import the log, and print what was found.
 
-    Returns
-    -------
-    int
+    Returns:
         0 if the rules allow all of it, else 1.
 
-    Raises
-    ------
-    RefusalError
-        If a file makes no sense, in one sentence.
+    Raises:
+        RefusalError: If a file makes no sense, in one sentence.
     """
     from qflow.broker.errors import AmqpException
     from qflow.logs.log_file import LogError

@@ -30,8 +30,6 @@ PLAYED = ("transfer", "deliver", *SETTLEMENTS, "error", "block", "unblock")
 class QueueSample(NamedTuple):
     """What the real broker reported of one queue at one instant, under its own names (CM-15).
 
-    Examples
-    --------
     >>> QueueSample(50_000, 901, 133_348, True, 1, 20, 0, 0).flowStopped
     True
     """
@@ -50,8 +48,6 @@ class QueueSample(NamedTuple):
 class ClientLog(Tabular):
     """A recorded run as its clients saw it, with what the broker reported now and then.
 
-    Examples
-    --------
     >>> stats = LogRow(50_000, "broker", "stats", "orders", "[3, 444, false, 0, 1, 0, 0]", 0, "")
     >>> ClientLog("small", [stats]).statistics("orders")[0].msgDepth
     3
@@ -64,25 +60,17 @@ class ClientLog(Tabular):
     def load(cls, path: str | Path, columns: str | Mapping[str, str] | None = None) -> ClientLog:
         r"""Read a log from a ``.csv``, ``.jsonl`` (also ``.gz``) or ``.parquet`` file.
 
-        Parameters
-        ----------
-        path : str or Path
-            A file with the columns of :class:`LogRow`, in that order; or with any, of which ``columns`` says
-            what they mean.  Times since 1970 become times since the first row.
-        columns : str, mapping or None
-            Meaning to column, such as ``{"time": "@timestamp", "client": "host"}``; what is left out is
-            guessed from the names.  The time's unit and the words of events may be added, as
-            :meth:`qflow.logs.foreign_columns.ColumnMap.of` says.
+        Parameters:
+            path: A file with the columns of :class:`LogRow`, in that order; or with any, of which ``columns``
+                says what they mean.  Times since 1970 become times since the first row.
+            columns: Meaning to column, such as ``{"time": "@timestamp", "client": "host"}``; what is left out
+                is guessed from the names.  The time's unit and the words of events may be added, as
+                :meth:`qflow.logs.foreign_columns.ColumnMap.of` says.
 
-        Raises
-        ------
-        LogError
-            One sentence that names the file, the row and the column.
-        OSError
-            If the file cannot be opened.
+        Raises:
+            LogError: One sentence that names the file, the row and the column.
+            OSError: If the file cannot be opened.
 
-        Examples
-        --------
         >>> import tempfile
         >>> text = "when,host,action,address,id\n2026-01-31T09:30Z,shop,sent,orders,7\n"
         >>> with tempfile.TemporaryDirectory() as folder:
@@ -103,12 +91,9 @@ class ClientLog(Tabular):
     ) -> tuple[ClientLog, Quarantine]:
         """Read a log from anywhere: good rows are kept, bad ones set aside with the reason.
 
-        Raises
-        ------
-        LogError
-            If no row can be read: one sentence that names the file and says why.
-        OSError
-            If the file cannot be opened.
+        Raises:
+            LogError: If no row can be read: one sentence that names the file and says why.
+            OSError: If the file cannot be opened.
         """
         numbers = array("q")
         rows: list[LogRow] = []
@@ -136,10 +121,8 @@ class ClientLog(Tabular):
     def statistics(self, queue: str) -> list[QueueSample]:
         """Return what the broker reported of a queue, in order of time.
 
-        Raises
-        ------
-        LogError
-            If there is no report of that queue, or one makes no sense.
+        Raises:
+            LogError: If there is no report of that queue, or one makes no sense.
         """
         samples: list[QueueSample] = []
         for number, row in enumerate(self.rows, 1):
@@ -162,8 +145,6 @@ class ClientLog(Tabular):
 def rows_by_client(rows: Iterable[LogRow]) -> dict[str, list[LogRow]]:
     """Return each client's rows, in order.
 
-    Examples
-    --------
     >>> rows_by_client([])
     {}
     """
@@ -176,8 +157,6 @@ def rows_by_client(rows: Iterable[LogRow]) -> dict[str, list[LogRow]]:
 def round_trips(rows: Sequence[LogRow]) -> list[tuple[int, int, int]]:
     """Return (when, sent so far, time to completion) of transfers that were alone on their way.
 
-    Examples
-    --------
     >>> rows = [LogRow(5, "p", "transfer", "q", "p-1", 7, ""), LogRow(9, "p", "complete", "", "p-1", 0, "")]
     >>> round_trips(rows)
     [(5, 1, 4)]
@@ -204,30 +183,18 @@ def replay(log: ClientLog, workload: Workload, tell: Callable[[int], None] | Non
     which message was where) is the engine's own work; how the two are kept together, and what is compared
     with the engine and not given to it, :mod:`qflow.logs.player` says.
 
-    Parameters
-    ----------
-    log : ClientLog
-        What was recorded.
-    workload : Workload
-        What was run: the queues, and the consumers' prefetch.
-    tell : callable or None
-        Gets the number of rows that are done, now and then; it may raise to stop.
+    Parameters:
+        workload: What was run: the queues, and the consumers' prefetch.
+        tell: Gets the number of rows that are done, now and then; it may raise to stop.
 
-    Returns
-    -------
-    Run
+    Returns:
         Like a simulated one; ``end`` is the time of the log's last row.  What the log does and the engine's
         clients cannot is a ``client.differs`` row.
 
-    Raises
-    ------
-    LogError
-        If the log names a client that the workload has not.
-    AmqpException
-        The broker's own refusal of a queue.
+    Raises:
+        LogError: If the log names a client that the workload has not.
+        AmqpException: The broker's own refusal of a queue.
 
-    Examples
-    --------
     >>> from qflow.trace import ClientLog, LogRow
     >>> from qflow.workload import Consumer, Producer
     >>> workload = Workload(
@@ -285,18 +252,12 @@ class ClientSide:
 
     What it remembers grows with what is under way, not with the run.
 
-    Parameters
-    ----------
-    producers : iterable of Producer
-        Who sends, where several share a session; otherwise a session is its own client.
+    Parameters:
+        producers: Who sends, where several share a session; otherwise a session is its own client.
 
-    Attributes
-    ----------
-    rows : list of LogRow
-        In order; the list may be emptied or replaced.
+    Attributes:
+        rows (list of LogRow): In order; the list may be emptied or replaced.
 
-    Examples
-    --------
     >>> side = ClientSide()
     >>> side.append(Event(7, "client.block", session="p")); side.rows
     [LogRow(ts_us=7, client='p', event='block', queue='', label='', size=0, group='')]
@@ -376,8 +337,6 @@ class ClientSide:
 def client_rows(events: Iterable[Event], producers: Iterable[Producer] = ()) -> Iterator[LogRow]:
     """Yield what the clients of a run or a trace would have logged.
 
-    Examples
-    --------
     >>> from qflow.workload import simulate
     >>> list(client_rows(simulate(Workload("w", 1, {"q": {}})).events))
     []

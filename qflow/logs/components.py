@@ -31,8 +31,6 @@ def touches_of(source: str, workload: Workload) -> list[Touch]:
     Where a producer's messages go is asked of the engine: it routes one of each producer.  Queues of a
     headers exchange are taken to be touched by all who send to it, as there it is the message that decides.
 
-    Examples
-    --------
     >>> from qflow.workload import Consumer, Producer
     >>> workload = Workload(
     ...     "w",
@@ -58,7 +56,6 @@ def touches_of(source: str, workload: Workload) -> list[Touch]:
 
 def _routes(workload: Workload) -> set[tuple[str, str]]:
     stage = Stage(workload, 0)
-    headers = {name for name, _, _ in workload.binds if _is_headers(name)}
     pairs: set[tuple[str, str]] = set()
     for producer in workload.producers:
         exchange, key = producer.to
@@ -70,14 +67,10 @@ def _routes(workload: Workload) -> set[tuple[str, str]]:
             session.message_transfer(make_message(key, "probe", 0, ""), exchange)
         session.close()
         pairs |= {(producer.name, event.queue) for event in reached if event.kind in ("enqueued", "dropped")}
-        if exchange in headers:
+        if exchange == "amq.match":
+            # A headers exchange, the only one: a workload declares none of its own.
             pairs |= {(producer.name, queue) for name, queue, _ in workload.binds if name == exchange}
     return pairs
-
-
-def _is_headers(exchange: str) -> bool:
-    # A workload declares no exchanges of its own.
-    return exchange == "amq.match"
 
 
 def _shared_sessions(workload: Workload, pairs: set[tuple[str, str]]) -> set[tuple[str, str]]:
@@ -99,19 +92,13 @@ def components_of(touches: Iterable[Touch]) -> dict[tuple[str, str, str], str]:
 
     Topologies of different times are joined by giving the touches of all of them.
 
-    Parameters
-    ----------
-    touches : iterable of (source, client, queue)
-        In any order, each any number of times.
+    Parameters:
+        touches (iterable of (source, client, queue)): In any order, each any number of times.
 
-    Returns
-    -------
-    dict
+    Returns:
         (source, role, member) to component, role ``client`` or ``queue``.  A component is named after its
         source and the least of its queues, the same for any order of the touches.
 
-    Examples
-    --------
     >>> components_of([("log", "p", "r"), ("log", "c", "q"), ("log", "p", "q")])[("log", "client", "c")]
     'log/q'
     """
@@ -131,8 +118,6 @@ def components_of(touches: Iterable[Touch]) -> dict[tuple[str, str, str], str]:
 def part_of(workload: Workload, clients: Iterable[str], queues: Iterable[str], name: str) -> Workload:
     """Return the part of a workload that belongs to one component.
 
-    Examples
-    --------
     >>> part_of(Workload("w", 1, {"q": {}, "r": {}}), [], ["r"], "w/r").queues
     {'r': {}}
     """
@@ -168,8 +153,6 @@ class Splitter:
 
     A reader of the parts can so tell what is late and what came twice, whatever order they arrive in.
 
-    Examples
-    --------
     >>> splitter = Splitter("log", Workload("w", 1, {"q": {}}))
     >>> [(component, row[3]) for component, row in [*splitter.split([]), *splitter.end()]]
     [('log/q', 'begin'), ('log/q', 'end')]
@@ -208,8 +191,6 @@ class Splitter:
 def lake_of(source: str, workload: Workload, rows: Sequence[LogRow]) -> dict[str, list[LakeRow]]:
     """Split a log by components, in memory.
 
-    Examples
-    --------
     >>> lake = lake_of("log", Workload("w", 1, {"q": {}}), [])
     >>> [row[3] for row in lake["log/q"]]
     ['begin', 'end']
@@ -224,8 +205,6 @@ def lake_of(source: str, workload: Workload, rows: Sequence[LogRow]) -> dict[str
 def audit_in_memory(lake: Mapping[str, Iterable[LakeRow]]) -> list[ResultRow]:
     """Audit each component; results in order of component and number.
 
-    Examples
-    --------
     >>> audit_in_memory(lake_of("log", Workload("w", 1, {"q": {}}), []))
     []
     """
@@ -240,13 +219,9 @@ def audit_in_memory(lake: Mapping[str, Iterable[LakeRow]]) -> list[ResultRow]:
 def result_hash(results: Iterable[Sequence[object]]) -> str:
     """Return a hash of results in any order: equal for equal results, however they came about.
 
-    Parameters
-    ----------
-    results : iterable of rows
-        Rows of RESULTS: tuples, or what Spark's ``collect`` gives.
+    Parameters:
+        results (iterable of rows): Rows of RESULTS: tuples, or what Spark's ``collect`` gives.
 
-    Examples
-    --------
     >>> result_hash([("b", 1), ("a", 2)]) == result_hash([["a", 2], ["b", 1]])
     True
     """

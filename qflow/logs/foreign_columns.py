@@ -101,19 +101,13 @@ def _kind_of(value: object) -> str | None:
 class Clock:
     """How the times of a log are read.
 
-    Parameters
-    ----------
-    unit : str
-        ``s``, ``ms``, ``us``, ``ns``, ``iso`` or ``iso with a zone``.
-    start : int
-        The instant that becomes 0, in microseconds since 1970, or since wherever the numbers count from.
-    is_epoch : bool
-        Whether they count from 1970.
-    is_guess : bool
-        Whether the values decided it, and not the map.
+    Parameters:
+        unit: ``s``, ``ms``, ``us``, ``ns``, ``iso`` or ``iso with a zone``.
+        start: The instant that becomes 0, in microseconds since 1970, or since wherever the numbers count
+            from.
+        is_epoch: Whether they count from 1970.
+        is_guess: Whether the values decided it, and not the map.
 
-    Examples
-    --------
     >>> clock = Clock.of([1763837805000, 1763837805250])
     >>> clock.unit, clock.start_text(), clock.read(1763837805250)
     ('ms', '2025-11-22T18:56:45+00:00', 250000)
@@ -128,17 +122,12 @@ class Clock:
     def of(cls, values: Sequence[object], unit: str = "") -> Clock:
         """Return the clock of a column's first values.
 
-        Parameters
-        ----------
-        values : sequence
-            As the file has them; what is no time is passed over.
-        unit : str
-            ``s``, ``ms``, ``us``, ``ns`` or ``iso`` if it is known.
+        Parameters:
+            values: As the file has them; what is no time is passed over.
+            unit: ``s``, ``ms``, ``us``, ``ns`` or ``iso`` if it is known.
 
-        Raises
-        ------
-        ValueError
-            If none of them is a time.
+        Raises:
+            ValueError: If none of them is a time.
         """
         kinds = [(kind, value) for value in values if (kind := _kind_of(value)) is not None]
         if unit:
@@ -163,10 +152,8 @@ class Clock:
     def read(self, value: object) -> int:
         """Return a time in microseconds since the start.
 
-        Raises
-        ------
-        ValueError
-            If it is none, or one in another unit than the first ones.
+        Raises:
+            ValueError: If it is none, or one in another unit than the first ones.
         """
         kind = _kind_of(value)
         is_foreign = kind != self.unit and (kind or self.unit.startswith("iso"))
@@ -218,10 +205,8 @@ class Clock:
     def sentence(self, last: int) -> str:
         """Return how the times were read, and what another unit would change.
 
-        Parameters
-        ----------
-        last : int
-            Microseconds from the start to the last row.
+        Parameters:
+            last: Microseconds from the start to the last row.
         """
         seconds = last / _A_SECOND["us"]
         text = f"times: {self.words()}{' (guessed)' * self.is_guess}; 0 is {self.start_text()}, "
@@ -247,17 +232,11 @@ class Clock:
 class ColumnMap:
     """Which columns of a foreign log mean what, as far as it was said.
 
-    Parameters
-    ----------
-    columns : mapping
-        Meaning (a key of :data:`USUAL_NAMES`) to the column's name.
-    unit : str
-        Of the times; "" to look at them.
-    words : mapping
-        A word of the column of events to the event that it means.
+    Parameters:
+        columns: Meaning (a key of :data:`USUAL_NAMES`) to the column's name.
+        unit: Of the times; "" to look at them.
+        words: A word of the column of events to the event that it means.
 
-    Examples
-    --------
     >>> made = ColumnMap.of("time=@timestamp:ms,event=action:{sent=transfer,acked=complete}")
     >>> made.columns, made.unit
     ({'time': '@timestamp', 'event': 'action'}, 'ms')
@@ -273,10 +252,8 @@ class ColumnMap:
     def of(cls, given: str | Mapping[str, str]) -> ColumnMap:
         """Read a map: text as on the command line, or a mapping of meanings to columns.
 
-        Raises
-        ------
-        ValueError
-            If it names a meaning that there is not, or one twice, or says nothing of it.
+        Raises:
+            ValueError: If it names a meaning that there is not, or one twice, or says nothing of it.
         """
         if isinstance(given, str):
             # A comma between braces belongs to the words of events.
@@ -304,10 +281,8 @@ class ColumnMap:
     def found_in(self, header: Sequence[str]) -> Columns:
         """Return where each meaning is, in a file of these columns.
 
-        Raises
-        ------
-        ValueError
-            If a column is not there, two could be meant, or a meaning that is required has none.
+        Raises:
+            ValueError: If a column is not there, two could be meant, or a meaning that is required has none.
         """
         there = f"the columns are {', '.join(header) or 'none'}"
         for meaning, column in self.columns.items():
@@ -346,21 +321,13 @@ def _words_of(text: str) -> dict[str, str]:
 class Columns:
     """Where each meaning is in a foreign log.
 
-    Parameters
-    ----------
-    names : mapping
-        Meaning to the column's name.
-    places : mapping
-        Meaning to the column's place, from 0.
-    guessed : frozenset of str
-        Meanings whose column the map does not name.
-    unused : tuple of str
-        Columns without a meaning.
-    words : mapping
-        A word of the column of events to the event that it means.
+    Parameters:
+        names: Meaning to the column's name.
+        places: Meaning to the column's place, from 0.
+        guessed: Meanings whose column the map does not name.
+        unused: Columns without a meaning.
+        words: A word of the column of events to the event that it means.
 
-    Examples
-    --------
     >>> columns = ColumnMap.of("client=host").found_in(["ts", "host", "event", "queue", "id", "pid"])
     >>> print(columns.sentence())
     columns: time is 'ts' (guessed), client is 'host', event is 'event' (guessed), \
@@ -413,8 +380,6 @@ def _name(value: object) -> object:
 class Recognised:
     """How a log was read that is not exactly one: its columns, its times, or both.
 
-    Examples
-    --------
     >>> Recognised(None, Clock.of([1763837805000000, 1763837806000000])).as_json()["start"]
     '2025-11-22T18:56:45+00:00'
     """
@@ -446,8 +411,6 @@ def own_clock(times: Sequence[object]) -> Clock | None:
     As microseconds such times are decades, which no log lasts.  Milliseconds or seconds since 1970 may as
     well be microseconds since a machine was started, and are left as they are.
 
-    Examples
-    --------
     >>> own_clock([5, 9]) is None, own_clock([1763837805000000]).start
     (True, 1763837805000000)
     """

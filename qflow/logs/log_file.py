@@ -77,8 +77,6 @@ SAMPLE_FIELDS = (
 class LogError(ValueError):
     """A client log that cannot be used; the text names the row, counted from 1, and the column.
 
-    Examples
-    --------
     >>> list(read_log("ours.log"))
     Traceback (most recent call last):
         ...
@@ -89,27 +87,17 @@ class LogError(ValueError):
 class LogRow(NamedTuple):
     """One row of a client log.
 
-    Fields
-    ------
-    ts_us : int
-        Microseconds since the start of the workload; negative before it.
-    client : str
-        A producer, a consumer, or ``broker`` for statistics.
-    event : str
-        One of :data:`LOG_EVENTS`.
-    queue : str
-        Consumers and statistics: the queue; producers: the routing key, or the exchange if the key
-        is empty.
-    label : str
-        The message, ``<producer>-<n>``; for ``error`` its text; for ``stats`` a JSON list of
-        :data:`SAMPLE_FIELDS`.
-    size : int
-        Content bytes (``transfer``, ``deliver``).
-    group : str
-        The message's group, if any.
+    Fields:
+        ts_us: Microseconds since the start of the workload; negative before it.
+        client: A producer, a consumer, or ``broker`` for statistics.
+        event: One of :data:`LOG_EVENTS`.
+        queue: Consumers and statistics: the queue; producers: the routing key, or the exchange if the key is
+            empty.
+        label: The message, ``<producer>-<n>``; for ``error`` its text; for ``stats`` a JSON list of
+            :data:`SAMPLE_FIELDS`.
+        size: Content bytes (``transfer``, ``deliver``).
+        group: The message's group, if any.
 
-    Examples
-    --------
     >>> LogRow(657, "p1", "transfer", "orders", "p1-1", 100, "").label
     'p1-1'
     """
@@ -130,16 +118,11 @@ NUMBERED = ("seq", *COLUMNS)
 class Bit(NamedTuple):
     """Some rows of a log, in the file's order.
 
-    Fields
-    ------
-    numbers : sequence of int
-        The numbers of the good rows, from 0: their ``seq``, or their place in the file.
-    rows : list of LogRow or Arrow batch
-        The good rows; of Parquet a batch with the same columns.
-    problems : list of QuarantinedRow
-        The others.
-    recognised : Recognised or None
-        How foreign columns or times since 1970 were read; None if the file has a log's own.
+    Fields:
+        numbers: The numbers of the good rows, from 0: their ``seq``, or their place in the file.
+        rows (list of LogRow or Arrow batch): The good rows; of Parquet a batch with the same columns.
+        problems: The others.
+        recognised: How foreign columns or times since 1970 were read; None if the file has a log's own.
     """
 
     numbers: Any
@@ -157,8 +140,6 @@ class Bit(NamedTuple):
 def source_of(path: str | Path) -> str:
     """Return the name of a log: its file's, up to the first dot.
 
-    Examples
-    --------
     >>> source_of("logs/monday.csv.gz")
     'monday'
     """
@@ -168,8 +149,6 @@ def source_of(path: str | Path) -> str:
 def sample_values(label: str) -> list[Any] | None:
     """Return what the label of a ``stats`` row lists; None if it is no such list.
 
-    Examples
-    --------
     >>> sample_values("[3, 444, false, 0, 1, 0, 0]"), sample_values("[3]")
     ([3, 444, False, 0, 1, 0, 0], None)
     """
@@ -192,22 +171,16 @@ def read_log(path: str | Path, columns: str | Mapping[str, str] | None = None) -
 
     Times since 1970 become times since the earliest of the first 10,000 rows.
 
-    Parameters
-    ----------
-    path : str or Path
-        A file with the columns of :class:`LogRow`, in that order, and perhaps ``seq`` before them; or a
-        folder of Parquet files.  Parquet needs pyarrow.
-    columns : str, mapping or None
-        What foreign columns mean, as :meth:`qflow.logs.foreign_columns.ColumnMap.of` takes it; None if the
-        file has a log's own.
+    Parameters:
+        path: A file with the columns of :class:`LogRow`, in that order, and perhaps ``seq`` before them; or a
+            folder of Parquet files.  Parquet needs pyarrow.
+        columns: What foreign columns mean, as :meth:`qflow.logs.foreign_columns.ColumnMap.of` takes it; None
+            if the file has a log's own.
 
-    Raises
-    ------
-    LogError
-        If the file is of another kind, has other columns, or cannot be read at all; or if ``columns`` names
-        an unknown meaning, a column that is not there, or two for one meaning.
-    OSError
-        If the file cannot be opened.
+    Raises:
+        LogError: If the file is of another kind, has other columns, or cannot be read at all; or if
+            ``columns`` names an unknown meaning, a column that is not there, or two for one meaning.
+        OSError: If the file cannot be opened.
     """
     path = Path(path)
     try:

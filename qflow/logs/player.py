@@ -46,30 +46,19 @@ MOST_EARLY = 10_000
 class LogPlayer:
     """Sends what recorded clients did to an engine, each command at its recorded time.
 
-    Parameters
-    ----------
-    workload : Workload
-        Queues, bindings and clients.  Rows of other clients must not be played.
-    observer : callable
-        Gets every event of the engine, and the rows of clients that :data:`qflow.workload.CLIENT_EVENTS`
-        lists; a settlement that the engine's clients cannot do is a ``client.differs``.
-    state : dict or None
-        What :meth:`state` returned, to continue there.
+    Parameters:
+        workload: Queues, bindings and clients.  Rows of other clients must not be played.
+        observer: Gets every event of the engine, and the rows of clients that
+            :data:`qflow.workload.CLIENT_EVENTS` lists; a settlement that the engine's clients cannot do is a
+            ``client.differs``.
+        state: What :meth:`state` returned, to continue there.
 
-    Attributes
-    ----------
-    broker : Broker
-        The engine.
-    errors : dict
-        Client name to what its session died of.
+    Attributes:
+        errors (dict): Client name to what its session died of.
 
-    Raises
-    ------
-    AmqpException
-        The broker's own refusal of a queue.
+    Raises:
+        AmqpException: The broker's own refusal of a queue.
 
-    Examples
-    --------
     >>> from qflow.workload import Producer
     >>> producer = Producer("p", ("", "q"), rate=10, capacity=5, size=100)
     >>> workload = Workload("small", 1, {"q": {"qpid.flow_stop_count": 1}}, producers=(producer,))
@@ -86,10 +75,7 @@ class LogPlayer:
     )  # fmt: skip
 
     def __init__(
-        self,
-        workload: Workload,
-        observer: Callable[[Event], None],
-        state: dict[str, Any] | None = None,
+        self, workload: Workload, observer: Callable[[Event], None], state: dict[str, Any] | None = None
     ) -> None:
         self.workload, self._observer = workload, observer
         self._addresses = {producer.name: producer.to for producer in workload.producers}
@@ -348,8 +334,6 @@ def _remember(memory: dict[Key, Any], key: Key, value: Any) -> None:
 def error_text(error: AmqpException) -> str:
     """Return an exception as a log's ``error`` row has it.
 
-    Examples
-    --------
     >>> error_text(error_of("506 resource-limit-exceeded: Maximum depth exceeded"))
     '506 resource-limit-exceeded: Maximum depth exceeded'
     """
@@ -359,8 +343,6 @@ def error_text(error: AmqpException) -> str:
 def error_of(text: str) -> AmqpException:
     """Return the exception that the text of an ``error`` row means.
 
-    Examples
-    --------
     >>> type(error_of("506 resource-limit-exceeded: Maximum depth exceeded")).__name__
     'ResourceLimitExceededException'
     """

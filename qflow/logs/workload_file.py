@@ -12,37 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from qflow.logs.client_log import SETTLEMENTS, ClientLog
+from qflow.logs.client_log import SETTLEMENTS
 from qflow.logs.log_file import LogError, LogRow
 from qflow.trace.schema import Trace
 from qflow.workload.agenda import SECOND
 from qflow.workload.model import INFERRED, SETUP, Consumer, Producer, Workload
 from qflow.writing import written
-
-
-def inferred_workload(log: ClientLog) -> Workload:
-    """Return queues with default arguments, and each client as its rows show it.
-
-    A window is as large as the most that was ever outstanding, which only a producer that blocked shows;
-    :meth:`Guess.inferred` says of which it does not.  Producers send to the queue that their rows name.  No
-    log says what the queues were declared with.
-
-    Raises
-    ------
-    LogError
-        If the log has no client.
-
-    Examples
-    --------
-    >>> rows = [LogRow(5, "p", "transfer", "q", "p-1", 7, ""), LogRow(9, "c", "deliver", "q", "p-1", 7, "")]
-    >>> workload = inferred_workload(ClientLog("small", rows))
-    >>> workload.queues, workload.producers[0].capacity, workload.consumers[0].prefetch
-    ({'q': {}}, 1, 1)
-    """
-    guess = Guess()
-    for row in log.rows:
-        guess.take(row)
-    return guess.workload(log.name)
 
 
 @dataclass(slots=True)
@@ -68,9 +43,16 @@ NOT_SEEN = "not seen"
 
 
 class Guess:
-    """Takes a log's rows one by one, for :func:`inferred_workload`.
+    """Takes a log's rows one by one, and guesses the workload; what it remembers does not grow with the log.
 
-    What it remembers does not grow with the log.
+    A window is as large as the most that was ever outstanding, which only a producer that blocked shows;
+    :meth:`inferred` says of which it does not.  Producers send to the queue that their rows name.  No log
+    says what the queues were declared with.
+
+    >>> guess = Guess()
+    >>> guess.take(LogRow(5, "p", "transfer", "q", "p-1", 7, ""))
+    >>> guess.workload("small").producers[0].capacity
+    1
     """
 
     def __init__(self) -> None:
@@ -109,8 +91,6 @@ class Guess:
     def inferred(self) -> dict[str, str]:
         """Return which values of the workload no row shows, as ``inferred`` of a workload file has them.
 
-        Examples
-        --------
         >>> guess = Guess()
         >>> guess.take(LogRow(5, "p", "transfer", "q", "p-1", 7, ""))
         >>> guess.inferred()["producers.p.capacity"]
@@ -153,8 +133,6 @@ class Guess:
 def workload_json(workload: Workload) -> dict[str, Any]:
     """Return what :meth:`qflow.workload.Workload.from_json` reads back as the same workload.
 
-    Examples
-    --------
     >>> workload = Workload("w", 1, {"q": {"qpid.max_count": 5}})
     >>> workload_json(workload)
     {'name': 'w', 'duration': 1, 'queues': {'q': {'qpid.max_count': 5}}}
@@ -167,8 +145,6 @@ def workload_json(workload: Workload) -> dict[str, Any]:
 def workload_text(workload: Workload) -> str:
     """Return the same as one line of text, the same for the same workload.
 
-    Examples
-    --------
     >>> workload_text(Workload("w", 1, {"q": {}}))
     '{"name":"w","duration":1,"queues":{"q":{}}}'
     """
@@ -178,10 +154,8 @@ def workload_text(workload: Workload) -> str:
 def unseen_capacities(path: str | Path) -> dict[str, str]:
     """Return each producer of a workload file whose capacity was not seen, and what the file says of it.
 
-    Raises
-    ------
-    OSError
-        If the file cannot be read.
+    Raises:
+        OSError: If the file cannot be read.
     """
     stated = json.loads(Path(path).read_text(encoding="utf-8-sig"))
     inferred = stated.get(INFERRED) if isinstance(stated, dict) else None
@@ -196,17 +170,11 @@ def unseen_capacities(path: str | Path) -> dict[str, str]:
 def write_workload(workload: Workload, path: str | Path, inferred: Mapping[str, str] | None = None) -> None:
     """Write a workload file; the same workload gives the same bytes.
 
-    Parameters
-    ----------
-    workload : Workload
-    path : str or Path
-    inferred : mapping or None
-        What of it was not seen, for readers.
+    Parameters:
+        inferred: What of it was not seen, for readers.
 
-    Raises
-    ------
-    OSError
-        If the file cannot be written.
+    Raises:
+        OSError: If the file cannot be written.
     """
     stated = workload_json(workload) | ({INFERRED: dict(inferred)} if inferred else {})
     text = json.dumps(stated, indent=1) + "\n"
@@ -240,10 +208,9 @@ def _different(value: Any) -> dict[str, Any]:
 def workload_of(trace: Trace) -> Workload:
     """Return the queues, bindings and clients that a trace's commands tell of.
 
-    Raises
-    ------
-    LogError
-        If a session sends to several addresses or reads several queues: a log's clients do one thing each.
+    Raises:
+        LogError: If a session sends to several addresses or reads several queues: a log's clients do one
+            thing each.
     """
     queues: dict[str, Any] = {}
     binds: list[tuple[str, str, str]] = []

@@ -8,10 +8,8 @@ from qflow.kit import RefusalError, checkout_root
 def checkout() -> Path:
     """Return the top of the checkout that is maintained.
 
-    Raises
-    ------
-    RefusalError
-        If this package is not imported from a checkout.
+    Raises:
+        RefusalError: If this package is not imported from a checkout.
     """
     root = checkout_root()
     if root is None:

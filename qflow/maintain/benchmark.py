@@ -13,7 +13,7 @@ import tempfile
 import time
 import tracemalloc
 from collections import deque
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -216,12 +216,34 @@ def written(trace: Trace, folder: Path) -> Path:
     return path
 
 
-def drawn(messages: int) -> object:
-    """Run a lab's workload as after a move of a slider, and return what the browser gets of the whole run."""
-    from qflow.labs.experiments import flow_workload
-    from qflow.labs.running import drawing, finished
+def drawn(messages: int, looked_at: int) -> list[object]:
+    """Run a lab's workload as after a move of a slider, and return what the browser gets of the whole run.
 
-    return finished(drawing(flow_workload(), messages)).payload()
+    Of a long run that is its whole axis of time with the frames up to an instant, in microseconds, and a
+    little further; then all frames.
+    """
+    return list(_drawn(messages, looked_at))
+
+
+def drawn_in_outline(messages: int, looked_at: int) -> object:
+    """Return what the browser gets of the whole run first."""
+    return next(_drawn(messages, looked_at))
+
+
+def _drawn(messages: int, looked_at: int) -> Iterator[object]:
+    from qflow.labs.experiments import flow_workload
+    from qflow.labs.running import SoFar, drawing
+
+    steps = drawing(flow_workload(), messages)
+    part = next(steps)
+    while True:
+        if isinstance(part, SoFar) and part.is_outlined:
+            yield part.draw(looked_at).payload()
+        try:
+            part = steps.send(looked_at)
+        except StopIteration as end:
+            yield end.value.payload()
+            return
 
 
 def first_drawn(messages: int, looked_at: int) -> object:
@@ -373,6 +395,9 @@ def ciw_queue(messages: int) -> int:
 
 ROUNDS = 5
 LARGEST = 1_000_000
+GROWTH_TURNS = 5
+GROWTH_MESSAGES = 100_000
+"""Of each size about so many messages are run in one turn, or more if it has more."""
 FRAME = 2_000
 """Messages of a run that a lab draws after each move of a slider."""
 WHOLE = 100_000
@@ -505,14 +530,29 @@ def _sizes(least: int, most: int) -> list[int]:
 def _growth(
     sizes: list[int], work: Callable[[int], object], tell: Tell, messages: int | None = None
 ) -> dict[str, Any]:
-    """Return microseconds a message for each size; small sizes run more often."""
-    cost = {}
+    """Return microseconds a message for each size, and the ratio of the most to the least.
+
+    The sizes take turns, a small one runs until about as many messages have passed as of a large one, and the
+    turn that was disturbed least counts: the shortest of many short runs would be a lucky moment, which no
+    long run has.  What a large one costs more is mostly the system's, which hands new memory out page by
+    page; a small one gets again what the one before it gave back.
+    """
     work(sizes[0])  # the first run of anything is slower
-    for size in sizes:
-        tell(f"{getattr(work, '__name__', 'groups')} {size}")
-        rounds = max(1, min(5, 100_000 // (messages or size)))
-        cost[str(size)] = 1e6 * seconds(lambda size=size: work(size), rounds) / (messages or size)  # type: ignore[misc]
-    return {"microseconds": cost, "ratio": max(cost.values()) / min(cost.values())}
+    cost: dict[int, list[float]] = {size: [] for size in sizes}
+    # What is there already need not be looked through after each of many short runs.
+    gc.freeze()
+    try:
+        for turn in range(1, GROWTH_TURNS + 1):
+            for size in sizes:
+                tell(f"{getattr(work, '__name__', 'groups')} {size} ({turn} of {GROWTH_TURNS})")
+                each = messages or size
+                runs = max(1, min(GROWTH_MESSAGES, sizes[-1]) // each)
+                spent = sum(seconds(lambda size=size: work(size), 1) for _ in range(runs))  # type: ignore[misc]
+                cost[size].append(1e6 * spent / runs / each)
+    finally:
+        gc.unfreeze()
+    least = {str(size): min(found) for size, found in cost.items()}
+    return {"microseconds": least, "ratio": max(least.values()) / min(least.values())}
 
 
 def _all_growth(messages: int, largest: int, tell: Tell) -> dict[str, Any]:
@@ -563,7 +603,8 @@ def _acts(messages: int, whole: int, tell: Tell) -> dict[str, float]:
     with tempfile.TemporaryDirectory(prefix="qflow-bench-") as folder:
         works: dict[str, Callable[[], object]] = {
             f"lab_frame_{messages}_messages": lambda: flow_run(messages=messages),
-            f"lab_whole_run_{whole}_messages": lambda: drawn(whole),
+            f"lab_whole_run_{whole}_messages": lambda: drawn_in_outline(whole, looked_at),
+            f"lab_whole_run_with_all_frames_{whole}_messages": lambda: drawn(whole, looked_at),
             f"lab_first_picture_{whole}_messages": lambda: first_drawn(whole, looked_at),
             f"snapshot_and_restore_{messages // 2}_messages": lambda: saved_and_restored(broker),
             f"simulate_{messages}_messages": lambda: simulated(messages),

@@ -106,10 +106,8 @@ class Death(NamedTuple):
 def build(root: Path, replays: int | None = None, tell: Callable[[str], None] = print) -> tuple[Path, Path]:
     """Predict all cases, write the page and the diagram, and return their paths.
 
-    Raises
-    ------
-    OSError
-        If a recording cannot be read, or a file not be written.
+    Raises:
+        OSError: If a recording cannot be read, or a file not be written.
     """
     pairs: list[Pair] = []
     deaths: list[Death] = []
@@ -288,8 +286,6 @@ def logged(workload: Workload, program: Workload) -> ClientLog:
 def held_share(pairs: Sequence[Pair], cover: float) -> float:
     """Return for what share of pairs an interval made for so many cases holds what was recorded.
 
-    Examples
-    --------
     >>> pair = Pair("w", "q", "discards", 5.0, [4, 6], [4.0, 5.0, 6.0])
     >>> held_share([pair, pair._replace(truth=9.0)], 0.8)
     0.5
@@ -304,8 +300,6 @@ def held_share(pairs: Sequence[Pair], cover: float) -> float:
 def margins_of(pairs: Sequence[Pair], cover: float = COVER) -> dict[str, tuple[float, float]]:
     """Return by what share intervals must be wider, by measure, so that they hold so many of some pairs.
 
-    Examples
-    --------
     >>> pair = Pair("w", "q", "throughput", 110.0, [], [100.0, 100.0])
     >>> margins_of([pair, pair._replace(truth=100.0)])
     {'throughput': (0.1, 0.0)}
@@ -329,8 +323,6 @@ def with_margins(pairs: Sequence[Pair], model: Mapping[str, tuple[float, float]]
 def held_out(pairs: Sequence[Pair]) -> list[Pair]:
     """Return pairs with intervals whose margins were fitted to all other workloads.
 
-    Examples
-    --------
     >>> one = Pair("one", "q", "throughput", 110.0, [], [100.0, 100.0])
     >>> [pair.found for pair in held_out([one, one._replace(case="two", truth=100.0)])]
     [[100.0, 100.0], [90.0, 110.0]]

@@ -59,49 +59,18 @@ ODD_ADDRESSES = (
 )  # fmt: skip
 
 ILLEGAL: tuple[Any, ...] = (
-    5,
-    b"q",
-    ["q"],
-    {},
-    object(),
-    math.nan,
-    "\ud800",
-    "n" * 300,
-    10**400,
-    -1,
-    2.5,
-    True,
-)
+    5, b"q", ["q"], {}, object(), math.nan, "\ud800", "n" * 300, 10**400, -1, 2.5, True,
+)  # fmt: skip
 
 CONTENTS: tuple[Any, ...] = (
-    "",
-    "text",
-    b"",
-    b"bytes",
-    None,
-    {"a": 1},
-    [1, "two", None, 2.5],
-    {"m": {"n": [b"x"]}},
-    "é",
-    {},
-)
+    "", "text", b"", b"bytes", None, {"a": 1}, [1, "two", None, 2.5], {"m": {"n": [b"x"]}}, "é", {},
+)  # fmt: skip
 PROPERTIES: tuple[Any, ...] = (
-    {},
-    {GROUP: "A"},
-    {GROUP: "B", "n": 7},
-    {"x": None, "y": 2.5, "z": True, "l": [1]},
-    {"n": 2**63},
-)
+    {}, {GROUP: "A"}, {GROUP: "B", "n": 7}, {"x": None, "y": 2.5, "z": True, "l": [1]}, {"n": 2**63},
+)  # fmt: skip
 ILLEGAL_PROPERTIES: tuple[Any, ...] = (
-    {"a": object()},
-    {5: 1},
-    {"a": {1, 2}},
-    {"a": "\ud800"},
-    {"k" * 256: 1},
-    {"a": 2**64},
-    5,
-    "a",
-)
+    {"a": object()}, {5: 1}, {"a": {1, 2}}, {"a": "\ud800"}, {"k" * 256: 1}, {"a": 2**64}, 5, "a",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

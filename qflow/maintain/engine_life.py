@@ -82,18 +82,8 @@ ODD_TEXTS = (
     "'",    "null", "0", "-1", "9" * 255, " ",
 )  # fmt: skip
 ILLEGAL_TEXTS: tuple[Any, ...] = (
-    5,
-    b"a",
-    2.5,
-    ["a"],
-    ("a",),
-    {},
-    "n" * 256,
-    "é" * 128,
-    "\ud800",
-    object,
-    True,
-)
+    5, b"a", 2.5, ["a"], ("a",), {}, "n" * 256, "é" * 128, "\ud800", object, True,
+)  # fmt: skip
 
 WHOLE = (0, 1, 2, 3, 150, INFINITE)
 ODD_NUMBERS = (-1, 4, 2**31, INFINITE + 1, 2**63 - 1, 2**63, 2**64 - 1, -(2**63), 10**400)

@@ -57,16 +57,12 @@ TARGETS: dict[str, Callable[[str], Life]] = {"engine": EngineLife, "messaging": 
 class Finding:
     """Something that does not hold.
 
-    Parameters
-    ----------
-    target, seed, piece, life
-        Where it was found.
-    prefix
-        How many commands of the life it takes.
-    error
-        What does not hold.
-    commands
-        Few commands that still show it, in words; all those of the prefix if leaving some out hides it.
+    Parameters:
+        target, seed, piece, life: Where it was found.
+        prefix: How many commands of the life it takes.
+        error: What does not hold.
+        commands: Few commands that still show it, in words; all those of the prefix if leaving some out hides
+            it.
     """
 
     target: str
@@ -90,8 +86,6 @@ class Finding:
 def run_piece(target: str, seed: int, piece: int, commands: int = 0) -> tuple[int, Finding | None]:
     """Run one piece, or its beginning; return how many commands it gave, and the first finding.
 
-    Examples
-    --------
     >>> run_piece("engine", seed=1, piece=0, commands=300)
     (300, None)
     """
@@ -169,20 +163,13 @@ def fuzz(
 ) -> int:
     """Run pieces until so many commands have been given; return how many findings there are.
 
-    Parameters
-    ----------
-    targets
-        Keys of :data:`TARGETS`, which take turns.
-    seed
-        What everything is drawn from.
-    commands
-        How many in all.
-    jobs
-        How many pieces run at once, each in a process of its own; 0 for one a core, 1 for this process.
-    kept
-        A file that says which pieces are done: those of the same seed are not run again.
-    say
-        Called with each finding in words, and at the end with what was done.
+    Parameters:
+        targets: Keys of :data:`TARGETS`, which take turns.
+        seed: What everything is drawn from.
+        commands: How many in all.
+        jobs: How many pieces run at once, each in a process of its own; 0 for one a core, 1 for this process.
+        kept: A file that says which pieces are done: those of the same seed are not run again.
+        say: Called with each finding in words, and at the end with what was done.
     """
     done = _read_kept(kept, seed)
     pieces = [

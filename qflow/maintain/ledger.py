@@ -30,61 +30,35 @@ GROUP = "g"
 Levels = tuple[int, int, int, int]
 """Stop and resume in messages, stop and resume in bytes; 0 for none."""
 
+_GROUPED = {"qpid.group_header_key": GROUP, "qpid.shared_msg_group": 1}
+_RING = {"qpid.policy_type": "ring"}
+
+
+def _flow(stop: int = 0, resume: int = 0, stop_size: int = 0, resume_size: int = 0) -> dict[str, Any]:
+    given = {"stop_count": stop, "resume_count": resume, "stop_size": stop_size, "resume_size": resume_size}
+    return {f"qpid.flow_{name}": value for name, value in given.items() if value}
+
+
 KINDS: dict[str, tuple[dict[str, Any], Levels | None]] = {
     "plain": ({}, None),
-    "count": ({"qpid.flow_stop_count": 2, "qpid.flow_resume_count": 1}, (2, 1, 0, 0)),
-    "equal": ({"qpid.flow_stop_count": 3, "qpid.flow_resume_count": 3}, (3, 3, 0, 0)),
-    "bytes": ({"qpid.flow_stop_size": 300, "qpid.flow_resume_size": 200}, (0, 0, 300, 200)),
-    "both": (
-        {
-            "qpid.flow_stop_count": 3,
-            "qpid.flow_resume_count": 2,
-            "qpid.flow_stop_size": 400,
-            "qpid.flow_resume_size": 300,
-        },
-        (3, 2, 400, 300),
-    ),
-    "residue": (
-        {
-            "qpid.flow_stop_count": 0,
-            "qpid.flow_resume_count": 2,
-            "qpid.flow_stop_size": 250,
-            "qpid.flow_resume_size": 250,
-        },
-        (0, 2, 250, 250),
-    ),
+    "count": (_flow(2, 1), (2, 1, 0, 0)),
+    "equal": (_flow(3, 3), (3, 3, 0, 0)),
+    "bytes": (_flow(0, 0, 300, 200), (0, 0, 300, 200)),
+    "both": (_flow(3, 2, 400, 300), (3, 2, 400, 300)),
+    "residue": ({"qpid.flow_stop_count": 0, **_flow(0, 2, 250, 250)}, (0, 2, 250, 250)),
     "limited": ({"qpid.max_count": 4}, (3, 2, 0, 0)),
-    "ring": ({"qpid.policy_type": "ring", "qpid.max_count": 3}, None),
-    "ring of bytes": ({"qpid.policy_type": "ring", "qpid.max_size": 350}, None),
-    "last value": ({"qpid.last_value_queue_key": GROUP, "qpid.flow_stop_count": 1}, (1, 1, 0, 0)),
-    "last value ring": (
-        {"qpid.last_value_queue_key": GROUP, "qpid.policy_type": "ring", "qpid.max_count": 2},
-        None,
-    ),
-    "priority": ({"qpid.priorities": 3, "qpid.flow_stop_count": 2}, (2, 2, 0, 0)),
+    "ring": ({**_RING, "qpid.max_count": 3}, None),
+    "ring of bytes": ({**_RING, "qpid.max_size": 350}, None),
+    "last value": ({"qpid.last_value_queue_key": GROUP, **_flow(1)}, (1, 1, 0, 0)),
+    "last value ring": ({"qpid.last_value_queue_key": GROUP, **_RING, "qpid.max_count": 2}, None),
+    "priority": ({"qpid.priorities": 3, **_flow(2)}, (2, 2, 0, 0)),
     "fair": ({"qpid.priorities": 3, "qpid.fairshare": 2}, None),
-    "priority ring": ({"qpid.priorities": 3, "qpid.policy_type": "ring", "qpid.max_count": 3}, None),
-    "groups": (
-        {
-            "qpid.group_header_key": GROUP,
-            "qpid.shared_msg_group": 1,
-            "qpid.flow_stop_count": 3,
-            "qpid.flow_resume_count": 2,
-        },
-        (3, 2, 0, 0),
-    ),
-    "groups ring": (
-        {
-            "qpid.group_header_key": GROUP,
-            "qpid.shared_msg_group": 1,
-            "qpid.policy_type": "ring",
-            "qpid.max_count": 3,
-        },
-        None,
-    ),
+    "priority ring": ({"qpid.priorities": 3, **_RING, "qpid.max_count": 3}, None),
+    "groups": ({**_GROUPED, **_flow(3, 2)}, (3, 2, 0, 0)),
+    "groups ring": ({**_GROUPED, **_RING, "qpid.max_count": 3}, None),
     "self-destruct": ({"qpid.policy_type": "self-destruct", "qpid.max_count": 4}, (3, 2, 0, 0)),
     "browse only": ({"qpid.browse-only": 1}, None),
-    "passing": ({"qpid.auto_delete_timeout": 1, "qpid.flow_stop_count": 1}, (1, 1, 0, 0)),
+    "passing": ({"qpid.auto_delete_timeout": 1, **_flow(1)}, (1, 1, 0, 0)),
     "until empty": ({"qpid.lifetime-policy": "delete-if-unused-and-empty"}, None),
 }
 """Kinds of queues: what they are declared with, and at which levels their flow control works, if it does.
@@ -170,15 +144,12 @@ class Purse:
 class Ledger:
     """Keeps the books of one broker's run.
 
-    Parameters
-    ----------
-    levels_of : callable
-        Called with a queue's name when it is declared; returns the levels of its flow control, or None.
-    follows_flow : bool
-        Whether to check flow control and completions: the alternatives of QPID-2935 have rules of their own.
+    Parameters:
+        levels_of: Called with a queue's name when it is declared; returns the levels of its flow control, or
+            None.
+        follows_flow: Whether to check flow control and completions: the alternatives of QPID-2935 have rules
+            of their own.
 
-    Examples
-    --------
     >>> from qflow.broker import Message
     >>> broker, ledger = Broker(), Ledger(lambda queue: (1, 1, 0, 0))
     >>> broker.observe(ledger.take)

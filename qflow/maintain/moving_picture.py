@@ -38,8 +38,6 @@ _SEEK = """([slider, step]) => {
 def steps(picture: Picture, stills: int) -> list[int]:
     """Choose the steps to show, evenly in time, from the first arrival to the last turn and a little on.
 
-    Examples
-    --------
     >>> chosen = steps(flow_run(messages=1500), 5)
     >>> chosen == sorted(chosen), len(chosen)
     (True, 5)
@@ -54,8 +52,6 @@ def steps(picture: Picture, stills: int) -> list[int]:
 def pauses(picture: Picture, chosen: list[int]) -> list[int]:
     """Return how many milliseconds each still stays: longer where something turned since the one before.
 
-    Examples
-    --------
     >>> run = flow_run()
     >>> pauses(run, steps(run, 20)).count(LINGER)
     5
@@ -69,10 +65,8 @@ def pauses(picture: Picture, chosen: list[int]) -> list[int]:
 def stills_of(picture: Picture) -> Iterator[Any]:
     """Draw the scene in a headless browser at each step; yield images.
 
-    Raises
-    ------
-    RefusalError
-        If there is no browser to drive, or Playwright or Pillow are missing.
+    Raises:
+        RefusalError: If there is no browser to drive, or Playwright or Pillow are missing.
     """
     try:
         from PIL import Image

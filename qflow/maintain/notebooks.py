@@ -98,8 +98,6 @@ def tidy(notebook: Any) -> Any:
 def tidy_text(text: str) -> str:
     """Return a cell's output with addresses, random ids and this machine's folders replaced.
 
-    Examples
-    --------
     >>> tidy_text("<Queue object at 0x7f21a4c0d5e0>")
     '<Queue object at 0xADDR>'
     """
@@ -296,24 +294,16 @@ def build(names: Sequence[str] = (), *, folder: str | None = None, kind: str = "
 
     The same source and engine always give the same bytes. A notebook that fails is not written.
 
-    Parameters
-    ----------
-    names
-        The notebooks to build; none means all.
-    folder
-        Where they are; None for the checkout's folder of that kind.
-    kind
-        ``"notebooks"`` or ``"exercises"``.
+    Parameters:
+        names: The notebooks to build; none means all.
+        folder: Where they are; None for the checkout's folder of that kind.
+        kind: ``"notebooks"`` or ``"exercises"``.
 
-    Returns
-    -------
-    int
+    Returns:
         0 if all were built, 1 if a cell failed.
 
-    Raises
-    ------
-    RefusalError
-        If a tool is missing, or a notebook asked for does not exist.
+    Raises:
+        RefusalError: If a tool is missing, or a notebook asked for does not exist.
     """
     require(_TOOLS, extra="test")
     failed = False
@@ -329,17 +319,12 @@ def check(names: Sequence[str] = (), *, folder: str | None = None, kind: str = "
 
     Nothing is executed: whether the outputs are still true is for the notebook tests.
 
-    Parameters
-    ----------
-    names
-        The notebooks to check; none means all, and then a notebook without a source counts as well.
-    folder, kind
-        As for :func:`build`.
+    Parameters:
+        names: The notebooks to check; none means all, and then a notebook without a source counts as well.
+        folder, kind: As for :func:`build`.
 
-    Raises
-    ------
-    RefusalError
-        As :func:`build` does.
+    Raises:
+        RefusalError: As :func:`build` does.
     """
     require(_TOOLS, extra="test")
     books = select(names, folder, kind)
@@ -356,10 +341,8 @@ def check(names: Sequence[str] = (), *, folder: str | None = None, kind: str = "
 def select(names: Sequence[str] = (), folder: str | None = None, kind: str = "notebooks") -> list[Chapter]:
     """Return the notebooks of these names, with or without folder and ending, in order; no name means all.
 
-    Raises
-    ------
-    RefusalError
-        If there is no source at all, or none of a name asked for.
+    Raises:
+        RefusalError: If there is no source at all, or none of a name asked for.
     """
     word, make = _KINDS[kind]
     top = Path(folder).resolve() if folder is not None else checkout() / kind
@@ -377,16 +360,12 @@ def select(names: Sequence[str] = (), folder: str | None = None, kind: str = "no
 def read_source(source: Path) -> Any:
     """Read a text source as a notebook without outputs, with cell ids that stay.
 
-    Returns
-    -------
-    nbformat.NotebookNode
+    Returns:
         The notebook, tidy. A cell's id is the ``id`` its source gives it, or else comes from its content, so
         that inserting a cell leaves all others alone.
 
-    Raises
-    ------
-    RefusalError
-        If two cells of the source are given the same id, or an id is malformed.
+    Raises:
+        RefusalError: If two cells of the source are given the same id, or an id is malformed.
     """
     notebook = importlib.import_module("jupytext").read(source, fmt="py:percent")
     seen: Counter[str] = Counter()
@@ -423,8 +402,6 @@ def task_of(book: ExerciseBook) -> Any:
 def task_text(source: str) -> str:
     r"""Replace what the learner has to find.
 
-    Examples
-    --------
     >>> print(task_text("def f(a):\n    # BEGIN SOLUTION\n    return a\n    # END SOLUTION"))
     def f(a):
         # Write your code here

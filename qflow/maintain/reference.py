@@ -44,7 +44,8 @@ ROOMS: dict[str, str] = {
 }
 """The rooms that have a page, and what each is."""
 
-_LISTS = {"Attributes", "Parameters", "Raises", "Returns", "Yields"}
+_SECTION = re.compile(r"(Attributes|Fields|Parameters|Raises|Returns|Yields):")
+_ENTRY = re.compile(r" {4}(\S.*?)(?:: (.*))?")
 _ROLE = re.compile(r":[a-z]+:`~?([^`]+)`")
 
 
@@ -65,8 +66,6 @@ def rooms_index() -> str:
 def room_page(room: str) -> str:
     """Return the page of a room.
 
-    Examples
-    --------
     >>> room_page("conformance").splitlines()[0]
     '# qflow.conformance'
     """
@@ -106,45 +105,43 @@ def _methods(owner: type) -> list[str]:
         if name.startswith("_") or not inspect.isfunction(member) or not member.__doc__:
             continue
         first = inspect.cleandoc(member.__doc__).split("\n\n")[0].replace("\n", " ")
-        lines.append(f"- `{name}{_signature(member)}`: {first}")
+        lines.append(f"- `{name}{_signature(member)}`: {_prose(first, '')}")
     return ["", *lines] if lines else []
 
 
 def _signature(member: object) -> str:
     if dataclasses.is_dataclass(member):
-        return f"({', '.join(field.name for field in dataclasses.fields(member) if field.init)})"
+        named = [_typed(field.name, field.type) for field in dataclasses.fields(member) if field.init]
+        return f"({', '.join(named)})"
     try:
         parameters = inspect.signature(member).parameters.values()  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return ""
-    # Names only: types and defaults are in the docstring, where no object's address is printed.
-    return f"({', '.join(_named(parameter) for parameter in parameters if parameter.name != 'self')})"
+    # Without defaults, so that no object's address is printed.
+    marks: dict[object, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    shown = [one for one in parameters if one.name != "self"]
+    return f"({', '.join(_typed(marks.get(one.kind, '') + one.name, one.annotation) for one in shown)})"
 
 
-def _named(parameter: inspect.Parameter) -> str:
-    if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-        return f"*{parameter.name}"
-    return f"**{parameter.name}" if parameter.kind is inspect.Parameter.VAR_KEYWORD else parameter.name
+def _typed(name: str, annotation: object) -> str:
+    return f"{name}: {annotation}" if isinstance(annotation, str) else name
 
 
 def docstring(member: object) -> list[str]:
     """Return a docstring as Markdown: sections as bold lines, what they list as a list, examples as code.
 
-    Examples
-    --------
     >>> docstring(docstring)[0]
     'Return a docstring as Markdown: sections as bold lines, what they list as a list, examples as code.'
     """
     lines: list[str] = []
     section, is_code = "", False
-    text = (inspect.getdoc(member) or "").splitlines()
-    for line, following in zip(text, [*text[1:], ""], strict=True):
-        if line and set(line) == {"-"}:
+    for line in (inspect.getdoc(member) or "").splitlines():
+        if found := _SECTION.fullmatch(line):
+            section = found[1]
+            lines += [f"**{section}**", ""]
             continue
-        if following and set(following) == {"-"}:
-            section = line
-            lines += [f"**{line}**", ""]
-            continue
+        if line and not line.startswith(" "):
+            section = ""
         if line.startswith(">>>") and not is_code:
             lines.append("```python")
             is_code = True
@@ -157,9 +154,12 @@ def docstring(member: object) -> list[str]:
 
 def _prose(line: str, section: str) -> str:
     plain = _ROLE.sub(r"`\1`", line).replace("``", "`")
-    if section in _LISTS and plain:
-        return f"  {plain.strip()}" if plain.startswith(" ") else f"- **{plain}**  "
-    return plain
+    if not section or not plain:
+        return plain
+    entry = None if section in ("Returns", "Yields") else _ENTRY.fullmatch(plain)
+    if entry is None:
+        return f"  {plain.strip()}" if section not in ("Returns", "Yields") else plain.strip()
+    return f"- `{entry[1]}`" + (f": {entry[2]}" if entry[2] else "")
 
 
 FOLDER = "notebooks/reference"
@@ -200,8 +200,6 @@ _WORDS = (
 def pages() -> dict[str, Callable[[Path], str]]:
     """Return every generated page: its name, and what writes it from a checkout.
 
-    Examples
-    --------
     >>> sorted(pages())[-2:]
     ['trace-format.md', 'workload-format.md']
     """
@@ -252,8 +250,6 @@ def rules_page(root: Path) -> str:
 def declare_arguments() -> tuple[str, str, list[list[str]]]:
     """Return title, text and rows of the table of arguments: what the engine reads, and which rules name it.
 
-    Examples
-    --------
     >>> declare_arguments()[2][:2]
     [['argument', 'type', 'rules'], ['qpid.max_count', 'uint32', 'LP-01, FC-02']]
     """

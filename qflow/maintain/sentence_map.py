@@ -30,13 +30,9 @@ _BULLET = re.compile(r"^[\s*o•)(\-–|#>+]+")
 def sentences(text: str) -> list[str]:
     r"""Return the sentences of a document in order, without markup; headings and table cells count as such.
 
-    Parameters
-    ----------
-    text
-        A web page as text, Markdown, a ticket as text, or a mail with a commit of DocBook.
+    Parameters:
+        text: A web page as text, Markdown, a ticket as text, or a mail with a commit of DocBook.
 
-    Examples
-    --------
     >>> sentences("A queue is OFF. At first, it is\nempty.")
     ['A queue is OFF.', 'At first, it is', 'empty.']
     """
@@ -52,19 +48,11 @@ def sentences(text: str) -> list[str]:
 def fingerprint(sentence: str) -> str:
     """Return what a sentence is found again by: the same for every markup, wrapping and case.
 
-    Examples
-    --------
     >>> fingerprint("It is _ON_, until  the end.") == fingerprint("it is on until the end")
     True
     """
     words = re.findall(r"[a-z0-9]+", re.sub(r"[_\\]", "", sentence.lower()))
     return hashlib.sha256(" ".join(words).encode()).hexdigest()[:12]
-
-
-def fingerprints(path: Path) -> list[str]:
-    """Return the fingerprints of a document's sentences, in order, each once."""
-    text = path.read_text(encoding="utf-8")
-    return list(dict.fromkeys(fingerprint(sentence) for sentence in sentences(text)))
 
 
 def _paragraphs(text: str) -> Iterator[str]:
@@ -117,20 +105,13 @@ in which it is tried on the engine. Not all of them turn out to be true: chapter
 class Sentence:
     """One sentence of the documents.
 
-    Parameters
-    ----------
-    id
-        Such as ``F-004``.
-    fingerprint
-        What it is found again by; see :func:`fingerprint`.
-    documents
-        The documents it is in.
-    is_claim
-        Whether it claims a behaviour; headings and news of the project do not.
-    says
-        What it says, in our own words.
-    where
-        Chapter cells (``01-thresholds#held``) and exercises (``exercise:completed``).
+    Parameters:
+        id: Such as ``F-004``.
+        fingerprint: What it is found again by; see :func:`fingerprint`.
+        documents: The documents it is in.
+        is_claim: Whether it claims a behaviour; headings and news of the project do not.
+        says: What it says, in our own words.
+        where: Chapter cells (``01-thresholds#held``) and exercises (``exercise:completed``).
     """
 
     id: str
@@ -144,8 +125,6 @@ class Sentence:
 def listed() -> list[Sentence]:
     """Return all sentences, in the order of the documents.
 
-    Examples
-    --------
     >>> next(sentence.where[0] for sentence in listed() if sentence.is_claim)
     '01-thresholds#window'
     """
@@ -193,17 +172,11 @@ def table() -> str:
 def problems(root: Path, documents: str | None = None) -> list[str]:
     """Return what is wrong with the table: claims that run nowhere, places that do not exist, lost sentences.
 
-    Parameters
-    ----------
-    root
-        The checkout.
-    documents
-        A folder of copies of the documents to compare with, or None.
+    Parameters:
+        documents: A folder of copies of the documents to compare with, or None.
 
-    Raises
-    ------
-    RefusalError
-        If there is no such folder.
+    Raises:
+        RefusalError: If there is no such folder.
     """
     known, found = targets(root), []
     for sentence in listed():

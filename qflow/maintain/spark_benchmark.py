@@ -23,7 +23,7 @@ import psutil  # type: ignore[import-untyped]
 from qflow.kit import form, kit_path
 from qflow.logs.client_log import ClientLog
 from qflow.logs.components import lake_of, result_hash
-from qflow.spark.lake import lake_files, pack, read_lake, read_lake_file
+from qflow.spark.lake import lake_files, pack, read_lake_file
 from qflow.spark.lake_audit import audit_batches, audit_files
 from qflow.spark.spark_session import session, stop
 from qflow.spark.sweep import FleetSettings, measured, sweep, whole_components
@@ -212,7 +212,7 @@ def _sweeps(lake: Path, grid: Sequence[FleetSettings], scratch: str) -> tuple[di
 
     def on_spark() -> None:
         folder = Path(scratch, f"sweep of {len(grid)}")
-        found["spark_1"] = {tuple(row) for row in sweep(read_lake(spark, lake), grid, folder).collect()}
+        found["spark_1"] = {tuple(row) for row in sweep(spark, lake, grid, folder).collect()}
 
     costs = _turns("sweep", 1, {"plain": plain, "spark_1": on_spark}, unmeasured=0)
     return costs, found["plain"] == found["spark_1"]

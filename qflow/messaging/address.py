@@ -78,13 +78,9 @@ def locate(text: str, position: int) -> tuple[int, int, str]:
 def lex(text: str) -> Iterator[Token]:
     """Cut an address into tokens, white space included; the last one is the end.
 
-    Raises
-    ------
-    LexError
-        "unrecognized characters", with line, column and the line.
+    Raises:
+        LexError: "unrecognized characters", with line, column and the line.
 
-    Examples
-    --------
     >>> [token.type for token in lex("foo-3 - 3")]
     ['ID', 'WSPACE', 'SYM', 'WSPACE', 'NUMBER', 'EOF']
     """
@@ -214,13 +210,9 @@ class _Parser:
 def parse(text: str) -> Address:
     """Parse an address.
 
-    Raises
-    ------
-    LexError, ParseError
-        What is wrong, and where.
+    Raises:
+        LexError, ParseError: What is wrong, and where.
 
-    Examples
-    --------
     >>> parse("orders/new.#; {create: always, node: {durable: True}}")
     Address(name='orders', subject='new.#', options={'create': 'always', 'node': {'durable': True}})
     >>> parse("orders; { key: value")
@@ -356,8 +348,6 @@ _SENDER = a_map(_COMMON)
 def find_error(options: Options, role: str) -> str | None:
     """Return what is wrong with the options of an address, or None.
 
-    Examples
-    --------
     >>> find_error({"create": "asdf"}, "sender")
     "create: asdf not in ('always', 'sender', 'receiver', 'never')"
     >>> find_error({"mode": "browse"}, "sender")

@@ -57,12 +57,9 @@ class Holds(NamedTuple):
 class Channel:
     """Gives commands to one session of the engine, and acts on what the broker reports complete.
 
-    Attributes
-    ----------
-    reported : RangeSet
-        Commands of which the client was sent that they are complete.
-    needs_sync : bool
-        The last command did not ask to be reported.
+    Attributes:
+        reported (RangeSet): Commands of which the client was sent that they are complete.
+        needs_sync (bool): The last command did not ask to be reported.
     """
 
     def __init__(self, host: Host, name: str, connection: str, client: Client) -> None:
@@ -101,25 +98,16 @@ class Channel:
         return self.engine.completions.next_number
 
     def give(
-        self,
-        command: Callable[..., Result],
-        *arguments: Any,
-        then: Action | None = None,
-        **named: Any,
+        self, command: Callable[..., Result], *arguments: Any, then: Action | None = None, **named: Any
     ) -> Result | None:
         """Give a command.
 
-        Parameters
-        ----------
-        command : callable
-            Of the engine's session, with its arguments.
-        then : callable or None
-            Called when the command and all before it are known to be complete (CM-14).  A command with such
-            an action carries the sync flag, others are not reported for themselves (CM-05).
+        Parameters:
+            command: Of the engine's session, with its arguments.
+            then: Called when the command and all before it are known to be complete (CM-14).  A command with
+                such an action carries the sync flag, others are not reported for themselves (CM-05).
 
-        Returns
-        -------
-        object
+        Returns:
             What the broker answers; the real client knows it when ``then`` is called.  None if the broker
             refused the command, which the client was sent.
         """
@@ -158,10 +146,8 @@ class Channel:
     ) -> Result:
         """Have the broker do something between two commands, or carry one out.
 
-        Raises
-        ------
-        AmqpException
-            The broker's refusal; the session is gone then.
+        Raises:
+            AmqpException: The broker's refusal; the session is gone then.
         """
         self.host.begin()
         try:

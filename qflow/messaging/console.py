@@ -122,8 +122,6 @@ class MethodResult:
 class ObjectId:
     """The identity of an object; equal to another one of the same object.
 
-    Examples
-    --------
     >>> identity = ObjectId({"_object_name": "org.apache.qpid.broker:queue:orders"})
     >>> identity, identity.getObject()
     (0-0-1-0-org.apache.qpid.broker:queue:orders, 'org.apache.qpid.broker:queue:orders')
@@ -276,10 +274,8 @@ class Object:
     def mergeUpdate(self, newer: Object) -> None:
         """Take the values of another record of the same object.
 
-        Raises
-        ------
-        ValueError
-            It is a record of another object.
+        Raises:
+            ValueError: It is a record of another object.
         """
         if newer.getObjectId() != self.getObjectId():
             raise ValueError(f"a record of {self.getIndex()} is updated by one of it; got {newer.getIndex()}")
@@ -288,10 +284,8 @@ class Object:
     def update(self) -> None:
         """Take the values as they are now.
 
-        Raises
-        ------
-        LookupError
-            The object is gone.
+        Raises:
+            LookupError: The object is gone.
         """
         found = self._broker.find(self.getIndex())
         if found is None:
@@ -574,22 +568,15 @@ class Broker:
 class Session:
     """Finds the objects of the brokers that were added to it.
 
-    Parameters
-    ----------
-    console : Console or None
-        Is called when something happens; None for a session that only asks.
-    rcvObjects, rcvEvents, rcvHeartbeats : bool
-        Which of these the console is called with.
-    manageConnections : bool
-        False: the console has heard of a broker when :meth:`addBroker` returns.  True: it hears of it later,
-        with the next command of any client.
-    userBindings : bool
-        Whether the console hears only of the classes that :meth:`bindClass` and its like name.
+    Parameters:
+        console: Is called when something happens; None for a session that only asks.
+        rcvObjects, rcvEvents, rcvHeartbeats: Which of these the console is called with.
+        manageConnections: False: the console has heard of a broker when :meth:`addBroker` returns.  True: it
+            hears of it later, with the next command of any client.
+        userBindings: Whether the console hears only of the classes that :meth:`bindClass` and its like name.
 
-    Raises
-    ------
-    ValueError
-        ``userBindings`` without a console.
+    Raises:
+        ValueError: ``userBindings`` without a console.
     """
 
     def __init__(
@@ -629,11 +616,9 @@ class Session:
 
         All but the URL is about a network, and is ignored.
 
-        Raises
-        ------
-        ConnectError
-            The broker refuses every connection (:func:`qflow.messaging.refuse`).  With
-            ``manageConnections`` the console is called instead, and the broker has no objects.
+        Raises:
+            ConnectError: The broker refuses every connection (:func:`qflow.messaging.refuse`).  With
+                ``manageConnections`` the console is called instead, and the broker has no objects.
         """
         host = brokers.host(target)
         if host.refusal is not None and not self.manageConnections:
@@ -686,24 +671,16 @@ class Session:
     def getObjects(self, **wanted: Any) -> list[Object]:
         """Return the objects of a class whose values are as wanted, or the object of an identity.
 
-        Parameters
-        ----------
-        _class, _package : str
-            broker, memory, queue, exchange, binding, session, subscription, connection; and their package.
-        _key : ClassKey
-            The class, by its key.
-        _schema : SchemaClass
-            The class itself.
-        _objectId : ObjectId
-            One object.
-        _broker : Broker
-            Only this broker's, by its handle.
-        _agent : Agent
-            Only this agent's.
-        _timeout : float
-            Ignored: the answer is there at once.
-        **wanted : object
-            Values by their names, such as ``name="orders"``.
+        Parameters:
+            _class, _package: broker, memory, queue, exchange, binding, session, subscription, connection; and
+                their package.
+            _key: The class, by its key.
+            _schema: The class itself.
+            _objectId: One object.
+            _broker: Only this broker's, by its handle.
+            _agent: Only this agent's.
+            _timeout: Ignored: the answer is there at once.
+            **wanted: Values by their names, such as ``name="orders"``.
         """
         meta = {key: wanted.pop(key) for key in list(wanted) if key.startswith("_")}
         agent = meta.get("_agent")

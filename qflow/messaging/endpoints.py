@@ -164,20 +164,13 @@ class Endpoint:
 class Connection(Endpoint):
     """Connects to the broker behind a URL (see :class:`qflow.messaging.hosts.Brokers`).
 
-    Parameters
-    ----------
-    url : object
-        ``[user[/password]@]host[:port]``; the host is the name of a broker in this process.
-    **options : object
-        Those of the real client; all become attributes.
+    Parameters:
+        url: ``[user[/password]@]host[:port]``; the host is the name of a broker in this process.
+        **options: Those of the real client; all become attributes.
 
-    Raises
-    ------
-    ConnectionError
-        For an option the real client does not know, or a protocol other than "amqp0-10".
+    Raises:
+        ConnectionError: For an option the real client does not know, or a protocol other than "amqp0-10".
 
-    Examples
-    --------
     >>> connection = Connection.establish("localhost")
     >>> session = connection.session()
     >>> session.sender("greetings; {create: always}").send("hello")
@@ -255,12 +248,9 @@ class Connection(Endpoint):
     def open(self, timeout: float | None = None) -> None:
         """Open the connection.
 
-        Raises
-        ------
-        ConnectionError
-            It is open.
-        ConnectError
-            The broker refuses every connection (:func:`qflow.messaging.refuse`).
+        Raises:
+            ConnectionError: It is open.
+            ConnectError: The broker refuses every connection (:func:`qflow.messaging.refuse`).
         """
         if self._open:
             raise ConnectionError(text="already open")
@@ -275,12 +265,9 @@ class Connection(Endpoint):
     def attach(self, timeout: float | None = None) -> None:
         """Attach to the broker, with all sessions there are.
 
-        Raises
-        ------
-        ConnectError
-            The broker refuses every connection; the connection is of no use any more.
-        Timeout
-            A sender or receiver waits for its answers longer than this.
+        Raises:
+            ConnectError: The broker refuses every connection; the connection is of no use any more.
+            Timeout: A sender or receiver waits for its answers longer than this.
         """
         if not self._connected and self.broker_host.refusal is not None:
             self.error = ConnectError(text=self.broker_host.refusal)
@@ -331,12 +318,9 @@ class Connection(Endpoint):
     def session(self, name: str | None = None, transactional: bool = False) -> Session:
         """Return a session: the one of this name if there is one, else a new one.
 
-        Parameters
-        ----------
-        name : str or None
-            None for a name of its own.
-        transactional : bool
-            Whether sends and acknowledgements wait for ``commit``.
+        Parameters:
+            name: None for a name of its own.
+            transactional: Whether sends and acknowledgements wait for ``commit``.
         """
         if name is None:
             name = str(self.session_counter)
@@ -359,22 +343,15 @@ class TemporaryAddress(str):
 class Session(Endpoint):
     """A line of commands to the broker; made by :meth:`Connection.session`.
 
-    Attributes
-    ----------
-    name : str
-        Its name at the broker, by which message groups are owned (MG-15).
-    transactional : bool
-        Whether sends and acknowledgements wait for ``commit``.
-    channel : Channel or None
-        Its attachment to the broker.
-    senders, receivers : list
-        Those that are open.
-    incoming, unacked, acked : list of Message
-        Here but not fetched; fetched but not acknowledged; acknowledged but not confirmed.
-    ack_capacity : int or Constant
-        How many acknowledgements may be unconfirmed.
-    in_transaction : list of int
-        Deliveries accepted since the last commit.
+    Attributes:
+        name (str): Its name at the broker, by which message groups are owned (MG-15).
+        transactional (bool): Whether sends and acknowledgements wait for ``commit``.
+        channel (Channel or None): Its attachment to the broker.
+        senders, receivers (list): Those that are open.
+        incoming, unacked, acked (list of Message): Here but not fetched; fetched but not acknowledged;
+            acknowledged but not confirmed.
+        ack_capacity (int or Constant): How many acknowledgements may be unconfirmed.
+        in_transaction (list of int): Deliveries accepted since the last commit.
     """
 
     def __init__(self, connection: Connection, name: str, transactional: bool) -> None:
@@ -501,22 +478,15 @@ class Session(Endpoint):
     def sender(self, target: str | None, **options: Any) -> Sender:
         """Return a new sender.
 
-        Parameters
-        ----------
-        target : str or None
-            An address (CF-14).
-        **options : object
-            ``capacity``, ``durable``, and ``window``: "qpid-python", "qpid-cpp" or "ideal".
+        Parameters:
+            target: An address (CF-14).
+            **options: ``capacity``, ``durable``, and ``window``: "qpid-python", "qpid-cpp" or "ideal".
 
-        Raises
-        ------
-        LinkError
-            MalformedAddress, InvalidOption, NotFound, AssertionFailed.
-        SessionError
-            The broker refuses the node; the session is gone.  On a session that was gone before, the
-            sender is returned, and its first call raises.
-        SyncWouldBlock
-            An earlier transfer of this session is held, and hides the answers (CM-14).
+        Raises:
+            LinkError: MalformedAddress, InvalidOption, NotFound, AssertionFailed.
+            SessionError: The broker refuses the node; the session is gone.  On a session that was gone
+                before, the sender is returned, and its first call raises.
+            SyncWouldBlock: An earlier transfer of this session is held, and hides the answers (CM-14).
         """
         sender = Sender(self, self._next_sender, self._named(target), options)
         self._next_sender += 1
@@ -528,17 +498,12 @@ class Session(Endpoint):
     def receiver(self, source: str | None, **options: Any) -> Receiver:
         """Return a new receiver.
 
-        Parameters
-        ----------
-        source : str or None
-            An address (CF-14); an exchange gets the receiver a queue of its own.
-        **options : object
-            ``capacity``.
+        Parameters:
+            source: An address (CF-14); an exchange gets the receiver a queue of its own.
+            **options: ``capacity``.
 
-        Raises
-        ------
-        LinkError, SessionError, SyncWouldBlock
-            As for :meth:`sender`.
+        Raises:
+            LinkError, SessionError, SyncWouldBlock: As for :meth:`sender`.
         """
         receiver = Receiver(self, self._next_receiver, self._named(source), options)
         self._next_receiver += 1
@@ -581,21 +546,14 @@ class Session(Endpoint):
     def wait_until(self, is_done: Callable[[], bool], what: str, timeout: float | None = None) -> None:
         """Wait for completions.
 
-        Parameters
-        ----------
-        is_done : callable
-            What they bring about.
-        what : str
-            What waits, in words.
-        timeout : float or None
-            Seconds.
+        Parameters:
+            is_done: What they bring about.
+            what: What waits, in words.
+            timeout: Seconds.
 
-        Raises
-        ------
-        Timeout
-            "... timed out".
-        SyncWouldBlock
-            There is no time-out, and nothing can bring them.
+        Raises:
+            Timeout: "... timed out".
+            SyncWouldBlock: There is no time-out, and nothing can bring them.
         """
         if self.wait(is_done, timeout):
             return
@@ -607,12 +565,9 @@ class Session(Endpoint):
     def next_receiver(self, timeout: float | None = None) -> Receiver:
         """Return the receiver whose message has been here longest.
 
-        Raises
-        ------
-        Empty
-            None came within the time-out, in seconds of virtual time.
-        FetchWouldBlock
-            None came, none can come, and there is no time-out.
+        Raises:
+            Empty: None came within the time-out, in seconds of virtual time.
+            FetchWouldBlock: None came, none can come, and there is no time-out.
         """
         self.check_error()
         self.check_closed()
@@ -654,24 +609,17 @@ class Session(Endpoint):
     ) -> None:
         """Settle a message, or all that have been fetched and not acknowledged.
 
-        Parameters
-        ----------
-        message : Message or None
-            As returned by ``fetch``; None for all.
-        disposition : Disposition or None
-            None accepts; ``Disposition(RELEASED)`` gives back, ``Disposition(REJECTED)`` refuses.
-        sync : bool
-            Wait until the broker has confirmed it.
+        Parameters:
+            message: As returned by ``fetch``; None for all.
+            disposition: None accepts; ``Disposition(RELEASED)`` gives back, ``Disposition(REJECTED)``
+                refuses.
+            sync: Wait until the broker has confirmed it.
 
-        Raises
-        ------
-        InsufficientCapacity
-            ``ack_capacity`` is 0.
-        ValueError
-            The message is not one that waits for acknowledgement here.
-        SyncWouldBlock
-            An earlier transfer of this session is held, and hides the confirmation (CM-14); the
-            message is settled nevertheless.
+        Raises:
+            InsufficientCapacity: ``ack_capacity`` is 0.
+            ValueError: The message is not one that waits for acknowledgement here.
+            SyncWouldBlock: An earlier transfer of this session is held, and hides the confirmation (CM-14);
+                the message is settled nevertheless.
         """
         messages = list(self.unacked) if message is None else [message]
         for one in messages:
@@ -742,12 +690,10 @@ class Session(Endpoint):
     def commit(self, timeout: float | None = None) -> None:
         """Make all sends and acknowledgements since the last time happen, or none of them (CM-10, LP-09).
 
-        Raises
-        ------
-        NontransactionalSession
-            The session has no transactions.
-        TransactionAborted
-            A queue has no room, or the session died earlier; nothing has happened, and the session is gone.
+        Raises:
+            NontransactionalSession: The session has no transactions.
+            TransactionAborted: A queue has no room, or the session died earlier; nothing has happened, and
+                the session is gone.
         """
         channel = self._transaction_channel()
         is_done: list[bool] = []
@@ -813,12 +759,9 @@ class Session(Endpoint):
     def sync(self, timeout: float | None = None) -> None:
         """Wait until everything sent and acknowledged so far is complete.
 
-        Raises
-        ------
-        Timeout
-            It is not, within the time-out in seconds of virtual time.
-        SyncWouldBlock
-            It is not, and there is no time-out.
+        Raises:
+            Timeout: It is not, within the time-out in seconds of virtual time.
+            SyncWouldBlock: It is not, and there is no time-out.
         """
         for sender in list(self.senders):
             sender.sync(timeout)
@@ -851,14 +794,9 @@ def _same(one: Disposition | None, other: Disposition | None) -> bool:
 class LinkEndpoint(Endpoint):
     """A sender or receiver of a session.
 
-    Attributes
-    ----------
-    session : Session
-        Where it belongs.
-    options : dict
-        As given to ``session.sender`` or ``session.receiver``; what is not known is ignored.
-    linked, closed : bool
-        Whether it is attached to its node; whether it has ended.
+    Attributes:
+        options (dict): As given to ``session.sender`` or ``session.receiver``; what is not known is ignored.
+        linked, closed (bool): Whether it is attached to its node; whether it has ended.
     """
 
     ROLE = ""
@@ -960,17 +898,12 @@ class LinkEndpoint(Endpoint):
     def close(self, timeout: float | None = None) -> None:
         """End the link, and delete its node if the address says so.
 
-        Parameters
-        ----------
-        timeout : float or None
-            Seconds to wait for what is outstanding, and for the end to be confirmed.
+        Parameters:
+            timeout: Seconds to wait for what is outstanding, and for the end to be confirmed.
 
-        Raises
-        ------
-        Timeout
-            "sender close timed out", "receiver close timed out".
-        SyncWouldBlock
-            The same without a time-out: an earlier transfer of the session is held (CM-14).
+        Raises:
+            Timeout: "sender close timed out", "receiver close timed out".
+            SyncWouldBlock: The same without a time-out: an earlier transfer of the session is held (CM-14).
         """
         self.closing = True
         if self._error is not None or self.session.channel is None:
@@ -1008,15 +941,10 @@ class LinkEndpoint(Endpoint):
 class Sender(LinkEndpoint):
     """Sends messages to a queue or an exchange; made by :meth:`Session.sender`.
 
-    Attributes
-    ----------
-    target : str or None
-        The address.
-    window : Window
-        How it counts what is outstanding: "qpid-python" unless the option ``window`` says "ideal"
-        or "qpid-cpp" (CAP-02, CAP-07, CAP-08).
-    durable : bool or None
-        For messages that do not say themselves.
+    Attributes:
+        window (Window): How it counts what is outstanding: "qpid-python" unless the option ``window`` says
+            "ideal" or "qpid-cpp" (CAP-02, CAP-07, CAP-08).
+        durable (bool or None): For messages that do not say themselves.
     """
 
     ROLE = "sender"
@@ -1090,31 +1018,20 @@ class Sender(LinkEndpoint):
     def send(self, object: object, sync: bool | None = None, timeout: float | None = None) -> None:
         """Send a message, when the window has room for it.
 
-        Parameters
-        ----------
-        object : Message, str, bytes, dict or list
-            The message, or its content.
-        sync : bool or None
-            Wait until the broker has completed it (which a stopped queue withholds).  None means
-            what the window's own client does: True for qpid-python, else False.
-        timeout : float or None
-            Seconds of virtual time to wait for room, and then for completion.
+        Parameters:
+            object: The message, or its content.
+            sync: Wait until the broker has completed it (which a stopped queue withholds).  None means what
+                the window's own client does: True for qpid-python, else False.
+            timeout: Seconds of virtual time to wait for room, and then for completion.
 
-        Raises
-        ------
-        InsufficientCapacity
-            No room within the time-out, or ever.
-        Timeout
-            "sender sync timed out": the message is on the queue, its completion is withheld.
-        SendWouldBlock, SyncWouldBlock
-            The same without a time-out, where the real client would wait for ever.
-        EncodeError
-            The message cannot be encoded; nothing was sent.
-        MessagingError
-            What an earlier command of the session died of.
+        Raises:
+            InsufficientCapacity: No room within the time-out, or ever.
+            Timeout: "sender sync timed out": the message is on the queue, its completion is withheld.
+            SendWouldBlock, SyncWouldBlock: The same without a time-out, where the real client would wait for
+                ever.
+            EncodeError: The message cannot be encoded; nothing was sent.
+            MessagingError: What an earlier command of the session died of.
 
-        Examples
-        --------
         >>> from qflow.messaging import Connection, SyncWouldBlock
         >>> session = Connection.establish("doc-sender").session()
         >>> sender = session.sender("q; {create: always, node: {x-declare: {arguments:"
@@ -1184,12 +1101,9 @@ class Sender(LinkEndpoint):
     def sync(self, timeout: float | None = None) -> None:
         """Wait until every message sent so far is complete; with the qpid-cpp window, the session's (CAP-05).
 
-        Raises
-        ------
-        Timeout
-            "sender sync timed out".
-        SyncWouldBlock
-            The same without a time-out.
+        Raises:
+            Timeout: "sender sync timed out".
+            SyncWouldBlock: The same without a time-out.
         """
         self.check_error()
         channel = self.session.channel
@@ -1259,14 +1173,10 @@ class Receiver(LinkEndpoint):
 
     Made by :meth:`Session.receiver`.  It grants credit as qpid-python does (CN-09).
 
-    Attributes
-    ----------
-    source : str or None
-        The address.
-    capacity : int or Constant
-        How many messages are prefetched; 0 for none, ``UNLIMITED`` for all there are.
-    threshold : float
-        Credit is topped up when at most this share of the capacity is left.
+    Attributes:
+        capacity (int or Constant): How many messages are prefetched; 0 for none, ``UNLIMITED`` for all there
+            are.
+        threshold (float): Credit is topped up when at most this share of the capacity is left.
     """
 
     ROLE = "receiver"
@@ -1322,25 +1232,17 @@ class Receiver(LinkEndpoint):
     def fetch(self, timeout: float | None = None) -> Message:
         """Return the next message.
 
-        Parameters
-        ----------
-        timeout : float or None
-            Seconds to wait for one; 0 takes what is there.
+        Parameters:
+            timeout: Seconds to wait for one; 0 takes what is there.
 
-        Raises
-        ------
-        Empty
-            None came.
-        FetchWouldBlock
-            None came, none can come, and there is no time-out: the real client would wait for ever.
-        SyncWouldBlock
-            None came in time, and the drain that follows is never confirmed: an earlier transfer of the
-            session is held (CM-14).
-        LinkClosed
-            The receiver has been closed.
+        Raises:
+            Empty: None came.
+            FetchWouldBlock: None came, none can come, and there is no time-out: the real client would wait
+                for ever.
+            SyncWouldBlock: None came in time, and the drain that follows is never confirmed: an earlier
+                transfer of the session is held (CM-14).
+            LinkClosed: The receiver has been closed.
 
-        Examples
-        --------
         >>> from qflow.messaging import Connection
         >>> session = Connection.establish("doc-receiver").session()
         >>> receiver = session.receiver("orders; {create: always}")

@@ -21,17 +21,10 @@ class Timeout(Exception):
 class MessagingError(Exception):
     """The base of all errors of the API but :class:`Timeout`.
 
-    Parameters
-    ----------
-    code : int or None
-        The broker's code, if the broker refused something (rules.md#error-codes).
-    text : str or None
-        What went wrong.
-    **info : object
-        Shown behind the text.
+    Parameters:
+        code: The broker's code, if the broker refused something (rules.md#error-codes).
+        **info: Shown behind the text.
 
-    Examples
-    --------
     >>> print(MessagingError(542, "invalid-argument: no"))
     invalid-argument: no(542)
     """
@@ -185,12 +178,9 @@ class DecodeError(ContentError):
 class WouldBlockForever(MessagingError):
     """The real client would wait here without end: no thread and no timer can bring what it waits for.
 
-    Attributes
-    ----------
-    held : tuple of str
-        Labels of the transfers whose completion is withheld, in the order sent.
-    held_by : tuple of str
-        Names of the queues (or the store) that withhold them.
+    Attributes:
+        held (tuple of str): Labels of the transfers whose completion is withheld, in the order sent.
+        held_by (tuple of str): Names of the queues (or the store) that withhold them.
     """
 
     def __init__(self, text: str, held: Sequence[str] = (), held_by: Sequence[str] = ()) -> None:
@@ -227,8 +217,6 @@ _BY_CODE: dict[int, type[MessagingError]] = {
 def from_broker(error: AmqpException) -> MessagingError:
     """Return the API's exception for a refusal of the broker.
 
-    Examples
-    --------
     >>> from qflow.broker.errors import FramingErrorException, ResourceLimitExceededException
     >>> from_broker(ResourceLimitExceededException("Maximum depth exceeded on q"))
     TargetCapacityExceeded('resource-limit-exceeded: Maximum depth exceeded on q(506)')

@@ -87,16 +87,10 @@ class Host:
     ``with host:`` is how a client, or a console, works on the broker: one thread at a time, at the time of
     the clock if there is one, and followed by what it causes at other clients.
 
-    Attributes
-    ----------
-    broker : Broker
-        The engine.
-    agent : Agent
-        Its management agent.
-    lock : threading.RLock
-        Held by every call of the API, and by a thread that works on ``broker`` itself while others use it.
-    refusal : str or None
-        Why connections to it are refused, if they are.
+    Attributes:
+        lock (threading.RLock): Held by every call of the API, and by a thread that works on ``broker`` itself
+            while others use it.
+        refusal (str or None): Why connections to it are refused, if they are.
     """
 
     def __init__(self, broker: Broker, clock: Clock | None = None) -> None:
@@ -200,16 +194,10 @@ class Host:
     def wait(self, is_done: Callable[[], bool], timeout: float | None) -> bool:
         """Wait until a condition holds; return whether it does.
 
-        Parameters
-        ----------
-        is_done : callable
-            The condition.
-        timeout : float or None
-            Seconds.  None waits for as long as anything can still happen: by itself, or by a thread that
-            can act.  False then means that nothing can.
+        Parameters:
+            timeout: Seconds.  None waits for as long as anything can still happen: by itself, or by a thread
+                that can act.  False then means that nothing can.
 
-        Examples
-        --------
         >>> host = Host(Broker())
         >>> host.wait(lambda: False, 1.5), host.broker.now
         (False, 1500000)
@@ -360,8 +348,6 @@ class Brokers:
 
     Scheme, user and a port of 5672 make no difference.
 
-    Examples
-    --------
     >>> registry = Brokers()
     >>> registry.get("localhost") is registry.get("amqp://guest:guest@localhost:5672")
     True
@@ -384,16 +370,12 @@ class Brokers:
     ) -> Broker:
         """Put a broker behind a URL, instead of the one that is there, and return it.
 
-        Parameters
-        ----------
-        url : object
-            Anything whose ``str()`` is a URL.
-        broker : Broker, BrokerOptions or None
-            Yours; or what a new one is started with; None for the defaults.
-        clock : callable or None
-            A source of time, in seconds: with ``time.monotonic`` code that sleeps runs unchanged, and
-            ``fetch(timeout=2)`` lasts 2 s, but no two runs are the same then.  One that does not run by
-            itself is moved on by the calls that wait.  None: time passes in calls only.
+        Parameters:
+            url: Anything whose ``str()`` is a URL.
+            broker: Yours; or what a new one is started with; None for the defaults.
+            clock: A source of time, in seconds: with ``time.monotonic`` code that sleeps runs unchanged, and
+                ``fetch(timeout=2)`` lasts 2 s, but no two runs are the same then.  One that does not run by
+                itself is moved on by the calls that wait.  None: time passes in calls only.
         """
         made = broker if isinstance(broker, Broker) else Broker(broker)
         known = next((host for host in self._hosts.values() if host.broker is made), None)
@@ -406,19 +388,17 @@ class Brokers:
 
         Connections that are open stay open.
 
-        Parameters
-        ----------
-        url : object
-            Anything whose ``str()`` is a URL.
-        text : str
-            Why, in the words of the operating system.
+        Parameters:
+            url: Anything whose ``str()`` is a URL.
+            text: Why, in the words of the operating system.
 
-        Examples
-        --------
-        >>> registry = Brokers()
-        >>> registry.refuse("example:10000")
-        >>> registry.host("example:10000").refusal
-        '[Errno 111] Connection refused'
+        >>> from qflow.messaging import Connection, ConnectError, refuse
+        >>> refuse("no-broker-here:5673")
+        >>> try:
+        ...     Connection.establish("no-broker-here:5673")
+        ... except ConnectError as error:
+        ...     print("cannot connect:", error)
+        cannot connect: [Errno 111] Connection refused
         """
         self.host(url).refusal = text
 
@@ -433,7 +413,18 @@ class Brokers:
         self._hosts.clear()
 
     def sleep(self, seconds: float, url: object | None = None) -> None:
-        """Let time pass, at once: in every broker, or in the one behind a URL."""
+        """Let time pass at once, where code that talks to a real broker says ``time.sleep``.
+
+        Parameters:
+            seconds: How much; time-to-live, auto-delete time-outs and the expiry cleaner see it.
+            url: One broker only; None for all of this process.
+
+        >>> registry = Brokers()
+        >>> broker = registry.get("slow")
+        >>> registry.sleep(2)
+        >>> broker.now
+        2000000
+        """
         hosts = list(self._hosts.values()) if url is None else [self.host(url)]
         for host in {id(host): host for host in hosts}.values():
             with host:
@@ -442,49 +433,12 @@ class Brokers:
 
 brokers = Brokers()
 """The registry that :class:`~qflow.messaging.Connection` uses."""
-
-
-def refuse(url: object, text: str = REFUSED) -> None:
-    """Let every attempt to connect to a URL fail from now on (see :meth:`Brokers.refuse`).
-
-    Examples
-    --------
-    >>> from qflow.messaging import Connection, ConnectError
-    >>> refuse("no-broker-here:5673")
-    >>> try:
-    ...     Connection.establish("no-broker-here:5673")
-    ... except ConnectError as error:
-    ...     print("cannot connect:", error)
-    cannot connect: [Errno 111] Connection refused
-    """
-    brokers.refuse(url, text)
-
-
-def sleep(seconds: float, url: object | None = None) -> None:
-    """Let time pass, as ``time.sleep`` does in code that talks to a real broker; virtual time does at once.
-
-    Parameters
-    ----------
-    seconds : float
-        How much; time-to-live, auto-delete time-outs and the expiry cleaner see it.
-    url : object or None
-        One broker only; None for all of this process.
-
-    Examples
-    --------
-    >>> before = brokers.get().now
-    >>> sleep(2)
-    >>> brokers.get().now - before
-    2000000
-    """
-    brokers.sleep(seconds, url)
+refuse, sleep = brokers.refuse, brokers.sleep
 
 
 def parse_url(url: object) -> tuple[str, int, str | None, str | None]:
     """Return host, port, user and password of a URL; a text that is no URL is a host's name.
 
-    Examples
-    --------
     >>> parse_url("guest/secret@example:10000")
     ('example', 10000, 'guest', 'secret')
     """

@@ -28,8 +28,6 @@ AMQPS_PORT = 5671
 class Constant:
     """A name of its own, such as ``UNLIMITED``; a copy of it is the same object.
 
-    Examples
-    --------
     >>> import copy
     >>> UNLIMITED, copy.deepcopy(UNLIMITED) is UNLIMITED
     (UNLIMITED, True)
@@ -61,13 +59,9 @@ RELEASED = Constant("RELEASED")
 class timestamp(float):  # noqa: N801  (the real client's name)
     """A point in time, in seconds since 1970: what a ``datetime`` among properties or content comes back as.
 
-    Parameters
-    ----------
-    when : float, datetime or None
-        A datetime without a time zone is local time; None is now.
+    Parameters:
+        when: A datetime without a time zone is local time; None is now.
 
-    Examples
-    --------
     >>> from datetime import datetime, timezone
     >>> timestamp(datetime(2011, 2, 19, tzinfo=timezone.utc))
     timestamp(1298073600.0)
@@ -106,8 +100,6 @@ class Serial:
 
     Of two, the later one is the one that is reached from the other in fewer steps.
 
-    Examples
-    --------
     >>> Serial(0xFFFFFFFF) + 1, Serial(0xFFFFFFFF) < Serial(0), Serial(5) - 2
     (serial(0), True, serial(3))
     """
@@ -153,34 +145,19 @@ class Message:
     Text carries no content type, as with the real client's native strings: that is where the
     26 + len(queue) + len(text) bytes of DQ-08 come from.
 
-    Parameters
-    ----------
-    content : str, bytes, dict, list or None
-        The body.
-    content_type : str or None
-        Derived from the content if not given: "amqp/map", "amqp/list" or None.
-    id : object
-        The message id; a UUID, or anything.
-    subject : str or None
-        On an exchange it is the routing key, instead of the sender's.
-    user_id, reply_to, correlation_id : str or None
-        ``reply_to`` is an address.
-    durable : bool or None
-        None leaves it to the sender's ``durable`` option.
-    priority : int or None
-        0 to 255 (QT-04).
-    ttl : float or None
-        Seconds to live, of virtual time (QT-07).
-    properties : dict or None
-        Application headers; group, last value and filter keys are looked up here (MG-04, QT-01).
+    Parameters:
+        content_type: Derived from the content if not given: "amqp/map", "amqp/list" or None.
+        id: The message id; a UUID, or anything.
+        subject: On an exchange it is the routing key, instead of the sender's.
+        user_id, reply_to, correlation_id: ``reply_to`` is an address.
+        durable: None leaves it to the sender's ``durable`` option.
+        priority: 0 to 255 (QT-04).
+        ttl: Seconds to live, of virtual time (QT-07).
+        properties: Application headers; group, last value and filter keys are looked up here (MG-04, QT-01).
 
-    Attributes
-    ----------
-    redelivered : bool
-        Whether a consumer may have seen it before (CN-15).
+    Attributes:
+        redelivered (bool): Whether a consumer may have seen it before (CN-15).
 
-    Examples
-    --------
     >>> Message("to do", subject="new", properties={"cart": 7})
     Message(subject='new', properties={'cart': 7}, content='to do')
     """
@@ -240,16 +217,11 @@ class Message:
 class Disposition:
     """How a message is settled: released, rejected, or accepted with options.
 
-    Parameters
-    ----------
-    type : Constant or None
-        ``RELEASED``, ``REJECTED``, or None for accepted.
-    **options : object
-        ``set_redelivered`` for ``RELEASED`` (CN-15); ``code`` and ``text`` for ``REJECTED``, which the broker
-        does not pass on.
+    Parameters:
+        type: ``RELEASED``, ``REJECTED``, or None for accepted.
+        **options: ``set_redelivered`` for ``RELEASED`` (CN-15); ``code`` and ``text`` for ``REJECTED``, which
+            the broker does not pass on.
 
-    Examples
-    --------
     >>> from qflow.messaging import RELEASED
     >>> Disposition(RELEASED, set_redelivered=True)
     Disposition(RELEASED, set_redelivered=True)
@@ -313,21 +285,13 @@ def to_broker(
 ) -> BrokerMessage:
     """Return the engine's message for an application's; later changes of the latter make no difference.
 
-    Parameters
-    ----------
-    message : Message
-    routing_key, subject : str or None
-        As the sender's address and the message's subject give them.
-    counts_header : bool
-        Whether the broker counts more than the content (DQ-05, DQ-09).
+    Parameters:
+        routing_key, subject: As the sender's address and the message's subject give them.
+        counts_header: Whether the broker counts more than the content (DQ-05, DQ-09).
 
-    Raises
-    ------
-    EncodeError
-        If content, type, properties or key cannot be encoded.
+    Raises:
+        EncodeError: If content, type, properties or key cannot be encoded.
 
-    Examples
-    --------
     >>> to_broker(Message("12345"), "ttq", None).encoded_size("")            # DQ-08: 26 + 3 + 5
     34
     >>> to_broker(Message("1", subject="a"), "a", "a").encoded_size("stats-test-exchange") - 1
@@ -402,11 +366,8 @@ def _milliseconds(ttl: object) -> int:
 def from_delivery(record: DeliveryRecord, now: int) -> Message:
     """Return the message that an application fetches, a copy of its own.
 
-    Parameters
-    ----------
-    record : DeliveryRecord
-    now : int
-        Microseconds of virtual time: the time to live that is left depends on it.
+    Parameters:
+        now: Microseconds of virtual time: the time to live that is left depends on it.
     """
     transfer = record.message.transfer
     sent = transfer.message
@@ -441,13 +402,9 @@ def from_delivery(record: DeliveryRecord, now: int) -> Message:
 def content_size(content: object, content_type: str | None) -> int:
     """Return how many bytes a body has once it is encoded.
 
-    Raises
-    ------
-    EncodeError
-        If the body is not what its type says.
+    Raises:
+        EncodeError: If the body is not what its type says.
 
-    Examples
-    --------
     >>> content_size("ä", None), content_size({"index": 0}, "amqp/map"), content_size([], "amqp/list")
     (2, 23, 8)
     """

@@ -61,14 +61,10 @@ class Nodes:
     sender for the same name asks nothing.  Each method goes on with ``then`` when the broker's answers are
     known, which a held transfer before them delays (:mod:`qflow.messaging.channel`).
 
-    Parameters
-    ----------
-    channel : Channel
-        Where commands are given.
-    known : dict
-        The nodes by name, with the time at which each was found, in microseconds of virtual time.
-    seconds : float
-        For how long that counts: the connection's ``address_ttl``.
+    Parameters:
+        channel: Where commands are given.
+        known: The nodes by name, with the time at which each was found, in microseconds of virtual time.
+        seconds: For how long that counts: the connection's ``address_ttl``.
     """
 
     def __init__(self, channel: Channel, known: KnownNodes, seconds: float) -> None:
@@ -84,12 +80,9 @@ class Nodes:
         With ``assert`` the real client compares the type only, and it has asked for a node of that type, so
         that one of another type is not found (CF-15).
 
-        Parameters
-        ----------
-        link : LinkAddress
-        then, fail : callable
-            Called with the node; or with a NotFound: there is none of this type, and the address does not
-            have this side create it.
+        Parameters:
+            then, fail: Called with the node; or with a NotFound: there is none of this type, and the address
+                does not have this side create it.
         """
         wanted = link.node.get("type")
         must_create = link.wants("create")

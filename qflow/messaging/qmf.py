@@ -42,74 +42,69 @@ GENERATIONS = 2
 """Events that publishing an event causes are published; those which that causes are not, or it never ends."""
 
 Values = dict[str, Any]
-_WHO: Values = {"rhost": "in-process", "user": "anonymous"}
 
-
-def _threshold(event: Event, detail: Values) -> Values:
-    return {"qName": event.queue, "msgDepth": detail["msgDepth"], "byteDepth": detail["byteDepth"]}
-
-
-def _queue(event: Event, detail: Values) -> Values:
-    arguments = {"args": detail["arguments"]} if "arguments" in detail else {}
-    return _WHO | {"qName": event.queue} | arguments
-
-
-def _exchange(event: Event, detail: Values) -> Values:
-    kind = {"exType": detail["type"]} if "type" in detail else {}
-    return _WHO | {"exName": event.link} | kind
-
-
-def _binding(event: Event, detail: Values) -> Values:
-    return _WHO | {"exName": event.link, "qName": event.queue, "key": detail.get("key", "")}
-
-
-def _subscription(event: Event, detail: Values) -> Values:
-    return _WHO | {"qName": event.queue, "dest": event.link}
-
-
-def _redirect(event: Event, detail: Values) -> Values:
-    return {"qName": event.queue, "qTarget": event.link}
-
-
-_EVENT_KINDS: dict[str, tuple[str, Callable[[Event, Values], Values]]] = {
-    "queueThresholdCrossedUpward": ("warn", _threshold),
-    "queueThresholdCrossedDownward": ("inform", _threshold),
-    "queueThresholdExceeded": ("warn", _threshold),
-    "queueDeclare": ("inform", _queue),
-    "queueDelete": ("inform", _queue),
-    "exchangeDeclare": ("inform", _exchange),
-    "exchangeDelete": ("inform", _exchange),
-    "bind": ("inform", _binding),
-    "unbind": ("inform", _binding),
-    "subscribe": ("inform", _subscription),
-    "unsubscribe": ("inform", _subscription),
-    "queueRedirect": ("inform", _redirect),
-    "queueRedirectCancelled": ("inform", _redirect),
+_WHO = "rhost:sstr user:sstr"
+_DEPTHS = "qName:sstr msgDepth byteDepth"
+EVENT_FIELDS: dict[str, str] = {
+    "clientConnect": f"{_WHO} properties:map",
+    "clientConnectFail": f"{_WHO} reason:lstr properties:map",
+    "clientDisconnect": f"{_WHO} properties:map",
+    "brokerLinkUp": "rhost:sstr",
+    "brokerLinkDown": "rhost:sstr",
+    "queueDeclare": f"{_WHO} qName:sstr args:map",
+    "queueDelete": f"{_WHO} qName:sstr",
+    "exchangeDeclare": f"{_WHO} exName:sstr exType:sstr",
+    "exchangeDelete": f"{_WHO} exName:sstr",
+    "bind": f"{_WHO} exName:sstr qName:sstr key:lstr",
+    "unbind": f"{_WHO} exName:sstr qName:sstr key:lstr",
+    "subscribe": f"{_WHO} qName:sstr dest:sstr",
+    "unsubscribe": f"{_WHO} qName:sstr dest:sstr",
+    "queueThresholdCrossedUpward": _DEPTHS,
+    "queueThresholdCrossedDownward": _DEPTHS,
+    "queueThresholdExceeded": _DEPTHS,
+    "queueRedirect": "qName:sstr qTarget:sstr",
+    "queueRedirectCancelled": "qName:sstr qTarget:sstr",
 }
-EVENTS = tuple(_EVENT_KINDS)
+"""What events hold, in words of :mod:`qflow.messaging.qmf_schema`; the first five never happen here."""
+EVENTS = tuple(EVENT_FIELDS)[5:]
 """The kinds of events that management knows (CF-12)."""
+_WARNINGS = ("queueThresholdCrossedUpward", "queueThresholdExceeded")
+_OF_EVENTS: dict[str, Callable[[Event, Values], object]] = {
+    "rhost": lambda event, detail: "in-process",
+    "user": lambda event, detail: "anonymous",
+    "qName": lambda event, detail: event.queue,
+    **dict.fromkeys(("exName", "dest", "qTarget"), lambda event, detail: event.link),
+    "key": lambda event, detail: detail.get("key", ""),
+    "args": lambda event, detail: detail["arguments"],
+    "exType": lambda event, detail: detail["type"],
+    "msgDepth": lambda event, detail: detail["msgDepth"],
+    "byteDepth": lambda event, detail: detail["byteDepth"],
+}
+
+
+def _severity(kind: str) -> str:
+    return "warn" if kind in _WARNINGS else "inform"
 
 
 def _routing_key(kind: str) -> str:
     """Return the key under which an event is published.
 
-    Examples
-    --------
     >>> _routing_key("queueThresholdExceeded")
     'agent.ind.event.org_apache_qpid_broker.queueThresholdExceeded.warn.apache_org.qpidd.qflow'
     """
     package, agent = PACKAGE.replace(".", "_"), AGENT_NAME.replace(".", "_").replace(":", ".")
-    return f"agent.ind.event.{package}.{kind}.{_EVENT_KINDS[kind][0]}.{agent}"
+    return f"agent.ind.event.{package}.{kind}.{_severity(kind)}.{agent}"
 
 
 def indication(event: Event) -> Values:
     """Return what QMFv2 says of an event of the engine, one of :data:`EVENTS`."""
-    severity, values = _EVENT_KINDS[event.kind]
+    detail = dict(event.detail or {})
+    names = [word.partition(":")[0] for word in EVENT_FIELDS[event.kind].split()]
     return {
         "_schema_id": {"_package_name": PACKAGE, "_class_name": event.kind, "_type": "_event"},
-        "_values": values(event, dict(event.detail or {})),
+        "_values": {name: _OF_EVENTS[name](event, detail) for name in names},
         "_timestamp": event.time * 1000,
-        "_severity": severity,
+        "_severity": _severity(event.kind),
     }
 
 
@@ -260,8 +255,6 @@ _OBJECT_KINDS: dict[str, Callable[[Broker], Named]] = {
 def find_objects(broker: Broker, kind: str) -> list[Values]:
     """Return the objects of a class; none for a class that this model does not have.
 
-    Examples
-    --------
     >>> broker = Broker()
     >>> broker.management.create("queue", "orders", {"qpid.max_count": 10})
     >>> found = find_objects(broker, "queue")[0]
@@ -307,10 +300,7 @@ METHODS: dict[str, dict[str, tuple[str, ...]]] = {
         "setLogLevel": ("level",),
         "echo": ("sequence", "body"),
     },
-    "queue": {
-        "purge": ("request", "filter"),
-        "reroute": ("request", "useAltExchange", "exchange", "filter"),
-    },
+    "queue": {"purge": ("request", "filter"), "reroute": ("request", "useAltExchange", "exchange", "filter")},
     "connection": {"close": ()},
 }
 """Methods and the names of their arguments in order, by the class of object they are called on (CF-11)."""
@@ -330,13 +320,9 @@ def call(broker: Broker, identity: str, method: str, arguments: Values) -> Value
     The identity is ``org.apache.qpid.broker:broker:amqp-broker``, ``org.apache.qpid.broker:queue:<name>`` or
     ``org.apache.qpid.broker:connection:<address>``.
 
-    Raises
-    ------
-    ManagementError
-        With the status (CF-08).
+    Raises:
+        ManagementError: With the status (CF-08).
 
-    Examples
-    --------
     >>> broker = Broker()
     >>> there = "org.apache.qpid.broker:broker:amqp-broker"
     >>> call(broker, there, "create", {"type": "queue", "name": "orders"})
@@ -392,17 +378,11 @@ class Agent:
     who gives the commands: :meth:`watch` before each one, :meth:`publish_events` after it, as
     :class:`qflow.messaging.hosts.Host` does for the clients of :mod:`qflow.messaging`.
 
-    Attributes
-    ----------
-    listeners : list of Listener
-        Consoles of this process; others subscribe to ``qmf.default.topic``.
-    bindings : dict
-        Those of others: without listeners and bindings no event is observed.
-    pending : list of Event
-        Events that are not published yet.
+    Attributes:
+        listeners (list of Listener): Consoles of this process; others subscribe to ``qmf.default.topic``.
+        bindings (dict): Those of others: without listeners and bindings no event is observed.
+        pending (list of Event): Events that are not published yet.
 
-    Examples
-    --------
     >>> broker = Broker()
     >>> agent = Agent(broker)
     >>> client = broker.session("console")
@@ -452,7 +432,7 @@ class Agent:
             self.broker.observe(self._other_observer)
 
     def _observe(self, event: Event) -> None:
-        if event.kind in _EVENT_KINDS:
+        if event.kind in EVENTS:
             self.pending.append(event)
         if self._other_observer is not None:
             self._other_observer(event)

@@ -14,23 +14,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from uuid import UUID, uuid5
 
-from qflow.messaging.qmf import METHODS, PACKAGE, RESULTS
+from qflow.messaging.qmf import EVENT_FIELDS, METHODS, PACKAGE, RESULTS
 
 TYPES = {
-    "uint16": 2,
-    "uint32": 3,
-    "uint64": 4,
-    "count32": 3,
-    "count64": 4,
-    "hilo32": 3,
-    "sstr": 6,
-    "lstr": 7,
-    "absTime": 8,
-    "deltaTime": 9,
-    "objId": 10,
-    "bool": 11,
-    "map": 15,
-}
+    "uint16": 2, "uint32": 3, "uint64": 4, "count32": 3, "count64": 4, "hilo32": 3, "sstr": 6, "lstr": 7,
+    "absTime": 8, "deltaTime": 9, "objId": 10, "bool": 11, "map": 15,
+}  # fmt: skip
 """The numbers that consoles know the types by."""
 REFERENCE = TYPES["objId"]
 
@@ -80,30 +69,6 @@ _CLASSES: dict[str, tuple[str, str]] = {
         f"closing:bool {_TRAFFIC}",
     ),
 }
-
-_WHO = "rhost:sstr user:sstr"
-_DEPTHS = "qName:sstr msgDepth byteDepth"
-_EVENTS: dict[str, str] = {
-    "clientConnect": f"{_WHO} properties:map",
-    "clientConnectFail": f"{_WHO} reason:lstr properties:map",
-    "clientDisconnect": f"{_WHO} properties:map",
-    "brokerLinkUp": "rhost:sstr",
-    "brokerLinkDown": "rhost:sstr",
-    "queueDeclare": f"{_WHO} qName:sstr args:map",
-    "queueDelete": f"{_WHO} qName:sstr",
-    "exchangeDeclare": f"{_WHO} exName:sstr exType:sstr",
-    "exchangeDelete": f"{_WHO} exName:sstr",
-    "bind": f"{_WHO} exName:sstr qName:sstr key:lstr",
-    "unbind": f"{_WHO} exName:sstr qName:sstr key:lstr",
-    "subscribe": f"{_WHO} qName:sstr dest:sstr",
-    "unsubscribe": f"{_WHO} qName:sstr dest:sstr",
-    "queueThresholdCrossedUpward": _DEPTHS,
-    "queueThresholdCrossedDownward": _DEPTHS,
-    "queueThresholdExceeded": _DEPTHS,
-    "queueRedirect": "qName:sstr qTarget:sstr",
-    "queueRedirectCancelled": "qName:sstr qTarget:sstr",
-}
-"""What events hold; the first five never happen here, as there is no network."""
 
 _ARGUMENT_TYPES = (
     "properties:map options:map filter:map results:map strict:bool useAltExchange:bool receive:bool "
@@ -204,8 +169,6 @@ class SchemaMethod:
 class SchemaClass:
     """A class: of objects, with properties, statistics and methods, or of events, with arguments.
 
-    Examples
-    --------
     >>> schema = schema_of("queue")
     >>> schema.properties[0], schema.methods[0], schema.kind == SchemaClass.CLASS_KIND_TABLE
     (name, purge(request, filter), True)
@@ -255,7 +218,7 @@ def schema_of(name: str) -> SchemaClass:
 def schemas() -> dict[str, SchemaClass]:
     """Return all classes by name."""
     tables = {name: _table(name, *words) for name, words in _CLASSES.items()}
-    return tables | {name: _event(name, words) for name, words in _EVENTS.items()}
+    return tables | {name: _event(name, words) for name, words in EVENT_FIELDS.items()}
 
 
 def _table(name: str, properties: str, statistics: str) -> SchemaClass:

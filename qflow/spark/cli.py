@@ -142,6 +142,7 @@ def run(namespace: argparse.Namespace) -> int:
     RefusalError
         If there is no Spark or no Java, a file cannot be read or does not fit, in one sentence.
     """
+    from qflow.spark.lake import LakeError
     from qflow.spark.spark_session import session
     from qflow.spark.sweep import SettingsError
 
@@ -158,7 +159,7 @@ def run(namespace: argparse.Namespace) -> int:
         spark = session(namespace.master, **_settings(namespace.conf))
         _take_ctrl_c_back()
         return actions[namespace.action](spark, namespace)
-    except SettingsError as error:
+    except (LakeError, SettingsError) as error:
         raise RefusalError(str(error)) from None
     except (PySparkException, Py4JError) as error:
         from qflow.spark.spark_session import log_file
@@ -291,11 +292,9 @@ def _summary_text(summary: dict[str, Any]) -> str:
 
 
 def _sweep(spark: SparkSession, namespace: argparse.Namespace) -> int:
-    from qflow.spark.lake import read_lake
     from qflow.spark.sweep import load_grid, sweep
 
     grid = load_grid(namespace.settings)
-    lake = read_lake(spark, namespace.lake)
     shown = Progress("sweeping", unit="cells", has_bar=True)
 
     def tell(done: int, total: int) -> None:
@@ -304,7 +303,13 @@ def _sweep(spark: SparkSession, namespace: argparse.Namespace) -> int:
 
     try:
         measures = sweep(
-            lake, grid, namespace.out, tell=tell, allowed=namespace.most_rows, replays=namespace.replays
+            spark,
+            namespace.lake,
+            grid,
+            namespace.out,
+            tell=tell,
+            allowed=namespace.most_rows,
+            replays=namespace.replays,
         )
     finally:
         shown.end()

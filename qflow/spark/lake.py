@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -46,13 +47,33 @@ def read_lake_file(path: str, rows: int = MOST_ROWS) -> Iterator[Any]:
     LakeError
         If the file is damaged, or has other columns.
     """
+    with _opened(path) as file:
+        yield from file.iter_batches(batch_size=rows, columns=list(LAKE.names))
+
+
+def components_in_file(path: str) -> dict[str, int]:
+    """Return the components of a file, in order, and how many rows each has.
+
+    Raises
+    ------
+    LakeError
+        As for :func:`read_lake_file`.
+    """
+    with _opened(path, read_dictionary=["component"]) as file:
+        counted = file.read(columns=["component"]).column(0).value_counts()
+    return {str(count["values"]): count["counts"] for count in counted.to_pylist()}
+
+
+@contextmanager
+def _opened(path: str, **options: Any) -> Iterator[Any]:
     import pyarrow
     from pyarrow import parquet
 
     try:
-        with parquet.ParquetFile(path) as file:
-            _require_columns(path, file.schema_arrow)
-            yield from file.iter_batches(batch_size=rows, columns=list(LAKE.names))
+        with parquet.ParquetFile(path, **options) as file:
+            # Of the file, not of what it is read as.
+            _require_columns(path, file.metadata.schema.to_arrow_schema())
+            yield file
     except (pyarrow.ArrowException, OSError) as error:
         words = str(error).strip().splitlines()[0]
         raise LakeError(f"{path}: the file is cut off or damaged, or no Parquet ({words})") from None
@@ -318,6 +339,11 @@ def lake_files(spark: SparkSession, folder: str | Path) -> list[str]:
         return files
     paths = [unquote(place.path) for place in places]
     return sorted(paths, key=lambda path: (-os.stat(path).st_size, path))
+
+
+def only_spark_reads(files: Sequence[str]) -> bool:
+    """Return whether files of :func:`lake_files` are addresses that Spark knows, and not paths."""
+    return "://" in files[0]
 
 
 def require_columns(frame: DataFrame, where: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qflow.logs.audit import Auditor
-from qflow.spark.lake import lake_files, read_lake_file
+from qflow.spark.lake import lake_files, only_spark_reads, read_lake_file
 from qflow.spark.steps import Steps, require_finished
 from qflow.spark.tables import LAKE, RESULTS, by_component, to_batches, tuples
 from qflow.spark.workers import freeze_modules, peak_memory
@@ -58,7 +58,7 @@ def audit_files(spark: SparkSession, files: Sequence[str], peak: Accumulator[int
     DataFrame of RESULTS
         One file is one partition.
     """
-    if "://" in files[0]:
+    if only_spark_reads(files):
         return audit(spark.read.parquet(*files))
     work = partial(_audit_numbered, files=tuple(files), peak=peak)
     return spark.range(0, len(files), 1, len(files)).mapInArrow(work, RESULTS.ddl)

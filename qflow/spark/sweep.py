@@ -3,7 +3,8 @@
 The workload behind a component's log is extracted once (:mod:`qflow.prediction.extraction`), changed by a
 :class:`FleetSettings` (patterns of queue names, with what is changed for each) and simulated. A *what-if*
 is a sweep with one setting. Each pair of component and setting is a cell, kept in a file of its own as soon
-as it is measured.
+as it is measured. Workers read a lake's files themselves; what is to do is shared out by the rows to be
+replayed, the largest share first, so that no core waits for a long component that another began last.
 """
 
 from __future__ import annotations
@@ -31,14 +32,16 @@ from qflow.prediction.extraction import extract
 from qflow.prediction.intervals import Interval, deaths, queue_intervals
 from qflow.prediction.predict import replayed
 from qflow.prediction.replays import most_likely, polls_of, recorded_sections
+from qflow.spark.lake import components_in_file, lake_files, only_spark_reads, read_lake_file
 from qflow.spark.tables import LAKE, MEASURES, Column, Table, by_component, to_batches, tuples
+from qflow.spark.workers import freeze_modules
 from qflow.workload.agenda import SECOND
 from qflow.workload.attributes import WorkloadError
 from qflow.workload.model import Workload
 from qflow.workload.run import Measures
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 MOST_ROWS = 5_000_000
 """A component with more rows is left out of what needs them all in memory, about 1 kB each."""
@@ -90,10 +93,15 @@ def component_log(component: str, rows: Iterable[LakeRow]) -> tuple[Workload, Cl
 
 
 def whole_components(
-    batches: Iterator[Any], allowed: int = MOST_ROWS
+    batches: Iterator[Any], allowed: int = MOST_ROWS, wanted: Container[str] | None = None
 ) -> Iterator[tuple[str, list[LakeRow] | TooLarge]]:
-    """Yield each component of a partition with all its rows; of one with more than is allowed, how many."""
+    """Yield each component of a partition with all its rows; of one with more than is allowed, how many.
+
+    Of all components, unless those that are wanted are given.
+    """
     for component, parts in by_component(batches):
+        if wanted is not None and component not in wanted:
+            continue
         count = 0
         kept: list[LakeRow] = []
         for part in parts:
@@ -374,7 +382,8 @@ Tell = Callable[[int, int], None]
 
 
 def sweep(
-    lake: DataFrame,
+    spark: SparkSession,
+    lake: str | Path,
     settings: Sequence[FleetSettings],
     folder: str | Path,
     tell: Tell | None = None,
@@ -389,8 +398,9 @@ def sweep(
 
     Parameters
     ----------
-    lake : DataFrame of LAKE
-        As for :func:`qflow.spark.lake_audit.audit`.
+    spark : SparkSession
+    lake : str or Path
+        Folder of the lake.
     settings : sequence of FleetSettings
         With names that differ.
     folder : str or Path
@@ -409,27 +419,27 @@ def sweep(
     SettingsError
         If two settings have the same name.
     RefusalError
-        If the folder cannot be made.
+        If there is no lake, or it is not finished, or the folder cannot be made.
     """
     import pyarrow
 
     require_unique(settings)
+    files = lake_files(spark, lake)
     cells = _cells_folder(folder)
-    components = sorted(row.component for row in lake.select("component").distinct().collect())
-    by_name = {setting.name: setting for setting in settings}
-    wanted = {cell_name(component, setting, replays) for component in components for setting in settings}
-    pending = _pending(components, list(by_name.values()), cells, replays)
-    if pending:
-        total = len(components) * len(settings)
-        few = lake.where(lake.component.isin(list(pending))).select(*LAKE.names)
-        work = partial(_sweep_batches, pending=pending, settings=by_name, cells=str(cells), allowed=allowed,
-                       replays=replays)  # fmt: skip
-        with _Watch(cells, wanted, total, tell):
-            few.mapInArrow(work, CELLS.ddl).count()
-    rows = [row for c in components for s in settings for row in read_cell(cells / cell_name(c, s, replays))]
+    lies_in = _components(spark, files)
+    components = sorted(component for here in lies_in for component in here)
+    found = {(c, s.name): read_cell(cells / cell_name(c, s, replays)) for c in components for s in settings}
+    missing = [cell for cell, rows in found.items() if rows is None]
+    if missing:
+        shares = shared_out(lies_in, missing, spark.sparkContext.defaultParallelism)
+        by_name = {setting.name: setting for setting in settings}
+        work = _Work(by_name, str(cells), allowed, replays)
+        with _Watch(cells, {work.place(*cell).name for cell in missing}, len(found), tell):
+            work.on(spark, shares, files).count()
+        found |= {cell: read_cell(work.place(*cell)) for cell in missing}
     # As Arrow: row by row Java would take longer to get them than some sweeps do.
-    table = pyarrow.Table.from_batches(to_batches(rows, MEASURES), MEASURES.arrow())
-    return lake.sparkSession.createDataFrame(table)
+    rows = (row for cell in found.values() for row in cell or ())
+    return spark.createDataFrame(pyarrow.Table.from_batches(to_batches(rows, MEASURES), MEASURES.arrow()))
 
 
 def cell_name(component: str, setting: FleetSettings, replays: int = 1) -> str:
@@ -446,45 +456,132 @@ def cell_name(component: str, setting: FleetSettings, replays: int = 1) -> str:
 def write_cell(path: Path, rows: Sequence[Measure]) -> None:
     """Write a cell's measures, all or none."""
     fresh = path.with_name(f"{path.name}.{os.getpid()}.part")
-    with fresh.open("w", encoding="utf-8") as file:
-        json.dump(rows, file)
-        file.flush()
-        os.fsync(file.fileno())
+    fresh.write_text(json.dumps(rows), encoding="utf-8")
     fresh.replace(path)
 
 
-def read_cell(path: Path) -> list[tuple[Any, ...]]:
-    """Read a cell's measures."""
-    return [tuple(row) for row in json.loads(path.read_text(encoding="utf-8"))]
+def read_cell(path: Path) -> list[tuple[Any, ...]] | None:
+    """Read a cell's measures; None if there are none yet.
+
+    A machine that lost its power may have kept a file's name and not what was in it: that cell is not done.
+    """
+    try:
+        return [tuple(row) for row in json.loads(path.read_text(encoding="utf-8"))]
+    except (FileNotFoundError, ValueError):
+        return None
 
 
-def _pending(
-    components: Sequence[str], settings: Sequence[FleetSettings], cells: Path, replays: int
-) -> dict[str, list[str]]:
-    done = {path.name for path in cells.glob("*.json")}
-    pending: dict[str, list[str]] = {}
-    for component in components:
-        missing = [setting.name for setting in settings if cell_name(component, setting, replays) not in done]
-        if missing:
-            pending[component] = missing
-    return pending
+SHARES = 4
+"""A file is divided when replaying it takes longer than the work of one core divided by this number."""
 
 
-def _sweep_batches(
-    batches: Iterator[Any],
-    pending: Mapping[str, list[str]],
-    settings: Mapping[str, FleetSettings],
-    cells: str,
-    allowed: int,
-    replays: int,
-) -> Iterator[Any]:
-    for component, rows in whole_components(batches, allowed):
-        missing = [settings[name] for name in pending.get(component, ())]
-        done = []
-        for setting, measures in zip(missing, measured(component, rows, missing, replays), strict=True):
-            write_cell(Path(cells, cell_name(component, setting, replays)), measures)
-            done.append((component, setting.name))
-        yield from to_batches(done, CELLS)
+class Share(NamedTuple):
+    """What one task of a sweep does: cells of components that lie in one file."""
+
+    file: int
+    cells: dict[str, list[str]]
+    """Component to the names of settings."""
+
+
+def shared_out(
+    files: Sequence[Mapping[str, int]], missing: Iterable[tuple[str, str]], cores: int
+) -> list[Share]:
+    """Share out the cells that are missing, so that all cores end at about the same time.
+
+    Parameters
+    ----------
+    files : sequence of mappings
+        Of each file its components, in order, and how many rows each has.
+    missing : iterable of (str, str)
+        Components and names of settings.
+    cores : int
+
+    Returns
+    -------
+    list of Share
+        The one with most rows to be replayed first.
+
+    Examples
+    --------
+    >>> for share in shared_out([{"a": 10}, {"b": 90}], [("a", "x"), ("b", "x"), ("b", "y")], 1):
+    ...     print(share.file, share.cells)
+    1 {'b': ['x']}
+    1 {'b': ['y']}
+    0 {'a': ['x']}
+    """
+    names: dict[str, list[str]] = {}
+    for component, name in missing:
+        names.setdefault(component, []).append(name)
+    loads = [sum(rows * len(names.get(component, ())) for component, rows in here.items()) for here in files]
+    most = max(1, sum(loads) / (SHARES * cores))
+    shares: list[tuple[int, Share]] = []
+    for number, (here, load) in enumerate(zip(files, loads, strict=True)):
+        # All parts of a file get about the same, so that none is left over at its end.
+        part, done = load / max(1, math.ceil(load / most)), 0
+        begun: dict[int, Share] = {}
+        for component, rows in here.items():
+            for name in names.get(component, ()):
+                share = begun.setdefault(int((done + rows / 2) / part), Share(number, {}))
+                share.cells.setdefault(component, []).append(name)
+                done += rows
+        shares += ((_load(share, here), share) for share in begun.values())
+    return [share for _, share in sorted(shares, key=lambda each: -each[0])]
+
+
+def _load(share: Share, rows: Mapping[str, int]) -> int:
+    return sum(rows[component] * len(names) for component, names in share.cells.items())
+
+
+def _components(spark: SparkSession, files: Sequence[str]) -> list[dict[str, int]]:
+    """Return each file's components with their numbers of rows; files that only Spark reads count as one."""
+    if not only_spark_reads(files):
+        return [components_in_file(file) for file in files]
+    counts = spark.read.parquet(*files).groupBy("component").count().collect()
+    return [{row.component: row["count"] for row in counts}]
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What the workers do: measure cells, and keep each."""
+
+    settings: dict[str, FleetSettings]
+    cells: str
+    allowed: int
+    replays: int
+
+    def place(self, component: str, name: str) -> Path:
+        return Path(self.cells, cell_name(component, self.settings[name], self.replays))
+
+    def on(self, spark: SparkSession, shares: list[Share], files: list[str]) -> DataFrame:
+        """Return a frame of CELLS whose rows are the cells of the shares, when they are done."""
+        if not only_spark_reads(files):
+            # One share is one partition, and Spark begins them in this order.
+            numbers = spark.range(0, len(shares), 1, len(shares))
+            return numbers.mapInArrow(partial(self._shares, shares=shares, files=files), CELLS.ddl)
+        missing: dict[str, list[str]] = {}
+        for share in shares:
+            for component, names in share.cells.items():
+                missing.setdefault(component, []).extend(names)
+        lake = spark.read.parquet(*files).select(*LAKE.names)
+        few = lake.where(lake.component.isin(list(missing)))
+        return few.mapInArrow(partial(self._batches, missing=missing), CELLS.ddl)
+
+    def _shares(self, batches: Iterator[Any], shares: list[Share], files: list[str]) -> Iterator[Any]:
+        for batch in batches:
+            for number in batch.column("id").to_pylist():
+                share = shares[number]
+                yield from self._batches(read_lake_file(files[share.file]), share.cells)
+
+    def _batches(self, batches: Iterator[Any], missing: Mapping[str, list[str]]) -> Iterator[Any]:
+        freeze_modules()
+        for component, rows in whole_components(batches, self.allowed, missing):
+            wanted = [self.settings[name] for name in missing[component]]
+            done = []
+            found = measured(component, rows, wanted, self.replays)
+            for setting, measures in zip(wanted, found, strict=True):
+                write_cell(self.place(component, setting.name), measures)
+                done.append((component, setting.name))
+            yield from to_batches(done, CELLS)
 
 
 def _cells_folder(folder: str | Path) -> Path:

@@ -1,7 +1,5 @@
 """Teaching: predictions, exercises and their checks, and the clients that chapters use.
 
-Examples
---------
 >>> from qflow.broker import Broker
 >>> from qflow.teaching import Reader, send
 >>> broker = Broker()

@@ -43,8 +43,6 @@ _watched: ContextVar[list[Trace | Run] | None] = ContextVar(
 def watched() -> Iterator[list[Trace | Run]]:
     """Record what every bench made meanwhile does, and every run of :func:`simulated`, in their order.
 
-    Examples
-    --------
     >>> with watched() as seen:
     ...     _ = Bench().declare("q").send("q", 2)
     >>> [event.message for event in seen[0].events() if event.kind == "enqueued"]
@@ -80,39 +78,24 @@ def send(
 ) -> list[Transfer]:
     """Send messages to a queue, one after the other.
 
-    Parameters
-    ----------
-    session
-        The session that sends.
-    queue
-        The routing key, which for the default exchange is the queue's name.
-    what
-        How many; or labels, as one text with spaces between or as a list.
-    size
-        Bytes the broker shall count for each, its header included.
-    header
-        Application header that is set to the part of the label before the first ``-``, such as a group.
-    exchange
-        Where to send; "" is the default exchange.
-    priority
-        Of each message.
-    sync
-        Whether to ask for a report as soon as each transfer is complete (CM-05).
+    Parameters:
+        session: The session that sends.
+        queue: The routing key, which for the default exchange is the queue's name.
+        what: How many; or labels, as one text with spaces between or as a list.
+        size: Bytes the broker shall count for each, its header included.
+        header: Application header that is set to the part of the label before the first ``-``, such as a
+            group.
+        exchange: Where to send; "" is the default exchange.
+        priority: Of each message.
+        sync: Whether to ask for a report as soon as each transfer is complete (CM-05).
 
-    Returns
-    -------
-    list of Transfer
+    Returns:
         One for each message, in the order sent.
 
-    Raises
-    ------
-    ValueError
-        If the header alone is larger than `size`.
-    SessionException
-        As :meth:`qflow.broker.Session.message_transfer` does.
+    Raises:
+        ValueError: If the header alone is larger than `size`.
+        SessionException: As :meth:`qflow.broker.Session.message_transfer` does.
 
-    Examples
-    --------
     >>> broker = Broker()
     >>> session = broker.session("p")
     >>> session.queue_declare("q")
@@ -135,23 +118,14 @@ def send(
 class Reader:
     """One consumer or browser with a session of its own.
 
-    Parameters
-    ----------
-    broker
-        Where it reads.
-    name
-        Of its session; its subscription has the same name.
-    queue
-        What it reads.
-    prefetch
-        Messages it may hold unsettled; 0 for one at each :meth:`fetch`.
-    browse
-        Whether it only looks.
-    selector
-        Which messages it wants, as an SQL condition; "" for all.
+    Parameters:
+        broker: Where it reads.
+        name: Of its session; its subscription has the same name.
+        queue: What it reads.
+        prefetch: Messages it may hold unsettled; 0 for one at each :meth:`fetch`.
+        browse: Whether it only looks.
+        selector: Which messages it wants, as an SQL condition; "" for all.
 
-    Examples
-    --------
     >>> broker = Broker()
     >>> session = broker.session("p")
     >>> session.queue_declare("q")
@@ -238,15 +212,10 @@ class Reader:
 class Diary(Tabular):
     """A table that is written line by line while things happen.
 
-    Parameters
-    ----------
-    caption
-        What it is about.
-    columns
-        Column name to a function that reads the value of the moment.
+    Parameters:
+        caption: What it is about.
+        columns: Column name to a function that reads the value of the moment.
 
-    Examples
-    --------
     >>> level = []
     >>> diary = Diary("a level", depth=lambda: len(level))
     >>> diary.note("at first")
@@ -267,8 +236,6 @@ class Diary(Tabular):
     def of_queue(cls, broker: Broker, queue: str, *producers: Session, caption: str = "") -> Diary:
         """Return a diary of a queue's depth and flow control, and of the transfers its producers wait for.
 
-        Examples
-        --------
         >>> broker = Broker()
         >>> producer = broker.session("p")
         >>> producer.queue_declare("q", {"qpid.flow_stop_count": 1})
@@ -309,13 +276,9 @@ class Diary(Tabular):
 class Bench:
     """A broker with one producer, to try an exercise's case on.
 
-    Parameters
-    ----------
-    options
-        What the broker is started with; None for its defaults.
+    Parameters:
+        options: What the broker is started with; None for its defaults.
 
-    Examples
-    --------
     >>> bench = Bench().declare("q", flow_stop_count=2)
     >>> [transfer.is_complete for transfer in bench.send("q", 3)]
     [True, True, False]
@@ -337,8 +300,6 @@ class Bench:
     def refusal(self, queue: str, arguments: object) -> str:
         """Declare a queue with a learner's declare arguments; return what is wrong with them, or "".
 
-        Examples
-        --------
         >>> Bench().refusal("q", {"qpid.max_count": 9}), Bench().refusal("q", 9)
         ('', 'the declare arguments are a dict of keys and values; got 9')
         >>> Bench().refusal("q", {"qpid.shared_msg_group": 1})

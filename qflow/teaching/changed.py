@@ -45,26 +45,17 @@ class ChangedEngine:
 def changed_engine(module: str, name: str, change: Callable[..., object]) -> Iterator[ChangedEngine]:
     """Change one function of the engine for a while, in a copy of its own.
 
-    Parameters
-    ----------
-    module
-        A module of ``qflow.broker``, such as ``"flow_limit"``.
-    name
-        A function in it, or a method as ``"Class.method"``.
-    change
-        What to put in its place.
+    Parameters:
+        module: A module of ``qflow.broker``, such as ``"flow_limit"``.
+        name: A function in it, or a method as ``"Class.method"``.
+        change: What to put in its place.
 
-    Yields
-    ------
-    ChangedEngine
+    Yields:
+        ChangedEngine
 
-    Raises
-    ------
-    RefusalError
-        If there is no such function.
+    Raises:
+        RefusalError: If there is no such function.
 
-    Examples
-    --------
     >>> with changed_engine("flow_limit", "QueueFlowLimit._above_stop", lambda limit: False) as engine:
     ...     "fc-doc-900-500" in engine.noticed_by("flow-control")
     True

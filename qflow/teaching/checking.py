@@ -18,17 +18,7 @@ from typing import Any
 from qflow.displays import has_kernel
 from qflow.kit import RefusalError
 from qflow.teaching import learner
-from qflow.teaching.exercise import (
-    FINE,
-    THEMES,
-    Answer,
-    Exercise,
-    Failure,
-    alike,
-    exercises,
-    find,
-    in_words,
-)
+from qflow.teaching.exercise import FINE, THEMES, Answer, Exercise, Failure, alike, exercises, find, in_words
 from qflow.teaching.predictions import kept_calibration
 
 WIDTH = 96
@@ -39,20 +29,12 @@ WIDTH = 96
 class Verdict:
     """The result of a check; true if the answer was right in every case.
 
-    Parameters
-    ----------
-    exercise
-        The exercise's name.
-    right, cases
-        In how many cases the answer was right, and how many there are.
-    lines
-        What to say to the learner.
-    misconception
-        The name of the misunderstanding that it shows; "" for none that is known.
-    case
-        The arguments of the first case that failed; None if none did.
-    answer
-        The learner's function.
+    Parameters:
+        right, cases: In how many cases the answer was right, and how many there are.
+        lines: What to say to the learner.
+        misconception: The name of the misunderstanding that it shows; "" for none that is known.
+        case: The arguments of the first case that failed; None if none did.
+        answer: The learner's function.
     """
 
     exercise: str
@@ -106,23 +88,15 @@ def _in_paragraphs(lines: Sequence[str]) -> str:
 def check(answer: Answer) -> Verdict:
     """Check an answer to an exercise, and keep the result with the learner's progress.
 
-    Parameters
-    ----------
-    answer
-        The function the learner wrote; its name says which exercise it answers.
+    Parameters:
+        answer: The function the learner wrote; its name says which exercise it answers.
 
-    Returns
-    -------
-    Verdict
+    Returns:
         A notebook shows it as text; it is true if the answer is right.
 
-    Raises
-    ------
-    RefusalError
-        If there is no exercise of that name.
+    Raises:
+        RefusalError: If there is no exercise of that name.
 
-    Examples
-    --------
     >>> def on_and_off(limit, stop, resume):
     ...     return stop, resume
     >>> check(on_and_off)
@@ -171,14 +145,10 @@ def judge(exercise: Exercise, answer: Answer) -> Verdict:
 def diagnose(exercise: Exercise, answer: Answer, seen: Sequence[Any]) -> str:
     """Return the misconception that a learner's results show.
 
-    Returns
-    -------
-    str
+    Returns:
         The name of the misconception whose sign all wrong answers bear, or that explains all results, or else
         the first that explains all the wrong ones; "" if none does.
 
-    Examples
-    --------
     >>> diagnose(find("on_and_off"), lambda limit, stop, resume: (stop, resume), [(900, 500)] * 8)
     ''
     >>> diagnose(find("worst_depth"), abs, find("worst_depth").results(lambda stop, windows: stop + 1))
@@ -202,14 +172,10 @@ def diagnose(exercise: Exercise, answer: Answer, seen: Sequence[Any]) -> str:
 def wrong_form(exercise: Exercise, seen: Sequence[Any]) -> str:
     """Return which values are asked for, in which order, if an answer returns one value instead of several.
 
-    Returns
-    -------
-    str
+    Returns:
         Which of the wanted values the one value is, if it is one of them, and the form of an answer; "" if
         the answer has as many values as are wanted.
 
-    Examples
-    --------
     >>> stall = find("after_the_stall")
     >>> print(wrong_form(stall, [165] * 5))
     One value was returned, and four are wanted, in this order: the depth when all producers are blocked, ...
@@ -267,20 +233,13 @@ def _is_unwritten(seen: list[Any]) -> bool:
 def hint(exercise: str, tier: int = 1) -> None:
     """Print one hint, and keep with the learner's progress how far the hints were needed.
 
-    Parameters
-    ----------
-    exercise
-        The exercise's name, which is that of the function to write.
-    tier
-        1 for a nudge, 2 for the rule behind it, 3 for almost the answer.
+    Parameters:
+        exercise: The exercise's name, which is that of the function to write.
+        tier: 1 for a nudge, 2 for the rule behind it, 3 for almost the answer.
 
-    Raises
-    ------
-    RefusalError
-        If there is no such exercise or no such hint.
+    Raises:
+        RefusalError: If there is no such exercise or no such hint.
 
-    Examples
-    --------
     >>> hint("on_and_off", 1)
     Hint 1 of 3 for on_and_off: ...
     >>> hint("on_and_off", 4)
@@ -317,8 +276,6 @@ def _offer_more(exercise: Exercise, tier: int) -> None:
 def show_progress() -> None:
     """Print which exercises are solved, with how many tries and hints, and how the predictions went.
 
-    Examples
-    --------
     >>> show_progress()
     01-thresholds ...
     """
@@ -330,15 +287,11 @@ def show_progress() -> None:
 def report(solved: Mapping[str, Mapping[str, Any]], predicted: Mapping[str, Mapping[str, Any]]) -> list[str]:
     r"""Return the progress as lines, exercise notebook by exercise notebook.
 
-    Parameters
-    ----------
-    solved
-        For each exercise how many ``tries``, the highest of its ``hints`` and whether it is ``solved``.
-    predicted
-        For each chapter the outcome of its predictions.
+    Parameters:
+        solved: For each exercise how many ``tries``, the highest of its ``hints`` and whether it is
+            ``solved``.
+        predicted: For each chapter the outcome of its predictions.
 
-    Examples
-    --------
     >>> print(*report({"on_and_off": {"solved": True, "tries": 2, "hints": 1}}, {})[:3], sep="\n")
     01-thresholds        1 of 3 solved
       [x] on_and_off      At which message ON, at which OFF (2 tries, 1 hint)

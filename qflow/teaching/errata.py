@@ -49,14 +49,9 @@ _EXPERIMENTS: dict[str, Callable[[], Iterator[Step]]] = {}
 class Finding(NamedTuple):
     """One step of an experiment.
 
-    Fields
-    ------
-    tried : str
-        What was done.
-    seen : str
-        What the engine then showed.
-    is_right : bool
-        Whether that is what the correction says.
+    Fields:
+        seen: What the engine then showed.
+        is_right: Whether that is what the correction says.
     """
 
     tried: str
@@ -68,8 +63,6 @@ class Finding(NamedTuple):
 class Erratum:
     """A sentence of a document, and what is true.
 
-    Examples
-    --------
     >>> first = errata("states")[1]
     >>> first.id, first.is_wrong, first.is_checked
     ('X-01', True, True)
@@ -112,13 +105,9 @@ def _all() -> tuple[Erratum, ...]:
 def errata(page: str | None = None) -> list[Erratum]:
     """Return the sentences of a page, or of all pages.
 
-    Raises
-    ------
-    RefusalError
-        If there is no such page.
+    Raises:
+        RefusalError: If there is no such page.
 
-    Examples
-    --------
     >>> len([one for one in errata() if one.is_wrong]), len(errata("groups"))
     (31, 5)
     """
@@ -130,8 +119,6 @@ def errata(page: str | None = None) -> list[Erratum]:
 def errata_table() -> Table:
     """Return every correction, by its number, with the verdict of the engine.
 
-    Examples
-    --------
     >>> errata_table().caption
     '31 corrections'
     """
@@ -197,24 +184,46 @@ def _sent(messages: int, arguments: dict[str, Any]) -> str:
     return "accepted"
 
 
+def _flows(
+    states: dict[int, str], arguments: dict[str, Any] | None = None, said: str = "{} messages on the queue"
+) -> Iterator[Step]:
+    for number, state in states.items():
+        yield said.format(number), _flow(_queue_with(number, arguments or EXAMPLE)[0]), state
+
+
+def _starts(outcomes: dict[str, str]) -> Iterator[Step]:
+    for option, outcome in outcomes.items():
+        yield f"qpidd {option}", _started(option), outcome
+
+
+def _declares(said: str, outcome: str, **short: int) -> Iterator[Step]:
+    yield said, _declared({f"qpid.{key}": value for key, value in short.items()}), outcome
+
+
+_REFUSED = 'refused: Queue "q": qpid.flow_resume_count={} must be less or equal to qpid.flow_stop_count={}'
+_EXPERIMENTS |= {
+    "T-01": lambda: _flows({900: "OFF", 901: "ON"}),
+    "X-01": lambda: _flows({0: "OFF", 900: "OFF", 901: "ON"}),
+    "T-02": lambda: _flows({0: "OFF"}, said="no message on the queue"),
+    "T-03": lambda: _flows({80: "OFF", 81: "ON"}, {"qpid.max_count": 100}, "max_count 100, {} messages"),
+    "X-10": lambda: _flows({9: "ON"}, {"qpid.max_count": 10}, "max_count 10 and nothing else, {} messages"),
+    "X-08": lambda: _declares("max_count 100, stop 100", "accepted", max_count=100, flow_stop_count=100),
+    "T-04": lambda: _declares(
+        "stop 50, resume 60", _REFUSED.format(60, 50), max_count=100, flow_stop_count=50, flow_resume_count=60
+    ),
+    "X-20": lambda: _declares(
+        "max_count 100, stop 5, and no resume", _REFUSED.format(70, 5), max_count=100, flow_stop_count=5
+    ),
+    "X-03": lambda: _starts(
+        {"--default-msg-group=EMPTY-GROUP": "does not start", "--default-message-group=EMPTY-GROUP": "starts"}
+    ),
+    "X-04": lambda: _starts(
+        {"--default-flow-stop-threshold=100": "starts", "--default-flow-stop-threshold=101": "does not start"}
+    ),
+}
+
+
 # On and off
-
-
-@_tries("T-01")
-def _() -> Iterator[Step]:
-    yield "900 messages on the queue", _flow(_queue_with(900, EXAMPLE)[0]), "OFF"
-    yield "901 messages on the queue", _flow(_queue_with(901, EXAMPLE)[0]), "ON"
-
-
-@_tries("X-01")
-def _() -> Iterator[Step]:
-    for number, state in ((0, "OFF"), (900, "OFF"), (901, "ON")):
-        yield f"{number} messages on the queue", _flow(_queue_with(number, EXAMPLE)[0]), state
-
-
-@_tries("T-02")
-def _() -> Iterator[Step]:
-    yield "no message on the queue", _flow(_queue_with(0, EXAMPLE)[0]), "OFF"
 
 
 @_tries("X-06")
@@ -279,24 +288,6 @@ def _() -> Iterator[Step]:
     yield "a statistic flowState", "there" if hasattr(statistics, "flowState") else "missing", "missing"
 
 
-@_tries("X-03")
-def _() -> Iterator[Step]:
-    yield (
-        "qpidd --default-msg-group=EMPTY-GROUP",
-        _started("--default-msg-group=EMPTY-GROUP"),
-        "does not start",
-    )
-    right = "--default-message-group=EMPTY-GROUP"
-    yield f"qpidd {right}", _started(right), "starts"
-
-
-@_tries("X-04")
-def _() -> Iterator[Step]:
-    for level, outcome in ((100, "starts"), (101, "does not start")):
-        option = f"--default-flow-stop-threshold={level}"
-        yield f"qpidd {option}", _started(option), outcome
-
-
 @_tries("X-05")
 def _() -> Iterator[Step]:
     broker = Broker()
@@ -304,16 +295,6 @@ def _() -> Iterator[Step]:
     producer.queue_declare("q")
     producer.message_transfer(Message(100, routing_key="q"))
     yield "one message with 100 bytes of content: byteDepth", broker.queue("q").statistics().byteDepth, 111
-
-
-@_tries("T-03")
-def _() -> Iterator[Step]:
-    for number, state in ((80, "OFF"), (81, "ON")):
-        yield (
-            f"max_count 100, {number} messages",
-            _flow(_queue_with(number, {"qpid.max_count": 100})[0]),
-            state,
-        )
 
 
 @_tries("X-23")
@@ -330,15 +311,6 @@ def _() -> Iterator[Step]:
 # Configuration
 
 
-@_tries("X-08")
-def _() -> Iterator[Step]:
-    yield (
-        "max_count 100, stop 100",
-        _declared({"qpid.max_count": 100, "qpid.flow_stop_count": 100}),
-        "accepted",
-    )
-
-
 @_tries("X-09")
 def _() -> Iterator[Step]:
     stop, resume = "--default-flow-stop-threshold=0", "--default-flow-resume-threshold=0"
@@ -347,31 +319,12 @@ def _() -> Iterator[Step]:
     yield "0 for stop alone", _started(stop), "does not start"
 
 
-@_tries("X-10")
-def _() -> Iterator[Step]:
-    yield "max_count 10 and nothing else, 9 messages", _flow(_queue_with(9, {"qpid.max_count": 10})[0]), "ON"
-
-
 @_tries("X-11")
 def _() -> Iterator[Step]:
     thresholds = {"qpid.max_count": 10, "qpid.flow_stop_count": 2, "qpid.flow_resume_count": 1}
     for policy, state in (("ring", "OFF"), ("ring_strict", "ON")):
         broker, _ = _queue_with(5, {**thresholds, "qpid.policy_type": policy})
         yield f"{policy} with stop 2, 5 messages", _flow(broker), state
-
-
-@_tries("T-04")
-def _() -> Iterator[Step]:
-    said = _declared({"qpid.max_count": 100, "qpid.flow_stop_count": 50, "qpid.flow_resume_count": 60})
-    words = "qpid.flow_resume_count=60 must be less or equal to qpid.flow_stop_count=50"
-    yield "stop 50, resume 60", said, f'refused: Queue "q": {words}'
-
-
-@_tries("X-20")
-def _() -> Iterator[Step]:
-    said = _declared({"qpid.max_count": 100, "qpid.flow_stop_count": 5})
-    words = "qpid.flow_resume_count=70 must be less or equal to qpid.flow_stop_count=5"
-    yield "max_count 100, stop 5, and no resume", said, f'refused: Queue "q": {words}'
 
 
 @_tries("X-24")

@@ -18,16 +18,11 @@ from qflow.teaching.errata import PAGES, Erratum, errata
 class ErrataGame(anywidget.AnyWidget):
     """One page of the game.
 
-    Attributes
-    ----------
-    page
-        Its heading, and its sentences: each with the document it is from.
-    clicked
-        The places of the sentences that the learner has clicked, in that order.
-    answers
-        Place to what the engine showed.
-    score
-        How many mistakes are found, and how many true sentences were clicked.
+    Attributes:
+        page: Its heading, and its sentences: each with the document it is from.
+        clicked: The places of the sentences that the learner has clicked, in that order.
+        answers: Place to what the engine showed.
+        score: How many mistakes are found, and how many true sentences were clicked.
     """
 
     _esm = read_static("svg.js", "errata.js")
@@ -48,10 +43,8 @@ class ErrataGame(anywidget.AnyWidget):
     def click(self, number: int) -> Erratum:
         """Click the sentence of a number, from 1, as it is shown; return what is true of it.
 
-        Raises
-        ------
-        IndexError
-            If there is no such sentence.
+        Raises:
+            IndexError: If there is no such sentence.
         """
         if number not in range(1, len(self._errata) + 1):
             raise IndexError(f"there is no sentence {number}; there are {len(self._errata)}")
@@ -92,23 +85,15 @@ def _answer(one: Erratum) -> dict[str, Any]:
 def errata_game(page: str) -> ErrataGame:
     """Open a page of the documents: click a sentence that seems wrong, and see what the engine does.
 
-    Parameters
-    ----------
-    page : {"states", "names", "configuration", "clients", "groups", "history"}
-        Which page.
+    Parameters:
+        page ({"states", "names", "configuration", "clients", "groups", "history"}): Which page.
 
-    Returns
-    -------
-    ErrataGame
+    Returns:
         A widget. Without widgets: :func:`qflow.teaching.errata`, whose sentences have ``findings()``.
 
-    Raises
-    ------
-    RefusalError
-        If there is no such page.
+    Raises:
+        RefusalError: If there is no such page.
 
-    Examples
-    --------
     >>> game = errata_game("states")
     >>> game.click(2).truth
     'OFF at first, and while 900 or fewer are'

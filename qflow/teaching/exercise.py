@@ -5,7 +5,8 @@ on the same ones; so neither an empty answer nor a constant can be right, and no
 anywhere. A misconception is an answer of its own, worked out as a learner who holds it would. A learner whose
 wrong results agree with it is shown it by name, which helps more than the right number would.
 
-The exercises themselves are in :mod:`qflow.teaching.exercises`, a module for each exercise notebook.
+The exercises themselves are in :mod:`qflow.teaching.exercises`, a module for each exercise notebook; their
+cases and what they say are in ``data/exercises.toml``.
 """
 
 from __future__ import annotations
@@ -14,17 +15,21 @@ import copy
 import difflib
 import importlib
 import inspect
-from collections.abc import Callable, Mapping
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Any
 
 from qflow.broker.errors import AmqpException
-from qflow.kit import RefusalError
+from qflow.kit import RefusalError, kit_path
 from qflow.teaching.learner import plain
 
 Answer = Callable[..., Any]
 """What a learner writes: a function."""
+
+Sign = Callable[[Any], bool]
+"""Whether a value that a learner's function returned shows a misconception."""
 
 FINE = "fine"
 """The outcome of an answer to a design task when everything that was asked for holds."""
@@ -34,20 +39,16 @@ FINE = "fine"
 class Misconception:
     """One way to be wrong.
 
-    Parameters
-    ----------
-    answer
-        The function a learner with this idea would write.
-    message
-        What to say: what is not so, and how it is.
-    sign
-        For design tasks, where different ideas may lead to the same trouble: whether a value that the
-        learner's function returned shows this one. None leaves it to the results.
+    Parameters:
+        answer: The function a learner with this idea would write.
+        message: What to say: what is not so, and how it is.
+        sign: For design tasks, where different ideas may lead to the same trouble: whether a value that the
+            learner's function returned shows this one. None leaves it to the results.
     """
 
     answer: Answer
     message: str
-    sign: Callable[[Any], bool] | None = None
+    sign: Sign | None = None
 
     def shows_in(self, returned: Any) -> bool:
         """Return whether a returned value bears this misconception's sign."""
@@ -62,12 +63,9 @@ class Misconception:
 class Failure:
     """The outcome of an answer that raises.
 
-    Parameters
-    ----------
-    text
-        The exception in one line.
-    is_unwritten
-        Whether the learner has not written anything yet.
+    Parameters:
+        text: The exception in one line.
+        is_unwritten: Whether the learner has not written anything yet.
     """
 
     text: str
@@ -81,33 +79,22 @@ class Failure:
 class Exercise:
     """One exercise.
 
-    Parameters
-    ----------
-    name
-        The name of the function the learner writes, unique in the kit.
-    title
-        A few words.
-    truth
-        What the engine does, for the arguments of a case; for a design task :func:`fine`.
-    cases
-        Arguments to try; the first is the one in the task's text.
-    misconceptions
-        Typical ways to be wrong, the likeliest first, each under a few words such as
-        ``"reached is enough"``.
-    hints
-        Three, from a nudge to almost the answer.
-    rules
-        The rules it is about.
-    shows
-        What it covers of the documents: golden scenarios such as ``"G-03"``.
-    outcome
-        The outcome of an answer in a case; by default the value it returns. A design task runs the engine on
-        the learner's choice here and returns :data:`FINE`, or a sentence that says what went wrong.
-    parts
-        What the values of a result are, in their order, if several are asked for.
-    lab
-        How a case can be shown: ``"run"``, as the engine's run; ``"configuration"``, where there is no run in
-        the configuration lab; or "" for not at all.
+    Parameters:
+        name: The name of the function the learner writes, unique in the kit.
+        title: A few words.
+        truth: What the engine does, for the arguments of a case; for a design task :func:`fine`.
+        cases: Arguments to try; the first is the one in the task's text.
+        misconceptions: Typical ways to be wrong, the likeliest first, each under a few words such as
+            ``"reached is enough"``.
+        hints: Three, from a nudge to almost the answer.
+        rules: The rules it is about.
+        shows: What it covers of the documents: golden scenarios such as ``"G-03"``.
+        outcome: The outcome of an answer in a case; by default the value it returns. A design task runs the
+            engine on the learner's choice here and returns :data:`FINE`, or a sentence that says what went
+            wrong.
+        parts: What the values of a result are, in their order, if several are asked for.
+        lab: How a case can be shown: ``"run"``, as the engine's run; ``"configuration"``, where there is no
+            run in the configuration lab; or "" for not at all.
     """
 
     name: str
@@ -158,14 +145,40 @@ class Exercise:
     def call(self, case: tuple[Any, ...]) -> str:
         """Return the call of one case as a learner would write it.
 
-        Examples
-        --------
         >>> Exercise("f", "", lambda stop: stop, ((9,),), {}, ("", "", ""), ()).call((9,))
         'f(stop=9)'
         """
         function = self.truth if self.outcome is None else self.outcome
         names = list(inspect.signature(function).parameters)[-len(case) :]
         return f"{self.name}({', '.join(f'{n}={value!r}' for n, value in zip(names, case, strict=True))})"
+
+
+@cache
+def _words() -> dict[str, dict[str, Any]]:
+    return tomllib.loads((kit_path("data") / "exercises.toml").read_text(encoding="utf-8"))
+
+
+def exercise(
+    name: str,
+    truth: Answer,
+    misconceptions: Mapping[str, Answer | tuple[Answer, Sign]],
+    outcome: Callable[..., Any] | None = None,
+    cases: Sequence[tuple[Any, ...]] = (),
+) -> Exercise:
+    """Return an exercise with its cases and its words, which ``data/exercises.toml`` has under its name.
+
+    The arguments are those of :class:`Exercise`; a misconception is an answer, or an answer and its sign.
+    Cases with a tuple or None in them are given here, as the file can hold neither.
+    """
+    words = dict(_words()[name])
+    because: dict[str, str] = words.pop("because")
+    tried = tuple(map(tuple, words.pop("cases", cases)))
+    pairs = {
+        idea: known if isinstance(known, tuple) else (known, None) for idea, known in misconceptions.items()
+    }
+    ideas = {idea: Misconception(answer, because[idea], sign) for idea, (answer, sign) in pairs.items()}
+    words |= {key: tuple(said) for key, said in words.items() if isinstance(said, list)}
+    return Exercise(name, truth=truth, cases=tried, misconceptions=ideas, outcome=outcome, **words)
 
 
 def fine(*_case: Any) -> str:
@@ -176,8 +189,6 @@ def fine(*_case: Any) -> str:
 def alike(mine: Any, theirs: Any) -> bool:
     """Return whether two outcomes are the same; what cannot be compared, or not with one word, is not.
 
-    Examples
-    --------
     >>> alike((1, 2.0), (1.0, 2)), alike([1], (1,))
     (True, False)
     """
@@ -194,8 +205,6 @@ MOST_SHOWN = 300
 def in_words(value: Any, write: Callable[[Any], str] = repr) -> str:
     """Return an outcome as Python writes it, cut to a length that can be read.
 
-    Examples
-    --------
     >>> in_words((1, "two")), in_words(tuple(range(10**5)))[-30:]
     ("(1, 'two')", '75, 76, 7… (688890 characters)')
     """
@@ -225,40 +234,33 @@ THEMES = {
 
 @cache
 def exercises(theme: str) -> tuple[Exercise, ...]:
-    """Return the exercises of one notebook, such as ``"01-thresholds"``, in order."""
-    found: tuple[Exercise, ...] = importlib.import_module(
-        f"qflow.teaching.exercises.{THEMES[theme]}"
-    ).EXERCISES
-    return found
+    """Return the exercises of one notebook, such as ``"01-thresholds"``, in the order of their words."""
+    module = importlib.import_module(f"qflow.teaching.exercises.{THEMES[theme]}")
+    found = [value for value in vars(module).values() if isinstance(value, Exercise)]
+    return tuple(sorted(found, key=lambda asked: list(_words()).index(asked.name)))
 
 
 def all_exercises() -> list[Exercise]:
     """Return every exercise, in order.
 
-    Examples
-    --------
     >>> all_exercises()[0].name
     'on_and_off'
     """
-    return [exercise for theme in THEMES for exercise in exercises(theme)]
+    return [asked for theme in THEMES for asked in exercises(theme)]
 
 
 def find(name: str) -> Exercise:
     """Find an exercise by its name, which is that of the function it asks for.
 
-    Raises
-    ------
-    RefusalError
-        If there is none; the nearest name is given.
+    Raises:
+        RefusalError: If there is none; the nearest name is given.
 
-    Examples
-    --------
     >>> find("on_and_of")
     Traceback (most recent call last):
         ...
     qflow.kit.RefusalError: There is no exercise 'on_and_of'; did you mean 'on_and_off'?
     """
-    known = {exercise.name: exercise for exercise in all_exercises()}
+    known = {asked.name: asked for asked in all_exercises()}
     if name in known:
         return known[name]
     near = difflib.get_close_matches(name, known, 1)

@@ -16,16 +16,11 @@ from qflow.kit import RefusalError, kit_path
 class Term:
     """One term.
 
-    Parameters
-    ----------
-    term, broker
-        How qflow says it, and how the broker does; empty if the broker has no word for it.
-    kind
-        ``word``, ``setting``, ``option`` or ``statistic``.
-    meaning
-        One or two sentences.
-    rules
-        The rules that say it exactly.
+    Parameters:
+        term, broker: How qflow says it, and how the broker does; empty if the broker has no word for it.
+        kind: ``word``, ``setting``, ``option`` or ``statistic``.
+        meaning: One or two sentences.
+        rules: The rules that say it exactly.
     """
 
     term: str
@@ -52,13 +47,9 @@ def terms() -> list[Term]:
 def look_up(term: str) -> Term:
     """Return the entry of a term, by qflow's word or the broker's, in any case and with either hyphen.
 
-    Raises
-    ------
-    RefusalError
-        If there is none; the nearest is named.
+    Raises:
+        RefusalError: If there is none; the nearest is named.
 
-    Examples
-    --------
     >>> look_up("flowStopped").meaning
     'Of a queue: flow control is ON.'
     >>> look_up("heldd")

@@ -55,8 +55,6 @@ def remember(chapter: str, name: str, guess: Guess | None, sure: int | None) -> 
 def recall(chapter: str, name: str) -> tuple[Guess | None, int | None]:
     """Return the guess that was typed for a question and its certainty, None where there is none.
 
-    Examples
-    --------
     >>> remember("99-doctest", "depth", 901, 80)
     >>> recall("99-doctest", "depth")
     (901, 80)
@@ -78,9 +76,7 @@ def _guesses(chapter: str) -> Entry:
 def progress_file() -> Path | None:
     """Return the file that keeps the progress.
 
-    Returns
-    -------
-    pathlib.Path or None
+    Returns:
         The file named by ``QFLOW_PROGRESS``, or else ``progress.json`` in the user's data folder of qflow;
         None if nothing is kept, or if it is not known where that folder is.
     """
@@ -106,9 +102,7 @@ def read(kind: str) -> dict[str, Entry]:
 def keep(kind: str, name: str, entry: Entry) -> bool:
     """Keep one entry, in place of an earlier one of the same name.
 
-    Returns
-    -------
-    bool
+    Returns:
         False if it could not be kept; that is never an error.  A damaged file is set aside with a warning
         that names it, not lost.
     """
@@ -157,8 +151,6 @@ def _set_aside(file: Path) -> None:
 def plain(value: Any) -> Any:
     """Make tuples and lists alike, so that either is a right answer.
 
-    Examples
-    --------
     >>> plain(([1, (2, 3)], "ab")) == plain([(1, [2, 3]), "ab"])
     True
     """

@@ -55,31 +55,19 @@ AnyGuess = int | float | str | bool
 class Prediction:
     """One question, and the guess if there is one.
 
-    Parameters
-    ----------
-    name
-        Short, and unique in the chapter.
-    question
-        What is asked, one sentence that ends with a question mark.
-    guess
-        A number or a state; None if there is none yet.
-    choices
-        The states to choose from, such as ``("ON", "OFF")``; none if a number is asked for.
-    within
-        How far a number may be off and still count, in the unit of the question.
-    sure
-        How sure the learner is, 0 to 100 percent.
-    revisit
-        The concept behind it, named at the end if the guess was wrong; with rule ids.
-    because
-        For typical wrong guesses, the misunderstanding each of them shows.
-    mark
-        Of a question that a lab can ask in its picture, a key of :data:`qflow.labs.asking.MARKS`, and what
-        that is about.
-    is_typed
-        Whether the guess is to come from a field, and not from the cell.
-    chapter
-        The chapter under which a typed guess is remembered.
+    Parameters:
+        name: Short, and unique in the chapter.
+        question: What is asked, one sentence that ends with a question mark.
+        guess: A number or a state; None if there is none yet.
+        choices: The states to choose from, such as ``("ON", "OFF")``; none if a number is asked for.
+        within: How far a number may be off and still count, in the unit of the question.
+        sure: How sure the learner is, 0 to 100 percent.
+        revisit: The concept behind it, named at the end if the guess was wrong; with rule ids.
+        because: For typical wrong guesses, the misunderstanding each of them shows.
+        mark: Of a question that a lab can ask in its picture, a key of :data:`qflow.labs.asking.MARKS`, and
+            what that is about.
+        is_typed: Whether the guess is to come from a field, and not from the cell.
+        chapter: The chapter under which a typed guess is remembered.
     """
 
     name: str
@@ -97,8 +85,6 @@ class Prediction:
     def sentence(self) -> str:
         """Return the question and the guess in one line.
 
-        Examples
-        --------
         >>> Prediction("state", "Which state?", choices=("ON", "OFF")).sentence()
         'Which state? (ON or OFF) No guess yet.'
         >>> Prediction("depth", "How many?", guess=901, sure=80).sentence()
@@ -118,8 +104,6 @@ class Prediction:
     def is_right(self, answer: AnyGuess) -> bool:
         """Return whether the guess agrees with the answer: states in any case, numbers within their margin.
 
-        Examples
-        --------
         >>> Prediction("n", "?", guess=95, within=5).is_right(100)
         True
         >>> Prediction("s", "?", guess="on").is_right("ON")
@@ -143,8 +127,6 @@ class Prediction:
     def said(self, answer: AnyGuess) -> str:
         """Return what is said of the guess where the answer is seen.
 
-        Examples
-        --------
         >>> Prediction("n", "?", guess=9, because={"9": "equal is not more"}, revisit="FC-14").said(10)
         'You said 9: equal is not more. Worth another look: FC-14.'
         >>> Prediction("n", "?", guess=10).said(10)
@@ -161,8 +143,6 @@ class Prediction:
         The keys are ``none``, ``right``, each wrong guess whose misunderstanding is known, and ``other``,
         where ``{}`` is the guess.
 
-        Examples
-        --------
         >>> Prediction("n", "?", because={"9": "equal is not more"}).sayings(10)
         {'none': 'You made no guess.', 'right': 'You had it.', 'other': 'You said {}.',
          '9': 'You said 9: equal is not more.'}
@@ -176,18 +156,12 @@ class Prediction:
 class Outcome:
     """A prediction beside what really happened.
 
-    Parameters
-    ----------
-    name, answer
-        The question's name, and what really happened.
-    verdict
-        What to say to the learner.
-    is_right
-        Whether the guess was right; None if there was none.
-    sure
-        How sure the learner was, in percent, or None.
-    revisit
-        The concept to look at again if it was wrong.
+    Parameters:
+        name, answer: The question's name, and what really happened.
+        verdict: What to say to the learner.
+        is_right: Whether the guess was right; None if there was none.
+        sure: How sure the learner was, in percent, or None.
+        revisit: The concept to look at again if it was wrong.
     """
 
     name: str
@@ -203,8 +177,6 @@ def calibration(outcomes: Sequence[Outcome]) -> list[str]:
 
     Those without a guess do not count.
 
-    Examples
-    --------
     >>> calibration([Outcome("a", 1, "", True, 80), Outcome("b", 2, "", False, 90, "FC-14")])
     ['You had 1 of 2.', 'You were 85 % sure on average, and right in 50 %: surer than ...',
      'Worth another look: FC-14.']
@@ -223,8 +195,6 @@ def calibration(outcomes: Sequence[Outcome]) -> list[str]:
 def kept_calibration(kept: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Say the same of all chapters together, from what the progress file holds of each of their questions.
 
-    Examples
-    --------
     >>> kept_calibration({"01-thresholds": {"on": {"right": True, "sure": 80}, "off": {"right": False}}})
     ['Predictions: 1 of 2 right.', 'You were 80 % sure on average, and right in 100 %: ...']
     """
@@ -259,12 +229,9 @@ class Question:
     Readers without a kernel, and the notebook tests, get the sentence; JupyterLab gets the field too, which
     writes the guess into the question, or the lab with its mark.
 
-    Parameters
-    ----------
-    asked
-        The questions.
-    lab
-        The lab that asks them; None for a field.
+    Parameters:
+        asked: The questions.
+        lab: The lab that asks them; None for a field.
     """
 
     def __init__(self, *asked: Prediction, lab: Lab | None = None) -> None:
@@ -334,13 +301,9 @@ def _number(text: str) -> int | float | None:
 def questions(chapter: str) -> dict[str, Prediction]:
     """Return the questions of a chapter by name, in the order in which they are asked.
 
-    Raises
-    ------
-    RefusalError
-        If there are none for this chapter.
+    Raises:
+        RefusalError: If there are none for this chapter.
 
-    Examples
-    --------
     >>> list(questions("01-thresholds"))
     ['on', 'off', 'at_most']
     >>> questions("99-nothing")
@@ -362,14 +325,10 @@ def questions(chapter: str) -> dict[str, Prediction]:
 class Predictions:
     """The predictions of one chapter, from the first question to the comparison at the end.
 
-    Parameters
-    ----------
-    chapter
-        The chapter's name, such as ``"01-thresholds"``; its questions are looked up and its guesses are kept
-        under it.
+    Parameters:
+        chapter: The chapter's name, such as ``"01-thresholds"``; its questions are looked up and its guesses
+            are kept under it.
 
-    Examples
-    --------
     >>> predictions = Predictions("01-thresholds")
     >>> predictions.ask("on")
     Messages arrive faster than they are read. How many are on the queue ... turns ON? No guess yet.
@@ -396,34 +355,22 @@ class Predictions:
         self._answered: dict[str, AnyGuess] = {}
 
     def ask(
-        self,
-        *names: str,
-        guess: AnyGuess | None = None,
-        sure: int | None = None,
-        lab: Lab | None = None,
+        self, *names: str, guess: AnyGuess | None = None, sure: int | None = None, lab: Lab | None = None
     ) -> None:
         """Ask questions of the chapter and keep the guesses; asking again replaces them.
 
-        Parameters
-        ----------
-        *names
-            Which questions; none asks all of the chapter.
-        guess
-            A number or a state, of one question; None shows the question (with a field to fill in, in
-            JupyterLab), and takes what was typed there before.
-        sure
-            How sure the learner is, 0 to 100 percent; it makes the calibration at the end.
-        lab
-            A lab that asks in its picture, such as ``qf.flow_lab()``; its run answers the questions in their
-            order. Without it, each has a field.
+        Parameters:
+            *names: Which questions; none asks all of the chapter.
+            guess: A number or a state, of one question; None shows the question (with a field to fill in, in
+                JupyterLab), and takes what was typed there before.
+            sure: How sure the learner is, 0 to 100 percent; it makes the calibration at the end.
+            lab: A lab that asks in its picture, such as ``qf.flow_lab()``; its run answers the questions in
+                their order. Without it, each has a field.
 
-        Raises
-        ------
-        RefusalError
-            If the chapter has no such question, or the lab cannot ask it.
-        ValueError
-            If `sure` is no percentage, the guess is none of the choices, or one guess is for several
-            questions.
+        Raises:
+            RefusalError: If the chapter has no such question, or the lab cannot ask it.
+            ValueError: If `sure` is no percentage, the guess is none of the choices, or one guess is for
+                several questions.
         """
         asked = [self._take(name, guess, sure) for name in self._named(names, guess)]
         if lab is not None:
@@ -464,15 +411,12 @@ class Predictions:
 
         The outcome of each guess is kept with the learner's progress.
 
-        Parameters
-        ----------
-        **answers
-            For each question's name what really happened; those that a lab asked, its run has answered.
+        Parameters:
+            **answers: For each question's name what really happened; those that a lab asked, its run has
+                answered.
 
-        Raises
-        ------
-        ValueError
-            If an answer belongs to no question, or a question gets no answer.
+        Raises:
+            ValueError: If an answer belongs to no question, or a question gets no answer.
         """
         answers = {**self._answered, **answers}
         if unknown := sorted(set(answers) ^ set(self.asked)):

@@ -17,8 +17,6 @@ from qflow.table import Table, shown
 def scenarios() -> Mapping[str, Scenario]:
     """Return every recorded scenario of the kit by its id.
 
-    Examples
-    --------
     >>> scenarios()["fc-doc-900-500"].title
     'Stop 900, resume 500, limit 1000 messages'
     """
@@ -29,12 +27,10 @@ def scenarios() -> Mapping[str, Scenario]:
 class SideBySide(Table):
     """A recorded scenario played on the engine; made by :func:`beside`.
 
-    Attributes
-    ----------
-    agrees
-        Whether **everything** that could be seen after each step was as recorded, not only what is shown.
-    steps
-        How many steps that are.
+    Attributes:
+        agrees: Whether **everything** that could be seen after each step was as recorded, not only what is
+            shown.
+        steps: How many steps that are.
     """
 
     def __init__(self, rows: Sequence[Sequence[object]], columns: Sequence[str], scenario: Scenario) -> None:
@@ -53,28 +49,18 @@ class SideBySide(Table):
 def beside(scenario: str, steps: Sequence[int] = (), **columns: str) -> SideBySide:
     """Play a recorded scenario on the engine, and compare step by step.
 
-    Parameters
-    ----------
-    scenario
-        The id of a recorded scenario, such as ``fc-doc-900-500``.
-    steps
-        Numbers of the steps to show, from 1; none means all. All are played and compared in any case.
-    columns
-        Column name to what it shows, as a path into what could be seen after a step: ``queues.q.depth``,
-        ``held.p``, ``got.c/s``, ``groups.q``.
+    Parameters:
+        scenario: The id of a recorded scenario, such as ``fc-doc-900-500``.
+        steps: Numbers of the steps to show, from 1; none means all. All are played and compared in any case.
+        columns: Column name to what it shows, as a path into what could be seen after a step:
+            ``queues.q.depth``, ``held.p``, ``got.c/s``, ``groups.q``.
 
-    Returns
-    -------
-    SideBySide
+    Returns:
         A value is shown once where broker and model agree; where not, as ``real ≠ model``.
 
-    Raises
-    ------
-    RefusalError
-        If there is no such scenario.
+    Raises:
+        RefusalError: If there is no such scenario.
 
-    Examples
-    --------
     >>> beside("fc-doc-900-500", (4, 7, 9), depth="queues.q.depth", ON="queues.q.flow", held="held.p")
     fc-doc-900-500: Stop 900, resume 500, limit 1000 messages. Recorded from a real broker in 10 steps; \
 the model agrees with all of it.
@@ -110,8 +96,6 @@ the model agrees with all of it.
 def words(step: Mapping[str, Any]) -> str:
     """Say in words what a recorded step does.
 
-    Examples
-    --------
     >>> words({"op": "accept", "session": "c", "labels": ["p-1..3"]})
     'c accepts p-1..3'
     >>> words({"op": "transfer", "session": "p", "exchange": "amq.fanout", "key": "x", "label": "p-1..6"})

@@ -55,20 +55,14 @@ NOT_BUILT = "not yet built"
 class Rule:
     """One rule of the broker.
 
-    Attributes
-    ----------
-    rule : str
-        Its id.
-    title : str
-        What it says in a few words.
-    sentence : str
-        What the broker does, exactly.
-    source : str
-        What that rests on: one or more of :data:`SOURCES` with particulars, separated by semicolons.
-    certainty : str
-        One of :data:`CERTAINTIES`.
-    untested : str
-        Why no test holds the engine to it; :data:`NOT_BUILT` if the engine does not follow it yet; else "".
+    Attributes:
+        rule: Its id.
+        title: What it says in a few words.
+        sentence: What the broker does, exactly.
+        source: What that rests on: one or more of :data:`SOURCES` with particulars, separated by semicolons.
+        certainty: One of :data:`CERTAINTIES`.
+        untested: Why no test holds the engine to it; :data:`NOT_BUILT` if the engine does not follow it yet;
+            else "".
     """
 
     rule: str
@@ -93,14 +87,10 @@ class Rule:
 def rule_book() -> dict[str, Rule]:
     """Return every rule by its id, in the order of the rule book.
 
-    Raises
-    ------
-    RefusalError
-        If a line of ``data/rules.csv`` has another number of columns, an id for the second time, no
-        sentence, or a source or certainty that is not known.
+    Raises:
+        RefusalError: If a line of ``data/rules.csv`` has another number of columns, an id for the second
+            time, no sentence, or a source or certainty that is not known.
 
-    Examples
-    --------
     >>> rule_book()["FC-14"].title
     'ON when a message makes the level exceed a stop threshold'
     """
@@ -128,18 +118,13 @@ def _read(path: Path) -> dict[str, Rule]:
 def rule(cited: str) -> Rule:
     """Return one rule: what the broker does, where that is known from, and how sure it is.
 
-    Parameters
-    ----------
-    cited : str
-        Its id, in capitals or not, such as ``"FC-14"`` or ``"fc-14"``; a step, as of FC-02.4, may follow.
+    Parameters:
+        cited: Its id, in capitals or not, such as ``"FC-14"`` or ``"fc-14"``; a step, as of FC-02.4, may
+            follow.
 
-    Raises
-    ------
-    RefusalError
-        If there is no such rule.
+    Raises:
+        RefusalError: If there is no such rule.
 
-    Examples
-    --------
     >>> print(rule("fc-13").sentence)
     A new queue is OFF: flowStopped false, flowStoppedCount 0.
     >>> rule("FC-14").certainty
@@ -162,13 +147,9 @@ def rule(cited: str) -> Rule:
 def rule_table(name: str) -> list[list[str]]:
     """Return a table of the rule book, its head first.
 
-    Parameters
-    ----------
-    name : str
-        A file of ``data/rule-tables`` without its ending.
+    Parameters:
+        name: A file of ``data/rule-tables`` without its ending.
 
-    Examples
-    --------
     >>> rule_table("error-codes")[:2]
     [['code', 'name', 'ends'], ['403', 'unauthorized-access', 'the session']]
     """
@@ -180,10 +161,8 @@ def rule_table(name: str) -> list[list[str]]:
 def cited_rules(folder: Path) -> dict[str, list[str]]:
     """Return, for each rule, the tests that cite it: in their name, decorators, docstring or body.
 
-    Parameters
-    ----------
-    folder : Path
-        Where the tests are, in it or in folders of it.
+    Parameters:
+        folder: Where the tests are, in it or in folders of it.
     """
     found: dict[str, list[str]] = {}
     for path in sorted(folder.rglob("test_*.py")):
@@ -196,10 +175,8 @@ def cited_rules(folder: Path) -> dict[str, list[str]]:
 def cited_in_chapters(sources: Path) -> dict[str, list[str]]:
     """Return, for each rule, the numbers of the chapters that name it.
 
-    Parameters
-    ----------
-    sources : pathlib.Path
-        The folder of the chapters' text sources.
+    Parameters:
+        sources: The folder of the chapters' text sources.
     """
     found: dict[str, list[str]] = {}
     for path in sorted(sources.glob("[0-9][0-9]-*.py")):
@@ -217,20 +194,14 @@ def uncovered(folder: Path) -> list[str]:
 def show(asked: Sequence[str] = ()) -> int:
     """Print rules, all in a line each with their tests, or those asked for whole.
 
-    Parameters
-    ----------
-    asked : sequence of str
-        Ids; none for the list of all.
+    Parameters:
+        asked: Ids; none for the list of all.
 
-    Returns
-    -------
-    int
+    Returns:
         The exit status: 1 if a rule has neither a test nor a reason why not.
 
-    Raises
-    ------
-    RefusalError
-        For an unknown id; for the list also away from a checkout, where there are no tests.
+    Raises:
+        RefusalError: For an unknown id; for the list also away from a checkout, where there are no tests.
     """
     root = checkout_root()
     if asked:
@@ -291,8 +262,6 @@ def _source(lines: list[str], node: ast.stmt | ast.expr) -> str:
 def normal(citation: str) -> str:
     """Return a rule's id as the rule book spells it.
 
-    Examples
-    --------
     >>> normal("fc_7")
     'FC-07'
     """

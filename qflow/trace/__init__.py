@@ -1,7 +1,5 @@
 """Traces: the engine's own record of a run, any instant of it, and why things were as they were.
 
-Examples
---------
 >>> from qflow.trace import explain, trace_of
 >>> from qflow.workload import Producer, Workload, simulate
 >>> producer = Producer("p", ("", "orders"), rate=100, capacity=5, size=100)

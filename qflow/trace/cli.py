@@ -88,15 +88,11 @@ def _add_why(actions: Any) -> None:
 def run(namespace: argparse.Namespace) -> int:
     """Do what was asked for.
 
-    Returns
-    -------
-    int
+    Returns:
         0 if all is well, 1 if rows make no sense or traces differ.
 
-    Raises
-    ------
-    RefusalError
-        If a file holds no trace, or a trace no such instant or subject, in one sentence.
+    Raises:
+        RefusalError: If a file holds no trace, or a trace no such instant or subject, in one sentence.
     """
     from qflow.trace.schema import TraceError
 
@@ -249,13 +245,9 @@ def _why(namespace: argparse.Namespace) -> int:
 def instant(text: str) -> tuple[int | None, int | None]:
     """Return an instant as a row's ``seq`` or a time in microseconds; the other of the two is None.
 
-    Raises
-    ------
-    RefusalError
-        If it is neither.
+    Raises:
+        RefusalError: If it is neither.
 
-    Examples
-    --------
     >>> instant("1200"), instant("2.5s")
     ((1200, None), (None, 2500000))
     """
@@ -272,15 +264,10 @@ def past_the_end(trace: Trace, seq: int | None, time: int | None) -> str | None:
 
     Where the workload lasts longer than the last row, that time is the trace's too: nothing happened in it.
 
-    Parameters
-    ----------
-    trace : Trace
-        What was asked about.
-    seq, time : int or None
-        The instant: a row's ``seq``, or a time in microseconds; the other is None.
+    Parameters:
+        trace: What was asked about.
+        seq, time: The instant: a row's ``seq``, or a time in microseconds; the other is None.
 
-    Examples
-    --------
     >>> from qflow.broker import Broker
     >>> from qflow.trace import record
     >>> broker = Broker()

@@ -19,14 +19,10 @@ _COMPARED = tuple(name for name in NAMES if name not in ("run", "seq"))
 class Difference(NamedTuple):
     """The first row in which two traces differ.
 
-    Fields
-    ------
-    place : int
-        Its place, from 0.
-    a, b : Row or None
-        The rows there; None where a trace has ended.
-    columns : tuple of str
-        The columns that differ; empty if one trace has ended.
+    Fields:
+        place: Its place, from 0.
+        a, b: The rows there; None where a trace has ended.
+        columns: The columns that differ; empty if one trace has ended.
     """
 
     place: int
@@ -57,8 +53,6 @@ def _shown(row: Row | None) -> str:
 def first_difference(a: Trace, b: Trace) -> Difference | None:
     """Return the first row in which two traces differ, or None; ``run`` and ``seq`` do not count.
 
-    Examples
-    --------
     >>> from qflow.broker import Event
     >>> a, b = Trace("a"), Trace("b")
     >>> a.append(Event(0, "enqueued", queue="q", size=5)); b.append(Event(0, "enqueued", queue="q", size=6))
@@ -131,8 +125,6 @@ class QueueSummary:
 def summarize(trace: Trace) -> dict[str, QueueSummary]:
     """Return what became of each queue of a trace.
 
-    Examples
-    --------
     >>> from qflow.broker import Event
     >>> trace = Trace()
     >>> for time, kind in ((0, "enqueued"), (5, "flow_stopped"), (25, "dequeued"), (25, "flow_resumed")):
@@ -155,12 +147,9 @@ def summarize(trace: Trace) -> dict[str, QueueSummary]:
 class Comparison:
     """Two runs side by side.
 
-    Attributes
-    ----------
-    parting : Difference or None
-        The first row in which they differ; None if they are the same.
-    queues : dict
-        Queue name to its summaries in the two runs.
+    Attributes:
+        parting: The first row in which they differ; None if they are the same.
+        queues: Queue name to its summaries in the two runs.
     """
 
     parting: Difference | None
@@ -183,8 +172,6 @@ class Comparison:
 def compare(a: Trace, b: Trace) -> Comparison:
     """Return where two runs part and how they differ, queue by queue.
 
-    Examples
-    --------
     >>> from qflow.broker import Event
     >>> a, b = Trace("a"), Trace("b")
     >>> a.append(Event(0, "enqueued", queue="q")); b.append(Event(0, "dropped", queue="q"))

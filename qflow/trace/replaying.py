@@ -30,21 +30,14 @@ from qflow.workload.stage import uncollected
 def record(broker: Broker, run: str = "run") -> Trace:
     """Return a trace that grows with each command a broker is given and each thing it does, from now on.
 
-    Parameters
-    ----------
-    broker : Broker
-        A fresh one: a trace starts at the beginning, or it could not be replayed.
-        ``broker.observe(None)`` ends the recording.
-    run : str
-        The run's name.
+    Parameters:
+        broker: A fresh one: a trace starts at the beginning, or it could not be replayed.
+            ``broker.observe(None)`` ends the recording.
 
-    Raises
-    ------
-    TraceError
-        If the broker has been used already, or has a store of a kind that a replay could not make.
+    Raises:
+        TraceError: If the broker has been used already, or has a store of a kind that a replay could not
+            make.
 
-    Examples
-    --------
     >>> broker = Broker()
     >>> trace = record(broker)
     >>> broker.session("s").queue_declare("q")
@@ -72,8 +65,6 @@ def trace_of(run: Run) -> Trace:
 
     It holds the workload too, so that a what-if can start from the file alone.
 
-    Examples
-    --------
     >>> from qflow.workload import Workload, simulate
     >>> trace = trace_of(simulate(Workload("w", 1, {"q": {}})))
     >>> trace.run, trace.kind[0], trace.kind[-1]
@@ -98,16 +89,11 @@ FLAGS = ("pipelined", "sync")
 class Step(NamedTuple):
     """One command of a trace.
 
-    Fields
-    ------
-    row : int
-        Its place in the trace, from 0; -1 for a command that was added later.
-    time : int
-        When it is given, in microseconds.
-    kind, session : str
-        Which command, and whose.
-    arguments : dict
-        Its detail.
+    Fields:
+        row: Its place in the trace, from 0; -1 for a command that was added later.
+        time: When it is given, in microseconds.
+        kind, session: Which command, and whose.
+        arguments: Its detail.
     """
 
     row: int
@@ -120,8 +106,6 @@ class Step(NamedTuple):
 def steps_of(trace: Trace) -> Iterator[Step]:
     """Yield the commands of a trace; a TraceError names the row whose detail cannot be read.
 
-    Examples
-    --------
     >>> from qflow.broker import Broker
     >>> broker = Broker()
     >>> trace = record(broker)
@@ -148,14 +132,10 @@ def give(broker: Broker, step: Step) -> None:
 
     A refusal is part of what happened and raises nothing: the broker's own rows show it.
 
-    Raises
-    ------
-    TraceError
-        If the command cannot be given at all: a session that was never attached, an argument that is
-        missing or of a wrong type.
+    Raises:
+        TraceError: If the command cannot be given at all: a session that was never attached, an argument that
+            is missing or of a wrong type.
 
-    Examples
-    --------
     >>> broker = Broker()
     >>> give(broker, Step(0, 0, "session.attach", "s", {"connection": "s"}))
     >>> give(broker, Step(1, 5, "queue.declare", "s", {"queue": "q"}))
@@ -278,17 +258,9 @@ class Replay:
     Rows that only a client could write (:data:`qflow.workload.CLIENT_EVENTS`) are no command and no effect;
     they are copied to their places.
 
-    Parameters
-    ----------
-    original : Trace
-        What is replayed.
-
-    Attributes
-    ----------
-    broker : Broker
-        The engine, after the last step.
-    trace : Trace
-        What it has done so far.
+    Attributes:
+        broker (Broker): The engine, after the last step.
+        trace (Trace): What it has done so far.
     """
 
     def __init__(self, original: Trace) -> None:
@@ -334,20 +306,13 @@ class Replay:
 def replay(trace: Trace, progress: Progress | None = None) -> Trace:
     """Give a whole trace's commands to a fresh engine and return the trace of what it does.
 
-    Parameters
-    ----------
-    trace : Trace
-        From its broker's start; the replay is equal to it if the same engine wrote it.
-    progress : callable or None
-        Called now and then with the number of rows done.
+    Parameters:
+        trace: From its broker's start; the replay is equal to it if the same engine wrote it.
+        progress: Called now and then with the number of rows done.
 
-    Raises
-    ------
-    TraceError
-        Naming the row of a command that cannot be given.
+    Raises:
+        TraceError: Naming the row of a command that cannot be given.
 
-    Examples
-    --------
     >>> from qflow.broker import Message
     >>> broker = Broker()
     >>> trace = record(broker)

@@ -69,22 +69,14 @@ class Timeline:
     The engine runs each command to quiescence, so there is no state in the middle of one: :attr:`broker` is
     in the state after the whole command that the cursor's row belongs to.
 
-    Parameters
-    ----------
-    trace : Trace
-        A whole one, from its broker's start, or one whose end is cut off.
-    spacing : int
-        Rows between two checkpoints.
-    progress : callable or None
-        Called now and then with the number of rows prepared.
+    Parameters:
+        trace: A whole one, from its broker's start, or one whose end is cut off.
+        spacing: Rows between two checkpoints.
+        progress: Called now and then with the number of rows prepared.
 
-    Raises
-    ------
-    TraceError
-        If the engine does not do what the trace says; the first row that differs is named.
+    Raises:
+        TraceError: If the engine does not do what the trace says; the first row that differs is named.
 
-    Examples
-    --------
     >>> from qflow.broker import Message
     >>> from qflow.trace import record
     >>> broker = Broker()
@@ -192,15 +184,11 @@ class Timeline:
     def seek(self, seq: int) -> Row:
         """Go to the row of that ``seq``, or the last one before it.
 
-        Parameters
-        ----------
-        seq : int
-            As in the trace's column; one after its end is taken for the end.
+        Parameters:
+            seq: As in the trace's column; one after its end is taken for the end.
 
-        Raises
-        ------
-        TraceError
-            If the trace begins later.
+        Raises:
+            TraceError: If the trace begins later.
         """
         place = bisect_right(self.trace.seq, seq) - 1
         if place < 0:
@@ -210,10 +198,8 @@ class Timeline:
     def seek_time(self, time: int) -> Row:
         """Go to the last row at or before a time; before the first, to the first.
 
-        Parameters
-        ----------
-        time : int
-            Microseconds; a time after the trace's end is taken for the end.
+        Parameters:
+            time: Microseconds; a time after the trace's end is taken for the end.
         """
         return self._go(max(0, bisect_right(self.trace.time, time) - 1))
 
@@ -224,12 +210,8 @@ class Timeline:
     def next_transition(self, queue: str, kinds: Iterable[str] = TRANSITIONS) -> Row | None:
         """Go to the next row at which flow control of a queue turns; None, and stay, if there is none.
 
-        Parameters
-        ----------
-        queue : str
-            The queue's name.
-        kinds : iterable of str
-            Other kinds of rows to stop at, such as ``("dropped",)``.
+        Parameters:
+            kinds: Other kinds of rows to stop at, such as ``("dropped",)``.
         """
         rows = self._rows_of(queue, kinds)
         return self._go_to(rows, bisect_right(rows, self.cursor))
@@ -263,8 +245,6 @@ class Timeline:
         With other ``options`` it goes another way from the start, wherever the cursor is: a broker keeps
         the options that it is started with.
 
-        Examples
-        --------
         >>> from qflow.broker import Message
         >>> from qflow.trace import record
         >>> broker = Broker()
@@ -303,32 +283,22 @@ def fork(
 ) -> Trace:
     """Return a trace that is the same up to a row and goes another way from there.
 
-    Parameters
-    ----------
-    trace : Trace
-        The course of events so far.
-    row : int
-        A row's place in the trace; the whole command that it belongs to still happens as it did.
-        -1 is before the first one.
-    commands : iterable of Event
-        Commands to add, each of a kind in :data:`qflow.broker.events.COMMANDS`, with ``session`` and
-        ``detail``. One whose time has passed already is given at once.
-    queues : mapping or None
-        Declare arguments to change, by queue; None removes one. A queue keeps its arguments as long as it
-        exists, so the fork must be before the queue's declaration.
-    options : BrokerOptions or None
-        What the broker is started with instead; it keeps its options, so such a fork starts at row -1.
-    start : Broker or None
-        The state after that command, if the caller has it.
+    Parameters:
+        trace: The course of events so far.
+        row: A row's place in the trace; the whole command that it belongs to still happens as it did. -1 is
+            before the first one.
+        commands: Commands to add, each of a kind in :data:`qflow.broker.events.COMMANDS`, with ``session``
+            and ``detail``. One whose time has passed already is given at once.
+        queues: Declare arguments to change, by queue; None removes one. A queue keeps its arguments as long
+            as it exists, so the fork must be before the queue's declaration.
+        options: What the broker is started with instead; it keeps its options, so such a fork starts at row
+            -1.
+        start: The state after that command, if the caller has it.
 
-    Raises
-    ------
-    TraceError
-        For a kind that is no command, a queue declared before the row, other options after the start, or
-        a command that cannot be given.
+    Raises:
+        TraceError: For a kind that is no command, a queue declared before the row, other options after the
+            start, or a command that cannot be given.
 
-    Examples
-    --------
     >>> from qflow.broker import Message
     >>> from qflow.trace import record
     >>> broker = Broker()
@@ -522,13 +492,9 @@ _NONE: Sequence[int] = array("q")
 class RowIndex:
     """The places of a trace's rows by kind and queue, session or link, and by message.
 
-    Parameters
-    ----------
-    trace : Trace
-        Read once; rows that are appended later are not seen.
+    Parameters:
+        trace: Read once; rows that are appended later are not seen.
 
-    Examples
-    --------
     >>> trace = Trace()
     >>> for name in ("a", "b", "a"):
     ...     trace.append(Event(0, "enqueued", queue=name, message="m"))
@@ -618,8 +584,6 @@ LEADING = ("transfer", "message", "queue")
 class Parts:
     """The objects that one broker consists of, at one instant or another, each with a number of its own.
 
-    Examples
-    --------
     >>> parts, broker = Parts(), Broker()
     >>> parts.number(broker), parts.number(broker.queues), parts.number(broker)
     (0, 1, 0)
@@ -643,16 +607,12 @@ class Parts:
 class Checkpoint:
     """A broker's state, to which it can go back, or from which others can be made.
 
-    Parameters
-    ----------
-    broker : Broker
-        Between two commands; its observer and agent are no part of the state, clients' hooks must be unset.
-    parts : Parts or None
-        Given, the checkpoint is one of many to which one broker goes back; each holds only what differs
-        between them.
+    Parameters:
+        broker: Between two commands; its observer and agent are no part of the state, clients' hooks must be
+            unset.
+        parts: Given, the checkpoint is one of many to which one broker goes back; each holds only what
+            differs between them.
 
-    Examples
-    --------
     >>> broker = Broker()
     >>> broker.session("s").queue_declare("q")
     >>> twin = Checkpoint(broker).restore()

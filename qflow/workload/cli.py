@@ -51,7 +51,7 @@ def run(namespace: argparse.Namespace) -> int:
 
     try:
         if namespace.trace:
-            _check_target(Path(namespace.trace))
+            check_target(Path(namespace.trace))
             require_apart([namespace.trace], [namespace.workload])
         workload = Workload.load(namespace.workload)
         if namespace.seed is not None:
@@ -185,7 +185,7 @@ def _text(summary: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _check_target(path: Path) -> None:
+def check_target(path: Path) -> None:
     """Refuse a trace that cannot be written before the run, not after it."""
     from qflow.trace.files import ENDINGS
     from qflow.workload.attributes import WorkloadError

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from laws import stall_range
 
 from qflow.broker import BrokerOptions
 from qflow.broker.flow_limit import FlowThresholds
@@ -15,7 +16,6 @@ from qflow.design import (
     judge,
     judge_workload,
     maximum_depth,
-    stall_range,
     stays_on,
     traffic_of,
 )

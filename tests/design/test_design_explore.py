@@ -6,6 +6,7 @@ import random
 from itertools import product
 
 import pytest
+from laws import largest_batch, stall_range
 
 from qflow.broker import Broker, BrokerOptions
 from qflow.broker.flow_limit import FlowThresholds
@@ -16,10 +17,8 @@ from qflow.design import (
     SmallConfiguration,
     explore,
     judge,
-    largest_batch,
     maximum_depth,
     positions,
-    stall_range,
 )
 from qflow.design.graph import Situation
 

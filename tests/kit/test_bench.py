@@ -19,7 +19,8 @@ def test_it_prints_rates_ratios_growth_and_memory(capsys):
     ours = {"messages_on_a_queue", "groups", "held_transfers", "holes"}
     theirs = {"messages_in_a_simpy_store"} if find_spec("simpy") else set()
     assert set(results["growth"]) == ours | theirs
-    labs = {"lab_frame_100_messages", "lab_whole_run_100_messages", "lab_first_picture_100_messages"}
+    lab = ("frame", "first_picture", "whole_run", "whole_run_with_all_frames")
+    labs = {f"lab_{part}_100_messages" for part in lab}
     maps = {"map_of_9_settings_on_all_cores", "map_of_9_settings_on_one"}
     assert {"seek"} | labs | maps <= set(results["milliseconds"])
     assert {"trace_to_no_trace", "map_on_all_cores_to_one"} <= set(results["ratios"])

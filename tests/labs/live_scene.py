@@ -35,8 +35,8 @@ _PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">
 <script type="module">%(script)s
 const values = {}, heard = {}, unheard = {};
 const take = (changed) => {
-  for (const picture of changed.pictures ?? []) {
-    picture.numbers = Uint8Array.from(atob(picture.numbers), (one) => one.charCodeAt(0));
+  for (const part of (changed.pictures ?? []).flatMap((one) => (one.outline ? [one, one.outline] : [one]))) {
+    part.numbers = Uint8Array.from(atob(part.numbers), (one) => one.charCodeAt(0));
   }
   Object.assign(values, changed);
   for (const name of Object.keys(changed)) for (const hear of heard[name] ?? []) hear();
@@ -80,7 +80,7 @@ class LiveScene:
         path = self.folder / "lab.html"
         path.write_text(text, encoding="utf-8")
         self.page.goto(path.as_uri())
-        self.page.wait_for_selector(".qf-stage[data-run]", timeout=20_000)
+        self.page.wait_for_selector(".qf-stage[data-run]")
 
     def _answer(self, content: str) -> str:
         asked = json.loads(content)
@@ -90,9 +90,7 @@ class LiveScene:
         changed = {name: value for name, value in state.items() if self._known.get(name) is not value}
         self._known = state
         if "pictures" in changed:
-            changed["pictures"] = [
-                {**one, "numbers": base64.b64encode(one["numbers"]).decode()} for one in changed["pictures"]
-            ]
+            changed["pictures"] = [_as_text(one) for one in changed["pictures"]]
         return json.dumps(changed)
 
     def scene(self, script: str, *values: Any) -> Any:
@@ -112,12 +110,12 @@ class LiveScene:
     def await_run(self, after: int) -> None:
         """Wait until a later run is drawn."""
         script = "run => Number(document.querySelector('.qf-stage').dataset.run) > run"
-        self.page.wait_for_function(script, arg=after, timeout=20_000)
+        self.page.wait_for_function(script, arg=after)
 
     def await_words(self, words: str) -> None:
         """Wait until the sentence below the picture has some words in it."""
         script = "words => document.querySelector('.qf-step').textContent.includes(words)"
-        self.page.wait_for_function(script, arg=words, timeout=20_000)
+        self.page.wait_for_function(script, arg=words)
 
     @property
     def run(self) -> int:
@@ -128,3 +126,9 @@ class LiveScene:
         """Take a picture of the page, if somewhere to put it is given."""
         if "QFLOW_SCREENSHOTS" in os.environ:
             self.page.screenshot(path=str(Path(os.environ["QFLOW_SCREENSHOTS"]) / f"{name}.png"))
+
+
+def _as_text(picture: dict[str, Any]) -> dict[str, Any]:
+    """Return a picture's payload with its numbers, and those of its outline, as text."""
+    more = {"outline": _as_text(picture["outline"])} if "outline" in picture else {}
+    return {**picture, **more, "numbers": base64.b64encode(picture["numbers"]).decode()}

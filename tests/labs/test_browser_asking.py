@@ -40,7 +40,7 @@ class Asked(LiveScene):
         predictions = Predictions(chapter)
         predictions.ask(*names, lab=lab)
         self.open(lab, **more)
-        self.scene("scene.player.setSpeed(2);")
+        self.scene("scene.player.setSpeed(10);")
         self.await_pause()
         return predictions
 
@@ -49,12 +49,12 @@ class Asked(LiveScene):
         frame = self.lab.scene.asking["frame"]
         script = "frame => { const { player } = document.querySelector('.qflow-scene').scene;"
         script += " return player.track.frame(0, player.place) === frame && !player.isPlaying; }"
-        self.page.wait_for_function(script, arg=frame, timeout=20_000)
+        self.page.wait_for_function(script, arg=frame)
 
     def go(self) -> str:
         """Press go; return what the run says."""
         self.page.locator(".qf-ask-go").click()
-        self.page.locator(NEXT).wait_for(timeout=20_000)
+        self.page.locator(NEXT).wait_for()
         return self.text(".qf-ask-told")
 
     def look(self, name: str) -> None:
@@ -92,7 +92,7 @@ def test_no_answer_is_taken_before_the_run_pauses(asked):
     assert skip.is_visible() and skip.is_disabled()
     asked.scene("scene.player.setSpeed(2); scene.player.play();")
     skip.click()
-    asked.page.locator(NEXT).wait_for(timeout=20_000)
+    asked.page.locator(NEXT).wait_for()
 
 
 def test_a_mark_is_dragged_and_the_run_answers(asked, capsys):
@@ -143,7 +143,7 @@ def test_a_mark_is_dragged_and_the_run_answers(asked, capsys):
     assert asked.marked == "499"
     asked.look("asks-off")
     page.keyboard.press("Enter")
-    page.locator(NEXT).wait_for(timeout=20_000)
+    page.locator(NEXT).wait_for()
     assert asked.text(".qf-ask-told") == "It turned OFF at 499. You had it."
     asked.look("told-off")
 

@@ -42,6 +42,22 @@ large = Lab(picture_of(simulate(Workload("5 x 5 x 5", 60, dict.fromkeys(Q, limit
 large"""
 
 
+ALL_DRAWN = """number => {
+    const labs = [...document.querySelectorAll(".qflow-lab")];
+    return labs.length === number && labs.every(lab =>
+        [...lab.querySelectorAll(".qf-stage")].every(stage => stage.dataset.run));
+}"""
+RUNS = "() => window.jupyterapp.shell.currentWidget.content.widgets.map(cell => cell.model.executionCount)"
+
+
+# Each scene that is left on the page, by the elements it lies in.
+LEFT = """() => [...document.querySelectorAll('.qf-stage')].map(stage => {
+    const around = [];
+    for (let element = stage; element; element = element.parentElement) around.push(element.className);
+    return around.slice(0, 16).join(' < ');
+})"""
+
+
 _RESTART = """async () => {
     await window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart();
 }"""
@@ -69,10 +85,10 @@ def labs(lab_server, lab_page):
 
 @pytest.fixture(scope="module")
 def opened(labs) -> LabPage:
-    labs.page.set_viewport_size({"width": 1640, "height": 2000})
+    labs.page.set_viewport_size({"width": 1640, "height": 900})
     labs.open_notebook("labs.ipynb")
     labs.run_all(300)
-    labs.page.wait_for_timeout(1_000)
+    labs.page.wait_for_function(ALL_DRAWN, arg=len(OPEN))
     return labs
 
 
@@ -90,8 +106,11 @@ class Seen:
     def stage(self, index: int = 0) -> dict[str, str]:
         return dict(self.root.locator(".qf-stage").nth(index).evaluate("stage => ({ ...stage.dataset })"))
 
-    def press(self, key: str) -> None:
-        self.scene.press(key)
+    def press(self, first: str, *more: str) -> None:
+        """Press keys one after the other; to find the scene for each costs more than all it draws."""
+        self.scene.press(first)
+        for key in more:
+            self.page.keyboard.press(key)
 
     def move(self, slider: str, share: float) -> None:
         run = int(self.stage()["run"])
@@ -105,12 +124,12 @@ class Seen:
         """Wait until a later run is drawn, and drawn as a whole."""
         stage = self.root.locator(".qf-stage").first.element_handle()
         script = "([stage, run]) => Number(stage.dataset.run) > run && stage.dataset.whole !== 'no'"
-        self.page.wait_for_function(script, arg=[stage, after], timeout=20_000)
+        self.page.wait_for_function(script, arg=[stage, after])
 
     def await_frame_after(self, frame: int) -> None:
         stage = self.root.locator(".qf-stage").first.element_handle()
         script = "([stage, frame]) => Number(stage.dataset.frame) > frame"
-        self.page.wait_for_function(script, arg=[stage, frame], timeout=20_000)
+        self.page.wait_for_function(script, arg=[stage, frame])
 
     def shot(self, moment: str) -> None:
         """Keep a picture of the lab for a look at it, where QFLOW_SCREENSHOTS asks for it."""
@@ -127,7 +146,7 @@ class Seen:
         """Click something, and wait for the answer."""
         self.root.locator(what).first.click()
         panel = self.root.locator(".qf-why li").first
-        panel.wait_for(timeout=30_000)
+        panel.wait_for()
         return dict(self.root.locator(".qf-why").evaluate("panel => ({ ...panel.dataset })"))
 
 
@@ -157,15 +176,12 @@ def test_a_lab_with_sliders(opened, name, slider, share, thing):
     assert after["frames"] != before["frames"]
     lab.press("Home")
     start = lab.stage()
-    for _ in range(10):
-        lab.press("ArrowRight")
+    lab.press(*["ArrowRight"] * 10)
     there = lab.stage()
     assert there != start
-    lab.press("ArrowRight")
-    lab.press("ArrowLeft")
+    lab.press("ArrowRight", "ArrowLeft")
     assert lab.stage() == there, "a step on and back is the very same picture"
-    for _ in range(10):
-        lab.press("ArrowLeft")
+    lab.press(*["ArrowLeft"] * 10)
     assert lab.stage() == start
     lab.press("Shift+ArrowRight")
     lab.shot("moved")
@@ -182,12 +198,9 @@ def test_a_lab_with_sliders(opened, name, slider, share, thing):
 
 def test_the_keyboard_alone_asks_why_and_goes_there(opened):
     lab = Seen(opened, "capacity")
-    lab.press("Home")
-    keyboard = lab.page.keyboard
-    for key in ("Shift+ArrowRight", "w", "Home", "ArrowDown", "ArrowDown", "Enter", "Tab", "Enter"):
-        keyboard.press(key)
+    lab.press("Home", "Shift+ArrowRight", "w", "Home", "ArrowDown", "ArrowDown", "Enter", "Tab", "Enter")
     links = lab.root.locator(".qf-why-link")
-    links.first.wait_for(timeout=30_000)
+    links.first.wait_for()
     assert lab.root.locator(".qf-why").get_attribute("data-subject") == "producer:C2"
     frame = lab.root.locator(".qf-why li").last.get_attribute("data-frame")
     links.last.press("Enter")
@@ -201,24 +214,22 @@ def test_typing_a_configuration(opened):
     field = lab.root.locator(".qf-typed textarea")
     field.fill("orders --max-queue-count 90")
     field.blur()
-    lab.root.locator("text=stop 72").wait_for(timeout=10_000)
+    lab.root.locator("text=stop 72").wait_for()
     lab.shot("typed")
     field.fill("orders --max-queue-count 100 --flow-stop-count 5")
     field.blur()
-    lab.root.locator(".qf-refused").wait_for(timeout=10_000)
+    lab.root.locator(".qf-refused").wait_for()
     assert "must be less or equal to qpid.flow_stop_count=5" in lab.root.locator(".qf-refused").inner_text()
     lab.shot("refused")
 
 
 def test_a_recorded_log(opened):
     lab = Seen(opened, "trace")
-    lab.press("Home")
-    lab.press("Shift+ArrowRight")
+    lab.press("Home", "Shift+ArrowRight")
     assert lab.stage()["flow"] == "ON"
     lab.shot("first")
     there = lab.stage()
-    lab.press("ArrowLeft")
-    lab.press("ArrowRight")
+    lab.press("ArrowLeft", "ArrowRight")
     assert lab.stage() == there
     lab.shot("stepped")
     lab.press("End")
@@ -233,13 +244,12 @@ def test_clicking_a_state_loads_it(opened):
     node.click()
     lab.await_run(run)
     head = lab.root.locator(".qf-states-head", has_text="state 6 of")
-    head.wait_for(timeout=20_000)
+    head.wait_for()
     said = head.inner_text()
     assert f"depth {lab.stage()['depth']}" in said
     assert int(lab.stage()["frame"]) == int(lab.stage()["frames"]) - 1, "the picture is at the state itself"
     lab.shot("chosen")
-    lab.press("ArrowLeft")
-    lab.press("ArrowRight")
+    lab.press("ArrowLeft", "ArrowRight")
     lab.root.locator(".qf-states").press("Home")
     lab.await_run(run + 1)
     assert lab.stage()["depth"] == "0"
@@ -249,8 +259,7 @@ def test_clicking_a_state_loads_it(opened):
 
 def test_fork_compare_and_share(opened):
     lab = Seen(opened, "capacity")
-    lab.press("Home")
-    lab.press("Shift+ArrowRight")
+    lab.press("Home", "Shift+ArrowRight")
     run = int(lab.stage()["run"])
     lab.root.locator(".qf-fork").select_option("purge:orders")
     lab.await_run(run)
@@ -269,17 +278,15 @@ def test_fork_compare_and_share(opened):
     pinned, now = lab.root.locator(".qf-line-stop > line").evaluate_all(levels)
     assert pinned == now, "the same threshold at two heights"
     lab.root.locator(".qf-token").click()
-    lab.root.locator(".qf-token-text:not([hidden])").wait_for(timeout=5_000)
+    lab.root.locator(".qf-token-text:not([hidden])").wait_for()
     assert lab.root.locator(".qf-token-text").input_value().startswith("qf1.")
 
 
 def test_charts_follow_the_scene_and_lead_it(labs, tmp_path):
-    labs.page.set_viewport_size({"width": 1400, "height": 2600})
-    labs.open_notebook("charts.ipynb", is_fresh=True)
+    labs.open_notebook("charts.ipynb")
     labs.run_all(120)
     page = labs.page
-    page.wait_for_selector(".qf-chart[data-drawn] >> nth=2", timeout=60_000)
-    page.wait_for_timeout(500)
+    page.wait_for_selector(".qf-chart[data-drawn] >> nth=2")
     scripts = page.locator("head script[src^='blob:']").count()
     assert scripts == 1, "one plotly.js for the page"
     scene, charts = page.locator(".qflow-lab .qflow-scene").first, page.locator(".qf-chart")
@@ -302,8 +309,8 @@ def test_charts_follow_the_scene_and_lead_it(labs, tmp_path):
             });
         }"""
     )
-    plot = charts.nth(1).locator(".nsewdrag").first.bounding_box()
-    page.mouse.click(plot["x"] + plot["width"] / 2, plot["y"] + plot["height"] / 2)
+    # In its middle.
+    charts.nth(1).locator(".nsewdrag").first.click()
     end = float(page.locator(".qf-stage").first.evaluate("() => document.querySelector('.qf-scrub').max"))
     time = int(page.locator(".qf-stage").first.get_attribute("data-time"))
     first, last = float(seen[0]["time"]) * 0.4, float(seen[0]["time"]) * 0.6
@@ -327,7 +334,7 @@ def test_a_saved_chart_opens_without_a_network(labs, tmp_path):
     page.on("request", lambda request: asked.append(request.url))
     page.on("pageerror", lambda error: asked.append(str(error)))
     page.goto(path.as_uri())
-    page.wait_for_selector(".main-svg .trace", timeout=20_000)
+    page.wait_for_selector(".main-svg .trace")
     page.close()
     assert asked == [path.as_uri()]
 
@@ -356,7 +363,7 @@ def test_a_large_topology_is_smooth(labs, tmp_path):
     labs.open_notebook("large.ipynb")
     labs.run_all(120)
     page = labs.page
-    page.wait_for_selector(".qf-stage[data-run]", timeout=30_000)
+    page.wait_for_selector(".qf-stage[data-run]")
     scene = page.locator(".qflow-scene")
     scene.scroll_into_view_if_needed()
     # From where the queues are full, at real time.
@@ -421,7 +428,7 @@ def test_a_lab_whose_kernel_was_restarted_says_so(labs):
     labs.page.evaluate(_RESTART)
     labs.wait_idle(60)
     root.locator(".qf-queue").first.click()
-    labs.page.wait_for_selector(".qf-why-refusal", timeout=15_000)
+    labs.page.wait_for_selector(".qf-why-refusal")
     assert "Run the lab's cell again" in root.locator(".qf-why-refusal").inner_text()
     assert root.locator(".qf-why-wait").count() == 0
 
@@ -436,9 +443,7 @@ def test_thirty_labs_leave_the_page_alive_and_closing_them_frees_it(labs):
     for index in (0, 1):
         page.evaluate(run, index)
         labs.wait_idle(180)
-    page.wait_for_function(
-        "() => document.querySelectorAll('.qf-stage[data-run]').length >= 5", timeout=60_000
-    )
+    page.wait_for_function("() => document.querySelectorAll('.qf-stage[data-run]').length >= 5")
     shown = page.locator(".qf-stage[data-run]").count()
     waits = page.evaluate(
         """() => new Promise(done => {
@@ -453,7 +458,13 @@ def test_thirty_labs_leave_the_page_alive_and_closing_them_frees_it(labs):
     )
     page.evaluate(run, 2)
     labs.wait_idle(60)
-    page.wait_for_function("() => document.querySelectorAll('.qf-stage').length === 0", timeout=20_000)
+    assert labs.cell_errors() == []
+    assert page.evaluate(RUNS) == [1, 2, 3]
+    try:
+        page.wait_for_function("() => document.querySelectorAll('.qf-stage').length === 0")
+    except Exception:
+        print(page.evaluate(LEFT))
+        raise
     assert labs.page_errors == []
 
 
@@ -466,7 +477,7 @@ def test_a_saved_run_plays_without_a_kernel(labs, tmp_path):
         "request", lambda request: errors.append(request.url) if not request.url.startswith("file:") else None
     )
     page.goto(path.as_uri())
-    page.wait_for_selector(".qf-stage[data-run]", timeout=20_000)
+    page.wait_for_selector(".qf-stage[data-run]")
     scene = page.locator(".qflow-scene")
     scene.press("Home")
     scene.press("ArrowRight")

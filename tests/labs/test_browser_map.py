@@ -7,13 +7,14 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from browser import LOOKS_MS
 
 from qflow.design.settings_map import KINDS
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 FOLDER = Path(os.environ.get("QFLOW_SCREENSHOTS", ""))
-CODE = "import qflow as qf\nlab = qf.map_lab(messages=300, cells=20)\nlab"
+CODE = "import qflow as qf\nlab = qf.capacity_lab()\ndisplay(lab.map(messages=300, cells=20), lab)"
 PAGE = 'qf.errata_game("groups")'
 GAME = "game = qf.state_space_lab(stop=2, resume=1, capacity_1=2, capacity_2=1)\ngame"
 COUNT = """root => Object.fromEntries(%s.map(kind => [kind,
@@ -45,7 +46,10 @@ def test_the_map_fills_and_moves_its_lab(page):
     root = page.page.locator(".qf-map")
     shot(page, "coarse")
     page.page.wait_for_function(
-        "root => root.dataset.known === root.dataset.cells", arg=root.element_handle(), timeout=180_000
+        "root => root.dataset.known === root.dataset.cells",
+        arg=root.element_handle(),
+        timeout=180_000,
+        polling=LOOKS_MS,
     )
     assert root.get_attribute("data-cells") == "400"
     shot(page, "kinds")
@@ -64,9 +68,7 @@ def test_the_map_fills_and_moves_its_lab(page):
     for key in (*["ArrowRight"] * 6, *["ArrowUp"] * 8, "Enter"):
         page.page.keyboard.press(key)
     stage = page.page.locator(".qf-stage").first.element_handle()
-    page.page.wait_for_function(
-        "([stage, run]) => Number(stage.dataset.run) > run", arg=[stage, before], timeout=60_000
-    )
+    page.page.wait_for_function("([stage, run]) => Number(stage.dataset.run) > run", arg=[stage, before])
     title = root.locator(".qf-map-title").text_content()
     assert title == f"stop {dot.get_attribute('data-stop')}, capacity {dot.get_attribute('data-capacity')}"
     assert "sessions died (506)" in root.locator(".qf-map-run .qf-map-facts").first.text_content()
@@ -79,9 +81,7 @@ def test_the_map_fills_and_moves_its_lab(page):
     root.locator("button[data-view=kind]").click()
     field = root.locator(".qf-map-field").bounding_box()
     page.page.mouse.click(field["x"] + field["width"] * 0.1, field["y"] + field["height"] * 0.8)
-    page.page.wait_for_function(
-        "dot => Number(dot.dataset.stop) <= 20", arg=dot.element_handle(), timeout=60_000
-    )
+    page.page.wait_for_function("dot => Number(dot.dataset.stop) <= 20", arg=dot.element_handle())
     assert not page.page_errors
 
 
@@ -99,23 +99,21 @@ def test_the_game_is_walked_with_buttons_and_clicks(page):
     root.scroll_into_view_if_needed()
     page.page.locator(".qf-game-begin").click()
     words = page.page.locator(".qf-game-words")
-    for _ in range(3):
+    for moves in ("1 move", "2 moves", "3 moves"):
         page.page.get_by_role("button", name="C1 sends").click()
-        page.page.wait_for_timeout(700)
+        words.get_by_text(f"After {moves}: ").wait_for()
     assert "After 3 moves: depth 3 ON" in words.inner_text()
     walk = root.get_attribute("data-walk").split()
-    mark = root.locator(".qf-walker")
-    assert len(walk) == 4 and mark.get_attribute("data-at") == walk[-1]
+    assert len(walk) == 4
+    root.locator(f".qf-walker[data-at='{walk[-1]}']").wait_for()
     shot(page, "game")
     page.page.get_by_role("button", name="C1 sends").click()
     page.page.get_by_role("button", name="C2 sends").click()
     page.page.wait_for_function(
-        "words => words.innerText.includes('No state is deeper')", arg=words.element_handle(), timeout=20_000
+        "words => words.innerText.includes('No state is deeper')", arg=words.element_handle()
     )
     assert "The shortest way there has 5 moves: yours is as short." in words.inner_text()
-    page.page.wait_for_timeout(1_500)
-    stage = page.page.locator(".qflow-lab:has(.qf-states) .qf-stage").first
-    assert stage.get_attribute("data-depth") == "5"
+    page.page.locator(".qflow-lab:has(.qf-states) .qf-stage[data-depth='5']").first.wait_for()
     shot(page, "game-won")
     assert not page.page_errors
 
@@ -128,7 +126,7 @@ def test_a_page_of_the_documents_answers_what_is_clicked(page):
         (3, "true: the next consumer passes"),
     ):
         root.locator(f"[data-place='{place}']").click()
-        root.locator(".qf-errata-answer").nth(place).get_by_text(words).wait_for(timeout=20_000)
+        root.locator(".qf-errata-answer").nth(place).get_by_text(words).wait_for()
     assert "1 of 4 mistakes, and clicked 1 true sentence" in root.locator(".qf-errata-score").inner_text()
     assert root.get_attribute("data-answers") == "2"
     shot(page, "errata")
@@ -138,7 +136,7 @@ def test_dark(page):
     page.page.set_viewport_size({"width": 1280, "height": 720})
     page.page.evaluate("""async () => window.jupyterapp.commands.execute(
         "apputils:change-theme", { theme: "JupyterLab Dark" })""")
-    page.page.wait_for_timeout(1_500)
+    page.page.wait_for_selector("[data-jp-theme-light=false]", state="attached")
     page.page.locator(".qf-states").scroll_into_view_if_needed()
     shot(page, "game-dark")
     page.page.locator(".qf-map").scroll_into_view_if_needed()

@@ -50,8 +50,8 @@ def test_the_lab_is_seen_as_a_whole_and_plays(lab_page, name, cells):
     for _ in range(cells):
         page.keyboard.press("Shift+Enter")
         lab_page.wait_idle()
-    page.wait_for_function(MOVES, timeout=20_000)
-    page.wait_for_function(SEEN, timeout=5_000)
+    page.wait_for_function(MOVES)
+    page.wait_for_function(SEEN)
     assert page.locator(".qflow-stored").count() == 0, "the widget, and not what the notebook keeps as well"
     assert page.evaluate(ABOVE) < 1_080, "a screen and a half"
     assert lab_page.cell_errors() == []

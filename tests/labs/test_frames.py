@@ -14,12 +14,13 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sentences import state_sentence, step_sentence
 
 from qflow.broker import BYTE_UNIT, INFINITE, MESSAGE_UNIT, Broker, Event, Message
 from qflow.broker.errors import AmqpException
 from qflow.broker.events import EventTable
 from qflow.labs import experiments, flow_run, flow_workload, fold, recorded_picture
-from qflow.labs.claims import claims_of, state_sentence, step_sentence
+from qflow.labs.claims import claims_of
 from qflow.labs.fold import Fold
 from qflow.labs.frames import Frames, packed, spans_of
 from qflow.labs.group import GroupTable

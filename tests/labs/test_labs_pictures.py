@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 
 import pytest
+from sentences import step_sentence
 
 from qflow.broker.errors import AmqpException
 from qflow.configuration.declaration import ConfigurationError
@@ -27,7 +28,7 @@ from qflow.labs import (
     state_space_run,
     trace_picture,
 )
-from qflow.labs.claims import step_sentence, times
+from qflow.labs.claims import times
 from qflow.labs.experiments import flow_workload
 from qflow.labs.frames import NEVER
 from qflow.labs.opened import MOST_QUEUES

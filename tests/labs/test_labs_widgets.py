@@ -19,6 +19,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from sentences import state_sentence
 from waiting import all_else_is_over, until
 
 from qflow import labs
@@ -26,7 +27,6 @@ from qflow.kit import RefusalError, kit_path
 from qflow.labs import (
     Comparison,
     Lab,
-    blocked_chart,
     bytes_chart,
     capacity_lab,
     capacity_run,
@@ -42,12 +42,10 @@ from qflow.labs import (
     open_token,
     ownership_chart,
     picture_of,
-    prefetch_chart,
     save_html,
     state_space_lab,
     trace_lab,
 )
-from qflow.labs.claims import state_sentence
 from qflow.labs.experiments import history_steps, policy_steps
 from qflow.labs.html_export import to_html
 from qflow.labs.lab import actions_of, fork_picture, why
@@ -149,7 +147,7 @@ def test_tokens_of_labs_or_settings_that_are_not_here():
     with pytest.raises(TokenError, match="no setting 'carrots'"):
         open_token(Token("flow", {"carrots": 3}).text())
     there = {name.removesuffix("_lab") for name in dir(labs) if name.endswith("_lab")}
-    assert there == {*LABS, "recorded", "map"}  # recorded_lab gives no tokens, a map's are its lab's
+    assert there == {*LABS, "recorded"}  # recorded_lab gives no tokens
 
 
 def packed(value: object) -> str:
@@ -582,17 +580,14 @@ def texts_of(value) -> list[str]:
 
 @pytest.mark.parametrize(
     "make",
-    [
-        *(depth_chart, bytes_chart, held_chart, blocked_chart, latency_chart),
-        *(prefetch_chart, ownership_chart),
-    ],
+    [depth_chart, bytes_chart, held_chart, latency_chart, ownership_chart],
 )
 def test_names_in_a_chart_are_letters_and_no_markup(make):
     chart = make(odd_picture())
     figure = chart.figure.to_plotly_json()
     texts = texts_of([figure["data"], {**figure["layout"], "template": None}])
     named = [text for text in texts if "script" in text]
-    assert named or make in (held_chart, blocked_chart, latency_chart)
+    assert named or make in (held_chart, latency_chart)
     for text in texts:
         assert set(_Texts(text).tags) <= {"b", "extra"}
         assert not re.search(r"\$.*\$", text)
@@ -609,9 +604,7 @@ def test_every_chart_comes_in_three_forms(tmp_path):
     for make, shown in (
         (bytes_chart, picture),
         (held_chart, picture),
-        (blocked_chart, picture),
         (latency_chart, picture),
-        (prefetch_chart, picture),
         (ownership_chart, groups),
         (ownership_chart, picture),
     ):

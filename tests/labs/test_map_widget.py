@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from qflow.kit import RefusalError
-from qflow.labs import capacity_lab, flow_lab, map_lab, policy_lab, state_space_lab
+from qflow.labs import capacity_lab, flow_lab, policy_lab, state_space_lab
 from qflow.labs.map_widget import MapWidget
 
 
@@ -75,7 +75,7 @@ def test_every_lab_with_a_stop_and_a_capacity_has_a_map():
 
 
 def test_without_a_kernel_it_is_a_drawing_with_its_words():
-    made = map_lab(cells=3, messages=60)
-    bundle = made._repr_mimebundle_()
+    made = capacity_lab(messages=60).map(cells=3, messages=60)
+    bundle, _ = made._repr_mimebundle_()
     assert bundle["text/plain"] == "\n".join(made.claims)
     assert bundle["image/svg+xml"].startswith("<svg") and "a session died (506)" in bundle["image/svg+xml"]

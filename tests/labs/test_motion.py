@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from browser import chromium_page
+from sentences import state_sentence, step_sentence
 
 from qflow.labs import (
     Comparison,
@@ -30,7 +31,6 @@ from qflow.labs import (
     save_html,
     state_space_lab,
 )
-from qflow.labs.claims import state_sentence, step_sentence
 from qflow.labs.group import GroupTable, group_picture
 from qflow.labs.html_export import to_html
 from qflow.labs.lab import fork_picture
@@ -51,7 +51,7 @@ class Page:
 
     def open(self, picture: Any, name: str = "run") -> None:
         self.page.goto(save_html(picture, self.folder / f"{name}.html").as_uri())
-        self.page.wait_for_selector(".qf-stage[data-run]", timeout=20_000)
+        self.page.wait_for_selector(".qf-stage[data-run]")
 
     def scene(self, script: str) -> Any:
         """Return what a script says of ``scene``, the handle that a scene gives to its page."""
@@ -64,7 +64,7 @@ class Page:
         """Play the whole run from its start; return how many marks of each kind were shown."""
         self.scene(f"scene.player.setSpeed({speed}); scene.player.show(0); scene.player.play();")
         done = "() => !document.querySelector('.qflow-scene').scene.player.isPlaying"
-        self.page.wait_for_function(done, timeout=60_000)
+        self.page.wait_for_function(done)
         return dict(self.scene("return scene.shown;"))
 
     def text(self, part: str) -> str:
@@ -346,7 +346,7 @@ def test_a_notebook_keeps_the_graph_of_states_and_walks_it_as_the_run_plays(save
     path = saved.folder / "states.html"
     path.write_text(f"<!doctype html><body>{lab._repr_mimebundle_()['text/html']}</body>", encoding="utf-8")
     saved.page.goto(path.as_uri())
-    saved.page.wait_for_selector(".qf-stage[data-run]", timeout=20_000)
+    saved.page.wait_for_selector(".qf-stage[data-run]")
     graph = saved.page.locator(".qf-states")
     assert graph.locator(".qf-state-node").count() == len(lab.space.states.graph)
     assert graph.get_attribute("data-chosen") == str(lab.space.states.deepest)
@@ -416,6 +416,6 @@ def test_a_page_can_play_by_itself_when_it_is_opened(saved):
     path.write_text(to_html(flow_run(messages=60, **SLOW), plays=True), encoding="utf-8")
     saved.page.goto(path.as_uri())
     moved = "() => document.querySelector('.qf-stage')?.dataset.frame > 3"
-    saved.page.wait_for_function(moved, timeout=20_000)
+    saved.page.wait_for_function(moved)
     assert saved.scene("return scene.player.isPlaying;")
     saved.scene("scene.player.pause();")

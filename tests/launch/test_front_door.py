@@ -169,7 +169,7 @@ def test_it_moves_and_its_stop_line_is_dragged_from_a_folder(folder, capsys):
         page.set_viewport_size({"width": 1280, "height": 900})
         page.add_init_script(f"({FIRST_MOVE})()")
         page.goto((folder / "index.html").as_uri())
-        page.wait_for_function("() => window.qflowMoves", timeout=20_000)
+        page.wait_for_function("() => window.qflowMoves")
         with capsys.disabled():
             begun = page.evaluate("() => window.qflowMoves")
             print(f"\nthe first page moves {begun:.0f} ms after it was asked for")

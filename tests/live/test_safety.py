@@ -10,6 +10,8 @@ import sys
 import textwrap
 import time
 from collections import Counter
+from contextlib import ExitStack, suppress
+from itertools import islice
 
 import pytest
 
@@ -73,13 +75,16 @@ def spoken(served, *parts, wait=5.0):
         connection.settimeout(wait)
         for part in parts:
             connection.sendall(part)
-        got = b""
-        try:
-            while data := connection.recv(1 << 16):
-                got += data
-        except ConnectionResetError:
-            pass
-        return got
+        return heard(connection)
+
+
+def heard(connection):
+    """Return all that comes until the server closes."""
+    got = b""
+    with suppress(ConnectionResetError):
+        while data := connection.recv(1 << 16):
+            got += data
+    return got
 
 
 def test_silence_after_an_announced_time_closes_the_connection(served, world):
@@ -336,11 +341,20 @@ def recorded_bytes():
 
 
 def fuzz(served, count, seed):
-    for data in frames(count, seed):
-        with socket.create_connection(served.server.address) as connection:
-            connection.sendall(data)
-            connection.shutdown(socket.SHUT_WR)
-    deadline = time.monotonic() + 10
+    """Send each to a connection of its own, a hundred of which wait for the server at a time."""
+    given = frames(count, seed)
+    while some := list(islice(given, 100)):
+        with ExitStack() as connections:
+            # While the server waits, neither thread takes the interpreter from the other.
+            with served.lock:
+                for data in some:
+                    connection = socket.create_connection(served.server.address, timeout=60)
+                    connections.enter_context(connection)
+                    connection.sendall(data)
+                    connection.shutdown(socket.SHUT_WR)
+            # Once the last is closed, all have been taken.
+            heard(connection)
+    deadline = time.monotonic() + 60
     while served.snapshot()["clients"] and time.monotonic() < deadline:
         time.sleep(0.05)
     assert served.snapshot()["clients"] == []

@@ -10,7 +10,7 @@ from recordings import WORKLOADS, load
 from qflow.kit import RefusalError
 from qflow.logs.audit import audit
 from qflow.logs.checks import Tolerance
-from qflow.logs.workload_file import inferred_workload, workload_json
+from qflow.logs.workload_file import Guess, workload_json
 from qflow.prediction.extraction import extract
 from qflow.trace import ClientLog, LogRow, cli
 from qflow.trace.files import read_trace
@@ -208,7 +208,10 @@ def test_rejects_and_crashes_are_extracted():
 
 def test_a_workload_is_guessed_from_a_log_alone():
     log, workload = load("slow-consumer")
-    guess = inferred_workload(log)
+    rows = Guess()
+    for row in log.rows:
+        rows.take(row)
+    guess = rows.workload(log.name)
     assert list(guess.queues) == ["orders"]
     assert (guess.producers[0].capacity, guess.consumers[0].prefetch) == (100, 20)
     assert guess.producers[0].to == workload.producers[0].to

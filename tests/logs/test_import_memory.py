@@ -10,9 +10,9 @@ import pytest
 from commands import status_of
 from recordings import WORKLOADS, load
 
-from qflow.logs import ClientLog, Tolerance, audit
+from qflow.logs import Tolerance, audit
 from qflow.logs.client_log import round_trips, rows_by_client
-from qflow.logs.workload_file import inferred_workload, workload_json
+from qflow.logs.workload_file import Guess, workload_json
 from qflow.trace import read_trace, trace_of, write_trace
 from qflow.workload import Consumer, Producer, Workload
 
@@ -149,6 +149,9 @@ def test_the_tolerance_is_that_of_all_rows_at_once(monkeypatch, name):
 
 def test_the_guess_does_not_need_the_rows():
     log, workload = load("overflow-despite-flow-control")
-    guessed = inferred_workload(ClientLog("small", log.rows))
+    guess = Guess()
+    for row in log.rows:
+        guess.take(row)
+    guessed = guess.workload("small")
     assert set(guessed.queues) == set(workload.queues)
     assert {p.name: p.capacity for p in guessed.producers} == {p.name: p.capacity for p in workload.producers}

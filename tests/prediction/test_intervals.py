@@ -50,7 +50,9 @@ def test_releases_of_groups_are_predicted_since_all_that_is_read_at_once_goes_fi
     assert abs(predicted["flowStoppedCount"] - truth["flowStoppedCount"]) <= 1
 
 
-@pytest.mark.parametrize(("source", "run"), [("slow-consumer", 1), ("slow-consumer", 3)])
+@pytest.mark.parametrize(
+    ("source", "run"), [("slow-consumer", 1), pytest.param("slow-consumer", 3, marks=pytest.mark.release)]
+)
 def test_the_intervals_hold_what_other_runs_of_the_same_workload_show(source, run):
     workload, log = beginning(source, run)
     report = predict(workload, log, compare_models=False, replays=9)

@@ -14,6 +14,8 @@ from qflow.workload import Workload
 
 SOME = ("fleet/q10", "fleet/q15", "fleet/q22")
 """Three components of the fleet, for what takes long."""
+AS_WRITTEN = {"spark__sql__codegen__wholeStage": "false", "spark__sql__codegen__factoryMode": "NO_CODEGEN"}
+"""Plans are walked through, not compiled: to compile hundreds of small ones takes longer than all they do."""
 SECONDS = 5
 """How much of the fleet's log the tests use: all 24 components, some of them stopped."""
 
@@ -25,7 +27,7 @@ def spark():
     from qflow.spark.spark_session import session
 
     try:
-        return session()
+        return session(**AS_WRITTEN)
     except RefusalError as refusal:
         pytest.skip(str(refusal))
 

@@ -120,3 +120,12 @@ def test_adaptive_execution_and_ansi_on_and_off(spark, setting, name, value):  #
 
     setting(name, value)
     assert audited(in_order(lake_frame(spark, fleet_lake()), 3)) == expected()
+
+
+def test_plans_that_spark_compiles(spark, setting):  # noqa: F811
+    """As in every session but that of the tests."""
+    from qflow.spark.lake import in_order
+
+    setting("spark.sql.codegen.factoryMode", "FALLBACK")
+    setting("spark.sql.codegen.wholeStage", "true")
+    assert audited(in_order(lake_frame(spark, fleet_lake()), 3)) == expected()

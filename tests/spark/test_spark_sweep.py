@@ -22,11 +22,14 @@ from qflow.spark.sweep import (
     AS_RECORDED,
     FleetSettings,
     SettingsError,
+    Share,
     TooLarge,
     component_log,
     load_grid,
     measured,
     require_unique,
+    shared_out,
+    sweep,
     whole_components,
 )
 from qflow.spark.synth import FleetModel, share, synthetic_rows
@@ -38,14 +41,22 @@ HALF = FleetSettings("half", {"*": {"qpid.flow_stop_count": "x0.5", "qpid.flow_r
 NONSENSE = FleetSettings("nonsense", {"*": {"qpid.flow_stop_count": 5, "qpid.flow_resume_count": 9}})
 
 
+TWO = SOME[:2]
+"""The smaller ones, for what runs each of them under several settings."""
+
+
+def two():
+    return {name: fleet_lake()[name] for name in TWO}
+
+
 def in_memory(grid):
-    rows = [m for name, rows in small_lake().items() for part in measured(name, rows, grid) for m in part]
+    rows = [m for name, rows in two().items() for part in measured(name, rows, grid) for m in part]
     return result_hash(rows)
 
 
-def write_lake(folder):
+def write_lake(folder, lake=None):
     folder.mkdir()
-    for name, rows in small_lake().items():
+    for name, rows in (lake or two()).items():
         write_rows(folder / f"{name.replace('/', '-')}.parquet", [(name, *row) for row in rows])
     return folder
 
@@ -99,7 +110,7 @@ def test_what_if_on_spark_is_what_it_is_in_memory(spark):  # noqa: F811
     from qflow.spark.lake import in_order
     from qflow.spark.sweep import what_if
 
-    frame = what_if(in_order(lake_frame(spark, small_lake()), 2), [AS_RECORDED, HALF])
+    frame = what_if(in_order(lake_frame(spark, two()), 2), [AS_RECORDED, HALF])
     assert result_hash(frame.collect()) == in_memory([AS_RECORDED, HALF])
 
 
@@ -115,6 +126,49 @@ def test_replays_say_between_what_the_measures_of_queues_lie():
     assert by_measure["producers", "p10", "dies"][1] == report["producers"]["p10"]["dies"]
     (once,) = measured("fleet/q10", rows, [HALF])
     assert {row[7:9] for row in once} == {(None, None)}
+
+
+@pytest.mark.parametrize(
+    ("cores", "tasks"),
+    [
+        # A file with more than a quarter of what one core has to do is divided.
+        (1, [(0, 30), (0, 50), (1, 60), (2, 60), (3, 60)]),
+        (2, [(0, 20), (0, 30), (0, 30), (1, 30), (1, 30), (2, 30), (2, 30), (3, 30), (3, 30)]),
+    ],
+)
+def test_every_cell_is_in_one_share_and_the_longest_share_comes_first(cores, tasks):
+    files = [{"a": 10, "b": 30}, {"c": 30}, {"d": 15, "e": 15}, {"f": 30}]
+    missing = [(component, name) for here in files for component in here for name in ("x", "y")]
+    shares = shared_out(files, missing, cores)
+    cells = [(c, name) for share in shares for c, names in share.cells.items() for name in names]
+    assert sorted(cells) == sorted(missing)
+    loads = [
+        (one.file, sum(files[one.file][c] * len(names) for c, names in one.cells.items())) for one in shares
+    ]
+    assert [load for _, load in loads] == sorted((load for _, load in loads), reverse=True)
+    assert sorted(loads) == sorted(tasks)
+
+
+def test_of_a_file_whose_cells_are_done_nothing_is_shared_out():
+    assert shared_out([{"a": 5}, {"b": 5}], [("b", "x")], 8) == [Share(1, {"b": ["x"]})]
+    assert shared_out([{"a": 5}], [], 2) == []
+
+
+def test_a_sweep_measures_what_memory_does_and_again_only_what_is_not_whole(spark, tmp_path):  # noqa: F811
+    # A quarter of a second of a component that is stopped then: what is tested is which cells are done.
+    (begin, *rows, end) = fleet_lake()["fleet/q22"]
+    lake = {"fleet/q22": [begin, *(row for row in rows if row[1] < 250_000), end]}
+    folder, grid = write_lake(tmp_path / "lake", lake), [AS_RECORDED, HALF, NONSENSE]
+    expected = [row for part in measured("fleet/q22", lake["fleet/q22"], grid) for row in part]
+    assert result_hash(sweep(spark, folder, grid, tmp_path / "out").collect()) == result_hash(expected)
+    cells = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "cells").glob("*.json")}
+    assert len(cells) == len(grid)
+    # What a machine leaves behind that lost its power: the name of a file, and not all that was in it.
+    empty, torn = sorted(cells)[:2]
+    empty.write_text("")
+    torn.write_text(torn.read_text()[:-5])
+    assert result_hash(sweep(spark, folder, grid, tmp_path / "out").collect()) == result_hash(expected)
+    assert [path for path, at in sorted(cells.items()) if path.stat().st_mtime_ns == at] == sorted(cells)[2:]
 
 
 @pytest.mark.release
@@ -133,7 +187,7 @@ def test_killed_in_the_middle_a_sweep_goes_on_and_repeats_no_cell(spark, tmp_pat
     os.killpg(first.pid, signal.SIGKILL)
     assert first.wait() == -signal.SIGKILL, first.stderr.read()
     done = {path: path.stat().st_mtime_ns for path in cells.glob("*.json")}
-    assert 1 <= len(done) < len(SOME) * len(grid)
+    assert 1 <= len(done) < len(TWO) * len(grid)
     # Another driver goes on: this process, with the session of all tests.
     assert main([str(word) for word in command[3:]]) == 0
     assert {path: path.stat().st_mtime_ns for path in done} == done

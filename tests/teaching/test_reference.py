@@ -102,13 +102,14 @@ def test_a_docstring_becomes_markdown():
     def member():
         """Return it.
 
-        Parameters
-        ----------
-        size : int
-            Bytes; see :func:`qflow.other`.
+        Parameters:
+            size: Bytes; see :func:`qflow.other`. It says so in a sentence that takes another line: it is
+                as long as that.
+            kind
 
-        Examples
-        --------
+        Returns:
+            Something else: it.
+
         >>> 1
         1
 
@@ -120,10 +121,13 @@ def test_a_docstring_becomes_markdown():
         "",
         "**Parameters**",
         "",
-        "- **size : int**  ",
-        "  Bytes; see `qflow.other`.",
+        "- `size`: Bytes; see `qflow.other`. It says so in a sentence that takes another line: it is",
+        "  as long as that.",
+        "- `kind`",
         "",
-        "**Examples**",
+        "**Returns**",
+        "",
+        "Something else: it.",
         "",
         "```python",
         ">>> 1",

@@ -61,7 +61,10 @@ function buildProducer(root, timeline, index, place, height, box, form, marks) {
     group.classList.toggle("qf-is-dead", seen.mood === DEAD);
     set(group, { "data-outstanding": seen.outstanding, "data-held": seen.held, "data-mood": text });
   };
-  return { group, index, box: { x: box.x, y: place, width: box.width, height }, cell: strip.at(box.x, place), right: box.x + box.width, out: place + Math.min(34, height * 0.32), back: place + height - Math.min(34, height * 0.3), middle: place + height / 2, paint };
+  // On a small card the cross of its death leaves the words free, who it was and how many it had sent: it is on the cells.
+  const floor = strip.end[1] + strip.end[2];
+  const cross = form.isSmall ? [box.x + 14 + (strip.end[0] - 22) / 2, place + (form.strip + floor) / 2, Math.max(9, (floor - form.strip) / 2), 5] : [box.x + box.width / 2, place + height / 2, Math.min(box.width, height) * 0.34, 9];
+  return { group, index, cross, box: { x: box.x, y: place, width: box.width, height }, cell: strip.at(box.x, place), right: box.x + box.width, out: place + Math.min(34, height * 0.32), back: place + height - Math.min(34, height * 0.3), middle: place + height / 2, paint };
 }
 
 const DEAD = 3;

@@ -413,8 +413,8 @@ class Motion {
   paintDeaths() {
     for (const [producer, frame] of this.flights.died) {
       const part = this.part(this.flights.time(frame), TAKES.death);
-      const { x, y, width, height } = this.places.sources[producer].box;
-      if (part >= 0) this.brush.cross(x + width / 2, y + height / 2, Math.min(width, height) * 0.34, part, 9);
+      const [x, y, size, stroke] = this.places.sources[producer].cross;
+      if (part >= 0) this.brush.cross(x, y, size, part, stroke);
     }
   }
 }

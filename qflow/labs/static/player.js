@@ -17,6 +17,8 @@ class Player {
     this.factor = 1;
     this.request = 0;
     this.gliding = 0;
+    // An instant whose frame is not here yet.
+    this.wanted = null;
     this.calm = window.matchMedia("(prefers-reduced-motion: reduce)");
   }
 
@@ -42,7 +44,8 @@ class Player {
     if (first) this.factor = SPEEDS.findLast((speed) => track.end / 1e6 / speed >= look) ?? SPEEDS[0];
     track.stretch(this.pace);
     if (first) this.show(track.place(0, track.timelines[0].picture.start));
-    else this.lookAt(time);
+    else if (this.wanted === null || this.wanted > track.known) this.lookAt(time);
+    else this.seek(this.wanted);
   }
 
   // The instant of the run that is shown stays as it is, between two frames too.
@@ -59,6 +62,7 @@ class Player {
 
   show(place) {
     cancelAnimationFrame(this.gliding);
+    this.wanted = null;
     this.place = Math.min(this.track.count - 1, Math.max(0, place));
     this.clock = this.track.shown[this.place];
     this.draw(this);
@@ -80,6 +84,7 @@ class Player {
 
   seek(time) {
     this.show(this.track.at(time));
+    if (time > this.track.known) this.wanted = time;
   }
 
   step(by) {
@@ -124,8 +129,9 @@ class Player {
   }
 
   play() {
-    if (this.place === this.track.count - 1) this.show(0);
+    if (this.place === this.track.count - 1 && this.track.isWhole) this.show(0);
     cancelAnimationFrame(this.gliding);
+    this.wanted = null;
     let before = performance.now();
     const tick = (now) => {
       // A reader who asked for less motion gets the same run as a few still pictures a second.
@@ -134,6 +140,8 @@ class Player {
         // A page that was out of sight goes on where it was, and on a slow machine nothing is passed over.
         this.clock += Math.min(now - before, Math.max(100, pause)) * this.factor * 1000;
         before = now;
+        // Where the frames of a run end that are here so far, the picture waits for more.
+        if (!this.track.isWhole) this.clock = Math.min(this.clock, this.track.length);
         const isOver = this.clock >= this.track.length + this.pace;
         if (isOver) this.request = 0;
         this.look(this.clock);

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from qflow.broker import Message
 from qflow.teaching.bench import Bench
-from qflow.teaching.exercise import Exercise, Misconception
+from qflow.teaching.exercise import exercise
 
 Levels = list[tuple[int, int]]
 Rule = Callable[[int, int], bool]
@@ -23,47 +23,21 @@ def _message_bytes(exchange: str, routing_key: str, content: int) -> int:
     return bench.statistics(name).byteDepth
 
 
-MESSAGE_BYTES = Exercise(
+MESSAGE_BYTES = exercise(
     "message_bytes",
-    "What a byte is",
-    truth=_message_bytes,
-    cases=(
-        ("", "orders", 100),
-        ("", "q1", 1),
-        ("", "q1", 0),
-        ("shop", "orders", 100),
-        ("shop", "a.very.long.routing.key", 4096),
-        ("", "invoices", 1000),
-    ),
+    _message_bytes,
     misconceptions={
-        "content only": Misconception(
-            lambda exchange, routing_key, content: content,
-            "that is what the documents say and what release 0.10 did. Since 2013 the encoded header counts "
-            "too (DQ-05, DQ-09).",
+        "content only": lambda exchange, routing_key, content: content,
+        "the names, but nothing around them": lambda exchange, routing_key, content: (
+            len(exchange) + len(routing_key) + content
         ),
-        "the names, but nothing around them": Misconception(
-            lambda exchange, routing_key, content: len(exchange) + len(routing_key) + content,
-            "the header is encoded: 8 bytes for the struct, and 1 for the length of each name (DQ-07).",
+        "the exchange is not recorded": lambda exchange, routing_key, content: (
+            10 + len(routing_key) + content
         ),
-        "the exchange is not recorded": Misconception(
-            lambda exchange, routing_key, content: 10 + len(routing_key) + content,
-            "the broker writes the exchange's name into the header of every message (DQ-06).",
-        ),
-        "the default exchange is not recorded": Misconception(
-            lambda exchange, routing_key, content: (
-                10 + len(exchange) + len(routing_key) + content
-                if exchange
-                else 9 + len(routing_key) + content
-            ),
-            "the default exchange has an empty name, and an empty name still takes its length byte (DQ-06).",
+        "the default exchange is not recorded": lambda exchange, routing_key, content: (
+            10 + len(exchange) + len(routing_key) + content if exchange else 9 + len(routing_key) + content
         ),
     },
-    hints=(
-        "Send a message with no content and look at byteDepth. It is not 0.",
-        "One property struct of 8 bytes; exchange and routing key each take 1 byte and their length.",
-        "8 + (1 + len(exchange)) + (1 + len(routing_key)) + content",
-    ),
-    rules=("DQ-05", "DQ-06", "DQ-07", "DQ-08", "DQ-09"),
 )
 
 
@@ -122,10 +96,9 @@ def _only_the_unit_that_stopped(levels: Levels, stop: tuple[int, int], resume: t
     return states
 
 
-STATES_BOTH = Exercise(
+STATES_BOTH = exercise(
     "states_both",
-    "Both units at once",
-    truth=_states_both,
+    _states_both,
     cases=(
         ([(40, 8000), (41, 8200), (30, 6000), (29, 5800), (20, 4000)], (4000, 8000), (3000, 6000)),
         ([(11, 1100), (5, 500), (4, 400)], (10, 2000), (5, 1000)),
@@ -137,41 +110,17 @@ STATES_BOTH = Exercise(
         ([(8, 800), (11, 2000), (4, 1300), (2, 800)], (10, 2000), (5, 1000)),
     ),
     misconceptions={
-        "both stop thresholds have to be passed": Misconception(
-            lambda levels, stop, resume: _believed(
-                levels,
-                lambda m, b: m > stop[0] and b > stop[1],
-                lambda m, b: m < resume[0] and b < resume[1],
-            ),
-            "either one turns it ON: messages OR bytes (FC-14).",
+        "both stop thresholds have to be passed": lambda levels, stop, resume: _believed(
+            levels, lambda m, b: m > stop[0] and b > stop[1], lambda m, b: m < resume[0] and b < resume[1]
         ),
-        "either resume threshold will do": Misconception(
-            lambda levels, stop, resume: _believed(
-                levels,
-                lambda m, b: m > stop[0] or b > stop[1],
-                lambda m, b: m < resume[0] or b < resume[1],
-            ),
-            "both have to be satisfied: messages AND bytes below their resume thresholds (FC-16).",
+        "either resume threshold will do": lambda levels, stop, resume: _believed(
+            levels, lambda m, b: m > stop[0] or b > stop[1], lambda m, b: m < resume[0] or b < resume[1]
         ),
-        "only the unit that stopped counts": Misconception(
-            _only_the_unit_that_stopped,
-            "the queue does not remember which unit turned it ON; both must be below resume (FC-16).",
-        ),
-        "reached is enough": Misconception(
-            lambda levels, stop, resume: _believed(
-                levels,
-                lambda m, b: m >= stop[0] or b >= stop[1],
-                lambda m, b: m <= resume[0] and b <= resume[1],
-            ),
-            "in bytes as in messages: more than stop, fewer than resume (FC-14, FC-16).",
+        "only the unit that stopped counts": _only_the_unit_that_stopped,
+        "reached is enough": lambda levels, stop, resume: _believed(
+            levels, lambda m, b: m >= stop[0] or b >= stop[1], lambda m, b: m <= resume[0] and b <= resume[1]
         ),
     },
-    hints=(
-        "Two questions: what turns it ON, and what has to hold for OFF? One is an OR, the other an AND.",
-        "ON: messages > stop[0] or bytes > stop[1]. It does not matter later which of the two it was.",
-        "OFF, when it was ON: messages < resume[0] and bytes < resume[1]. Else: what it was.",
-    ),
-    rules=("FC-14", "FC-16", "FC-25"),
 )
 
 
@@ -194,37 +143,17 @@ def _below_bytes(resume_size: int) -> int:
     return (resume_size - 1) // 100
 
 
-LAST_LEFT = Exercise(
+LAST_LEFT = exercise(
     "last_left",
-    "The unit that was switched off",
-    truth=_last_left,
-    cases=((100, 8500), (100, 6000), (50, 4300), (90, 7700), (10, 850), (200, 17000), (200, 3000)),
+    _last_left,
     misconceptions={
-        "what is switched off has no say": Misconception(
-            lambda max_count, resume_size: _below_bytes(resume_size),
-            "flow_stop_count 0 switches the stop off, but the default resume in messages, 70 % of the "
-            "limit, stays and has to be satisfied too (FC-09).",
+        "what is switched off has no say": lambda max_count, resume_size: _below_bytes(resume_size),
+        "70 % is reached": lambda max_count, resume_size: min(
+            int(max_count * 0.7), _below_bytes(resume_size)
         ),
-        "70 % is reached": Misconception(
-            lambda max_count, resume_size: min(int(max_count * 0.7), _below_bytes(resume_size)),
-            "fewer than the default resume, not equal to it (FC-09, FC-16).",
-        ),
-        "messages alone decide": Misconception(
-            lambda max_count, resume_size: int(max_count * 0.7) - 1,
-            "both units have to be below their resume thresholds (FC-16).",
-        ),
-        "the default resume is 80 %": Misconception(
-            lambda max_count, resume_size: min(int(max_count * 0.8) - 1, _below_bytes(resume_size)),
-            "80 % is the default stop; the default resume is 70 % (FC-02).",
+        "messages alone decide": lambda max_count, resume_size: int(max_count * 0.7) - 1,
+        "the default resume is 80 %": lambda max_count, resume_size: min(
+            int(max_count * 0.8) - 1, _below_bytes(resume_size)
         ),
     },
-    hints=(
-        "The queue also has a limit in messages. What does a limit in messages bring by default?",
-        "The default resume_count is 70 % of max_count, cut to a whole number. It gates OFF in any case.",
-        "The smaller of: int(max_count * 0.7) - 1, and the most messages of 100 bytes below resume_size.",
-    ),
-    rules=("FC-08", "FC-09", "FC-16"),
-    shows=("G-07",),
 )
-
-EXERCISES = (MESSAGE_BYTES, STATES_BOTH, LAST_LEFT)

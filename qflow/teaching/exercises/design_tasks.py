@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from qflow.broker.errors import AmqpException
 from qflow.teaching.bench import Bench, simulated
-from qflow.teaching.exercise import FINE, Exercise, Misconception, fine
+from qflow.teaching.exercise import FINE, exercise, fine
 from qflow.teaching.exercises.capacity import burst
 from qflow.workload import Consumer, Producer, Workload
 from qflow.workload.agenda import SECOND
@@ -43,45 +43,16 @@ def _safe_stop(answer: Callable[[int, list[int]], int], limit: int, capacities: 
     return FINE
 
 
-SAFE_STOP = Exercise(
+SAFE_STOP = exercise(
     "safe_stop",
-    "Room above the stop threshold",
-    truth=fine,
-    outcome=_safe_stop,
-    cases=(
-        (1000, [100]),
-        (200, [50, 15]),
-        (100, [10, 10, 10, 10]),
-        (165, [50, 15]),
-        (40, [25]),
-        (500, [300, 50]),
-    ),
+    fine,
     misconceptions={
-        "80 % is always right": Misconception(
-            lambda limit, capacities: limit * 8 // 10,
-            "the default leaves 20 % of the limit as room. Whether that is enough depends on the capacities "
-            "(CAP-11).",
-        ),
-        "room for the largest window": Misconception(
-            lambda limit, capacities: limit - max(capacities),
-            "all producers can fill their windows at the same time; their capacities add up (CAP-11).",
-        ),
-        "stop at the limit": Misconception(
-            lambda limit, capacities: limit,
-            "then flow control never turns ON before the limit refuses (FC-24).",
-        ),
-        "the lower the safer": Misconception(
-            lambda limit, capacities: 1,
-            "safe, but the producers are stopped at the second message, and the queue buffers nothing.",
-            sign=lambda stop: 0 < stop <= 5,
-        ),
+        "80 % is always right": lambda limit, capacities: limit * 8 // 10,
+        "room for the largest window": lambda limit, capacities: limit - max(capacities),
+        "stop at the limit": lambda limit, capacities: limit,
+        "the lower the safer": (lambda limit, capacities: 1, lambda stop: 0 < stop <= 5),
     },
-    hints=(
-        "How far above stop can the queue get? See the exercise about 165.",
-        "stop + all capacities together must not be more than the limit; equal is allowed (LP-02).",
-        "limit - sum(capacities), or somewhat less.",
-    ),
-    rules=("CAP-11", "FC-24", "LP-02"),
+    outcome=_safe_stop,
 )
 
 
@@ -137,38 +108,16 @@ def _choice(
     return FINE
 
 
-CHOOSE_THRESHOLDS = Exercise(
+CHOOSE_THRESHOLDS = exercise(
     "choose_thresholds",
-    "Never overflowing, and OFF at least 80 % of the time",
-    truth=fine,
-    outcome=_choice,
-    cases=((300, [50, 30], 200), (150, [20], 160), (400, [60, 60, 60], 210), (1000, [100, 100], 480)),
+    fine,
     misconceptions={
-        "stop as late as possible": Misconception(
-            lambda limit, capacities, burst_rate: (limit, limit - 10),
-            "there is no room left for the windows of the producers (CAP-11).",
-        ),
-        "80 and 70 % will do": Misconception(
-            lambda limit, capacities, burst_rate: (limit * 8 // 10, limit * 7 // 10),
-            "the defaults know nothing of your producers' capacities (CAP-11).",
-        ),
-        "stop early, to be safe": Misconception(
-            lambda limit, capacities, burst_rate: (limit // 10, limit // 20),
-            "every burst then stops the producers, and they stay stopped while the queue could hold it all.",
-        ),
-        "drain it before going on": Misconception(
-            lambda limit, capacities, burst_rate: (limit - sum(capacities), 1),
-            "with a low resume threshold a stop lasts until the queue is all but empty. A burst that passes "
-            "stop by a little need not wait that long.",
-        ),
+        "stop as late as possible": lambda limit, capacities, burst_rate: (limit, limit - 10),
+        "80 and 70 % will do": lambda limit, capacities, burst_rate: (limit * 8 // 10, limit * 7 // 10),
+        "stop early, to be safe": lambda limit, capacities, burst_rate: (limit // 10, limit // 20),
+        "drain it before going on": lambda limit, capacities, burst_rate: (limit - sum(capacities), 1),
     },
-    hints=(
-        "Two wishes pull against each other: a low stop is safe, a high stop is rarely reached.",
-        "Take the highest stop that leaves room for all windows. And then do not stay ON longer than you "
-        "must.",
-        "stop = limit - sum(capacities); resume not far below it.",
-    ),
-    rules=("CAP-11", "FC-16", "FC-24"),
+    outcome=_choice,
 )
 
 
@@ -185,38 +134,17 @@ def _sharing(answer: Callable[[int, int, int], list[int]], limit: int, stop: int
     return FINE
 
 
-SHARE_THE_ROOM = Exercise(
+SHARE_THE_ROOM = exercise(
     "share_the_room",
-    "Capacities for everybody",
-    truth=fine,
-    outcome=_sharing,
-    cases=((165, 100, 2), (1000, 800, 7), (100, 80, 3), (50, 40, 10), (90, 72, 4)),
+    fine,
     misconceptions={
-        "everybody gets all the room": Misconception(
-            lambda limit, stop, producers: [limit - stop] * producers,
-            "their windows can fill at the same time; together they may not be more than limit - stop "
-            "(CAP-11).",
-        ),
-        "50 is the default, so it is right": Misconception(
+        "everybody gets all the room": lambda limit, stop, producers: [limit - stop] * producers,
+        "50 is the default, so it is right": (
             lambda limit, stop, producers: [50] * producers,
-            "the default of qpid-cpp knows nothing of this queue (CAP-02, CAP-11).",
-            sign=lambda shares: set(shares) == {50},
+            lambda shares: set(shares) == {50},
         ),
-        "one at a time is safest": Misconception(
-            lambda limit, stop, producers: [1] * producers,
-            "safe, but every producer then waits for each single message; there is room for more (CAP-01).",
-        ),
-        "round up": Misconception(
-            lambda limit, stop, producers: [-(-(limit - stop) // producers)] * producers,
-            "the sum may not be more than limit - stop, not even by one (CAP-11, LP-02).",
-        ),
+        "one at a time is safest": lambda limit, stop, producers: [1] * producers,
+        "round up": lambda limit, stop, producers: [-(-(limit - stop) // producers)] * producers,
     },
-    hints=(
-        "How much room is there above stop, and for whom?",
-        "The capacities together may be at most limit - stop, and at least 1 each.",
-        "[(limit - stop) // producers] * producers",
-    ),
-    rules=("CAP-11", "CAP-01"),
+    outcome=_sharing,
 )
-
-EXERCISES = (SAFE_STOP, CHOOSE_THRESHOLDS, SHARE_THE_ROOM)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from qflow.logs.components import components_of
 from qflow.spark.lake import pack
-from qflow.teaching.exercise import Exercise, Misconception
+from qflow.teaching.exercise import exercise
 
 Touches = list[tuple[str, str]]
 Holds = list[tuple[int, int | None]]
@@ -14,10 +14,9 @@ def _parts(touches: Touches) -> int:
     return len(set(components_of(("log", client, queue) for client, queue in touches).values()))
 
 
-COMPONENTS = Exercise(
+COMPONENTS = exercise(
     "how_many_parts",
-    "What belongs together",
-    truth=_parts,
+    _parts,
     cases=(
         ([("p", "a"), ("c", "a"), ("q", "b"), ("d", "b")],),
         ([("p", "a"), ("p", "b"), ("c", "a"), ("d", "b")],),
@@ -27,28 +26,12 @@ COMPONENTS = Exercise(
         ([("d", "r"), ("c", "q"), ("d", "q"), ("e", "z")],),
     ),
     misconceptions={
-        "each queue for itself": Misconception(
-            lambda touches: len({queue for _, queue in touches}),
-            "two queues that one client touches belong together: what one does to it decides what it does "
-            "to the other (CM-03).",
-        ),
-        "each client for itself": Misconception(
-            lambda touches: len({client for client, _ in touches}),
-            "clients of one queue share its depth, its flow state and its messages.",
-        ),
-        "only neighbours count": Misconception(
-            lambda touches: len({frozenset(q for c, q in touches if c == client) for client, _ in touches}),
-            "what hangs together over any number of steps is one part: p with b, b with q, q with c.",
+        "each queue for itself": lambda touches: len({queue for _, queue in touches}),
+        "each client for itself": lambda touches: len({client for client, _ in touches}),
+        "only neighbours count": lambda touches: len(
+            {frozenset(q for c, q in touches if c == client) for client, _ in touches}
         ),
     },
-    hints=(
-        "Draw the clients and the queues as dots, and a line for each pair.",
-        "Begin with a group for each pair; whenever two groups have a member in common, join them.",
-        "networkx.number_connected_components of the graph whose edges are the pairs, clients and queues "
-        "distinguished.",
-    ),
-    rules=("CM-03",),
-    lab="",
 )
 
 
@@ -59,40 +42,16 @@ def _busiest(events: dict[str, int], workers: int) -> int:
     return max(loads)
 
 
-BUSIEST = Exercise(
+BUSIEST = exercise(
     "busiest_worker",
-    "Who is done last",
-    truth=_busiest,
-    cases=(
-        ({"a": 60, "b": 20, "c": 20}, 2),
-        ({"a": 60, "b": 20, "c": 20}, 100),
-        ({"a": 5, "b": 4, "c": 3, "d": 3, "e": 3}, 2),
-        ({"a": 10, "b": 10, "c": 10}, 3),
-        ({"a": 9, "b": 8, "c": 7, "d": 1}, 3),
-        ({"a": 7}, 4),
-        ({"a": 3, "b": 3, "c": 2, "d": 2, "e": 2}, 1),
-    ),
+    _busiest,
     misconceptions={
-        "the work is shared evenly": Misconception(
-            lambda events, workers: -(-sum(events.values()) // workers),
-            "a component is one sequence, and lies with one worker as a whole.",
-        ),
-        "the largest component is all": Misconception(
-            lambda events, workers: max(events.values()),
-            "that is the least it can be; with few workers the busiest has several components.",
-        ),
-        "components are dealt out like cards": Misconception(
-            lambda events, workers: max(sum(list(events.values())[n::workers]) for n in range(workers)),
-            "they are packed by size: the largest first, each to the worker that has least so far.",
+        "the work is shared evenly": lambda events, workers: -(-sum(events.values()) // workers),
+        "the largest component is all": lambda events, workers: max(events.values()),
+        "components are dealt out like cards": lambda events, workers: max(
+            sum(list(events.values())[n::workers]) for n in range(workers)
         ),
     },
-    hints=(
-        "Take the components by size. Who gets the next one?",
-        "The worker that has least so far. At the end, the one who has most decides.",
-        "Keep a list of loads; for each size, largest first, add it to the smallest load.",
-    ),
-    rules=("CM-03",),
-    lab="",
 )
 
 
@@ -100,10 +59,9 @@ def _waited(holds: Holds, log_end: int) -> int:
     return sum((log_end if end is None else end) - begin for begin, end in holds)
 
 
-WAITED = Exercise(
+WAITED = exercise(
     "waited",
-    "What waiting adds up to",
-    truth=_waited,
+    _waited,
     cases=(
         ([(10, 30), (15, 30), (20, None)], 100),
         ([(0, 5), (5, 10)], 10),
@@ -113,26 +71,12 @@ WAITED = Exercise(
         ([(0, 40), (10, 20), (90, None)], 100),
     ),
     misconceptions={
-        "only what has ended counts": Misconception(
-            lambda holds, log_end: sum(end - begin for begin, end in holds if end is not None),
-            "a transfer that is still held when the log ends has waited until then, and often the longest.",
+        "only what has ended counts": lambda holds, log_end: sum(
+            end - begin for begin, end in holds if end is not None
         ),
-        "time counts once": Misconception(
-            lambda holds, log_end: len({t for b, e in holds for t in range(b, log_end if e is None else e)}),
-            "transfers wait at the same time, each for itself: their times are added.",
+        "time counts once": lambda holds, log_end: len(
+            {t for b, e in holds for t in range(b, log_end if e is None else e)}
         ),
-        "how often, not how long": Misconception(
-            lambda holds, log_end: len(holds),
-            "a queue that turns ON once and stays ON costs more than one that flickers.",
-        ),
+        "how often, not how long": lambda holds, log_end: len(holds),
     },
-    hints=(
-        "What do you do with a transfer that has no end?",
-        "It has waited until the log's end.",
-        "sum((log_end if end is None else end) - begin for begin, end in holds)",
-    ),
-    rules=("FC-15", "FC-17"),
-    lab="",
 )
-
-EXERCISES = (COMPONENTS, BUSIEST, WAITED)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from qflow.broker import BYTE_UNIT, INFINITE, MESSAGE_UNIT
 from qflow.teaching.bench import GROUP, Bench
-from qflow.teaching.exercise import Exercise, Misconception
+from qflow.teaching.exercise import exercise
 
 
 def _idle_gets(steps: list[str]) -> list[str]:
@@ -51,55 +51,19 @@ def _believed_wake_up(steps: list[str], wakers: set[str]) -> list[str]:
 
 _ARRIVALS = {"B-1 arrives", "A-3 arrives"}
 
-IDLE_GETS = Exercise(
+IDLE_GETS = exercise(
     "idle_gets",
-    "The lost wake-up",
-    truth=_idle_gets,
-    cases=(
-        (["owner accepts"],),
-        (["owner accepts", "B-1 arrives"],),
-        (["owner rejects"],),
-        (["owner releases"],),
-        (["B-1 arrives"],),
-        (["A-3 arrives"],),
-        (["A-3 arrives", "owner accepts"],),
-        (["B-1 arrives", "owner accepts", "A-3 arrives"],),
-        (["owner rejects", "B-1 arrives"],),
-    ),
+    _idle_gets,
     misconceptions={
-        "an accept wakes the others": Misconception(
-            lambda steps: _believed_wake_up(
-                steps, _ARRIVALS | {"owner accepts", "owner rejects", "owner releases"}
-            ),
-            "accept and reject free the group but wake no consumer. The messages wait until something "
-            "else makes the idle consumer look (MG-13).",
+        "an accept wakes the others": lambda steps: _believed_wake_up(
+            steps, _ARRIVALS | {"owner accepts", "owner rejects", "owner releases"}
         ),
-        "only arrivals wake": Misconception(
-            lambda steps: _believed_wake_up(steps, _ARRIVALS),
-            "a release wakes an idle consumer too (MG-13, CN-14).",
-        ),
-        "an idle consumer never gets them": Misconception(
-            lambda steps: ["B-1"] if "B-1 arrives" in steps else [],
-            "any event that makes it look, such as an unrelated arrival, brings it the freed messages "
-            "(MG-13).",
-        ),
-        "the freed group is served last": Misconception(
-            lambda steps: sorted(
-                _believed_wake_up(steps, _ARRIVALS | {"owner releases"}), key=lambda label: label[0] != "B"
-            ),
-            "it looks from the head of the queue, so older messages of the freed group come first (MG-10, "
-            "MG-11).",
+        "only arrivals wake": lambda steps: _believed_wake_up(steps, _ARRIVALS),
+        "an idle consumer never gets them": lambda steps: ["B-1"] if "B-1 arrives" in steps else [],
+        "the freed group is served last": lambda steps: sorted(
+            _believed_wake_up(steps, _ARRIVALS | {"owner releases"}), key=lambda label: label[0] != "B"
         ),
     },
-    hints=(
-        "Which of these steps make the idle consumer look at the queue again?",
-        "Arrivals and releases do; accept and reject only free the group. When it looks, it looks from the "
-        "head.",
-        "Go through the steps; at an arrival or a release it gets all messages that are not of an owned "
-        "group.",
-    ),
-    rules=("MG-10", "MG-11", "MG-13"),
-    shows=("G-10",),
 )
 
 
@@ -110,37 +74,20 @@ def _turns(messages: int, consumers: int) -> list[list[int]]:
     return [[int(label) for label in reader.got] for reader in readers]
 
 
-TURNS = Exercise(
+TURNS = exercise(
     "turns",
-    "Taking turns",
-    truth=_turns,
-    cases=((7, 3), (6, 2), (2, 4), (9, 3), (5, 1)),
+    _turns,
     misconceptions={
-        "in blocks": Misconception(
-            lambda messages, consumers: [
-                list(range(messages))[n * -(-messages // consumers) : (n + 1) * -(-messages // consumers)]
-                for n in range(consumers)
-            ],
-            "a consumer that was served goes to the end of the line, so the next message is another's "
-            "(CN-19).",
-        ),
-        "the first takes all it can hold": Misconception(
-            lambda messages, consumers: [list(range(messages)), *[[] for _ in range(consumers - 1)]],
-            "that happens when it meets a backlog. Messages that arrive one at a time go round (CN-19, "
-            "CN-20).",
-        ),
-        "everybody gets everything": Misconception(
-            lambda messages, consumers: [list(range(messages)) for _ in range(consumers)],
-            "a message on a queue goes to one consumer; only browsers all see it (CN-19).",
-        ),
+        "in blocks": lambda messages, consumers: [
+            list(range(messages))[n * -(-messages // consumers) : (n + 1) * -(-messages // consumers)]
+            for n in range(consumers)
+        ],
+        "the first takes all it can hold": lambda messages, consumers: [
+            list(range(messages)),
+            *[[] for _ in range(consumers - 1)],
+        ],
+        "everybody gets everything": lambda messages, consumers: [
+            list(range(messages)) for _ in range(consumers)
+        ],
     },
-    hints=(
-        "All consumers are idle when message 0 arrives. Who is first in line for message 1?",
-        "Round robin: message n goes to consumer n modulo the number of consumers.",
-        "[list(range(c, messages, consumers)) for c in range(consumers)]",
-    ),
-    rules=("CN-19", "CN-20"),
-    shows=("G-17",),
 )
-
-EXERCISES = (IDLE_GETS, TURNS)

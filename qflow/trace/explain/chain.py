@@ -23,8 +23,6 @@ RULES = "The rules of the broker"
 class Section(NamedTuple):
     """A place in a document.
 
-    Examples
-    --------
     >>> str(Section("Producer Flow Control", "1.1.1 Example"))
     'Producer Flow Control, 1.1.1 Example'
     """
@@ -36,62 +34,23 @@ class Section(NamedTuple):
         return f"{self.document}, {self.title}"
 
 
-_OVERVIEW = Section(FLOW, "1.1 Overview")
-_STATES = Section(FLOW, "1.1.1 Example")
-_COMPLETIONS = Section(FLOW, "1.1.2 Example")
-_INTERFACE = Section(FLOW, "1.2 User Interface")
-_SOLUTION = Section(ISSUE, "A high-level description of a proposed solution")
-_ISSUES = Section(ISSUE, "Issues with this approach")
-_DESCRIPTION = Section(ISSUE, "Description")
-_ROLE = Section(GROUPS, "The Role of the Broker")
-_BEHAVED = Section(GROUPS, "Well Behaved Consumers")
-_GROUPING = Section(GROUPS, "Grouping Messages")
-_CONFIGURED = Section(GROUPS, "Broker Configuration")
-
-# Rules that an original document states. All others are only in the rule book.
-_DOCUMENTED: dict[str, Section] = {
-    "FC-01": _INTERFACE,
-    "FC-02": _INTERFACE,
-    "FC-03": _INTERFACE,
-    "FC-04": _INTERFACE,
-    "FC-05": _OVERVIEW,
-    "FC-08": _INTERFACE,
-    "FC-10": _INTERFACE,
-    "FC-13": _STATES,
-    "FC-14": _STATES,
-    "FC-15": _COMPLETIONS,
-    "FC-16": _STATES,
-    "FC-17": _COMPLETIONS,
-    "FC-19": _INTERFACE,
-    "FC-24": _ISSUES,
-    "FC-26": _STATES,
-    "CM-01": _COMPLETIONS,
-    "CM-03": _COMPLETIONS,
-    "CM-06": _ISSUES,
-    "CM-15": _INTERFACE,
-    "CAP-01": _COMPLETIONS,
-    "CAP-08": _COMPLETIONS,
-    "CAP-09": _ISSUES,
-    "CAP-11": _COMPLETIONS,
-    "LP-05": _DESCRIPTION,
-    "LP-06": _DESCRIPTION,
-    "LP-10": _INTERFACE,
-    "MG-01": _CONFIGURED,
-    "MG-03": _CONFIGURED,
-    "MG-04": _GROUPING,
-    "MG-05": Section(GROUPS, "Default Group"),
-    "MG-06": _ROLE,
-    "MG-07": _ROLE,
-    "MG-08": _ROLE,
-    "MG-09": _ROLE,
-    "MG-10": _ROLE,
-    "MG-12": _ROLE,
-    "MG-13": _ROLE,
-    "MG-14": _ROLE,
-    "MG-18": _BEHAVED,
-    "ALT-06": Section(ISSUE, "A very hacky proof-of-concept"),
-    "ALT-07": _SOLUTION,
-}
+# Rules that an original document states, by its sections. All others are only in the rule book.
+_STATED = (
+    (FLOW, "1.1 Overview", "FC-05"),
+    (FLOW, "1.1.1 Example", "FC-13 FC-14 FC-16 FC-26"),
+    (FLOW, "1.1.2 Example", "FC-15 FC-17 CM-01 CM-03 CAP-01 CAP-08 CAP-11"),
+    (FLOW, "1.2 User Interface", "FC-01 FC-02 FC-03 FC-04 FC-08 FC-10 FC-19 CM-15 LP-10"),
+    (ISSUE, "Description", "LP-05 LP-06"),
+    (ISSUE, "A high-level description of a proposed solution", "ALT-07"),
+    (ISSUE, "A very hacky proof-of-concept", "ALT-06"),
+    (ISSUE, "Issues with this approach", "FC-24 CM-06 CAP-09"),
+    (GROUPS, "Broker Configuration", "MG-01 MG-03"),
+    (GROUPS, "Default Group", "MG-05"),
+    (GROUPS, "Grouping Messages", "MG-04"),
+    (GROUPS, "The Role of the Broker", "MG-06 MG-07 MG-08 MG-09 MG-10 MG-12 MG-13 MG-14"),
+    (GROUPS, "Well Behaved Consumers", "MG-18"),
+)
+_DOCUMENTED = {rule: Section(where, title) for where, title, rules in _STATED for rule in rules.split()}
 
 AREAS: dict[str, str] = {
     "DQ": "What is counted, and when",
@@ -115,13 +74,9 @@ AREAS: dict[str, str] = {
 def section_of(rule: str) -> Section:
     """Return where a rule is documented, the original documents first.
 
-    Raises
-    ------
-    KeyError
-        If it is no rule of the rule book.
+    Raises:
+        KeyError: If it is no rule of the rule book.
 
-    Examples
-    --------
     >>> str(section_of("FC-14"))
     'Producer Flow Control, 1.1.1 Example'
     >>> str(section_of("CN-19"))
@@ -136,8 +91,6 @@ def section_of(rule: str) -> Section:
 class Subject(NamedTuple):
     """What a question, or one link of an answer, is about.
 
-    Examples
-    --------
     >>> str(Subject("producer", "C1"))
     'producer:C1'
     """
@@ -153,18 +106,11 @@ class Subject(NamedTuple):
 class Reason:
     """One true sentence and the reasons for it, before rows are turned into seqs and times.
 
-    Parameters
-    ----------
-    text : str
-        The sentence.
-    rules : tuple of str
-        Ids of the rules that make it so; the section of the first is cited.
-    row : int or None
-        Place in the trace of the row that brought it about; None for the instant itself.
-    subject : Subject
-        What it is about.
-    because : tuple of Reason
-        Why.
+    Parameters:
+        rules: Ids of the rules that make it so; the section of the first is cited.
+        row: Place in the trace of the row that brought it about; None for the instant itself.
+        subject: What it is about.
+        because: Why.
     """
 
     text: str
@@ -184,20 +130,13 @@ class Reason:
 class Link:
     """One link of the chain.
 
-    Parameters
-    ----------
-    text : str
-        One plain sentence.
-    rules : tuple of str
-        Ids of the rule book; ``qflow rules FC-14`` prints a rule.
-    section : Section
-        Where the first of them is documented.
-    seq, time : int
-        The row that brought it about, and its time in microseconds.
-    subject : Subject
-        What it is about; itself something that can be asked about.
-    level : int
-        0 for the answer; each link rests on those of the next level that follow it.
+    Parameters:
+        text: One plain sentence.
+        rules: Ids of the rule book; ``qflow rules FC-14`` prints a rule.
+        section: Where the first of them is documented.
+        seq, time: The row that brought it about, and its time in microseconds.
+        subject: What it is about; itself something that can be asked about.
+        level: 0 for the answer; each link rests on those of the next level that follow it.
     """
 
     text: str
@@ -226,17 +165,11 @@ class Link:
 class Explanation:
     """Why something is as it is at one instant.
 
-    Parameters
-    ----------
-    subject : Subject
-        What was asked about.
-    seq, time : int
-        The instant: a row's ``seq``, and its time in microseconds.
-    links : tuple of Link
-        The answer, then what it rests on, depth first.
+    Parameters:
+        subject: What was asked about.
+        seq, time: The instant: a row's ``seq``, and its time in microseconds.
+        links: The answer, then what it rests on, depth first.
 
-    Examples
-    --------
     >>> from qflow.trace.explain.chain import section_of
     >>> link = Link("q is OFF.", ("FC-13",), section_of("FC-13"), 3, 1_500_000, Subject("queue", "q"), 0)
     >>> print(Explanation(Subject("queue", "q"), 9, 2_000_000, (link,)).text())
@@ -287,8 +220,6 @@ class Explanation:
 def seconds(time: int) -> str:
     """Return a time in microseconds as exact text in seconds.
 
-    Examples
-    --------
     >>> seconds(1_500_000), seconds(0), seconds(12)
     ('1.5 s', '0 s', '0.000012 s')
     """

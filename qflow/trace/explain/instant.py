@@ -51,21 +51,14 @@ _ACTS = {
 class Instant:
     """One instant of a trace.
 
-    Parameters
-    ----------
-    trace : Trace
-        The whole course of events.
-    index : RowIndex
-        Its rows by what they are about.
-    broker : Broker
-        After the command that the row belongs to; only looked at.
-    row : int
-        Place of the row.
+    Parameters:
+        trace: The whole course of events.
+        index: Its rows by what they are about.
+        broker: After the command that the row belongs to; only looked at.
+        row: Place of the row.
 
-    Attributes
-    ----------
-    end : int
-        Place of the last row of that command.
+    Attributes:
+        end (int): Place of the last row of that command.
     """
 
     def __init__(self, trace: Trace, index: RowIndex, broker: Broker, row: int) -> None:
@@ -204,8 +197,6 @@ class Instant:
 def listed(names: list[str], most: int = 5) -> str:
     """Return a list of names as text, shortened in the middle.
 
-    Examples
-    --------
     >>> listed(["a"]), listed(["a", "b", "c"]), listed([f"m{n}" for n in range(50)])
     ('a', 'a, b and c', 'm0, m1, … m49')
     """
@@ -219,8 +210,6 @@ def listed(names: list[str], most: int = 5) -> str:
 def counted(number: int, noun: str) -> str:
     """Return a number of things as text.
 
-    Examples
-    --------
     >>> counted(1, "message"), counted(2, "message")
     ('1 message', '2 messages')
     """

@@ -115,11 +115,7 @@ def _stopped_by_flow(instant: Instant, session: Session, subject: Subject) -> Re
 
 
 def _free(
-    instant: Instant,
-    model: Producer | None,
-    session: Session,
-    row: int | None,
-    subject: Subject,
+    instant: Instant, model: Producer | None, session: Session, row: int | None, subject: Subject
 ) -> Reason:
     name, waiting = subject.name, _own(session, model)
     if model is None:

@@ -30,12 +30,9 @@ _SHOWN = 8
 class Subjects:
     """Everything in a trace that can be asked about.
 
-    Parameters
-    ----------
-    trace : Trace
-        A whole one.
-    index : RowIndex
-        Its rows by what they are about.
+    Parameters:
+        trace: A whole one.
+        index: Its rows by what they are about.
     """
 
     def __init__(self, trace: Trace, index: RowIndex) -> None:
@@ -51,24 +48,20 @@ class Subjects:
     def find(self, text: str) -> Subject:
         """Return what a text such as ``queue:orders`` or ``C1`` means.
 
-        Raises
-        ------
-        TraceError
-            If nothing in the trace has that name, or several things have; the sentence says what there is.
+        Raises:
+            TraceError: If nothing in the trace has that name, or several things have; the sentence says what
+                there is.
         """
         kind, separator, name = text.partition(":")
         if separator and kind in KINDS:
             return self._known(kind, name)
-        found = [kind for kind in KINDS if kind != "transfer" and self._has(kind, text)]
+        found = [kind for kind in KINDS if kind != "transfer" and self._matching(kind, text)]
         if len(found) == 1:
             return self._known(found[0], text)
         if found:
             choices = " or ".join(f"{kind}:{text}" for kind in found)
             raise TraceError(f"{text!r} is the name of a {' and of a '.join(found)}; ask for {choices}")
         raise TraceError(f"nothing in this trace is called {text!r}; {self._hint(text)}")
-
-    def _has(self, kind: str, name: str) -> bool:
-        return bool(self._matching(kind, name))
 
     def _matching(self, kind: str, name: str) -> list[str]:
         """Return the full names that a name may mean."""
@@ -154,31 +147,20 @@ def explain(
     The facts are those of the engine at that instant and of the trace's rows before it; the rows after it
     show when a client finishes what it is working on.
 
-    Parameters
-    ----------
-    where : Timeline or Trace
-        A trace is made a timeline first, which takes as long as replaying it; to ask more than once, give
-        a timeline.
-    instant : int or None
-        A row's ``seq``; None for the timeline's cursor, or for ``time``.
-    subject : str
-        ``producer:C1``, ``queue:q``, ``transfer:C1-57``, ``consumer:late``, ``message:A-1`` or
-        ``group:A``; the kind may be left out where only one thing has that name.
-    time : int or None
-        Instead of ``instant``: a time in microseconds; the last row at or before it counts.
+    Parameters:
+        where: A trace is made a timeline first, which takes as long as replaying it; to ask more than once,
+            give a timeline.
+        instant: A row's ``seq``; None for the timeline's cursor, or for ``time``.
+        subject: ``producer:C1``, ``queue:q``, ``transfer:C1-57``, ``consumer:late``, ``message:A-1`` or
+            ``group:A``; the kind may be left out where only one thing has that name.
+        time: Instead of ``instant``: a time in microseconds; the last row at or before it counts.
 
-    Returns
-    -------
-    Explanation
+    Returns:
         Its first link is the answer.
 
-    Raises
-    ------
-    TraceError
-        If there is no such instant or subject; the sentence says what there is.
+    Raises:
+        TraceError: If there is no such instant or subject; the sentence says what there is.
 
-    Examples
-    --------
     >>> from qflow.trace.replaying import trace_of
     >>> from qflow.workload import Producer, Workload, simulate
     >>> workload = Workload(

@@ -295,10 +295,7 @@ def gone(instant: Instant, row: int) -> Reason:
     rules, words = REASONS.get(reason, (("FC-20",), ""))
     existing = instant.queue(queue)
     if reason == "ring" and existing is not None and existing.policy.name == "priority_ring":
-        rules, words = (
-            ("LP-12", "RF-20"),
-            "a ring drops the oldest of its lowest priority",
-        )
+        rules, words = (("LP-12", "RF-20"), "a ring drops the oldest of its lowest priority")
     text = f"{label} left {queue} at {instant.when(row)}, when {instant.cause(row)}{words and f': {words}'}."
 
     if reason == "ring" and existing is not None and isinstance(existing.store, MessageMap):

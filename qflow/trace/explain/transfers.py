@@ -25,15 +25,7 @@ from qflow.trace.explain.consumers import (
     settlement,
 )
 from qflow.trace.explain.instant import Instant, counted, listed
-from qflow.trace.explain.queues import (
-    died_of,
-    dropped,
-    gone,
-    limit_of,
-    no_flow_control,
-    on,
-    turned_off,
-)
+from qflow.trace.explain.queues import died_of, dropped, gone, limit_of, no_flow_control, on, turned_off
 
 
 def explain_transfer(instant: Instant, label: str) -> Reason:

@@ -1,0 +1,42 @@
+"""Two laws that hold the explored states to more than the bounds do, with their proofs."""
+
+from __future__ import annotations
+
+from qflow.broker.flow_limit import FlowThresholds
+from qflow.design.bounds import Traffic
+
+
+def stall_range(thresholds: FlowThresholds, traffic: Traffic, window: str = "ideal") -> tuple[int, int]:
+    """Return the least and the greatest depth, in messages, of a queue without a consumer in the end.
+
+    For a queue that stops by count, and whose producers send to no other.
+
+    Proof.  Nothing leaves the queue, so when the last producer blocks it holds the ``stop`` messages that
+    were not held and all that came later, which are held (FC-15, FC-17).  A producer blocks only for a
+    transfer that is not complete, and only this queue withholds completions, so each has at least one
+    held transfer there: depth ≥ stop + number of producers.  The upper bound is :func:`maximum_depth`.
+
+    With the ideal window both are the same: it forgets a complete transfer at once, so a full window is
+    full of held transfers: depth = stop + Σ capacity, in whatever order and however fast.  The qpid-cpp
+    window forgets late (CAP-02).  A sender that is faster than the answers never looks before its window is
+    full; so of producer i those are still taken for outstanding which it sent since it was last full, and
+    depth = stop + Σ (capacity_i − n_i mod capacity_i), where n_i is what it had sent when the queue turned
+    ON, Σ n_i = stop.
+    """
+    stop, most = thresholds.stop_count, sum(sender.capacity for sender in traffic.values())
+    return stop + (most if window == "ideal" else len(traffic)), stop + most
+
+
+def largest_batch(thresholds: FlowThresholds, traffic: Traffic, window: str = "ideal") -> int:
+    """Return how many messages a consumer may wait for before it accepts any, without risk of deadlock.
+
+    For a queue that stops by count, whose producers send to no other, and which has one consumer.
+
+    Proof.  In a deadlock every producer is blocked, so the queue is ON, and it holds at least ``resume``
+    messages, or it would be OFF (FC-16).  With the ideal window each producer has ``capacity`` held
+    transfers on it; with the others at least one.  So the consumer, which has taken all there are, has at
+    least max(resume, Σ capacity) of them, or max(resume, number of producers); a consumer content with
+    that many goes on, and nothing was stuck.
+    """
+    held = sum(sender.capacity for sender in traffic.values()) if window == "ideal" else len(traffic)
+    return max(thresholds.resume_count, held)
