@@ -429,8 +429,8 @@ and simulated again.
 |---|---|---|---|---|""".splitlines()
 
 _HELD_OUT = """Intervals are those of replays, and a margin on both sides for the model's own error. The
-margins in use were fitted to a part of these pairs and rounded up, so that the lines above say too
-much good of them. Here is what other margins give: none at all, and for each workload those that hold 80 of
+margins in use were fitted to these pairs and rounded up, so that the lines above say too much good of
+them. Here is what other margins give: none at all, and for each workload those that hold 80 of
 100 pairs of all *other* workloads.
 
 | margins | pairs | held | median width | near-critical pairs |
