@@ -403,7 +403,7 @@ def page(
         for death in deaths
         if death.dies or death.died
     ]
-    lines += ["", *_MACHINES, *differences(machines)]
+    lines += ["", *_MACHINES, "", *differences(machines)]
     lines += ["", *_MISSED]
     lines += [
         f"| {pair.case} | {pair.queue} | {pair.measure} | {pair.found[0]:.4g} to {pair.found[1]:.4g} "
@@ -429,7 +429,7 @@ and simulated again.
 |---|---|---|---|---|""".splitlines()
 
 _HELD_OUT = """Intervals are those of replays, and a margin on both sides for the model's own error. The
-margins in use were fitted to these recordings, so that the line above says too much good of
+margins in use were fitted to these pairs and rounded up, so that the lines above say too much good of
 them. Here is what other margins give: none at all, and for each workload those that hold 80 of
 100 pairs of all *other* workloads.
 

@@ -32,10 +32,9 @@ COVER = 0.8
 
 MODEL: dict[str, tuple[float, float]] = {
     "mean_depth": (0.0025, 0.0),
-    "max_depth": (0.01, 0.0),
-    "share_on": (0.01, 0.0),
-    "flowStoppedCount": (0.02, 0.0),
-    "throughput": (0.005, 0.0),
+    "max_depth": (0.005, 0.0),
+    "share_on": (0.0075, 0.0),
+    "throughput": (0.0025, 0.0),
 }
 """By what share of itself, and by how much more, a measure may be off beyond what replays vary."""
 
@@ -69,9 +68,9 @@ def interval(
     Examples
     --------
     >>> interval("flowStoppedCount", [20, 21, 21, 23, 30])
-    [19, 31]
+    [20, 30]
     >>> interval("throughput", [200.0 + n for n in range(20)])
-    [199.995, 219.09]
+    [200.4975, 218.545]
     """
     ordered = sorted(values)
     # A share such as 0.8 is a little more or less than that in binary.
