@@ -2,8 +2,6 @@
 
 Start with :class:`Broker`; everything a client can do is a method of a :class:`Session`.
 
-Examples
---------
 >>> from qflow.broker import Broker, Message
 >>> broker = Broker()
 >>> session = broker.session("shop")

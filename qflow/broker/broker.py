@@ -28,15 +28,10 @@ class Broker(BrokerContext):
     It has no clock, no chance, no threads and no input or output: commands go in, events come out,
     and :meth:`advance` sets the time.
 
-    Parameters
-    ----------
-    options : BrokerOptions or None
-        What it is started with; None for the defaults.
-    store : MessageStore or None
-        Where durable messages go; None for none, which is done at once (CM-12).
+    Parameters:
+        options: What it is started with; None for the defaults.
+        store: Where durable messages go; None for none, which is done at once (CM-12).
 
-    Examples
-    --------
     >>> broker = Broker()
     >>> session = broker.session("s")
     >>> session.queue_declare("orders", {"qpid.max_count": 10})
@@ -69,12 +64,9 @@ class Broker(BrokerContext):
     def session(self, name: str, connection: str = "") -> Session:
         """Attach a session; 530 if a session of that name is attached, TypeError if a name is no text.
 
-        Parameters
-        ----------
-        name : str
-            Unique among the attached sessions.
-        connection : str
-            The connection it uses, shared by all sessions that name it; its own if not given.
+        Parameters:
+            name: Unique among the attached sessions.
+            connection: The connection it uses, shared by all sessions that name it; its own if not given.
         """
         name = encodable("a session's name", name)
         shared = self._connection(name, connection)
@@ -89,12 +81,9 @@ class Broker(BrokerContext):
 
         Sessions of AMQP 1.0 that have ended are forgotten here: clients of a server come and go.
 
-        Parameters
-        ----------
-        name, connection : str
-            As for :meth:`session`.
-        container : str
-            The client's container-id.
+        Parameters:
+            name, connection: As for :meth:`session`.
+            container: The client's container-id.
         """
         for ended in [one for one in self.sessions.values() if not one.is_attached]:
             if isinstance(ended, LinkSession):
@@ -177,8 +166,6 @@ class Broker(BrokerContext):
 
         Take it between commands; observers and client hooks are not part of it.
 
-        Examples
-        --------
         >>> broker = Broker()
         >>> broker.session("s").queue_declare("orders")
         >>> twin = Broker.restore(broker.snapshot())

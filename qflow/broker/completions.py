@@ -29,13 +29,9 @@ class RangeSet(Restorable):
     a held transfer.  The others are bits in blocks of 1,024.  A number is added and looked up in O(1),
     however many holes there are; what a copy costs grows with the numbers behind the front, by the block.
 
-    Attributes
-    ----------
-    front : int
-        The smallest number that is not in the set.
+    Attributes:
+        front (int): The smallest number that is not in the set.
 
-    Examples
-    --------
     >>> completed = RangeSet()
     >>> for number in (0, 1, 3, 4):
     ...     completed.add(number)
@@ -164,20 +160,15 @@ _REPORTED: Final[tuple[str, ...]] = ("completed",)
 class Completions(CommandOwner):
     """Numbers a session's commands, and keeps which of them are complete.
 
-    Attributes
-    ----------
-    completed : RangeSet
-        A hole in it is a held transfer, or a sync that waits behind one (CM-04).
-    reported : RangeSet
-        What the client knows.
-    incomplete : OrderedDict
-        Number to held transfer, or to None for a parked sync point, in order of number.
-    wants_report : bool
-        A report is due at the end of the current step (CM-05, CM-08).
-    blocking_queues : list of str
-        Queues for which the client is to stop sending, in the Java broker's way (ALT-12).
-    on_report, on_channel_flow : callable or None
-        Set by a client; called with what it is sent.
+    Attributes:
+        completed (RangeSet): A hole in it is a held transfer, or a sync that waits behind one (CM-04).
+        reported (RangeSet): What the client knows.
+        incomplete (OrderedDict): Number to held transfer, or to None for a parked sync point, in order of
+            number.
+        wants_report (bool): A report is due at the end of the current step (CM-05, CM-08).
+        blocking_queues (list of str): Queues for which the client is to stop sending, in the Java broker's
+            way (ALT-12).
+        on_report, on_channel_flow (callable or None): Set by a client; called with what it is sent.
     """
 
     VOLATILE: ClassVar[tuple[str, ...]] = ("on_report", "on_channel_flow", "_has_parked")
@@ -251,9 +242,7 @@ class Completions(CommandOwner):
 
         It is reported when it is complete only if it carries the sync flag (RF-40).
 
-        Returns
-        -------
-        bool
+        Returns:
             Whether it is complete.
         """
         if is_reported:

@@ -61,8 +61,6 @@ class Balance(Restorable):
     The arithmetic is that of the broker's 32-bit integers: deliveries made while infinite and
     completed after a finite grant make ``used`` wrap below zero, which enlarges the window (RF-09).
 
-    Examples
-    --------
     >>> balance = Balance()
     >>> balance.grant(5); balance.allows(5), balance.allows(6)
     (True, False)
@@ -108,12 +106,9 @@ class Credit(Restorable):
 
     A new subscription is in window mode with no credit at all (CN-03).
 
-    Attributes
-    ----------
-    mode : int
-        :data:`CREDIT_MODE` or :data:`WINDOW_MODE`.
-    messages, volume : Balance
-        Those of the current mode; those of the other one are kept aside.
+    Attributes:
+        mode (int): :data:`CREDIT_MODE` or :data:`WINDOW_MODE`.
+        messages, volume (Balance): Those of the current mode; those of the other one are kept aside.
     """
 
     __slots__ = ("mode", "messages", "volume", "_other_messages", "_other_volume")
@@ -183,8 +178,6 @@ _FRAME_CONTENT: Final = 65_535 - 12
 class Traffic(Restorable):
     """Messages that went over a connection in one direction, with their bytes and frames (CF-10).
 
-    Examples
-    --------
     >>> traffic = Traffic()
     >>> traffic.count(112, 100); traffic.count(12, 0)
     >>> traffic.messages, traffic.size, traffic.frames
@@ -210,10 +203,8 @@ class Traffic(Restorable):
 class Connection(Dependent):
     """A client's connection: a FIFO of subscriptions to serve, one message each in turn.
 
-    Attributes
-    ----------
-    from_client, to_client : Traffic
-        What went over it.
+    Attributes:
+        from_client, to_client (Traffic): What went over it.
     """
 
     WRITTEN_AS: ClassVar[Containers] = {"tasks": (deque, Fifo)}
@@ -334,16 +325,12 @@ class OutputScheduler(Dependent):
 class DeliveryRecord(Dependent):
     """What the broker remembers of a message it has sent to a subscription (RF-03).
 
-    Attributes
-    ----------
-    id : int
-        Number of the command that carried the message, per session.
-    is_acquired : bool
-        Whether the message belongs to the subscription; a browser's does not, unless it acquires it.
-    is_windowing : bool
-        Whether the subscription was in window mode when the delivery was made.
-    is_ended : bool
-        True from the start for accept mode none (RF-01).
+    Attributes:
+        id (int): Number of the command that carried the message, per session.
+        is_acquired (bool): Whether the message belongs to the subscription; a browser's does not, unless it
+            acquires it.
+        is_windowing (bool): Whether the subscription was in window mode when the delivery was made.
+        is_ended (bool): True from the start for accept mode none (RF-01).
     """
 
     __slots__ = (
@@ -431,14 +418,11 @@ class DeliveryRecord(Dependent):
 class Subscription(Consumer):
     """One consumer or browser, made by ``message_subscribe`` (CN-01).
 
-    Attributes
-    ----------
-    owner : str
-        The name under which it owns message groups: session and tag (MG-15).
-    is_explicit : bool
-        Accept mode explicit; with none, messages are gone when delivered (CN-11).
-    sync_frequency : int
-        After every so many deliveries the broker sends an execution.sync (CN-01); 0 for never.
+    Attributes:
+        owner (str): The name under which it owns message groups: session and tag (MG-15).
+        is_explicit (bool): Accept mode explicit; with none, messages are gone when delivered (CN-11).
+        sync_frequency (int): After every so many deliveries the broker sends an execution.sync (CN-01); 0 for
+            never.
     """
 
     ONLY_COUNTS: ClassVar[bool] = True
@@ -640,21 +624,16 @@ _DELIVERED: Final[tuple[str, ...]] = ("delivery", "position", "redelivered", "ac
 class SemanticState(Dependent):
     """What a session consumes (compare ``SemanticState.cpp``).
 
-    Attributes
-    ----------
-    blocked : set of str
-        Tags of all subscriptions that have stopped for want of credit, perhaps of others, too.
-    subscriptions : dict
-        By tag.
-    cancelled : list of tuple
-        Cancelled subscriptions, each with the numbers of its deliveries that were unsettled then.
-    records : dict
-        Deliveries the broker still remembers, by number, ascending (RF-03).
-    unacked_messages : int
-        The statistic as management shows it: refreshed by deliveries that are remembered, accept,
-        release, reject, cancel and completion, not by commit (RF-25).
-    on_delivery : callable or None
-        Set by a client; called with each delivery.
+    Attributes:
+        blocked (set of str): Tags of all subscriptions that have stopped for want of credit, perhaps of
+            others, too.
+        subscriptions (dict): By tag.
+        cancelled (list of tuple): Cancelled subscriptions, each with the numbers of its deliveries that were
+            unsettled then.
+        records (dict): Deliveries the broker still remembers, by number, ascending (RF-03).
+        unacked_messages (int): The statistic as management shows it: refreshed by deliveries that are
+            remembered, accept, release, reject, cancel and completion, not by commit (RF-25).
+        on_delivery (callable or None): Set by a client; called with each delivery.
     """
 
     VOLATILE: ClassVar[tuple[str, ...]] = ("on_delivery",)

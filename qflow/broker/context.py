@@ -33,8 +33,6 @@ class TimerTask(Dependent):
 class Timers(Restorable):
     """Tasks by due time; equal times keep the order in which they were scheduled.
 
-    Examples
-    --------
     >>> timers = Timers()
     >>> timers.schedule(20, TimerTask()); timers.schedule(10, TimerTask())
     >>> timers.next_due, timers.take(15)[0], timers.take(15)

@@ -13,8 +13,6 @@ from typing import ClassVar, NamedTuple, NoReturn
 class AmqpException(Exception):
     """A refusal that the broker sends to its peer, in the broker's own words where it has them.
 
-    Examples
-    --------
     >>> error = NotFoundException("Queue not found: orders")
     >>> error.code, error.name
     (404, 'not-found')
@@ -131,8 +129,6 @@ class InvalidArgumentException(SessionException):
 class LinkException(SessionException):
     """A link of AMQP 1.0 is refused or closed, under a condition of that protocol (LNK-08).
 
-    Examples
-    --------
     >>> error = LinkException("Node not found: orders", "amqp:not-found")
     >>> error.condition, error.text
     ('amqp:not-found', 'Node not found: orders')
@@ -225,8 +221,6 @@ LEFT_OUT: dict[str, LeftOut] = {
 def refuse(what: str, asked: str) -> NoReturn:
     """Refuse a feature that is left out, a key of :data:`LEFT_OUT`, with its reason: 540.
 
-    Examples
-    --------
     >>> refuse("dtx", "dtx.select")
     Traceback (most recent call last):
         ...
@@ -262,8 +256,6 @@ class SessionDetached(AmqpException):
 class StartupError(Exception):
     """The broker does not start with these options (FC-10); the text is qpidd's own.
 
-    Examples
-    --------
     >>> from qflow.broker import BrokerOptions
     >>> try:
     ...     BrokerOptions(default_flow_stop_threshold=101)
@@ -279,8 +271,6 @@ class ManagementError(Exception):
     1 UnknownObject, 2 UnknownMethod, 3 NotImplemented, 4 InvalidParameter, 7 for an exception, with its text,
     0x10000 (USER) for a redirect that is refused, without a text (RF-26).
 
-    Examples
-    --------
     >>> error = ManagementError(4, "InvalidParameter")
     >>> error.status, str(error)
     (4, 'InvalidParameter')

@@ -21,22 +21,14 @@ Detail = Mapping[str, object] | None
 class Event(NamedTuple):
     """One row of a trace.
 
-    Fields
-    ------
-    time : int
-        Virtual microseconds since the broker started.
-    kind : str
-        A key of :data:`COMMANDS` or :data:`EFFECTS`.
-    queue, session, link, message, group : str
-        Names, empty where they do not apply.  ``link`` is a subscription's tag or an exchange's
-        name; ``message`` is the message's label.
-    size : int
-        Bytes the broker counts for the message, or 0.
-    detail : mapping or None
-        What else belongs to this kind, as the tables below say.
+    Fields:
+        time: Virtual microseconds since the broker started.
+        kind: A key of :data:`COMMANDS` or :data:`EFFECTS`.
+        queue, session, link, message, group: Names, empty where they do not apply.  ``link`` is a
+            subscription's tag or an exchange's name; ``message`` is the message's label.
+        size: Bytes the broker counts for the message, or 0.
+        detail: What else belongs to this kind, as the tables below say.
 
-    Examples
-    --------
     >>> Event(0, "enqueued", queue="orders", message="p1-1", size=100)[:3]
     (0, 'enqueued', 'orders')
     """
@@ -142,8 +134,6 @@ Values = tuple[Any, ...]
 def packed(detail: Detail) -> tuple[Names, Values]:
     """Return the names and the values of a detail; None has none of either.
 
-    Examples
-    --------
     >>> packed({"count": 5, "size": 700}), packed(None)
     ((('count', 'size'), (5, 700)), (None, ()))
     """
@@ -153,8 +143,6 @@ def packed(detail: Detail) -> tuple[Names, Values]:
 def unpacked(names: Names, values: Values) -> Detail:
     """Return the detail that has these names and values.
 
-    Examples
-    --------
     >>> unpacked(("count", "size"), (5, 700)), unpacked(None, ())
     ({'count': 5, 'size': 700}, None)
     """
@@ -185,13 +173,9 @@ class EventTable(Sequence[Event]):
     As an observer (:meth:`qflow.broker.Broker.observe`) it costs a third of what a list of events does. It
     reads as a sequence of :class:`~qflow.broker.events.Event`, made when asked for.
 
-    Attributes
-    ----------
-    cells : list
-        The :data:`WIDTH` cells of the first event, then those of the second, and so on.
+    Attributes:
+        cells (list): The :data:`WIDTH` cells of the first event, then those of the second, and so on.
 
-    Examples
-    --------
     >>> table = EventTable([Event(0, "enqueued", queue="q"), Event(5, "dequeued", queue="q")])
     >>> table.column("kind"), table[-1].time, len(table)
     (['enqueued', 'dequeued'], 5, 2)

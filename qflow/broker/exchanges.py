@@ -63,10 +63,8 @@ class Binding(Dependent):
 class Exchange(Router):
     """Common part of all types: bindings in order, the alternate, and what is counted.
 
-    Attributes
-    ----------
-    replaced : int
-        Bindings that an exclusive one replaced: management goes on counting them (RF-39).
+    Attributes:
+        replaced (int): Bindings that an exclusive one replaced: management goes on counting them (RF-39).
     """
 
     type: ClassVar[str] = ""
@@ -333,8 +331,6 @@ class Exchange(Router):
 def normalize_pattern(pattern: str) -> str:
     """Return the form in which the broker keeps a topic pattern: every ``#`` behind the ``*`` (EX-06).
 
-    Examples
-    --------
     >>> normalize_pattern("#.*.#.*.#.#.*"), normalize_pattern("a.*.#.*.#")
     ('*.*.*.#', 'a.*.*.#')
     """
@@ -368,8 +364,6 @@ def topic_matches(pattern: str, key: str) -> bool:
 
     ``*`` matches exactly one word, which may be empty; ``#`` any number of words.
 
-    Examples
-    --------
     >>> topic_matches("a.#", "a"), topic_matches("*.x", ".x"), topic_matches("a.#.b.*", "a.b")
     (True, True, False)
     """
@@ -382,8 +376,6 @@ def topic_rank(pattern: str, key: str) -> TopicRank | None:
 
     At each word the broker tries ``#`` before ``*``, and ``*`` before the word itself.
 
-    Examples
-    --------
     >>> sorted(["a.b", "a.*", "#", "a.#"], key=lambda pattern: topic_rank(pattern, "a.b"))
     ['#', 'a.#', 'a.*', 'a.b']
     """
@@ -421,8 +413,6 @@ def same_arguments(bound: Arguments, arguments: Arguments) -> bool:
     The binding's own ``qpid.`` keys count, those of the arguments do not: so a binding that has some is never
     the same as another one (RF-27).
 
-    Examples
-    --------
     >>> same_arguments({"x-match": "all", "n": 1}, {"n": 1, "x-match": "all", "qpid.subject": "s"})
     True
     >>> same_arguments({"x-match": "all", "qpid.subject": "s"}, {"x-match": "all", "qpid.subject": "s"})
@@ -447,8 +437,6 @@ def headers_match(arguments: Mapping[str, HeaderValue], headers: Mapping[str, He
     ``all`` asks for as many equal headers as the binding has conditions, ``any`` for one; a header that is
     itself called ``x-match`` counts, too (RF-29).  Keys that start with ``qpid.`` are ignored (EX-07).
 
-    Examples
-    --------
     >>> headers_match({"x-match": "all", "p": "v"}, {"p": "v", "more": 1})
     True
     >>> headers_match({"x-match": "any"}, {})

@@ -19,13 +19,9 @@ Item = TypeVar("Item")
 class Fifo(Restorable, Generic[Item]):
     """Items in the order in which they were added.
 
-    Attributes
-    ----------
-    count : int
-        How many items there are.
+    Attributes:
+        count (int): How many items there are.
 
-    Examples
-    --------
     >>> readers = Fifo(["c1", "c2", "c3"])
     >>> readers.remove("c2")
     >>> readers.take(), readers.count, list(readers)

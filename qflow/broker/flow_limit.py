@@ -29,12 +29,9 @@ _HOLD: Final[tuple[str, ...]] = ("command",)
 class FlowState(QueueObserver):
     """Counts what is on the queue of a name, and is ON or OFF.
 
-    Attributes
-    ----------
-    count, size : int
-        Messages and bytes on the queue, acquired ones included (DQ-02).
-    stopped, stopped_count : bool, int
-        ``flowStopped`` and ``flowStoppedCount`` (CM-15).
+    Attributes:
+        count, size (int): Messages and bytes on the queue, acquired ones included (DQ-02).
+        stopped, stopped_count (bool, int): ``flowStopped`` and ``flowStoppedCount`` (CM-15).
     """
 
     __slots__ = ("context", "queue", "count", "size", "stopped", "stopped_count")
@@ -122,8 +119,6 @@ class Level(Frozen):
 class FlowLevels(Frozen):
     """The four levels of one queue with their origins, and the limits they belong to.
 
-    Examples
-    --------
     >>> settings = QueueSettings.from_arguments({"qpid.max_count": 100, "qpid.flow_stop_count": 80})
     >>> FlowLevels.proposed(settings, BrokerOptions()).resume_count
     Level(value=70, origin=<Origin.RATIO: 'ratio'>, basis=None)
@@ -170,8 +165,6 @@ class FlowLevels(Frozen):
 class FlowThresholds(Frozen):
     """The four levels of one queue; 0 means that this level does not take part.
 
-    Examples
-    --------
     >>> settings = QueueSettings.from_arguments({"qpid.max_count": 90, "qpid.max_size": 0})
     >>> FlowThresholds.of("orders", settings, BrokerOptions())      # FC-04: 62, not 63
     FlowThresholds(stop_count=72, resume_count=62, stop_size=0, resume_size=0)

@@ -57,10 +57,8 @@ class Ring(LimitPolicy):
     def evict(self, queue: Queue, transfer: Transfer) -> bool:
         """Drop the oldest messages, while they may go, until the new one fits; return whether it does.
 
-        Raises
-        ------
-        NotImplementedException
-            540, if what it evicts comes back to it (RF-34).
+        Raises:
+            NotImplementedException: 540, if what it evicts comes back to it (RF-34).
         """
         # Two rings that are each other's alternates would evict what the other one evicts for ever.
         if self.is_evicting:
@@ -141,8 +139,6 @@ POLICIES: dict[str, type[LimitPolicy]] = {
 def make_policy(policy: str, has_priorities: bool, era: str = "current") -> str:
     """Return the name, in :data:`POLICIES`, of the policy that a queue follows (LP-04, LP-19).
 
-    Examples
-    --------
     >>> make_policy("ring", False), make_policy("ring", True), make_policy("RING", False)
     ('ring', 'priority_ring', 'reject')
     >>> make_policy("RING_STRICT", False, era="historic")

@@ -63,14 +63,11 @@ class NodePolicy(Restorable):
 class Node(Dependent):
     """What an address means: a queue, or an exchange.
 
-    Attributes
-    ----------
-    policy : mapping or None
-        The arguments for queues of subscriptions, if a policy made the exchange (LNK-20).
-    is_new : bool
-        Whether it was made for this link.
-    is_controlled : bool
-        Whether the queue goes with this link.
+    Attributes:
+        policy (mapping or None): The arguments for queues of subscriptions, if a policy made the exchange
+            (LNK-20).
+        is_new (bool): Whether it was made for this link.
+        is_controlled (bool): Whether the queue goes with this link.
     """
 
     __slots__ = ("queue", "exchange", "policy", "is_new", "is_controlled")
@@ -88,12 +85,10 @@ class Node(Dependent):
 class LinkNodes(Dependent):
     """Finds and makes the nodes of links.
 
-    Attributes
-    ----------
-    policies : list of NodePolicy
-        In the order in which management made them.
-    topics : dict
-        Names of the exchanges that policies have made, with the arguments of their subscriptions' queues.
+    Attributes:
+        policies (list of NodePolicy): In the order in which management made them.
+        topics (dict): Names of the exchanges that policies have made, with the arguments of their
+            subscriptions' queues.
     """
 
     ONLY_COUNTS: ClassVar[bool] = True

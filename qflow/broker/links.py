@@ -86,8 +86,6 @@ Options = Mapping[str, Any]
 def condition_of(error: AmqpException) -> tuple[str, str]:
     """Return the condition and the words with which a link is closed for a refusal (LNK-08).
 
-    Examples
-    --------
     >>> condition_of(NotFoundException("Exchange not found: x"))
     ('amqp:internal-error', 'not-found: Exchange not found: x')
     >>> condition_of(LinkException("Node not found: x", "amqp:not-found"))
@@ -121,16 +119,13 @@ class LinkCredit(Credit):
 class OutgoingLink(Subscription):
     """A link on which the client receives.
 
-    Attributes
-    ----------
-    subject : str
-        A topic pattern that the message's subject has to match; "" for none (LNK-14).
-    ring, capacity : dict, int
-        Slots of the ring that hold an unsettled delivery, with its number, and how many there are (LNK-11).
-    refused : set of int
-        Positions of messages that are undeliverable here (LNK-12).
-    own_queue : bool
-        Whether the queue was made for this subscription alone, and goes with the link (LNK-19).
+    Attributes:
+        subject (str): A topic pattern that the message's subject has to match; "" for none (LNK-14).
+        ring, capacity (dict, int): Slots of the ring that hold an unsettled delivery, with its number, and
+            how many there are (LNK-11).
+        refused (set of int): Positions of messages that are undeliverable here (LNK-12).
+        own_queue (bool): Whether the queue was made for this subscription alone, and goes with the link
+            (LNK-19).
     """
 
     __slots__ = ("subject", "ring", "capacity", "refused", "own_queue", "is_controlling", "granted")
@@ -305,16 +300,11 @@ class TxSettle(TxOperation):
 class Granted(Dependent):
     """What the answer to an attach says besides that there is a link.
 
-    Attributes
-    ----------
-    address : str
-        The node's name; a dynamic one has got it now.
-    capabilities : list of str
-        Those of the ones asked for that the node has (LNK-17).
-    properties : dict
-        Those asked for, with their real values as texts (LNK-17).
-    filters : list of str
-        Names of the filters that are in force (LNK-14).
+    Attributes:
+        address (str): The node's name; a dynamic one has got it now.
+        capabilities (list of str): Those of the ones asked for that the node has (LNK-17).
+        properties (dict): Those asked for, with their real values as texts (LNK-17).
+        filters (list of str): Names of the filters that are in force (LNK-14).
     """
 
     __slots__ = ("address", "capabilities", "properties", "filters")
@@ -331,12 +321,10 @@ class Granted(Dependent):
 class IncomingLink(CommandOwner):
     """A link on which the client sends; it owns the transfers whose outcome is withheld (LNK-02).
 
-    Attributes
-    ----------
-    queue, exchange : Queue or None, Exchange or None
-        Where it sends to; neither for an anonymous relay, whose messages say it themselves (LNK-06).
-    unsettled : dict
-        Transfers whose outcome is withheld, by number.
+    Attributes:
+        queue, exchange (Queue or None, Exchange or None): Where it sends to; neither for an anonymous relay,
+            whose messages say it themselves (LNK-06).
+        unsettled (dict): Transfers whose outcome is withheld, by number.
     """
 
     __slots__ = ("session", "name", "queue", "exchange", "unsettled", "is_controlling", "granted")
@@ -407,22 +395,16 @@ class IncomingLink(CommandOwner):
 class LinkSession(Session):
     """A session of AMQP 1.0, made by :meth:`qflow.broker.Broker.link_session`.
 
-    Attributes
-    ----------
-    container : str
-        The client's container-id, of which names of its own queues are made.
-    senders : dict
-        The links on which the client sends, by name; those on which it receives are ``consuming``'s
-        subscriptions.
-    on_outcome : callable or None
-        Called with a link's name and a transfer's number when an outcome that was withheld comes: accepted.
-    on_link_closed : callable or None
-        Called with an outgoing link's name and the refusal it is closed for.
-    on_ended : callable or None
-        Called when the session dies: only management ends a connection.
+    Attributes:
+        container (str): The client's container-id, of which names of its own queues are made.
+        senders (dict): The links on which the client sends, by name; those on which it receives are
+            ``consuming``'s subscriptions.
+        on_outcome (callable or None): Called with a link's name and a transfer's number when an outcome that
+            was withheld comes: accepted.
+        on_link_closed (callable or None): Called with an outgoing link's name and the refusal it is closed
+            for.
+        on_ended (callable or None): Called when the session dies: only management ends a connection.
 
-    Examples
-    --------
     >>> from qflow.broker import Broker, Message
     >>> broker = Broker()
     >>> broker.management.create("queue", "orders", {"qpid.flow_stop_count": 2, "qpid.max_count": 4})
@@ -526,22 +508,15 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
     ) -> IncomingLink | OutgoingLink:
         """Attach a link to a node, which is made now if its terminus asks for that (LNK-16 … LNK-19).
 
-        Parameters
-        ----------
-        tag : str
-            The link's name.
-        role : str
-            The client's: ``sender`` or ``receiver``.
-        address : str or None
-            The node; None for an anonymous relay (a sender's), or with ``dynamic``.
-        options : mapping or None
-            What else the terminus says: ``dynamic``, ``capabilities``, ``properties``; of a source also
-            ``filters`` (name to descriptor and value), ``copy`` (a browser), ``settled`` (at most once),
-            ``unsettled`` (asked for explicitly), ``durable``, and ``timeout`` in seconds.
+        Parameters:
+            tag: The link's name.
+            role: The client's: ``sender`` or ``receiver``.
+            address: The node; None for an anonymous relay (a sender's), or with ``dynamic``.
+            options: What else the terminus says: ``dynamic``, ``capabilities``, ``properties``; of a source
+                also ``filters`` (name to descriptor and value), ``copy`` (a browser), ``settled`` (at most
+                once), ``unsettled`` (asked for explicitly), ``durable``, and ``timeout`` in seconds.
 
-        Returns
-        -------
-        IncomingLink or OutgoingLink
+        Returns:
             Its ``granted`` is what the client is to be told.  A refusal says why there is no link.
         """
         given = options or {}
@@ -728,23 +703,16 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
     ) -> Transfer:
         """Send a message on a link.
 
-        Parameters
-        ----------
-        message : Message
-            Its ``content_size`` is the length of the whole encoded message, which is what counts (LNK-04).
-            ``routing_key`` is the queue's name, or the subject for an exchange.
-        exchange, sync : str, bool
-            Without effect: the link says where it goes, and its outcome comes by itself.
-        tag : str
-            The link.
-        transactional : bool
-            Send it in the session's transaction: it appears at commit (LNK-21).
+        Parameters:
+            message: Its ``content_size`` is the length of the whole encoded message, which is what counts
+                (LNK-04). ``routing_key`` is the queue's name, or the subject for an exchange.
+            exchange, sync: Without effect: the link says where it goes, and its outcome comes by itself.
+            tag: The link.
+            transactional: Send it in the session's transaction: it appears at commit (LNK-21).
 
-        Returns
-        -------
-        Transfer
-            ``is_complete`` says that it is accepted; else ``on_outcome`` is called when it is.  506: there
-            is no room, the message is released, the link lives (LNK-05).  Any other refusal closes the link.
+        Returns:
+            ``is_complete`` says that it is accepted; else ``on_outcome`` is called when it is.  506: there is
+            no room, the message is released, the link lives (LNK-05).  Any other refusal closes the link.
         """
         self.require_attached("message.transfer")
         link = self.senders.get(tag)
@@ -832,16 +800,11 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
     ) -> None:
         """Give deliveries back to their queues, changed (LNK-12).
 
-        Parameters
-        ----------
-        transfers : iterable of int
-            Numbers of deliveries.
-        delivery_failed : bool
-            Raise the delivery count.
-        undeliverable_here : bool
-            This link does not see them again; others do.
-        annotations : mapping or None
-            Merged into the annotations with which later receivers get them.
+        Parameters:
+            transfers: Numbers of deliveries.
+            delivery_failed: Raise the delivery count.
+            undeliverable_here: This link does not see them again; others do.
+            annotations: Merged into the annotations with which later receivers get them.
         """
         state = cast(LinkDeliveries, self.consuming)
         for number in cast("tuple[int, ...]", transfers):

@@ -94,8 +94,6 @@ def _method(method: Method) -> Method:
 class Management(Dependent):
     """What ``qpid-config`` and ``qpid-tool`` call.  A refusal is a :class:`ManagementError`.
 
-    Examples
-    --------
     >>> from qflow.broker import Broker
     >>> broker = Broker()
     >>> broker.management.create("queue", "orders", {"qpid.max_count": 10})

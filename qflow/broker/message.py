@@ -52,38 +52,25 @@ class Message(Sent):
     itself may travel along for clients that want to see it.  ``label`` names the message for people, traces
     and pictures; it is not sent.
 
-    Parameters
-    ----------
-    content_size : int
-        Bytes of content.
-    routing_key : str or None
-        None leaves the property out (1 byte less than an empty key).
-    headers : mapping or None
-        Application headers; None leaves the map out, an empty map costs 16 bytes (DQ-08).
-    priority : int or None
-        0 to 255; None means not set, which counts as 0 (QT-04).
-    ttl : int
-        Milliseconds to live; 0 means for ever (QT-07).
-    durable : bool
-        Sets delivery-mode, and hands the message to the store if there is one (CM-12).
-    size : int or None
-        Bytes that the broker is to count, where the sender knows them better: a message that came in another
-        encoding, such as that of AMQP 1.0.  None computes them as an AMQP 0-10 client encodes the message.
-        It is no part of the broker's state, which keeps it as the size of the transfer.
+    Parameters:
+        content_size: Bytes of content.
+        routing_key: None leaves the property out (1 byte less than an empty key).
+        headers: Application headers; None leaves the map out, an empty map costs 16 bytes (DQ-08).
+        priority: 0 to 255; None means not set, which counts as 0 (QT-04).
+        ttl: Milliseconds to live; 0 means for ever (QT-07).
+        durable: Sets delivery-mode, and hands the message to the store if there is one (CM-12).
+        size: Bytes that the broker is to count, where the sender knows them better: a message that came in
+            another encoding, such as that of AMQP 1.0.  None computes them as an AMQP 0-10 client encodes the
+            message. It is no part of the broker's state, which keeps it as the size of the transfer.
 
-    Raises
-    ------
-    TypeError
-        If a property is of another type.
-    ValueError
-        If a number is out of its range, or a text is longer than AMQP allows, or not to be encoded.
+    Raises:
+        TypeError: If a property is of another type.
+        ValueError: If a number is out of its range, or a text is longer than AMQP allows, or not to be
+            encoded.
 
-    See Also
-    --------
-    Message.of : A message with a body.
+    See Also:
+        Message.of: A message with a body.
 
-    Examples
-    --------
     >>> Message(1, routing_key="ab").encoded_size("")           # DQ-08: bare
     13
     >>> Message(1, routing_key="ab", priority=4).encoded_size("")
@@ -204,27 +191,18 @@ class Message(Sent):
 
         The broker does not look at the body; clients and the management agent do.
 
-        Parameters
-        ----------
-        body : str, bytes, dict, list or None
-            Text is sent as UTF-8; a dict and a list in AMQP's own encoding, with the content type "amqp/map"
-            and "amqp/list" unless another is given.
-        routing_key : str or None
-            As for the constructor.
-        reply_to : tuple of (str or None, str or None), or None
-            Exchange and routing key of an answer; the default exchange is "" or None.
-        content_encoding : str or None
-            A name such as "utf-8".
-        **properties : object
-            All other parameters of the constructor but ``content_size`` and ``content``.
+        Parameters:
+            body: Text is sent as UTF-8; a dict and a list in AMQP's own encoding, with the content type
+                "amqp/map" and "amqp/list" unless another is given.
+            routing_key: As for the constructor.
+            reply_to (tuple of (str or None, str or None), or None): Exchange and routing key of an answer;
+                the default exchange is "" or None.
+            content_encoding: A name such as "utf-8".
+            **properties: All other parameters of the constructor but ``content_size`` and ``content``.
 
-        Raises
-        ------
-        TypeError, ValueError
-            If AMQP cannot carry the body or a property.
+        Raises:
+            TypeError, ValueError: If AMQP cannot carry the body or a property.
 
-        Examples
-        --------
         >>> message = Message.of({"index": 0}, "orders", reply_to=("amq.direct", "answers"), priority=4)
         >>> message.body, message.content_type, message.reply_to
         ({'index': 0}, 'amqp/map', ('amq.direct', 'answers'))
@@ -276,8 +254,6 @@ class Message(Sent):
 
         Integers pass through 32 bits; what has no text (absent, boolean, float, list, map) is "".
 
-        Examples
-        --------
         >>> message = Message(headers={"i": 2**31, "b": True})
         >>> message.property_as_string("i"), message.property_as_string("b")
         ('-2147483648', '')
@@ -330,8 +306,6 @@ def encodable(what: str, text: str, most: int = 0) -> str:
 
     TypeError for anything else, ValueError for half a character, or more bytes than ``most``.
 
-    Examples
-    --------
     >>> encodable("queue", "n" * 256, 255)
     Traceback (most recent call last):
         ...
@@ -414,13 +388,9 @@ def reply_to_size(exchange: str | None, routing_key: str | None) -> int:
 def body_size(body: object) -> int:
     """Return how many bytes a body has once it is encoded.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If AMQP cannot carry it.
+    Raises:
+        TypeError, ValueError: If AMQP cannot carry it.
 
-    Examples
-    --------
     >>> body_size("ä"), body_size({"index": 0}), body_size([]), body_size(None)
     (2, 23, 8, 0)
     """
@@ -513,23 +483,18 @@ class Transfer(Restorable):
     ``pending`` counts what the completion still waits for: routing itself, each stopped queue,
     the store (CM-02).  At 0 the owner's ``transfer_complete`` is called, once.
 
-    Attributes
-    ----------
-    owner : CommandOwner or None
-        The completions of the session that sent it; None for messages that no session sent.
-    number, serial : int
-        The command's number in its session; how many transfers that session has sent, this one included.
-    size : int
-        Bytes the broker counts, fixed when the transfer arrives (DQ-05).
-    expiration : int or None
-        Virtual microseconds after which the message is dead (QT-07).
-    origin, connection, exchange : str
-        Names of the session and connection that sent it, and of the exchange it was sent to.
-    annotations : dict or None
-        What the exchanges of the routing in progress add to its headers; each copy takes them with it.
+    Attributes:
+        owner (CommandOwner or None): The completions of the session that sent it; None for messages that no
+            session sent.
+        number, serial (int): The command's number in its session; how many transfers that session has sent,
+            this one included.
+        size (int): Bytes the broker counts, fixed when the transfer arrives (DQ-05).
+        expiration (int or None): Virtual microseconds after which the message is dead (QT-07).
+        origin, connection, exchange (str): Names of the session and connection that sent it, and of the
+            exchange it was sent to.
+        annotations (dict or None): What the exchanges of the routing in progress add to its headers; each
+            copy takes them with it.
 
-    Examples
-    --------
     >>> transfer = Transfer(None, 7, Message(100), 112, "p1-1")
     >>> transfer.hold("orders")
     True
@@ -660,10 +625,8 @@ class Transfer(Restorable):
 class Router(Dependent):
     """Routes transfers to queues: an exchange, or a queue's alternate exchange (EX-09).
 
-    Attributes
-    ----------
-    alternate_users : int
-        How many queues and exchanges have it as their alternate (EX-03).
+    Attributes:
+        alternate_users (int): How many queues and exchanges have it as their alternate (EX-03).
     """
 
     __slots__ = ("name", "alternate_users")
@@ -700,8 +663,6 @@ class QueuedMessage(Restorable):
     ``annotations`` are headers that exchanges and queues added to this copy, and to no other; a dict is
     never changed, as several copies may share it.
 
-    Examples
-    --------
     >>> first = QueuedMessage(Transfer(None, 0, Message(100), 112, "p1-1"), 1)
     >>> first.state == AVAILABLE, first.redelivered
     (True, False)

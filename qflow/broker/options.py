@@ -92,27 +92,20 @@ def read_options(
 ) -> dict[str, Given]:
     """Read all three places; of an option given in several, the first place in this order wins.
 
-    Parameters
-    ----------
-    arguments : iterable of str
-        As on qpidd's command line: ``--name value``, ``--name=value``, or the start of a name if no
-        other option starts like it.
-    environment : mapping of str to str, or None
-        ``QPID_<NAME>`` in capitals, with ``_`` for ``-``.  Variables that name no option are ignored.
-    lines : iterable of str
-        Of a configuration file, whose name is ``file``: ``name=value`` without a space before the ``=``;
-        empty lines; comments from ``#`` on.  Quotes are *not* taken off: they are part of the value.
-    check : callable
-        Looks at each value before the next place is read, so that the first refusal is qpidd's first.
+    Parameters:
+        arguments: As on qpidd's command line: ``--name value``, ``--name=value``, or the start of a name if
+            no other option starts like it.
+        environment: ``QPID_<NAME>`` in capitals, with ``_`` for ``-``.  Variables that name no option are
+            ignored.
+        lines: Of a configuration file, whose name is ``file``: ``name=value`` without a space before the
+            ``=``; empty lines; comments from ``#`` on.  Quotes are *not* taken off: they are part of the
+            value.
+        check: Looks at each value before the next place is read, so that the first refusal is qpidd's first.
 
-    Returns
-    -------
-    dict
+    Returns:
         The options that were given, by name.  A StartupError refuses an unknown option, a missing value or an
         option given twice in one place, in qpidd's words.
 
-    Examples
-    --------
     >>> given = read_options(["--auth", "no"], {"QPID_AUTH": "yes", "QPID_PORT": "5673"}, ["port=5674"])
     >>> [(option.name, option.text, option.source) for option in given.values()]
     [('auth', 'no', 'command line options'), ('port', '5673', 'environment variables')]
@@ -139,8 +132,6 @@ def read_options(
 def ignored_variables(environment: Mapping[str, str]) -> tuple[str, ...]:
     """Return the variables that start like an option of qpidd but name none: it ignores them silently.
 
-    Examples
-    --------
     >>> ignored_variables({"QPID_DEFALT_QUEUE_LIMIT": "1", "QPID_PORT": "1", "HOME": "/"})
     ('QPID_DEFALT_QUEUE_LIMIT',)
     """
@@ -226,42 +217,29 @@ _CHOICES = {
 class BrokerOptions:
     """The broker-wide settings that flow control, limits, groups and alerts look at.
 
-    Parameters
-    ----------
-    default_queue_limit : int
-        Maximum bytes of a queue which declares no ``qpid.max_size``; 0 means none (LP-01).
-    default_flow_stop_threshold, default_flow_resume_threshold : int
-        Percent of a queue's limits at which flow control starts and ends (FC-02); both 0 turn
-        the defaults off (FC-10).
-    default_event_threshold_ratio : int
-        Percent of a declared limit at which an alert is raised (QT-11).
-    default_message_group : str
-        Group of messages that name none (MG-05).
-    enable_timestamp : bool
-        Stamp arrivals; adds 8 bytes to each message (DQ-05).
-    queue_purge_interval : int
-        Seconds between runs of the expiry cleaner (QT-07); 0 turns it off.
-    flow_control : str
-        ``shipped``, or an alternative of QPID-2935: ``pre-feature``, ``overflow-list``,
-        ``watermark``, ``java`` (rules.md#alt-design-alternatives).
-    completions : {"any-order", "in-order"}
-        Whether a later transfer may complete before an earlier one; before the feature it could
-        not (CM-04).
-    limit_policies : {"current", "historic"}
-        Whether ``ring_strict`` means something, as it did until 2012 (LP-19).
-    message_size : {"encoded", "content"}
-        What a byte is: header and content as in 1.40 (DQ-05), or content only as in 0.10 (DQ-09).
-    wake_up : {"faithful", "eager"}
-        Whether freeing a group by accept leaves idle consumers asleep, as the real broker does
-        (MG-13), or wakes one.
+    Parameters:
+        default_queue_limit: Maximum bytes of a queue which declares no ``qpid.max_size``; 0 means none
+            (LP-01).
+        default_flow_stop_threshold, default_flow_resume_threshold: Percent of a queue's limits at which flow
+            control starts and ends (FC-02); both 0 turn the defaults off (FC-10).
+        default_event_threshold_ratio: Percent of a declared limit at which an alert is raised (QT-11).
+        default_message_group: Group of messages that name none (MG-05).
+        enable_timestamp: Stamp arrivals; adds 8 bytes to each message (DQ-05).
+        queue_purge_interval: Seconds between runs of the expiry cleaner (QT-07); 0 turns it off.
+        flow_control: ``shipped``, or an alternative of QPID-2935: ``pre-feature``, ``overflow-list``,
+            ``watermark``, ``java`` (rules.md#alt-design-alternatives).
+        completions ({"any-order", "in-order"}): Whether a later transfer may complete before an earlier one;
+            before the feature it could not (CM-04).
+        limit_policies ({"current", "historic"}): Whether ``ring_strict`` means something, as it did until
+            2012 (LP-19).
+        message_size ({"encoded", "content"}): What a byte is: header and content as in 1.40 (DQ-05), or
+            content only as in 0.10 (DQ-09).
+        wake_up ({"faithful", "eager"}): Whether freeing a group by accept leaves idle consumers asleep, as
+            the real broker does (MG-13), or wakes one.
 
-    Raises
-    ------
-    StartupError
-        If a ratio is over 100, or resume is above stop; the text is qpidd's.
+    Raises:
+        StartupError: If a ratio is over 100, or resume is above stop; the text is qpidd's.
 
-    Examples
-    --------
     >>> BrokerOptions(default_flow_stop_threshold=90).default_flow_resume_threshold
     70
     >>> BrokerOptions(default_flow_stop_threshold=60)
@@ -311,8 +289,6 @@ flowStopRatio=60 flowResumeRatio=70
 
         The parameters are those of :func:`read_options`; a StartupError has qpidd's words.
 
-        Examples
-        --------
         >>> BrokerOptions.parse(["--default-queue-limit=10000"]).default_queue_limit
         10000
         >>> BrokerOptions.parse([], {"QPID_DEFAULT_QUEUE_LIMIT": "2"}, ["default-queue-limit=3"]) == (
@@ -338,8 +314,6 @@ def convert(given: Given) -> object:
 
     A StartupError has qpidd's words.
 
-    Examples
-    --------
     >>> convert(Given("default-queue-limit", "-5", "command line options", "--default-queue-limit"))
     4294967291
     """

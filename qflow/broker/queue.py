@@ -78,22 +78,15 @@ class LimitPolicy(Restorable):
 class Queue(Dependent):
     """One queue.
 
-    Attributes
-    ----------
-    settings : QueueSettings
-        Converted and validated declare arguments.
-    policy : LimitPolicy
-        What it does when it is full.
-    flow_limit : FlowState or None
-        Its flow control, if it has any; the last of its observers.
-    groups : MessageGroupManager or None
-        Its message groups, if it has any; also its distributor.
-    lifetime : Lifetime
-        Its exclusive owner, and when it deletes itself.
-    alternate : Router or None
-        Where rejected, evicted and orphaned messages go (EX-09).
-    depth, counters : QueueDepth, QueueCounters
-        The room that is taken, and what has been counted; not the same (DQ-01).
+    Attributes:
+        settings (QueueSettings): Converted and validated declare arguments.
+        policy (LimitPolicy): What it does when it is full.
+        flow_limit (FlowState or None): Its flow control, if it has any; the last of its observers.
+        groups (MessageGroupManager or None): Its message groups, if it has any; also its distributor.
+        lifetime (Lifetime): Its exclusive owner, and when it deletes itself.
+        alternate (Router or None): Where rejected, evicted and orphaned messages go (EX-09).
+        depth, counters (QueueDepth, QueueCounters): The room that is taken, and what has been counted; not
+            the same (DQ-01).
     """
 
     ONLY_COUNTS: ClassVar[bool] = True
@@ -437,8 +430,6 @@ class Queue(Dependent):
 class QueueDepth(Restorable):
     """Room reserved on a queue against its limits, in messages and bytes; 0 is no limit (LP-01).
 
-    Examples
-    --------
     >>> depth = QueueDepth(max_count=3, max_size=0)
     >>> [depth.take_room(100) for _ in range(4)]
     [True, True, True, False]
@@ -555,20 +546,14 @@ class QueueCounters(Restorable):
 class Lifetime(Restorable):
     """Who owns a queue exclusively (CN-23), and when the queue deletes itself (QT-08).
 
-    Parameters
-    ----------
-    policy : str
-        One of ``delete-if-unused``, ``delete-if-unused-and-empty``, ``delete-on-close``, of a link's
-        node also ``delete-if-empty`` (LNK-18), or "" for a queue that stays until a client deletes it.
-    timeout : int
-        Seconds between the decision and the deletion; 0 means at once.
+    Parameters:
+        policy: One of ``delete-if-unused``, ``delete-if-unused-and-empty``, ``delete-on-close``, of a link's
+            node also ``delete-if-empty`` (LNK-18), or "" for a queue that stays until a client deletes it.
+        timeout: Seconds between the decision and the deletion; 0 means at once.
 
-    Attributes
-    ----------
-    declares : int
-        How often the queue has been declared again.
-    timers : list of int
-        Time-outs that run; a later one does not end an earlier one.
+    Attributes:
+        declares (int): How often the queue has been declared again.
+        timers (list of int): Time-outs that run; a later one does not end an earlier one.
     """
 
     __slots__ = ("policy", "timeout", "owner", "declares", "timers", "last_timer")

@@ -38,12 +38,10 @@ EXCEPTION = 7
 class QueueRegistry(Dependent):
     """Queues by name, and the exchanges that they are bound to.
 
-    Attributes
-    ----------
-    retired : QueueCounters
-        What the deleted queues have counted, for the broker's totals (CF-10).
-    lingering : dict
-        Deleted queues of which management shows the last one of a name, as long as it has readers (RF-34).
+    Attributes:
+        retired (QueueCounters): What the deleted queues have counted, for the broker's totals (CF-10).
+        lingering (dict): Deleted queues of which management shows the last one of a name, as long as it has
+            readers (RF-34).
     """
 
     __slots__ = ("context", "exchanges", "queues", "retired", "lingering")
@@ -210,8 +208,6 @@ class MessageFilter(Restorable):
     A description is empty for all, else ``{"filter_type": "header_match_str", "filter_params":
     {"header_key": …, "header_value": …}}``; any other is refused with status 7.
 
-    Examples
-    --------
     >>> MessageFilter({"filter_type": "nonsense"})
     Traceback (most recent call last):
         ...

@@ -125,8 +125,6 @@ def _is_number(value: Value) -> bool:
 def wrap(value: int) -> int:
     """Return an integer as 64 bits with a sign hold it.
 
-    Examples
-    --------
     >>> wrap(2**63), wrap(-5)
     (-9223372036854775808, -5)
     """
@@ -240,8 +238,6 @@ def like_pattern(pattern: str, escape: str = "") -> re.Pattern[str]:
 
     The escape character itself vanishes, a doubled one, too (RF-35).
 
-    Examples
-    --------
     >>> like_pattern("a!!b", "!").pattern, like_pattern("a!%_", "!").pattern
     ('ab', 'a%.')
     """
@@ -308,8 +304,6 @@ class Token(NamedTuple):
 def read_token(text: str, at: int) -> tuple[Token, int]:
     """Return the next token of a text, and the place behind it.
 
-    Examples
-    --------
     >>> read_token("n = 0x1F", 3)
     (Token(kind='exact', text='0x1F'), 8)
     """
@@ -333,8 +327,6 @@ def exact_number(text: str, is_negative: bool = False) -> int:
 
     A decimal one has to fit; a hexadecimal, binary or octal one may use the sign's bit, too.
 
-    Examples
-    --------
     >>> exact_number("010"), exact_number("0b1_1L"), exact_number("0xFF"), exact_number("1_000")
     (8, 3, 255, 1000)
     """
@@ -354,8 +346,6 @@ def exact_number(text: str, is_negative: bool = False) -> int:
 def approximate_number(text: str) -> float:
     """Return the value of a floating literal; ValueError if a double has no place for it.
 
-    Examples
-    --------
     >>> approximate_number("1.5f"), approximate_number("1_0.e1"), approximate_number("0x1p3")
     (1.5, 100.0, 8.0)
     """
@@ -379,21 +369,15 @@ _DEEPEST: Final = 32
 class Selector:
     """A parsed ``x-apache-selector`` or ``qpid.filter`` expression.
 
-    Parameters
-    ----------
-    expression : str
-        The text, such as ``"colour = 'red' AND weight > 2"``.
+    Parameters:
+        expression: The text, such as ``"colour = 'red' AND weight > 2"``.
 
-    Raises
-    ------
-    FramingErrorException
-        501, if it cannot be parsed, or has more than 32 nested parentheses; the broker closes the whole
-        connection then (QT-16).
-    NotImplementedException
-        540, if it looks at the message id or the correlation id, of which the real broker crashes (RF-36).
+    Raises:
+        FramingErrorException: 501, if it cannot be parsed, or has more than 32 nested parentheses; the broker
+            closes the whole connection then (QT-16).
+        NotImplementedException: 540, if it looks at the message id or the correlation id, of which the real
+            broker crashes (RF-36).
 
-    Examples
-    --------
     >>> selector = Selector("colour IN ('red', 'blue') AND NOT weight > 2")
     >>> selector.accepts(Message(headers={"colour": "red", "weight": 2}))
     True

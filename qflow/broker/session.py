@@ -133,21 +133,13 @@ def command(kind: str, *, is_numbered: bool = True, completes: bool = True) -> C
 class Session(Dependent):
     """A session on a connection, made by :meth:`qflow.broker.Broker.session`.
 
-    Attributes
-    ----------
-    name : str
-        Unique among the sessions that are attached.
-    is_attached : bool
-        False after ``close``, or when a command failed.
-    error : AmqpException or None
-        What the session died of.
-    completions : Completions
-        Which commands are complete, which transfers are held.
-    consuming : SemanticState
-        Subscriptions and deliveries.
+    Attributes:
+        name (str): Unique among the sessions that are attached.
+        is_attached (bool): False after ``close``, or when a command failed.
+        error (AmqpException or None): What the session died of.
+        completions (Completions): Which commands are complete, which transfers are held.
+        consuming (SemanticState): Subscriptions and deliveries.
 
-    Examples
-    --------
     >>> from qflow.broker import Broker, Message
     >>> broker = Broker()
     >>> producer, consumer = broker.session("p"), broker.session("c")
@@ -392,24 +384,16 @@ class Session(Dependent):
     def message_transfer(self, message: Message, exchange: str = "", sync: bool = False) -> Transfer:
         """Send a message to an exchange.
 
-        Parameters
-        ----------
-        message : Message
-            What to send; without a label it gets one, ``<session>-<n>``.
-        exchange : str
-            Its destination; "" is the default exchange, which routes to the queue named by the
-            routing key (EX-02).
-        sync : bool
-            Ask for a report as soon as the transfer is complete (CM-05).
+        Parameters:
+            message: What to send; without a label it gets one, ``<session>-<n>``.
+            exchange: Its destination; "" is the default exchange, which routes to the queue named by the
+                routing key (EX-02).
+            sync: Ask for a report as soon as the transfer is complete (CM-05).
 
-        Returns
-        -------
-        Transfer
+        Returns:
             ``is_complete`` and ``held_by`` say what has become of it.  404 for an unknown exchange; 506 if a
             queue is full (LP-05): the message stays on the queues that took it (LP-08).
 
-        Examples
-        --------
         >>> from qflow.broker import Broker, Message
         >>> session = Broker().session("p")
         >>> session.queue_declare("q", {"qpid.flow_stop_count": 1})
@@ -512,18 +496,13 @@ class Session(Dependent):
     ) -> Subscription:
         """Start to read a queue, without any credit yet; 404, 405, 530, 531 (CN-01 … CN-03).
 
-        Parameters
-        ----------
-        queue, tag : str
-            What to read, and the subscription's name in this session.
-        accept_mode : int
-            0 explicit, 1 none.
-        acquire_mode : int
-            0 pre-acquired, a consumer; 1 not-acquired, a browser.
-        exclusive : bool
-            Let no other consumer in; browsers are let in.
-        arguments : mapping or None
-            ``x-apache-selector`` and ``qpid.sync_frequency`` mean something (CN-01), all others nothing.
+        Parameters:
+            queue, tag: What to read, and the subscription's name in this session.
+            accept_mode: 0 explicit, 1 none.
+            acquire_mode: 0 pre-acquired, a consumer; 1 not-acquired, a browser.
+            exclusive: Let no other consumer in; browsers are let in.
+            arguments: ``x-apache-selector`` and ``qpid.sync_frequency`` mean something (CN-01), all others
+                nothing.
         """
         for name, mode in (("accept-mode", accept_mode), ("acquire-mode", acquire_mode)):
             if mode not in (0, 1):
@@ -586,14 +565,10 @@ class Session(Dependent):
 
         542 for another unit or value, 404 for an unknown subscription.
 
-        Parameters
-        ----------
-        tag : str
-            The subscription.
-        unit : int
-            0 messages, 1 bytes; both are needed.
-        value : int
-            0xFFFFFFFF is infinite, and sticks.
+        Parameters:
+            tag: The subscription.
+            unit: 0 messages, 1 bytes; both are needed.
+            value: 0xFFFFFFFF is infinite, and sticks.
         """
         if unit not in (MESSAGE_UNIT, BYTE_UNIT):
             raise InvalidArgumentException(f"Invalid value for unit {unit}")
@@ -642,21 +617,14 @@ class Session(Dependent):
 
         542 for the arguments, 404 for a missing queue or alternate, 405 for exclusivity.
 
-        Parameters
-        ----------
-        queue : str
-            Its name.
-        arguments : mapping or None
-            As in rules.md#declare-arguments, such as ``{"qpid.max_count": 1000, "qpid.flow_stop_count":
-            900}``.
-        auto_delete : bool
-            Delete it when it is not used any more (QT-08).
-        exclusive : bool
-            Let only this session declare, consume, bind, unbind and delete it (CN-23).
-        passive : bool
-            Only ask whether it exists; without a name this is a declare like any other.
-        alternate_exchange : str
-            Where rejected, evicted and orphaned messages go (EX-09).
+        Parameters:
+            queue: Its name.
+            arguments: As in rules.md#declare-arguments, such as ``{"qpid.max_count": 1000,
+                "qpid.flow_stop_count": 900}``.
+            auto_delete: Delete it when it is not used any more (QT-08).
+            exclusive: Let only this session declare, consume, bind, unbind and delete it (CN-23).
+            passive: Only ask whether it exists; without a name this is a declare like any other.
+            alternate_exchange: Where rejected, evicted and orphaned messages go (EX-09).
         """
         registry = self.queues
         if passive and queue:

@@ -27,13 +27,9 @@ _TYPE_NAMES = {type(None): "void", bool: "bool", float: "double", list: "list", 
 def to_integer(value: Argument, kind: str) -> int:
     """Convert to ``uint32``, ``uint64`` or ``int64``.
 
-    Raises
-    ------
-    InvalidConversion
-        542, for anything but an integer in range or a string which holds one.
+    Raises:
+        InvalidConversion: 542, for anything but an integer in range or a string which holds one.
 
-    Examples
-    --------
     >>> to_integer("3", "uint32"), to_integer(7, "uint64")
     (3, 7)
     >>> to_integer(-1, "uint32")
@@ -55,8 +51,6 @@ def to_integer(value: Argument, kind: str) -> int:
 def to_bool(value: Argument) -> bool:
     """Convert to a boolean: booleans, null, integers, and strings that hold true, false or an integer.
 
-    Examples
-    --------
     >>> to_bool(1), to_bool("TRUE"), to_bool("0"), to_bool(None)
     (True, True, False, False)
     """
@@ -74,8 +68,6 @@ def to_bool(value: Argument) -> bool:
 def to_text(value: Argument) -> str:
     """Convert to a string where the broker prints any value (group and last value keys).
 
-    Examples
-    --------
     >>> to_text(5), to_text("G"), to_text(None)
     ('5', 'G', '')
     """
@@ -85,8 +77,6 @@ def to_text(value: Argument) -> str:
 def to_string(value: Argument) -> str:
     """Convert to a string where the broker insists on one (policy, sequence header).
 
-    Examples
-    --------
     >>> to_string(5)
     Traceback (most recent call last):
         ...
@@ -128,8 +118,6 @@ class QueueSettings:
     Made by :meth:`from_arguments`.  Unknown keys are kept in ``arguments`` and otherwise ignored
     (CF-02), as is an unknown policy, which then behaves like ``reject`` (LP-04).
 
-    Examples
-    --------
     >>> settings = QueueSettings.from_arguments({"qpid.max_count": "1000", "qpid.flow_stop_count": 900})
     >>> settings.max_count, settings.flow_stop_count, settings.flow_resume_count
     (1000, 900, None)

@@ -69,8 +69,6 @@ def restore_snapshot(snapshot: object) -> Any:
 def without_contents(snapshot: Snapshot) -> Snapshot:
     """Return a snapshot without what messages carry, which the broker never looks at, and no trace keeps.
 
-    Examples
-    --------
     >>> from qflow.broker import Broker, Message
     >>> brokers = Broker(), Broker()
     >>> for broker, body in zip(brokers, ("yes", "no!"), strict=True):
@@ -244,8 +242,6 @@ def only_counts(name: str) -> bool:
 
     See :attr:`qflow.broker.restorable.Restorable.ONLY_COUNTS`; a class does not inherit it.
 
-    Examples
-    --------
     >>> only_counts("MessageDeque"), only_counts("MessageMap")
     (True, False)
     """

@@ -43,8 +43,6 @@ class MessageStore:
 class DelayedStore(MessageStore):
     """A store that is done with a message when :meth:`finish` says so.
 
-    Examples
-    --------
     >>> from qflow.broker import Broker, Message
     >>> store = DelayedStore()
     >>> session = Broker(store=store).session("p")

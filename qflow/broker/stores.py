@@ -76,8 +76,6 @@ _LAYERS: Final = 3
 class PositionSet(Restorable):
     """Positions (integers from 0 up) with ``add``, ``discard`` and ``after``.
 
-    Examples
-    --------
     >>> available = PositionSet()
     >>> for position in (1, 2, 3, 5000):
     ...     available.add(position)
@@ -229,8 +227,6 @@ class Messages(Restorable):
 class MessageDeque(Messages):
     """First in, first out.
 
-    Examples
-    --------
     >>> from qflow.broker.message import Message, Transfer
     >>> store, cursor = MessageDeque(), QueueCursor(acquires=True)
     >>> for position in (1, 2):

@@ -28,8 +28,6 @@ class TxOperation(Dependent):
 class TxBuffer(Restorable):
     """Operations in the order in which they were enlisted.
 
-    Examples
-    --------
     >>> TxBuffer().commit()                                       # a transaction may be empty
     """
 

@@ -3,8 +3,6 @@
 What has to be proved is proved three ways: by an argument (:mod:`qflow.design.bounds`), by visiting every
 state of a small configuration with the engine (:func:`explore`), and by simulation.
 
-Examples
---------
 >>> from qflow.design import judge_workload
 >>> from qflow.workload import Producer, Workload
 >>> producer = Producer("p", ("", "orders"), rate=100, capacity=20, size=100)

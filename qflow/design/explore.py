@@ -33,28 +33,19 @@ def explore(
 ) -> StateGraph:
     """Visit every state that can be reached, by every action that is possible in each.
 
-    Parameters
-    ----------
-    configuration : SmallConfiguration
-        Its queues and clients.
-    state_limit : int
-        Give up when there are more states.
-    tell : callable or None
-        Called with the number of states at each new one, such as ``qflow.progress.Progress("exploring")``;
-        it may raise to stop.
+    Parameters:
+        configuration: Its queues and clients.
+        state_limit: Give up when there are more states.
+        tell: Called with the number of states at each new one, such as
+            ``qflow.progress.Progress("exploring")``; it may raise to stop.
 
-    Returns
-    -------
-    StateGraph
+    Returns:
         All states and all ways between them.
 
-    Raises
-    ------
-    DesignError
-        If there are more states than the limit, the broker refuses a queue, or networkx is not installed.
+    Raises:
+        DesignError: If there are more states than the limit, the broker refuses a queue, or networkx is not
+            installed.
 
-    Examples
-    --------
     >>> states = explore(SmallConfiguration.of(stop=2, capacities=(2, 1)))
     >>> states.maximum_depth                                             # CAP-11: 2 + 2 + 1
     5

@@ -53,10 +53,8 @@ UNITS = ("count", "size")
 class Limits:
     """What a queue may hold.
 
-    Parameters
-    ----------
-    count, size : int or None
-        Messages and bytes; None: as the workload declares it.
+    Parameters:
+        count, size: Messages and bytes; None: as the workload declares it.
     """
 
     count: int | None = None
@@ -72,8 +70,6 @@ class Limits:
 class Choice:
     """Three shares: of the capacities, of the largest safe stop, and of the stop for the resume level.
 
-    Examples
-    --------
     >>> Choice(capacity=0.5, stop=1.0, resume=0.8).window(15)
     7
     """
@@ -116,8 +112,6 @@ def safe_arguments(
 
     The traffic is that of producers with the windows of the choice.
 
-    Examples
-    --------
     >>> workload = Workload("w", 1, {"q": {}})
     >>> safe_arguments("q", workload, {"p": Sender(20, 150)}, Limits(count=100), Choice(1.0, 1.0, 0.5))
     {'qpid.max_count': 100, 'qpid.flow_stop_count': 80, 'qpid.flow_resume_count': 40}
@@ -187,24 +181,16 @@ def candidate(
 class Costs:
     """What a run cost one part of a workload.
 
-    Parameters
-    ----------
-    flips_per_minute : float
-        How often its queues turned ON.
-    blocked_share : float
-        Share of the time for which its producers had something to send and no room in their windows; the
-        mean over the producers.
-    latency_p50, latency_p99 : float
-        Seconds from a transfer to its completion, which half and 99 % of the transfers stayed within.  One
-        that was not complete in the end counts with the time until then.
-    maximum_depth : mapping
-        Queue name to the most messages that were ever on it.
-    transfers, accepts : int
-        How many messages were sent, and how many consumers accepted.
-    seconds : float
-        The time over which all this was measured.
-    errors : mapping
-        Producer name to what its session died of.
+    Parameters:
+        flips_per_minute: How often its queues turned ON.
+        blocked_share: Share of the time for which its producers had something to send and no room in their
+            windows; the mean over the producers.
+        latency_p50, latency_p99: Seconds from a transfer to its completion, which half and 99 % of the
+            transfers stayed within.  One that was not complete in the end counts with the time until then.
+        maximum_depth: Queue name to the most messages that were ever on it.
+        transfers, accepts: How many messages were sent, and how many consumers accepted.
+        seconds: The time over which all this was measured.
+        errors: Producer name to what its session died of.
     """
 
     flips_per_minute: float
@@ -225,8 +211,6 @@ class Costs:
 def costs(run: Run, queues: Iterable[str], producers: Iterable[str]) -> Costs:
     """Return what a run cost some queues and producers, over the time in which messages fell due.
 
-    Examples
-    --------
     >>> from qflow.workload import Producer, Workload, simulate
     >>> producer = Producer("p", ("", "q"), rate=100, capacity=5, size=100)
     >>> run = simulate(Workload("w", 1, {"q": {"qpid.flow_stop_count": 10}}, producers=(producer,)))
@@ -324,8 +308,6 @@ def parts_of(traffic: Mapping[str, Traffic], sessions: Mapping[str, str] | None 
     Two queues belong together if a producer sends to both: its window is shared.  So do two producers on
     one session, whose commands are counted together (CAP-09); ``sessions`` has its name for each of them.
 
-    Examples
-    --------
     >>> from qflow.design.bounds import Sender
     >>> p, r = {"p": Sender(1)}, {"r": Sender(1)}
     >>> parts_of({"a": p, "b": r, "c": {**p}})
@@ -356,21 +338,14 @@ def parts_of(traffic: Mapping[str, Traffic], sessions: Mapping[str, str] | None 
 class Row:
     """One choice for one part of a workload, and what it cost in a simulation.
 
-    Parameters
-    ----------
-    part : Part
-        Queues and producers.
-    choice : Choice
-        Shares of capacities, stop and resume.
-    arguments : mapping
-        Queue name to declare arguments.
-    capacities : mapping
-        Producer name to its window.
-    costs : Costs
-        What was measured.
-    is_pareto : bool
-        Whether no other choice is as good in flips, blocked share and slowest completions, and better in
-        one.
+    Parameters:
+        part: Queues and producers.
+        choice: Shares of capacities, stop and resume.
+        arguments: Queue name to declare arguments.
+        capacities: Producer name to its window.
+        costs: What was measured.
+        is_pareto: Whether no other choice is as good in flips, blocked share and slowest completions, and
+            better in one.
     """
 
     part: Part
@@ -433,34 +408,21 @@ def frontier(
     Every row is safe by the bound (CAP-11), whatever is simulated; the simulation says what it costs, and
     says the same each time.
 
-    Parameters
-    ----------
-    workload : Workload
-        Its queues, traffic and consumers.
-    limits : mapping or None
-        Queue name to what it may hold; a queue that is left out keeps the limits it is declared with, and
-        one without any, with policy ring, or that no producer's messages reach, is left as it is.
-    keep_capacities : bool
-        Whether the producers' windows may not be changed.
-    message_limit : int or None
-        Messages each simulation sends; None for all that fall due.
-    tell : callable or None
-        Called with the number of simulations done.
+    Parameters:
+        workload: Its queues, traffic and consumers.
+        limits: Queue name to what it may hold; a queue that is left out keeps the limits it is declared with,
+            and one without any, with policy ring, or that no producer's messages reach, is left as it is.
+        keep_capacities: Whether the producers' windows may not be changed.
+        message_limit: Messages each simulation sends; None for all that fall due.
+        tell: Called with the number of simulations done.
 
-    Returns
-    -------
-    Frontier
+    Returns:
         A list of :class:`Row`, part by part, in the order of the grid: first those that change least.
 
-    Raises
-    ------
-    DesignError
-        If no queue that messages reach has a limit, or no choice is safe.
-    AmqpException
-        The broker's own refusal of a queue or a binding.
+    Raises:
+        DesignError: If no queue that messages reach has a limit, or no choice is safe.
+        AmqpException: The broker's own refusal of a queue or a binding.
 
-    Examples
-    --------
     >>> from qflow.workload import Consumer, Producer
     >>> producers = (Producer("p", ("", "q"), rate=400, capacity=20, size=100),)
     >>> consumers = (Consumer("c", "q", prefetch=5, service=("const", 0.004)),)

@@ -34,29 +34,18 @@ from qflow.workload.simulate import simulate
 class Recommendation(Tabular):
     """What :func:`recommend` returns.
 
-    Parameters
-    ----------
-    workload : Workload
-        With the recommended settings; ready to be simulated.
-    chosen : mapping
-        Queue name to the row of the frontier it comes from.
-    verdicts : mapping
-        Queue name to why it cannot overflow.
-    before : mapping
-        Queue name to the verdict on what was declared.
-    rows : list of Row
-        All that was tried.
-    declared : Costs
-        What the declared settings cost, all queues and producers together, in the same simulation.
-    evidence : Costs
-        What the recommended settings cost in it; its ``errors`` are empty.
-    kept : mapping
-        Queue name to why it is left as it is.
-    ranges : mapping
-        For each figure of the costs between what it lies in :data:`RUNS` runs that differ by chance; the
-        depth of a queue under ``maximum_depth`` and its name.
-    unrouted : mapping
-        Producer name to where it sends, if none of its messages reaches a queue.
+    Parameters:
+        workload: With the recommended settings; ready to be simulated.
+        chosen: Queue name to the row of the frontier it comes from.
+        verdicts: Queue name to why it cannot overflow.
+        before: Queue name to the verdict on what was declared.
+        rows: All that was tried.
+        declared: What the declared settings cost, all queues and producers together, in the same simulation.
+        evidence: What the recommended settings cost in it; its ``errors`` are empty.
+        kept: Queue name to why it is left as it is.
+        ranges: For each figure of the costs between what it lies in :data:`RUNS` runs that differ by chance;
+            the depth of a queue under ``maximum_depth`` and its name.
+        unrouted: Producer name to where it sends, if none of its messages reaches a queue.
     """
 
     workload: Workload
@@ -122,20 +111,13 @@ class Recommendation(Tabular):
     def map(self, queue: str | None = None, **options: Any) -> SettingsMap:
         """Return what becomes of other stops and capacities: a run for each, all else as recommended.
 
-        Parameters
-        ----------
-        queue : str or None
-            A designed queue with a limit in messages; None for the first.
-        **options
-            `cells`, `messages` and `processes` of :func:`qflow.design.settings_map`.
+        Parameters:
+            queue: A designed queue with a limit in messages; None for the first.
+            **options: `cells`, `messages` and `processes` of :func:`qflow.design.settings_map`.
 
-        Raises
-        ------
-        DesignError
-            If there is no such queue, or it has no limit in messages.
+        Raises:
+            DesignError: If there is no such queue, or it has no limit in messages.
 
-        Examples
-        --------
         >>> from qflow.labs.experiments import capacity_workload
         >>> made = recommend(capacity_workload(capacity_1=90).replace(duration=1), message_limit=50)
         >>> print(made.map(cells=3, messages=50, processes=1).claims[0])
@@ -194,20 +176,13 @@ def recommend(
 ) -> Recommendation:
     """Return settings for a workload that cannot overflow, and what they cost.
 
-    Parameters
-    ----------
-    workload, limits, keep_capacities, message_limit, tell
-        As for :func:`qflow.design.frontier`.
+    Parameters:
+        workload, limits, keep_capacities, message_limit, tell: As for :func:`qflow.design.frontier`.
 
-    Raises
-    ------
-    DesignError
-        If there is nothing to design, or nothing is safe.
-    AmqpException
-        The broker's own refusal of a queue or a binding.
+    Raises:
+        DesignError: If there is nothing to design, or nothing is safe.
+        AmqpException: The broker's own refusal of a queue or a binding.
 
-    Examples
-    --------
     >>> from qflow.workload import Consumer, Producer
     >>> producers = (Producer("p", ("", "q"), rate=400, capacity=40, size=100),)
     >>> consumers = (Consumer("c", "q", prefetch=5, service=("const", 0.004)),)

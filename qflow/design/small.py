@@ -29,37 +29,26 @@ class DesignError(RefusalError):
 class SmallConfiguration:
     """What :func:`qflow.design.explore` explores.
 
-    Parameters
-    ----------
-    queues : mapping
-        Queue name to declare arguments.
-    capacities : mapping
-        Producer name to its window, in transfers; each producer has a session of its own.
-    to : mapping
-        Producer name to the queues each of its messages goes to; a producer that is left out sends to all.
-    consumed : tuple of str or None
-        Queues that have a consumer; None for all.
-    batch : int
-        A consumer accepts when it has taken so many messages, all at once.
-    order : {"oldest", "any"}
-        What a consumer accepts next: the oldest message, or any that is there, as several consumers with
-        large prefetches may.  "any" allows everything that "oldest" does, so an upper bound found with it
-        holds for both; and as the order no longer matters, far fewer states differ.
-    window : {"ideal", "qpid-cpp", "qpid-python"}
-        How producers count what is outstanding.  Ideal windows hear of a completion at once; the others may
-        hear of it at any later time, which is an action of its own.
-    sizes : tuple of int
-        Content bytes; each message is of one of these sizes, any of them.
-    options : BrokerOptions
-        What the broker is started with.
+    Parameters:
+        queues: Queue name to declare arguments.
+        capacities: Producer name to its window, in transfers; each producer has a session of its own.
+        to: Producer name to the queues each of its messages goes to; a producer that is left out sends to
+            all.
+        consumed: Queues that have a consumer; None for all.
+        batch: A consumer accepts when it has taken so many messages, all at once.
+        order ({"oldest", "any"}): What a consumer accepts next: the oldest message, or any that is there, as
+            several consumers with large prefetches may.  "any" allows everything that "oldest" does, so an
+            upper bound found with it holds for both; and as the order no longer matters, far fewer states
+            differ.
+        window ({"ideal", "qpid-cpp", "qpid-python"}): How producers count what is outstanding.  Ideal windows
+            hear of a completion at once; the others may hear of it at any later time, which is an action of
+            its own.
+        sizes: Content bytes; each message is of one of these sizes, any of them.
+        options: What the broker is started with.
 
-    Raises
-    ------
-    DesignError
-        If a value is not allowed.
+    Raises:
+        DesignError: If a value is not allowed.
 
-    Examples
-    --------
     >>> SmallConfiguration.of(stop=100, capacities=(50, 15)).most_outstanding("q")
     65
     """
@@ -107,21 +96,13 @@ class SmallConfiguration:
     ) -> SmallConfiguration:
         """Return one queue ``q`` and producers ``C1``, ``C2``, ….
 
-        Parameters
-        ----------
-        stop, resume : int
-            Thresholds in messages; no resume means: as the stop (FC-05).
-        capacities : tuple of int
-            The producers' windows.
-        limit : int or None
-            ``qpid.max_count``; None for no limit.
-        is_consumed : bool
-            Whether the queue has a consumer.
-        further
-            Other parameters of the class.
+        Parameters:
+            stop, resume: Thresholds in messages; no resume means: as the stop (FC-05).
+            capacities: The producers' windows.
+            limit: ``qpid.max_count``; None for no limit.
+            is_consumed: Whether the queue has a consumer.
+            further: Other parameters of the class.
 
-        Examples
-        --------
         >>> SmallConfiguration.of(stop=3, capacities=(2, 1), is_consumed=False).capacities
         {'C1': 2, 'C2': 1}
         """
@@ -158,13 +139,9 @@ class SmallConfiguration:
         states.  The converse does not hold: the merged one may outlive what ends one of several (506), and
         its window has no walls inside.
 
-        Raises
-        ------
-        DesignError
-            If the producers send to different queues, or their windows are not ideal.
+        Raises:
+            DesignError: If the producers send to different queues, or their windows are not ideal.
 
-        Examples
-        --------
         >>> SmallConfiguration.of(stop=100, capacities=(50, 15)).merged().capacities
         {'C1 + C2': 65}
         """

@@ -13,8 +13,6 @@ What happens on the way from a run to the screen::
 Charts are functions of a picture: ``held_chart(lab.picture)`` is one to keep, and ``lab.chart(held_chart)``
 one that follows the lab: its line is where the scene is, and a click in it moves the scene.
 
-Examples
---------
 >>> from qflow.labs import flow_run
 >>> print(flow_run().claims[2])
 At its deepest, orders had 986 messages (its limit is 1000).

@@ -47,17 +47,12 @@ class Question(Protocol):
 class Mark:
     """What a learner marks in a picture.
 
-    Parameters
-    ----------
-    word
-        What the mark says: before its number on a tank, after its name at a client.
-    told
-        The answer as a sentence.
-    pause
-        Called with the picture and what follows the mark's key in the question; returns the frame at which to
-        ask. ValueError if the run has none.
-    answer
-        Likewise, the frame that answers, and the answer.
+    Parameters:
+        word: What the mark says: before its number on a tank, after its name at a client.
+        told: The answer as a sentence.
+        pause: Called with the picture and what follows the mark's key in the question; returns the frame at
+            which to ask. ValueError if the run has none.
+        answer: Likewise, the frame that answers, and the answer.
     """
 
     word: str
@@ -145,17 +140,12 @@ answered at once, and which consumer gets a message, as in ``gets A-2``."""
 class Asking:
     """The questions of a lab, from the first to the last.
 
-    Parameters
-    ----------
-    picture
-        Of the run that answers.
-    asked
-        The questions, in the order in which the run answers them.
+    Parameters:
+        picture: Of the run that answers.
+        asked: The questions, in the order in which the run answers them.
 
-    Raises
-    ------
-    RefusalError
-        If a question has no mark, or this run does not answer it, or too soon.
+    Raises:
+        RefusalError: If a question has no mark, or this run does not answer it, or too soon.
     """
 
     def __init__(self, picture: Picture, asked: Sequence[Question]) -> None:

@@ -39,29 +39,19 @@ _OWN_STEPS = frozenset({"execution.sync", "session.flush"})
 class SessionTable:
     """A producer's session, two queues, and a consumer that takes what it is asked to.
 
-    Parameters
-    ----------
-    moves
-        What is done at once: the name of a queue sends one message there, ``sync`` and ``flush`` ask for
-        completions, ``("take", message)`` lets the consumer acquire and accept one, ``("purge", queue)``
-        empties a queue. A message is called by its command: ``p1-2``.
-    stop
-        ``qpid.flow_stop_count`` of the queue ``busy``; the queue ``idle`` has no flow control.
+    Parameters:
+        moves: What is done at once: the name of a queue sends one message there, ``sync`` and ``flush`` ask
+            for completions, ``("take", message)`` lets the consumer acquire and accept one, ``("purge",
+            queue)`` empties a queue. A message is called by its command: ``p1-2``.
+        stop: ``qpid.flow_stop_count`` of the queue ``busy``; the queue ``idle`` has no flow control.
 
-    Attributes
-    ----------
-    moves
-        What was done so far.
-    session
-        The producer's.
+    Attributes:
+        moves: What was done so far.
+        session: The producer's.
 
-    Raises
-    ------
-    AmqpException
-        The broker's own refusal of the threshold.
+    Raises:
+        AmqpException: The broker's own refusal of the threshold.
 
-    Examples
-    --------
     >>> table = SessionTable([("busy",), ("busy",), ("idle",), ("sync",)], stop=1)
     >>> print(table.session.completed)
     0 2
@@ -98,10 +88,8 @@ class SessionTable:
     def do(self, what: str, name: str = "") -> None:
         """Do one of :data:`MOVES`.
 
-        Raises
-        ------
-        ValueError
-            If there is no such move, message or queue, or no room for another command.
+        Raises:
+            ValueError: If there is no such move, message or queue, or no room for another command.
         """
         if what not in MOVES:
             raise ValueError(f"what can be done is {', '.join(MOVES)}; got {what!r}")
@@ -258,23 +246,15 @@ class _Strip:
 def completion_run(*, moves: Iterable[Sequence[str]] = STORY, stop: int = 2) -> Picture:
     """Play a producer's session, and return its picture.
 
-    Parameters
-    ----------
-    moves, stop
-        As for :class:`SessionTable`.
+    Parameters:
+        moves, stop: As for :class:`SessionTable`.
 
-    Returns
-    -------
-    Picture
+    Returns:
         Its claims name the commands that are complete, those that are held, and the sync that waits.
 
-    Raises
-    ------
-    ValueError
-        If a move cannot be done.
+    Raises:
+        ValueError: If a move cannot be done.
 
-    Examples
-    --------
     >>> print(completion_run())
     Complete are the commands 0-3 5 7 of 8 (CM-04).
     ...

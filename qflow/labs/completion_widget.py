@@ -19,10 +19,8 @@ _STOP = Knob("stop", "qpid.flow_stop_count of busy", "More messages than this tu
 class CompletionLab(Lab):
     """The strip, its queues, and a slider for the stop threshold; see :func:`completion_lab`.
 
-    Attributes
-    ----------
-    table
-        The session that is played on.
+    Attributes:
+        table: The session that is played on.
     """
 
     name = "completion"
@@ -82,23 +80,15 @@ def completion_lab(*, moves: Iterable[Sequence[str]] = STORY, stop: int = 2) -> 
     Send to a queue that turns ON or to one without flow control, ask for a sync, and click a message off its
     queue: the strip shows which numbers become complete, and what the client hears of it.
 
-    Parameters
-    ----------
-    moves, stop
-        As for :func:`qflow.labs.completion_run`, which needs no widgets.
+    Parameters:
+        moves, stop: As for :func:`qflow.labs.completion_run`, which needs no widgets.
 
-    Returns
-    -------
-    CompletionLab
+    Returns:
         A widget.
 
-    Raises
-    ------
-    ValueError
-        If a move cannot be done.
+    Raises:
+        ValueError: If a move cannot be done.
 
-    Examples
-    --------
     >>> lab = completion_lab(moves=[("busy",), ("busy",), ("idle",)], stop=1)
     >>> print(lab.claims[0])
     Complete are the commands 0 2 of 3 (CM-04).

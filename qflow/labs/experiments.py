@@ -100,25 +100,15 @@ def flow_workload(
 ) -> Workload:
     """Describe one producer that sends in bursts, one queue, and one steady consumer that is slower.
 
-    Parameters
-    ----------
-    stop, resume
-        ``qpid.flow_stop_count`` and ``qpid.flow_resume_count`` of the queue ``orders``.
-    limit
-        ``qpid.max_count`` of the queue; 0 for none.
-    capacity
-        Most transfers the producer ``p1`` may have outstanding.
-    prefetch
-        Most messages the consumer ``c1`` may hold.
-    rate
-        Messages a second that fall due at the producer during a burst, on average.
-    service
-        Seconds the consumer needs for a message, on average.
-    arguments
-        Further declare arguments of the queue, such as ``**{"qpid.alert_count": 500}``.
+    Parameters:
+        stop, resume: ``qpid.flow_stop_count`` and ``qpid.flow_resume_count`` of the queue ``orders``.
+        limit: ``qpid.max_count`` of the queue; 0 for none.
+        capacity: Most transfers the producer ``p1`` may have outstanding.
+        prefetch: Most messages the consumer ``c1`` may hold.
+        rate: Messages a second that fall due at the producer during a burst, on average.
+        service: Seconds the consumer needs for a message, on average.
+        arguments: Further declare arguments of the queue, such as ``**{"qpid.alert_count": 500}``.
 
-    Examples
-    --------
     >>> flow_workload(stop=20, resume=10).queues["orders"]["qpid.flow_stop_count"]
     20
     """
@@ -139,29 +129,18 @@ def flow_run(
 ) -> Picture:
     """Run the flow control experiment, and return its picture.
 
-    Parameters
-    ----------
-    workload
-        Any workload; None for :func:`flow_workload` with `settings`.
-    messages
-        The run ends when so many have been sent and the rest has been served.
-    settings
-        As in :func:`flow_workload`.
+    Parameters:
+        workload: Any workload; None for :func:`flow_workload` with `settings`.
+        messages: The run ends when so many have been sent and the rest has been served.
+        settings: As in :func:`flow_workload`.
 
-    Returns
-    -------
-    Picture
+    Returns:
         Its `claims` are the picture in words.
 
-    Raises
-    ------
-    AmqpException
-        The broker's own refusal, if the thresholds do not go together.
-    WorkloadError
-        If a setting makes no sense whatever the broker says.
+    Raises:
+        AmqpException: The broker's own refusal, if the thresholds do not go together.
+        WorkloadError: If a setting makes no sense whatever the broker says.
 
-    Examples
-    --------
     >>> print(flow_run())
     orders turned ON twice; first at 0.737 s, when p1-1083 made it 901 messages deep. ...
     >>> flow_run(stop=500, resume=600)
@@ -185,30 +164,19 @@ def flow_steps(
 def flow_lab(*, messages: int = FLOW_MESSAGES, **settings: float) -> SliderLab:
     """Open the flow control lab: drag a threshold, and see a queue go ON and OFF.
 
-    Parameters
-    ----------
-    messages
-        How many messages a run sends.
-    **settings
-        Where the sliders begin; as in :func:`qflow.labs.flow_workload`. A declare argument is a slider, too,
-        if it is given a number: ``**{"qpid.alert_count": 500}``.
+    Parameters:
+        messages: How many messages a run sends.
+        **settings: Where the sliders begin; as in :func:`qflow.labs.flow_workload`. A declare argument is a
+            slider, too, if it is given a number: ``**{"qpid.alert_count": 500}``.
 
-    Returns
-    -------
-    SliderLab
+    Returns:
         A widget; its ``claims`` say what it shows. Without widgets, use :func:`qflow.labs.flow_run`.
 
-    Raises
-    ------
-    AmqpException
-        If the broker refuses the settings the lab begins with.
-    WorkloadError
-        If one of them makes no sense whatever the broker says.
-    TypeError
-        If a setting is none of the lab's.
+    Raises:
+        AmqpException: If the broker refuses the settings the lab begins with.
+        WorkloadError: If one of them makes no sense whatever the broker says.
+        TypeError: If a setting is none of the lab's.
 
-    Examples
-    --------
     >>> lab = flow_lab(messages=300, stop=20, resume=10)
     >>> lab.sliders["resume"].value = 30
     >>> print(lab.scene.refusal.splitlines()[0])
@@ -254,13 +222,11 @@ def capacity_workload(
 ) -> Workload:
     """Describe the manual's two clients on one queue, and a consumer that comes when both wait.
 
-    Parameters
-    ----------
-    capacity_1, capacity_2
-        Most transfers that the client ``C1`` and the client ``C2`` may have outstanding (CAP-01).
-    stop, resume, limit, prefetch, rate, service
-        As in :func:`flow_workload`; `rate` is that of each client, and neither pauses. The consumer,
-        ``reader``, is slower than they are.
+    Parameters:
+        capacity_1, capacity_2: Most transfers that the client ``C1`` and the client ``C2`` may have
+            outstanding (CAP-01).
+        stop, resume, limit, prefetch, rate, service: As in :func:`flow_workload`; `rate` is that of each
+            client, and neither pauses. The consumer, ``reader``, is slower than they are.
     """
     arguments = {"qpid.max_count": limit, "qpid.flow_stop_count": stop, "qpid.flow_resume_count": resume}
     capacities = (capacity_1, capacity_2)
@@ -285,8 +251,6 @@ def capacity_run(*, messages: int = CAPACITY_MESSAGES, **settings: float) -> Pic
     Its first claims compare the deepest the queue was with the bound: stop plus all capacities. The arguments
     are those of :func:`flow_run`; the settings are those of :func:`capacity_workload`.
 
-    Examples
-    --------
     >>> print(capacity_run().claims[0])
     The bound is 100 + 50 + 15 = 165 messages: stop, and the windows. At its deepest, orders had 165.
     >>> print(capacity_run(capacity_1=70).claims[1])
@@ -335,8 +299,6 @@ def capacity_lab(*, messages: int = CAPACITY_MESSAGES, **settings: float) -> Sli
     The arguments and errors are those of :func:`flow_lab`, the settings those of :func:`capacity_workload`;
     :func:`capacity_run` needs no widgets.
 
-    Examples
-    --------
     >>> lab = capacity_lab(messages=300)
     >>> lab.sliders["capacity_2"].value = 30
     >>> print(lab.claims[0])
@@ -393,16 +355,11 @@ def bytes_workload(
 ) -> Workload:
     """Describe one producer, a queue with thresholds in messages and in bytes, and a slower consumer.
 
-    Parameters
-    ----------
-    size
-        Bytes of content of each message.
-    stop, resume
-        ``qpid.flow_stop_count`` and ``qpid.flow_resume_count`` of the queue ``orders``.
-    stop_size, resume_size
-        ``qpid.flow_stop_size`` and ``qpid.flow_resume_size``.
-    capacity, prefetch, rate, service
-        As in :func:`flow_workload`; the producer does not pause.
+    Parameters:
+        size: Bytes of content of each message.
+        stop, resume: ``qpid.flow_stop_count`` and ``qpid.flow_resume_count`` of the queue ``orders``.
+        stop_size, resume_size: ``qpid.flow_stop_size`` and ``qpid.flow_resume_size``.
+        capacity, prefetch, rate, service: As in :func:`flow_workload`; the producer does not pause.
     """
     arguments = {
         "qpid.flow_stop_count": stop,
@@ -425,8 +382,6 @@ def bytes_run(*, messages: int = BYTES_MESSAGES, **settings: float) -> Picture:
     Its first claims say which unit turned flow control ON, and which was the last below its resume threshold.
     The arguments are those of :func:`flow_run`; the settings are those of :func:`bytes_workload`.
 
-    Examples
-    --------
     >>> for claim in bytes_run().claims[:2]:
     ...     print(claim)
     It turned ON by messages 5 times, by bytes never (FC-14).
@@ -498,8 +453,6 @@ def bytes_lab(*, messages: int = BYTES_MESSAGES, **settings: float) -> SliderLab
     The arguments and errors are those of :func:`flow_lab`, the settings those of :func:`bytes_workload`;
     :func:`bytes_run` needs no widgets.
 
-    Examples
-    --------
     >>> lab = bytes_lab()
     >>> lab.sliders["size"].value = 400
     >>> print(lab.claims[0])
@@ -536,14 +489,11 @@ def fanout_workload(
 ) -> Workload:
     """Describe a producer on ``amq.fanout``, three queues, and a consumer of its own pace for each.
 
-    Parameters
-    ----------
-    stop, resume
-        ``qpid.flow_stop_count`` and ``qpid.flow_resume_count`` of each queue.
-    capacity, prefetch, rate
-        As in :func:`flow_workload`; the producer does not pause.
-    fast, medium, slow
-        Seconds that the consumer of the queue of that name needs for a message, on average.
+    Parameters:
+        stop, resume: ``qpid.flow_stop_count`` and ``qpid.flow_resume_count`` of each queue.
+        capacity, prefetch, rate: As in :func:`flow_workload`; the producer does not pause.
+        fast, medium, slow: Seconds that the consumer of the queue of that name needs for a message, on
+            average.
     """
     arguments = {"qpid.flow_stop_count": stop, "qpid.flow_resume_count": resume}
     paces = dict(zip(QUEUES, (fast, medium, slow), strict=True))
@@ -566,8 +516,6 @@ def fanout_run(*, messages: int = FANOUT_MESSAGES, **settings: float) -> Picture
     Its first claims say which queue the producer waited for, and what that cost the others. The arguments are
     those of :func:`flow_run`; the settings are those of :func:`fanout_workload`.
 
-    Examples
-    --------
     >>> print(fanout_run(messages=300).claims[0])
     A transfer to three queues is complete when no queue holds it: p1 waited 69 % of the time.
     """
@@ -602,8 +550,6 @@ def fanout_lab(*, messages: int = FANOUT_MESSAGES, **settings: float) -> SliderL
     The arguments and errors are those of :func:`flow_lab`, the settings those of :func:`fanout_workload`;
     :func:`fanout_run` needs no widgets.
 
-    Examples
-    --------
     >>> print(fanout_lab(messages=300).claims[0])
     A transfer to three queues is complete when no queue holds it: p1 waited 69 % of the time.
     """
@@ -652,22 +598,14 @@ def policy_workload(
 ) -> Workload:
     """Describe one producer, one bounded queue and one consumer that is slower.
 
-    Parameters
-    ----------
-    policy
-        A key of :data:`POLICIES`.
-    limit
-        ``qpid.max_count`` of the queue.
-    stop
-        ``qpid.flow_stop_count``; the resume count is the same. 0 for no threshold, so that the limit
-        itself is reached (FC-08). A ring has no flow control in any case (FC-03).
-    capacity, prefetch, rate, service
-        As in :func:`flow_workload`; the producer does not pause.
-    groups
-        How many values the header ``group`` has: the last value's key, and the lower the more urgent.
+    Parameters:
+        policy: A key of :data:`POLICIES`.
+        limit: ``qpid.max_count`` of the queue.
+        stop: ``qpid.flow_stop_count``; the resume count is the same. 0 for no threshold, so that the limit
+            itself is reached (FC-08). A ring has no flow control in any case (FC-03).
+        capacity, prefetch, rate, service: As in :func:`flow_workload`; the producer does not pause.
+        groups: How many values the header ``group`` has: the last value's key, and the lower the more urgent.
 
-    Examples
-    --------
     >>> policy_workload(policy="ring", limit=5).queues["orders"]
     {'qpid.max_count': 5, 'qpid.flow_stop_count': 0, 'qpid.flow_stop_size': 0, 'qpid.policy_type': 'ring'}
     """
@@ -690,8 +628,6 @@ def policy_run(*, messages: int = POLICY_MESSAGES, **settings: float) -> Compari
     There is one picture for each of :data:`POLICIES`. The arguments are those of :func:`flow_run`,
     for each run; the settings are those of :func:`policy_workload`, but for `policy`.
 
-    Examples
-    --------
     >>> print(policy_run().claims[1])
     ring: p1 sent 150 messages, c1 accepted 57; 93 were thrown out or dropped.
     """
@@ -731,8 +667,6 @@ def policy_lab(*, messages: int = POLICY_MESSAGES, **settings: float) -> SliderL
     The arguments and errors are those of :func:`flow_lab`, the settings those of :func:`policy_workload`;
     :func:`policy_run` needs no widgets.
 
-    Examples
-    --------
     >>> list(policy_lab(messages=60).picture.pictures)
     ['reject', 'ring', 'self-destruct', 'last value', 'priority']
     """
@@ -768,17 +702,12 @@ def history_workload(
 ) -> Workload:
     """Describe one producer in bursts, one queue with thresholds in both units, and a slower consumer.
 
-    Parameters
-    ----------
-    stop, resume
-        ``qpid.flow_stop_count`` and ``qpid.flow_resume_count``; the bytes of as many messages are the
-        thresholds in bytes, for the Java broker knows no others (ALT-12).
-    limit
-        ``qpid.max_count`` of the queue; 0 for none.
-    capacity, prefetch, rate, service
-        As in :func:`flow_workload`.
-    flow_control
-        A key of :data:`NAMES`.
+    Parameters:
+        stop, resume: ``qpid.flow_stop_count`` and ``qpid.flow_resume_count``; the bytes of as many messages
+            are the thresholds in bytes, for the Java broker knows no others (ALT-12).
+        limit: ``qpid.max_count`` of the queue; 0 for none.
+        capacity, prefetch, rate, service: As in :func:`flow_workload`.
+        flow_control: A key of :data:`NAMES`.
     """
     p1 = Producer("p1", ("", "orders"), rate, capacity, SIZE, burst=(0.6, 1.2), seed=1, obeys_flow=True)
     return Workload(
@@ -807,8 +736,6 @@ def history_run(*, messages: int = HISTORY_MESSAGES, **settings: float) -> Compa
     There is one picture for each of :data:`NAMES`, what shipped first. The arguments are those of
     :func:`flow_run`; the settings are those of :func:`history_workload`, but for `flow_control`.
 
-    Examples
-    --------
     >>> for claim in history_run(messages=200).claims:
     ...     print(claim)
     shipped in 0.10: ...
@@ -843,8 +770,6 @@ def history_lab(*, messages: int = HISTORY_MESSAGES, **settings: float) -> Slide
     The arguments and errors are those of :func:`flow_lab`, the settings those of :func:`history_workload`;
     :func:`history_run` needs no widgets.
 
-    Examples
-    --------
     >>> len(history_lab(messages=60).picture.pictures)
     5
     """

@@ -160,29 +160,19 @@ class Fold:
     The events may come in portions, as they happen: the frames are the same. A step that may still go on
     when a portion ends becomes a frame with the next one.
 
-    Parameters
-    ----------
-    topology
-        The clients and queues to show.
-    grain
-        Microseconds from one frame to the next at least: what happens meanwhile is one step. 0 keeps each.
-    own_steps
-        Kinds of events that make a frame although they change no number in it.
+    Parameters:
+        topology: The clients and queues to show.
+        grain: Microseconds from one frame to the next at least: what happens meanwhile is one step. 0 keeps
+            each.
+        own_steps: Kinds of events that make a frame although they change no number in it.
 
-    Attributes
-    ----------
-    count
-        How many frames are finished.
-    seen
-        How many events were counted.
+    Attributes:
+        count: How many frames are finished.
+        seen: How many events were counted.
 
-    Raises
-    ------
-    ValueError
-        When an event is later than a frame's clock can hold: 2147 seconds.
+    Raises:
+        ValueError: When an event is later than a frame's clock can hold: 2147 seconds.
 
-    Examples
-    --------
     >>> from qflow.labs import flow_workload
     >>> from qflow.workload import simulate
     >>> run = simulate(flow_workload(), message_limit=10)
@@ -271,10 +261,8 @@ class Fold:
     def so_far(self, end: int) -> Frames:
         """Return the frames of all finished steps; a run that goes on will have these and more.
 
-        Parameters
-        ----------
-        end
-            The instant up to which the picture has room, in microseconds.
+        Parameters:
+            end: The instant up to which the picture has room, in microseconds.
         """
         topology = replace(self.topology, routes=tuple(sorted(self._routes)), end=end)
         tables = (
@@ -302,10 +290,8 @@ class Fold:
     def whole(self, end: int) -> Frames:
         """Return the frames of a run that was counted to its end, without an idle rest.
 
-        Parameters
-        ----------
-        end
-            The run's last instant, in microseconds.
+        Parameters:
+            end: The run's last instant, in microseconds.
         """
         frames = self.so_far(end)
         last = frames.at(-1)
@@ -320,15 +306,10 @@ class Fold:
         What clients and queues of both topologies have counted goes on, and what still lasts is kept,
         however long ago it began.
 
-        Parameters
-        ----------
-        topology
-            The clients and queues to show from now on.
-        first
-            The first frame to keep; it is the new fold's frame 0.
+        Parameters:
+            topology: The clients and queues to show from now on.
+            first: The first frame to keep; it is the new fold's frame 0.
 
-        Examples
-        --------
         >>> from qflow.labs import flow_workload
         >>> from qflow.workload import simulate
         >>> run = simulate(flow_workload(), message_limit=10)
@@ -401,12 +382,9 @@ class Fold:
     def add(self, cells: Cells, start: int = 0, end: int | None = None) -> None:
         """Count events that follow those seen.
 
-        Parameters
-        ----------
-        cells
-            As :attr:`qflow.broker.events.EventTable.cells` has them.
-        start, end
-            The first event there to count, and the first that is left; None for none.
+        Parameters:
+            cells: As :attr:`qflow.broker.events.EventTable.cells` has them.
+            start, end: The first event there to count, and the first that is left; None for none.
         """
         first, width, detail, kinds = start * WIDTH, WIDTH, DETAIL, _KINDS
         last = len(cells) if end is None else end * width
@@ -1040,14 +1018,10 @@ def _moved(starts: Mapping[Any, int], where: Mapping[int, int]) -> dict[Any, int
 def fold(run: Run, topology: Topology | None = None, own_steps: Collection[str] = ()) -> Frames:
     """Return the frames of a run.
 
-    Parameters
-    ----------
-    run
-        What a simulation or a replay gave.
-    topology
-        The clients and queues to show; None for all of the run's workload.
-    own_steps
-        As for :class:`Fold`.
+    Parameters:
+        run: What a simulation or a replay gave.
+        topology: The clients and queues to show; None for all of the run's workload.
+        own_steps: As for :class:`Fold`.
     """
     folding = Fold(topology or Topology.of(run.workload, run.end), own_steps=own_steps)
     folding.follow(run.events)
@@ -1058,8 +1032,6 @@ def fold(run: Run, topology: Topology | None = None, own_steps: Collection[str] 
 def channel_names(topology: Topology) -> tuple[str, ...]:
     """Return the names of a frame's columns, in order.
 
-    Examples
-    --------
     >>> from qflow.labs.topology import QueueSpot
     >>> channel_names(Topology((), (QueueSpot("orders"),), (), (), 0))[-7:-4]
     ('queue.orders.depth', 'queue.orders.bytes', 'queue.orders.flow')

@@ -45,16 +45,11 @@ class Transition:
 class Spans:
     """A table of things that last for some frames.
 
-    Parameters
-    ----------
-    columns
-        The names of a row's numbers; ``start`` and ``end`` are frames, the end not included. The tables are
-        defined in :mod:`qflow.labs.fold`.
-    data
-        The numbers of each column, top to bottom.
+    Parameters:
+        columns: The names of a row's numbers; ``start`` and ``end`` are frames, the end not included. The
+            tables are defined in :mod:`qflow.labs.fold`.
+        data: The numbers of each column, top to bottom.
 
-    Examples
-    --------
     >>> locks = Spans(("group", "start", "end"), [array("i", [1]), array("i", [5]), array("i", [9])])
     >>> list(locks.alive(5)), list(locks.alive(9))
     ([0], [])
@@ -93,28 +88,17 @@ class Spans:
 class Frames:
     """All frames of a run.
 
-    Parameters
-    ----------
-    topology
-        The clients and queues of the run.
-    channels
-        The name of each column, such as ``queue.orders.depth``.
-    columns
-        The numbers of each, top to bottom.
-    count
-        How many rows there are; the first shows the time before anything happened.
-    lasting
-        The spans: ``sendings``, ``stays``, ``holdings`` and ``locks``.
-    groups
-        The names of the groups; spans count them from 1.
-    rows
-        For each frame, the place in the run of the last event that it shows.
-    deaths
-        Producers' sessions that died: the first frame that shows it, the producer's index, the broker's
-        words.
+    Parameters:
+        topology: The clients and queues of the run.
+        channels: The name of each column, such as ``queue.orders.depth``.
+        columns: The numbers of each, top to bottom.
+        count: How many rows there are; the first shows the time before anything happened.
+        lasting: The spans: ``sendings``, ``stays``, ``holdings`` and ``locks``.
+        groups: The names of the groups; spans count them from 1.
+        rows: For each frame, the place in the run of the last event that it shows.
+        deaths: Producers' sessions that died: the first frame that shows it, the producer's index, the
+            broker's words.
 
-    Examples
-    --------
     >>> times, parts = array("i", [0, 7]), array("i", [0, 1])
     >>> frames = Frames(Topology((), (), (), (), 10), ("time", "step.parts"), (times, parts), 2)
     >>> frames.at(1)
@@ -135,10 +119,8 @@ class Frames:
     def column(self, channel: str) -> array[int]:
         """Return one column, top to bottom.
 
-        Raises
-        ------
-        KeyError
-            If there is no such column; the message lists those there are.
+        Raises:
+            KeyError: If there is no such column; the message lists those there are.
         """
         if channel not in self.channels:
             raise KeyError(f"no channel {channel!r}; there are {', '.join(self.channels)}")
@@ -147,10 +129,8 @@ class Frames:
     def at(self, index: int) -> dict[str, int]:
         """Return one frame, by channel; negative numbers count from the end.
 
-        Raises
-        ------
-        IndexError
-            If there is no such frame.
+        Raises:
+            IndexError: If there is no such frame.
         """
         if not -self.count <= index < self.count:
             raise IndexError(f"no frame {index}; there are {self.count}, from 0")
@@ -219,13 +199,9 @@ def packed(columns: Sequence[array[int]]) -> bytes:
     A column changes little from row to row, and its high bytes hardly ever, so that this takes a twentieth of
     the room. The browser inflates it by itself and reads each column where it lies (``static/timeline.js``).
 
-    Parameters
-    ----------
-    columns
-        The numbers of each.
+    Parameters:
+        columns: The numbers of each.
 
-    Examples
-    --------
     >>> zlib.decompress(packed([array("i", [1, 258]), array("i", [7, 7])]))
     b'\x01\x02\x07\x07\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
     """
@@ -243,8 +219,6 @@ def packed(columns: Sequence[array[int]]) -> bytes:
 def spans_of(states: Iterable[tuple[int, int]], end: int) -> tuple[Span, ...]:
     """Return the times during which something held, given at which times it began or went on to hold or not.
 
-    Examples
-    --------
     >>> spans_of([(0, False), (50, True), (70, True), (90, False), (95, True)], end=99)
     ((50, 90), (95, 99))
     """
@@ -265,8 +239,6 @@ _SIGN = bytes([0, *[1] * 255])
 def _switches(column: array[int]) -> list[int]:
     """Return where numbers begin to be other than 0, and where they are 0 again, in turns.
 
-    Examples
-    --------
     >>> _switches(array("i", [0, 0, 5, 256, 0, 7]))
     [2, 4, 5]
     """

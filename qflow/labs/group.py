@@ -38,40 +38,25 @@ _NAME = re.compile(r"[A-Za-z0-9]{1,8}")
 class GroupTable:
     """One queue, a shop that sends, and consumers that do as they are asked, or work at paces of their own.
 
-    Parameters
-    ----------
-    messages
-        One letter a message: its group. They are sent before the consumers come. A message is called by its
-        group and its place in it: ``A-1``, ``A-2``.
-    prefetch
-        For each consumer, the most messages it may hold.
-    stop
-        ``qpid.flow_stop_count``; 0 for no threshold.
-    wake_up
-        Whether freeing a group wakes idle consumers; ``faithful`` as in the real broker (MG-13).
-    grouped
-        Whether the queue has groups; without, every consumer may have every message.
-    paces
-        For each consumer, the seconds that it works on a message before it accepts it; () for consumers that
-        never do by themselves.
+    Parameters:
+        messages: One letter a message: its group. They are sent before the consumers come. A message is
+            called by its group and its place in it: ``A-1``, ``A-2``.
+        prefetch: For each consumer, the most messages it may hold.
+        stop: ``qpid.flow_stop_count``; 0 for no threshold.
+        wake_up: Whether freeing a group wakes idle consumers; ``faithful`` as in the real broker (MG-13).
+        grouped: Whether the queue has groups; without, every consumer may have every message.
+        paces: For each consumer, the seconds that it works on a message before it accepts it; () for
+            consumers that never do by themselves.
 
-    Attributes
-    ----------
-    broker
-        The engine.
-    done
-        What was done by hand so far, in sentences.
-    moves
-        What was done by hand since the consumers came, for :meth:`play`: ``("send", group, time)`` or
-        ``(verdict, message, consumer, time)``.
+    Attributes:
+        broker: The engine.
+        done: What was done by hand so far, in sentences.
+        moves: What was done by hand since the consumers came, for :meth:`play`: ``("send", group, time)`` or
+            ``(verdict, message, consumer, time)``.
 
-    Raises
-    ------
-    AmqpException
-        The broker's own refusal of the queue.
+    Raises:
+        AmqpException: The broker's own refusal of the queue.
 
-    Examples
-    --------
     >>> table = GroupTable("AAB", prefetch=(1, 1))
     >>> table.holds("c1"), table.holds("c2"), table.owners()
     (['A-1'], ['B-1'], {'A': 'c1', 'B': 'c2'})
@@ -151,12 +136,9 @@ class GroupTable:
     def send(self, group: str) -> None:
         """Send one more message of a group.
 
-        Raises
-        ------
-        ValueError
-            If the group's name is not one to eight letters or digits.
-        AmqpException
-            If the queue refuses the message.
+        Raises:
+            ValueError: If the group's name is not one to eight letters or digits.
+            AmqpException: If the queue refuses the message.
         """
         if not _NAME.fullmatch(group):
             raise ValueError(f"a group's name has one to eight letters or digits; got {group!r}")
@@ -174,13 +156,9 @@ class GroupTable:
         `verdict` is one of :data:`VERDICTS`; `label` is that of the message, or "" for the one that the
         consumer has held longest.
 
-        Raises
-        ------
-        ValueError
-            If there is no such consumer or verdict, or it does not hold that message.
+        Raises:
+            ValueError: If there is no such consumer or verdict, or it does not hold that message.
 
-        Examples
-        --------
         >>> table = GroupTable("AB", prefetch=(2,)); table.settle("c1", "accept", "B-1")
         >>> table.holds("c1"), table.done[-1]
         (['A-1'], 'c1 accepts B-1.')
@@ -219,8 +197,6 @@ class GroupTable:
 
         Each works on what it has held longest, and accepts it when its time for it is over.
 
-        Examples
-        --------
         >>> table = GroupTable("AB", prefetch=(1, 1), paces=(2, 1)); table.work()
         >>> [event.message for event in table.picture().run.events if event.kind == "dequeued"]
         ['B-1', 'A-1']
@@ -244,8 +220,6 @@ class GroupTable:
 
         Errors are those of :meth:`send` and :meth:`settle`.
 
-        Examples
-        --------
         >>> table = GroupTable("AB", prefetch=(1,)); table.play([("accept", "A-1", "c1"), ("send", "C")])
         >>> table.holds("c1"), table.done[-1]
         (['B-1'], 'shop sends C-1.')
@@ -319,31 +293,20 @@ def group_run(
 ) -> Picture:
     """Play the consumers of a queue with message groups, and return the picture.
 
-    Parameters
-    ----------
-    messages
-        One letter a message: its group.
-    prefetch
-        For each consumer, the most messages it may hold.
-    actions
-        What the consumers do: (consumer, "accept" or "release" or "reject"), and which message if it is
-        not the oldest it holds. None lets them work at their `paces` until none holds any; without paces,
-        each accepts in turn.
-    wake_up, grouped, paces
-        As in :class:`~qflow.labs.group.GroupTable`.
+    Parameters:
+        messages: One letter a message: its group.
+        prefetch: For each consumer, the most messages it may hold.
+        actions: What the consumers do: (consumer, "accept" or "release" or "reject"), and which message if it
+            is not the oldest it holds. None lets them work at their `paces` until none holds any; without
+            paces, each accepts in turn.
+        wake_up, grouped, paces: As in :class:`~qflow.labs.group.GroupTable`.
 
-    Returns
-    -------
-    Picture
+    Returns:
         Its first claims say who owned which group, and whether a group's messages kept their order.
 
-    Raises
-    ------
-    ValueError
-        If an action cannot be done.
+    Raises:
+        ValueError: If an action cannot be done.
 
-    Examples
-    --------
     >>> for claim in group_run(messages="AAB", prefetch=(1, 1)).claims[:3]:
     ...     print(claim)
     Group A was owned by c1 (twice).

@@ -27,12 +27,9 @@ class GroupLab(Lab):
 
     Its parameters are those of :func:`group_lab`.
 
-    Attributes
-    ----------
-    table
-        The queue that is played on.
-    sliders
-        Setting, such as ``prefetch-c1`` or ``pace-c1``, to slider.
+    Attributes:
+        table: The queue that is played on.
+        sliders: Setting, such as ``prefetch-c1`` or ``pace-c1``, to slider.
     """
 
     name = "group"
@@ -138,19 +135,13 @@ class GroupLab(Lab):
     ) -> None:
         """Let a consumer answer a message at an instant of what is shown; what came later happens anew.
 
-        Parameters
-        ----------
-        consumer, verdict, label
-            As for :meth:`qflow.labs.group.GroupTable.settle`.
-        time
-            In microseconds; None for the end.
-        plays
-            Whether the picture then plays on.
+        Parameters:
+            consumer, verdict, label: As for :meth:`qflow.labs.group.GroupTable.settle`.
+            time: In microseconds; None for the end.
+            plays: Whether the picture then plays on.
 
-        Raises
-        ------
-        ValueError
-            If the consumer cannot do that then.
+        Raises:
+            ValueError: If the consumer cannot do that then.
         """
         self._act({"what": verdict, "consumer": consumer, "label": label}, time, plays=plays)
 
@@ -205,30 +196,20 @@ def group_lab(
 ) -> GroupLab:
     """Open the group lab: a queue of shopping carts, and consumers that share it, with groups and without.
 
-    Parameters
-    ----------
-    messages
-        One letter a message: its group, here a cart. The first of a cart adds an item, the second removes it.
-    prefetch
-        For each consumer, the most messages it may hold.
-    wake_up
-        Whether freeing a group wakes idle consumers; ``faithful`` as in the real broker (MG-13).
-    grouped
-        Whether the queue has groups.
-    paces
-        For each consumer, the seconds it works on a message; None for a slow, a middling and a quick one, ()
-        for consumers that only do what the reader has them do.
-    moves
-        What is done by hand at once, such as ``[("accept", "A-1", "c1"), ("send", "C")]``; a token brings
-        them.
+    Parameters:
+        messages: One letter a message: its group, here a cart. The first of a cart adds an item, the second
+            removes it.
+        prefetch: For each consumer, the most messages it may hold.
+        wake_up: Whether freeing a group wakes idle consumers; ``faithful`` as in the real broker (MG-13).
+        grouped: Whether the queue has groups.
+        paces: For each consumer, the seconds it works on a message; None for a slow, a middling and a quick
+            one, () for consumers that only do what the reader has them do.
+        moves: What is done by hand at once, such as ``[("accept", "A-1", "c1"), ("send", "C")]``; a token
+            brings them.
 
-    Returns
-    -------
-    GroupLab
+    Returns:
         A widget; without widgets, use :func:`qflow.labs.group_run`.
 
-    Examples
-    --------
     >>> lab = group_lab(messages="AAB", prefetch=(1, 1), paces=())
     >>> lab.settle("c1", "accept")
     >>> print(lab.claims[0])

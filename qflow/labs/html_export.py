@@ -85,23 +85,17 @@ def stored(
     for ``numbers``, which another release of zlib may deflate in another way; ``digest`` is that of the
     numbers themselves.
 
-    Parameters
-    ----------
-    picture
-        The run, or several side by side.
-    place
-        The instant it opens at: ``time`` in microseconds, and steps ``back``; None for the most telling.
-    plays
-        Whether it plays by itself as soon as it is seen, from the start.
-    states
-        The graph of states that the run goes through, drawn above it: ``graph``, the nodes of its ``walk``,
-        and the microseconds of ``pause`` between two of them. None for none.
-    asks
-        Questions that the picture asks before the run answers them, as
-        :meth:`qflow.labs.asking.Asking.stored` returns them; their sentences take the place of the claims.
+    Parameters:
+        picture: The run, or several side by side.
+        place: The instant it opens at: ``time`` in microseconds, and steps ``back``; None for the most
+            telling.
+        plays: Whether it plays by itself as soon as it is seen, from the start.
+        states: The graph of states that the run goes through, drawn above it: ``graph``, the nodes of its
+            ``walk``, and the microseconds of ``pause`` between two of them. None for none.
+        asks: Questions that the picture asks before the run answers them, as
+            :meth:`qflow.labs.asking.Asking.stored` returns them; their sentences take the place of the
+            claims.
 
-    Examples
-    --------
     >>> from qflow.labs import flow_run
     >>> print(stored(flow_run(messages=20)))
     <div class="qflow-stored">
@@ -134,8 +128,6 @@ def stored_pictures(picture: Picture | Comparison) -> list[dict[str, object]]:
 def packed_text(numbers: bytes) -> str:
     """Return bytes as text, deflated, in letters that no tidying of outputs takes for something else.
 
-    Examples
-    --------
     >>> packed_text(b"")
     'eNoDAAAAAAE='
     """
@@ -172,15 +164,10 @@ def to_html(
 ) -> str:
     """Return a run as one HTML page that plays it, and asks no server for anything.
 
-    Parameters
-    ----------
-    picture, place, plays
-        As for :func:`stored`.
-    title
-        The page's heading.
+    Parameters:
+        picture, place, plays: As for :func:`stored`.
+        title: The page's heading.
 
-    Examples
-    --------
     >>> from qflow.labs import flow_run
     >>> page = to_html(flow_run(messages=20))
     >>> "http" in page
@@ -192,8 +179,6 @@ def to_html(
 def save_html(picture: Picture | Comparison, path: str | Path, title: str = "qflow: a run") -> Path:
     """Write a run as one HTML page, over what the file held, and return its path; see :func:`to_html`.
 
-    Examples
-    --------
     >>> from tempfile import TemporaryDirectory
     >>> from qflow.labs import flow_run
     >>> with TemporaryDirectory() as folder:

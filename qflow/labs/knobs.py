@@ -17,18 +17,12 @@ from qflow.workload.attributes import is_number, require
 class Knob:
     """One slider of a lab.
 
-    Parameters
-    ----------
-    setting
-        The parameter of the experiment that it sets.
-    label
-        Its name, as in the product.
-    tooltip
-        What it does, with the rule's id.
-    low, high, step
-        Its range.
-    unit
-        How many of the setting make one on the slider.
+    Parameters:
+        setting: The parameter of the experiment that it sets.
+        label: Its name, as in the product.
+        tooltip: What it does, with the rule's id.
+        low, high, step: Its range.
+        unit: How many of the setting make one on the slider.
     """
 
     setting: str
@@ -45,26 +39,16 @@ def begin(
 ) -> dict[str, float]:
     """Return where a lab's sliders begin: setting to value.
 
-    Parameters
-    ----------
-    name
-        The lab's, for its refusal.
-    describe
-        The function whose parameters are the settings, and whose defaults are used.
-    knobs
-        The lab's knobs.
-    given
-        What the caller wants.
+    Parameters:
+        name: The lab's, for its refusal.
+        describe: The function whose parameters are the settings, and whose defaults are used.
+        knobs: The lab's knobs.
+        given: What the caller wants.
 
-    Raises
-    ------
-    TypeError
-        If a setting is none of the lab's.
-    WorkloadError
-        If a value is no number.
+    Raises:
+        TypeError: If a setting is none of the lab's.
+        WorkloadError: If a value is no number.
 
-    Examples
-    --------
     >>> from qflow.labs.experiments import flow_workload
     >>> begin("flow_lab", flow_workload, [Knob("stop", "stop", "", 0, 9)], {})
     {'stop': 900}

@@ -45,21 +45,14 @@ _BESIDE = "{} (clients repeat what was recorded)"
 class Lab(widgets.VBox):
     """A picture, or several side by side, and its claims, one above the other.
 
-    Parameters
-    ----------
-    picture
-        What to show first.
-    controls
-        Widgets above the picture.
+    Parameters:
+        picture: What to show first.
+        controls: Widgets above the picture.
 
-    Attributes
-    ----------
-    picture
-        What is shown.
-    scene
-        The widget that draws it.
-    asking
-        What :meth:`ask` asked.
+    Attributes:
+        picture: What is shown.
+        scene: The widget that draws it.
+        asking: What :meth:`ask` asked.
     """
 
     name = ""
@@ -125,8 +118,6 @@ class Lab(widgets.VBox):
     def play(self) -> Self:
         """Play the picture from its start, at once or as soon as the lab is displayed; return the lab.
 
-        Examples
-        --------
         >>> from qflow.labs import flow_lab
         >>> flow_lab(messages=60, stop=20, resume=10).play().scene.plays
         True
@@ -141,15 +132,11 @@ class Lab(widgets.VBox):
 
         A chapter asks with :meth:`qflow.teaching.Predictions.ask`.
 
-        Parameters
-        ----------
-        *asked
-            The questions, in the order in which the run answers them.
+        Parameters:
+            *asked: The questions, in the order in which the run answers them.
 
-        Raises
-        ------
-        RefusalError
-            If a question has no mark, or the run does not answer it.
+        Raises:
+            RefusalError: If a question has no mark, or the run does not answer it.
         """
         self.asking = Asking(self.first, asked)
         self.scene.asking = self.asking.state()
@@ -164,21 +151,14 @@ class Lab(widgets.VBox):
     def chart(self, make: Callable[..., Chart], **options: Any) -> LinkedChart:
         """Return a chart of what is shown, linked to the scene's cursor.
 
-        Parameters
-        ----------
-        make
-            Which chart: a function of a picture, such as :func:`qflow.labs.held_chart`.
-        **options
-            Its further arguments, such as ``queue``.
+        Parameters:
+            make: Which chart: a function of a picture, such as :func:`qflow.labs.held_chart`.
+            **options: Its further arguments, such as ``queue``.
 
-        Returns
-        -------
-        LinkedChart
-            A widget. Its line is where the scene is, a click in it moves the scene, and every later run
-            of the lab is drawn in it too; of several runs side by side, the last.
+        Returns:
+            A widget. Its line is where the scene is, a click in it moves the scene, and every later run of
+            the lab is drawn in it too; of several runs side by side, the last.
 
-        Examples
-        --------
         >>> from qflow.labs import capacity_lab, held_chart
         >>> lab = capacity_lab(messages=60, stop=20, resume=10)
         >>> chart = lab.chart(held_chart)
@@ -203,10 +183,8 @@ class Lab(widgets.VBox):
 
         The instant is a time in microseconds, and a number of steps back from the last of that time.
 
-        Raises
-        ------
-        TokenError
-            If no token can open this lab.
+        Raises:
+            TokenError: If no token can open this lab.
         """
         if not self.can_share:
             raise TokenError("no token can open this lab")
@@ -352,8 +330,6 @@ class Lab(widgets.VBox):
 def actions_of(picture: Picture) -> dict[str, str]:
     """Return what a fork of a picture can begin with: a key, and what it does in a few words.
 
-    Examples
-    --------
     >>> from qflow.labs import flow_run
     >>> actions_of(flow_run(messages=5))
     {'purge:orders': 'orders is purged', 'leave:c1': 'c1 goes away', 'leave:p1': 'p1 goes away'}
@@ -376,27 +352,17 @@ def fork_picture(picture: Picture, frame: int, action: str, timeline: Timeline |
     do what they did, as far as they still can; only the broker's part is worked out anew, and the name of
     the fork says so.
 
-    Parameters
-    ----------
-    picture
-        The run.
-    frame
-        The last one that both have in common, with all else of its instant if the run is simulated.
-    action
-        A key of :func:`actions_of`; or, of a message that a consumer holds then, ``accept``, ``release`` or
-        ``reject``, the consumer and the message: ``release:c1:p1-57``.
-    timeline
-        Of the picture's run, if the caller has it.
+    Parameters:
+        picture: The run.
+        frame: The last one that both have in common, with all else of its instant if the run is simulated.
+        action: A key of :func:`actions_of`; or, of a message that a consumer holds then, ``accept``,
+            ``release`` or ``reject``, the consumer and the message: ``release:c1:p1-57``.
+        timeline: Of the picture's run, if the caller has it.
 
-    Raises
-    ------
-    KeyError
-        If there is no such action.
-    TraceError
-        If the run cannot be taken up at that frame.
+    Raises:
+        KeyError: If there is no such action.
+        TraceError: If the run cannot be taken up at that frame.
 
-    Examples
-    --------
     >>> from qflow.labs import flow_run
     >>> both = fork_picture(flow_run(messages=60, stop=20, resume=10), 80, "purge:orders")
     >>> list(both.pictures)
@@ -429,10 +395,8 @@ def fork_picture(picture: Picture, frame: int, action: str, timeline: Timeline |
 def beside(picture: Picture, forked: Picture, action: str, *, reacts: bool) -> Comparison:
     """Return a run beside its fork, which says whether its clients react to what is different.
 
-    Raises
-    ------
-    KeyError
-        If there is no such action.
+    Raises:
+        KeyError: If there is no such action.
     """
     name = _name_of(picture, action)
     said, name = (_REACTS, name) if reacts else (_REPEATS, _BESIDE.format(name))
@@ -504,26 +468,18 @@ def _command(picture: Picture, action: str, timeline: Timeline) -> Event:
 def why(picture: Picture, frame: int, subject: str, timeline: Timeline | None = None) -> dict[str, Any]:
     """Return why a client, a queue, a message or a group is at a frame as the picture shows it.
 
-    Parameters
-    ----------
-    picture
-        The picture.
-    frame
-        Which frame.
-    subject
-        Such as ``producer:p1``, ``queue:orders``, ``transfer:p1-57``, ``message:p1-57``, ``group:A``.
-    timeline
-        Of the picture's run, if the caller has it.
+    Parameters:
+        picture: The picture.
+        frame: Which frame.
+        subject: Such as ``producer:p1``, ``queue:orders``, ``transfer:p1-57``, ``message:p1-57``,
+            ``group:A``.
+        timeline: Of the picture's run, if the caller has it.
 
-    Returns
-    -------
-    dict
+    Returns:
         ``subject``, ``frame``, and ``links``, a chain of causes: each with ``text``, ``rules``, ``section``,
-        ``level``, ``time``, ``subject`` and the ``frame`` that shows it. Without an answer, ``refusal``
-        says why.
+        ``level``, ``time``, ``subject`` and the ``frame`` that shows it. Without an answer, ``refusal`` says
+        why.
 
-    Examples
-    --------
     >>> from qflow.labs import flow_run
     >>> picture = flow_run(messages=40, stop=3, resume=2, prefetch=1, service=1.0, capacity=2)
     >>> why(picture, 12, "producer:p1")["links"][0]["text"]

@@ -38,24 +38,15 @@ _ENDINGS, _LOG_ENDINGS = (".csv.gz", ".parquet"), (".csv", ".csv.gz")
 class Agreement:
     """How the engine's flow control compares with what a real broker reported of one queue.
 
-    Parameters
-    ----------
-    queue
-        The queue.
-    polls
-        How many reports there are between the engine's first and last event.
-    agreeing
-        At how many of them both are in the same state.
-    farthest
-        Microseconds from the worst of the others to the nearest change of the engine's state.
-    gap
-        Microseconds between two reports, typically.
-    turned_on, really_turned_on
-        How often flow control turned ON in the engine, and in the real broker.
-    until
-        Time of the last report, in microseconds.
-    depth_difference
-        Messages by which the two depths differ at the typical report.
+    Parameters:
+        queue: The queue.
+        polls: How many reports there are between the engine's first and last event.
+        agreeing: At how many of them both are in the same state.
+        farthest: Microseconds from the worst of the others to the nearest change of the engine's state.
+        gap: Microseconds between two reports, typically.
+        turned_on, really_turned_on: How often flow control turned ON in the engine, and in the real broker.
+        until: Time of the last report, in microseconds.
+        depth_difference: Messages by which the two depths differ at the typical report.
     """
 
     queue: str
@@ -71,8 +62,6 @@ class Agreement:
     def sentences(self) -> list[str]:
         """Return the comparison in words.
 
-        Examples
-        --------
         >>> print(Agreement("q", 100, 99, 20_000, 50_000, 3, 3, 6_000_000, 1).sentences()[0])
         The real broker reported the state of q 100 times, about every 50 ms until 6.000 s: 99 times the \
 engine agrees; the one other report is within 20 ms of a change.
@@ -99,13 +88,9 @@ def recorded_picture(name: str) -> Picture:
 
     The picture's lanes and samples hold what the real broker reported; its claims say how well the two agree.
 
-    Raises
-    ------
-    LogError
-        If there is no such recording; the message lists those there are.
+    Raises:
+        LogError: If there is no such recording; the message lists those there are.
 
-    Examples
-    --------
     >>> recorded_picture("ring").frames.topology.queues[0].name
     'q'
     """
@@ -117,19 +102,13 @@ def replayed_picture(
 ) -> Picture:
     """Return a client log, replayed through the engine, with the real broker's reports beside it.
 
-    Parameters
-    ----------
-    log
-        What the clients recorded.
-    workload
-        What they were to do.
-    tell
-        Called now and then with the number of rows replayed; it may raise to stop.
+    Parameters:
+        log: What the clients recorded.
+        workload: What they were to do.
+        tell: Called now and then with the number of rows replayed; it may raise to stop.
 
-    Raises
-    ------
-    LogError
-        If the log names queues or clients that the workload does not have.
+    Raises:
+        LogError: If the log names queues or clients that the workload does not have.
     """
     run = replay(log, workload, tell)
     reports = {queue: log.statistics(queue) for queue in workload.queues}
@@ -212,31 +191,20 @@ def trace_picture(
 ) -> Picture:
     """Return the picture of a trace or a client log.
 
-    Parameters
-    ----------
-    path
-        A trace (``.parquet``, ``.jsonl``, ``.jsonl.gz``), or what clients recorded (``.csv``, ``.csv.gz``,
-        ``.parquet``). A client log is replayed through the engine first.
-    workload
-        For a client log, the workload file it was recorded with; None for the ``.json`` beside it.
-    queues
-        Which queues to show, with the clients that use them; () for all, or, of more than
-        six, those that share users with the first.
-    tell
-        Called now and then with the part of the reading that is done, from 0 to 1; it may raise to stop.
-        None shows the progress on standard error.
+    Parameters:
+        path: A trace (``.parquet``, ``.jsonl``, ``.jsonl.gz``), or what clients recorded (``.csv``,
+            ``.csv.gz``, ``.parquet``). A client log is replayed through the engine first.
+        workload: For a client log, the workload file it was recorded with; None for the ``.json`` beside it.
+        queues: Which queues to show, with the clients that use them; () for all, or, of more than six, those
+            that share users with the first.
+        tell: Called now and then with the part of the reading that is done, from 0 to 1; it may raise to
+            stop. None shows the progress on standard error.
 
-    Raises
-    ------
-    TraceError, LogError
-        If the file is neither, or a queue is not in it; one sentence says why.
-    WorkloadError
-        If the workload file is none.
-    OSError
-        If a file cannot be opened.
+    Raises:
+        TraceError, LogError: If the file is neither, or a queue is not in it; one sentence says why.
+        WorkloadError: If the workload file is none.
+        OSError: If a file cannot be opened.
 
-    Examples
-    --------
     >>> from qflow.kit import kit_path
     >>> picture = trace_picture(kit_path("data") / "recordings" / "workloads" / "ring.csv.gz")
     >>> picture.frames.topology.queues[0].name
@@ -273,20 +241,13 @@ def _reporting(what: str, tell: Tell | None, total: int | None = None) -> Iterat
 def run_picture(run: Run, queues: Sequence[str] = ()) -> Picture:
     """Return the picture of a run whose topology is only known from its events, or too large to draw whole.
 
-    Parameters
-    ----------
-    run
-        The run.
-    queues
-        As for :func:`trace_picture`.
+    Parameters:
+        run: The run.
+        queues: As for :func:`trace_picture`.
 
-    Raises
-    ------
-    TraceError
-        If a queue is not in it, or the run has none.
+    Raises:
+        TraceError: If a queue is not in it, or the run has none.
 
-    Examples
-    --------
     >>> from qflow.labs.experiments import flow_workload
     >>> from qflow.workload import simulate
     >>> picture = run_picture(simulate(flow_workload(), message_limit=50))

@@ -41,15 +41,10 @@ _READ = _OUTLINED.union(COMMANDS)
 def outline_of(events: EventTable, topology: Topology) -> Frames:
     """Return the outline of a run, up to its last event if nothing is left to wait for then.
 
-    Parameters
-    ----------
-    events
-        All events of the run.
-    topology
-        Its clients and queues, and its last instant.
+    Parameters:
+        events: All events of the run.
+        topology: Its clients and queues, and its last instant.
 
-    Examples
-    --------
     >>> from qflow.labs import flow_run
     >>> run = flow_run(messages=300, stop=20, resume=10)
     >>> outline = outline_of(run.run.events, run.frames.topology)

@@ -47,27 +47,17 @@ class Samples:
 class Picture:
     """One run made visible.
 
-    Parameters
-    ----------
-    run
-        The run itself.
-    frames
-        What each step shows.
-    claims
-        What the picture shows, in sentences.
-    lanes, samples
-        What is drawn beside the depth.
-    room
-        Of a run that still goes on: how far the time axis reaches, in microseconds; 0 of a whole run.
-    messages
-        Of a simulated run: the most messages that it sent; 0 of one that was recorded or done by hand.
-    drawing
-        What a drawing of another form needs besides, its ``form`` first; empty for tanks and gates.
-    outline
-        Of a run that has ended, while its frames are still counted: see :mod:`qflow.labs.outline`.
+    Parameters:
+        run: The run itself.
+        frames: What each step shows.
+        claims: What the picture shows, in sentences.
+        lanes, samples: What is drawn beside the depth.
+        room: Of a run that still goes on: how far the time axis reaches, in microseconds; 0 of a whole run.
+        messages: Of a simulated run: the most messages that it sent; 0 of one that was recorded or done by
+            hand.
+        drawing: What a drawing of another form needs besides, its ``form`` first; empty for tanks and gates.
+        outline: Of a run that has ended, while its frames are still counted: see :mod:`qflow.labs.outline`.
 
-    Examples
-    --------
     >>> from qflow.labs import flow_run
     >>> picture = flow_run(messages=200, stop=20, resume=10)
     >>> picture.frames.transitions[0].is_on
@@ -124,12 +114,9 @@ class Picture:
 class Comparison:
     """Pictures that differ in one thing only.
 
-    Parameters
-    ----------
-    pictures
-        What differs, in a few words, to its picture; in the order in which they are drawn.
-    claims
-        What the pictures show together, in sentences.
+    Parameters:
+        pictures: What differs, in a few words, to its picture; in the order in which they are drawn.
+        claims: What the pictures show together, in sentences.
     """
 
     pictures: Mapping[str, Picture]
@@ -154,23 +141,14 @@ def picture_of(
 ) -> Picture:
     """Return the picture of a run; it has no claims while the run goes on.
 
-    Parameters
-    ----------
-    run
-        What a simulation or a replay gave.
-    more_lanes, samples
-        What else is drawn beside the depth.
-    topology
-        The clients and queues to show; None for all of the run's workload.
-    frames
-        The run's frames, if the caller has them.
-    room
-        Of a run that still goes on: how far the time axis reaches, in microseconds.
-    outline
-        Of a run whose frames are not all counted yet: what lies along the axis is read off it.
+    Parameters:
+        run: What a simulation or a replay gave.
+        more_lanes, samples: What else is drawn beside the depth.
+        topology: The clients and queues to show; None for all of the run's workload.
+        frames: The run's frames, if the caller has them.
+        room: Of a run that still goes on: how far the time axis reaches, in microseconds.
+        outline: Of a run whose frames are not all counted yet: what lies along the axis is read off it.
 
-    Examples
-    --------
     >>> from qflow.labs import flow_workload
     >>> from qflow.workload import simulate
     >>> print(picture_of(simulate(flow_workload(stop=20, resume=10), message_limit=60)).claims[0])
@@ -186,8 +164,6 @@ def picture_of(
 def compare(one: Picture, other: Picture, names: tuple[str, str] = ("before", "after")) -> Comparison:
     """Return two runs side by side; the claims are those of both, then name by name.
 
-    Examples
-    --------
     >>> from qflow.labs import flow_run
     >>> for claim in compare(flow_run(messages=50), flow_run(messages=50, stop=9, resume=5)).claims[:2]:
     ...     print(claim)

@@ -52,17 +52,12 @@ _SHARE_OF_RUN = 0.4
 class SoFar(float):
     """The part that is done, from 0 to 1, of a run that can be drawn before it is whole.
 
-    Attributes
-    ----------
-    time
-        Up to which instant, in microseconds, everything that happens is known.
-    frames
-        How many frames that makes.
-    is_outlined
-        Whether the run has ended, so that the picture has its outline.
-    draw
-        Called with the length of the time axis; returns the picture of that much. It has no claims: those
-        come with the last frame.
+    Attributes:
+        time: Up to which instant, in microseconds, everything that happens is known.
+        frames: How many frames that makes.
+        is_outlined: Whether the run has ended, so that the picture has its outline.
+        draw: Called with the length of the time axis; returns the picture of that much. It has no claims:
+            those come with the last frame.
     """
 
     time: int
@@ -74,22 +69,14 @@ class SoFar(float):
 def running(workload: Workload, messages: int) -> Steps[Run]:
     """Run a workload in small steps, each yielding the part of the messages that is sent.
 
-    Parameters
-    ----------
-    workload
-        What to run.
-    messages
-        Most messages that all producers together send; consumers go on for ten more seconds.
+    Parameters:
+        workload: What to run.
+        messages: Most messages that all producers together send; consumers go on for ten more seconds.
 
-    Raises
-    ------
-    AmqpException
-        The broker's own refusal of a queue.
-    WorkloadError
-        If the messages are no whole number from 1, or more than a run can have.
+    Raises:
+        AmqpException: The broker's own refusal of a queue.
+        WorkloadError: If the messages are no whole number from 1, or more than a run can have.
 
-    Examples
-    --------
     >>> from qflow.labs.experiments import flow_workload
     >>> from qflow.workload import simulate
     >>> whole = simulate(flow_workload(stop=20, resume=10), message_limit=300)
@@ -108,8 +95,6 @@ def drawing(workload: Workload, messages: int) -> Steps[Picture]:
 
     Each step yields a :class:`SoFar`, by which a lab can draw the part that is done.
 
-    Examples
-    --------
     >>> from qflow.labs import flow_run
     >>> from qflow.labs.experiments import flow_workload
     >>> picture = finished(drawing(flow_workload(stop=20, resume=10), 300))
@@ -170,19 +155,12 @@ def simulated_on(
 ) -> Run:
     """Run a workload in which something else is done at an instant, and its clients react to that.
 
-    Parameters
-    ----------
-    workload, messages
-        As for :func:`running`.
-    time
-        The instant, in microseconds; what the clients do then comes first.
-    act
-        Called with the stage at that instant.
-    until
-        The last instant of the run at the latest, in microseconds: a client may then wait for ever.
+    Parameters:
+        workload, messages: As for :func:`running`.
+        time: The instant, in microseconds; what the clients do then comes first.
+        act: Called with the stage at that instant.
+        until: The last instant of the run at the latest, in microseconds: a client may then wait for ever.
 
-    Examples
-    --------
     >>> from qflow.labs import flow_workload
     >>> from qflow.workload import simulate
     >>> run = simulated_on(flow_workload(), 100, 50_000, lambda stage: stage.broker.sessions["c1"].close())
@@ -280,14 +258,10 @@ def side_by_side(
 ) -> Steps[Comparison]:
     """Run workloads that differ in one thing, one after the other, into one comparison.
 
-    Parameters
-    ----------
-    workloads
-        What differs, in a few words, to the workload.
-    messages
-        Each run ends when so many have been sent and the rest has been served.
-    verdict
-        Returns one sentence about a picture: the claim of its workload.
+    Parameters:
+        workloads: What differs, in a few words, to the workload.
+        messages: Each run ends when so many have been sent and the rest has been served.
+        verdict: Returns one sentence about a picture: the claim of its workload.
     """
     pictures = {}
     for index, (name, workload) in enumerate(workloads.items()):

@@ -32,46 +32,30 @@ _MISSING = (
 class Scene(anywidget.AnyWidget):
     """The scene of a picture, or of several side by side.
 
-    Parameters
-    ----------
-    picture
-        What to draw first; None draws nothing yet.
+    Parameters:
+        picture: What to draw first; None draws nothing yet.
 
-    Attributes
-    ----------
-    run
-        Number of the run that is drawn. It only grows: a run that took longer than a later one is
-        never drawn over it.
-    is_whole
-        Whether that run has ended; if not, the picture shows its beginning, and the whole one follows.
-    pictures
-        What is drawn: see :func:`qflow.labs.picture.payload_of`.
-    refusal
-        Text of a banner above the picture; empty for none.
-    running, progress
-        Number of a run that takes long, and which part of it is done; 0 when none does.
-    cancelled
-        Number of the run that the reader does not want to wait for any more.
-    answer
-        To the last question why: see :func:`qflow.labs.lab.why`.
-    place
-        Where to go: ``time`` in microseconds, and how many steps ``back`` from the last of that time.
-    actions, offers
-        What a fork can begin with (pairs of key and label), and what else can be asked for: ``compare``,
-        ``token``, ``html``; and ``pinned`` while comparing.
-    plays
-        Whether the first picture plays by itself, from its start.
-    asking
-        What is asked in the picture: see :mod:`qflow.labs.asking`; empty for nothing.
-    handles
-        What is dragged on the picture itself: setting, least, most and step, in the numbers of its slider.
-    token
-        The last token asked for.
-    is_followed
-        Whether the scene follows a broker that serves (:class:`qflow.live.live_lab.LiveLab`).
-    cursor
-        Microseconds of what is shown now, for charts beside the scene; it stays in the browser, and is -1
-        here.
+    Attributes:
+        run: Number of the run that is drawn. It only grows: a run that took longer than a later one is never
+            drawn over it.
+        is_whole: Whether that run has ended; if not, the picture shows its beginning, and the whole one
+            follows.
+        pictures: What is drawn: see :func:`qflow.labs.picture.payload_of`.
+        refusal: Text of a banner above the picture; empty for none.
+        running, progress: Number of a run that takes long, and which part of it is done; 0 when none does.
+        cancelled: Number of the run that the reader does not want to wait for any more.
+        answer: To the last question why: see :func:`qflow.labs.lab.why`.
+        place: Where to go: ``time`` in microseconds, and how many steps ``back`` from the last of that time.
+        actions, offers: What a fork can begin with (pairs of key and label), and what else can be asked for:
+            ``compare``, ``token``, ``html``; and ``pinned`` while comparing.
+        plays: Whether the first picture plays by itself, from its start.
+        asking: What is asked in the picture: see :mod:`qflow.labs.asking`; empty for nothing.
+        handles: What is dragged on the picture itself: setting, least, most and step, in the numbers of its
+            slider.
+        token: The last token asked for.
+        is_followed: Whether the scene follows a broker that serves (:class:`qflow.live.live_lab.LiveLab`).
+        cursor: Microseconds of what is shown now, for charts beside the scene; it stays in the browser, and
+            is -1 here.
     """
 
     _esm = read_static(*SCRIPTS)
@@ -126,28 +110,17 @@ class Scene(anywidget.AnyWidget):
 class LinkedChart(anywidget.AnyWidget):
     """A chart that follows a scene.
 
-    Parameters
-    ----------
-    make
-        Called with a picture; returns its chart, such as :func:`qflow.labs.held_chart`.
-    picture
-        What to draw first.
-    scene
-        Whose cursor to follow.
-    **options
-        Further arguments of `make`, such as ``queue``.
+    Parameters:
+        make: Called with a picture; returns its chart, such as :func:`qflow.labs.held_chart`.
+        picture: What to draw first.
+        scene: Whose cursor to follow.
+        **options: Further arguments of `make`, such as ``queue``.
 
-    Attributes
-    ----------
-    chart
-        What is shown, to save or export.
-    figure, drawing
-        It as plotly's JSON, and its still, for a page that cannot have plotly.js.
-    has_time
-        Whether the chart's axis is the run's time, so that a cursor makes sense.
+    Attributes:
+        chart: What is shown, to save or export.
+        figure, drawing: It as plotly's JSON, and its still, for a page that cannot have plotly.js.
+        has_time: Whether the chart's axis is the run's time, so that a cursor makes sense.
 
-    Examples
-    --------
     >>> from qflow.labs import flow_run, held_chart
     >>> picture = flow_run(messages=20)
     >>> LinkedChart(held_chart, picture, Scene(picture))
@@ -202,10 +175,8 @@ class LinkedChart(anywidget.AnyWidget):
 def plotly_script() -> bytes:
     """Return plotly.js as a page gets it: gzip'd, a third of its size.
 
-    Raises
-    ------
-    FileNotFoundError
-        If the installed plotly brings no script.
+    Raises:
+        FileNotFoundError: If the installed plotly brings no script.
     """
     script = files("plotly") / "package_data" / "plotly.min.js"
     return gzip.compress(script.read_bytes(), 6, mtime=0)

@@ -90,19 +90,12 @@ def _shown(value: object) -> str:
 class Token:
     """What a token says.
 
-    Parameters
-    ----------
-    lab
-        One of :data:`LABS`.
-    settings
-        The arguments that open it.
-    time, back
-        The instant: microseconds, and how many steps back from the last of that time.
-    engine
-        :func:`engine_hash` of the engine that drew it.
+    Parameters:
+        lab: One of :data:`LABS`.
+        settings: The arguments that open it.
+        time, back: The instant: microseconds, and how many steps back from the last of that time.
+        engine: :func:`engine_hash` of the engine that drew it.
 
-    Examples
-    --------
     >>> token = Token("flow", {"stop": 20}, time=5)
     >>> Token.read(token.text()) == token
     True
@@ -128,10 +121,8 @@ class Token:
     def read(cls, text: str) -> Token:
         """Read a token.
 
-        Raises
-        ------
-        TokenError
-            If it is none, or not whole, or what it says makes no sense.
+        Raises:
+            TokenError: If it is none, or not whole, or what it says makes no sense.
         """
         text = text.strip()
         if not text.startswith(_MARK):
@@ -163,26 +154,17 @@ class Token:
 def open_token(text: str, *, allow_files: bool = False) -> Any:
     """Open the lab that a token was made from, at the same instant.
 
-    Parameters
-    ----------
-    text
-        The token.
-    allow_files
-        Whether it may name a file of this machine. A recording of the kit needs no permission.
+    Parameters:
+        text: The token.
+        allow_files: Whether it may name a file of this machine. A recording of the kit needs no permission.
 
-    Returns
-    -------
-    Lab
+    Returns:
         If its engine is another, the lab says so above the picture.
 
-    Raises
-    ------
-    TokenError
-        If it is no token, names a file without permission, its lab can do nothing with the settings, or the
-        broker here refuses them.
+    Raises:
+        TokenError: If it is no token, names a file without permission, its lab can do nothing with the
+            settings, or the broker here refuses them.
 
-    Examples
-    --------
     >>> lab = open_token(Token("flow", {"stop": 20, "resume": 10, "messages": 50}, time=2_000).text())
     >>> lab.sliders["stop"].value, lab.scene.place["time"]
     (20, 2000)
@@ -213,8 +195,6 @@ sender, allow it: open_token(text, allow_files=True)
 def shared_path(path: str | Path) -> str:
     """Return a path as a token names it: of a recording of the kit, its place in the kit.
 
-    Examples
-    --------
     >>> shared_path(kit_path("data") / "recordings" / "workloads" / "ring.csv.gz")
     'recordings/workloads/ring.csv.gz'
     """

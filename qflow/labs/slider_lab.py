@@ -64,27 +64,17 @@ Shown = Picture | Comparison
 class SliderLab(Lab):
     """Sliders, the picture, and what it shows in words.
 
-    Parameters
-    ----------
-    knobs
-        The sliders.
-    settings
-        Where they begin.
-    steps
-        Called with the settings by name; runs, and returns the picture.
-    name
-        What opens this lab again: one of :data:`qflow.labs.share.LABS`.
-    more
-        Further arguments of `steps`, which no slider sets.
-    describe
-        Returns the workload of some settings; without it, the lab has no map.
+    Parameters:
+        knobs: The sliders.
+        settings: Where they begin.
+        steps: Called with the settings by name; runs, and returns the picture.
+        name: What opens this lab again: one of :data:`qflow.labs.share.LABS`.
+        more: Further arguments of `steps`, which no slider sets.
+        describe: Returns the workload of some settings; without it, the lab has no map.
 
-    Attributes
-    ----------
-    sliders
-        Setting to slider.
-    looked_at
-        The instant that is looked at, in microseconds; a run that takes longer shows it first.
+    Attributes:
+        sliders: Setting to slider.
+        looked_at: The instant that is looked at, in microseconds; a run that takes longer shows it first.
     """
 
     def __init__(
@@ -132,8 +122,6 @@ class SliderLab(Lab):
     def move(self, **settings: float) -> None:
         """Move several sliders, each as far as it goes, and run once.
 
-        Examples
-        --------
         >>> from qflow.labs import capacity_lab
         >>> lab = capacity_lab(messages=60)
         >>> lab.move(stop=20, resume=10); lab.scene.run, lab.settings["stop"]
@@ -153,19 +141,14 @@ class SliderLab(Lab):
     def map(self, **options: Any) -> MapWidget:
         """Return the map of this lab: a run for each stop and each capacity; a click moves the lab there.
 
-        Parameters
-        ----------
-        **options
-            `stop`, `capacity`: the sliders on its two sides, of several capacities otherwise the first;
-            `cells`: how many rows and columns at most, 30; `messages`: how many each run sends, 2,000.
+        Parameters:
+            **options: `stop`, `capacity`: the sliders on its two sides, of several capacities otherwise the
+                first; `cells`: how many rows and columns at most, 30; `messages`: how many each run sends,
+                2,000.
 
-        Raises
-        ------
-        RefusalError
-            If the lab has no such sliders.
+        Raises:
+            RefusalError: If the lab has no such sliders.
 
-        Examples
-        --------
         >>> from qflow.labs import capacity_lab
         >>> print(capacity_lab(messages=60).map(cells=3, messages=100).claims[0])
         The law: where stop + capacities is at most the limit, 180, no message can be refused (CAP-11). It \

@@ -43,14 +43,10 @@ _FATES = (
 class StateSpace:
     """All states of a configuration, with one of them in the picture.
 
-    Parameters
-    ----------
-    states
-        The graph of states, as :func:`qflow.design.explore` returns it.
-    node
-        The state whose shortest history the picture shows; its last frame is the state.
-    picture
-        That history; its claims are about the graph, too.
+    Parameters:
+        states: The graph of states, as :func:`qflow.design.explore` returns it.
+        node: The state whose shortest history the picture shows; its last frame is the state.
+        picture: That history; its claims are about the graph, too.
     """
 
     states: StateGraph
@@ -70,17 +66,11 @@ class StateSpace:
 class Walk:
     """A way through the states that a learner chooses, in search of the deepest.
 
-    Parameters
-    ----------
-    states
-        All states.
-    nodes
-        Those on the way, from the start to where it is now.
-    actions
-        What was done between them.
+    Parameters:
+        states: All states.
+        nodes: Those on the way, from the start to where it is now.
+        actions: What was done between them.
 
-    Examples
-    --------
     >>> from qflow.design import SmallConfiguration, explore
     >>> walk = Walk(explore(SmallConfiguration.of(stop=1, capacities=(1,))))
     >>> walk.moves
@@ -119,10 +109,8 @@ class Walk:
     def after(self, action: str) -> Walk:
         """Return the way with one move more.
 
-        Raises
-        ------
-        DesignError
-            If that cannot be done now.
+        Raises:
+            DesignError: If that cannot be done now.
         """
         if action not in self.moves:
             possible = ", ".join(self.moves) or "nothing"
@@ -167,26 +155,16 @@ def state_space_run(
 ) -> StateSpace:
     """Return every state of one queue with one or two producers and a consumer, with one of them loaded.
 
-    Parameters
-    ----------
-    stop, resume
-        ``qpid.flow_stop_count`` and ``qpid.flow_resume_count``.
-    limit
-        ``qpid.max_count``; 0 for none.
-    capacity_1, capacity_2
-        The producers' windows; 0 for no second producer.
-    state
-        Its number; None for the deepest.
+    Parameters:
+        stop, resume: ``qpid.flow_stop_count`` and ``qpid.flow_resume_count``.
+        limit: ``qpid.max_count``; 0 for none.
+        capacity_1, capacity_2: The producers' windows; 0 for no second producer.
+        state: Its number; None for the deepest.
 
-    Raises
-    ------
-    DesignError
-        If there are too many states, or there is no such state.
-    AmqpException
-        The broker's own refusal, if the thresholds do not go together.
+    Raises:
+        DesignError: If there are too many states, or there is no such state.
+        AmqpException: The broker's own refusal, if the thresholds do not go together.
 
-    Examples
-    --------
     >>> space = state_space_run()
     >>> for claim in space.claims[:2]:
     ...     print(claim)
@@ -214,10 +192,8 @@ def state_space_steps(
 def load_state(states: StateGraph, node: int) -> StateSpace:
     """Return a state, given by its number, with the picture of the shortest way there.
 
-    Raises
-    ------
-    DesignError
-        If there is no such state.
+    Raises:
+        DesignError: If there is no such state.
     """
     picture = _history(states.configuration, states.path_to(node))
     # States know no time, so what a run's claims say of waits and shares of time is left out here.

@@ -34,15 +34,11 @@ KNOBS = (
 class StateGraphWidget(anywidget.AnyWidget):
     """The drawing of a graph of states.
 
-    Attributes
-    ----------
-    graph
-        Nodes with places and marks, and the ways between them.
-    chosen
-        The state that is loaded; set by a click, or by arrow keys.
-    walk
-        The states on the way that is walked in the game, the last of which is where the mark is; empty
-        without a game.
+    Attributes:
+        graph: Nodes with places and marks, and the ways between them.
+        chosen: The state that is loaded; set by a click, or by arrow keys.
+        walk: The states on the way that is walked in the game, the last of which is where the mark is; empty
+            without a game.
     """
 
     _esm = read_static("svg.js", "states.js")
@@ -61,16 +57,11 @@ class StateSpaceLab(SliderLab):
 
     In the game, the learner walks: each move is a button, or a click on a state that it leads to.
 
-    Attributes
-    ----------
-    space
-        The states, and which is loaded.
-    states
-        The widget that draws the graph.
-    walk
-        The way so far in the game; None without one.
-    moves
-        What can be done, to its button in the game.
+    Attributes:
+        space: The states, and which is loaded.
+        states: The widget that draws the graph.
+        walk: The way so far in the game; None without one.
+        moves: What can be done, to its button in the game.
     """
 
     def __init__(self, settings: dict[str, float]) -> None:
@@ -127,10 +118,8 @@ class StateSpaceLab(SliderLab):
     def move_on(self, action: str) -> None:
         """Make a move.
 
-        Raises
-        ------
-        DesignError
-            If it is not possible now.
+        Raises:
+            DesignError: If it is not possible now.
         """
         if self.walk is not None:
             self._walked(self.walk.after(action))
@@ -214,27 +203,17 @@ def _drawn(space: StateSpace) -> dict[str, Any]:
 def state_space_lab(**settings: float) -> StateSpaceLab:
     """Open the state space lab: everything that can happen to a small configuration, at any pace.
 
-    Parameters
-    ----------
-    **settings
-        Where the sliders begin; as in :func:`qflow.labs.state_space_run`.
+    Parameters:
+        **settings: Where the sliders begin; as in :func:`qflow.labs.state_space_run`.
 
-    Returns
-    -------
-    StateSpaceLab
+    Returns:
         A widget; without widgets, use :func:`qflow.labs.state_space_run`.
 
-    Raises
-    ------
-    DesignError
-        If there are too many states.
-    AmqpException
-        If the broker refuses the thresholds.
-    TypeError
-        If a setting is none of the lab's.
+    Raises:
+        DesignError: If there are too many states.
+        AmqpException: If the broker refuses the thresholds.
+        TypeError: If a setting is none of the lab's.
 
-    Examples
-    --------
     >>> lab = state_space_lab(stop=1, resume=1, capacity_1=1, capacity_2=0)
     >>> lab.states.chosen = 0
     >>> lab.space.node, lab.scene.run

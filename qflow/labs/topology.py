@@ -25,21 +25,15 @@ from qflow.workload import Consumer, Producer, Run, Workload
 class ProducerSpot:
     """A producer in the picture.
 
-    Parameters
-    ----------
-    name
-        The client's name.
-    capacity
-        Most transfers it may have outstanding (CAP-01).
-    note
-        What it does, in a few words.
-    session
-        The session it sends on, which it may share (CAP-09).
-    exchange
-        Index of the exchange it sends to; -1 for the nameless one, which leads straight to a queue (EX-02).
-    is_measured
-        Whether its capacity is the most that it had outstanding, as of a client of AMQP 1.0: when such a
-        client waits is not in a trace.
+    Parameters:
+        name: The client's name.
+        capacity: Most transfers it may have outstanding (CAP-01).
+        note: What it does, in a few words.
+        session: The session it sends on, which it may share (CAP-09).
+        exchange: Index of the exchange it sends to; -1 for the nameless one, which leads straight to a queue
+            (EX-02).
+        is_measured: Whether its capacity is the most that it had outstanding, as of a client of AMQP 1.0:
+            when such a client waits is not in a trace.
     """
 
     name: str
@@ -54,16 +48,12 @@ class ProducerSpot:
 class QueueSpot:
     """A queue in the picture; a level of 0 takes no part.
 
-    Parameters
-    ----------
-    name
-        The queue.
-    max_count, max_size
-        Its limits, the broker's default included (LP-01).
-    stop_count, resume_count, stop_size, resume_size
-        The thresholds in force, which may differ from what was asked for (FC-02, FC-05).
-    policy
-        What it keeps and what it does when it is full, in a word or two (LP-04, QT-01, QT-04).
+    Parameters:
+        name: The queue.
+        max_count, max_size: Its limits, the broker's default included (LP-01).
+        stop_count, resume_count, stop_size, resume_size: The thresholds in force, which may differ from what
+            was asked for (FC-02, FC-05).
+        policy: What it keeps and what it does when it is full, in a word or two (LP-04, QT-01, QT-04).
     """
 
     name: str
@@ -79,13 +69,9 @@ class QueueSpot:
     def of(cls, name: str, arguments: Mapping[str, Argument], options: BrokerOptions) -> QueueSpot:
         """Return a queue's limits and thresholds in force, from how it is declared.
 
-        Raises
-        ------
-        AmqpException
-            If the broker refuses the declaration.
+        Raises:
+            AmqpException: If the broker refuses the declaration.
 
-        Examples
-        --------
         >>> spot = QueueSpot.of("orders", {"qpid.max_count": 1000}, BrokerOptions())
         >>> spot.stop_count, spot.resume_count                    # 80 % and 70 %: FC-10
         (800, 700)
@@ -108,18 +94,12 @@ class QueueSpot:
 class ConsumerSpot:
     """A consumer in the picture.
 
-    Parameters
-    ----------
-    name
-        The client's name, which is its subscription's tag as well.
-    queue
-        Index of the queue it reads.
-    prefetch
-        Its credit window: most messages it may hold.
-    note
-        What it does, in a few words.
-    link
-        Its subscription as events name it: session, ``::``, tag.
+    Parameters:
+        name: The client's name, which is its subscription's tag as well.
+        queue: Index of the queue it reads.
+        prefetch: Its credit window: most messages it may hold.
+        note: What it does, in a few words.
+        link: Its subscription as events name it: session, ``::``, tag.
     """
 
     name: str
@@ -133,20 +113,13 @@ class ConsumerSpot:
 class Topology:
     """Producers, queues, consumers, and the routes between them.
 
-    Parameters
-    ----------
-    producers, queues, consumers
-        In the order of the workload.
-    routes
-        Pairs (index of producer, index of queue).
-    end
-        The run's last instant, in microseconds.
-    exchanges
-        Names of the exchanges that are bound to queues or sent to, but for the nameless one.
-    bindings
-        Pairs (index of exchange, index of queue).
-    group_key
-        Application header that distinguishes messages; "" for none (MG-04, QT-01).
+    Parameters:
+        producers, queues, consumers: In the order of the workload.
+        routes: Pairs (index of producer, index of queue).
+        end: The run's last instant, in microseconds.
+        exchanges: Names of the exchanges that are bound to queues or sent to, but for the nameless one.
+        bindings: Pairs (index of exchange, index of queue).
+        group_key: Application header that distinguishes messages; "" for none (MG-04, QT-01).
     """
 
     producers: tuple[ProducerSpot, ...]
@@ -204,8 +177,6 @@ def group_key(queues: Iterable[Mapping[str, Argument]]) -> str:
 
     It is the first group header or last value key; without one, ``group``, which producers set (MG-04).
 
-    Examples
-    --------
     >>> group_key([{}, {"qpid.last_value_queue_key": "stock"}])
     'stock'
     """
@@ -251,8 +222,6 @@ def layout_of(topology: Topology) -> dict[str, list[int]]:
     The columns are producers, exchanges, queues, consumers: kind to the indices of its members. In each, a
     client or queue comes at the mean height of those it is joined with, as far as there is room.
 
-    Examples
-    --------
     >>> crossed = (ConsumerSpot("a", 1, 1, "", "a::a"), ConsumerSpot("b", 0, 1, "", "b::b"))
     >>> layout_of(Topology((), (QueueSpot("q1"), QueueSpot("q2")), crossed, (), 0))["consumer"]
     [1, 0]
@@ -305,8 +274,6 @@ def sessions_of(topology: Topology) -> set[str]:
 def neighbours(topology: Topology, queue: str, most: int) -> set[str]:
     """Return the names of a queue and of those that share an exchange with it, at most so many.
 
-    Examples
-    --------
     >>> from qflow.labs.experiments import fanout_workload
     >>> sorted(neighbours(Topology.of(fanout_workload(), 0), "slow", 6))
     ['fast', 'medium', 'slow']
@@ -320,8 +287,6 @@ def neighbours(topology: Topology, queue: str, most: int) -> set[str]:
 def part_of(topology: Topology, queues: Collection[str]) -> Topology:
     """Return the part of a topology that uses some queues, given by name.
 
-    Examples
-    --------
     >>> from qflow.labs.experiments import fanout_workload
     >>> part = part_of(Topology.of(fanout_workload(), 0), {"slow"})
     >>> [spot.name for spot in (*part.queues, *part.consumers)]

@@ -173,28 +173,19 @@ def trace_lab(
 ) -> TraceLab:
     """Open a trace, or what clients recorded, in the picture that all labs share.
 
-    Parameters
-    ----------
-    path, workload, queues
-        As for :func:`trace_picture`.
-    digest
-        What a token says of the file's bytes: the lab says so if they are others here.
+    Parameters:
+        path, workload, queues: As for :func:`trace_picture`.
+        digest: What a token says of the file's bytes: the lab says so if they are others here.
 
-    Returns
-    -------
-    TraceLab
+    Returns:
         A widget; without widgets, use :func:`qflow.labs.trace_picture`.
 
-    Raises
-    ------
-    TraceError, LogError
-        If the file is neither, or a queue is not in it; one sentence says why. A large file (300 kB packed,
-        3 MB of text) is opened while the lab is there already, with its progress; then the lab says so.
-    OSError
-        If a file cannot be opened.
+    Raises:
+        TraceError, LogError: If the file is neither, or a queue is not in it; one sentence says why. A large
+            file (300 kB packed, 3 MB of text) is opened while the lab is there already, with its progress;
+            then the lab says so.
+        OSError: If a file cannot be opened.
 
-    Examples
-    --------
     >>> from qflow.kit import kit_path
     >>> lab = trace_lab(kit_path("data") / "recordings" / "workloads" / "ring.csv.gz")
     >>> lab.picture.frames.topology.queues[0].name
@@ -206,23 +197,15 @@ def trace_lab(
 def recorded_lab(name: str = "slow-consumer") -> Lab:
     """Open a recorded workload: the engine's replay, compared with the real broker's own reports.
 
-    Parameters
-    ----------
-    name
-        A recording of the kit.
+    Parameters:
+        name: A recording of the kit.
 
-    Returns
-    -------
-    Lab
+    Returns:
         A widget; without widgets, use :func:`qflow.labs.recorded_picture`.
 
-    Raises
-    ------
-    LogError
-        If there is no such recording.
+    Raises:
+        LogError: If there is no such recording.
 
-    Examples
-    --------
     >>> recorded_lab("ring").picture.frames.topology.queues[0].name
     'q'
     """

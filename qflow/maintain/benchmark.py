@@ -429,18 +429,12 @@ def seconds(work: Callable[[], object], rounds: int = ROUNDS) -> float:
 def measure(messages: int = 20_000, largest: int = LARGEST, tell: Tell = lambda name: None) -> dict[str, Any]:
     """Run all benchmarks.
 
-    Parameters
-    ----------
-    messages : int
-        How many messages each workload has.
-    largest : int
-        How far growth is followed: messages on one queue.
-    tell : callable
-        Called with the name of each benchmark before it runs.
+    Parameters:
+        messages: How many messages each workload has.
+        largest: How far growth is followed: messages on one queue.
+        tell: Called with the name of each benchmark before it runs.
 
-    Returns
-    -------
-    dict
+    Returns:
         ``form``, ``python``; ``rates`` in messages a second; ``growth``, microseconds a message by size, with
         the ratio of the most to the least; ``ratios``; ``milliseconds`` of single acts; ``memory`` in bytes.
     """
@@ -680,8 +674,6 @@ PEERS = (
 def text_of(results: Mapping[str, Any]) -> str:
     """Return what was measured as text for people.
 
-    Examples
-    --------
     >>> print(text_of({"form": "compiled", "python": "3.11", "messages": 5, "rates": {"ring": 10.4}}))
     The engine is compiled, under Python 3.11; each workload has 5 messages.
     <BLANKLINE>

@@ -193,13 +193,9 @@ def _made(folder: Path, name: str, replays: int | None) -> list[Pair]:
 def machine(workload: Workload) -> dict[str, float]:
     """Return what a log shows of the machine on which it was recorded: its pace, and its other work.
 
-    Parameters
-    ----------
-    workload : Workload
-        What was extracted from the log.
+    Parameters:
+        workload: What was extracted from the log.
 
-    Examples
-    --------
     >>> from qflow.workload import Network, Producer
     >>> network = Network(send_cost=0.00005)
     >>> producer = Producer("p", ("", "q"), rate=4, capacity=5, size=100, network=network)
@@ -237,13 +233,9 @@ OFTEN = ("delays of credit that end late", "services that take 2 ms longer")
 def differences(machines: Sequence[Sequence[Mapping[str, float]]]) -> list[str]:
     """Return as a table by what factor machines differ between two runs of the same clients.
 
-    Parameters
-    ----------
-    machines : sequence of sequences
-        For each recording, what :func:`machine` returns of each run, that of another day first.
+    Parameters:
+        machines: For each recording, what :func:`machine` returns of each run, that of another day first.
 
-    Examples
-    --------
     >>> for line in differences([[{"sending a message": 3.0}, {"sending a message": 1.0}]])[2:]:
     ...     print(line)
     | sending a message | - | 3.00 | 3.00 | 1.49 |

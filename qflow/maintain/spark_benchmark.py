@@ -56,9 +56,7 @@ def run_bench(
 
     The best of some rounds counts.
 
-    Returns
-    -------
-    dict
+    Returns:
         Of ``audit`` and ``sweep``: ``plain``, ``spark_1`` and, of the audit, ``spark_2`` (cores) with their
         ``seconds`` and ``cpu`` seconds, and whether all gave the ``same_results``.
     """

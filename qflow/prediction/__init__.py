@@ -1,7 +1,5 @@
 """Prediction: what a broker would have done with the recorded clients, as they were set up or otherwise.
 
-Examples
---------
 >>> from qflow.prediction import Settings
 >>> lower = Settings(queues={"orders": {"qpid.flow_stop_count": 300, "qpid.flow_resume_count": 200}})
 >>> lower.queues["orders"]["qpid.flow_stop_count"]

@@ -15,19 +15,12 @@ from qflow.workload.model import Workload
 class Settings:
     """Changes to a workload that leave its clients' behaviour alone.
 
-    Parameters
-    ----------
-    queues : mapping
-        Queue name to declare arguments, which are added to those it has; None removes one.
-    capacity : mapping
-        Producer name to its capacity.
-    prefetch : mapping
-        Consumer name to its prefetch.
-    left_out : tuple of str
-        Queues and clients of which the file with these settings said nothing, or that only it has.
+    Parameters:
+        queues: Queue name to declare arguments, which are added to those it has; None removes one.
+        capacity: Producer name to its capacity.
+        prefetch: Consumer name to its prefetch.
+        left_out: Queues and clients of which the file with these settings said nothing, or that only it has.
 
-    Examples
-    --------
     >>> from qflow.workload import Workload
     >>> changed = Settings({"q": {"qpid.flow_stop_count": 300}}).apply(Workload("w", 1, {"q": {}}))
     >>> changed.queues
@@ -45,13 +38,9 @@ class Settings:
 
         Queues and clients that only one of them has are left out, and named.
 
-        Raises
-        ------
-        WorkloadError
-            If they have no queue in common.
+        Raises:
+            WorkloadError: If they have no queue in common.
 
-        Examples
-        --------
         >>> from qflow.workload import Workload
         >>> this = Workload("a", 1, {"q": {"qpid.max_count": 10}})
         >>> Settings.of(Workload("b", 1, {"q": {"qpid.max_size": 999}}), this).queues
@@ -77,8 +66,6 @@ class Settings:
     def and_then(self, later: Settings) -> Settings:
         """Return these settings with later ones on top.
 
-        Examples
-        --------
         >>> Settings(capacity={"p": 5}).and_then(Settings(capacity={"p": 9})).capacity
         {'p': 9}
         """
@@ -95,8 +82,6 @@ class Settings:
     def as_json(self) -> dict[str, Any]:
         """Return what is changed, ready for JSON.
 
-        Examples
-        --------
         >>> Settings(capacity={"p": 5}).as_json()
         {'queue_arguments': {}, 'capacity': {'p': 5}, 'prefetch': {}, 'left_out': []}
         """
@@ -110,10 +95,8 @@ class Settings:
     def apply(self, workload: Workload) -> Workload:
         """Return a workload with these settings.
 
-        Raises
-        ------
-        WorkloadError
-            If it has no such queue or client, or a value is not allowed.
+        Raises:
+            WorkloadError: If it has no such queue or client, or a value is not allowed.
         """
         for queue, arguments in self.queues.items():
             workload = workload.with_queue(queue, arguments)

@@ -77,12 +77,9 @@ STOPPED = 100_000
 class Report(NamedTuple):
     """One completion that a client learned of straight after others.
 
-    Fields
-    ------
-    sent : int
-        How many messages it had sent.
-    time : int
-        Microseconds of work.
+    Fields:
+        sent: How many messages it had sent.
+        time: Microseconds of work.
     """
 
     sent: int
@@ -99,15 +96,10 @@ class Pieces(NamedTuple):
 def pieces(rows: Sequence[LogRow], due: Sequence[int] = ()) -> Pieces:
     """Return the pieces of work that a producer's log shows.
 
-    Parameters
-    ----------
-    rows : sequence of LogRow
-        The producer's own.
-    due : sequence of int
-        When each of its messages was due, in microseconds, if that is known.
+    Parameters:
+        rows: The producer's own.
+        due: When each of its messages was due, in microseconds, if that is known.
 
-    Examples
-    --------
     >>> rows = [LogRow(time, "p", "transfer", "q", "", 0, "") for time in (1, 2, 3, 4)]
     >>> rows += [LogRow(time, "p", "complete", "", "", 0, "") for time in (500, 700, 704, 9000)]
     >>> pieces(rows)
@@ -139,8 +131,6 @@ def _owes(before: LogRow, gap: int, sent: int, due: Sequence[int]) -> bool:
 class Cost(NamedTuple):
     """Microseconds of a completion's work: at the start, and what each message sent before adds.
 
-    Examples
-    --------
     >>> Cost(10, 0.05).of(sent=2000)
     110.0
     """
@@ -158,8 +148,6 @@ def growth(sets: Iterable[Sequence[Report]]) -> float:
 
     The slope of the line that fits the sets of all clients best, each with a start of its own; 0 if it falls.
 
-    Examples
-    --------
     >>> one = [Report(n, 100 + n) for n in range(200)]
     >>> growth([one, [Report(n, n) for n in range(900, 999)]])
     1.0
@@ -177,8 +165,6 @@ def growth(sets: Iterable[Sequence[Report]]) -> float:
 def cost(points: Sequence[Report], grows: float) -> Cost:
     """Return what completions cost that grow by so much; by less if that left nothing at the start.
 
-    Examples
-    --------
     >>> points = [Report(n, 114 + 2 * n) for n in range(100)]
     >>> cost(points, 2), cost(points, 9).start, cost([], 1).growth
     (Cost(start=114.0, growth=2), 0.0, 0.0)
@@ -206,16 +192,11 @@ def _middles(points: Sequence[Report]) -> list[tuple[float, float]]:
 class Episode:
     """A time in which a producer that was let go has work to do without pause.
 
-    Attributes
-    ----------
-    begin, end : int
-        Microseconds.
-    worked, waited : float
-        Microseconds of work with all interruptions, and of waiting for the broker.
-    sends : int
-        How many messages were sent.
-    reports : list of int
-        For each completion learned of, how many messages had been sent before.
+    Attributes:
+        begin, end: Microseconds.
+        worked, waited: Microseconds of work with all interruptions, and of waiting for the broker.
+        sends: How many messages were sent.
+        reports: For each completion learned of, how many messages had been sent before.
     """
 
     begin: int
@@ -234,15 +215,10 @@ class Episode:
 def episodes(rows: Sequence[LogRow], due: Sequence[int] = (), round_trip: float = 0.0) -> list[Episode]:
     """Return the times in which a producer that a stopped queue has let go catches up.
 
-    Parameters
-    ----------
-    rows, due
-        As for :func:`pieces`.
-    round_trip : float
-        Microseconds for which it waits for an answer anyway.
+    Parameters:
+        rows, due: As for :func:`pieces`.
+        round_trip: Microseconds for which it waits for an answer anyway.
 
-    Examples
-    --------
     >>> def row(time, event):
     ...     return LogRow(time, "p", event, "", "", 0, "")
     >>> rows = [row(0, "transfer"), row(10, "block"), row(500_000, "complete"), row(500_010, "unblock")]
@@ -281,19 +257,12 @@ def episodes(rows: Sequence[LogRow], due: Sequence[int] = (), round_trip: float 
 class Work:
     """What a producer's pieces of work cost, and by which factor they took longer in each episode.
 
-    Parameters
-    ----------
-    rows : sequence of LogRow
-        The producer's own.
-    due : sequence of int
-        When each of its messages was due, if that is known.
-    pooled : Pieces or None
-        Those of all producers of the log, which are taken where its own are too few.
-    grows : float or None
-        Microseconds that each message sent adds to a completion's work, if that is known.
+    Parameters:
+        rows: The producer's own.
+        due: When each of its messages was due, if that is known.
+        pooled: Those of all producers of the log, which are taken where its own are too few.
+        grows: Microseconds that each message sent adds to a completion's work, if that is known.
 
-    Examples
-    --------
     >>> work = Work([])
     >>> work.send_cost, work.report_cost, work.factors
     (0.0, Cost(start=0.0, growth=0.0), [])
@@ -337,8 +306,6 @@ def works(rows: Mapping[str, Sequence[LogRow]], due: Mapping[str, Sequence[int]]
     way for all of them, and one that sent too little to tell what its work costs is taken to be like the
     others.
 
-    Examples
-    --------
     >>> works({"p": []}, {"p": []})["p"].send_cost
     0.0
     """
@@ -361,8 +328,6 @@ NEAR = 2_000_000
 def usual_pace(factors: Iterable[float]) -> float:
     """Return the median of the factors of all producers' episodes.
 
-    Examples
-    --------
     >>> usual_pace([1.5] * 20), usual_pace([9.0, 9.0])
     (1.5, 1.0)
     """
@@ -373,15 +338,10 @@ def usual_pace(factors: Iterable[float]) -> float:
 def client_pace(own: Sequence[tuple[Episode, float]], usual: float) -> Steps:
     """Return by which factor one client's work takes longer, over time.
 
-    Parameters
-    ----------
-    own : sequence of (Episode, float)
-        Its episodes, in order.
-    usual : float
-        What :func:`usual_pace` returns, which holds away from them.
+    Parameters:
+        own (sequence of (Episode, float)): Its episodes, in order.
+        usual: What :func:`usual_pace` returns, which holds away from them.
 
-    Examples
-    --------
     >>> client_pace([(Episode(5_000_000, 5_000_000), 2.0), (Episode(6_000_000, 6_000_000), 3.0)], 1.5)
     ((0.0, 1.5), (3.0, 2.0), (5.5, 3.0), (8.0, 1.5))
     """
@@ -417,13 +377,9 @@ def machine_load(by_client: Mapping[str, Sequence[LogRow]]) -> Load:
     All clients share the machine, so all their lone round trips show it: in each quarter of a second the
     median of what they take longer than they usually do.
 
-    Parameters
-    ----------
-    by_client : mapping
-        Producer name to its rows.
+    Parameters:
+        by_client: Producer name to its rows.
 
-    Examples
-    --------
     >>> machine_load({})
     ()
     """
@@ -439,8 +395,6 @@ def machine_load(by_client: Mapping[str, Sequence[LogRow]]) -> Load:
 def _loaded_windows(extra: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
     """Return since when the way takes how much longer; nothing for what is as usual from the start.
 
-    Examples
-    --------
     >>> slow = [(300_000 + n, 4000.0) for n in range(3)]
     >>> _loaded_windows([(0, 10.0), *slow, *[(900_000 + n, 5.0) for n in range(3)]])
     [(250000, 4000.0), (500000, 0.0)]
@@ -470,21 +424,13 @@ def producer_network(
 ) -> Network:
     """Return what a producer's sends and completions cost it.
 
-    Parameters
-    ----------
-    work : Work
-        What its own log shows.
-    system : AckDelay
-        For how long the broker's system delays acknowledgements.
-    load : Load
-        What :func:`machine_load` returns.
-    pace : Steps
-        What :func:`client_pace` returns.
-    wakes : tuple of float
-        What :func:`wakes` returns.
+    Parameters:
+        work: What its own log shows.
+        system: For how long the broker's system delays acknowledgements.
+        load: What :func:`machine_load` returns.
+        pace: What :func:`client_pace` returns.
+        wakes: What :func:`wakes` returns.
 
-    Examples
-    --------
     >>> producer_network(Work([]), AckDelay(40_000, 42_000)).ack_delay
     0.04
     """
@@ -505,8 +451,6 @@ def producer_network(
 def let_go(rows: Sequence[LogRow]) -> list[int]:
     """Return when a producer learned of the first completion after a long wait, in microseconds.
 
-    Examples
-    --------
     >>> let_go([LogRow(9, "p", "block", "", "", 0, ""), LogRow(40_000, "p", "complete", "", "p-1", 0, "")])
     [40000]
     """
@@ -526,17 +470,11 @@ def wakes(rows: Sequence[LogRow], tick: int, others: Sequence[int] = ()) -> tupl
     The first completion that it learns of after that is late by the time from the tick, less what that
     always takes.
 
-    Parameters
-    ----------
-    rows : sequence of LogRow
-        The producer's own.
-    tick : int
-        Microseconds; 0 if the system has none.
-    others : sequence of int
-        When all producers of the log were let go; that holds for one that shows too few of its own.
+    Parameters:
+        rows: The producer's own.
+        tick: Microseconds; 0 if the system has none.
+        others: When all producers of the log were let go; that holds for one that shows too few of its own.
 
-    Examples
-    --------
     >>> def row(time, event):
     ...     return LogRow(time, "p", event, "", "", 0, "")
     >>> rows = [row(44_000 * n + late, event) for n in range(20) for late, event in ((900, "block"),
@@ -602,18 +540,12 @@ def credit_returns(rows: Sequence[LogRow], prefetch: int, sent: Mapping[str, int
     While a consumer holds as many messages as it may, only the return of credit can bring another.  The
     time from its first settlement after a batch of deliveries to the next batch is the delay of credit.
 
-    Parameters
-    ----------
-    rows : sequence of LogRow
-        The consumer's own.
-    prefetch : int
-        How many messages it may hold.
-    sent : mapping
-        When each message was sent, as far as is known: what had been sent before the settlement was
-        waiting for credit.
+    Parameters:
+        rows: The consumer's own.
+        prefetch: How many messages it may hold.
+        sent: When each message was sent, as far as is known: what had been sent before the settlement was
+            waiting for credit.
 
-    Examples
-    --------
     >>> rows = [LogRow(5, "c", "deliver", "q", "p-1", 7, ""), LogRow(9, "c", "accept", "q", "p-1", 0, "")]
     >>> credit_returns([*rows, LogRow(42_009, "c", "deliver", "q", "p-2", 7, "")], 1, {})
     [CreditReturn(since=9, delay=42000)]
@@ -642,8 +574,6 @@ def credit_returns(rows: Sequence[LogRow], prefetch: int, sent: Mapping[str, int
 def is_delayed(returns: Sequence[CreditReturn]) -> bool:
     """Return whether a consumer's credit returns with delay, as far as its log shows.
 
-    Examples
-    --------
     >>> slow, quick = CreditReturn(0, 42_000), CreditReturn(0, 300)
     >>> is_delayed([slow] * 20), is_delayed([quick] * 20), is_delayed([slow])
     (True, False, False)
@@ -656,8 +586,6 @@ def typical(delays: Sequence[float]) -> float:
 
     The mean, because over many messages it decides how many a consumer gets.
 
-    Examples
-    --------
     >>> typical([42, 43, 47, 900])
     44.0
     """
@@ -672,23 +600,16 @@ class AckDelay(NamedTuple):
     instant again and again: it reads all of it, and only then makes output.  Instants at which credit is
     back show whether the system is such a one.
 
-    Fields
-    ------
-    shortest : float
-        The timer's length.
-    usual : float
-        What they take on average, see :func:`typical`.
-    tick : int
-        How long the system's ticks are; 0 if delays end at any instant.
-    lateness : float
-        From the tick until the consumer has the message that came by the credit, at least.
-    wakes, crowded : tuple of float
-        How much longer that takes, see :func:`wakes`; and where producers were let go at the same tick.
-    course : tuple of (int, float)
-        Since when they take longer, or as usual again: a busy machine lets the broker wait.
+    Fields:
+        shortest: The timer's length.
+        usual: What they take on average, see :func:`typical`.
+        tick: How long the system's ticks are; 0 if delays end at any instant.
+        lateness: From the tick until the consumer has the message that came by the credit, at least.
+        wakes, crowded: How much longer that takes, see :func:`wakes`; and where producers were let go at the
+            same tick.
+        course (tuple of (int, float)): Since when they take longer, or as usual again: a busy machine lets
+            the broker wait.
 
-    Examples
-    --------
     >>> AckDelay.of([[CreditReturn(0, delay) for delay in range(41_000, 45_000, 100)], []])
     AckDelay(shortest=41310.0, usual=42950.0, tick=0, lateness=0.0, wakes=(), crowded=(), course=())
     """
@@ -740,8 +661,6 @@ class AckDelay(NamedTuple):
 def is_ticking(returns: Sequence[CreditReturn]) -> bool:
     """Return whether delays end at ticks: whether their ends lie together in one, and their begins do not.
 
-    Examples
-    --------
     >>> is_ticking([CreditReturn(n * 50_000 + 37 * n % 4000, 40_000) for n in range(99)])
     False
     >>> is_ticking([CreditReturn(n * 50_000 + n, 44_300 - n - n * 50_000 % 4000) for n in range(99)])
@@ -761,8 +680,6 @@ def _together(times: Sequence[float]) -> float:
 def _slow_windows(returns: Sequence[CreditReturn], usual: float) -> Iterator[tuple[int, float]]:
     """Yield since when delays take longer than usual, and when they are as usual again.
 
-    Examples
-    --------
     >>> returns = [CreditReturn(600_000 + n, 90_000) for n in range(5)] + [CreditReturn(2_000_000, 90_000)]
     >>> list(_slow_windows(returns, 42_000))
     [(500000, 90000.0), (750000, 42000)]
@@ -781,17 +698,11 @@ def _noticeable(returns: Sequence[CreditReturn]) -> list[CreditReturn]:
 def consumer_network(returns: Sequence[CreditReturn], system: AckDelay, load: Load = ()) -> Network:
     """Return how a consumer's settlements reach the broker.
 
-    Parameters
-    ----------
-    returns : sequence of CreditReturn
-        What its own log shows.
-    system : AckDelay
-        What all consumers show, which holds where this one shows too little.
-    load : Load
-        What :func:`machine_load` returns.
+    Parameters:
+        returns: What its own log shows.
+        system: What all consumers show, which holds where this one shows too little.
+        load: What :func:`machine_load` returns.
 
-    Examples
-    --------
     >>> consumer_network([], AckDelay(40_000, 44_000)).ack_delays
     ((0.0, 0.044),)
     >>> consumer_network([CreditReturn(0, 300)] * 20, AckDelay(40_000, 44_000)).ack_delay
@@ -834,8 +745,6 @@ def _ticking_network(returns: Sequence[CreditReturn], system: AckDelay, load: Lo
 def _sum(one: Steps, other: Steps) -> Steps:
     """Return two courses as one.
 
-    Examples
-    --------
     >>> _sum(((0.0, 5), (2.0, 7)), ((1.0, 10),))
     ((0.0, 5), (1.0, 15), (2.0, 17))
     """
@@ -866,8 +775,6 @@ def _without_load(returns: Sequence[CreditReturn], load: Load, shortest: float) 
 def _course(returns: Sequence[CreditReturn], usual: float) -> Steps:
     """Return delays as steps, in seconds; each holds for twice its length, then the usual one does.
 
-    Examples
-    --------
     >>> _course([CreditReturn(0, 40_000), CreditReturn(500_000, 90_000)], 42_000)
     ((0.0, 0.04), (0.08, 0.042), (0.5, 0.09), (0.68, 0.042))
     """
@@ -892,8 +799,6 @@ LATE = 2_000
 def works_of(rows: Sequence[LogRow]) -> list[tuple[int, int, str]]:
     """Return (begin, end, verdict) of each message a consumer worked on, one at a time.
 
-    Examples
-    --------
     >>> works_of([LogRow(5, "c", "deliver", "q", "p-1", 7, ""), LogRow(9, "c", "accept", "q", "p-1", 0, "")])
     [(5, 9, 'accept')]
     """
@@ -912,8 +817,6 @@ def works_of(rows: Sequence[LogRow]) -> list[tuple[int, int, str]]:
 def served(model: Consumer, rows: Sequence[LogRow], *, draws: bool) -> tuple[Consumer, str]:
     """Return a consumer as its log shows it, and where its times come from: "stated" or "recorded".
 
-    Examples
-    --------
     >>> served(Consumer("c", "q", 1, ("const", 0.01)), [], draws=True)[1]
     'stated'
     """

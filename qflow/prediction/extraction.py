@@ -58,16 +58,13 @@ TOLERANCE = 1_000
 class Extraction:
     """The workload behind a log, and how it was found.
 
-    Parameters
-    ----------
-    workload : Workload
-        The same queues and clients; their arrivals, service times and networks are those of the log.
-    model : {"open", "closed"}
-        How producers behave while they are blocked.
-    sources : mapping
-        Client name to where its times come from: ``stated`` or ``recorded``.
-    catches_up : mapping
-        Producer name to whether the log shows it catching up after a block; None if it never blocked.
+    Parameters:
+        workload: The same queues and clients; their arrivals, service times and networks are those of the
+            log.
+        model ({"open", "closed"}): How producers behave while they are blocked.
+        sources: Client name to where its times come from: ``stated`` or ``recorded``.
+        catches_up: Producer name to whether the log shows it catching up after a block; None if it never
+            blocked.
     """
 
     workload: Workload
@@ -81,30 +78,21 @@ def extract(
 ) -> Extraction:
     """Return the workload behind a client log.
 
-    Parameters
-    ----------
-    log : ClientLog
-        What was recorded.
-    workload : Workload
-        What was run.
-    model : {"open", "closed"} or None
-        How producers behave while blocked; None for what the log shows: closed if no producer that was
-        ever blocked catches up and none keeps the schedule that its workload file states, else open.
-    draws : bool
-        Whether to keep draws that the log confirms; otherwise all times are written out as recorded ones.
+    Parameters:
+        log: What was recorded.
+        workload: What was run.
+        model ({"open", "closed"} or None): How producers behave while blocked; None for what the log shows:
+            closed if no producer that was ever blocked catches up and none keeps the schedule that its
+            workload file states, else open.
+        draws: Whether to keep draws that the log confirms; otherwise all times are written out as recorded
+            ones.
 
-    Returns
-    -------
-    Extraction
+    Returns:
         Its workload can be simulated, also with changed queues, capacities and prefetch.
 
-    Raises
-    ------
-    WorkloadError
-        If the model is neither.
+    Raises:
+        WorkloadError: If the model is neither.
 
-    Examples
-    --------
     >>> workload = Workload(
     ...     "small",
     ...     duration=1,
@@ -124,13 +112,9 @@ class Evidence:
 
     It is gathered once; :meth:`extraction` then answers for either model.
 
-    Parameters
-    ----------
-    log, workload, draws
-        As for :func:`extract`.
+    Parameters:
+        log, workload, draws: As for :func:`extract`.
 
-    Examples
-    --------
     >>> evidence = Evidence(ClientLog("empty", []), Workload("w", 1, {"q": {}}))
     >>> evidence.model, evidence.extraction("closed").model
     ('open', 'closed')
@@ -234,16 +218,11 @@ class Evidence:
 class Sent(NamedTuple):
     """One transfer of a producer.
 
-    Fields
-    ------
-    time : int
-        When it was sent.
-    free : int
-        Since when the producer could have sent it: the send before, or the end of a block.
-    wanted : int
-        When the producer met a full window with it; the time at which it was sent, if it met none.
-    size, group
-        Its content bytes, and its group.
+    Fields:
+        time: When it was sent.
+        free: Since when the producer could have sent it: the send before, or the end of a block.
+        wanted: When the producer met a full window with it; the time at which it was sent, if it met none.
+        size, group: Its content bytes, and its group.
     """
 
     time: int
@@ -256,8 +235,6 @@ class Sent(NamedTuple):
 def sends_of(rows: Sequence[LogRow]) -> list[Sent]:
     """Return what a producer sent, in order.
 
-    Examples
-    --------
     >>> rows = [LogRow(5, "p", "block", "", "", 0, ""), LogRow(9, "p", "unblock", "", "", 0, "")]
     >>> sends_of([*rows, LogRow(10, "p", "transfer", "q", "p-1", 7, "")])
     [Sent(time=10, free=9, wanted=5, size=7, group='')]
@@ -281,8 +258,6 @@ def catches_up(sends: Sequence[Sent]) -> bool | None:
     One that keeps a schedule owes the messages that fell due in the meantime; the second send after a
     block tells, as the first one follows at once in either case.
 
-    Examples
-    --------
     >>> blocked = Sent(90_000, 89_900, 20_000, 7, "")
     >>> catches_up([Sent(10_000, 0, 10_000, 7, ""), blocked, Sent(90_100, 90_000, 90_100, 7, "")])
     True
@@ -308,8 +283,6 @@ def think_times(sends: Sequence[Sent]) -> list[int]:
 
     They are a producer's own only if it does not catch up after a block: who owes messages does not think.
 
-    Examples
-    --------
     >>> think_times([Sent(10, 0, 10, 7, ""), Sent(90, 89, 20, 7, "")])
     [10, 10]
     """
@@ -328,8 +301,6 @@ def inferred_schedule(sends: Sequence[Sent], end: int) -> list[int]:
     spread evenly over the time since the block began.  A producer still behind at the end would have
     gone on at its average rate.
 
-    Examples
-    --------
     >>> sends = [Sent(10_000, 0, 10_000, 7, ""), Sent(90_000, 89_900, 20_000, 7, "")]
     >>> sends += [Sent(90_100, 90_000, 90_100, 7, ""), Sent(120_000, 90_100, 120_000, 7, "")]
     >>> inferred_schedule(sends, 120_000)

@@ -55,18 +55,11 @@ def interval(
 ) -> Interval:
     """Return between what a measure will lie, in at least so many of cases.
 
-    Parameters
-    ----------
-    measure : str
-    values : sequence of float
-        What replays measured.
-    cover : float
-        The share of cases.
-    model : mapping or None
-        What is added on both sides, by measure; None for :data:`MODEL`.
+    Parameters:
+        values: What replays measured.
+        cover: The share of cases.
+        model: What is added on both sides, by measure; None for :data:`MODEL`.
 
-    Examples
-    --------
     >>> interval("flowStoppedCount", [20, 21, 21, 23, 30])
     [20, 30]
     >>> interval("throughput", [200.0 + n for n in range(20)])
@@ -88,8 +81,6 @@ def queue_intervals(replays: Sequence[Replay], shown: Replay) -> dict[str, dict[
 
     What is shown lies in them.
 
-    Examples
-    --------
     >>> replays = [Replay({"queues": {"q": {"discards": n}}}, {}) for n in (5, 7, 9)]
     >>> queue_intervals(replays, replays[1])
     {'q': {'discards': [5, 9]}}
@@ -112,8 +103,6 @@ def course_interval(
 
     Of several replays also between what it was in :data:`COVER` of them (``low``, ``high``).
 
-    Examples
-    --------
     >>> replays = [Replay({"queues": {}}, {}, courses={"q": (0, n)}) for n in (5, 7, 9)]
     >>> course_interval(replays, replays[1], "q", 4)
     {'seconds': [2.0, 4.0], 'depth': [0.0, 7.0], 'low': [0.0, 5.0], 'high': [0.0, 9.0]}
@@ -135,8 +124,6 @@ def course_interval(
 def deaths(replays: Sequence[Replay], client: str) -> dict[str, Any]:
     """Return in what share of replays a client's session ended, and when: ``dies``, ``dies_at``.
 
-    Examples
-    --------
     >>> died = Replay({"queues": {}}, {"p": "506"}, ended_at={"p": 7.5})
     >>> deaths([died, Replay({"queues": {}}, {})], "p")
     {'dies': 0.5, 'dies_at': [7.5, 7.5]}
@@ -149,8 +136,6 @@ def deaths(replays: Sequence[Replay], client: str) -> dict[str, Any]:
 def is_wide(measure: str, value: float, found: Interval) -> bool:
     """Return whether an interval is wider than half the value, and than what is little of it anyway.
 
-    Examples
-    --------
     >>> is_wide("mean_depth", 60.0, [40.0, 80.0]), is_wide("flowStoppedCount", 1, [0, 2])
     (True, False)
     """
@@ -167,18 +152,11 @@ def why_near_critical(
 ) -> str | None:
     """Return why a queue's intervals are wide; None if they are not.
 
-    Parameters
-    ----------
-    workload : Workload
-        What was run.
-    queue : str
-        Its name.
-    predicted, found : mapping
-        Its measures, and their intervals.
-    replays : sequence of Replay
+    Parameters:
+        workload: What was run.
+        queue: Its name.
+        predicted, found: Its measures, and their intervals.
 
-    Examples
-    --------
     >>> workload = Workload("w", 1, {"q": {}})
     >>> why_near_critical(workload, "q", {"mean_depth": 9.0}, {"mean_depth": [8.5, 9.5]}, [])
     >>> why_near_critical(workload, "q", {"mean_depth": 9.0}, {"mean_depth": [2.0, 29.0]}, [])
@@ -243,8 +221,6 @@ def _offered(producer: Producer, duration: float) -> float:
 def in_words(report: Mapping[str, Any]) -> list[str]:
     """Return how sure a prediction is, as sentences.
 
-    Examples
-    --------
     >>> entry = {"predicted": {"mean_depth": 155.0}, "interval": {"mean_depth": [150.0, 162.0]},
     ...     "near_critical": None}
     >>> producer = {"predicted": {}, "dies": 0.3, "dies_at": [4.0, 21.0]}

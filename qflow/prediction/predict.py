@@ -107,33 +107,23 @@ def predict(
 ) -> Prediction:
     """Return what the broker and its clients would do, compared with what they did.
 
-    Parameters
-    ----------
-    workload : Workload
-        What was recorded.
-    log : ClientLog
-        What its clients saw.
-    settings : Settings or None
-        What is changed; None for the recorded settings.
-    model : {"open", "closed"} or None
-        What producers do while they are blocked: "open" ones keep a schedule and catch up, "closed" ones
-        think after each message.  None for what the log shows.
-    compare_models : bool
-        Whether to run the other model too and say how far the two differ.
-    replays : int or None
-        How many times to run it, each time with another chance (:func:`~qflow.prediction.replays.shifted`);
-        what is shown is one of those that ended as most did.  None for 19, or fewer of a very long log.
-    seed : int
-        Of chance: the same gives the same.
-    processes : int or None
-        Over how many processes to divide the replays; None for as many as there are cores, if they take long.
-    tell : callable or None
-        Called now and then with what is being done, how many seconds of virtual time are done, and of how
-        many.
+    Parameters:
+        workload: What was recorded.
+        log: What its clients saw.
+        settings: What is changed; None for the recorded settings.
+        model ({"open", "closed"} or None): What producers do while they are blocked: "open" ones keep a
+            schedule and catch up, "closed" ones think after each message.  None for what the log shows.
+        compare_models: Whether to run the other model too and say how far the two differ.
+        replays: How many times to run it, each time with another chance
+            (:func:`~qflow.prediction.replays.shifted`); what is shown is one of those that ended as most did.
+            None for 19, or fewer of a very long log.
+        seed: Of chance: the same gives the same.
+        processes: Over how many processes to divide the replays; None for as many as there are cores, if they
+            take long.
+        tell: Called now and then with what is being done, how many seconds of virtual time are done, and of
+            how many.
 
-    Returns
-    -------
-    Prediction
+    Returns:
         A mapping, ready for JSON: ``queues``, ``producers`` and ``consumers`` hold for each name what was
         ``recorded`` (or None), what is ``predicted``, and the ``difference`` (predicted less recorded);
         ``sources`` says of each client whether its times are the workload file's own draws, which the log
@@ -146,20 +136,14 @@ def predict(
         is wide, if it is; ``near_limit`` the share of replays in which it came within 5 % of a limit that
         ends a session; ``course`` is its depth over time, and between which depths it was in 80 of 100
         replays (:func:`qflow.labs.depth_chart` draws it), ``thresholds`` what that is held against; of each
-        producer ``dies`` is the share of replays in which its session ended, and
-        ``dies_at`` between which seconds.
+        producer ``dies`` is the share of replays in which its session ended, and ``dies_at`` between which
+        seconds.
 
-    Raises
-    ------
-    WorkloadError
-        If the settings name something that is not there, or a value is not allowed.
-    AmqpException
-        The broker's own refusal of a queue.
-    KeyboardInterrupt
-        If it is interrupted: half a prediction is none.
+    Raises:
+        WorkloadError: If the settings name something that is not there, or a value is not allowed.
+        AmqpException: The broker's own refusal of a queue.
+        KeyboardInterrupt: If it is interrupted: half a prediction is none.
 
-    Examples
-    --------
     >>> from qflow.logs import LogRow
     >>> from qflow.workload import Producer
     >>> producer = Producer("p", ("", "q"), rate=1000, capacity=5, size=100)
@@ -226,23 +210,14 @@ def replayed(
 ) -> list[Replay]:
     """Return as many replays as asked for, or as are needed; long ones on all cores.
 
-    Parameters
-    ----------
-    workload : Workload
-        What was extracted from a log.
-    settings : Settings
-        What is changed.
-    end : int
-        Microseconds; what came later does not count.
-    polls : mapping or None
-        When the broker reported something of each queue; None if it is not to be measured like that.
-    number, seed, processes, tell
-        As for :func:`predict`.
-    what : str
-        The name of the first one in the progress.
+    Parameters:
+        workload: What was extracted from a log.
+        settings: What is changed.
+        end: Microseconds; what came later does not count.
+        polls: When the broker reported something of each queue; None if it is not to be measured like that.
+        number, seed, processes, tell: As for :func:`predict`.
+        what: The name of the first one in the progress.
 
-    Examples
-    --------
     >>> len(replayed(Workload("w", 1, {"q": {}}), Settings(), SECOND, number=3))
     3
     """
@@ -371,8 +346,6 @@ LONG_SILENCE = 1.0
 def report_text(report: Mapping[str, Any]) -> str:
     """Return a report of :func:`qflow.prediction.predict` as plain text.
 
-    Examples
-    --------
     >>> entry = {"recorded": None, "predicted": {"mean_depth": 2.5}, "difference": None}
     >>> report = {"workload": "w", "seconds": 30, "model": "open", "model_chosen": "as asked",
     ...     "queues": {"q": entry}, "producers": {}, "consumers": {}, "errors": {}}

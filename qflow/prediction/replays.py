@@ -45,17 +45,11 @@ PERCENTILES = (50, 90, 99)
 def recorded_sections(workload: Workload, log: ClientLog, end: int) -> dict[str, dict[str, Measures]]:
     """Return the measures of what was recorded, of the queues and clients that the log shows.
 
-    Parameters
-    ----------
-    workload : Workload
-        What was run.
-    log : ClientLog
-        What was recorded.
-    end : int
-        Microseconds; what came later does not count.
+    Parameters:
+        workload: What was run.
+        log: What was recorded.
+        end: Microseconds; what came later does not count.
 
-    Examples
-    --------
     >>> recorded_sections(Workload("w", 1, {"q": {}}), ClientLog("empty", []), SECOND)["queues"]
     {}
     """
@@ -73,8 +67,6 @@ def predicted_sections(
 ) -> dict[str, dict[str, Measures]]:
     """Return the same measures of a simulated run; ``filled`` gets the share of time with messages.
 
-    Examples
-    --------
     >>> workload = Workload("w", 1, {"q": {}})
     >>> predicted_sections(Run(workload, [], end=SECOND), workload, SECOND)["producers"]
     {}
@@ -103,8 +95,6 @@ def _clients(
 def recorded_queue(log: ClientLog, queue: str, accepted: int, end: int) -> Measures | None:
     """Measure a queue by what the broker reported; None if the log holds no reports of it.
 
-    Examples
-    --------
     >>> recorded_queue(ClientLog("empty", []), "q", 0, SECOND) is None
     True
     """
@@ -131,8 +121,6 @@ Polls = Mapping[str, Sequence[int]]
 def polls_of(log: ClientLog, end: int) -> dict[str, tuple[int, ...]]:
     """Return when the broker reported something of each queue, from the start to an instant.
 
-    Examples
-    --------
     >>> rows = [LogRow(time, "broker", "stats", "q", "", 0, "") for time in (50_000, 100_000, 2_100_000)]
     >>> polls_of(ClientLog("small", rows), SECOND)
     {'q': (50000, 100000)}
@@ -149,8 +137,6 @@ def as_reported(events: Iterable[Event], polls: Polls, end: int) -> dict[str, Me
 
     A depth that is looked at twenty times a second is averaged less exactly, and its peak is missed.
 
-    Examples
-    --------
     >>> events = [Event(1, "enqueued", queue="q"), Event(400_000, "dequeued", queue="q")]
     >>> as_reported(events, {"q": (100_000, 500_000)}, SECOND)["q"]["mean_depth"]
     0.4
@@ -186,8 +172,6 @@ def longest_silence(log: ClientLog, end: int) -> float | None:
     What is averaged over time counts each report until the next: in a longer silence it says little of a
     queue that fills and empties meanwhile.
 
-    Examples
-    --------
     >>> rows = [LogRow(time, "broker", "stats", "q", "", 0, "") for time in (50_000, 100_000, 2_100_000)]
     >>> longest_silence(ClientLog("small", rows), 3 * SECOND)
     2.0
@@ -204,15 +188,11 @@ def longest_silence(log: ClientLog, end: int) -> float | None:
 def rows_of_run(events: Iterable[Event], without: Iterable[Producer] = ()) -> list[LogRow]:
     """Return what the clients of a simulated run would have logged, without sizes and groups.
 
-    Parameters
-    ----------
-    events : iterable of Event
-        What happened.
-    without : iterable of Producer
-        Those without a network: what they send is at the broker at once, and what is complete they know.
+    Parameters:
+        events: What happened.
+        without: Those without a network: what they send is at the broker at once, and what is complete they
+            know.
 
-    Examples
-    --------
     >>> rows_of_run([Event(7, "client.block", session="p"), Event(8, "enqueued", queue="q")])
     [LogRow(ts_us=7, client='p', event='block', queue='', label='', size=0, group='')]
     """
@@ -241,8 +221,6 @@ COURSE = 120
 def course_of(events: Iterable[Event], queues: Iterable[str], end: int) -> dict[str, tuple[int, ...]]:
     """Return the depth of each queue at the end of each of :data:`COURSE` equal parts of the time.
 
-    Examples
-    --------
     >>> course = course_of([Event(SECOND // 2, "enqueued", queue="q")], ["q"], SECOND)["q"]
     >>> len(course), course[58:61]
     (120, (0, 1, 1))
@@ -274,8 +252,6 @@ def producer_measures(rows: Sequence[LogRow], end: int) -> Measures:
 
     A producer whose session ended is not blocked any more.
 
-    Examples
-    --------
     >>> rows = [LogRow(0, "p", "transfer", "", "p-1", 0, ""), LogRow(9000, "p", "complete", "", "p-1", 0, "")]
     >>> producer_measures(rows, SECOND)["latency_p50"]
     0.009
@@ -309,8 +285,6 @@ def producer_measures(rows: Sequence[LogRow], end: int) -> Measures:
 def consumer_measures(rows: Sequence[LogRow], end: int) -> Measures:
     """Measure a consumer: throughput in accepted messages a second, and the share of time it worked.
 
-    Examples
-    --------
     >>> rows = [LogRow(0, "c", "deliver", "q", "p-1", 7, "")]
     >>> consumer_measures([*rows, LogRow(250_000, "c", "accept", "q", "p-1", 0, "")], SECOND)
     {'throughput': 1.0, 'busy_share': 0.25}
@@ -349,27 +323,16 @@ NEAR = 0.95
 class Replay:
     """One replay: what was measured, and what sessions ended by.
 
-    Parameters
-    ----------
-    sections : mapping
-        Queues, producers and consumers with their measures.
-    errors : mapping
-        Client name to what its session ended by.
-    near : tuple of str
-        Queues that came so near their limit that a session might have ended (:func:`near_limits`).
-    events : int
-        How many there were.
-    ended_at : mapping
-        Client name to the second in which its session ended.
-    filled : mapping
-        Queue name to the share of time in which it had messages.
-    reported : mapping
-        Queue name to what the broker's reports would have shown of it (:func:`as_reported`).
-    courses : mapping
-        Queue name to its depth over time (:func:`course_of`).
+    Parameters:
+        sections: Queues, producers and consumers with their measures.
+        errors: Client name to what its session ended by.
+        near: Queues that came so near their limit that a session might have ended (:func:`near_limits`).
+        events: How many there were.
+        ended_at: Client name to the second in which its session ended.
+        filled: Queue name to the share of time in which it had messages.
+        reported: Queue name to what the broker's reports would have shown of it (:func:`as_reported`).
+        courses: Queue name to its depth over time (:func:`course_of`).
 
-    Examples
-    --------
     >>> Replay({"queues": {}}, {"p": "resource-limit-exceeded: ..."}).ended
     ('p',)
     """
@@ -419,17 +382,11 @@ def shifted(workload: Workload, place: int, of: int = REPLAYS, seed: int = 0) ->
     second by second and for all clients alike (CN-31).  Services that are known only as recorded come in
     another order; and of what happens at almost the same time something else is first.
 
-    Parameters
-    ----------
-    workload : Workload
-        What was extracted from a log.
-    place, of : int
-        Which one of how many; number 0 is the log's own.
-    seed : int
-        Another one gives others.
+    Parameters:
+        workload: What was extracted from a log.
+        place, of: Which one of how many; number 0 is the log's own.
+        seed: Another one gives others.
 
-    Examples
-    --------
     >>> consumer = Consumer("c", "q", 1, ("const", 0.01), overhead=(0.0005, 0.001, 0.0015))
     >>> moved = shifted(Workload("w", 1, {"q": {}}, consumers=(consumer,)), 1, of=3).consumers[0].overhead
     >>> [round(moved[0] / time, 3) for time in moved]
@@ -546,8 +503,6 @@ def _steps_rotated(steps: Steps, turn: float) -> Steps:
 def _steps_moved(steps: Steps, moves: Moves) -> Steps:
     """Return what holds from when on, with what is above the usual in other seconds.
 
-    Examples
-    --------
     >>> _steps_moved(((0.0, 1.0), (2.5, 7.0), (2.75, 1.0)), {2: [0, 4]})
     ((0.0, 1.0), (0.5, 7.0), (0.75, 1.0), (4.5, 7.0), (4.75, 1.0))
     """
@@ -580,8 +535,6 @@ def near_limits(run: Run) -> tuple[str, ...]:
     A queue whose stop count leaves room for all that its producers may have outstanding cannot reach its
     limit (CAP-11).
 
-    Examples
-    --------
     >>> near_limits(Run(Workload("w", 1, {"q": {"qpid.max_count": 10}}), [], end=0))
     ()
     """
@@ -608,16 +561,11 @@ def near_limits(run: Run) -> tuple[str, ...]:
 def most_likely(replays: Sequence[Replay], *, is_recorded: bool = True) -> Replay:
     """Return the replay to show: of those that ended as most did, the one in the middle.
 
-    Parameters
-    ----------
-    replays : sequence of Replay
-        The first with the log's own instants.
-    is_recorded : bool
-        Whether the settings are those of the log.  Then the first is shown if it ended as most did; under
-        other settings its instants are as good as any.
+    Parameters:
+        replays: The first with the log's own instants.
+        is_recorded: Whether the settings are those of the log.  Then the first is shown if it ended as most
+            did; under other settings its instants are as good as any.
 
-    Examples
-    --------
     >>> def replay(depth, *ended):
     ...     return Replay({"queues": {"q": {"mean_depth": depth}}}, dict.fromkeys(ended, ""))
     >>> replays = [replay(5), replay(1, "p"), replay(9, "p"), replay(2, "p")]
@@ -642,8 +590,6 @@ def account(replays: Sequence[Replay]) -> dict[str, object]:
 
     ``values`` are measured as the broker's reports would have shown them (:func:`as_reported`).
 
-    Examples
-    --------
     >>> found = account([Replay({"queues": {"q": {"mean_depth": depth}}}, {}) for depth in (3.0, 2.0)])
     >>> found["number"], found["outcomes"]
     (2, [{'ended': [], 'replays': 2}])

@@ -6,8 +6,6 @@ Python that runs without Spark (:func:`audit_in_memory`); Spark carries rows to 
 
 ``import qflow.spark`` loads neither pyspark nor pyarrow; the modules do when they are used.
 
-Examples
---------
 >>> from qflow.spark import AS_RECORDED
 >>> AS_RECORDED.name
 'as recorded'

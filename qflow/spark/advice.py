@@ -35,20 +35,13 @@ def advise(
 ) -> DataFrame:
     """Return, for each queue, settings that cannot overflow, what they rest on, and what they cost.
 
-    Parameters
-    ----------
-    lake : DataFrame of LAKE
-        As for :func:`qflow.spark.lake_audit.audit`.
-    limits : mapping or None
-        Pattern of queue names to what a queue may hold, for queues that declare no limit themselves.
-    messages : int
-        How many messages each simulation of a candidate sends.
-    allowed : int
-        Most rows of a component, as for :func:`qflow.spark.sweep.what_if`.
+    Parameters:
+        lake (DataFrame of LAKE): As for :func:`qflow.spark.lake_audit.audit`.
+        limits: Pattern of queue names to what a queue may hold, for queues that declare no limit themselves.
+        messages: How many messages each simulation of a candidate sends.
+        allowed: Most rows of a component, as for :func:`qflow.spark.sweep.what_if`.
 
-    Returns
-    -------
-    DataFrame of ADVICE
+    Returns:
         In no order.
     """
     work = partial(_advise_batches, limits=dict(limits or {}), messages=messages, allowed=allowed)

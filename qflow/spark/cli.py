@@ -132,15 +132,11 @@ SHOWN = 10
 def run(namespace: argparse.Namespace) -> int:
     """Do what was asked for.
 
-    Returns
-    -------
-    int
+    Returns:
         0; 130 if a stream was ended with Ctrl-C.
 
-    Raises
-    ------
-    RefusalError
-        If there is no Spark or no Java, a file cannot be read or does not fit, in one sentence.
+    Raises:
+        RefusalError: If there is no Spark or no Java, a file cannot be read or does not fit, in one sentence.
     """
     from qflow.spark.lake import LakeError
     from qflow.spark.spark_session import session
@@ -180,8 +176,6 @@ def _take_ctrl_c_back() -> None:
 def cause_of(text: str) -> str:
     r"""Return the one line of a Spark error that says what is wrong.
 
-    Examples
-    --------
     >>> cause_of("Job aborted: ...\n  File x, line 3\nValueError: no begin\n\n\tat org.apache.spark")
     'ValueError: no begin'
     >>> cause_of("qflow.spark.lake.LakeError: a.parquet: the file is cut off")

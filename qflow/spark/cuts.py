@@ -30,13 +30,9 @@ def record(component: str, rows: Iterable[LakeRow], every: int) -> Iterator[Chec
 
     It takes one audit from start to end; audits after that can begin anywhere.
 
-    Parameters
-    ----------
-    component : str
-    rows : iterable of rows of LAKE, without the component
-        In order.
-    every : int
-        Events between two checkpoints.
+    Parameters:
+        rows (iterable of rows of LAKE, without the component): In order.
+        every: Events between two checkpoints.
     """
     auditor = Auditor(component)
     iterator = iter(rows)
@@ -60,14 +56,10 @@ def audit_from_checkpoint(
 class Piece(NamedTuple):
     """A piece of a component, audited from a fresh state.
 
-    Fields
-    ------
-    start_key : str
-        What decided its future at its start.
-    results : list
-        Rows of RESULTS, numbered from 0.
-    state : str
-        The auditor's state at its end.
+    Fields:
+        start_key: What decided its future at its start.
+        results: Rows of RESULTS, numbered from 0.
+        state: The auditor's state at its end.
     """
 
     start_key: str
@@ -85,13 +77,9 @@ class Stitched(NamedTuple):
 def rest_places(rows: Sequence[LakeRow]) -> list[int]:
     """Return the places of a component's log before which nothing is under way, as far as the log shows.
 
-    Parameters
-    ----------
-    rows : sequence of rows of LAKE, without the component
-        The whole component, in order.
+    Parameters:
+        rows (sequence of rows of LAKE, without the component): The whole component, in order.
 
-    Examples
-    --------
     >>> from qflow.logs.components import lake_of
     >>> rest_places(lake_of("log", Workload("w", 1, {"q": {}}), [])["log/q"])
     []
@@ -160,17 +148,12 @@ def rest_key(state: str) -> str:
 def stitch(component: str, pieces: Sequence[Piece], rows: Sequence[Sequence[LakeRow]]) -> Stitched:
     """Put a component's pieces together, and audit again what was begun in a wrong state.
 
-    Parameters
-    ----------
-    component : str
-    pieces : sequence of Piece
-        In order.
-    rows : sequence of sequences of rows of LAKE
-        Each piece's rows; after the last piece's, the component's end.
+    Parameters:
+        pieces: In order.
+        rows (sequence of sequences of rows of LAKE): Each piece's rows; after the last piece's, the
+            component's end.
 
-    Returns
-    -------
-    Stitched
+    Returns:
         The results are those of an audit in one go.
     """
     results = list(pieces[0].results)
@@ -197,8 +180,6 @@ def stitch(component: str, pieces: Sequence[Piece], rows: Sequence[Sequence[Lake
 def audit_cut(component: str, rows: Sequence[LakeRow], pieces: int) -> Stitched:
     """Audit a component in pieces, one after the other; on many workers each piece is one task.
 
-    Examples
-    --------
     >>> from qflow.logs.components import lake_of
     >>> rows = lake_of("log", Workload("w", 1, {"q": {}}), [])["log/q"]
     >>> audit_cut("log/q", rows, 4)

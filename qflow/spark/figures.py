@@ -16,13 +16,7 @@ BLUE, STOP, SOFT = "#0072b2", "#c04c00", "#57606a"
 
 @dataclass(frozen=True)
 class FleetChart:
-    """A figure, and what it shows in sentences.
-
-    Parameters
-    ----------
-    figure : plotly.graph_objects.Figure
-    claims : tuple of str
-    """
+    """A figure, and what it shows in sentences."""
 
     figure: Any
     claims: tuple[str, ...]
@@ -56,20 +50,13 @@ def _lay_out(
 def heat_map(rows: Sequence[Any], queues: Sequence[str], seconds: int, step: int) -> FleetChart:
     """Draw which queue was ON when.
 
-    Parameters
-    ----------
-    rows : sequence
-        What :func:`qflow.spark.questions.on_over_time` gave, collected.
-    queues : sequence of str
-        All queues, those that were never ON too.
-    seconds : int
-        How long the log is.
-    step : int
-        Seconds of one step.
+    Parameters:
+        rows: What :func:`qflow.spark.questions.on_over_time` gave, collected.
+        queues: All queues, those that were never ON too.
+        seconds: How long the log is.
+        step: Seconds of one step.
 
-    Returns
-    -------
-    FleetChart
+    Returns:
         Queues down, time across; the darker, the larger the share of the step that the queue was ON.
     """
     import plotly.graph_objects as go
@@ -198,12 +185,9 @@ def group_bars(rows: Sequence[Any], shown: int = 10) -> FleetChart:
 def frontier(rows: Sequence[Any], queue: str, producer: str) -> FleetChart:
     """Draw what settings cost a queue's producer, and how deep they let the queue become.
 
-    Parameters
-    ----------
-    rows : sequence
-        MEASURES of one component, collected.
-    queue, producer : str
-        Whose measures are drawn.
+    Parameters:
+        rows: MEASURES of one component, collected.
+        queue, producer: Whose measures are drawn.
     """
     import plotly.graph_objects as go
 

@@ -56,10 +56,8 @@ def is_trace(path: str) -> bool:
 def trace_workload(path: str) -> Workload:
     """Return the workload of a trace: its header's; of a trace without one, what its commands say.
 
-    Raises
-    ------
-    RefusalError
-        If no row can be read, or its sessions are no log's clients.
+    Raises:
+        RefusalError: If no row can be read, or its sessions are no log's clients.
     """
     try:
         trace, _ = read_trace(path)
@@ -71,10 +69,8 @@ def trace_workload(path: str) -> Workload:
 def log_files(paths: Iterable[str | Path]) -> list[str]:
     """Return the log files that are named, or lie in the folders that are.
 
-    Raises
-    ------
-    RefusalError
-        If there is none, or two have the same name.
+    Raises:
+        RefusalError: If there is none, or two have the same name.
     """
     files: list[str] = []
     for path in map(Path, paths):
@@ -101,17 +97,13 @@ def ingest(
 
     Every row is in one of the two.  A file that cannot be read at all is one row of the quarantine.
 
-    Parameters
-    ----------
-    spark : SparkSession
-    files : sequence of str
-        Paths that the workers can read too.
-    columns : str, mapping or None
-        What foreign columns mean, as for :func:`qflow.logs.log_file.read_log`; the same in all files.
+    Parameters:
+        files: Paths that the workers can read too.
+        columns: What foreign columns mean, as for :func:`qflow.logs.log_file.read_log`; the same in all
+            files.
 
-    Returns
-    -------
-    (DataFrame of EVENTS, DataFrame of QUARANTINE)
+    Returns:
+        (DataFrame of EVENTS, DataFrame of QUARANTINE)
     """
     named = spark.createDataFrame([(file,) for file in files], "file string")
     named = named.repartition(max(1, min(len(files), 64)))
@@ -179,15 +171,11 @@ def _paths(batches: Iterator[Any]) -> Iterator[str]:
 def gaps(events: DataFrame, quarantine: DataFrame) -> DataFrame:
     """Return what is missing in logs that number their events, as rows of the quarantine.
 
-    Parameters
-    ----------
-    events : DataFrame of EVENTS
-    quarantine : DataFrame of QUARANTINE
-        Rows that were set aside are not missing.
+    Parameters:
+        events (DataFrame of EVENTS)
+        quarantine (DataFrame of QUARANTINE): Rows that were set aside are not missing.
 
-    Returns
-    -------
-    DataFrame of QUARANTINE
+    Returns:
         One row a log with gaps, with how many events are missing.
     """
     from pyspark.sql import functions as sf
@@ -213,16 +201,11 @@ SHOWN = 1000
 class LakeReport:
     """What became of the logs.
 
-    Parameters
-    ----------
-    folder : str
-        Where the lake lies.
-    events : dict
-        Component to how many events it has.
-    set_aside : int
-        How many rows are in the quarantine.
-    quarantine : list
-        The first thousand of them, rows of QUARANTINE.
+    Parameters:
+        folder: Where the lake lies.
+        events: Component to how many events it has.
+        set_aside: How many rows are in the quarantine.
+        quarantine: The first thousand of them, rows of QUARANTINE.
     """
 
     folder: str
@@ -246,24 +229,17 @@ def make_lake(
 ) -> LakeReport:
     """Make a lake of client logs and of traces, which hold their workload themselves.
 
-    Parameters
-    ----------
-    spark : SparkSession
-    logs : sequence of paths
-        Files, or folders of files.
-    folder : path
-        Where the lake is written: new, empty, or with what was finished when the same was killed.
-    workloads : path or None
-        Folder of the workload files, ``NAME.json`` for the log ``NAME.parquet``; None: beside each log.
-    buckets : int
-        How many files the lake has.
-    columns : str, mapping or None
-        What foreign columns of the logs mean, as for :func:`ingest`.
+    Parameters:
+        logs: Files, or folders of files.
+        folder: Where the lake is written: new, empty, or with what was finished when the same was killed.
+        workloads: Folder of the workload files, ``NAME.json`` for the log ``NAME.parquet``; None: beside each
+            log.
+        buckets: How many files the lake has.
+        columns: What foreign columns of the logs mean, as for :func:`ingest`.
 
-    Raises
-    ------
-    RefusalError
-        If a log has no workload, or no row of any log is good; the sentence gives the first reason.
+    Raises:
+        RefusalError: If a log has no workload, or no row of any log is good; the sentence gives the first
+            reason.
     """
     files = log_files(logs)
     known = load_workloads(files, workloads)
@@ -299,10 +275,8 @@ def _made_of(files: Sequence[str], known: Mapping[str, Workload], columns: objec
 def load_workloads(files: Sequence[str], folder: str | Path | None) -> Mapping[str, Workload]:
     """Return the workload of each log.
 
-    Raises
-    ------
-    RefusalError
-        If a file is missing or is no workload.
+    Raises:
+        RefusalError: If a file is missing or is no workload.
     """
     known = {}
     for file in files:

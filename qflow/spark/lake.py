@@ -35,17 +35,12 @@ class LakeError(ValueError):
 def read_lake_file(path: str, rows: int = MOST_ROWS) -> Iterator[Any]:
     """Yield a file's rows in order, as Arrow batches of LAKE.
 
-    Parameters
-    ----------
-    path : str
-        A Parquet file.
-    rows : int
-        Rows of a batch, at most.
+    Parameters:
+        path: A Parquet file.
+        rows: Rows of a batch, at most.
 
-    Raises
-    ------
-    LakeError
-        If the file is damaged, or has other columns.
+    Raises:
+        LakeError: If the file is damaged, or has other columns.
     """
     with _opened(path) as file:
         yield from file.iter_batches(batch_size=rows, columns=list(LAKE.names))
@@ -54,10 +49,8 @@ def read_lake_file(path: str, rows: int = MOST_ROWS) -> Iterator[Any]:
 def components_in_file(path: str) -> dict[str, int]:
     """Return the components of a file, in order, and how many rows each has.
 
-    Raises
-    ------
-    LakeError
-        As for :func:`read_lake_file`.
+    Raises:
+        LakeError: As for :func:`read_lake_file`.
     """
     with _opened(path, read_dictionary=["component"]) as file:
         counted = file.read(columns=["component"]).column(0).value_counts()
@@ -95,15 +88,12 @@ def touches(events: DataFrame, workloads: Mapping[str, Workload]) -> DataFrame:
     A topology that changes with time is the union of what it was: give one log and workload a period,
     and :func:`DataFrame.union` the frames.
 
-    Parameters
-    ----------
-    events : DataFrame of EVENTS
-    workloads : mapping
-        Source to its workload.
+    Parameters:
+        events (DataFrame of EVENTS)
+        workloads: Source to its workload.
 
-    Returns
-    -------
-    DataFrame of TOUCHES
+    Returns:
+        DataFrame of TOUCHES
     """
     from pyspark.sql import functions as sf
 
@@ -125,13 +115,11 @@ def components(touches: DataFrame) -> DataFrame:
     The table of who touches what is small (it grows with clients, not with events), so that it is taken to
     the driver, where networkx finds the connected components.
 
-    Parameters
-    ----------
-    touches : DataFrame of TOUCHES
+    Parameters:
+        touches (DataFrame of TOUCHES)
 
-    Returns
-    -------
-    DataFrame of COMPONENTS
+    Returns:
+        DataFrame of COMPONENTS
     """
     found = components_of((row.source, row.client, row.queue) for row in touches.collect())
     rows = [(source, component, member, role) for (source, role, member), component in found.items()]
@@ -145,9 +133,8 @@ _PLACED = f"component string, {EVENTS.ddl}, workload string"
 def assign(events: DataFrame, components: DataFrame) -> DataFrame:
     """Return events with their component; null where the workload has no such client or queue.
 
-    Returns
-    -------
-    DataFrame of EVENTS and ``component``
+    Returns:
+        DataFrame of EVENTS and ``component``
     """
     from pyspark.sql import functions as sf
 
@@ -161,9 +148,8 @@ def assign(events: DataFrame, components: DataFrame) -> DataFrame:
 def strangers(assigned: DataFrame) -> DataFrame:
     """Return the rows that belong to no component, for the quarantine.
 
-    Returns
-    -------
-    DataFrame of QUARANTINE
+    Returns:
+        DataFrame of QUARANTINE
     """
     from pyspark.sql import functions as sf
 
@@ -186,17 +172,12 @@ def lay_out(assigned: DataFrame, components: DataFrame, workloads: Mapping[str, 
 
     An event that is there twice counts once.  The end of every component is the end of its log.
 
-    Parameters
-    ----------
-    assigned : DataFrame
-        What :func:`assign` gave.
-    components : DataFrame of COMPONENTS
-    workloads : mapping
-        Source to its workload; each component's begin holds its part of it.
+    Parameters:
+        assigned: What :func:`assign` gave.
+        components (DataFrame of COMPONENTS)
+        workloads: Source to its workload; each component's begin holds its part of it.
 
-    Returns
-    -------
-    DataFrame of LAKE
+    Returns:
         In no order.
     """
     from pyspark.sql import Window
@@ -225,15 +206,10 @@ def lay_out(assigned: DataFrame, components: DataFrame, workloads: Mapping[str, 
 def pack(events: Mapping[str, int], buckets: int) -> dict[str, int]:
     """Return a bucket for each component: the largest first, each into the bucket that has least so far.
 
-    Parameters
-    ----------
-    events : mapping
-        Component to how many events it has.
-    buckets : int
-        How many buckets there are.
+    Parameters:
+        events: Component to how many events it has.
+        buckets: How many buckets there are.
 
-    Examples
-    --------
     >>> pack({"a": 5, "b": 4, "c": 3, "d": 3, "e": 3}, 2)
     {'a': 0, 'b': 1, 'c': 1, 'd': 0, 'e': 1}
     """
@@ -255,26 +231,18 @@ def write_lake(lake: DataFrame, folder: str | Path, buckets: int = 8, made_of: s
 
     Killed at any moment, the same lake written to the same folder goes on with the buckets that are missing.
 
-    Parameters
-    ----------
-    lake : DataFrame of LAKE
-        In any order.
-    folder : str or Path
-        Must not exist, be empty, or hold a part of the same lake.
-    buckets : int
-        How many files; several for each core balance better than one.
-    made_of : str
-        What decides the lake's rows: the folder's finished parts are kept if they are made of the same.
+    Parameters:
+        lake (DataFrame of LAKE): In any order.
+        folder: Must not exist, be empty, or hold a part of the same lake.
+        buckets: How many files; several for each core balance better than one.
+        made_of: What decides the lake's rows: the folder's finished parts are kept if they are made of the
+            same.
 
-    Returns
-    -------
-    dict
+    Returns:
         Component to how many events it has, begin and end included.
 
-    Raises
-    ------
-    RefusalError
-        If the folder holds something else.
+    Raises:
+        RefusalError: If the folder holds something else.
     """
     from pyspark.sql import functions as sf
 
@@ -303,10 +271,8 @@ def write_lake(lake: DataFrame, folder: str | Path, buckets: int = 8, made_of: s
 def read_lake(spark: SparkSession, folder: str | Path) -> DataFrame:
     """Return a lake as it lies: one file is one partition, its rows in order.
 
-    Raises
-    ------
-    RefusalError
-        If the folder holds no lake; the sentence says what is missing.
+    Raises:
+        RefusalError: If the folder holds no lake; the sentence says what is missing.
     """
     from pyspark.errors import PySparkException
 
@@ -323,15 +289,11 @@ def read_lake(spark: SparkSession, folder: str | Path) -> DataFrame:
 def lake_files(spark: SparkSession, folder: str | Path) -> list[str]:
     """Return the files of a lake, the largest first where that is known: what takes longest is begun first.
 
-    Returns
-    -------
-    list of str
+    Returns:
         Paths, where driver and workers can read them as such; else the addresses that Spark knows.
 
-    Raises
-    ------
-    RefusalError
-        If the folder holds no lake, or the lake is not finished.
+    Raises:
+        RefusalError: If the folder holds no lake, or the lake is not finished.
     """
     files = sorted(read_lake(spark, folder).inputFiles())
     places = [urlsplit(file) for file in files]
@@ -349,10 +311,8 @@ def only_spark_reads(files: Sequence[str]) -> bool:
 def require_columns(frame: DataFrame, where: str) -> None:
     """Refuse a frame that is no lake.
 
-    Raises
-    ------
-    RefusalError
-        For the first column that is missing or of another type.
+    Raises:
+        RefusalError: For the first column that is missing or of another type.
     """
     types = dict(frame.dtypes)
     for column in LAKE:
@@ -375,14 +335,9 @@ def speed_up(events: Mapping[str, int], workers: int) -> float:
     A component is one sequence; as long as it is not cut, nothing is done before the largest one is.  This
     is Amdahl's law with a fleet's own numbers.
 
-    Parameters
-    ----------
-    events : mapping
-        Component to how many events it has.
-    workers : int
+    Parameters:
+        events: Component to how many events it has.
 
-    Examples
-    --------
     >>> speed_up({"a": 60, "b": 20, "c": 20}, 2), speed_up({"a": 60, "b": 20, "c": 20}, 100)
     (1.6666666666666667, 1.6666666666666667)
     """
@@ -395,8 +350,6 @@ def speed_up(events: Mapping[str, int], workers: int) -> float:
 def bound(events: Mapping[str, int]) -> float:
     """Return the speed-up that no number of workers exceeds: all events over the largest component's.
 
-    Examples
-    --------
     >>> bound({"a": 50, "b": 25, "c": 25})
     2.0
     """

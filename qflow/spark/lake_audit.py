@@ -24,16 +24,12 @@ _ROW = LAKE.names[1:]
 def audit(lake: DataFrame) -> DataFrame:
     """Return intervals and findings of every component.
 
-    Parameters
-    ----------
-    lake : DataFrame of LAKE
-        In each partition a component's rows are together and in order of ``seq``, as in the files that
-        :func:`qflow.spark.lake.write_lake` writes; of any other frame,
-        :func:`qflow.spark.lake.in_order` makes one.  Rows that are not in order leave findings.
+    Parameters:
+        lake (DataFrame of LAKE): In each partition a component's rows are together and in order of ``seq``,
+            as in the files that :func:`qflow.spark.lake.write_lake` writes; of any other frame,
+            :func:`qflow.spark.lake.in_order` makes one.  Rows that are not in order leave findings.
 
-    Returns
-    -------
-    DataFrame of RESULTS
+    Returns:
         In no order; ``component`` and ``number`` are its key.
     """
     return lake.select(*LAKE.names).mapInArrow(_audit_partition, RESULTS.ddl)
@@ -44,18 +40,12 @@ def audit_files(spark: SparkSession, files: Sequence[str], peak: Accumulator[int
 
     Rows that are only handed on need not go through the JVM and back.
 
-    Parameters
-    ----------
-    spark : SparkSession
-    files : sequence of str
-        Some of what :func:`qflow.spark.lake.lake_files` gave: each holds whole components.
-    peak : Accumulator or None
-        Takes the most memory that a worker took (:mod:`qflow.spark.workers`); not of files that only Spark
-        can read.
+    Parameters:
+        files: Some of what :func:`qflow.spark.lake.lake_files` gave: each holds whole components.
+        peak: Takes the most memory that a worker took (:mod:`qflow.spark.workers`); not of files that only
+            Spark can read.
 
-    Returns
-    -------
-    DataFrame of RESULTS
+    Returns:
         One file is one partition.
     """
     if only_spark_reads(files):
@@ -73,26 +63,17 @@ def audit_to(
 ) -> DataFrame:
     """Audit a lake into a folder, step by step; killed at any moment, it goes on where it was.
 
-    Parameters
-    ----------
-    spark : SparkSession
-    lake : str or Path
-        Folder of the lake.
-    out : str or Path
-        Gets the results.  What it holds of another lake is replaced.
-    tell : callable or None
-        Called after each step with how many files are done.
-    peak : Accumulator or None
-        As for :func:`audit_files`.
+    Parameters:
+        lake: Folder of the lake.
+        out: Gets the results.  What it holds of another lake is replaced.
+        tell: Called after each step with how many files are done.
+        peak: As for :func:`audit_files`.
 
-    Returns
-    -------
-    DataFrame of RESULTS
+    Returns:
+        DataFrame of RESULTS
 
-    Raises
-    ------
-    RefusalError
-        If there is no lake, or it is not finished.
+    Raises:
+        RefusalError: If there is no lake, or it is not finished.
     """
     files = lake_files(spark, lake)
     decided_by = hashlib.sha256("\n".join(map(_last_part, files)).encode()).hexdigest()
@@ -106,10 +87,8 @@ def audit_to(
 def read_results(spark: SparkSession, folder: str | Path) -> DataFrame:
     """Return the results that :func:`audit_to` wrote.
 
-    Raises
-    ------
-    RefusalError
-        If some are missing.
+    Raises:
+        RefusalError: If some are missing.
     """
     require_finished(spark, folder)
     return spark.read.schema(RESULTS.ddl).parquet(str(folder)).select(*RESULTS.names)

@@ -16,15 +16,11 @@ IS_COUNT = "kind = 'finding' AND subject IN ('most', 'dropped', 'differs', 'repo
 def spans(results: DataFrame, kind: str) -> DataFrame:
     """Return the intervals of one kind, those still open ended by the log's end, with their length.
 
-    Parameters
-    ----------
-    results : DataFrame of RESULTS
-    kind : str
-        ``flow_on``, ``held``, ``blocked`` or ``group_owned``.
+    Parameters:
+        results (DataFrame of RESULTS)
+        kind: ``flow_on``, ``held``, ``blocked`` or ``group_owned``.
 
-    Returns
-    -------
-    DataFrame
+    Returns:
         RESULTS, ``length_us``, and ``source``.
     """
     from pyspark.sql import functions as sf
@@ -41,9 +37,7 @@ def spans(results: DataFrame, kind: str) -> DataFrame:
 def on_over_time(results: DataFrame, step_us: int = 5 * SECOND) -> DataFrame:
     """Return for how much of each step of time each queue was ON.
 
-    Returns
-    -------
-    DataFrame
+    Returns:
         ``source``, ``queue``, ``step`` (from 0), ``on_us``; steps in which a queue was never ON are left out.
     """
     from pyspark.sql import functions as sf
@@ -60,9 +54,7 @@ def on_over_time(results: DataFrame, step_us: int = 5 * SECOND) -> DataFrame:
 def offenders(results: DataFrame) -> DataFrame:
     """Return the queues that were ON, ordered by the total time for which they held transfers.
 
-    Returns
-    -------
-    DataFrame
+    Returns:
         ``source``, ``queue``, ``times_on``, ``on_us``, ``longest_on_us``, ``held`` (transfers), ``held_us``
         (the sum of their times), ``longest_held_us``.
     """
@@ -87,9 +79,7 @@ def offenders(results: DataFrame) -> DataFrame:
 def blame(results: DataFrame) -> DataFrame:
     """Return whose transfers were held by which queue, and for how long.
 
-    Returns
-    -------
-    DataFrame
+    Returns:
         ``source``, ``client``, ``queue``, ``held``, ``held_us``.
     """
     from pyspark.sql import functions as sf
@@ -102,9 +92,7 @@ def blame(results: DataFrame) -> DataFrame:
 def hold_times(results: DataFrame) -> DataFrame:
     """Return how long transfers were held by each queue: exact percentiles, in microseconds.
 
-    Returns
-    -------
-    DataFrame
+    Returns:
         ``source``, ``queue``, ``held``, ``p50_us``, ``p90_us``, ``p99_us``, ``most_us``.
     """
     from pyspark.sql import functions as sf
@@ -120,9 +108,7 @@ def hold_times(results: DataFrame) -> DataFrame:
 def group_spots(results: DataFrame) -> DataFrame:
     """Return how each group of each queue was owned, the groups that were owned longest first.
 
-    Returns
-    -------
-    DataFrame
+    Returns:
         ``source``, ``queue``, ``group``, ``tenures``, ``owned_us``, ``owners`` (how many different ones).
     """
     from pyspark.sql import functions as sf

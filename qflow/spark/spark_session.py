@@ -34,10 +34,9 @@ _DROPPED = "--add-modules=jdk.incubator.vector"
 def find_java() -> str | None:
     """Return the JAVA_HOME to use; None if the ``java`` on the PATH is good as it is.
 
-    Raises
-    ------
-    RefusalError
-        If there is no Java that Spark runs on; the sentence says what there is and how to get one.
+    Raises:
+        RefusalError: If there is no Java that Spark runs on; the sentence says what there is and how to get
+            one.
     """
     found: list[str] = []
     home = os.environ.get("JAVA_HOME")
@@ -63,8 +62,6 @@ def how_to_get_java() -> str:
 def java_version(java: str) -> int | None:
     """Return the major version of a ``java``, or None if it does not say.
 
-    Examples
-    --------
     >>> java_version("/no/such/java") is None
     True
     """
@@ -78,8 +75,6 @@ def java_version(java: str) -> int | None:
 def parse_version(text: str) -> int | None:
     """Read what ``java -version`` prints.
 
-    Examples
-    --------
     >>> parse_version('openjdk version "21.0.8" 2025-07-15 LTS'), parse_version('java version "1.8.0_402"')
     (21, 8)
     """
@@ -161,18 +156,13 @@ def session(master: str | None = None, **settings: str) -> SparkSession:
 
     Workers use the Python of the driver, unless ``PYSPARK_PYTHON`` says otherwise.
 
-    Parameters
-    ----------
-    master : str or None
-        Such as ``local[2]``, ``yarn`` or ``k8s://...``.  None for what ``spark-submit`` says, else
-        ``local[2]``.
-    **settings : str
-        More of Spark's own settings, dots written as ``__``: ``spark__driver__memory="2g"``.
+    Parameters:
+        master: Such as ``local[2]``, ``yarn`` or ``k8s://...``.  None for what ``spark-submit`` says, else
+            ``local[2]``.
+        **settings: More of Spark's own settings, dots written as ``__``: ``spark__driver__memory="2g"``.
 
-    Raises
-    ------
-    RefusalError
-        If pyspark or a Java that it runs on is missing, or Spark does not start.
+    Raises:
+        RefusalError: If pyspark or a Java that it runs on is missing, or Spark does not start.
     """
     try:
         from pyspark import SparkContext

@@ -25,26 +25,16 @@ AT_ONCE = 64
 class Steps:
     """A folder that is filled step by step, on any file system that Spark reaches.
 
-    Parameters
-    ----------
-    spark : SparkSession
-    folder : str or Path
-        Where the steps lie; is made if it does not exist.
-    what : str
-        What the folder is to hold, such as ``a synthetic fleet``.
-    decided_by : str
-        What decides the result.  The same goes on where it was.
-    items : sequence
-        What there is to do, one task each.
-    replaces : bool
-        What to do with a folder that holds the same, but of something else: replace it, or refuse.
-    at_once : int or None
-        How many items one step does; None for :data:`AT_ONCE`.
+    Parameters:
+        folder: Where the steps lie; is made if it does not exist.
+        what: What the folder is to hold, such as ``a synthetic fleet``.
+        decided_by: What decides the result.  The same goes on where it was.
+        items: What there is to do, one task each.
+        replaces: What to do with a folder that holds the same, but of something else: replace it, or refuse.
+        at_once: How many items one step does; None for :data:`AT_ONCE`.
 
-    Raises
-    ------
-    RefusalError
-        If the folder holds something else.
+    Raises:
+        RefusalError: If the folder holds something else.
     """
 
     def __init__(
@@ -75,12 +65,9 @@ class Steps:
     def run(self, make: Callable[[Sequence[Any]], DataFrame], by: str | None = None) -> Iterator[int]:
         """Do all steps that are missing, and yield after each step how many items are done.
 
-        Parameters
-        ----------
-        make : callable
-            Gives the frame of some of the items.
-        by : str or None
-            Column by whose values the rows of a step are put into files of their own.
+        Parameters:
+            make: Gives the frame of some of the items.
+            by: Column by whose values the rows of a step are put into files of their own.
         """
         for number, start in enumerate(range(0, len(self._items), self._at_once)):
             part = self._items[start : start + self._at_once]
@@ -93,10 +80,8 @@ class Steps:
 def require_finished(spark: SparkSession, folder: str | Path) -> None:
     """Refuse a folder in which something is missing.
 
-    Raises
-    ------
-    RefusalError
-        Naming the first step that is missing.
+    Raises:
+        RefusalError: Naming the first step that is missing.
     """
     files = _Files(spark, folder)
     if files.has("_temporary"):

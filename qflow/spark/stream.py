@@ -30,16 +30,10 @@ PATIENCE = 10_000
 class StreamedComponent:
     """One component of a stream: its auditor, and the events that came too early.
 
-    Parameters
-    ----------
-    component : str
-    state : bytes or None
-        What :meth:`state` gave, to continue there.
-    patience : int
-        How many events may wait for a missing one.
+    Parameters:
+        state: What :meth:`state` gave, to continue there.
+        patience: How many events may wait for a missing one.
 
-    Examples
-    --------
     >>> streamed = StreamedComponent("log/q")
     >>> late = [(1, 9, "", "end", "", "", 0, "", None), (0, 0, "", "begin", "", "", 0, "", "{}")]
     >>> streamed.take(late[:1]), streamed.waiting
@@ -102,16 +96,12 @@ def audit_stream(lake: DataFrame, patience: int = PATIENCE) -> DataFrame:
     The engine's snapshot of each component is the state of ``transformWithState``; it is kept in Spark's
     checkpointed store.  Late events wait for those before them, duplicates are dropped, both by ``seq``.
 
-    Parameters
-    ----------
-    lake : streaming DataFrame of LAKE
-        In any order.
-    patience : int
-        How many events of a component may wait for one that is missing, before it counts as lost.
+    Parameters:
+        lake (streaming DataFrame of LAKE): In any order.
+        patience: How many events of a component may wait for one that is missing, before it counts as lost.
 
-    Returns
-    -------
-    streaming DataFrame of RESULTS
+    Returns:
+        streaming DataFrame of RESULTS
     """
     grouped = lake.select(*LAKE.names).groupBy("component")
     return grouped.transformWithState(
@@ -150,13 +140,9 @@ def processor(patience: int = PATIENCE) -> Any:
 def read_stream(spark: SparkSession, folder: str | Path, files: int | None = None) -> DataFrame:
     """Return a folder of files of LAKE as a stream.
 
-    Parameters
-    ----------
-    spark : SparkSession
-    folder : str or Path
-        Files may be added at any time; they must appear whole, by being renamed.
-    files : int or None
-        Most files of one step; None for all that are there.
+    Parameters:
+        folder: Files may be added at any time; they must appear whole, by being renamed.
+        files: Most files of one step; None for all that are there.
     """
     reader = spark.readStream.schema(LAKE.ddl)
     if files is not None:
@@ -170,17 +156,13 @@ def start(results: DataFrame, folder: str | Path, *, once: bool = False) -> Any:
     Each step's results are a folder of their own, named after the step.  A step that is repeated after a
     crash writes the same rows to the same place, so that nothing is lost and nothing is there twice.
 
-    Parameters
-    ----------
-    results : streaming DataFrame of RESULTS
-    folder : str or Path
-        Holds the results and the checkpoint; the same folder goes on where it was.
-    once : bool
-        Take what is there, then end; otherwise look once a second.
+    Parameters:
+        results (streaming DataFrame of RESULTS)
+        folder: Holds the results and the checkpoint; the same folder goes on where it was.
+        once: Take what is there, then end; otherwise look once a second.
 
-    Returns
-    -------
-    StreamingQuery
+    Returns:
+        StreamingQuery
     """
     out = str(folder)
 
@@ -197,10 +179,8 @@ def start(results: DataFrame, folder: str | Path, *, once: bool = False) -> Any:
 def read_results(spark: SparkSession, folder: str | Path) -> DataFrame:
     """Return what a stream has written so far.
 
-    Raises
-    ------
-    RefusalError
-        If it has written nothing yet.
+    Raises:
+        RefusalError: If it has written nothing yet.
     """
     steps = sorted(Path(folder, "results").glob("step=*/_SUCCESS"))
     if not steps:
@@ -211,14 +191,10 @@ def read_results(spark: SparkSession, folder: str | Path) -> DataFrame:
 class Shipper:
     """Puts a log into a folder bit by bit, as a stream reads it.
 
-    Parameters
-    ----------
-    source : str
-        Name of the log.
-    workload : Workload
-        Queues, bindings and clients.
-    folder : str or Path
-        Is made if it does not exist.
+    Parameters:
+        source: Name of the log.
+        workload: Queues, bindings and clients.
+        folder: Is made if it does not exist.
     """
 
     def __init__(self, source: str, workload: Workload, folder: str | Path) -> None:

@@ -50,8 +50,6 @@ MOST_ROWS = 5_000_000
 class TooLarge(NamedTuple):
     """A component that was not kept: how many rows it has, and how many are allowed.
 
-    Examples
-    --------
     >>> TooLarge(12, 10).text()
     'too large: 12 events, 10 are allowed; an audit takes it, or allow more'
     """
@@ -67,13 +65,9 @@ class TooLarge(NamedTuple):
 def component_log(component: str, rows: Iterable[LakeRow]) -> tuple[Workload, ClientLog]:
     """Return the workload and the log of a component.
 
-    Raises
-    ------
-    ValueError
-        If the component has no begin, and so no workload.
+    Raises:
+        ValueError: If the component has no begin, and so no workload.
 
-    Examples
-    --------
     >>> from qflow.logs.components import lake_of
     >>> lake = lake_of("log", Workload("w", 1, {"q": {}}), [LogRow(7, "broker", "stats", "q", "[]", 0, "")])
     >>> workload, log = component_log("log/q", lake["log/q"])
@@ -122,18 +116,14 @@ class SettingsError(ValueError):
 class FleetSettings:
     """A named change of settings.
 
-    Parameters
-    ----------
-    name : str
-        For tables and figures; unique in a grid.
-    queues : mapping
-        Pattern of queue names (``*``, ``orders-*``) to declare arguments; None removes one.  Text such as
-        ``"x0.5"`` scales the number that a queue declares, and leaves queues alone that declare none.
-    capacity, prefetch : mapping
-        Pattern of producer or consumer names to a number, or to text that scales as above.
+    Parameters:
+        name: For tables and figures; unique in a grid.
+        queues: Pattern of queue names (``*``, ``orders-*``) to declare arguments; None removes one.  Text
+            such as ``"x0.5"`` scales the number that a queue declares, and leaves queues alone that declare
+            none.
+        capacity, prefetch: Pattern of producer or consumer names to a number, or to text that scales as
+            above.
 
-    Examples
-    --------
     >>> halved = FleetSettings("half", {"*": {"qpid.flow_stop_count": "x0.5"}})
     >>> halved.of(Workload("w", 1, {"q": {"qpid.flow_stop_count": 300}, "r": {}})).queues
     {'q': {'qpid.flow_stop_count': 150}}
@@ -171,12 +161,9 @@ AS_RECORDED = FleetSettings("as recorded")
 def load_grid(path: str | Path) -> list[FleetSettings]:
     """Read a grid of settings: a JSON map of names to ``queues``, ``capacity`` and ``prefetch``.
 
-    Raises
-    ------
-    SettingsError
-        Naming the file, the setting and what is not allowed.
-    OSError
-        If the file cannot be read.
+    Raises:
+        SettingsError: Naming the file, the setting and what is not allowed.
+        OSError: If the file cannot be read.
     """
     path = Path(path)
     try:
@@ -191,13 +178,9 @@ def load_grid(path: str | Path) -> list[FleetSettings]:
 def grid_entry(name: str, entry: Any, where: str = "settings") -> FleetSettings:
     """Make one entry of a grid.
 
-    Raises
-    ------
-    SettingsError
-        If the entry is not a map of known parts to maps.
+    Raises:
+        SettingsError: If the entry is not a map of known parts to maps.
 
-    Examples
-    --------
     >>> grid_entry("small", {"capcity": {}})
     Traceback (most recent call last):
         ...
@@ -247,10 +230,8 @@ def _factor(value: object) -> float | None:
 def require_unique(settings: Sequence[FleetSettings]) -> None:
     """Refuse two settings of one name.
 
-    Raises
-    ------
-    SettingsError
-        Naming it.
+    Raises:
+        SettingsError: Naming it.
     """
     names = [setting.name for setting in settings]
     for name in names:
@@ -268,20 +249,14 @@ def what_if(
 ) -> DataFrame:
     """Return what each component would have done under each of some settings.
 
-    Parameters
-    ----------
-    lake : DataFrame of LAKE
-        As for :func:`qflow.spark.lake_audit.audit`.
-    settings : sequence of FleetSettings
-    allowed : int
-        Most rows of a component; a larger one gives one row that says so in its ``note``.
-    replays : int
-        How many times each is run, each time with another chance, as for :func:`qflow.predict`; from 2 on
-        each measure of a queue has its interval, and each producer the share of replays in which it died.
+    Parameters:
+        lake (DataFrame of LAKE): As for :func:`qflow.spark.lake_audit.audit`.
+        allowed: Most rows of a component; a larger one gives one row that says so in its ``note``.
+        replays: How many times each is run, each time with another chance, as for :func:`qflow.predict`; from
+            2 on each measure of a queue has its interval, and each producer the share of replays in which it
+            died.
 
-    Returns
-    -------
-    DataFrame of MEASURES
+    Returns:
         In no order.
     """
     work = partial(_what_if_batches, settings=list(settings), allowed=allowed, replays=replays)
@@ -396,30 +371,19 @@ def sweep(
     as they are known, under a temporary name first; so a sweep that was killed goes on with the cells that
     are missing, and none is done twice.
 
-    Parameters
-    ----------
-    spark : SparkSession
-    lake : str or Path
-        Folder of the lake.
-    settings : sequence of FleetSettings
-        With names that differ.
-    folder : str or Path
-        Where cells are kept; on a cluster, a folder that the driver and all workers share.
-    tell : callable or None
-        Called now and then with how many cells of how many are done.
-    allowed, replays : int
-        As for :func:`qflow.spark.sweep.what_if`.
+    Parameters:
+        lake: Folder of the lake.
+        settings: With names that differ.
+        folder: Where cells are kept; on a cluster, a folder that the driver and all workers share.
+        tell: Called now and then with how many cells of how many are done.
+        allowed, replays: As for :func:`qflow.spark.sweep.what_if`.
 
-    Returns
-    -------
-    DataFrame of MEASURES
+    Returns:
+        DataFrame of MEASURES
 
-    Raises
-    ------
-    SettingsError
-        If two settings have the same name.
-    RefusalError
-        If there is no lake, or it is not finished, or the folder cannot be made.
+    Raises:
+        SettingsError: If two settings have the same name.
+        RefusalError: If there is no lake, or it is not finished, or the folder cannot be made.
     """
     import pyarrow
 
@@ -445,8 +409,6 @@ def sweep(
 def cell_name(component: str, setting: FleetSettings, replays: int = 1) -> str:
     """Return the name of a cell's file: another for any other component, setting or number of replays.
 
-    Examples
-    --------
     >>> cell_name("log/q", FleetSettings("a")) == cell_name("log/q", FleetSettings("b"))
     False
     """
@@ -488,21 +450,13 @@ def shared_out(
 ) -> list[Share]:
     """Share out the cells that are missing, so that all cores end at about the same time.
 
-    Parameters
-    ----------
-    files : sequence of mappings
-        Of each file its components, in order, and how many rows each has.
-    missing : iterable of (str, str)
-        Components and names of settings.
-    cores : int
+    Parameters:
+        files: Of each file its components, in order, and how many rows each has.
+        missing (iterable of (str, str)): Components and names of settings.
 
-    Returns
-    -------
-    list of Share
+    Returns:
         The one with most rows to be replayed first.
 
-    Examples
-    --------
     >>> for share in shared_out([{"a": 10}, {"b": 90}], [("a", "x"), ("b", "x"), ("b", "y")], 1):
     ...     print(share.file, share.cells)
     1 {'b': ['x']}

@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 class LogNormal(NamedTuple):
     """A log-normal distribution, by mean and deviation of the logarithm.
 
-    Examples
-    --------
     >>> LogNormal.of([10.0, 10.0]).draw(random.Random(1))
     10.0
     """
@@ -66,19 +64,13 @@ class FleetModel:
     capacity, the groups) is taken from one recorded component; rates, bursts, and how busy consumers are, are
     drawn from log-normal distributions.
 
-    Parameters
-    ----------
-    patterns : tuple of Workload
-        The recorded components.
-    steady, bursty : LogNormal
-        Messages a second, of producers that always send and of those that send in bursts, while they do.
-    on, off : LogNormal
-        Seconds of a burst, and between two.
-    load : LogNormal
-        Work that arrives, as a share of what a queue's consumers can do.
+    Parameters:
+        patterns: The recorded components.
+        steady, bursty: Messages a second, of producers that always send and of those that send in bursts,
+            while they do.
+        on, off: Seconds of a burst, and between two.
+        load: Work that arrives, as a share of what a queue's consumers can do.
 
-    Examples
-    --------
     >>> model = FleetModel.recorded()
     >>> model.draw(7) == model.draw(7), model.draw(7) == model.draw(8)
     (True, False)
@@ -114,12 +106,9 @@ class FleetModel:
     def draw(self, seed: int, duration: float = 150.0) -> Workload:
         """Return a component like the recorded ones; the seed alone decides which.
 
-        Parameters
-        ----------
-        seed : int
-            From 0; the component's clients and queues carry it in their names.
-        duration : float
-            Seconds for which its producers send.
+        Parameters:
+            seed: From 0; the component's clients and queues carry it in their names.
+            duration: Seconds for which its producers send.
         """
         chance = random.Random(f"qflow fleet {seed}")
         pattern = chance.choice(self.patterns)
@@ -219,17 +208,11 @@ REPORT = 50_000
 def synthetic_rows(seed: int, events: int, model: FleetModel) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of one synthetic component, in order; memory does not grow with their number.
 
-    Parameters
-    ----------
-    seed : int
-        Decides everything.
-    events : int
-        How many rows, begin and end included; fewer if its clients have come to a stop for good.
-    model : FleetModel
-        What to draw from.
+    Parameters:
+        seed: Decides everything.
+        events: How many rows, begin and end included; fewer if its clients have come to a stop for good.
+        model: What to draw from.
 
-    Examples
-    --------
     >>> rows = list(synthetic_rows(1, 500, FleetModel.recorded()))
     >>> len(rows), rows[0][4], rows[-1][4]
     (500, 'begin', 'end')
@@ -273,8 +256,6 @@ def _reports(stage: Stage, workload: Workload, now: int) -> Iterator[LogRow]:
 def share(events: int, queues: int, seed: int) -> int:
     """Return how many of all events a seed's component has: they differ by one at most.
 
-    Examples
-    --------
     >>> [share(10, 3, seed) for seed in range(3)]
     [4, 3, 3]
     """
@@ -290,27 +271,17 @@ def synthetic_fleet(
 ) -> DataFrame:
     """Return a synthetic fleet: one partition a seed.
 
-    Parameters
-    ----------
-    spark : SparkSession
-    queues : int
-        How many components the whole fleet has; seeds 0 to ``queues - 1``.
-    events : int
-        How many rows the whole fleet has.
-    seeds : sequence of int or None
-        Only these components of it, in a row; None for all.
-    peak : Accumulator or None
-        Takes the most memory that a worker took (:mod:`qflow.spark.workers`).
+    Parameters:
+        queues: How many components the whole fleet has; seeds 0 to ``queues - 1``.
+        events: How many rows the whole fleet has.
+        seeds: Only these components of it, in a row; None for all.
+        peak: Takes the most memory that a worker took (:mod:`qflow.spark.workers`).
 
-    Returns
-    -------
-    DataFrame of LAKE
+    Returns:
         Each partition is one component, in order.
 
-    Raises
-    ------
-    RefusalError
-        If there are fewer than three events a component.
+    Raises:
+        RefusalError: If there are fewer than three events a component.
     """
     _require_enough(queues, events)
     chosen = range(queues) if seeds is None else seeds
@@ -342,22 +313,15 @@ def write_fleet(
 ) -> None:
     """Write a synthetic fleet as a lake, step by step; killed at any moment, it goes on where it was.
 
-    Parameters
-    ----------
-    spark : SparkSession
-    queues, events : int
-        Of the whole fleet.
-    folder : str or Path
-        New or empty, or begun before with the same numbers.
-    tell : callable or None
-        Called after each step with how many components are done.
-    peak : Accumulator or None
-        As for :func:`synthetic_fleet`.
+    Parameters:
+        queues, events: Of the whole fleet.
+        folder: New or empty, or begun before with the same numbers.
+        tell: Called after each step with how many components are done.
+        peak: As for :func:`synthetic_fleet`.
 
-    Raises
-    ------
-    RefusalError
-        If the folder holds something else already, or there are fewer than three events a component.
+    Raises:
+        RefusalError: If the folder holds something else already, or there are fewer than three events a
+            component.
     """
     _require_enough(queues, events)
     numbers = f"{queues} queues and {events} events"

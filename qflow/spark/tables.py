@@ -26,8 +26,6 @@ class Column(NamedTuple):
 class Table(tuple[Column, ...]):
     """The columns of a table, in order.
 
-    Examples
-    --------
     >>> Table([Column("row", "bigint", "a number"), Column("reason", "string", "why")]).ddl
     'row bigint, reason string'
     """

@@ -19,8 +19,6 @@ _known_modules = 0
 def peak_memory() -> int:
     """Return the most bytes this process had in memory at any time; 0 where the system does not say.
 
-    Examples
-    --------
     >>> peak_memory() >= 0
     True
     """
@@ -61,15 +59,10 @@ def peak_accumulator(spark: SparkSession) -> Accumulator[int]:
 class TaskProgress:
     """Shows the tasks of whatever Spark does in a block, over one step or many.
 
-    Parameters
-    ----------
-    spark : SparkSession
-    what : str
-        What is being done, such as ``auditing``.
-    total : int or None
-        How many tasks there are in all steps; None for those of the stages that are active.
-    unit : str
-        What a task is.
+    Parameters:
+        what: What is being done, such as ``auditing``.
+        total: How many tasks there are in all steps; None for those of the stages that are active.
+        unit: What a task is.
     """
 
     def __init__(self, spark: SparkSession, what: str, total: int | None = None, unit: str = "tasks") -> None:

@@ -38,16 +38,11 @@ CUT_OFF = "the file is cut off in the midst of this row"
 class QuarantinedRow(NamedTuple):
     """A row that was set aside.
 
-    Fields
-    ------
-    row : int
-        Its number in the file, from 1, the header not counted.
-    column : str
-        The first column that makes no sense; empty if it is the row as a whole.
-    reason : str
-        What is allowed, and what was got.
-    values : str
-        What the file has there, as text, at most 500 characters.
+    Fields:
+        row: Its number in the file, from 1, the header not counted.
+        column: The first column that makes no sense; empty if it is the row as a whole.
+        reason: What is allowed, and what was got.
+        values: What the file has there, as text, at most 500 characters.
     """
 
     row: int
@@ -64,8 +59,6 @@ class QuarantinedRow(NamedTuple):
 class Quarantine(list[QuarantinedRow]):
     """The rows of one file that were set aside, in the file's order.
 
-    Examples
-    --------
     >>> quarantine = Quarantine([QuarantinedRow(3, "time", "must not be negative, got -5")])
     >>> quarantine.summary()
     '1 row was set aside; row 3, column time: must not be negative, got -5'
@@ -95,13 +88,9 @@ class Quarantine(list[QuarantinedRow]):
 class Checker:
     """Checks rows in the file's order; good ones join the trace, bad ones the quarantine.
 
-    Parameters
-    ----------
-    trace : Trace
-        Without rows yet; its run is the only one allowed.
+    Parameters:
+        trace: Without rows yet; its run is the only one allowed.
 
-    Examples
-    --------
     >>> checker = Checker(Trace("r"))
     >>> checker.take(1, ("r", 0, -5, "idle", "q", "", "s::t", "", 0, "", ""))
     >>> checker.take(2, ("r", 1, 3, "idel", "q", "", "s::t", "", 0, "", ""))
@@ -213,15 +202,10 @@ ROWS_IN_A_GROUP = 65_536
 class LongTrace:
     """A trace that is only written, and kept in a temporary file until then: its length takes no memory.
 
-    Parameters
-    ----------
-    run, options, workload
-        As for :class:`~qflow.trace.schema.Trace`.
-    folder : Path or None
-        Where the temporary file is; None for the system's own place, which may be small.
+    Parameters:
+        run, options, workload: As for :class:`~qflow.trace.schema.Trace`.
+        folder: Where the temporary file is; None for the system's own place, which may be small.
 
-    Examples
-    --------
     >>> from qflow.broker.events import Event
     >>> trace = LongTrace("demo")
     >>> trace.extend(EventTable([Event(0, "queueDelete", queue="q", detail={"reason": "delete"})]))
@@ -288,24 +272,15 @@ ENDINGS = (".parquet", ".jsonl", ".jsonl.gz")
 def write_trace(trace: Trace | LongTrace, path: str | Path, progress: Progress | None = None) -> None:
     """Write a trace; the same trace gives the same bytes, and no half of one takes an earlier one's place.
 
-    Parameters
-    ----------
-    trace : Trace or LongTrace
-        What to write.
-    path : str or Path
-        ``.parquet`` (needs pyarrow), ``.jsonl`` or ``.jsonl.gz``.
-    progress : callable or None
-        Called now and then with the number of rows written.
+    Parameters:
+        trace: What to write.
+        path: ``.parquet`` (needs pyarrow), ``.jsonl`` or ``.jsonl.gz``.
+        progress: Called now and then with the number of rows written.
 
-    Raises
-    ------
-    TraceError
-        If the name has another ending, or pyarrow is missing.
-    OSError
-        If the file cannot be written.
+    Raises:
+        TraceError: If the name has another ending, or pyarrow is missing.
+        OSError: If the file cannot be written.
 
-    Examples
-    --------
     >>> write_trace(Trace(), "trace.xlsx")
     Traceback (most recent call last):
         ...
@@ -324,27 +299,17 @@ def write_trace(trace: Trace | LongTrace, path: str | Path, progress: Progress |
 def read_trace(path: str | Path, progress: Progress | None = None) -> tuple[Trace, Quarantine]:
     """Read a trace of any origin: good rows are kept, bad ones set aside with the reason.
 
-    Parameters
-    ----------
-    path : str or Path
-        ``.parquet``, ``.jsonl`` or ``.jsonl.gz``.
-    progress : callable or None
-        Called now and then with the number of rows read.
+    Parameters:
+        path: ``.parquet``, ``.jsonl`` or ``.jsonl.gz``.
+        progress: Called now and then with the number of rows read.
 
-    Returns
-    -------
-    (Trace, Quarantine)
+    Returns:
         If rows are missing, the trace's ``expected`` is how many there should be.
 
-    Raises
-    ------
-    TraceError
-        If no row can be read: one sentence that names the file and says why.
-    OSError
-        If the file cannot be opened.
+    Raises:
+        TraceError: If no row can be read: one sentence that names the file and says why.
+        OSError: If the file cannot be opened.
 
-    Examples
-    --------
     >>> read_trace("trace.xlsx")
     Traceback (most recent call last):
         ...
@@ -365,12 +330,9 @@ def read_trace(path: str | Path, progress: Progress | None = None) -> tuple[Trac
 def load_trace(path: str | Path, progress: Progress | None = None) -> Trace:
     """Read a trace whose every row must be good.
 
-    Raises
-    ------
-    TraceError
-        One sentence that names the file, the first bad row and its column.
-    OSError
-        If the file cannot be opened.
+    Raises:
+        TraceError: One sentence that names the file, the first bad row and its column.
+        OSError: If the file cannot be opened.
     """
     trace, quarantine = read_trace(path, progress)
     if quarantine:

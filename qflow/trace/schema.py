@@ -50,13 +50,9 @@ def encode_detail(detail: Detail) -> str:
 
     Its own keys are sorted; mappings inside keep their order, in which a queue's arguments are read.
 
-    Raises
-    ------
-    TypeError
-        If it holds anything but plain values, bytes, UUIDs and messages, in lists and mappings.
+    Raises:
+        TypeError: If it holds anything but plain values, bytes, UUIDs and messages, in lists and mappings.
 
-    Examples
-    --------
     >>> encode_detail({"transfers": (1, 2), "set_redelivered": True})
     '{"set_redelivered":true,"transfers":[1,2]}'
     >>> encode_detail({"body": b"ab", "message": Message(5, routing_key="q")})
@@ -70,8 +66,6 @@ def encode_detail(detail: Detail) -> str:
 def encode_values(names: Names, values: Values) -> str:
     """Return the same text for a detail that is given as names and values.
 
-    Examples
-    --------
     >>> encode_values(("position", "depth"), (5, 3))
     '{"depth":3,"position":5}'
     """
@@ -84,13 +78,9 @@ def encode_values(names: Names, values: Values) -> str:
 def decode_detail(text: str) -> dict[str, Any]:
     """Return the detail that :func:`encode_detail` has written; {} for the empty text.
 
-    Raises
-    ------
-    ValueError
-        If the text is no JSON object, or marks a value with an unknown word.
+    Raises:
+        ValueError: If the text is no JSON object, or marks a value with an unknown word.
 
-    Examples
-    --------
     >>> decode_detail('{"body":{"$bytes":"6162"}}')
     {'body': b'ab'}
     >>> decode_detail('{"body":{"$colour":"red"}}')
@@ -318,26 +308,17 @@ class Trace(Tabular):
     It keeps what the engine has filled in, as :class:`~qflow.broker.events.EventTable` does; the text of a
     detail is made when it is first read, and kept in the place of what it says.
 
-    Parameters
-    ----------
-    run : str
-        The run's name.
-    options : BrokerOptions or None
-        What its broker was started with; None for the defaults.
-    workload : Workload or None
-        What was run, if it was a workload.
+    Parameters:
+        run: The run's name.
+        options: What its broker was started with; None for the defaults.
+        workload: What was run, if it was a workload.
 
-    Attributes
-    ----------
-    seq, time, size : array of 64-bit integers
-    kind, queue, session, link, message, group : list of str
-    detail : sequence of str
-        The columns; row *i* is at place *i* of each.
-    expected : int or None
-        Rows that the whole trace has, if it is known that some are missing here.
+    Attributes:
+        seq, time, size (array of 64-bit integers)
+        kind, queue, session, link, message, group (list of str)
+        detail (sequence of str): The columns; row *i* is at place *i* of each.
+        expected (int or None): Rows that the whole trace has, if it is known that some are missing here.
 
-    Examples
-    --------
     >>> trace = Trace("demo")
     >>> trace.append(Event(0, "queueDelete", queue="q", detail={"reason": "delete"}))
     >>> trace.row(0).detail, len(trace)
@@ -463,10 +444,8 @@ class Trace(Tabular):
     def from_header(cls, header: object) -> Trace:
         """Return a trace without rows from what a file holds besides them.
 
-        Raises
-        ------
-        TraceError
-            If that is not the header of a trace, or of another format.
+        Raises:
+            TraceError: If that is not the header of a trace, or of another format.
         """
         if not isinstance(header, Mapping) or header.get("format") != FORMAT:
             got = header.get("format") if isinstance(header, Mapping) else header

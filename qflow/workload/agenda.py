@@ -33,15 +33,10 @@ class Agenda:
 
     No two entries are equal, so nothing is left to chance or to hashing.  Entering and taking cost O(log n).
 
-    Attributes
-    ----------
-    now : int
-        The instant of the action being carried out, in microseconds.
-    end : int
-        Actions after this instant are never carried out; an action may bring it forward.
+    Attributes:
+        now (int): The instant of the action being carried out, in microseconds.
+        end (int): Actions after this instant are never carried out; an action may bring it forward.
 
-    Examples
-    --------
     >>> from qflow.broker import Broker
     >>> agenda, seen = Agenda(end=10), []
     >>> agenda.enter(5, SEND, lambda: seen.append("send"))
@@ -70,13 +65,10 @@ class Agenda:
     def run(self, broker: Broker, until: int | None = None) -> None:
         """Carry out every action that is due.
 
-        Parameters
-        ----------
-        broker : Broker
-            Its time is set to each new instant, before that instant's first action; and to those at which
-            one of its timers is due, so that what it leads to is planned from there.
-        until : int or None
-            The last instant to serve now; None for the end.
+        Parameters:
+            broker: Its time is set to each new instant, before that instant's first action; and to those at
+                which one of its timers is due, so that what it leads to is planned from there.
+            until: The last instant to serve now; None for the end.
         """
         entries, timers = self._entries, broker.timers
         while True:

@@ -37,14 +37,10 @@ def due_messages(producer: Producer) -> Iterator[tuple[int, int, str]]:
     did, and the next spell begins anew.  That is one message more in each spell, so that spells of only a
     few messages are passed as if there were no silence between them.
 
-    Yields
-    ------
-    (int, int, str)
+    Yields:
         Microseconds since the start, not descending; bytes; group, or "".  Of a closed producer, the
         microseconds for which it thinks before it sends.
 
-    Examples
-    --------
     >>> from itertools import islice
     >>> producer = Producer("p", ("", "q"), rate=1000, capacity=5, size=100, arrival="const")
     >>> list(islice(due_messages(producer), 3))
@@ -62,10 +58,8 @@ def due_messages(producer: Producer) -> Iterator[tuple[int, int, str]]:
 class Arrivals:
     """What :func:`due_messages` yields, one message at a time.
 
-    Attributes
-    ----------
-    due, size, group : int, int, str
-        The message that is next.
+    Attributes:
+        due, size, group (int, int, str): The message that is next.
     """
 
     def __init__(self, producer: Producer) -> None:
@@ -135,8 +129,6 @@ def _burst(producer: Producer) -> tuple[int, int]:
 class Service:
     """A consumer's chance: one service time and one verdict for each message, in turn.
 
-    Examples
-    --------
     >>> steady = Consumer("c", "q", prefetch=1, service=("const", 0.002), slow=((1, 2, 10),))
     >>> service = Service(steady)
     >>> service.time(999_999), service.time(1_000_000), service.time(2_000_000), service.verdict()

@@ -27,8 +27,6 @@ _SHOWN = 300
 class WorkloadError(ValueError):
     """A workload that cannot be run: which attribute, what is allowed, what was got.
 
-    Examples
-    --------
     >>> raise WorkloadError("producer 'p1': rate must be a number above 0, got -3")
     Traceback (most recent call last):
         ...
@@ -39,14 +37,11 @@ class WorkloadError(ValueError):
 def require(holds: bool, where: str, attribute: str, value: object, allowed: str) -> None:
     """Refuse a value unless a condition holds.
 
-    Raises
-    ------
-    WorkloadError
-        If the condition does not hold: ``<where>: <attribute> must be <allowed>, got <value>``.  Where the
-        value holds a number or a text that nothing in a workload may be, it says so too.
+    Raises:
+        WorkloadError: If the condition does not hold: ``<where>: <attribute> must be <allowed>, got
+            <value>``.  Where the value holds a number or a text that nothing in a workload may be, it says so
+            too.
 
-    Examples
-    --------
     >>> require(False, "consumer 'c'", "start", 1e308, "a number of seconds from 0")
     Traceback (most recent call last):
         ...
@@ -81,10 +76,8 @@ def _shown(value: object) -> str:
 def require_all(where: str, model: object, rules: Rules) -> None:
     """Refuse a model of which an attribute is not what its rule allows.
 
-    Raises
-    ------
-    WorkloadError
-        For the first such attribute.
+    Raises:
+        WorkloadError: For the first such attribute.
     """
     for attribute, is_allowed, allowed in rules:
         value = getattr(model, attribute)
@@ -96,14 +89,10 @@ def require_keys(
 ) -> Mapping[str, Any]:
     """Return a JSON object after a look at its keys.
 
-    Raises
-    ------
-    WorkloadError
-        If it is no object, misses a required key, or has one that is not allowed: a misspelt key that is
-        ignored without a word would be a setting that never takes effect.
+    Raises:
+        WorkloadError: If it is no object, misses a required key, or has one that is not allowed: a misspelt
+            key that is ignored without a word would be a setting that never takes effect.
 
-    Examples
-    --------
     >>> require_keys("consumer 1", {"name": "c1", "prefech": 5}, ["name", "prefetch"], ["name"])
     Traceback (most recent call last):
         ...
@@ -132,8 +121,6 @@ def one_of(choices: tuple[str, ...]) -> str:
 def is_number(value: object, at_least: float = -math.inf, at_most: float = math.inf) -> bool:
     """Return whether a value is a number within bounds and :data:`LARGEST_NUMBER`; True and False are none.
 
-    Examples
-    --------
     >>> is_number(3, at_least=3), is_number(True), is_number("3"), is_number(float("nan")), is_number(10**400)
     (True, False, False, False, False)
     """
@@ -155,8 +142,6 @@ def is_whole(value: object, at_least: int, at_most: float = math.inf) -> bool:
 def is_text(value: object, longest: int = LONGEST_NAME) -> bool:
     """Return whether a value is text that AMQP can carry, by default as a name or a key.
 
-    Examples
-    --------
     >>> is_text("orders"), is_text("é" * 128), is_text(chr(0xDC80))
     (True, False, False)
     """
@@ -174,8 +159,6 @@ def is_name(value: object) -> bool:
 def is_tuple_of(*checks: Check) -> Check:
     """Return a check for a tuple, one check for each of its items.
 
-    Examples
-    --------
     >>> is_tuple_of(is_name, is_positive)(("orders", 0.5)), is_tuple_of(is_name)(("a", "b"))
     (True, False)
     """
@@ -200,8 +183,6 @@ def is_none_or(allows: Check) -> Check:
 def as_tuple(value: Any) -> Any:
     """Return a list as a tuple, so that what JSON holds can be frozen; anything else as it is.
 
-    Examples
-    --------
     >>> as_tuple(["", "orders"]), as_tuple(100)
     (('', 'orders'), 100)
     """

@@ -35,15 +35,11 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 def run(namespace: argparse.Namespace) -> int:
     """Run a workload file and print a summary.
 
-    Returns
-    -------
-    int
+    Returns:
         0; 2 if the workload or the name of the trace makes no sense; 130 if it was interrupted.
 
-    Raises
-    ------
-    OSError
-        If a file cannot be opened.
+    Raises:
+        OSError: If a file cannot be opened.
     """
     from qflow.broker.errors import AmqpException
     from qflow.workload.attributes import WorkloadError
@@ -73,13 +69,9 @@ def look_over(workload: Workload, command: str) -> None:
 
     Warnings go to standard error, with the command in front.
 
-    Raises
-    ------
-    WorkloadError
-        In the broker's words, which hold the value only, after the queue and the key (CF-03).
+    Raises:
+        WorkloadError: In the broker's words, which hold the value only, after the queue and the key (CF-03).
 
-    Examples
-    --------
     >>> from qflow.workload import Workload
     >>> look_over(Workload("w", 1, {"q": {"qpid.max_count": "many"}}), "qflow run")
     Traceback (most recent call last):
@@ -129,8 +121,6 @@ def _simulated(workload: Workload) -> tuple[Run, bool]:
 def summarise(run: Run) -> dict[str, Any]:
     """Return a summary of a run, ready for JSON: measures of each queue, counts of each client.
 
-    Examples
-    --------
     >>> from qflow.workload import Workload, simulate
     >>> summarise(simulate(Workload("w", 1, {"q": {}})))["queues"]["q"]["max_depth"]
     0

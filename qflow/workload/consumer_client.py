@@ -149,10 +149,8 @@ class ConsumerClient:
 def subscribe(model: Consumer, stage: Stage, on_delivery: OnDelivery) -> Session:
     """Attach a consumer's session, subscribe and grant credit; return the session.
 
-    Raises
-    ------
-    AmqpException
-        The broker's own refusal.
+    Raises:
+        AmqpException: The broker's own refusal.
     """
     session = _attach(model, stage, on_delivery)
     _grant(model, session)

@@ -58,8 +58,6 @@ _DROP = getattr(signal, "SIGUSR1", None)
 def cores() -> int:
     """Return how many cores this process may use.
 
-    Examples
-    --------
     >>> cores() >= 1
     True
     """
@@ -74,22 +72,15 @@ def run_many(
 
     A caller that closes the generator, or is interrupted, ends the runs under way.
 
-    Parameters
-    ----------
-    function, items, processes
-        As for :class:`ManyRuns`.
+    Parameters:
+        function, items, processes: As for :class:`ManyRuns`.
 
-    Yields
-    ------
-    (int, object)
+    Yields:
+        (int, object)
 
-    Raises
-    ------
-    Exception
-        What the function raised; runs under way are ended.
+    Raises:
+        Exception: What the function raised; runs under way are ended.
 
-    Examples
-    --------
     >>> list(run_many(abs, [-3, 2], processes=1))
     [(0, 3), (1, 2)]
     """
@@ -101,28 +92,19 @@ def run_many(
 class ManyRuns(Generic[Item, Result]):
     """A function of each of many items, under way on all cores.
 
-    Parameters
-    ----------
-    function : callable
-        Importable by its name, or a ``functools.partial`` of such a function; one that a notebook or a
-        script defines is known to this process only, which then does all itself.
-    items : sequence
-        What it is called with; each must be picklable, and so must what it returns.  The first are begun
-        first.
-    processes : int or None
-        How many workers; None for as many as there are cores.  With one, and on Windows or in a browser,
-        where there are none, this process does all itself, in the order of the items.
-    is_brief : bool
-        Whether an item takes so little time that this process may do some itself, until the first worker is
-        there: starting one takes about as long as starting Python.
+    Parameters:
+        function: Importable by its name, or a ``functools.partial`` of such a function; one that a notebook
+            or a script defines is known to this process only, which then does all itself.
+        items: What it is called with; each must be picklable, and so must what it returns.  The first are
+            begun first.
+        processes: How many workers; None for as many as there are cores.  With one, and on Windows or in a
+            browser, where there are none, this process does all itself, in the order of the items.
+        is_brief: Whether an item takes so little time that this process may do some itself, until the first
+            worker is there: starting one takes about as long as starting Python.
 
-    Attributes
-    ----------
-    left : int
-        Of how many items the result has not been returned yet.
+    Attributes:
+        left (int): Of how many items the result has not been returned yet.
 
-    Examples
-    --------
     >>> runs = ManyRuns(abs, [-3, 2], processes=1)
     >>> runs.results(), runs.left
     ([(0, 3)], 1)
@@ -157,15 +139,11 @@ class ManyRuns(Generic[Item, Result]):
     def results(self, timeout: float | None = 0.0) -> list[tuple[int, Result]]:
         """Return what is known now and was not returned before: the places of items, and their results.
 
-        Parameters
-        ----------
-        timeout : float or None
-            How many seconds to wait for the first of them; None for as long as it takes.
+        Parameters:
+            timeout: How many seconds to wait for the first of them; None for as long as it takes.
 
-        Raises
-        ------
-        Exception
-            What the function raised.  Nothing more comes then.
+        Raises:
+            Exception: What the function raised.  Nothing more comes then.
         """
         found: list[tuple[int, Result]] = []
         try:

@@ -22,18 +22,13 @@ POINTS: Final = 40
 class Measured(NamedTuple):
     """The measures of one run.
 
-    Fields
-    ------
-    deepest : int
-        The most messages that were ever on one queue.
-    blocked : float
-        Share of the time in which a producer had a message due and no room in its window, up to the last
-        message that is sent; the mean over the producers.
-    died : tuple of str
-        The producers whose session a full queue ended (506), in their order.
-    course : bytes
-        That time in equal parts, and for each the most messages on the deepest queue, from 0 to 255 of
-        ``deepest``.
+    Fields:
+        deepest: The most messages that were ever on one queue.
+        blocked: Share of the time in which a producer had a message due and no room in its window, up to the
+            last message that is sent; the mean over the producers.
+        died: The producers whose session a full queue ended (506), in their order.
+        course: That time in equal parts, and for each the most messages on the deepest queue, from 0 to 255
+            of ``deepest``.
     """
 
     deepest: int
@@ -113,17 +108,11 @@ class Waits(ClientObserver):
 def measure(stage: Stage, workload: Workload, queue: str = "") -> Measured:
     """Run a stage that is set up for a workload to its end, and return what that came to.
 
-    Parameters
-    ----------
-    stage : Stage
-        As :func:`qflow.workload.simulate.set_up` returns it.
-    workload : Workload
-        That of the stage.
-    queue : str
-        Whose depth is wanted; "" for that of the queue that becomes deepest.
+    Parameters:
+        stage: As :func:`qflow.workload.simulate.set_up` returns it.
+        workload: That of the stage.
+        queue: Whose depth is wanted; "" for that of the queue that becomes deepest.
 
-    Examples
-    --------
     Without a consumer a producer stops with its whole window held, and waits for ever.
 
     >>> from qflow.workload.model import Producer

@@ -169,54 +169,38 @@ class Producer:
     It sends when a message is due and its window has room; one whose due time has passed while the
     window was full is sent at once (it catches up after a block).
 
-    Parameters
-    ----------
-    name : str
-        Also the name of its session; its messages are called ``<name>-<n>``, n from 1.
-    to : (str, str)
-        Exchange and routing key; the exchange "" leads to the queue that the key names (EX-02).
-    rate : float
-        Messages a second, on average; in bursts, while a spell lasts.
-    capacity : int
-        The window: most transfers outstanding, that is sent and not known complete (CAP-01).
-    size : int or (float, float)
-        Content bytes, or mu and sigma of a log-normal distribution of them.
-    burst : (float, float) or None
-        Seconds on and seconds off, in turn; the first "on" begins at 0.
-    groups : (int, float) or None
-        n and a: each message is of group ``g<k>``, k = min(n, floor(n ** (u ** a))), u uniform in
-        [0, 1).  The group travels in the application header ``group``.
-    seed : int
-        Its chance: the same seed gives the same messages at the same times.  Producers that shall
-        not march in step need different ones.
-    arrival : {"poisson", "const", "recorded"}
-        Whether the times between due messages vary or are all the same; or they are those of ``recorded``.
-    recorded : tuple of (float, int, str)
-        For arrival "recorded": each message's due time (seconds since the start), content bytes and group
-        ("" for none).  Rate, size, burst and groups are then only what they are on average.
-    model : {"open", "closed"}
-        For arrival "recorded": "open" is a schedule, due times as given; "closed" counts each time from the
-        moment at which the producer was free to send (its think time).
-    window : {"ideal", "qpid-cpp", "qpid-python"}
-        How it counts what is outstanding (CAP-02, CAP-07, CAP-08).
-    session : str
-        The session it sends on; producers of the same session share it (CAP-09).  "" for one of its own.
-    network : Network or None
-        What lies between it and the broker; None for nothing.
-    priority : int, "group" or None
-        Its messages' priority, 0 to 9; None sets none (QT-04). "group" makes those of group ``g1`` the most
-        urgent, with 9, those of ``g2`` with 8, and so on down to 0.
-    obeys_flow : bool
-        Whether it stops sending while the broker asks its session to, as the Java client does (ALT-12);
-        only the Java broker ever does that.
+    Parameters:
+        name (str): Also the name of its session; its messages are called ``<name>-<n>``, n from 1.
+        to ((str, str)): Exchange and routing key; the exchange "" leads to the queue that the key names
+            (EX-02).
+        rate (float): Messages a second, on average; in bursts, while a spell lasts.
+        capacity (int): The window: most transfers outstanding, that is sent and not known complete (CAP-01).
+        size (int or (float, float)): Content bytes, or mu and sigma of a log-normal distribution of them.
+        burst ((float, float) or None): Seconds on and seconds off, in turn; the first "on" begins at 0.
+        groups ((int, float) or None): n and a: each message is of group ``g<k>``, k = min(n, floor(n ** (u **
+            a))), u uniform in [0, 1).  The group travels in the application header ``group``.
+        seed (int): Its chance: the same seed gives the same messages at the same times.  Producers that shall
+            not march in step need different ones.
+        arrival ({"poisson", "const", "recorded"}): Whether the times between due messages vary or are all the
+            same; or they are those of ``recorded``.
+        recorded (tuple of (float, int, str)): For arrival "recorded": each message's due time (seconds since
+            the start), content bytes and group ("" for none).  Rate, size, burst and groups are then only
+            what they are on average.
+        model ({"open", "closed"}): For arrival "recorded": "open" is a schedule, due times as given; "closed"
+            counts each time from the moment at which the producer was free to send (its think time).
+        window ({"ideal", "qpid-cpp", "qpid-python"}): How it counts what is outstanding (CAP-02, CAP-07,
+            CAP-08).
+        session (str): The session it sends on; producers of the same session share it (CAP-09).  "" for one
+            of its own.
+        network (Network or None): What lies between it and the broker; None for nothing.
+        priority (int, "group" or None): Its messages' priority, 0 to 9; None sets none (QT-04). "group" makes
+            those of group ``g1`` the most urgent, with 9, those of ``g2`` with 8, and so on down to 0.
+        obeys_flow (bool): Whether it stops sending while the broker asks its session to, as the Java client
+            does (ALT-12); only the Java broker ever does that.
 
-    Raises
-    ------
-    WorkloadError
-        If a value is not allowed.
+    Raises:
+        WorkloadError: If a value is not allowed.
 
-    Examples
-    --------
     >>> Producer("p1", ("", "orders"), rate=400, capacity=100, size=100).seed
     0
     >>> Producer("p1", ("", "orders"), rate=400, capacity=0, size=100)
@@ -265,42 +249,27 @@ class Producer:
 class Consumer:
     """A client that receives, in window mode: one message at a time, each accepted or released.
 
-    Parameters
-    ----------
-    name : str
-        Also the name of its session and the tag of its subscription.
-    queue : str
-        What it reads.
-    prefetch : int
-        Message credit; byte credit is unlimited.
-    service : (str, float) or ("recorded", tuple of float)
-        Time spent on each message: ``("exp", mean)``, ``("const", seconds)``, or recorded ones in turn,
-        from the first again after the last.
-    slow : tuple of (float, float, float)
-        Spells of slowness: from, to (seconds since the start of the run), and the factor by which a
-        service that begins in between takes longer.
-    start : float
-        Seconds since the start of the run at which it subscribes.
-    release : float
-        Probability that a message is released instead of accepted.
-    seed : int
-        Its chance.
-    reject : float
-        Probability that a message is rejected; release and reject are 1 at most, together.
-    crash : float or None
-        Seconds since the start at which it dies; its session ends, what it holds goes back (MG-16).
-    overhead : tuple of float
-        Seconds by which the first, second, ... service takes longer, from the first again after the last.
-    network : Network or None
-        What lies between it and the broker; None for nothing.
+    Parameters:
+        name (str): Also the name of its session and the tag of its subscription.
+        queue (str): What it reads.
+        prefetch (int): Message credit; byte credit is unlimited.
+        service ((str, float) or ("recorded", tuple of float)): Time spent on each message: ``("exp", mean)``,
+            ``("const", seconds)``, or recorded ones in turn, from the first again after the last.
+        slow (tuple of (float, float, float)): Spells of slowness: from, to (seconds since the start of the
+            run), and the factor by which a service that begins in between takes longer.
+        start (float): Seconds since the start of the run at which it subscribes.
+        release (float): Probability that a message is released instead of accepted.
+        seed (int): Its chance.
+        reject (float): Probability that a message is rejected; release and reject are 1 at most, together.
+        crash (float or None): Seconds since the start at which it dies; its session ends, what it holds goes
+            back (MG-16).
+        overhead (tuple of float): Seconds by which the first, second, ... service takes longer, from the
+            first again after the last.
+        network (Network or None): What lies between it and the broker; None for nothing.
 
-    Raises
-    ------
-    WorkloadError
-        If a value is not allowed.
+    Raises:
+        WorkloadError: If a value is not allowed.
 
-    Examples
-    --------
     >>> Consumer("c1", "orders", prefetch=20, service=("exp", 0.005)).start
     0.0
     >>> Consumer("c1", "orders", prefetch=20, service=("exp", 0.005), release=5)
@@ -353,13 +322,9 @@ class Senders:
     On a session of several producers only the label of a message, ``<producer>-<n>``, says whose it is
     (CAP-09).  Whatever counts by producer asks here.
 
-    Parameters
-    ----------
-    producers : iterable of Producer
-        Or of anything else that has a ``name`` and a ``session``.
+    Parameters:
+        producers (iterable of Producer): Or of anything else that has a ``name`` and a ``session``.
 
-    Examples
-    --------
     >>> shared = [Producer(name, ("", "q"), 1, 1, 1, session="s") for name in ("a", "b")]
     >>> senders = Senders([*shared, Producer("own", ("", "q"), 1, 1, 1)])
     >>> senders.of("s", "b-7"), senders.of("own", "own-1"), senders.of("a"), senders.of("reader")
@@ -406,28 +371,17 @@ class Workload:
     Times are in seconds here, as people and recorded workloads write them; a run counts in
     integer microseconds.
 
-    Parameters
-    ----------
-    name : str
-        For titles.
-    duration : float
-        Seconds during which messages fall due; see :func:`qflow.workload.simulate`.
-    queues : mapping
-        Queue name to declare arguments.
-    binds : tuple of (str, str, str)
-        Exchange, queue, binding key.
-    producers, consumers : tuple
-        The clients; their names are unique.
-    options : BrokerOptions
-        What the broker is started with.
+    Parameters:
+        name (str): For titles.
+        duration (float): Seconds during which messages fall due; see :func:`qflow.workload.simulate`.
+        queues (mapping): Queue name to declare arguments.
+        binds (tuple of (str, str, str)): Exchange, queue, binding key.
+        producers, consumers (tuple): The clients; their names are unique.
+        options (BrokerOptions): What the broker is started with.
 
-    Raises
-    ------
-    WorkloadError
-        If a value is not allowed.
+    Raises:
+        WorkloadError: If a value is not allowed.
 
-    Examples
-    --------
     >>> workload = Workload(
     ...     "small",
     ...     duration=1,
@@ -496,12 +450,9 @@ class Workload:
     def load(cls, path: str | Path) -> Workload:
         """Read a workload file: JSON as in ``data/recordings/workloads``.
 
-        Raises
-        ------
-        WorkloadError
-            If it is no JSON, or no workload; the file is named.
-        OSError
-            If the file cannot be read.
+        Raises:
+            WorkloadError: If it is no JSON, or no workload; the file is named.
+            OSError: If the file cannot be read.
         """
         path = Path(path)
         try:
@@ -515,23 +466,16 @@ class Workload:
     def from_json(cls, mapping: Mapping[str, Any], name: str = "workload") -> Workload:
         """Make a workload from what a workload file holds.
 
-        Parameters
-        ----------
-        mapping : mapping
-            Attributes of the same names as the parameters of :class:`Workload`; ``queues`` and
-            ``duration`` are required, clients are mappings of their parameters, and their ``network``
-            is a mapping of those of :class:`qflow.workload.Network`.  ``inferred``, which a recorder writes,
-            says for readers which values were not seen; it decides nothing.
-        name : str
-            Used if the mapping holds none.
+        Parameters:
+            mapping (mapping): Attributes of the same names as the parameters of :class:`Workload`; ``queues``
+                and ``duration`` are required, clients are mappings of their parameters, and their ``network``
+                is a mapping of those of :class:`qflow.workload.Network`.  ``inferred``, which a recorder
+                writes, says for readers which values were not seen; it decides nothing.
+            name (str): Used if the mapping holds none.
 
-        Raises
-        ------
-        WorkloadError
-            For the first attribute that is missing, unknown or not allowed.
+        Raises:
+            WorkloadError: For the first attribute that is missing, unknown or not allowed.
 
-        Examples
-        --------
         >>> Workload.from_json({"duration": 5, "queues": {"q": {}}}).duration
         5
         >>> Workload.from_json({"duration": 5, "queues": {}, "consumers": [{"name": "c", "queue": "q"}]})
@@ -560,8 +504,6 @@ required are name, queue, prefetch, service
     def replace(self, **changes: Any) -> Workload:
         """Return a copy in which some attributes differ.
 
-        Examples
-        --------
         >>> Workload("w", 30, {"q": {}}).replace(duration=5).duration
         5
         """
@@ -570,8 +512,6 @@ required are name, queue, prefetch, service
     def with_queue(self, queue: str, arguments: Mapping[str, Argument | None]) -> Workload:
         """Return a copy in which some declare arguments of a queue differ; None removes one.
 
-        Examples
-        --------
         >>> workload = Workload("w", 30, {"q": {"qpid.max_count": 10}})
         >>> workload.with_queue("q", {"qpid.flow_stop_count": 8, "qpid.max_count": None}).queues
         {'q': {'qpid.flow_stop_count': 8}}
@@ -593,8 +533,6 @@ required are name, queue, prefetch, service
     def with_seed(self, seed: int) -> Workload:
         """Return a copy whose clients have other chances, each its own.
 
-        Examples
-        --------
         >>> producer = Producer("p", ("", "q"), rate=1, capacity=1, size=1)
         >>> Workload("w", 1, {"q": {}}, producers=(producer,)).with_seed(7).producers[0].seed
         7000

@@ -30,47 +30,34 @@ Steps = tuple[tuple[float, float], ...]
 class Network:
     """What it costs a client to be a process of its own; all in seconds, all 0 unless given.
 
-    Parameters
-    ----------
-    latency : float
-        From the client's socket to the broker, and back again.  What ``latencies`` adds to it is not the
-        way's: it is the time until a busy machine lets the broker or the client read.
-    ack_delay : float
-        How long the broker's system waits before it acknowledges data that the broker does not answer.
-        A client whose socket gathers small writes (Nagle's algorithm) sends nothing further until then.
-        Real clients that settle messages one by one are often slowed down by this: see :class:`Link`.
-    send_cost : float
-        The client's own work for each transfer.
-    report_cost : float
-        The client's own work for each completion that it learns of.
-    report_growth : float
-        By how much that work grows with each transfer sent before: some clients keep a list of them.
-    ack_delays, latencies : tuple of (float, float)
-        Delays and latencies that vary: from which second on, and how long from then on until the next.
-        Before the first, ``ack_delay`` and ``latency`` hold.
-    tick : float
-        How long the ticks of the broker's system are, if its delays end at one (Linux: 4 ms, or 1): what
-        waited for them comes at the next tick, that of several clients often at the same one, the newest
-        delay first (CN-30).
-    wakes : tuple of float
-        How much later than usual a client that waited for the broker runs again; each time one of these
-        at random: what comes at a tick is for several clients, and a machine has few cores.
-    crowded : tuple of float
-        The same of a consumer where producers have waited, too, and get room at that instant: they want the
-        machine's cores, too.
-    seed : int
-        Its chance: the wakes.
-    pace : tuple of (float, float)
-        From which second on, and by which factor the client's own work takes longer from then on: a
-        machine has other work to do.  Before the first, the factor is 1.
+    Parameters:
+        latency (float): From the client's socket to the broker, and back again.  What ``latencies`` adds to
+            it is not the way's: it is the time until a busy machine lets the broker or the client read.
+        ack_delay (float): How long the broker's system waits before it acknowledges data that the broker does
+            not answer. A client whose socket gathers small writes (Nagle's algorithm) sends nothing further
+            until then. Real clients that settle messages one by one are often slowed down by this: see
+            :class:`Link`.
+        send_cost (float): The client's own work for each transfer.
+        report_cost (float): The client's own work for each completion that it learns of.
+        report_growth (float): By how much that work grows with each transfer sent before: some clients keep a
+            list of them.
+        ack_delays, latencies (tuple of (float, float)): Delays and latencies that vary: from which second on,
+            and how long from then on until the next. Before the first, ``ack_delay`` and ``latency`` hold.
+        tick (float): How long the ticks of the broker's system are, if its delays end at one (Linux: 4 ms, or
+            1): what waited for them comes at the next tick, that of several clients often at the same one,
+            the newest delay first (CN-30).
+        wakes (tuple of float): How much later than usual a client that waited for the broker runs again; each
+            time one of these at random: what comes at a tick is for several clients, and a machine has few
+            cores.
+        crowded (tuple of float): The same of a consumer where producers have waited, too, and get room at
+            that instant: they want the machine's cores, too.
+        seed (int): Its chance: the wakes.
+        pace (tuple of (float, float)): From which second on, and by which factor the client's own work takes
+            longer from then on: a machine has other work to do.  Before the first, the factor is 1.
 
-    Raises
-    ------
-    WorkloadError
-        If a value is not a number from 0 to 10 (1000 for a factor), or times go back.
+    Raises:
+        WorkloadError: If a value is not a number from 0 to 10 (1000 for a factor), or times go back.
 
-    Examples
-    --------
     >>> Network(ack_delay=0.04).latency
     0.0
     >>> Network(latency=-1)
@@ -111,8 +98,6 @@ class Network:
     def report_time(self, sent: int) -> float:
         """Return the microseconds that learning of one completion takes, after so many transfers.
 
-        Examples
-        --------
         >>> round(Network(report_cost=0.0001, report_growth=0.0000001).report_time(sent=1000))
         200
         """
@@ -127,17 +112,11 @@ def _is_steps(value: Any, at_most: float) -> bool:
 class Course:
     """A quantity that varies in steps, read at instants that do not go back.
 
-    Parameters
-    ----------
-    first : float
-        The value before the first step.
-    steps : tuple of (float, float)
-        From which second on, and the value from then on.
-    unit : int
-        By which each value is multiplied: :data:`SECOND` gives microseconds.
+    Parameters:
+        first (float): The value before the first step.
+        steps (tuple of (float, float)): From which second on, and the value from then on.
+        unit (int): By which each value is multiplied: :data:`SECOND` gives microseconds.
 
-    Examples
-    --------
     >>> course = Course(0.001, ((2.0, 0.05), (3.0, 0.002)), SECOND)
     >>> course.at(0), course.at(2_500_000), course.at(9_000_000)
     (1000.0, 50000.0, 2000.0)
@@ -174,15 +153,10 @@ class Link:
     A consumer's accept is not answered, so the completion that would give it new credit waits for
     ``ack_delay``, with all that is accepted until then: credit returns in batches.
 
-    Parameters
-    ----------
-    agenda : Agenda
-        Where arrivals are planned.
-    network : Network or None
-        None: what is written is carried out at once.
+    Parameters:
+        agenda (Agenda): Where arrivals are planned.
+        network (Network or None): None: what is written is carried out at once.
 
-    Examples
-    --------
     >>> from qflow.broker import Broker
     >>> agenda, seen = Agenda(end=SECOND), []
     >>> link = Link(agenda, Network(latency=0.001, ack_delay=0.04))

@@ -32,19 +32,12 @@ CLIENT_EVENTS: dict[str, str] = {
 class Run(Tabular):
     """One run of a workload, simulated or replayed.
 
-    Parameters
-    ----------
-    workload : Workload
-        What was run.
-    events : sequence of Event
-        All that happened, commands and effects and the rows of :data:`CLIENT_EVENTS`, in order.
-    end : int
-        The instant at which the run ended, in microseconds.
-    errors : dict
-        Client name to what its session died of, of all producers on a session; the others went on.
+    Parameters:
+        workload: What was run.
+        events: All that happened, commands and effects and the rows of :data:`CLIENT_EVENTS`, in order.
+        end: The instant at which the run ended, in microseconds.
+        errors: Client name to what its session died of, of all producers on a session; the others went on.
 
-    Examples
-    --------
     >>> run = Run(Workload("w", 1, {"q": {}}), [Event(0, "queue_created", queue="q")], end=11_000_000)
     >>> run.columns()["kind"]
     ['queue_created']
@@ -67,8 +60,6 @@ class Run(Tabular):
 class DepthMeter:
     """Averages one queue over time, from the start to an instant.
 
-    Examples
-    --------
     >>> meter = DepthMeter(end=SECOND)
     >>> meter.at(0, 10, False); meter.at(SECOND // 2, 20, True); meter.measures()["mean_depth"]
     15.0
@@ -114,23 +105,14 @@ def queue_measures(
 ) -> dict[str, Measures]:
     """Measure every queue of a run, from its start to an instant.
 
-    Parameters
-    ----------
-    events : iterable of Event
-    workload : Workload
-    end : int
-        Microseconds.
-    filled : dict or None
-        Where to note for what share of time each queue had messages.
+    Parameters:
+        end: Microseconds.
+        filled: Where to note for what share of time each queue had messages.
 
-    Returns
-    -------
-    dict
+    Returns:
         Queue name to mean_depth, max_depth, share_on, flowStoppedCount, throughput (accepted messages a
         second) and discards (what a ring dropped).
 
-    Examples
-    --------
     >>> workload = Workload("w", 1, {"q": {}})
     >>> queue_measures([Event(0, "enqueued", queue="q")], workload, SECOND)["q"]["mean_depth"]
     1.0
@@ -171,8 +153,6 @@ def queue_measures(
 def measure_text(value: float | int | None) -> str:
     """Return a measure as text: whole numbers whole, others with four digits that count.
 
-    Examples
-    --------
     >>> measure_text(42560), measure_text(42560.4), measure_text(0.123456), measure_text(None)
     ('42560', '42560', '0.1235', '-')
     """

@@ -37,28 +37,18 @@ def simulate(workload: Workload, *, message_limit: int | None = None) -> Run:
     catches up after that, and consumers go on, for ten more seconds.  The same workload gives the
     same events, byte for byte, in any process on any machine.
 
-    Parameters
-    ----------
-    workload : Workload
-    message_limit : int or None
-        Stop sending after so many messages in all; consumers go on for ten more seconds.
+    Parameters:
+        message_limit: Stop sending after so many messages in all; consumers go on for ten more seconds.
 
-    Returns
-    -------
-    Run
+    Returns:
         A producer that a full queue throws out (506, LP-05) is in its ``errors``; the others go on.
 
-    Raises
-    ------
-    AmqpException
-        The broker's own refusal, when a queue's arguments make no sense (FC-05).
-    WorkloadError
-        If the limit is not a whole number from 1, or if there is none and more than :data:`MOST_MESSAGES`
-        are to be expected, or more than :data:`MOST_ACTS` of what clients do turn out to be: everything that
-        happens is kept in memory.
+    Raises:
+        AmqpException: The broker's own refusal, when a queue's arguments make no sense (FC-05).
+        WorkloadError: If the limit is not a whole number from 1, or if there is none and more than
+            :data:`MOST_MESSAGES` are to be expected, or more than :data:`MOST_ACTS` of what clients do turn
+            out to be: everything that happens is kept in memory.
 
-    Examples
-    --------
     Without a consumer a producer stops with its whole window held: depth is stop plus capacity.
 
     >>> from qflow.workload import Producer
@@ -83,10 +73,8 @@ def simulate(workload: Workload, *, message_limit: int | None = None) -> Run:
 def set_up(workload: Workload, message_limit: int | None = None) -> Stage:
     """Return the stage of a run, with every client in its place and nothing done yet.
 
-    Raises
-    ------
-    AmqpException
-        The broker's own refusal of a queue.
+    Raises:
+        AmqpException: The broker's own refusal of a queue.
     """
     duration = round(workload.duration * SECOND)
     stage = Stage(workload, duration + GRACE, message_limit)
@@ -131,27 +119,17 @@ def _expected_messages(producer: Producer, duration: float) -> float:
 def simulate_in_slices(workload: Workload, on_slice: Callable[[int, int], None]) -> tuple[Run, bool]:
     """Run a workload as :func:`qflow.workload.simulate` does, and stop in good order on Ctrl-C.
 
-    Parameters
-    ----------
-    workload : Workload
-    on_slice : callable
-        Called after each slice of virtual time with how far the run is, in microseconds, and how many
-        events there are.
+    Parameters:
+        on_slice: Called after each slice of virtual time with how far the run is, in microseconds, and how
+            many events there are.
 
-    Returns
-    -------
-    (Run, bool)
+    Returns:
         What happened, and whether that is all.  A run that was interrupted ends with its last whole slice.
 
-    Raises
-    ------
-    AmqpException
-        The broker's own refusal of a queue.
-    WorkloadError
-        If it is too much to keep in memory, as for :func:`qflow.workload.simulate`.
+    Raises:
+        AmqpException: The broker's own refusal of a queue.
+        WorkloadError: If it is too much to keep in memory, as for :func:`qflow.workload.simulate`.
 
-    Examples
-    --------
     >>> seen = []
     >>> run, is_whole = simulate_in_slices(Workload("w", 1, {"q": {}}), lambda time, count: seen.append(time))
     >>> run.end, is_whole, seen[-1]

@@ -33,35 +33,21 @@ class ClientObserver:
 class Stage:
     """One broker with the workload's queues, one agenda that ends at ``end``, one table of events.
 
-    Parameters
-    ----------
-    workload : Workload
-        Its queues, exchanges and bindings are declared at once.
-    end : int
-        The last instant, in microseconds.
-    message_limit : int or None
-        How many messages all producers together may send.
+    Parameters:
+        workload: Its queues, exchanges and bindings are declared at once.
+        end: The last instant, in microseconds.
+        message_limit: How many messages all producers together may send.
 
-    Attributes
-    ----------
-    events : EventTable
-        What the broker and its clients show, unless another observer takes its place.
-    remaining : int
-        How many messages the producers may still send.
-    acts : int
-        How much clients may do before that is too much to keep in memory.
-    woken_at : int
-        When a producer that had waited was last sent a completion.
-    client_observer : ClientObserver or None
-        Is called with what clients report.
+    Attributes:
+        events (EventTable): What the broker and its clients show, unless another observer takes its place.
+        remaining (int): How many messages the producers may still send.
+        acts (int): How much clients may do before that is too much to keep in memory.
+        woken_at (int): When a producer that had waited was last sent a completion.
+        client_observer (ClientObserver or None): Is called with what clients report.
 
-    Raises
-    ------
-    AmqpException
-        The broker's own refusal of a queue or a binding.
+    Raises:
+        AmqpException: The broker's own refusal of a queue or a binding.
 
-    Examples
-    --------
     >>> stage = Stage(Workload("w", 1, {"q": {"qpid.max_count": 5}}), end=1_000_000)
     >>> stage.broker.queue("q").statistics().msgDepth
     0
@@ -94,10 +80,8 @@ class Stage:
     def count_act(self) -> None:
         """Count one message that is sent or settled.
 
-        Raises
-        ------
-        WorkloadError
-            If there are more than can be kept in memory.
+        Raises:
+            WorkloadError: If there are more than can be kept in memory.
         """
         self.acts -= 1
         if self.acts < 0:
@@ -164,8 +148,6 @@ def make_message(key: str, label: str, size: int, group: str, priority: int | st
 
     The label travels in a header, and so does the group if there is one (DQ-05).
 
-    Examples
-    --------
     >>> make_message("orders", "p1-1", 100, "").encoded_size("")
     145
     >>> make_message("orders", "p1-1", 100, "g3", "group").priority

@@ -24,13 +24,10 @@ from qflow.broker.settings import QueueSettings
 class JavaCapacity(FlowState):
     """One queue's capacity and resume capacity, in bytes; there are no message counts.
 
-    Parameters
-    ----------
-    capacity : int
-        More bytes than this make the queue overfull; 0 is no limit.
-    resume_capacity : int
-        At this many bytes or fewer it is underfull again (the source says <=, the documents < : X-29);
-        531 if it is above the capacity.
+    Parameters:
+        capacity: More bytes than this make the queue overfull; 0 is no limit.
+        resume_capacity: At this many bytes or fewer it is underfull again (the source says <=, the documents
+            < : X-29); 531 if it is above the capacity.
     """
 
     __slots__ = ("capacity", "resume_capacity", "blocked")

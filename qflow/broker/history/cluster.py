@@ -21,12 +21,9 @@ _LAYOUT = struct.Struct(">IIQQIQ")
 class ReplicatedState(Frozen):
     """What is sent: the encoded numbers, and the ranges of held positions.
 
-    Attributes
-    ----------
-    encoded : bytes
-        u32 stop_count, u32 resume_count, u64 stop_size, u64 resume_size, u32 count, u64 size.
-    pending_msg_seqs : tuple of (int, int)
-        First and last of each range of held positions.
+    Attributes:
+        encoded: u32 stop_count, u32 resume_count, u64 stop_size, u64 resume_size, u32 count, u64 size.
+        pending_msg_seqs (tuple of (int, int)): First and last of each range of held positions.
     """
 
     encoded: bytes
@@ -51,14 +48,10 @@ def replicate(limit: QueueFlowLimit) -> ReplicatedState:
 def join(limit: QueueFlowLimit, state: ReplicatedState, transfers: dict[int, Transfer]) -> None:
     """Set a newcomer's flow control from what it was sent.
 
-    Parameters
-    ----------
-    limit : QueueFlowLimit
-        The newcomer's.
-    state : ReplicatedState
-        What the other broker sent; ValueError if its encoded part is not 36 bytes long.
-    transfers : dict
-        The newcomer's transfers by position on the queue.
+    Parameters:
+        limit: The newcomer's.
+        state: What the other broker sent; ValueError if its encoded part is not 36 bytes long.
+        transfers: The newcomer's transfers by position on the queue.
     """
     if len(state.encoded) != _LAYOUT.size:
         raise ValueError(f"replicated flow state is {_LAYOUT.size} bytes, got {len(state.encoded)}")
