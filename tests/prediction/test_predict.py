@@ -208,7 +208,7 @@ def outcome(change):
 def test_changed_settings_are_predicted_as_they_come_out(change, is_stated):
     """With the clients' draws known from the workload file, and with only their log to go by."""
     stated = truth() if is_stated else truth(seed=50)
-    report = predict(stated, true_log(), CHANGES[change], compare_models=False, replays=3)
+    report = predict(stated, true_log(), CHANGES[change], compare_models=False, replays=5)
     predicted = report["queues"]["q"]["predicted"]
     direct = outcome(change)["queues"]["q"]["predicted"]
     assert set(report["sources"].values()) == ({"stated"} if is_stated else {"recorded"})
