@@ -33,6 +33,10 @@ WORKLOAD_LOOP = ("agenda", "arrivals", "consumer_client", "measured", "producer_
 BESIDE_IT = ("labs/fold", "labs/outline")
 """What reads every event of a run, as the labs do before a picture is drawn."""
 
+SELDOM = ("errors", "link_nodes", "links", "management", "selector", "settings", "signature", "statistics")
+"""What runs at a declare, a query, a refusal, for a link or a selector: the C compiler does not optimise it,
+which takes a third of the time. Most messages do not meet it on their way through the broker."""
+
 
 class CompileHook(BuildHookInterface):
     """Adds the compiled modules to a wheel, beside their sources."""
@@ -119,11 +123,13 @@ def build_on_all_cores() -> type[Any]:
             super().build_extensions()
 
         def compile_file(self, path: str, extension: Any) -> str:
+            is_seldom = os.name != "nt" and path.endswith(tuple(f"___{name}.c" for name in SELDOM))
             (made,) = self.compiler.compile(
                 [path],
                 output_dir=self.build_temp,
                 include_dirs=extension.include_dirs,
-                extra_postargs=extension.extra_compile_args,
+                # The last of two levels counts.
+                extra_postargs=[*extension.extra_compile_args, *(["-O0"] if is_seldom else [])],
                 depends=extension.depends,
             )
             return made
