@@ -41,12 +41,12 @@ CELLS = 30
 """How many rows and columns a map has at most, and messages a run sends, unless given otherwise."""
 
 KINDS = {
-    "safe": "safe by the law: stop + capacities within the limit",
-    "below": "not safe by the law, stayed below the limit in this run",
+    "safe": "safe by the law, whatever happens",
+    "below": "not safe by the law, stayed below the limit",
     "full": "reached the limit",
     "dead": "a session died of it (506)",
 }
-"""What a cell can be, from best to worst."""
+"""What a cell can be, from best to worst, and how a map's key says it."""
 
 _STRIDES = (8, 4, 2, 1)
 _PACKED = struct.Struct("<BBHI")
@@ -429,46 +429,70 @@ def _limit_of(workload: Workload, queue: str) -> int:
 # The drawing
 
 
-_COLORS = {"safe": "#35a17e", "below": "#cfe3f1", "full": "#f0b429", "dead": "#c04c00"}
-_SAFE_GROUND = "#dcefe8"
+# In a lab the page's theme gives the colours; anywhere else the ones behind the commas hold. Colours are not
+# the only sign: dots are full, crosses dead.
+_STYLE = (
+    ".qfm text{font-family:system-ui,sans-serif}"
+    ".qfm .qf-map-tick{fill:var(--qf-soft,#57606a);font-size:12px;text-anchor:middle}"
+    ".qfm .qf-map-facts{fill:var(--qf-ink,#1c2126);font-size:13px}.qfm .qf-map-tick-up{text-anchor:end}"
+    ".qfm .qf-map-ground{fill:var(--qf-card,#fff);stroke:var(--qf-soft,#57606a)}"
+    ".qfm .qf-map-unknown{fill:none}.qfm .qf-map-promised{fill:var(--qf-go,#007a59);fill-opacity:.45}"
+    ".qfm .qf-map-safe{fill:var(--qf-go,#007a59)}.qfm .qf-map-below{fill:var(--qf-level,#a9d8f5)}"
+    ".qfm .qf-map-full{fill:url(#qf-map-dots)}.qfm .qf-map-dead{fill:url(#qf-map-crosses)}"
+    ".qfm .qf-map-law{fill:none;stroke:var(--qf-ink,#1c2126);stroke-width:2.2}"
+    ".qfm .qf-map-halo{fill:none;stroke:var(--qf-card,#fff);stroke-opacity:.8;stroke-width:5}"
+)
+_PATTERNS = (
+    '<defs><pattern id="qf-map-crosses" width="9" height="9" patternUnits="userSpaceOnUse">'
+    '<rect width="9" height="9" style="fill:var(--qf-stop,#c04c00)"/>'
+    '<path d="M2,2L7,7M7,2L2,7" style="fill:none;stroke:var(--qf-card,#fff);stroke-width:1.1"/></pattern>'
+    '<pattern id="qf-map-dots" width="6" height="6" patternUnits="userSpaceOnUse">'
+    '<rect width="6" height="6" style="fill:var(--qf-glow,#e69f00)"/>'
+    '<circle cx="3" cy="3" r="1.4" fill="#3a2a00"/></pattern></defs>'
+)
 
 
 class _Drawing:
-    """The map as an SVG: cells that are known are filled, the law's side is tinted."""
+    """The map as an SVG: cells that are known are filled, the law's side is tinted.
 
-    LEFT, TOP, SIDE, WIDTH, HEIGHT = 64, 34, 300, 640, 392
+    A lab's map is this drawing too: the browser puts cells of its own in the place of these, and beside them
+    the run of the cell that is pointed at.
+    """
+
+    LEFT, TOP, WIDE, HIGH, SIDE, SIZE = 74, 12, 420, 330, 540, (970, 396)
 
     def __init__(self, drawn: SettingsMap) -> None:
         self._map = drawn
         self._columns, self._rows = len(drawn.across.values), len(drawn.up.values)
+        self._wide, self._high = self.WIDE / self._columns, self.HIGH / self._rows
+        self._floor = self.TOP + self.HIGH
 
     def text(self) -> str:
-        size = f'viewBox="0 0 {self.WIDTH} {self.HEIGHT}" width="{self.WIDTH}"'
-        title = "stop × capacity: what becomes of each run"
+        box = f'viewBox="0 0 {self.SIZE[0]} {self.SIZE[1]}" width="{self.SIZE[0]}"'
         return "".join(
             [
-                f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img"><title>{title}</title>',
-                "<style>text{font:12px sans-serif;fill:#57606a}.t{font-weight:bold;fill:#1c2126}</style>",
-                f'<rect width="{self.WIDTH}" height="{self.HEIGHT}" fill="#fff"/>',
-                f'<text class="t" x="10" y="18">{title}</text>',
-                *self._cells(),
+                f'<svg xmlns="http://www.w3.org/2000/svg" class="qfm" {box} role="img">',
+                f"<title>stop × capacity: what becomes of each run</title><style>{_STYLE}</style>{_PATTERNS}",
+                '<rect width="100%" height="100%" style="fill:var(--qf-ground,#fff)"/>',
+                f'<rect x="{self.LEFT}" y="{self.TOP}" width="{self.WIDE}" height="{self.HIGH}" '
+                'class="qf-map-ground"/>',
+                *('<g class="qf-map-cells">', *self._cells(), "</g>"),
+                *self._law(),
                 *self._axes(),
-                *self._key(),
-                "</svg>",
+                *('<g class="qf-map-key">', *self._key(), "</g></svg>"),
             ]
         )
 
     def _cells(self) -> Iterator[str]:
         ground = [place for place in range(len(self._map)) if self._map.is_safe[place]]
-        yield self._filled(ground, _SAFE_GROUND, 0.0)
+        yield self._filled(ground, "promised", 0.0)
         is_whole = len(self._map.found) == len(self._map)
-        for kind, color in _COLORS.items():
+        for kind in KINDS:
             places = [place for place in sorted(self._map.found) if self._map.kind(place) == kind]
-            yield self._filled(places, color, 0.0 if is_whole else 1.5)
+            yield self._filled(places, kind, 0.0 if is_whole else 1.5)
 
-    def _filled(self, places: Sequence[int], color: str, wider: float) -> str:
+    def _filled(self, places: Sequence[int], kind: str, wider: float) -> str:
         """Return some cells as one path, neighbours in a row together; a single cell is drawn wider."""
-        wide, high = self.SIDE / self._columns, self.SIDE / self._rows
         way, taken = [], set(places)
         for place in places:
             row, column = divmod(place, self._columns)
@@ -477,34 +501,48 @@ class _Drawing:
             length = 1
             while not wider and column + length < self._columns and place + length in taken:
                 length += 1
-            x, y = self.LEFT + column * wide - wider, self.TOP + self.SIDE - (row + 1) * high - wider
-            way.append(f"M{x:.1f},{y:.1f}h{length * wide + 2 * wider:.1f}v{high + 2 * wider:.1f}H{x:.1f}Z")
-        return f'<path d="{"".join(way)}" fill="{color}"/>' if way else ""
+            x, y = self.LEFT + column * self._wide - wider, self._floor - (row + 1) * self._high - wider
+            right = x + length * self._wide + 2 * wider
+            way.append(f"M{x:.1f},{y:.1f}H{right:.1f}v{self._high + 2 * wider:.1f}H{x:.1f}Z")
+        return f'<path d="{"".join(way)}" class="qf-map-{kind}"/>' if way else ""
+
+    def _law(self) -> Iterator[str]:
+        """Yield the line between what is safe by the law and the rest."""
+        safe = self._map.is_safe
+        if not self._map.limit or all(safe) or not any(safe):
+            return
+        way = []
+        for row in range(self._rows):
+            # What is safe is at the left of each row.
+            x = self.LEFT + sum(safe[row * self._columns :][: self._columns]) * self._wide
+            y = self._floor - row * self._high
+            way.append(f"{'L' if row else 'M'}{x:.1f},{y:.1f}V{y - self._high:.1f}")
+        for kind in ("halo", "law"):
+            yield f'<path d="{"".join(way)}" class="qf-map-{kind}"/>'
 
     def _axes(self) -> Iterator[str]:
-        left, floor, side = self.LEFT, self.TOP + self.SIDE, self.SIDE
-        yield f'<rect x="{left}" y="{self.TOP}" width="{side}" height="{side}" fill="none" stroke="#57606a"/>'
         for axis, is_up in ((self._map.across, False), (self._map.up, True)):
             last = len(axis.values) - 1
             for place in sorted({0, last // 2, last}):
-                at = (place + 0.5) * side / (last + 1)
-                x, y, anchor = (
-                    (left - 6, floor - at + 4, "end") if is_up else (left + at, floor + 16, "middle")
-                )
-                yield f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}">{axis.values[place]}</text>'
-        middle, below = self.TOP + side / 2, f'x="{left + side / 2}" y="{floor + 36}" text-anchor="middle"'
-        yield f"<text {below}>{self._map.across.label}</text>"
-        turned = f'transform="rotate(-90 16 {middle})" text-anchor="middle"'
-        yield f'<text x="16" y="{middle}" {turned}>{self._map.up.label}</text>'
+                x, y = self.LEFT + (place + 0.5) * self._wide, self._floor + 17.0
+                if is_up:
+                    x, y = self.LEFT - 8.0, self._floor - (place + 0.5) * self._high + 4
+                kind = "qf-map-tick qf-map-tick-up" if is_up else "qf-map-tick"
+                yield f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}">{axis.values[place]}</text>'
+        across, up = escape(self._map.across.label), escape(self._map.up.label)
+        places = f"translate({self.LEFT + self.WIDE / 2},{self._floor + 38})"
+        for place, label in ((places, across), (f"translate(18,{self.TOP + self.HIGH / 2})rotate(-90)", up)):
+            yield f'<text transform="{place}" class="qf-map-tick">{label}</text>'
 
     def _key(self) -> Iterator[str]:
-        x, y = self.LEFT + self.SIDE + 20, self.TOP + 14
-        words = {"safe": "safe by the law", "below": "stayed below", "full": "reached the limit"}
-        words["dead"] = "a session died (506)"
-        for kind, color in _COLORS.items():
-            yield f'<rect x="{x}" y="{y - 11}" width="14" height="14" fill="{color}"/>'
-            yield f'<text x="{x + 22}" y="{y}">{words[kind]}</text>'
-            y += 24
+        rows = dict(KINDS)
         if len(self._map.found) < len(self._map):
-            yield f'<rect x="{x}" y="{y - 11}" width="14" height="14" fill="{_SAFE_GROUND}"/>'
-            yield f'<text x="{x + 22}" y="{y}">safe by the law, not run</text>'
+            rows["promised"] = "lighter: safe by the law, not run yet"
+        for number, (kind, words) in enumerate(rows.items()):
+            y = self.TOP + 4 + 24 * number
+            yield f'<rect x="{self.SIDE}" y="{y}" width="18" height="16" class="qf-map-{kind}"/>'
+            yield f'<text x="{self.SIDE + 28}" y="{y + 13}" class="qf-map-facts">{words}</text>'
+        if self._map.limit:
+            yield f'<path d="M{self.SIDE + 300},{self.TOP + 12}h24" class="qf-map-law"/>'
+            place = f'x="{self.SIDE + 332}" y="{self.TOP + 17}"'
+            yield f'<text {place} class="qf-map-facts">the law\'s line</text>'

@@ -27,7 +27,7 @@ class MapWidget(anywidget.AnyWidget):
 
     Attributes:
         drawn: The map: what is known of it.
-        axes: What both sides are, and which cells are safe by the law.
+        axes: What both sides are, which cells are safe by the law, and the drawing that the browser fills.
         cells, courses: What the runs came to, and each depth over time, for the browser.
         dot: Where the lab is: stop and capacity.
         chosen: The cell that was clicked, or chosen with Enter.
@@ -70,6 +70,7 @@ class MapWidget(anywidget.AnyWidget):
                 "safe": drawn.is_safe,
                 "limit": drawn.limit,
                 "producers": drawn.producers,
+                "drawing": drawn.svg(),
             }
             self.dot = [settings[drawn.across.setting], settings[drawn.up.setting]]
             self._draw()

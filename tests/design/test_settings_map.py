@@ -7,7 +7,7 @@ import pytest
 from qflow.design import DesignError, SettingsMap, settings_map
 from qflow.design.settings_map import KINDS, UNKNOWN, Axis, defaults_of, drawn_up, map_of_queue
 from qflow.labs.experiments import capacity_workload, fanout_workload, flow_workload
-from qflow.workload import simulate
+from qflow.workload import Producer, Workload, simulate
 
 FIXED = {"limit": 160, "resume": 60, "rate": 3_000}
 
@@ -57,7 +57,16 @@ def test_it_is_begun_coarse_and_says_how_much_is_known():
     assert len(order) == len(set(order)) == 900 and set(order[: len(coarse)]) == set(coarse)
     assert len(coarse) == 16
     assert "So far 0 of 900 are run" in begun.claims[1]
-    assert begun.packed()[0] == UNKNOWN and begun.svg().count("<path") == 1
+    # Nothing is filled but what the law promises; the line of the law is there at once.
+    cells = begun.svg().partition('<g class="qf-map-cells">')[2].partition("</g>")[0]
+    assert begun.packed()[0] == UNKNOWN and cells.count("<path") == 1 and "qf-map-promised" in cells
+    assert begun.svg().count('class="qf-map-law"') == 2
+
+
+def test_a_queue_s_name_is_text_in_its_drawing():
+    producer = Producer("p", ("", "<b>&"), rate=9, capacity=2, size=9)
+    workload = Workload("w", 1, {"<b>&": {"qpid.max_count": 9}}, producers=(producer,))
+    assert "stop threshold of &lt;b&gt;&amp; (" in map_of_queue(workload, "<b>&", cells=2, messages=9).svg()
 
 
 def test_the_map_of_a_queue_keeps_the_proportions_of_the_capacities():

@@ -78,4 +78,6 @@ def test_without_a_kernel_it_is_a_drawing_with_its_words():
     made = capacity_lab(messages=60).map(cells=3, messages=60)
     bundle, _ = made._repr_mimebundle_()
     assert bundle["text/plain"] == "\n".join(made.claims)
-    assert bundle["image/svg+xml"].startswith("<svg") and "a session died (506)" in bundle["image/svg+xml"]
+    assert (
+        bundle["image/svg+xml"].startswith("<svg") and "a session died of it (506)" in bundle["image/svg+xml"]
+    )

@@ -1,13 +1,9 @@
-// Map: stop × capacity, a run in each cell. The kernel runs and counts; here it is drawn, pointed at and clicked.
+// Map: stop × capacity, a run in each cell. The kernel runs, counts and draws; here the cells are filled as they come,
+// pointed at and clicked.
 
-const MAP = { width: 1040, height: 396, left: 74, top: 12, wide: 420, high: 330, side: 540 };
+// Where the kernel's drawing has its cells and its key; beside it is room for a run.
+const MAP = { viewBox: "0 0 1040 396", left: 74, top: 12, wide: 420, high: 330, side: 540 };
 const MAP_KINDS = ["safe", "below", "full", "dead"];
-const MAP_KEY = {
-  safe: "safe by the law, whatever happens",
-  below: "not safe by the law, stayed below the limit",
-  full: "reached the limit",
-  dead: "a session died of it (506)",
-};
 const MAP_VIEWS = { kind: "what happens", depth: "greatest depth", blocked: "time blocked" };
 const MAP_STRIDES = [1, 2, 4, 8];
 const POINTS = 40;
@@ -16,7 +12,7 @@ function render({ model, el }) {
   const help = "Map of settings. Arrow keys choose a cell, Enter moves the lab there.";
   const root = html("div", { class: "qflow-scene qf-map", tabindex: 0, role: "group", "aria-label": help }, el);
   const bar = html("div", { class: "qf-map-bar" }, root);
-  const field = svg("svg", { viewBox: `0 0 ${MAP.width} ${MAP.height}`, class: "qf-map-field", role: "img", "aria-label": "stop × capacity" }, root);
+  const field = html("div", { class: "qf-map-field" }, root);
   const words = html("ul", { class: "qf-map-words", "aria-live": "polite" }, root);
   const state = { view: "kind", cursor: -1, drawn: null };
 
@@ -111,23 +107,22 @@ function readCells(packed, courses) {
   return found;
 }
 
-function drawMap(root, axes, on) {
-  root.replaceChildren();
+function drawMap(field, axes, on) {
+  field.innerHTML = axes.drawing;
+  const root = field.firstElementChild;
+  root.removeAttribute("width");
+  set(root, { viewBox: MAP.viewBox });
   const { left, top, wide, high } = MAP;
   const { across, up, safe, limit } = axes;
   const [columns, rows] = [across.values.length, up.values.length];
   const [w, h] = [wide / columns, high / rows];
   const floor = top + high;
-  mapPatterns(root);
-
-  svg("rect", { x: left, y: top, width: wide, height: high, class: "qf-map-ground" }, root);
-  const layer = svg("g", {}, root);
+  const layer = root.querySelector(".qf-map-cells");
+  layer.replaceChildren();
   const rects = safe.map((_, place) => {
     const [x, y] = [left + (place % columns) * w, floor - (Math.floor(place / columns) + 1) * h];
     return svg("rect", { x: x.toFixed(2), y: y.toFixed(2), width: (w + 0.3).toFixed(2), height: (h + 0.3).toFixed(2) }, layer);
   });
-  drawLaw(root, safe, columns, rows, limit);
-  drawAxes(root, across, up);
   const ring = svg("rect", { width: w + 2, height: h + 2, class: "qf-map-ring", visibility: "hidden" }, root);
   const dot = svg("circle", { r: 7, class: "qf-map-dot" }, root);
   svg("title", {}, dot, "the lab is here");
@@ -179,50 +174,14 @@ function drawMap(root, axes, on) {
   };
 }
 
-function mapPatterns(root) {
-  const defs = svg("defs", {}, root);
-  const dead = svg("pattern", { id: "qf-map-crosses", width: 9, height: 9, patternUnits: "userSpaceOnUse" }, defs);
-  svg("rect", { width: 9, height: 9, class: "qf-map-dead-ground" }, dead);
-  svg("path", { d: "M2,2L7,7M7,2L2,7", class: "qf-map-dead-cross" }, dead);
-  const full = svg("pattern", { id: "qf-map-dots", width: 6, height: 6, patternUnits: "userSpaceOnUse" }, defs);
-  svg("rect", { width: 6, height: 6, class: "qf-map-full-ground" }, full);
-  svg("circle", { cx: 3, cy: 3, r: 1.4, class: "qf-map-full-dot" }, full);
-}
-
-// The line between what is safe by the law and the rest: under it no message can be refused.
-function drawLaw(root, safe, columns, rows, limit) {
-  if (!limit || !safe.includes(true) || !safe.includes(false)) return;
-  const { left, top, wide, high } = MAP;
-  const [w, h, floor] = [wide / columns, high / rows, top + high];
-  let way = "";
-  for (let row = 0; row < rows; row += 1) {
-    const line = safe.slice(row * columns, (row + 1) * columns);
-    const until = line.lastIndexOf(true) + 1;
-    const x = (left + until * w).toFixed(1);
-    way += `${row ? "L" : "M"}${x},${(floor - row * h).toFixed(1)}L${x},${(floor - (row + 1) * h).toFixed(1)}`;
-  }
-  svg("path", { d: way, class: "qf-map-law-halo" }, root);
-  svg("path", { d: way, class: "qf-map-law" }, root);
-}
-
-function drawAxes(root, across, up) {
-  const { left, top, wide, high } = MAP;
-  const floor = top + high;
-  const ends = (count) => [...new Set([0, Math.floor((count - 1) / 2), count - 1])];
-  for (const place of ends(across.values.length)) {
-    svg("text", { x: left + ((place + 0.5) * wide) / across.values.length, y: floor + 17, class: "qf-map-tick" }, root, across.values[place]);
-  }
-  for (const place of ends(up.values.length)) {
-    svg("text", { x: left - 8, y: floor - ((place + 0.5) * high) / up.values.length + 4, class: "qf-map-tick qf-map-tick-up" }, root, up.values[place]);
-  }
-  svg("text", { x: left + wide / 2, y: floor + 38, class: "qf-map-axis" }, root, across.label);
-  svg("text", { x: 18, y: top + high / 2, class: "qf-map-axis", transform: `rotate(-90 18 ${top + high / 2})` }, root, up.label);
-}
-
-// Beside the map: what the colours mean, and the run of the cell that is pointed at.
+// Beside the map: the key of the shades, and the run of the cell that is pointed at.
 function drawPanel(root, { limit, producers, across }) {
   const { side, top } = MAP;
-  const key = svg("g", {}, root);
+  const kinds = root.querySelector(".qf-map-key");
+  const shades = svg("g", {}, root);
+  for (let part = 0; part < 20; part += 1) svg("rect", { x: side + part * 12, y: top + 6, width: 12, height: 16, class: "qf-map-heat", style: `fill-opacity:${0.06 + (0.94 * part) / 19}` }, shades);
+  const least = svg("text", { x: side, y: top + 40, class: "qf-map-facts" }, shades);
+  const most = svg("text", { x: side + 240, y: top + 40, class: "qf-map-facts qf-map-tick-up" }, shades);
   const run = svg("g", { class: "qf-map-run" }, root);
   const [x, y, wide, high] = [side + 56, 212, 420, 134];
   const title = svg("text", { x: side, y: 150, class: "qf-map-title" }, run, "point at a cell to see its run");
@@ -233,24 +192,13 @@ function drawPanel(root, { limit, producers, across }) {
   const area = svg("path", { class: "qf-map-area" }, plot);
   const level = (name) => [svg("line", { x1: x, x2: x + wide, class: `qf-map-level qf-map-level-${name}` }, plot), svg("text", { x: x - 6, class: "qf-map-tick qf-map-tick-up" }, plot)];
   const levels = { limit: level("limit"), stop: level("stop") };
-  svg("text", { x: x + wide / 2, y: y + high + 18, class: "qf-map-axis" }, plot, "time, until the last message is sent");
+  svg("text", { x: x + wide / 2, y: y + high + 18, class: "qf-map-tick" }, plot, "time, until the last message is sent");
   return {
     key(view, deepest) {
-      key.replaceChildren();
-      if (view !== "kind") {
-        for (let part = 0; part < 20; part += 1) svg("rect", { x: side + part * 12, y: top + 6, width: 12, height: 16, class: "qf-map-heat", style: `fill-opacity:${0.06 + (0.94 * part) / 19}` }, key);
-        svg("text", { x: side, y: top + 40, class: "qf-map-facts" }, key, view === "depth" ? "0 messages" : "never");
-        svg("text", { x: side + 240, y: top + 40, class: "qf-map-facts qf-map-tick-up" }, key, view === "depth" ? `${deepest} messages` : "always");
-        return;
-      }
-      MAP_KINDS.forEach((kind, place) => {
-        svg("rect", { x: side, y: top + 4 + place * 24, width: 18, height: 16, class: `qf-map-cell qf-map-${kind}` }, key);
-        svg("text", { x: side + 28, y: top + 17 + place * 24, class: "qf-map-facts" }, key, MAP_KEY[kind]);
-      });
-      if (limit) {
-        svg("path", { d: `M${side + 300},${top + 12}h24`, class: "qf-map-law" }, key);
-        svg("text", { x: side + 332, y: top + 17, class: "qf-map-facts" }, key, `the law's line`);
-      }
+      set(kinds, { visibility: view === "kind" ? "visible" : "hidden" });
+      set(shades, { visibility: view === "kind" ? "hidden" : "visible" });
+      write(least, view === "depth" ? "0 messages" : "never");
+      write(most, view === "depth" ? `${deepest} messages` : "always");
     },
     show(stop, capacity, cell, isSafe) {
       write(title, `stop ${stop}, capacity ${capacity}`);
@@ -263,8 +211,8 @@ function drawPanel(root, { limit, producers, across }) {
       const deaths = cell.died ? `${cell.died} of ${producers} sessions died (506)` : isSafe ? "safe" : "no session died";
       write(facts, `greatest depth ${cell.depth}${limit ? ` of ${limit}` : ""} · ${deaths}`);
       write(waited, `producers waited ${Math.round(cell.blocked * 100)} % of the time`);
-      const most = Math.max(limit, cell.depth, stop) * 1.06;
-      const at = (depth) => y + high - (high * depth) / most;
+      const scale = Math.max(limit, cell.depth, stop) * 1.06;
+      const at = (depth) => y + high - (high * depth) / scale;
       const step = wide / cell.course.length;
       const way = cell.course.map((share, part) => `${part ? "L" : "M"}${(x + (part + 0.5) * step).toFixed(1)},${at(share * cell.depth).toFixed(1)}`).join("");
       set(area, { d: `${way}V${y + high}H${(x + step / 2).toFixed(1)}Z` });
