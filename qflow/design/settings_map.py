@@ -530,9 +530,10 @@ class _Drawing:
                 kind = "qf-map-tick qf-map-tick-up" if is_up else "qf-map-tick"
                 yield f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}">{axis.values[place]}</text>'
         across, up = escape(self._map.across.label), escape(self._map.up.label)
-        places = f"translate({self.LEFT + self.WIDE / 2},{self._floor + 38})"
-        for place, label in ((places, across), (f"translate(18,{self.TOP + self.HIGH / 2})rotate(-90)", up)):
-            yield f'<text transform="{place}" class="qf-map-tick">{label}</text>'
+        below = f"translate({self.LEFT + self.WIDE / 2},{self._floor + 38})"
+        beside = f"translate(18,{self.TOP + self.HIGH / 2})rotate(-90)"
+        yield f'<text transform="{below}" class="qf-map-tick">{across}</text>'
+        yield f'<text transform="{beside}" class="qf-map-tick">{up}</text>'
 
     def _key(self) -> Iterator[str]:
         rows = dict(KINDS)
