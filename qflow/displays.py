@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from qflow.table import Table
+from qflow.wording import counted
 
 if TYPE_CHECKING:
     from qflow.broker import Broker, Session
@@ -48,7 +49,7 @@ def broker_table(broker: Broker) -> Table:
         )
     sessions = sum(session.is_attached for session in broker.sessions.values())
     seconds = f"{broker.now / 1_000_000:g}"
-    caption = f"broker at {seconds} s: {_counted(len(rows), 'queue')}, {_counted(sessions, 'session')}"
+    caption = f"broker at {seconds} s: {counted(len(rows), 'queue')}, {counted(sessions, 'session')}"
     return Table(rows, None if rows else ["queue"], caption)
 
 
@@ -76,7 +77,7 @@ def queue_table(queue: Queue) -> Table:
         ("available", seen.messageCount, None),
         *((what, count or None, size or None) for what, (count, size) in _levels(queue).items()),
     ]
-    turned, read = _counted(seen.flowStoppedCount, "time"), _counted(seen.consumerCount, "consumer")
+    turned, read = counted(seen.flowStoppedCount, "time"), counted(seen.consumerCount, "consumer")
     caption = f"queue {queue.name}: flow control {_state(queue)}, turned ON {turned}; {read}"
     return Table(rows, ("", "messages", "bytes"), caption)
 
@@ -100,7 +101,7 @@ def session_table(session: Session) -> Table:
     unsettled = session.statistics().unackedMessages
     caption = (
         f"session {session.name}: {state}; complete are commands {session.completions.completed}; "
-        f"{_counted(len(held), 'transfer')} held; {_counted(unsettled, 'message')} not accepted"
+        f"{counted(len(held), 'transfer')} held; {counted(unsettled, 'message')} not accepted"
     )
     if len(held) > SHOWN:
         caption += f"; the first {SHOWN} held"
@@ -120,7 +121,7 @@ def statistics(broker: Broker) -> Table:
     """
     seen = [queue.statistics() for queue in broker.queues.queues.values()]
     rows = [dataclasses.asdict(statistics) for statistics in seen]
-    return Table(rows, None, f"statistics of {_counted(len(rows), 'queue')}")
+    return Table(rows, None, f"statistics of {counted(len(rows), 'queue')}")
 
 
 def _levels(queue: Queue) -> dict[str, tuple[int, int]]:
@@ -147,10 +148,6 @@ def _state(queue: Queue) -> str:
     if queue.flow_limit is None:
         return "none"
     return "ON" if queue.flow_limit.stopped else "OFF"
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 TABLES: dict[tuple[str, str], Callable[[Any], Table]] = {

@@ -11,7 +11,7 @@ Colours are never the only sign: lines are dashed, spans hatched and named, each
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from qflow.labs.frames import NEVER, Frames, Span
 from qflow.labs.picture import Picture
 from qflow.labs.topology import QueueSpot
 from qflow.prediction.intervals import in_words
+from qflow.wording import spaced
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -38,7 +39,6 @@ DASHES = ("solid", "dash", "dot", "dashdot")
 HATCHES = ("", "/", "\\", "x", "-", "|", "+", ".")
 STOP, REAL = "#c04c00", "#a8487f"
 _LEVELS = {"stop": (STOP, "solid"), "resume": ("#007a59", "dash"), "limit": ("#57606a", "solid")}
-_MARK = (REAL, "dot")
 _PALE = "rgba(0,114,178,0.25)"
 _LEGEND = {"orientation": "h", "y": 1, "yanchor": "bottom", "x": 1, "xanchor": "right"}
 _SLICES, _BINS = 400, 40
@@ -66,15 +66,6 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
-    """A line across: a threshold or a limit; `kind` is ``stop``, ``resume``, ``limit`` or ``mark``."""
-
-    name: str
-    value: float
-    kind: str
-
-
-@dataclass(frozen=True, slots=True)
 class Band:
     """When something held, from and to in seconds: hatched, or in a lane of its own below the axis.
 
@@ -95,8 +86,8 @@ class Chart:
         title: What it is about.
         x_title, y_title: The axes, with their units.
         claims: What it shows, in sentences.
-        lines, levels, bands: Quantities over time, the thresholds they are held against, and when something
-            held.
+        lines, levels, bands: Quantities over time, the thresholds that they are held against (``stop``,
+            ``resume``, ``limit``; one of 0 is none), and when something held.
         bars: (where, how much): a distribution; each bar reaches to the next.
         rows: (name, spans): for each kind of span, all of its rows.
         end: The right end of the axis.
@@ -112,7 +103,7 @@ class Chart:
     y_title: str
     claims: tuple[str, ...]
     lines: tuple[Line, ...] = ()
-    levels: tuple[Level, ...] = ()
+    levels: Mapping[str, float] = field(default_factory=dict)
     bands: tuple[Band, ...] = ()
     bars: tuple[Point, ...] = ()
     rows: tuple[tuple[str, tuple[SpanRow, ...]], ...] = ()
@@ -125,7 +116,12 @@ class Chart:
         ends = [y for line in self.lines for _, y in line.points] + [y for _, y in self.bars]
         ends += [high for band in self.bands for _, high in band.heights]
         highest = max([*ends, self.reach])
-        return 1.06 * max([highest, *(level.value for level in self.levels if level.value <= 2.5 * highest)])
+        return 1.06 * max([highest, *(level for level in self.levels.values() if level <= 2.5 * highest)])
+
+    @property
+    def shown_levels(self) -> dict[str, float]:
+        """The levels that are there, and on the scale."""
+        return {name: level for name, level in self.levels.items() if 0 < level <= self.top}
 
     @property
     def figure(self) -> go.Figure:
@@ -141,13 +137,12 @@ class Chart:
             figure.add_bar(**_bars(self))
         for index, (name, rows) in enumerate(self.rows):
             figure.add_bar(**_spans(name, rows, index, is_alone=len(self.rows) == 1))
-        for level in self.levels:
-            if level.value <= self.top:
-                color, dash = _LEVELS.get(level.kind, _MARK)
-                figure.add_hline(level.value, line={"color": color, "dash": dash, "width": 1.5})
-                place = {"x": 1, "xref": "paper", "xanchor": "left", "y": level.value, "showarrow": False}
-                text = f"{level.name} {level.value:,}".replace(",", "\u2009")
-                figure.add_annotation(**place, xshift=4, text=plain(text), font={"color": color})
+        for name, level in self.shown_levels.items():
+            color, dash = _LEVELS[name]
+            figure.add_hline(level, line={"color": color, "dash": dash, "width": 1.5})
+            place = {"x": 1, "xref": "paper", "xanchor": "left", "y": level, "showarrow": False}
+            text = f"{name} {spaced(level)}"
+            figure.add_annotation(**place, xshift=4, text=text, font={"color": color})
         figure.update_layout(**_looks(self))
         return figure
 
@@ -234,9 +229,8 @@ def depth_chart(picture: Picture | Prediction, queue: str | None = None) -> Char
     if reported:
         points = tuple((time / 1e6, float(depth)) for time, depth in reported)
         lines.append(Line("real broker: depth", points, is_sampled=True))
-    levels = _levels(
-        limit=spot.max_count, stop=spot.stop_count, resume=spot.resume_count if spot.stop_count else 0
-    )
+    resume = spot.resume_count if spot.stop_count else 0
+    levels = {"limit": spot.max_count, "stop": spot.stop_count, "resume": resume}
     end, reach = _end_of(picture.frames), max(1, spot.stop_count)
     claims = tuple(picture.claims)
     return Chart(
@@ -259,11 +253,10 @@ def _predicted_depth(report: Prediction, queue: str | None) -> Chart:
         bands = (Band("80 of 100 replays", spans, heights=heights),)
     name = f"predicted depth of {queue}"
     points = tuple((start, float(depth)) for (start, _), depth in zip(spans, course["depth"], strict=True))
-    levels = _levels(**settings)
     reach = max(1.0, settings["stop"])
     claims = tuple(line for line in in_words(report) if line.startswith(f"queue {queue}"))
     lines = (Line(name, (*points, (moments[-1], points[-1][1]))),)
-    return Chart(name, "seconds", "messages", claims, lines, levels, bands, end=moments[-1], reach=reach)
+    return Chart(name, "seconds", "messages", claims, lines, settings, bands, end=moments[-1], reach=reach)
 
 
 def bytes_chart(picture: Picture, queue: str | None = None) -> Chart:
@@ -279,7 +272,7 @@ def bytes_chart(picture: Picture, queue: str | None = None) -> Chart:
     spot = _queue(frames, queue)
     name = f"bytes of {spot.name}"
     line = Line(name, steps_of(frames, f"queue.{spot.name}.bytes"))
-    levels = _levels(limit=spot.max_size, stop=spot.stop_size, resume=spot.resume_size)
+    levels = {"limit": spot.max_size, "stop": spot.stop_size, "resume": spot.resume_size}
     claims = (f"At its largest, {spot.name} had {max(frames.column(f'queue.{spot.name}.bytes'))} bytes.",)
     bands = _on_bands(frames, spot.name)
     return Chart(name, "seconds", "bytes", claims, (line,), levels, bands, end=_end_of(frames))
@@ -300,7 +293,7 @@ def held_chart(picture: Picture) -> Chart:
         for name in names
     )
     bands = tuple(band for spot in frames.topology.queues for band in _on_bands(frames, spot.name))
-    return Chart("completions held", "seconds", "completions", claims, lines, (), bands, end=_end_of(frames))
+    return Chart("completions held", "seconds", "completions", claims, lines, {}, bands, end=_end_of(frames))
 
 
 # Clients
@@ -393,10 +386,6 @@ def _queue(frames: Frames, name: str | None) -> QueueSpot:
     if name is not None and name not in spots:
         raise KeyError(f"no queue {name!r} in this picture; there are {', '.join(spots)}")
     return spots[name] if name is not None else next(iter(spots.values()))
-
-
-def _levels(**values: float) -> tuple[Level, ...]:
-    return tuple(Level(kind, value, kind) for kind, value in values.items() if value)
 
 
 def _end_of(frames: Frames) -> float:
@@ -503,7 +492,7 @@ def _looks(chart: Chart) -> dict[str, Any]:
         "zeroline": False,
     }
     if floor:
-        upright["tickvals"] = [0, *(level.value for level in chart.levels if level.value <= chart.top)]
+        upright["tickvals"] = [0, *chart.shown_levels.values()]
     in_rows = {
         "autorange": "reversed",
         "categoryorder": "array",
@@ -512,7 +501,7 @@ def _looks(chart: Chart) -> dict[str, Any]:
     return {
         "title": {**heading, "yref": "paper", "yanchor": "bottom", "pad": {"b": 12}},
         "height": 130 + 28 * len(names) if names else 340,
-        "margin": {"l": 70, "r": 110 if chart.levels else 24, "t": 56, "b": 48},
+        "margin": {"l": 70, "r": 110 if any(chart.levels.values()) else 24, "t": 56, "b": 48},
         "template": "plotly_white",
         "barmode": "overlay",
         "bargap": 0.14,

@@ -11,6 +11,7 @@ from qflow.broker.errors import AmqpException
 from qflow.labs.frames import Frames, Span
 from qflow.labs.topology import ConsumerSpot, ProducerSpot, QueueSpot
 from qflow.labs.words import BITS
+from qflow.wording import counted
 
 
 def claims_of(frames: Frames, errors: Mapping[str, AmqpException] | None = None) -> tuple[str, ...]:
@@ -74,7 +75,7 @@ def _of_queue(frames: Frames, queue: QueueSpot) -> Iterator[str]:
     if not (queue.stop_count or queue.stop_size):
         yield f"{queue.name} has no flow control."
     elif not on:
-        reached = f"at most {_messages(deepest)} against a stop threshold of {_stop(queue)}"
+        reached = f"at most {counted(deepest, 'message')} against a stop threshold of {_stop(queue)}"
         yield f"{queue.name} never turned ON: {reached}."
     else:
         first = on[0]
@@ -94,7 +95,7 @@ def _of_queue(frames: Frames, queue: QueueSpot) -> Iterator[str]:
         )
         yield from _releases(frames, queue)
     limit = f" (its limit is {queue.max_count})" if queue.max_count else ""
-    yield f"At its deepest, {queue.name} had {_messages(deepest)}{limit}."
+    yield f"At its deepest, {queue.name} had {counted(deepest, 'message')}{limit}."
 
 
 def _releases(frames: Frames, queue: QueueSpot) -> Iterator[str]:
@@ -124,26 +125,22 @@ def _of_producer(frames: Frames, producer: ProducerSpot) -> Iterator[str]:
         fate = "none of its transfers was ever held"
     if producer.is_measured:
         # When a client of AMQP 1.0 waits, only that client knows.
-        yield f"{producer.name} sent {_messages(sent)}; {fate}."
+        yield f"{producer.name} sent {counted(sent, 'message')}; {fate}."
         return
     if waits:
         wait = f"it had to wait {times(len(waits))}, {share(waits, frames.topology.end)} of the time"
     else:
         wait = "it never had to wait"
-    yield f"{producer.name} sent {_messages(sent)}; {fate}; {wait}."
+    yield f"{producer.name} sent {counted(sent, 'message')}; {fate}; {wait}."
 
 
 def _of_consumer(frames: Frames, consumer: ConsumerSpot) -> Iterator[str]:
     accepted = frames.at(-1)[f"consumer.{consumer.name}.accepted"]
-    yield f"{consumer.name} accepted {_messages(accepted)}."
+    yield f"{consumer.name} accepted {counted(accepted, 'message')}."
 
 
 def _stop(queue: QueueSpot) -> str:
     return f"{queue.stop_count} messages" if queue.stop_count else f"{queue.stop_size} bytes"
-
-
-def _messages(number: int) -> str:
-    return "1 message" if number == 1 else f"{number} messages"
 
 
 def _message(frames: Frames, sender: int, number: int) -> str:

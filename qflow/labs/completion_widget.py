@@ -9,14 +9,14 @@ import ipywidgets as widgets
 
 from qflow.labs.completion import STORY, SessionTable
 from qflow.labs.knobs import Knob
-from qflow.labs.lab import Lab, beside
+from qflow.labs.lab import HandLab, beside
 from qflow.labs.picture import Comparison, Picture
 from qflow.labs.slider_lab import slider_of
 
 _STOP = Knob("stop", "qpid.flow_stop_count of busy", "More messages than this turn it ON (FC-14)", 1, 8)
 
 
-class CompletionLab(Lab):
+class CompletionLab(HandLab):
     """The strip, its queues, and a slider for the stop threshold; see :func:`completion_lab`.
 
     Attributes:
@@ -27,12 +27,11 @@ class CompletionLab(Lab):
 
     def __init__(self, moves: Iterable[Sequence[str]], stop: int) -> None:
         self._begun = tuple(tuple(move) for move in moves)
-        self._number = 1
         self.table = SessionTable(self._begun, stop=stop)
         self.stop = slider_of(_STOP, stop)
         self.stop.observe(self._again, names="value")
         super().__init__(self.table.picture(), [widgets.Box([self.stop]).add_class("qf-panel")])
-        self._go(self.table.broker.now)
+        self.scene.place = {"time": self.table.broker.now, "back": 0, "number": self.scene.run}
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -46,8 +45,7 @@ class CompletionLab(Lab):
             return
         before = self.table.broker.now
         self.table.do(str(content["what"]), str(content.get("name", "")))
-        self._show()
-        self._go(before + 1, plays=True)
+        self._show_from(self.table.picture(), before + 1)
 
     def _forked(self, picture: Picture, action: str, frame: int, time: int) -> Comparison:
         """Return the session beside another in which a queue is purged at an instant."""
@@ -56,22 +54,7 @@ class CompletionLab(Lab):
 
     def _again(self, _: object) -> None:
         self.table = SessionTable(self._begun, stop=self.stop.value)
-        self._show()
-        self._go(0, plays=True)
-
-    def _show(self) -> None:
-        self._number += 1
-        self.scene.refusal = ""
-        self.show(self.table.picture(), self._number)
-
-    def _go(self, time: int, *, plays: bool = False) -> None:
-        frames = self.first.frames
-        times = frames.column("time").tolist()
-        # To the first step from that instant on: what follows from it is played.
-        later = [one for one in times if one >= time]
-        back = later.count(later[0]) - 1 if later and plays else 0
-        at = later[0] if later else times[-1]
-        self.scene.place = {"time": at, "back": back, "number": self._number, "plays": plays}
+        self._show_from(self.table.picture(), 0)
 
 
 def completion_lab(*, moves: Iterable[Sequence[str]] = STORY, stop: int = 2) -> CompletionLab:

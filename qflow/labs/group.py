@@ -173,12 +173,7 @@ class GroupTable:
         del self._held[consumer][record.id]
         self._free[consumer] = self.broker.now
         session = self._consumers[consumer]
-        answers = {
-            "accept": session.message_accept,
-            "release": session.message_release,
-            "reject": session.message_reject,
-        }
-        answers[verdict]((record.id,))
+        getattr(session, f"message_{verdict}")((record.id,))
         session.session_completed((record.id,))
 
     def leave(self, consumer: str) -> None:

@@ -11,7 +11,7 @@ import ipywidgets as widgets
 from qflow.kit import RefusalError
 from qflow.labs.group import GroupTable, group_picture
 from qflow.labs.knobs import Knob
-from qflow.labs.lab import Lab, beside
+from qflow.labs.lab import HandLab, beside
 from qflow.labs.picture import Comparison, Picture
 from qflow.labs.slider_lab import slider_of
 
@@ -22,7 +22,7 @@ _PACE = "How long {} works on a message before it accepts it (CN-13)"
 _TENTH = 0.1
 
 
-class GroupLab(Lab):
+class GroupLab(HandLab):
     """The conveyor, sliders for prefetch and pace, and what is done by hand.
 
     Its parameters are those of :func:`group_lab`.
@@ -45,7 +45,6 @@ class GroupLab(Lab):
     ) -> None:
         self._messages, self._wake_up, self._grouped = messages, wake_up, grouped
         self._works = bool(paces)
-        self._number = 1
         # By whether the queue had groups: how many carts went wrong when it was last tried.
         self._tried: dict[bool, int] = {}
         names = [f"c{n}" for n in range(1, len(prefetch) + 1)]
@@ -74,7 +73,7 @@ class GroupLab(Lab):
         for slider in self.sliders.values():
             slider.observe(self._deal, names="value")
         if not self._works:
-            self.scene.place = {"time": self.table.broker.now, "back": 0, "number": self._number}
+            self.scene.place = {"time": self.table.broker.now, "back": 0, "number": self.scene.run}
 
     def _values(self, kind: str) -> list[int]:
         return [slider.value for name, slider in self.sliders.items() if name.startswith(kind)]
@@ -147,8 +146,8 @@ class GroupLab(Lab):
 
     def _act(self, then: Mapping[str, str], time: int | None = None, *, plays: bool = False) -> None:
         now = self.table.broker.now if time is None else time
-        self._show(self._played([move for move in self.table.moves if move[-1] <= now], then, now))
-        self._go(self.table.moves[-1][-1], plays=plays or not self._works)
+        picture = self._played([move for move in self.table.moves if move[-1] <= now], then, now)
+        self._show_from(picture, self.table.moves[-1][-1], plays=plays or not self._works)
 
     def _settle(self, content: dict[str, Any]) -> None:
         consumer, label = map(str, content["message"])
@@ -171,18 +170,7 @@ class GroupLab(Lab):
 
     def _deal(self, _: object) -> None:
         """Begin again from the start, nothing done by hand."""
-        self._show(self._played(()))
-        self._go(0, plays=True)
-
-    def _show(self, picture: Picture) -> None:
-        self._number += 1
-        self.scene.refusal = ""
-        self.show(picture, self._number)
-
-    def _go(self, time: int, *, plays: bool = False) -> None:
-        # To the first step of that instant: what follows from it is played, or stepped through.
-        back = max(0, self.first.frames.column("time").tolist().count(time) - 1)
-        self.scene.place = {"time": time, "back": back, "number": self._number, "plays": plays}
+        self._show_from(self._played(()), 0)
 
 
 def group_lab(

@@ -327,6 +327,19 @@ class Lab(widgets.VBox):
         return stored(self.picture, self.scene.place, plays=self.scene.plays, asks=self._asks)
 
 
+class HandLab(Lab):
+    """A lab whose reader acts on the run itself: each act draws it anew, and it goes on from there."""
+
+    def _show_from(self, picture: Picture, time: int, *, plays: bool = True) -> None:
+        """Show another picture, from the first step at an instant or after it: what follows is played."""
+        self.scene.refusal, self._alone = "", None
+        self.show(picture, self.scene.run + 1)
+        times = picture.frames.column("time").tolist()
+        later = [one for one in times if one >= time] or times[-1:]
+        place = {"time": later[0], "back": later.count(later[0]) - 1, "plays": plays}
+        self.scene.place = {**place, "number": self.scene.run}
+
+
 def actions_of(picture: Picture) -> dict[str, str]:
     """Return what a fork of a picture can begin with: a key, and what it does in a few words.
 
@@ -435,12 +448,7 @@ def _act(action: str, sessions: Mapping[str, str], stage: Stage) -> None:
     if kind == "leave":
         session.close()
         return
-    settle = {
-        "accept": session.message_accept,
-        "release": session.message_release,
-        "reject": session.message_reject,
-    }
-    settle[kind](_held_as(session, name, label))
+    getattr(session, f"message_{kind}")(_held_as(session, name, label))
 
 
 def _held_as(session: Session, name: str, label: str) -> tuple[int, ...]:

@@ -241,16 +241,14 @@ def _set_apart() -> Iterator[None]:
         gc.freeze()
 
 
-def finished(steps: Steps[Result], tell: Callable[[float], None] | None = None) -> Result:
-    """Take all steps, and return their result; `tell` is called with the part done, and may raise to stop."""
+def finished(steps: Steps[Result]) -> Result:
+    """Take all steps, and return their result."""
     while True:
         try:
-            part = next(steps)
+            next(steps)
         except StopIteration as end:
             result: Result = end.value
             return result
-        if tell is not None:
-            tell(part)
 
 
 def side_by_side(

@@ -21,6 +21,7 @@ from qflow.labs.claims import times
 from qflow.labs.picture import Picture, picture_of
 from qflow.labs.running import Steps, finished
 from qflow.labs.topology import ConsumerSpot, ProducerSpot, QueueSpot, Topology
+from qflow.wording import counted
 from qflow.workload import Run, Workload
 from qflow.workload.agenda import SECOND
 
@@ -125,8 +126,7 @@ class Walk:
     def claims(self) -> tuple[str, ...]:
         """Where the way has come to, and how it compares with the shortest."""
         count = len(self.actions)
-        taken = "1 move" if count == 1 else f"{count} moves"
-        where = f"After {taken}: {self.states.label(self.nodes[-1])}."
+        where = f"After {counted(count, 'move')}: {self.states.label(self.nodes[-1])}."
         if not self.is_deepest:
             left = (
                 "Which move makes it deeper?"
@@ -206,8 +206,8 @@ def _windows(picture: Picture) -> list[str]:
     last, said = picture.frames.at(-1), []
     for spot in picture.frames.topology.producers:
         seen = {name: last[f"producer.{spot.name}.{name}"] for name in ("sent", "held", "mood")}
-        number = "1 message" if seen["sent"] == 1 else f"{seen['sent']} messages"
-        said.append(f"{spot.name} has sent {number}, {seen['held']} of them held; {_FATES[seen['mood']]}.")
+        sent = f"{spot.name} has sent {counted(seen['sent'], 'message')}, {seen['held']} of them held"
+        said.append(f"{sent}; {_FATES[seen['mood']]}.")
     return said
 
 
@@ -259,10 +259,9 @@ def _about(states: StateGraph) -> list[str]:
 
 
 def _way(states: StateGraph, node: int) -> list[str]:
-    way = states.path_to(node)
+    way, where = states.path_to(node), f"State {node} is: {states.label(node)}."
     if not way:
-        return [f"State {node} is: {states.label(node)}. Everything begins here."]
+        return [f"{where} Everything begins here."]
     turns = [(action, len(list(same))) for action, same in groupby(way)]
     steps = ", ".join(action if number == 1 else f"{action} ({times(number)})" for action, number in turns)
-    count = "1 step" if len(way) == 1 else f"{len(way)} steps"
-    return [f"State {node} is: {states.label(node)}. The shortest way there, {count}: {steps}."]
+    return [f"{where} The shortest way there, {counted(len(way), 'step')}: {steps}."]

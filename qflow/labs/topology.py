@@ -139,7 +139,8 @@ class Topology:
         """
         names = list(workload.queues)
         queues = [QueueSpot.of(name, workload.queues[name], workload.options) for name in names]
-        exchanges = list(dict.fromkeys([*(bind[0] for bind in workload.binds), *_sent_to(workload)]))
+        sent_to = [producer.to[0] for producer in workload.producers if producer.to[0]]
+        exchanges = list(dict.fromkeys([*(bind[0] for bind in workload.binds), *sent_to]))
         producers = [
             ProducerSpot(
                 p.name,
@@ -185,10 +186,6 @@ def group_key(queues: Iterable[Mapping[str, Argument]]) -> str:
             if arguments.get(key):
                 return str(arguments[key])
     return "group"
-
-
-def _sent_to(workload: Workload) -> list[str]:
-    return [producer.to[0] for producer in workload.producers if producer.to[0]]
 
 
 def _policy(settings: QueueSettings) -> str:
@@ -297,6 +294,7 @@ def part_of(topology: Topology, queues: Collection[str]) -> Topology:
     bindings = [(exchange, place[queue]) for exchange, queue in topology.bindings if queue in place]
     direct = {producer for producer, queue in topology.routes if queue in place}
     exchanges = sorted({exchange for exchange, _ in bindings})
+    hubs = {exchange: number for number, exchange in enumerate(exchanges)}
     members = [
         index
         for index, spot in enumerate(topology.producers)
@@ -306,19 +304,15 @@ def part_of(topology: Topology, queues: Collection[str]) -> Topology:
     routes = [(members.index(one), place[queue]) for one, queue in topology.routes if queue in place]
     return replace(
         topology,
-        producers=tuple(replace(spot, exchange=_index(exchanges, spot.exchange)) for spot in producers),
+        producers=tuple(replace(spot, exchange=hubs.get(spot.exchange, -1)) for spot in producers),
         queues=tuple(topology.queues[index] for index in kept),
         consumers=tuple(
             replace(spot, queue=place[spot.queue]) for spot in topology.consumers if spot.queue in place
         ),
         routes=tuple(routes),
         exchanges=tuple(topology.exchanges[index] for index in exchanges),
-        bindings=tuple((exchanges.index(exchange), queue) for exchange, queue in bindings),
+        bindings=tuple((hubs[exchange], queue) for exchange, queue in bindings),
     )
-
-
-def _index(exchanges: list[int], exchange: int) -> int:
-    return exchanges.index(exchange) if exchange in exchanges else -1
 
 
 def topology_of_events(run: Run) -> Topology:
@@ -448,9 +442,4 @@ class _Witness:
 def _told_apart(consumers: list[ConsumerSpot]) -> list[ConsumerSpot]:
     """Return consumers under their whole link where tags repeat."""
     tags = Counter(consumer.name for consumer in consumers)
-    return [
-        consumer
-        if tags[consumer.name] == 1
-        else ConsumerSpot(consumer.link, consumer.queue, consumer.prefetch, consumer.note, consumer.link)
-        for consumer in consumers
-    ]
+    return [spot if tags[spot.name] == 1 else replace(spot, name=spot.link) for spot in consumers]

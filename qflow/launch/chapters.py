@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from qflow.kit import RefusalError, install_command, kit_path, nearest_checkout
+from qflow.wording import listed
 from qflow.writing import written
 
 REGISTER = ".qflow-chapters.json"
@@ -262,7 +263,7 @@ def require(modules: dict[str, str], *, extra: str) -> None:
     if missing:
         verb = "is" if len(missing) == 1 else "are"
         raise RefusalError(
-            f"{_listed(missing)} {verb} not installed here; "
+            f"{listed(missing)} {verb} not installed here; "
             f"install what is missing with: {install_command(extra)}"
         )
 
@@ -353,7 +354,3 @@ def _quieten_news() -> None:
     # JupyterLab asks every newcomer whether to fetch news; the question would lie over the first picture.
     paths = [str(SETTINGS), os.environ.get("JUPYTER_CONFIG_PATH", "")]
     os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join(filter(None, paths))
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

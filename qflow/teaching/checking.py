@@ -7,6 +7,7 @@ In JupyterLab a check that failed has two buttons: for the next hint, and for a 
 
 from __future__ import annotations
 
+import argparse
 import html
 import importlib
 import textwrap
@@ -20,6 +21,7 @@ from qflow.kit import RefusalError
 from qflow.teaching import learner
 from qflow.teaching.exercise import FINE, THEMES, Answer, Exercise, Failure, alike, exercises, find, in_words
 from qflow.teaching.predictions import kept_calibration
+from qflow.wording import listed
 
 WIDTH = 96
 """Columns of a line; Jupyter breaks longer ones in the middle of words."""
@@ -187,7 +189,7 @@ def wrong_form(exercise: Exercise, seen: Sequence[Any]) -> str:
     if not parts or first is None or (isinstance(first, tuple) and len(first) == len(parts)):
         return ""
     given = len(first) if isinstance(first, tuple | dict | frozenset) else 1
-    order = f"{_COUNTS[len(parts)]} are wanted, in this order: {_listed(parts)}"
+    order = f"{_COUNTS[len(parts)]} are wanted, in this order: {listed(parts)}"
     said = f"{_COUNTS.get(given, str(given)).capitalize()} value{'s' if given != 1 else ''}"
     form = f"Return them together, as in: return {', '.join('abcd'[: len(parts)])}"
     which = _which(exercise, seen) if given == 1 else ""
@@ -207,10 +209,6 @@ def _which(exercise: Exercise, seen: Sequence[Any]) -> str:
             if all(alike(value, wanted[number]) for value, wanted in chosen):
                 return f"Yours is {part}{where}. "
     return "Yours is none of them. "
-
-
-def _listed(parts: Sequence[str]) -> str:
-    return f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def _difference(exercise: Exercise, case: tuple[Any, ...], seen: Any, wanted: Any) -> str:
@@ -318,3 +316,20 @@ def _effort(entry: Mapping[str, Any]) -> str:
         if isinstance(number, int) and number:
             parts.append(f"{number} {one if number == 1 else many}")
     return f" ({', '.join(parts)})" if parts else ""
+
+
+def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
+    """Add ``exercises`` to the ``qflow`` command."""
+    parser = rooms.add_parser(
+        "exercises",
+        help="show which exercises you have solved, and how your predictions went",
+        description="Show which exercises are solved, with how many tries and hints, and how the predictions "
+        "went.",
+    )
+    parser.add_argument("action", nargs="?", choices=("progress",), help="progress, which is the default too")
+
+
+def run(_: argparse.Namespace) -> int:
+    """Run ``qflow exercises``; return the exit status."""
+    show_progress()
+    return 0

@@ -146,13 +146,16 @@ def _tries(identifier: str) -> Callable[[Callable[[], Iterator[Step]]], Callable
 
 
 def _queue_with(
-    messages: int, arguments: dict[str, Any] | None = None, options: BrokerOptions | None = None
+    messages: int | str,
+    arguments: dict[str, Any] | None = None,
+    options: BrokerOptions | None = None,
+    **sent: Any,
 ) -> tuple[Broker, Any]:
-    """Return a broker whose queue ``q`` got some messages, and their producer."""
+    """Return a broker whose queue ``q`` got some messages, and their producer; see :func:`send`."""
     broker = Broker(options)
     producer = broker.session("producer")
     producer.queue_declare("q", arguments)
-    send(producer, "q", messages)
+    send(producer, "q", messages, **sent)
     return broker, producer
 
 
@@ -269,10 +272,7 @@ def _() -> Iterator[Step]:
 def _() -> Iterator[Step]:
     for k in (1000, 1024):
         size = {"qpid.max_size": 10 * k, "qpid.flow_stop_size": 8 * k, "qpid.flow_resume_size": 6 * k}
-        broker = Broker()
-        producer = broker.session("producer")
-        producer.queue_declare("q", size)
-        send(producer, "q", 8, size=k)
+        broker, producer = _queue_with(8, size, size=k)
         yield f"K is {k:,}: 8 messages of 1 K", _flow(broker), "OFF"
         send(producer, "q", size=50)
         yield f"K is {k:,}: 50 bytes more", _flow(broker), "ON"
@@ -290,9 +290,7 @@ def _() -> Iterator[Step]:
 
 @_tries("X-05")
 def _() -> Iterator[Step]:
-    broker = Broker()
-    producer = broker.session("producer")
-    producer.queue_declare("q")
+    broker, producer = _queue_with(0)
     producer.message_transfer(Message(100, routing_key="q"))
     yield "one message with 100 bytes of content: byteDepth", broker.queue("q").statistics().byteDepth, 111
 
@@ -300,12 +298,9 @@ def _() -> Iterator[Step]:
 @_tries("X-23")
 def _() -> Iterator[Step]:
     broker, _ = _queue_with(0, {"default-queue-limit": 10_000})
-    flow_limit: Any = broker.queue("q").flow_limit
-    yield (
-        "declared with default-queue-limit 10,000: stop in bytes",
-        flow_limit.thresholds.stop_size,
-        83_886_080,
-    )
+    limit: Any = broker.queue("q").flow_limit
+    stop = limit.thresholds.stop_size
+    yield "declared with default-queue-limit 10,000: stop in bytes", stop, 83_886_080
 
 
 # Configuration
@@ -373,11 +368,8 @@ def _() -> Iterator[Step]:
         reported = RangeSet()
         reported.add(1)
         window.reported(reported)
-        yield (
-            f"window of 3 ({kind}), the second is complete: what it does next",
-            window.next_step().name,
-            step,
-        )
+        said = f"window of 3 ({kind}), the second is complete: what it does next"
+        yield said, window.next_step().name, step
 
 
 @_tries("X-13")
@@ -425,11 +417,8 @@ def _stalled(*producers: Producer) -> int:
 def _() -> Iterator[Step]:
     producer = Broker().session("producer")
     (transfer,) = send(producer, "nowhere")
-    yield (
-        "a message to a queue that does not exist",
-        "complete" if transfer.is_complete else "held",
-        "complete",
-    )
+    seen = "complete" if transfer.is_complete else "held"
+    yield "a message to a queue that does not exist", seen, "complete"
     yield "its session", "lives" if producer.is_attached else "ended", "lives"
 
 
@@ -442,11 +431,7 @@ def _group(broker: Broker) -> Any:
 
 
 def _grouped(messages: str) -> Broker:
-    broker = Broker()
-    producer = broker.session("producer")
-    producer.queue_declare("q", GROUPS)
-    send(producer, "q", messages, header="G")
-    return broker
+    return _queue_with(messages, GROUPS, header="G")[0]
 
 
 @_tries("X-15")
@@ -517,10 +502,12 @@ def _() -> Iterator[Step]:
     yield "no machine can check this", said, said
 
 
+_BY_SIZE = {"qpid.flow_stop_size": 300, "qpid.flow_resume_size": 200}
+
+
 @_tries("X-29")
 def _() -> Iterator[Step]:
-    sizes = {"qpid.flow_stop_size": 300, "qpid.flow_resume_size": 200}
-    broker, _ = _queue_with(4, sizes, BrokerOptions(flow_control="java"))
+    broker, _ = _queue_with(4, _BY_SIZE, BrokerOptions(flow_control="java"))
     reader = Reader(broker, "reader", "q")
     reader.take(1)
     yield "capacity 300, resume 200: with 300 bytes", _flow(broker), "ON"
@@ -531,14 +518,10 @@ def _() -> Iterator[Step]:
 @_tries("T-07")
 def _() -> Iterator[Step]:
     for kind, asked in (("java", "asked to stop"), ("shipped", "not asked")):
-        broker, events = Broker(BrokerOptions(flow_control=kind)), list[Event]()
+        broker, producer = _queue_with(0, _BY_SIZE, BrokerOptions(flow_control=kind))
+        events: list[Event] = []
         broker.observe(events.append)
-        producer = broker.session("producer")
-        producer.queue_declare("q", {"qpid.flow_stop_size": 300, "qpid.flow_resume_size": 200})
         send(producer, "q", 4)
         heard = any(event.kind == "channel_flow" for event in events)
-        yield (
-            f"4 messages of 100 bytes, {kind}: the client is",
-            "asked to stop" if heard else "not asked",
-            asked,
-        )
+        seen = "asked to stop" if heard else "not asked"
+        yield f"4 messages of 100 bytes, {kind}: the client is", seen, asked

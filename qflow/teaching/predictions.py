@@ -28,12 +28,12 @@ running the cell again does not lose it. A guess written in the cell itself need
 from __future__ import annotations
 
 import importlib
-import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from qflow.displays import has_kernel
 from qflow.kit import RefusalError, kit_path
 from qflow.teaching import learner
 from qflow.teaching.learner import plain
@@ -249,9 +249,8 @@ class Question:
 
 
 def _show(question: Question) -> None:
-    # Only a kernel can show anything; and code that runs in one has imported IPython already.
-    ipython = sys.modules.get("IPython")
-    if hasattr(ipython.get_ipython() if ipython is not None else None, "kernel"):
+    # Only a kernel can show anything.
+    if has_kernel():
         importlib.import_module("IPython.display").display(question)
     else:
         print(question)

@@ -84,3 +84,13 @@ def test_the_strip_has_an_end():
     lab = completion_lab(moves=[("idle",)] * MOST)
     ask(lab, ask="do", what="idle")
     assert lab.scene.refusal == "the strip has room for 16 commands: start again"
+
+
+def test_what_is_done_after_a_fork_is_shown_and_ends_the_comparison():
+    lab = completion_lab()
+    ask(lab, ask="fork", action="purge:busy", frame=3, time=300_000)
+    assert len(lab.scene.pictures) == 2
+    ask(lab, ask="do", what="idle")
+    assert len(lab.table.moves) == len(STORY) + 1
+    assert "of 9 (CM-04)" in lab.picture.claims[0] and len(lab.scene.pictures) == 1
+    assert not lab.can_compare

@@ -26,7 +26,8 @@ from qflow.broker.message import ACQUIRED, AVAILABLE, QueuedMessage
 from qflow.broker.queue import Queue
 from qflow.broker.session import Session
 from qflow.trace.explain.chain import Reason, Subject
-from qflow.trace.explain.instant import REASONS, Instant, counted, listed
+from qflow.trace.explain.instant import REASONS, Instant
+from qflow.wording import counted, listed
 
 UNITS = {MESSAGE_UNIT: "message", BYTE_UNIT: "byte"}
 _READER_LIMIT = 3

@@ -20,6 +20,7 @@ from qflow.broker.session import Session
 from qflow.trace.explain.chain import seconds
 from qflow.trace.schema import Trace, decode_detail
 from qflow.trace.timeline import Checkpoint, RowIndex
+from qflow.wording import listed
 from qflow.workload.run import CLIENT_EVENTS
 
 _ACTS = {
@@ -192,28 +193,6 @@ class Instant:
             if message is not None and message.transfer.label == label:
                 return message
         return None
-
-
-def listed(names: list[str], most: int = 5) -> str:
-    """Return a list of names as text, shortened in the middle.
-
-    >>> listed(["a"]), listed(["a", "b", "c"]), listed([f"m{n}" for n in range(50)])
-    ('a', 'a, b and c', 'm0, m1, … m49')
-    """
-    if not names:
-        return ""
-    if len(names) > most:
-        return f"{names[0]}, {names[1]}, … {names[-1]}"
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number of things as text.
-
-    >>> counted(1, "message"), counted(2, "message")
-    ('1 message', '2 messages')
-    """
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 REASONS: dict[str, tuple[tuple[str, ...], str]] = {

@@ -5,9 +5,10 @@ from __future__ import annotations
 from qflow.broker.message import Transfer
 from qflow.broker.session import Session
 from qflow.trace.explain.chain import Reason, Subject, seconds
-from qflow.trace.explain.instant import Instant, counted, listed
+from qflow.trace.explain.instant import Instant
 from qflow.trace.explain.queues import died_of, on
 from qflow.trace.explain.transfers import explain_transfer, held
+from qflow.wording import counted, listed
 from qflow.workload.model import Producer
 
 

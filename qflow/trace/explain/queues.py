@@ -13,7 +13,8 @@ from qflow.broker.queue import Queue
 from qflow.broker.stores import MessageMap
 from qflow.trace.explain.chain import Reason, Subject
 from qflow.trace.explain.consumers import readers
-from qflow.trace.explain.instant import REASONS, Instant, counted
+from qflow.trace.explain.instant import REASONS, Instant
+from qflow.wording import counted
 
 UNITS = {"count": "message", "size": "byte"}
 

@@ -24,8 +24,9 @@ from qflow.trace.explain.consumers import (
     refused,
     settlement,
 )
-from qflow.trace.explain.instant import Instant, counted, listed
+from qflow.trace.explain.instant import Instant
 from qflow.trace.explain.queues import died_of, dropped, gone, limit_of, no_flow_control, on, turned_off
+from qflow.wording import counted, listed
 
 
 def explain_transfer(instant: Instant, label: str) -> Reason:
