@@ -7,20 +7,17 @@ the reader does not want to wait.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from hashlib import file_digest
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from qflow.kit import RefusalError
 from qflow.labs.lab import Lab
-from qflow.labs.opened import Tell, recorded_picture, trace_picture
+from qflow.labs.opened import recorded_picture, trace_picture
 from qflow.labs.picture import Comparison, Picture
 from qflow.labs.share import Token, shared_path
-
-Result = TypeVar("Result")
 
 LARGE = 300_000
 """Bytes of a packed file from which on its lab opens empty, with progress and a way not to wait for it.
@@ -34,51 +31,6 @@ _BREATH = 0.1
 
 class CancelledError(RefusalError):
     """The work was cancelled."""
-
-
-class Background(Generic[Result]):
-    """Work in a thread of its own; where there are no threads, it is done at once.
-
-    The work is called with a function that it calls with the part that is done; that raises to end the work.
-    """
-
-    def __init__(self, work: Callable[[Tell], Result]) -> None:
-        self.part = 0.0
-        self._work = work
-        self._is_cancelled = False
-        self._error: Exception | None = None
-        self._done: list[Result] = []
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        try:
-            self._thread.start()
-        except RuntimeError:  # as in a browser's kernel
-            self._run()
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the work has ended, whichever way."""
-        return not self._thread.is_alive()
-
-    def cancel(self) -> None:
-        """End the work where it next says how far it is."""
-        self._is_cancelled = True
-
-    def result(self) -> Result:
-        """Return the work's result, or raise its error; :class:`CancelledError` if it was cancelled."""
-        if self._error is not None:
-            raise self._error
-        return self._done[0]
-
-    def _run(self) -> None:
-        try:
-            self._done.append(self._work(self._tell))
-        except Exception as error:  # raised again by result()
-            self._error = error
-
-    def _tell(self, part: float) -> None:
-        self.part = part
-        if self._is_cancelled:
-            raise CancelledError("cancelled")
 
 
 class TraceLab(Lab):
@@ -99,26 +51,36 @@ class TraceLab(Lab):
             super().__init__(read(tell=lambda part: None))
             return
         super().__init__(Comparison({}, (f"{Path(path).name} is being read.",)))
-        self._task = loop.create_task(self._follow(Background(lambda tell: read(tell=tell))))
+        self._task = loop.create_task(self._follow(read))
 
-    async def _follow(self, work: Background[Picture]) -> None:
+    async def _follow(self, read: Callable[..., Picture]) -> None:
         """Show how far the reading is, and then its picture, unless it is cancelled."""
         name = Path(self._opened[0]).name
-        while not work.is_over:
-            await asyncio.sleep(_BREATH)
-            if self.scene.cancelled:
-                work.cancel()
-                self.scene.progress = 0.0
-                self.scene.refusal = f"Cancelled: {name} is not read. Run the cell again to read it."
-                self.say((f"{name} is not read.",))
-                return
-            self.scene.running, self.scene.progress = 1, max(0.01, work.part)
-        self.scene.progress = 0.0
+        done, is_over = 0.0, False
+
+        def tell(part: float) -> None:
+            nonlocal done
+            done = part
+            if is_over:
+                raise CancelledError(f"Cancelled: {name} is not read. Run the cell again to read it.")
+
+        # Where there are no threads, as in a browser's kernel, it is read at once.
+        reading = asyncio.ensure_future(asyncio.to_thread(read, tell=tell))
+        reading.add_done_callback(lambda over: over.cancelled() or over.exception())
         try:
-            self.show(work.result(), 1)
+            while not reading.done():
+                await asyncio.wait([reading], timeout=_BREATH)
+                is_over = bool(self.scene.cancelled)
+                tell(done)
+                self.scene.running, self.scene.progress = 1, max(0.01, done)
+            self.scene.progress = 0.0
+            self.show(reading.result(), 1)
         except Exception as error:  # it is shown in the lab: nothing above catches it
+            self.scene.progress = 0.0
             self.scene.refusal = str(error)
             self.say((f"{name} is not read.",))
+        finally:
+            is_over = True
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -578,7 +578,7 @@ def _deep_ratios(growth: Mapping[str, Any]) -> dict[str, float]:
 
 def _acts(messages: int, whole: int, tell: Tell) -> dict[str, float]:
     from qflow.labs.experiments import flow_run
-    from qflow.trace.replaying import replay
+    from qflow.trace.replaying import Replay
     from qflow.trace.timeline import Timeline
 
     tell("trace")
@@ -604,7 +604,7 @@ def _acts(messages: int, whole: int, tell: Tell) -> dict[str, float]:
             f"simulate_{messages}_messages": lambda: simulated(messages),
             f"trace_{messages}_messages": lambda: traced(messages),
             f"trace_write_{messages}_messages": lambda: written(trace, Path(folder)),
-            f"trace_replay_{messages}_messages": lambda: replay(trace),
+            f"trace_replay_{messages}_messages": lambda: Replay(trace).run(),
         }
         taken = {}
         for name, work in works.items():

@@ -174,10 +174,12 @@ class Reader:
         """Labels of the messages it was given and has not settled, in the order they came."""
         return list(self._held)
 
-    def fetch(self) -> str | None:
-        """Ask for one message; return its label, or None if there is none for it."""
+    def fetch(self, number: int = 1) -> str | None:
+        """Ask for messages one by one; return the last one's label, or None if there is none for it."""
         before = len(self.got)
-        self.session.fetch(self.name)
+        for _ in range(number):
+            before = len(self.got)
+            self.session.fetch(self.name)
         return self.got[-1] if len(self.got) > before else None
 
     def accept(self, *labels: str) -> None:
@@ -343,6 +345,21 @@ class Bench:
     def state(self, queue: str) -> str:
         """Return the state of a queue's flow control, ``"ON"`` or ``"OFF"``."""
         return "ON" if self.is_on(queue) else "OFF"
+
+    def turns(self, queue: str, most: int | None = None) -> tuple[int, int]:
+        """Fill a queue until it turns ON and drain it until OFF; return both depths, (0, 0) if never ON.
+
+        >>> Bench().declare("q", flow_stop_count=9, flow_resume_count=5).turns("q")
+        (10, 4)
+        """
+        while not self.is_on(queue):
+            if most is not None and self.depth(queue) >= most:
+                return 0, 0
+            self.send(queue)
+        on, reader = self.depth(queue), self.reader(queue)
+        while self.is_on(queue):
+            reader.take(1)
+        return on, self.depth(queue)
 
     def exists(self, queue: str) -> bool:
         """Return whether there is a queue of that name."""

@@ -2,7 +2,7 @@
 
 A trace has the broker's events in order, and the commands are among them.  Commands are all that comes from
 outside, time included (``advance``), so a trace that begins with a fresh broker holds everything that decides
-its course: its commands, given to a fresh engine, give back its own rows, byte for byte (:func:`replay`).
+its course: its commands, given to a fresh engine, give back its own rows, byte for byte (:class:`Replay`).
 
 - :func:`record` observes a broker from its start; :func:`trace_of` takes a simulated run.
 - :func:`steps_of` yields the commands of a trace, and :func:`give` gives one to a broker.
@@ -258,9 +258,22 @@ class Replay:
     Rows that only a client could write (:data:`qflow.workload.CLIENT_EVENTS`) are no command and no effect;
     they are copied to their places.
 
+    Parameters:
+        original: From its broker's start; the replay is equal to it if the same engine wrote it.
+
     Attributes:
-        broker (Broker): The engine, after the last step.
-        trace (Trace): What it has done so far.
+        broker: The engine, after the last step.
+        trace: What it has done so far.
+
+    >>> from qflow.broker import Message
+    >>> broker = Broker()
+    >>> trace = record(broker)
+    >>> session = broker.session("s")
+    >>> session.queue_declare("q", {"qpid.flow_stop_count": 1})
+    >>> for _ in range(3):
+    ...     transfer = session.message_transfer(Message(10, routing_key="q"))
+    >>> Replay(trace).run() == trace
+    True
     """
 
     def __init__(self, original: Trace) -> None:
@@ -271,7 +284,10 @@ class Replay:
         self.broker.observe(self._observe)
 
     def run(self, before: Callable[[Step], None] | None = None, progress: Progress | None = None) -> Trace:
-        """Give all commands, and call ``before`` with each before it is given; see :func:`give`."""
+        """Give all commands, and return the trace of what the engine did; errors are those of :func:`give`.
+
+        `before` is called with each command before it is given, `progress` now and then with the rows done.
+        """
         with uncollected():
             for step in steps_of(self.original):
                 if progress is not None:
@@ -301,26 +317,3 @@ class Replay:
         while place < len(original) and original.kind[place] in CLIENT_EVENTS:
             self.trace.append_row(original.row(place)._replace(seq=place))
             place += 1
-
-
-def replay(trace: Trace, progress: Progress | None = None) -> Trace:
-    """Give a whole trace's commands to a fresh engine and return the trace of what it does.
-
-    Parameters:
-        trace: From its broker's start; the replay is equal to it if the same engine wrote it.
-        progress: Called now and then with the number of rows done.
-
-    Raises:
-        TraceError: Naming the row of a command that cannot be given.
-
-    >>> from qflow.broker import Message
-    >>> broker = Broker()
-    >>> trace = record(broker)
-    >>> session = broker.session("s")
-    >>> session.queue_declare("q", {"qpid.flow_stop_count": 1})
-    >>> for _ in range(3):
-    ...     transfer = session.message_transfer(Message(10, routing_key="q"))
-    >>> replay(trace) == trace
-    True
-    """
-    return Replay(trace).run(progress=progress)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from qflow.broker import BrokerOptions
 from qflow.trace.diff import first_difference
 from qflow.trace.explain import explain
-from qflow.trace.replaying import Replay, give, replay, steps_of, trace_of
+from qflow.trace.replaying import Replay, give, steps_of, trace_of
 from qflow.trace.schema import decode_detail
 from qflow.trace.timeline import Checkpoint, Timeline, fork
 from qflow.workload import Consumer, Producer, Workload, simulate
@@ -83,7 +83,7 @@ def rows_of(trace, without=("run", "seq")):
 @given(workloads())
 def test_a_replayed_run_is_the_run(workload):
     trace = trace_of(simulate(workload))
-    assert replay(trace) == trace
+    assert Replay(trace).run() == trace
 
 
 @quick
@@ -246,6 +246,6 @@ def test_a_trace_that_differs_in_one_byte_is_told_apart():
     for row in trace.rows():
         other.append_row(row._replace(size=row.size + (row.seq == 8)))
     assert first_difference(trace, other).place == 8
-    assert replay(trace) != other
+    assert Replay(trace).run() != other
     with pytest.raises(AssertionError):
         assert rows_of(trace) == rows_of(other)

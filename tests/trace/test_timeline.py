@@ -13,7 +13,7 @@ from qflow.broker import INFINITE, Broker, BrokerOptions, Event, Message
 from qflow.broker.events import COMMANDS
 from qflow.trace.diff import compare, first_difference
 from qflow.trace.files import read_trace, write_trace
-from qflow.trace.replaying import give, record, replay, steps_of, trace_of
+from qflow.trace.replaying import Replay, give, record, steps_of, trace_of
 from qflow.trace.schema import Trace, TraceError
 from qflow.trace.timeline import Checkpoint, Timeline, fork
 from qflow.workload import Consumer, Producer, Workload, simulate
@@ -254,7 +254,7 @@ def test_a_fork_with_an_injected_command_is_a_trace_of_its_own(trace, timeline):
     timeline.seek_time(1_000_000)
     purge = Event(1_200_000, "management", detail={"method": "purge", "arguments": {"queue": "orders"}})
     forked = timeline.fork([purge])
-    assert replay(forked) == forked
+    assert Replay(forked).run() == forked
     comparison = compare(trace, forked)
     assert comparison.parting.place > timeline.cursor
     assert any(
@@ -267,7 +267,7 @@ def test_a_fork_with_an_injected_command_is_a_trace_of_its_own(trace, timeline):
 
 def test_a_fork_with_other_settings_shows_what_they_change(trace):
     wide = fork(trace, -1, queues={"orders": {"qpid.flow_stop_count": 1000, "qpid.flow_resume_count": None}})
-    assert replay(wide) == wide
+    assert Replay(wide).run() == wide
     before, after = compare(trace, wide).queues["orders"]
     assert before.flow_stopped > 0 == after.flow_stopped == after.held
     assert after.enqueued == before.enqueued
@@ -280,7 +280,7 @@ def test_a_fork_with_other_options_goes_another_way_from_the_start(trace, timeli
     forked = timeline.fork(options=eager)
     assert forked.options == forked.workload.options == eager
     assert trace.options == trace.workload.options == BrokerOptions()
-    assert replay(forked) == forked
+    assert Replay(forked).run() == forked
     assert "held" in trace.kind
     assert "held" not in forked.kind
     same = timeline.fork(options=BrokerOptions())
@@ -314,7 +314,7 @@ def test_a_message_that_comes_later_in_a_fork_is_settled_then():
         (5, "message.accept"),
         (5, "dequeued"),
     ]
-    assert replay(forked) == forked
+    assert Replay(forked).run() == forked
 
 
 def test_a_fork_that_cannot_be_says_why(trace, timeline):

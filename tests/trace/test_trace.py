@@ -26,7 +26,7 @@ from qflow.kit import RefusalError
 from qflow.trace import cli
 from qflow.trace.diff import compare, first_difference
 from qflow.trace.files import Checker, load_trace, read_trace, write_trace
-from qflow.trace.replaying import Replay, record, replay, trace_of
+from qflow.trace.replaying import Replay, record, trace_of
 from qflow.trace.schema import KINDS, NAMES, Trace, TraceError, decode_detail, encode_detail
 from qflow.workload import Consumer, Producer, Workload, simulate
 
@@ -85,7 +85,7 @@ def test_replaying_every_recorded_scenario_gives_back_every_row(path):
         trace = record(player.broker)
         for step in scenario.steps:
             player.play(step)
-        difference = first_difference(trace, replay(trace))
+        difference = first_difference(trace, Replay(trace).run())
         assert difference is None, f"{scenario.id}: {difference.text('the player', 'the replay')}"
         count += 1
     assert count
@@ -97,7 +97,7 @@ def test_replaying_every_recorded_scenario_gives_back_every_row(path):
 def test_replaying_a_simulated_workload_gives_back_every_row(name):
     run = simulate(Workload.load(WORKLOADS / f"{name}.json"), message_limit=1000)
     trace = trace_of(run)
-    assert replay(trace) == trace
+    assert Replay(trace).run() == trace
 
 
 def test_rows_of_every_scenario_and_workload_pass_the_check(trace):
@@ -127,7 +127,7 @@ def test_several_commands_in_one_write_are_replayed_as_one():
     assert trace.kind.count("session.written") == 2
     # Each transfer asks for a report of its own, those of one write too (RF-40).
     assert trace.kind.count("reported") == 3
-    assert replay(trace) == trace
+    assert Replay(trace).run() == trace
 
 
 def test_the_sync_flag_of_any_command_is_replayed():
@@ -140,7 +140,7 @@ def test_the_sync_flag_of_any_command_is_replayed():
     session.queue_query("q")
     assert [row.detail for row in trace.rows() if row.kind == "queue.query"] == ['{"queue":"q","sync":true}']
     assert trace.kind.count("reported") == 1
-    assert replay(trace) == trace
+    assert Replay(trace).run() == trace
 
 
 class Foreign(MessageStore):
@@ -163,11 +163,11 @@ def test_a_foreign_trace_names_the_row_that_the_engine_cannot_do():
         trace.append(Event(0, "session.attach", session="s", detail={"connection": "s"}))
         trace.append(Event(0, "queue.declare", session="s", detail=detail))
         with pytest.raises(TraceError, match=cannot + wrong):
-            replay(trace)
+            Replay(trace).run()
     trace = Trace()
     trace.append(Event(0, "management", detail={"method": "__init__", "arguments": {"core": 1}}))
     with pytest.raises(TraceError, match="unknown management method '__init__', allowed are create, "):
-        replay(trace)
+        Replay(trace).run()
 
 
 # Metamorphosis
@@ -295,7 +295,7 @@ def test_round_trip_is_exact_and_writes_the_same_bytes(trace, tmp_path, monkeypa
     monkeypatch.setattr(time, "time", lambda: later)
     write_trace(again, second)
     assert first.read_bytes() == second.read_bytes()
-    assert replay(again) == trace
+    assert Replay(again).run() == trace
 
 
 @settings(quick, max_examples=20, suppress_health_check=list(HealthCheck))

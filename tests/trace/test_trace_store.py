@@ -10,7 +10,7 @@ from qflow.broker import Broker, Event, Message
 from qflow.broker.store import DelayedStore
 from qflow.trace.explain import explain
 from qflow.trace.files import read_trace, write_trace
-from qflow.trace.replaying import Replay, record, replay
+from qflow.trace.replaying import Replay, record
 from qflow.trace.schema import Trace, TraceError
 from qflow.trace.timeline import Checkpoint, Timeline, fork
 
@@ -67,7 +67,7 @@ def test_a_file_holds_it_too(tmp_path):
     write_trace(trace, tmp_path / "t.jsonl")
     read, quarantine = read_trace(tmp_path / "t.jsonl")
     assert not quarantine
-    assert replay(read) == trace
+    assert Replay(read).run() == trace
     assert [row.message for row in read.rows() if row.kind == "store.finish"] == ["P-2", "P-1"]
 
 
@@ -96,8 +96,8 @@ def test_a_fork_may_let_the_store_be_done_earlier():
     _, trace = play([("send", True), ("advance", 50), ("purge",), ("finish", 0)])
     start = trace.kind.index("enqueued")
     forked = fork(trace, start, [Event(10, "store.finish", detail={"message": "P-1"})])
-    assert replay(forked) == forked
-    assert fork(trace, start) == replay(fork(trace, start))
+    assert Replay(forked).run() == forked
+    assert fork(trace, start) == Replay(fork(trace, start)).run()
     assert [row[2:] for row in fork(trace, -1).rows()] == [row[2:] for row in trace.rows()]
     done = [row.time for row in forked.rows() if row.kind == "completed" and row.message == "P-1"]
     assert done == [10]
@@ -107,4 +107,4 @@ def test_what_the_store_cannot_be_done_with_is_named():
     trace = Trace()
     trace.append(Event(0, "store.finish", detail={"message": "m"}))
     with pytest.raises(TraceError, match=r"row 1 \(store.finish\): .*a trace shows store.open first"):
-        replay(trace)
+        Replay(trace).run()

@@ -17,17 +17,9 @@ from qflow.teaching.exercise import FINE, exercise, fine
 Arguments = dict[str, Any]
 
 
-def measure(bench: Bench, queue: str, most: int) -> tuple[int, int]:
-    """Fill a queue until it turns ON, and drain it until OFF; (0, 0) if it never turns ON below `most`."""
-    while not bench.is_on(queue):
-        if bench.depth(queue) >= most:
-            return 0, 0
-        bench.send(queue)
-    on = bench.depth(queue)
-    reader = bench.reader(queue)
-    while bench.is_on(queue):
-        reader.take(1)
-    return on, bench.depth(queue)
+def _qpid(**short: object) -> Arguments:
+    """Return declare arguments, given without ``qpid.``."""
+    return {f"qpid.{name}": value for name, value in short.items()}
 
 
 def _default_thresholds(limit: int, stop_percent: int, resume_percent: int) -> tuple[int, int]:
@@ -35,7 +27,7 @@ def _default_thresholds(limit: int, stop_percent: int, resume_percent: int) -> t
         default_flow_stop_threshold=stop_percent, default_flow_resume_threshold=resume_percent
     )
     bench = Bench(options).declare("q", max_count=limit, max_size=0)
-    on, off = measure(bench, "q", limit)
+    on, off = bench.turns("q", limit)
     return on - 1, off + 1
 
 
@@ -64,7 +56,7 @@ def _declared(answer: Callable[..., Arguments], limit: int, stop: int, resume: i
     arguments, bench = answer(limit, stop, resume), Bench()
     if refusal := bench.refusal("q", arguments):
         return refusal
-    on, off = measure(bench, "q", limit + 50)
+    on, off = bench.turns("q", limit + 50)
     got = f"ON at {on}, OFF at {off}" if on else "never ON"
     if (on, off) != (stop + 1, resume - 1):
         return f"{got}, where it should be ON at {stop + 1}, OFF at {resume - 1}"
@@ -95,19 +87,13 @@ DECLARE_ARGUMENTS = exercise(
             },
             lambda given: any("-" in key for key in given),
         ),
-        "bytes instead of messages": lambda limit, stop, resume: {
-            "qpid.max_count": limit,
-            "qpid.flow_stop_size": stop,
-            "qpid.flow_resume_size": resume,
-        },
-        "the limit sets itself": lambda limit, stop, resume: {
-            "qpid.flow_stop_count": stop,
-            "qpid.flow_resume_count": resume,
-        },
-        "a stop value alone": lambda limit, stop, resume: {
-            "qpid.max_count": limit,
-            "qpid.flow_stop_count": stop,
-        },
+        "bytes instead of messages": lambda limit, stop, resume: _qpid(
+            max_count=limit, flow_stop_size=stop, flow_resume_size=resume
+        ),
+        "the limit sets itself": lambda limit, stop, resume: _qpid(
+            flow_stop_count=stop, flow_resume_count=resume
+        ),
+        "a stop value alone": lambda limit, stop, resume: _qpid(max_count=limit, flow_stop_count=stop),
     },
     outcome=_declared,
 )
@@ -172,7 +158,7 @@ def _tool_line(answer: Callable[..., str], queue: str, limit: int, stop: int, re
     declaration = typed(bench, answer(queue, limit, stop, resume), queue)
     if isinstance(declaration, str):
         return declaration
-    on, off = measure(bench, queue, limit)
+    on, off = bench.turns(queue, limit)
     if declaration.arguments.get("qpid.max_count") != limit:
         return "the queue has not the limit in messages that was asked for"
     return FINE if (on, off) == (stop + 1, resume - 1) else f"ON at {on} and OFF at {off} messages"
@@ -215,13 +201,17 @@ def _broker_start(answer: Callable[..., list[str]], stop: int, resume: int, grou
         options = BrokerOptions.parse(given)
     except StartupError as error:
         return f"qpidd does not start: {error}"
-    found = (
-        options.default_flow_stop_threshold,
-        options.default_flow_resume_threshold,
-        options.default_message_group,
-    )
-    wanted = (stop, resume, group)
+    thresholds = options.default_flow_stop_threshold, options.default_flow_resume_threshold
+    found, wanted = (*thresholds, options.default_message_group), (stop, resume, group)
     return FINE if found == wanted else f"qpidd starts with {found} in place of {wanted}"
+
+
+def _options(stop: str, resume: str, group: str, of: int = 0) -> Callable[..., list[str]]:
+    """Return what names options so; thresholds are shares of so many, or percentages."""
+    return lambda s, r, g: [
+        *(f"--{name}={value / of if of else value}" for name, value in ((stop, s), (resume, r))),
+        f"--{group}={g}",
+    ]
 
 
 BROKER_START = exercise(
@@ -229,27 +219,17 @@ BROKER_START = exercise(
     fine,
     misconceptions={
         "the manual's example of a default group": (
-            lambda stop, resume, group: [
-                f"--default-flow-stop-threshold={stop}",
-                f"--default-flow-resume-threshold={resume}",
-                f"--default-msg-group={group}",
-            ],
+            _options("default-flow-stop-threshold", "default-flow-resume-threshold", "default-msg-group"),
             lambda given: any("msg-group" in option for option in given),
         ),
         "a threshold is a share from 0 to 1": (
-            lambda stop, resume, group: [
-                f"--default-flow-stop-threshold={stop / 100}",
-                f"--default-flow-resume-threshold={resume / 100}",
-                f"--default-message-group={group}",
-            ],
+            _options(
+                "default-flow-stop-threshold", "default-flow-resume-threshold", "default-message-group", 100
+            ),
             lambda given: any("threshold=0." in option or "threshold=1.0" in option for option in given),
         ),
         "options have underscores": (
-            lambda stop, resume, group: [
-                f"--default_flow_stop_threshold={stop}",
-                f"--default_flow_resume_threshold={resume}",
-                f"--default_message_group={group}",
-            ],
+            _options("default_flow_stop_threshold", "default_flow_resume_threshold", "default_message_group"),
             lambda given: any("default_" in option for option in given),
         ),
         "a queue's options are the broker's": (
@@ -286,32 +266,21 @@ SWITCHED_OFF = exercise(
     "switched_off",
     fine,
     misconceptions={
-        "one zero is enough": lambda limit, volume: {
-            "qpid.max_count": limit,
-            "qpid.max_size": volume,
-            "qpid.flow_stop_count": 0,
-        },
-        "zero bytes is enough": lambda limit, volume: {
-            "qpid.max_count": limit,
-            "qpid.max_size": volume,
-            "qpid.flow_stop_size": 0,
-        },
+        "one zero is enough": lambda limit, volume: _qpid(
+            max_count=limit, max_size=volume, flow_stop_count=0
+        ),
+        "zero bytes is enough": lambda limit, volume: _qpid(
+            max_count=limit, max_size=volume, flow_stop_size=0
+        ),
         "zero for resume": (
-            lambda limit, volume: {
-                "qpid.max_count": limit,
-                "qpid.max_size": volume,
-                "qpid.flow_resume_count": 0,
-                "qpid.flow_resume_size": 0,
-            },
+            lambda limit, volume: _qpid(
+                max_count=limit, max_size=volume, flow_resume_count=0, flow_resume_size=0
+            ),
             lambda given: "qpid.flow_stop_count" not in given and given["qpid.flow_resume_count"] == 0,
         ),
-        "no limit, no flow control": lambda limit, volume: {"qpid.max_count": 0, "qpid.max_size": 0},
+        "no limit, no flow control": lambda limit, volume: _qpid(max_count=0, max_size=0),
         "a ring never stops anybody": (
-            lambda limit, volume: {
-                "qpid.max_count": limit,
-                "qpid.max_size": volume,
-                "qpid.policy_type": "ring",
-            },
+            lambda limit, volume: _qpid(max_count=limit, max_size=volume, policy_type="ring"),
             lambda given: given["qpid.policy_type"] == "ring",
         ),
     },
@@ -328,13 +297,13 @@ def _broker_without(answer: Callable[..., dict[str, int]], limit: int, manual: i
     except (StartupError, TypeError, ValueError) as error:
         return f"the broker does not start: {error}"
     bench = Bench(options).declare("plain", max_count=limit)
-    if measure(bench, "plain", limit)[0]:
+    if bench.turns("plain", limit)[0]:
         return "a queue with nothing but a limit still gets flow control"
     try:
         bench.admin.queue_declare("manual", given["queue"])  # type: ignore[arg-type]
     except AmqpException as error:
         return f"the broker refuses the second queue: {error.code} {error}"
-    found = measure(bench, "manual", limit + 50)[0]
+    found = bench.turns("manual", limit + 50)[0]
     return FINE if found == manual + 1 else f"the second queue turns ON at {found}, not at {manual + 1}"
 
 

@@ -90,14 +90,21 @@ def _next_owner_gets(held: int, actions: list[str], more: int) -> list[str]:
     labels = [f"A-{n}" for n in range(1, held + more + 1)]
     bench = grouped_bench(labels)
     first = bench.reader("q", "first")
-    for _ in range(held):
-        first.fetch()
+    first.fetch(held)
     for label, action in zip(labels, actions, strict=False):
-        {"accept": first.accept, "release": first.release, "reject": first.reject}[action](label)
+        getattr(first, action)(label)
     second = bench.reader("q", "second")
     while second.fetch() is not None:
         pass
     return [label.rstrip("*") for label in second.got]
+
+
+def _later(held: int, more: int) -> list[str]:
+    return [f"A-{held + n}" for n in range(1, more + 1)]
+
+
+def _answered(actions: list[str], *how: str) -> list[str]:
+    return [f"A-{n}" for n, action in enumerate(actions, 1) if action in how]
 
 
 NEXT_GETS = exercise(
@@ -105,23 +112,16 @@ NEXT_GETS = exercise(
     _next_owner_gets,
     misconceptions={
         "a release goes to the end": lambda held, actions, more: (
-            []
-            if len(actions) < held
-            else [f"A-{held + n}" for n in range(1, more + 1)]
-            + [f"A-{n}" for n, a in enumerate(actions, 1) if a == "release"]
+            [] if len(actions) < held else _later(held, more) + _answered(actions, "release")
         ),
         "the first accept frees the group": lambda held, actions, more: (
-            [f"A-{n}" for n, action in enumerate(actions, 1) if action == "release"]
-            + [f"A-{held + n}" for n in range(1, more + 1)]
+            _answered(actions, "release") + _later(held, more)
         ),
         "what is rejected comes back": lambda held, actions, more: (
-            []
-            if len(actions) < held
-            else [f"A-{n}" for n, a in enumerate(actions, 1) if a in ("release", "reject")]
-            + [f"A-{held + n}" for n in range(1, more + 1)]
+            [] if len(actions) < held else _answered(actions, "release", "reject") + _later(held, more)
         ),
         "what is released is lost": lambda held, actions, more: (
-            [] if len(actions) < held else [f"A-{held + n}" for n in range(1, more + 1)]
+            [] if len(actions) < held else _later(held, more)
         ),
     },
 )
@@ -131,8 +131,7 @@ def _kept_order(answer: Callable[[Reader, list[str], str], None], held: int, fai
     labels = [f"A-{n}" for n in range(1, held + 3)]
     bench = grouped_bench(labels)
     first = bench.reader("q", "first")
-    for _ in range(held):
-        first.fetch()
+    first.fetch(held)
     mine, target = labels[:held], labels[failing - 1]
     if failing > 1:
         first.accept(*mine[: failing - 1])

@@ -100,8 +100,7 @@ def _ring_group(limit: int, labels: list[str], fetched: int) -> str | None:
     bench = Bench().grouped("q", max_count=limit, policy_type="ring")
     bench.send("q", labels[:limit], header=GROUP)
     first = bench.reader("q", "first")
-    for _ in range(fetched):
-        first.fetch()
+    first.fetch(fetched)
     bench.send("q", labels[limit:], header=GROUP)
     return bench.reader("q", "second").fetch()
 
@@ -198,8 +197,7 @@ def _purge(stop: int, resume: int, sent: int, fetched: int) -> tuple[int, str, i
     bench = Bench().declare("q", flow_stop_count=stop, flow_resume_count=resume, flow_stop_size=0)
     bench.send("q", sent)
     reader = bench.reader("q")
-    for _ in range(fetched):
-        reader.fetch()
+    reader.fetch(fetched)
     bench.admin.queue_purge("q")
     return bench.depth("q"), bench.state("q"), len(bench.producer.held)
 
@@ -232,8 +230,7 @@ def _delete(stop: int, sent: int, fetched: int) -> tuple[int, int, bool]:
     bench.admin.queue_declare("q", arguments, alternate_exchange="spare exchange")
     bench.send("q", sent)
     reader = bench.reader("q")
-    for _ in range(fetched):
-        reader.fetch()
+    reader.fetch(fetched)
     bench.admin.queue_delete("q")
     return bench.depth("spare"), len(bench.producer.held), bench.producer.is_attached
 

@@ -14,11 +14,8 @@ def run_depths(changes: list[int], stop: int, resume: int) -> list[tuple[str, in
     reader = bench.reader("q")
     seen = []
     for change in changes:
-        for _ in range(abs(change)):
-            if change > 0:
-                bench.send("q")
-            else:
-                reader.take(1)
+        bench.send("q", max(0, change))
+        reader.take(max(0, -change))
         seen.append((bench.state("q"), bench.statistics("q").flowStoppedCount))
     return seen
 
@@ -27,13 +24,7 @@ def _on_and_off(limit: int, stop: int, resume: int) -> tuple[int, int]:
     bench = Bench().declare(
         "q", max_count=limit, flow_stop_count=stop, flow_resume_count=resume, flow_stop_size=0
     )
-    while not bench.is_on("q"):
-        bench.send("q")
-    on = bench.depth("q")
-    reader = bench.reader("q")
-    while bench.is_on("q"):
-        reader.take(1)
-    return on, bench.depth("q")
+    return bench.turns("q")
 
 
 ON_AND_OFF = exercise(
@@ -54,10 +45,13 @@ def _flow_states(depths: list[int], stop: int, resume: int) -> list[str]:
     return [state for state, _ in run_depths(changes, stop, resume)]
 
 
-def _with_memory(depths: list[int], stop: int, resume: int) -> list[str]:
-    return list(
-        accumulate(depths, lambda was, d: "ON" if d >= stop else "OFF" if d <= resume else was, initial="OFF")
-    )[1:]
+def _with_memory(depths: list[int], on: int, off: int, first: str) -> list[str]:
+    """Return the states if a depth from `on` turns it ON, and one to `off` turns it OFF."""
+
+    def turned(was: str, depth: int) -> str:
+        return "ON" if depth >= on else "OFF" if depth <= off else was
+
+    return list(accumulate(depths, turned, initial=first))[1:]
 
 
 FLOW_STATES = exercise(
@@ -68,12 +62,8 @@ FLOW_STATES = exercise(
         "ON from resume upwards": lambda depths, stop, resume: [
             "ON" if d >= resume else "OFF" for d in depths
         ],
-        "reached is enough": _with_memory,
-        "it starts ON": lambda depths, stop, resume: list(
-            accumulate(
-                depths, lambda was, d: "ON" if d > stop else "OFF" if d < resume else was, initial="ON"
-            )
-        )[1:],
+        "reached is enough": lambda depths, stop, resume: _with_memory(depths, stop, resume, "OFF"),
+        "it starts ON": lambda depths, stop, resume: _with_memory(depths, stop + 1, resume - 1, "ON"),
     },
 )
 

@@ -13,19 +13,12 @@ def _idle_gets(steps: list[str]) -> list[str]:
     idle = bench.reader("q", "idle", prefetch=10)
     bench.send("q", ["A-1", "A-2"], header=GROUP)
     for step in steps:
-        if step == "owner accepts":
+        who, act = step.split()[:2]
+        if who == "owner":
             owner.session.message_stop("owner")
-            owner.accept()
-        elif step == "owner releases":
-            owner.session.message_stop("owner")
-            owner.release()
-        elif step == "owner rejects":
-            owner.session.message_stop("owner")
-            owner.reject()
-        elif step == "B-1 arrives":
-            bench.send("q", ["B-1"], header=GROUP)
-        elif step == "A-3 arrives":
-            bench.send("q", ["A-3"], header=GROUP)
+            getattr(owner, act.removesuffix("s"))()
+        elif act == "arrives":
+            bench.send("q", [who], header=GROUP)
         else:
             idle.session.message_flow("idle", BYTE_UNIT, INFINITE)
             idle.session.message_flow("idle", MESSAGE_UNIT, 10)

@@ -133,28 +133,18 @@ def _nothing_available(instant: Instant, session: Session, subscription: Subscri
 def _absent(instant: Instant, name: str) -> Reason:
     subject = Subject("consumer", name)
     session, _, tag = name.partition("/")
-    rows = _subscribe_rows(instant, session, tag or session)
-    past = [row for row in rows if row <= instant.end]
-    if past:
-        ended = _end_of(instant, session, tag or session)
+    tag = tag or session
+    if instant.last("subscribe", "session", session, link=tag) is not None:
+        ended = instant.last("unsubscribe", "session", session, link=tag)
         when = f" at {instant.when(ended)}, when {instant.cause(ended)}" if ended is not None else ""
         return Reason(f"The subscription of {name} ended{when}.", ("CN-17",), ended, subject)
-    if rows:
-        text = f"{name} has not subscribed yet; it does at {instant.when(rows[0])}, by its own decision."
-        return Reason(text, ("CN-01",), rows[0], subject)
+    row = instant.next("subscribe", "session", session, link=tag)
+    if row is not None:
+        text = f"{name} has not subscribed yet; it does at {instant.when(row)}, by its own decision."
+        return Reason(text, ("CN-01",), row, subject)
     return Reason(
         f"{name} does not subscribe before the trace ends at {instant.trace_end}.", ("CN-01",), None, subject
     )
-
-
-def _subscribe_rows(instant: Instant, session: str, tag: str) -> list[int]:
-    rows = instant.index.rows("subscribe", "session", session)
-    return [row for row in rows if instant.trace.link[row] == tag]
-
-
-def _end_of(instant: Instant, session: str, tag: str) -> int | None:
-    rows = instant.index.rows("unsubscribe", "session", session)
-    return next((r for r in reversed(rows) if r <= instant.end and instant.trace.link[r] == tag), None)
 
 
 # All consumers of a queue
@@ -368,13 +358,9 @@ def _granted(instant: Instant, session: str, tag: str, unit: int) -> int | None:
 
 
 def _taken_away(instant: Instant, session: str, tag: str) -> int | None:
-    rows = [
-        row
-        for kind in ("message.stop", "message.flush")
-        for row in instant.index.rows(kind, "session", session)
-        if row <= instant.end and instant.trace.link[row] == tag
-    ]
-    return max(rows, default=None)
+    kinds = ("message.stop", "message.flush")
+    rows = [instant.last(kind, "session", session, link=tag) for kind in kinds]
+    return max((row for row in rows if row is not None), default=None)
 
 
 # What it may have
@@ -467,13 +453,13 @@ def not_woken(instant: Instant, session: Session, subscription: Subscription) ->
 
 def _why_not_woken(instant: Instant, subscription: Subscription, group: str, idle: int | None) -> Reason:
     queue = subscription.queue
-    for row in reversed(instant.index.rows("group_freed", "queue", queue.name)):
-        if row <= instant.end and instant.trace.group[row] == group and row > (idle or -1):
-            text = (
-                f"Group {group} became free at {instant.when(row)}, when {instant.cause(row)}: "
-                "that resets cursors, but wakes no consumer."
-            )
-            return Reason(text, ("MG-13", "RF-17"), row, group_subject(instant, queue.name, group))
+    row = instant.last("group_freed", "queue", queue.name, group=group)
+    if row is not None and row > (idle or -1):
+        text = (
+            f"Group {group} became free at {instant.when(row)}, when {instant.cause(row)}: "
+            "that resets cursors, but wakes no consumer."
+        )
+        return Reason(text, ("MG-13", "RF-17"), row, group_subject(instant, queue.name, group))
     subject, name = Subject("queue", queue.name), instant.shown(subscription.owner)
     if not subscription.is_listening and not subscription.is_blocked:
         text = f"A wake-up took {name} off the waiting list of {queue.name}, then went to another instead."
@@ -488,8 +474,7 @@ def _why_not_woken(instant: Instant, subscription: Subscription, group: str, idl
 
 def _what_wakes(instant: Instant, session: Session, subscription: Subscription) -> Reason:
     subject = consumer_subject(session, subscription)
-    rows = instant.index.rows("delivered", "session", session.name)
-    row = next((r for r in rows if r > instant.end and instant.trace.link[r] == subscription.name), None)
+    row = instant.next("delivered", "session", session.name, link=subscription.name)
     if row is None:
         text = f"Nothing wakes {subject.name} before the trace ends at {instant.trace_end}."
         return Reason(text, ("CN-19",), None, subject)
@@ -506,7 +491,7 @@ def owned(instant: Instant, queue: Queue, state: GroupState) -> Reason:
     """Say who owns a group, and what has to happen before it is free."""
     subject = group_subject(instant, queue.name, state.name)
     owner = instant.shown(state.owner)
-    row = _last(instant, "group_owned", queue.name, state.name)
+    row = instant.last("group_owned", "queue", queue.name, group=state.name)
     first = _acquired_with(instant, row)
     since = f" since {instant.when(row)}" if row is not None else ""
     text = f"Group {state.name} of {queue.name} has belonged to {owner}{since}, when it acquired {first}."
@@ -534,7 +519,7 @@ def _what_frees(instant: Instant, queue: Queue, state: GroupState) -> Reason:
     owner = instant.shown(state.owner)
     held = f"{owner} holds {listed(labels)} of it, and owns it until none is left acquired"
     subject = Subject("message", labels[0]) if labels else group_subject(instant, queue.name, state.name)
-    row = _next(instant, "group_freed", queue.name, state.name)
+    row = instant.next("group_freed", "queue", queue.name, group=state.name)
     if row is None:
         pair = instant.owner(state.owner)
         session = pair[0].name if pair is not None else state.owner.partition("::")[0]
@@ -564,7 +549,7 @@ def _gone(instant: Instant, queue: Queue, state: GroupState) -> tuple[Reason, ..
 
 def freed(instant: Instant, queue: Queue, group: str) -> Reason | None:
     """Say what made a group free the last time, or None if it never had an owner."""
-    row = _last(instant, "group_freed", queue.name, group)
+    row = instant.last("group_freed", "queue", queue.name, group=group)
     if row is None:
         return None
     owner = instant.shown(instant.trace.link[row])
@@ -605,31 +590,16 @@ def _no_such_group(instant: Instant, queue: str, group: str, subject: Subject) -
         row = instant.last("queueDeclare", "queue", queue)
         text = f"{queue} knows no groups: it is declared without qpid.group_header_key."
         return Reason(text, ("MG-01",), row, subject)
-    row = next((r for r in reversed(_rows(instant, "dequeued", queue, group)) if r <= instant.end), None)
+    row = instant.last("dequeued", "queue", queue, group=group)
     if row is not None:
         text = (
             f"Group {group} has no message on {queue} and so does not exist: the last, "
             f"{instant.trace.message[row]}, left at {instant.when(row)}, when {instant.cause(row)}."
         )
         return Reason(text, ("MG-06",), row, subject)
-    row = next((r for r in _rows(instant, "enqueued", queue, group) if r > instant.end), None)
+    row = instant.next("enqueued", "queue", queue, group=group)
     text = f"Group {group} has no message on {queue} yet"
     if row is None:
         return Reason(f"{text}.", ("MG-06",), None, subject)
     text = f"{text}: the first, {instant.trace.message[row]}, comes at {instant.when(row)}."
     return Reason(text, ("MG-06",), row, subject)
-
-
-def _rows(instant: Instant, kind: str, queue: str, group: str) -> list[int]:
-    rows = instant.index.rows(kind, "queue", queue)
-    return [row for row in rows if instant.trace.group[row] == group]
-
-
-def _last(instant: Instant, kind: str, queue: str, group: str) -> int | None:
-    rows = instant.index.rows(kind, "queue", queue)
-    return next((r for r in reversed(rows) if r <= instant.end and instant.trace.group[r] == group), None)
-
-
-def _next(instant: Instant, kind: str, queue: str, group: str) -> int | None:
-    rows = instant.index.rows(kind, "queue", queue)
-    return next((r for r in rows if r > instant.end and instant.trace.group[r] == group), None)

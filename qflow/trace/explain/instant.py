@@ -7,7 +7,7 @@ present.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -68,13 +68,26 @@ class Instant:
 
     # Rows
 
-    def last(self, kind: str, column: str, name: str, until: int | None = None) -> int | None:
-        """Return the place of the last row of a kind with a name in a column, until now."""
-        return self.index.last(kind, column, name, self.end if until is None else until)
+    def last(self, kind: str, column: str, name: str, until: int | None = None, **also: str) -> int | None:
+        """Return the place of the last row of a kind with a name in a column, until now; or None.
 
-    def next(self, kind: str, column: str, name: str) -> int | None:
+        `also` are more columns, and what they have to hold.
+        """
+        until = self.end if until is None else until
+        if not also:
+            return self.index.last(kind, column, name, until)
+        rows = reversed(self.index.rows(kind, column, name))
+        return next((row for row in rows if row <= until and self._holds(row, also)), None)
+
+    def next(self, kind: str, column: str, name: str, **also: str) -> int | None:
         """Return the place of the first such row after now, or None if the trace shows none."""
-        return self.index.next(kind, column, name, self.end)
+        if not also:
+            return self.index.next(kind, column, name, self.end)
+        rows = self.index.rows(kind, column, name)
+        return next((row for row in rows if row > self.end and self._holds(row, also)), None)
+
+    def _holds(self, row: int, columns: Mapping[str, str]) -> bool:
+        return all(getattr(self.trace, column)[row] == name for column, name in columns.items())
 
     def about(self, label: str, kind: str, queue: str = "") -> list[int]:
         """Return the places of the rows of a kind about a message, until now."""
