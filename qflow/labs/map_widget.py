@@ -74,7 +74,10 @@ class MapWidget(anywidget.AnyWidget):
             }
             self.dot = [settings[drawn.across.setting], settings[drawn.up.setting]]
             self._draw()
-        self._fill(drawn.coarse)
+        runs = drawn.runs(drawn.coarse)
+        while runs.left:
+            for number, found in runs.results(None):
+                drawn.found[drawn.coarse[number]] = found
         self._draw()
         if self._is_seen:
             self._run_rest()
@@ -88,18 +91,6 @@ class MapWidget(anywidget.AnyWidget):
     def _run_rest(self) -> None:
         rest = [place for place in self.drawn.order() if place not in self.drawn.found]
         self._task = asyncio.get_running_loop().create_task(self._go_on(rest, self._started))
-
-    def finish(self) -> None:
-        """Run what is not known yet, and wait for it."""
-        self._started += 1
-        self._fill([place for place in self.drawn.order() if place not in self.drawn.found])
-        self._draw()
-
-    def _fill(self, places: Sequence[int]) -> None:
-        runs = self.drawn.runs(places)
-        while runs.left:
-            for number, found in runs.results(None):
-                self.drawn.found[places[number]] = found
 
     async def _go_on(self, places: Sequence[int], number: int) -> None:
         drawn, runs, drawn_at = self.drawn, self.drawn.runs(places), 0.0

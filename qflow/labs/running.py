@@ -22,7 +22,6 @@ from qflow.broker.errors import AmqpException
 from qflow.broker.events import EventTable
 from qflow.kit import RefusalError
 from qflow.labs.fold import Fold
-from qflow.labs.frames import Frames
 from qflow.labs.outline import outline_of
 from qflow.labs.picture import Comparison, Picture, picture_of
 from qflow.labs.topology import Topology
@@ -134,7 +133,7 @@ def _counted(run: Run, events: EventTable, folding: Fold, known: int) -> Generat
             outline = outline_of(events, replace(frames.topology, end=run.end))
         part = SoFar(_part_of_work(folding, events))
         part.time, part.frames, part.is_outlined = known, folding.count, True
-        part.draw = partial(_outlined, run, frames, outline)
+        part.draw = lambda _: picture_of(run, frames=frames, room=outline.topology.end, outline=outline)
         yield part
         while folding.seen < len(events):
             with _set_apart():
@@ -189,11 +188,6 @@ def _set_up(workload: Workload, messages: int) -> Stage:
 def _sketch(run: Run, folding: Fold, room: int) -> Picture:
     """Return the picture of what there is of a run."""
     return picture_of(run, frames=folding.so_far(run.end), room=max(room, run.end))
-
-
-def _outlined(run: Run, frames: Frames, outline: Frames, room: int) -> Picture:
-    """Return the picture of a whole run that has the first of its frames."""
-    return picture_of(run, frames=frames, room=outline.topology.end, outline=outline)
 
 
 class _Slices:

@@ -78,6 +78,10 @@ def _first_unequal(a: Trace, b: Trace, name: str, common: int) -> int:
     return next(index for index in range(common) if first[index] != second[index])
 
 
+_COUNTED = {"enqueued": 1, "dequeued": -1, "dropped": 0, "held": 0, "flow_stopped": 0}
+"""Kinds of rows that are counted, and by how much each makes its queue deeper."""
+
+
 @dataclass(slots=True)
 class QueueSummary:
     """What became of one queue in one run; ``time_on`` is in microseconds."""
@@ -94,19 +98,11 @@ class QueueSummary:
 
     def take(self, kind: str, time: int) -> None:
         """Count one row."""
-        if kind == "enqueued":
-            self.enqueued += 1
-            self.depth += 1
+        if kind in _COUNTED:
+            setattr(self, kind, getattr(self, kind) + 1)
+            self.depth += _COUNTED[kind]
             self.max_depth = max(self.max_depth, self.depth)
-        elif kind == "dequeued":
-            self.dequeued += 1
-            self.depth -= 1
-        elif kind == "dropped":
-            self.dropped += 1
-        elif kind == "held":
-            self.held += 1
-        elif kind == "flow_stopped":
-            self.flow_stopped += 1
+        if kind == "flow_stopped":
             self._on_since = time
         elif kind in ("flow_resumed", "queueDelete"):
             self.end(time)

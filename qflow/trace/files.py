@@ -529,13 +529,10 @@ def _require_columns(arrow: Any, schema: Any) -> None:
             raise TraceError(f"column {column.name} is missing; a trace has {', '.join(NAMES)}, got {there}")
         got = schema.field(column.name).type
         value = got.value_type if arrow.types.is_dictionary(got) else got
-        fits = arrow.types.is_integer if column.type == "int64" else _is_text(arrow)
-        if not fits(value):
+        types = arrow.types
+        fits = (types.is_integer,) if column.type == "int64" else (types.is_string, types.is_large_string)
+        if not any(holds(value) for holds in fits):
             raise TraceError(f"column {column.name} must be {column.type}, got {got}")
-
-
-def _is_text(arrow: Any) -> Callable[[Any], bool]:
-    return lambda got: arrow.types.is_string(got) or arrow.types.is_large_string(got)
 
 
 def _parquet_begun(file: Any) -> Checker:

@@ -166,10 +166,6 @@ def _words(error: Exception) -> str:
     return f"{error} is missing" if isinstance(error, KeyError) else str(error)
 
 
-def _advance(broker: Broker, step: Step) -> None:
-    broker.advance(max(broker.now, step.arguments["now"]))
-
-
 def _attach(broker: Broker, step: Step) -> None:
     connection, container = step.arguments.get("connection", ""), step.arguments.get("container")
     if container is None:
@@ -190,10 +186,6 @@ def _session(broker: Broker, step: Step) -> Session:
     if session is None:
         raise TraceError(f"session {step.session!r} was never attached; a trace shows session.attach first")
     return session
-
-
-def _detach(broker: Broker, step: Step) -> None:
-    _session(broker, step).close()
 
 
 def _open_store(broker: Broker, step: Step) -> None:
@@ -237,13 +229,13 @@ def _command(broker: Broker, step: Step) -> None:
 
 
 _ACTIONS: dict[str, Callable[[Broker, Step], None]] = {
-    "advance": _advance,
+    "advance": lambda broker, step: broker.advance(max(broker.now, step.arguments["now"])),
     "management": _manage,
     "message.transfer": _transfer,
     "store.finish": _finish_store,
     "store.open": _open_store,
     "session.attach": _attach,
-    "session.detach": _detach,
+    "session.detach": lambda broker, step: _session(broker, step).close(),
     "session.written": _written,
 }
 

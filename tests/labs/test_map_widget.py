@@ -15,11 +15,11 @@ def small():
     return lab, lab.map(cells=12, messages=60)
 
 
-def test_it_begins_with_the_coarse_cells_and_can_be_finished(small):
+def test_it_begins_with_the_coarse_cells_and_its_map_can_be_run_whole(small):
     _, made = small
     assert len(made.drawn.found) == 4 and "So far 4 of 144 are run" in made.words[1]
-    made.finish()
-    assert len(made.drawn.found) == 144 and "Of all, with 60 messages each" in made.words[1]
+    made.drawn.run()
+    assert len(made.drawn.found) == 144 and "Of all, with 60 messages each" in made.claims[1]
     assert len(made.cells) == 8 * 144 and len(made.courses) == 40 * 144
 
 

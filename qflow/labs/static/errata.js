@@ -40,12 +40,10 @@ function render({ model, el }) {
     write(score, model.get("score"));
     set(root, { "data-answers": Object.keys(answers).length });
   };
-  model.on("change:answers", show);
-  model.on("change:score", show);
+  const leave = listen(model, { answers: show, score: show });
   show();
   return () => {
-    model.off("change:answers", show);
-    model.off("change:score", show);
+    leave();
     el.replaceChildren();
   };
 }

@@ -80,14 +80,13 @@ function render({ model, el }) {
     point(goal < 0 || goal >= size ? at : goal);
   });
 
-  const heard = { axes: draw, cells: fill, dot: place, words: say };
-  for (const name in heard) model.on(`change:${name}`, heard[name]);
+  const leave = listen(model, { axes: draw, cells: fill, dot: place, words: say });
   draw();
   say();
   // The rest of the runs is worth its time now that the map is looked at.
   model.send({ ask: "runs" });
   return () => {
-    for (const name in heard) model.off(`change:${name}`, heard[name]);
+    leave();
     el.replaceChildren();
   };
 }

@@ -120,14 +120,6 @@ function bringIntoView(root) {
   if (bottom > 0 && top < window.innerHeight) root.scrollIntoView({ block: "nearest" });
 }
 
-// Hear of a model's changes; what comes back ends that.
-function listen(model, changes) {
-  for (const [name, heard] of Object.entries(changes)) model.on(`change:${name}`, heard);
-  return () => {
-    for (const [name, heard] of Object.entries(changes)) model.off(`change:${name}`, heard);
-  };
-}
-
 // Why there is no new picture, in the broker's words.
 function buildRefusal(root, model) {
   const refusal = html("div", { class: "qf-refusal", role: "alert", hidden: "" }, root);

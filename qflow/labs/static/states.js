@@ -43,15 +43,11 @@ function renderStates({ model, el }) {
     walked = next;
     set(root, { "data-walk": next.join(" ") });
   };
-  model.on("change:graph", draw);
-  model.on("change:chosen", show);
-  model.on("change:walk", walk);
+  const leave = listen(model, { graph: draw, chosen: show, walk });
   draw();
   walk();
   return () => {
-    model.off("change:graph", draw);
-    model.off("change:chosen", show);
-    model.off("change:walk", walk);
+    leave();
     el.replaceChildren();
   };
 }

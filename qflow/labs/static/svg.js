@@ -1,4 +1,4 @@
-// Small helpers for making elements.
+// Small helpers for making elements, and for hearing of a model.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -33,6 +33,14 @@ function write(element, text) {
 
 function classify(element, name) {
   if (element.getAttribute("class") !== name) element.setAttribute("class", name);
+}
+
+// Hear of a model's changes; what comes back ends that.
+function listen(model, changes) {
+  for (const [name, heard] of Object.entries(changes)) model.on(`change:${name}`, heard);
+  return () => {
+    for (const [name, heard] of Object.entries(changes)) model.off(`change:${name}`, heard);
+  };
 }
 
 // Three fills that differ in pattern as well as in colour. Ids are unique to each picture on the page.
