@@ -234,7 +234,7 @@ def _why(namespace: argparse.Namespace) -> int:
     with progress(f"replaying {Path(namespace.file).name}", len(trace)) as shown:
         timeline = Timeline(trace, progress=shown)
     explanation = explain(timeline, seq, namespace.subject, time=time)
-    note = past_the_end(trace, seq, time)
+    note = _past_the_end(trace, seq, time)
     if namespace.json:
         print(json.dumps({**explanation.data(), "note": note}))
     else:
@@ -259,26 +259,9 @@ def instant(text: str) -> tuple[int | None, int | None]:
     raise RefusalError(f"an instant is a row's seq, such as 1200, or a time, such as 2.5s; got {shown!r}")
 
 
-def past_the_end(trace: Trace, seq: int | None, time: int | None) -> str | None:
-    """Return a sentence if an instant is after the trace's end, where the answer is about its end; else None.
-
-    Where the workload lasts longer than the last row, that time is the trace's too: nothing happened in it.
-
-    Parameters:
-        trace: What was asked about.
-        seq, time: The instant: a row's ``seq``, or a time in microseconds; the other is None.
-
-    >>> from qflow.broker import Broker
-    >>> from qflow.trace import record
-    >>> broker = Broker()
-    >>> trace = record(broker)
-    >>> broker.advance(1_500_000)
-    >>> session = broker.session("p")
-    >>> past_the_end(trace, None, 99_000_000)
-    'The trace ends at 1.5 s (seq 0); this is the state at its end.'
-    >>> past_the_end(trace, None, 1_500_000) is None
-    True
-    """
+def _past_the_end(trace: Trace, seq: int | None, time: int | None) -> str | None:
+    """Return a sentence if an instant is after the trace's end, and the answer about its end; else None."""
+    # Where the workload lasts longer than the last row, that time is the trace's too: nothing happened in it.
     last = trace.time[-1]
     planned = trace.workload.duration * _SECOND if trace.workload is not None else 0
     if (seq is None or seq <= trace.seq[-1]) and (time is None or time <= max(last, planned)):
