@@ -118,8 +118,8 @@ def _all_hold(picture: Picture, _: str) -> int:
 def _receiver(picture: Picture, label: str) -> tuple[int, str]:
     """Return the frame at which a message is first acquired, and by which consumer."""
     frames = picture.frames
-    stays, holdings = frames.lasting["stays"], frames.lasting["holdings"]
-    for row in map(holdings.row, range(len(holdings))):
+    stays = frames.lasting["stays"]
+    for row in frames.lasting["holdings"]:
         producer = frames.topology.producers[stays.get(row["stay"], "producer") - 1]
         if f"{producer.name}-{stays.get(row['stay'], 'number')}" == label:
             return row["start"], frames.topology.consumers[row["consumer"] - 1].name

@@ -340,10 +340,10 @@ def ownership_chart(picture: Picture) -> Chart:
     B was owned once, by c2.
     """
     frames = picture.frames
-    locks, moments = frames.lasting["locks"], frames.column("time")
+    moments = frames.column("time")
     rows: dict[str, list[SpanRow]] = {spot.name: [] for spot in frames.topology.consumers}
     owners: dict[str, list[str]] = {}
-    for lock in map(locks.row, range(len(locks))):
+    for lock in frames.lasting["locks"]:
         group = frames.groups[lock["group"] - 1]
         who = frames.topology.consumers[lock["consumer"] - 1].name if lock["consumer"] else "someone"
         start = moments[lock["start"]]

@@ -68,6 +68,9 @@ class Spans:
         """Return a row, by column."""
         return {name: numbers[index] for name, numbers in self._by_name.items()}
 
+    def __iter__(self) -> Iterator[dict[str, int]]:
+        return map(self.row, range(len(self)))
+
     def column(self, name: str) -> array[int]:
         """Return one column, top to bottom."""
         return self._by_name[name]

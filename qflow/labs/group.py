@@ -345,9 +345,7 @@ def _owned(picture: Picture) -> list[str]:
     if not picture.drawing["grouped"]:
         return ["The queue has no groups: every consumer may have every message."]
     owners: dict[str, list[str]] = {group: [] for group in sorted(frames.groups)}
-    locks = frames.lasting["locks"]
-    for index in range(len(locks)):
-        lock = locks.row(index)
+    for lock in frames.lasting["locks"]:
         owners[frames.groups[lock["group"] - 1]].append(frames.topology.consumers[lock["consumer"] - 1].name)
     return [f"Group {group} was owned by {_in_turn(names)}." for group, names in owners.items()]
 
@@ -361,10 +359,8 @@ def _in_turn(names: list[str]) -> str:
 
 def _order(picture: Picture) -> list[str]:
     frames = picture.frames
-    stays = frames.lasting["stays"]
     left: dict[int, list[tuple[int, int]]] = {}
-    for index in range(len(stays)):
-        stay = stays.row(index)
+    for stay in frames.lasting["stays"]:
         if stay["reason"] == 1:
             left.setdefault(stay["group"], []).append((stay["end"], stay["number"]))
     broken = sorted(

@@ -409,17 +409,10 @@ def _lines(path: Path) -> Iterator[bytes | None]:
     """Yield the lines; None for the end of a packed file that is cut off."""
     with path.open("rb") as raw:
         file: IO[bytes] = gzip.GzipFile(fileobj=raw) if path.name.endswith(".gz") else raw  # type: ignore[assignment]
-        lines = iter(file)
-        while True:
-            try:
-                line = next(lines, None)
-            except (EOFError, zlib.error, gzip.BadGzipFile):
-                yield None
-                return
-            if line is None:
-                return
-            if line.strip():
-                yield line
+        try:
+            yield from (line for line in file if line.strip())
+        except (EOFError, zlib.error, gzip.BadGzipFile):
+            yield None
 
 
 class _NoJson(str):

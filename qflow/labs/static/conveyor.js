@@ -43,12 +43,10 @@ class Looks {
   }
 }
 
-class Conveyor {
+class Conveyor extends Painter {
   constructor(timeline, places) {
-    this.timeline = timeline;
+    super(timeline, places);
     this.looks = timeline.looksInTime;
-    this.flights = new Flights(timeline);
-    this.places = places;
     // What was done, in its order: [frame, stay].
     const { stays, picture } = timeline;
     this.done = this.flights.byEnd.stays.filter((row) => picture.reasons[stays.get(row, "reason")] === "accept");
@@ -60,22 +58,12 @@ class Conveyor {
     }
   }
 
-  get shown() {
-    return this.flights.shown;
-  }
-
   at(frame, seconds = 0) {
     return this.flights.time(frame) + seconds * this.pace;
   }
 
-  part(from, seconds) {
-    return (this.time - from) / (seconds * this.pace);
-  }
-
   paint(brush, time, pace, frame) {
-    Object.assign(this, { brush, time, pace, frame });
-    brush.begin(this.places.width, this.places.height);
-    this.shown.now = 0;
+    this.begin(brush, time, pace, frame);
     this.layOut();
     this.paintTrails();
     this.paintLine();

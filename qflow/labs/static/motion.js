@@ -1,12 +1,11 @@
 // Motion: the marks of one run at one instant, on the canvas over its drawing.
 
-class Motion {
-  // places: what buildStage says about where things are.
+// What all forms of drawing share: the run, where things are, and the instant that is painted.
+class Painter {
   constructor(timeline, places) {
     this.timeline = timeline;
     this.flights = new Flights(timeline);
     this.places = places;
-    this.ways = new Map();
   }
 
   get shown() {
@@ -14,13 +13,28 @@ class Motion {
   }
 
   // pace: microseconds of the run in a second of the reader.
-  paint(brush, time, pace, frame) {
-    const { width, height } = this.places;
-    brush.begin(width, height);
+  begin(brush, time, pace, frame) {
+    brush.begin(this.places.width, this.places.height);
     // The instant of the picture before, if this one follows it.
     this.past = this.time < time && time - this.time < 0.2 * pace ? this.time : time;
     Object.assign(this, { brush, time, pace, frame });
     this.shown.now = 0;
+  }
+
+  // How much is over, at this instant, of what takes so many seconds of the reader.
+  part(from, seconds) {
+    return (this.time - from) / (seconds * this.pace);
+  }
+}
+
+class Motion extends Painter {
+  constructor(timeline, places) {
+    super(timeline, places);
+    this.ways = new Map();
+  }
+
+  paint(brush, time, pace, frame) {
+    this.begin(brush, time, pace, frame);
     this.seen = null;
     this.paintGates();
     this.paintWindows();
@@ -32,10 +46,6 @@ class Motion {
     this.paintDiscards();
     this.paintLocks();
     this.paintDeaths();
-  }
-
-  part(from, seconds) {
-    return (this.time - from) / (seconds * this.pace);
   }
 
   way(key, make) {

@@ -7,33 +7,21 @@ const [ACROSS, HALF] = [{ width: 1040, left: 116, widest: 80 }, { width: 548, le
 // Kinds of a command's numbers: [number, what, sent, held, complete].
 const [NUMBER, WHAT, SENT, HELD, COMPLETE] = [0, 1, 2, 3, 4];
 
-class StripMotion {
+class StripMotion extends Painter {
   constructor(timeline, places) {
-    this.timeline = timeline;
-    this.places = places;
-    this.flights = new Flights(timeline);
+    super(timeline, places);
     this.commands = timeline.picture.commands;
     const { stays } = timeline;
     // The stay of each transfer, by its number.
     this.stayOf = new Map(Array.from({ length: stays.count }, (_, row) => [stays.get(row, "number"), row]));
   }
 
-  get shown() {
-    return this.flights.shown;
-  }
-
   at(frame) {
     return frame < this.timeline.count ? this.flights.time(frame) : Infinity;
   }
 
-  part(from, seconds) {
-    return (this.time - from) / (seconds * this.pace);
-  }
-
   paint(brush, time, pace, frame) {
-    Object.assign(this, { brush, time, pace, frame });
-    brush.begin(this.places.width, this.places.height);
-    this.shown.now = 0;
+    this.begin(brush, time, pace, frame);
     this.layOut();
     for (const command of this.commands) this.paintCommand(command);
   }
