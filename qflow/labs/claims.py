@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 
 from qflow.broker.errors import AmqpException
 from qflow.labs.frames import Frames, Span
-from qflow.labs.topology import ConsumerSpot, ProducerSpot, QueueSpot
+from qflow.labs.topology import ProducerSpot, QueueSpot
 from qflow.labs.words import BITS
 from qflow.wording import counted
 
@@ -35,8 +35,10 @@ def claims_of(frames: Frames, errors: Mapping[str, AmqpException] | None = None)
         said += _of_producer(frames, producer)
     for name, error in (errors or {}).items():
         said.append(f"{name}'s session died of “{error}”")
+    last = frames.at(-1)
     for consumer in topology.consumers:
-        said += _of_consumer(frames, consumer)
+        accepted = counted(last[f"consumer.{consumer.name}.accepted"], "message")
+        said.append(f"{consumer.name} accepted {accepted}.")
     return tuple(said)
 
 
@@ -132,11 +134,6 @@ def _of_producer(frames: Frames, producer: ProducerSpot) -> Iterator[str]:
     else:
         wait = "it never had to wait"
     yield f"{producer.name} sent {counted(sent, 'message')}; {fate}; {wait}."
-
-
-def _of_consumer(frames: Frames, consumer: ConsumerSpot) -> Iterator[str]:
-    accepted = frames.at(-1)[f"consumer.{consumer.name}.accepted"]
-    yield f"{consumer.name} accepted {counted(accepted, 'message')}."
 
 
 def _stop(queue: QueueSpot) -> str:

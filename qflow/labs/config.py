@@ -67,21 +67,13 @@ def _in_force(explanation: Explanation) -> tuple[Effective, ...]:
 
 
 def _scale(values: dict[str, int], unit: str, noun: str, x: int) -> list[str]:
-    marks = [
-        ("limit", values.get(f"max_{unit}", 0)),
-        ("stop", values.get(f"stop_{unit}", 0)),
-        ("resume", values.get(f"resume_{unit}", 0)),
-    ]
-    marks = [(name, value) for name, value in marks if value]
+    keys = {"limit": f"max_{unit}", "stop": f"stop_{unit}", "resume": f"resume_{unit}"}
+    marks = [(name, values[key]) for name, key in keys.items() if values.get(key)]
     floor = HEIGHT - BOTTOM
     parts = [f'<text class="n" x="{x}" y="{TOP - 12}">{noun}</text>']
-    box = f'x="{x}" y="{TOP}" width="{_SCALE}" height="{floor - TOP}"'
+    glass = f'<rect class="g" x="{x}" y="{TOP}" width="{_SCALE}" height="{floor - TOP}"/>'
     if not marks:
-        return [
-            *parts,
-            f'<rect class="g" {box}/>',
-            f'<text x="{x + _SCALE + 16}" y="{TOP + 20}">no limit</text>',
-        ]
+        return [*parts, glass, f'<text x="{x + _SCALE + 16}" y="{TOP + 20}">no limit</text>']
     top = max(value for _, value in marks) * 1.08
     levels = {name: round(floor - (floor - TOP) * value / top, 1) for name, value in marks}
     if "stop" in levels:
@@ -90,7 +82,7 @@ def _scale(values: dict[str, int], unit: str, noun: str, x: int) -> list[str]:
         )
         low = levels.get("resume", floor)
         parts.append(f'<rect class="b" x="{x}" y="{low}" width="{_SCALE}" height="{floor - low:.1f}"/>')
-    return [*parts, f'<rect class="g" {box}/>', *_labels(marks, levels, x)]
+    return [*parts, glass, *_labels(marks, levels, x)]
 
 
 def _labels(marks: list[tuple[str, int]], levels: dict[str, float], x: int) -> Iterator[str]:

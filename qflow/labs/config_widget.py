@@ -13,7 +13,7 @@ from qflow.configuration.declaration import ConfigurationError
 from qflow.configuration.explanation import Effective
 from qflow.labs.config import EXAMPLE, ConfigPicture, config_run
 from qflow.labs.html_export import STYLES, read_static
-from qflow.labs.lab import close_parts
+from qflow.labs.lab import button_of, close_parts
 from qflow.labs.share import Token
 from qflow.wording import spaced
 
@@ -50,9 +50,8 @@ class ConfigLab(widgets.VBox):
         self._refusal = widgets.HTML().add_class("qf-config-refusal")
         self._gauge = widgets.HTML().add_class("qf-gauge")
         self._claims = widgets.HTML().add_class("qf-claims")
-        tip = "A token that opens this configuration elsewhere"
-        self._button = widgets.Button(description="share", tooltip=tip, layout={"width": "auto"})
-        self._button.add_class("qf-token").on_click(self._share)
+        self._button = button_of("share", "A token that opens this configuration elsewhere", "qf-token")
+        self._button.on_click(self._share)
         self._token = widgets.Text(disabled=True, layout={"width": "420px", "display": "none"})
         self.picture = config_run(text, broker_options=broker_options.split())
         hint = widgets.HTML(f"<small>{html.escape(_HINT)}</small>")

@@ -11,7 +11,7 @@ import ipywidgets as widgets
 from qflow.kit import RefusalError
 from qflow.labs.group import GroupTable, group_picture
 from qflow.labs.knobs import Knob
-from qflow.labs.lab import HandLab, beside
+from qflow.labs.lab import HandLab, beside, button_of
 from qflow.labs.picture import Comparison, Picture
 from qflow.labs.slider_lab import slider_of
 
@@ -62,12 +62,9 @@ class GroupLab(HandLab):
         ]
         self.sliders = {knob.setting: slider_of(knob, value) for knob, value in knobs}
         self.group = widgets.Text(value="A", description="group", layout={"width": "130px"})
-        send = widgets.Button(
-            description="send one more",
-            tooltip="The shop sends another message of this group (MG-04)",
-            layout={"width": "auto"},
-        )
-        send.add_class("qf-send").on_click(lambda _: self._do({"what": "send"}))
+        tip = "The shop sends another message of this group (MG-04)"
+        send = button_of("send one more", tip, "qf-send")
+        send.on_click(lambda _: self._do({"what": "send"}))
         panel = widgets.Box([*self.sliders.values(), self.group, send]).add_class("qf-panel")
         super().__init__(self._played(moves), [panel])
         for slider in self.sliders.values():

@@ -515,6 +515,11 @@ def why(picture: Picture, frame: int, subject: str, timeline: Timeline | None = 
     return answer
 
 
+def button_of(text: str, tooltip: str, name: str) -> widgets.Button:
+    """Return a button as wide as its text, which `name` tells from others of the page."""
+    return widgets.Button(description=text, tooltip=tooltip, layout={"width": "auto"}).add_class(name)
+
+
 def close_parts(widget: widgets.Widget) -> None:
     """Close every widget that another one consists of, and theirs; ipywidgets leaves them all behind."""
     for child in getattr(widget, "children", ()):

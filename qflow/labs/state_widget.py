@@ -15,7 +15,7 @@ from qflow.design import positions
 from qflow.design.graph import MARKS
 from qflow.labs.html_export import STYLES, read_static, stored
 from qflow.labs.knobs import Knob, begin, limit_knob, resume_knob, stop_knob
-from qflow.labs.lab import close_parts
+from qflow.labs.lab import button_of, close_parts
 from qflow.labs.picture import Comparison, Picture
 from qflow.labs.slider_lab import SliderLab
 from qflow.labs.state_space import PAUSE, StateSpace, Walk, load_state, state_space_run, state_space_steps
@@ -68,8 +68,10 @@ class StateSpaceLab(SliderLab):
         self.states = StateGraphWidget()
         self.walk: Walk | None = None
         self.moves: dict[str, widgets.Button] = {}
-        self._game = _button("find the deepest state ▸", "A game: choose each move yourself", "qf-game-begin")
-        self._back = _button("take back", "Without the last move", "qf-game-back")
+        self._game = button_of(
+            "find the deepest state ▸", "A game: choose each move yourself", "qf-game-begin"
+        )
+        self._back = button_of("take back", "Without the last move", "qf-game-back")
         self._row = widgets.Box([self._game]).add_class("qf-buttons").add_class("qf-game")
         self._said = widgets.HTML().add_class("qf-game-words")
         super().__init__(KNOBS, settings, self._explored, name="state_space")
@@ -137,7 +139,7 @@ class StateSpaceLab(SliderLab):
             graph = self.space.states.graph
             names = dict.fromkeys(action for *_, actions in graph.edges(data="actions") for action in actions)
             for action in sorted(names):
-                self.moves[action] = _button(action, "A move of the game", "qf-game-move")
+                self.moves[action] = button_of(action, "A move of the game", "qf-game-move")
                 self.moves[action].on_click(lambda _, action=action: self.move_on(action))
         self._row.children = [*self.moves.values(), *([self._back] if is_walking else []), self._game]
 
@@ -181,10 +183,6 @@ class StateSpaceLab(SliderLab):
         is_shown = super().show(picture, run)
         self._go_to_the_end()
         return is_shown
-
-
-def _button(text: str, tooltip: str, name: str) -> widgets.Button:
-    return widgets.Button(description=text, tooltip=tooltip, layout={"width": "auto"}).add_class(name)
 
 
 def _drawn(space: StateSpace) -> dict[str, Any]:

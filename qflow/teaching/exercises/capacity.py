@@ -59,28 +59,22 @@ def _story(stop: int, capacities: list[int]) -> tuple[int, int, int, int]:
     return full, taken, bench.depth("q"), bench.statistics("q").flowStoppedCount
 
 
-def _full(stop: int, capacities: list[int]) -> int:
-    return stop + sum(capacities)
+def _believed_story(
+    stop: int, capacities: list[int], taken: int = 1, again: int = -1, stops: int = 2
+) -> tuple[int, int, int, int]:
+    """Return a story: how much more than the windows is taken, how near to full it gets again, its stops."""
+    full = stop + sum(capacities)
+    return full, sum(capacities) + taken, full + again, stops
 
 
 AFTER_THE_STALL = exercise(
     "after_the_stall",
     _story,
     misconceptions={
-        "back at the threshold is enough": lambda stop, caps: (
-            _full(stop, caps),
-            sum(caps),
-            _full(stop, caps),
-            2,
-        ),
-        "the producers stay quiet": lambda stop, caps: (_full(stop, caps), sum(caps) + 1, stop - 1, 1),
-        "the same peak again": lambda stop, caps: (_full(stop, caps), sum(caps) + 1, _full(stop, caps), 2),
-        "it is still the same stop": lambda stop, caps: (
-            _full(stop, caps),
-            sum(caps) + 1,
-            _full(stop, caps) - 1,
-            1,
-        ),
+        "back at the threshold is enough": lambda stop, caps: _believed_story(stop, caps, taken=0, again=0),
+        "the producers stay quiet": lambda stop, caps: (stop + sum(caps), sum(caps) + 1, stop - 1, 1),
+        "the same peak again": lambda stop, caps: _believed_story(stop, caps, again=0),
+        "it is still the same stop": lambda stop, caps: _believed_story(stop, caps, stops=1),
     },
 )
 
@@ -121,33 +115,26 @@ def _overflow(limit: int, stop: int, sends: int) -> tuple[int, str, int, bool]:
     return bench.depth("q"), bench.state("q"), code, bench.producer.is_attached
 
 
-def _on(depth: int, stop: int) -> str:
-    return "ON" if depth > stop else "OFF"
+def _filled(
+    limit: int, stop: int, sends: int, code: int = 0, is_attached: bool = True
+) -> tuple[int, str, int, bool]:
+    depth = min(sends, limit)
+    return depth, "ON" if depth > stop else "OFF", code, is_attached
 
 
 OVERFLOW = exercise(
     "overflow",
     _overflow,
     misconceptions={
-        "flow control prevents it": lambda limit, stop, sends: (
-            min(sends, limit),
-            _on(min(sends, limit), stop),
-            0,
-            True,
-        ),
-        "only that message is refused": lambda limit, stop, sends: (
-            min(sends, limit),
-            _on(min(sends, limit), stop),
-            506 if sends > limit else 0,
-            True,
+        "flow control prevents it": _filled,
+        "only that message is refused": lambda limit, stop, sends: _filled(
+            limit, stop, sends, 506 if sends > limit else 0
         ),
         "the session takes its messages with it": lambda limit, stop, sends: (
-            (0, "OFF", 506, False) if sends > limit else (sends, _on(sends, stop), 0, True)
+            (0, "OFF", 506, False) if sends > limit else _filled(limit, stop, sends)
         ),
         "the limit is refused already": lambda limit, stop, sends: (
-            (limit - 1, _on(limit - 1, stop), 506, False)
-            if sends >= limit
-            else (sends, _on(sends, stop), 0, True)
+            _filled(limit - 1, stop, sends, 506, False) if sends >= limit else _filled(limit, stop, sends)
         ),
     },
 )

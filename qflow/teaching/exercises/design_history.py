@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from qflow.broker import BrokerOptions
 from qflow.broker.errors import AmqpException
 from qflow.teaching.bench import Bench
@@ -39,15 +41,9 @@ WHAT_HAPPENS = exercise(
     "what_happens",
     _what_happens,
     misconceptions={
-        "the proposal is what shipped": lambda design, limit, threshold, sends: _designs(
-            design, limit, threshold, sends, same=True
-        ),
-        "flow control prevents overflow": lambda design, limit, threshold, sends: _designs(
-            design, limit, threshold, sends, never=True
-        ),
-        "the overflow list is part of the queue": lambda design, limit, threshold, sends: _designs(
-            design, limit, threshold, sends, list_is_queue=True
-        ),
+        "the proposal is what shipped": partial(_designs, same=True),
+        "flow control prevents overflow": partial(_designs, never=True),
+        "the overflow list is part of the queue": partial(_designs, list_is_queue=True),
         "they all throw the producer out": lambda design, limit, threshold, sends: (
             *_designs(design, limit, threshold, sends)[:2],
             506 if sends > limit else 0,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from qflow.teaching.bench import Bench
 from qflow.teaching.exercise import exercise
@@ -60,25 +61,17 @@ def _fanout(
     stops: dict[str, int], messages: int, purges: list[str], how: Callable[[set[str], set[str]], bool]
 ) -> list[list[int]]:
     """Work out who is complete if `how` says, of the queues that hold and those purged, when."""
-    seen = []
-    for done in range(len(purges) + 1):
-        purged = set(purges[:done])
-        seen.append(
-            [
-                n
-                for n in range(1, messages + 1)
-                if how({queue for queue, stop in stops.items() if n > stop}, purged)
-            ]
-        )
-    return seen
+    holding = {n: {queue for queue, stop in stops.items() if n > stop} for n in range(1, messages + 1)}
+    purged = [set(purges[:done]) for done in range(len(purges) + 1)]
+    return [[n for n, queues in holding.items() if how(queues, gone)] for gone in purged]
 
 
 COMPLETED_AFTER_PURGES = exercise(
     "completed_after_purges",
     _completed_after_purges,
     misconceptions={
-        "one queue letting go is enough": lambda stops, messages, purges: _fanout(
-            stops, messages, purges, lambda holding, purged: not holding or bool(holding & purged)
+        "one queue letting go is enough": partial(
+            _fanout, how=lambda holding, purged: not holding or bool(holding & purged)
         ),
         "all queues or nothing": lambda stops, messages, purges: _fanout(
             stops, messages, purges, lambda holding, purged: not holding or len(purged) == len(stops)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from qflow.broker import BrokerOptions, Message
@@ -71,9 +72,7 @@ SHARES = exercise(
     "shares",
     _shares,
     misconceptions={
-        "an owner gets the whole group": lambda labels, first, second: _by_groups(
-            labels, first, second, whole=True
-        ),
+        "an owner gets the whole group": partial(_by_groups, whole=True),
         "groups do not matter to prefetch": lambda labels, first, second: (
             labels[:first],
             labels[first : first + second],

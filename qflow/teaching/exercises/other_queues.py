@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
+from operator import lt
 
 from qflow.broker.errors import AmqpException, ManagementError
 from qflow.teaching.bench import GROUP, Bench
@@ -48,15 +50,13 @@ RING_PRIORITIES = exercise(
     "ring_priorities",
     _ring_priorities,
     misconceptions={
-        "the oldest has to go": lambda limit, priorities: _ring_model(
-            limit, priorities, lambda queue: queue[0], lambda old, new: True
+        "the oldest has to go": partial(
+            _ring_model, victim=lambda queue: queue[0], gives_way=lambda old, new: True
         ),
-        "the lowest has to go, whatever comes": lambda limit, priorities: _ring_model(
-            limit, priorities, _lowest, lambda old, new: True
+        "the lowest has to go, whatever comes": partial(
+            _ring_model, victim=_lowest, gives_way=lambda old, new: True
         ),
-        "the new one has to be strictly higher": lambda limit, priorities: _ring_model(
-            limit, priorities, _lowest, lambda old, new: old < new
-        ),
+        "the new one has to be strictly higher": partial(_ring_model, victim=_lowest, gives_way=lt),
         "a full queue takes nothing": lambda limit, priorities: sorted(
             range(len(priorities))[:limit], key=lambda n: -priorities[n]
         ),
@@ -71,15 +71,13 @@ def _ring_last_values(limit: int, keys: list[str]) -> list[str]:
     return bench.left("q")
 
 
-def _last_values(limit: int, keys: list[str], evicts_first: bool) -> list[str]:
+def _last_values(limit: int, keys: list[str]) -> list[str]:
     queue: list[str] = []
     for key in keys:
-        if key in queue and not evicts_first:
+        if key in queue:
             queue.remove(key)
         elif len(queue) == limit:
             del queue[0]
-        if key in queue:
-            queue.remove(key)
         queue.append(key)
     return queue
 
@@ -88,7 +86,7 @@ RING_LAST_VALUES = exercise(
     "ring_last_values",
     _ring_last_values,
     misconceptions={
-        "a replacement needs no room": lambda limit, keys: _last_values(limit, keys, evicts_first=False),
+        "a replacement needs no room": _last_values,
         "a ring of everything": lambda limit, keys: keys[-limit:],
         "the value changes in place": lambda limit, keys: list(dict.fromkeys(keys))[-limit:],
         "first values": lambda limit, keys: list(dict.fromkeys(keys))[:limit],
@@ -105,14 +103,11 @@ def _ring_group(limit: int, labels: list[str], fetched: int) -> str | None:
     return bench.reader("q", "second").fetch()
 
 
-def _ring_group_model(limit: int, labels: list[str], fetched: int, keeps: bool, evicts: bool) -> str | None:
-    acquired, new = labels[:fetched], len(labels) - limit
-    if evicts:
-        rest = labels[max(fetched, new) :]
-        held = acquired if keeps else labels[min(new, fetched) : fetched]
-    else:
-        rest, held = labels[fetched + new :], acquired
-    owned = {group_of(label) for label in held}
+def _ring_group_model(limit: int, labels: list[str], fetched: int, evicts: bool) -> str | None:
+    """Return what a second consumer gets if the ring evicts what is acquired, or only what waits."""
+    new = len(labels) - limit
+    rest = labels[max(fetched, new) :] if evicts else labels[fetched + new :]
+    owned = {group_of(label) for label in labels[:fetched]}
     return next((label for label in rest if group_of(label) not in owned), None)
 
 
@@ -120,12 +115,8 @@ RING_GROUP = exercise(
     "ring_group",
     _ring_group,
     misconceptions={
-        "an owner keeps its group": lambda limit, labels, fetched: _ring_group_model(
-            limit, labels, fetched, keeps=True, evicts=True
-        ),
-        "only waiting messages are evicted": lambda limit, labels, fetched: _ring_group_model(
-            limit, labels, fetched, keeps=True, evicts=False
-        ),
+        "an owner keeps its group": partial(_ring_group_model, evicts=True),
+        "only waiting messages are evicted": partial(_ring_group_model, evicts=False),
         "there are no groups on a ring": lambda limit, labels, fetched: labels[
             max(fetched, len(labels) - limit)
         ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from qflow.broker import BYTE_UNIT, INFINITE, MESSAGE_UNIT
 from qflow.teaching.bench import GROUP, Bench
 from qflow.teaching.exercise import exercise
@@ -48,10 +50,10 @@ IDLE_GETS = exercise(
     "idle_gets",
     _idle_gets,
     misconceptions={
-        "an accept wakes the others": lambda steps: _believed_wake_up(
-            steps, _ARRIVALS | {"owner accepts", "owner rejects", "owner releases"}
+        "an accept wakes the others": partial(
+            _believed_wake_up, wakers=_ARRIVALS | {"owner accepts", "owner rejects", "owner releases"}
         ),
-        "only arrivals wake": lambda steps: _believed_wake_up(steps, _ARRIVALS),
+        "only arrivals wake": partial(_believed_wake_up, wakers=_ARRIVALS),
         "an idle consumer never gets them": lambda steps: ["B-1"] if "B-1 arrives" in steps else [],
         "the freed group is served last": lambda steps: sorted(
             _believed_wake_up(steps, _ARRIVALS | {"owner releases"}), key=lambda label: label[0] != "B"

@@ -272,7 +272,7 @@ def no_flow_control(instant: Instant, queue: Queue) -> Reason:
     if is_exempt(queue.settings):
         text = f"{queue.name} is a ring: old messages make room, so it has no flow control."
         return Reason(text, ("FC-03", "LP-14"), row, subject)
-    kind = queue.settings.arguments.get("qflow.flow_control", instant.broker.options.flow_control)
+    kind = _kind(instant, queue)
     if kind in ("pre-feature", "overflow-list"):
         rule = "ALT-01" if kind == "pre-feature" else "ALT-06"
         text = f"{queue.name} has no flow control: the broker plays {kind}."
