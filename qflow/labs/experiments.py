@@ -63,6 +63,25 @@ def _open(
     return SliderLab(knobs, begins, steps, name=name, more=more, describe=describe)
 
 
+def _one_queue(
+    name: str,
+    arguments: Mapping[str, Argument],
+    producer: Producer,
+    prefetch: int,
+    service: float,
+    options: BrokerOptions | None = None,
+) -> Workload:
+    """Describe a producer, the queue ``orders``, and the consumer ``c1``."""
+    return Workload(
+        name,
+        duration=3_600,
+        queues={"orders": arguments},
+        producers=(producer,),
+        consumers=(Consumer("c1", "orders", prefetch=prefetch, service=("exp", service), seed=2),),
+        options=options or BrokerOptions(),
+    )
+
+
 # Flow control
 
 FLOW_MESSAGES = 2_000
@@ -113,15 +132,8 @@ def flow_workload(
     20
     """
     levels = {"qpid.max_count": limit, "qpid.flow_stop_count": stop, "qpid.flow_resume_count": resume}
-    return Workload(
-        "one producer, one consumer",
-        duration=3_600,
-        queues={"orders": {**levels, **arguments}},
-        producers=(
-            Producer("p1", ("", "orders"), rate=rate, capacity=capacity, size=100, burst=BURST, seed=1),
-        ),
-        consumers=(Consumer("c1", "orders", prefetch=prefetch, service=("exp", service), seed=2),),
-    )
+    p1 = Producer("p1", ("", "orders"), rate=rate, capacity=capacity, size=100, burst=BURST, seed=1)
+    return _one_queue("one producer, one consumer", {**levels, **arguments}, p1, prefetch, service)
 
 
 def flow_run(
@@ -367,13 +379,8 @@ def bytes_workload(
         "qpid.flow_stop_size": stop_size,
         "qpid.flow_resume_size": resume_size,
     }
-    return Workload(
-        "messages and bytes",
-        duration=3_600,
-        queues={"orders": arguments},
-        producers=(Producer("p1", ("", "orders"), rate=rate, capacity=capacity, size=round(size), seed=1),),
-        consumers=(Consumer("c1", "orders", prefetch=prefetch, service=("exp", service), seed=2),),
-    )
+    p1 = Producer("p1", ("", "orders"), rate=rate, capacity=capacity, size=round(size), seed=1)
+    return _one_queue("messages and bytes", arguments, p1, prefetch, service)
 
 
 def bytes_run(*, messages: int = BYTES_MESSAGES, **settings: float) -> Picture:
@@ -613,13 +620,7 @@ def policy_workload(
     arguments["qpid.flow_resume_count" if stop else "qpid.flow_stop_size"] = stop
     to = ("", "orders")
     p1 = Producer("p1", to, rate, capacity, size=100, groups=(groups, 1.0), seed=1, priority="group")
-    return Workload(
-        policy,
-        duration=3_600,
-        queues={"orders": {**arguments, **POLICIES[policy]}},
-        producers=(p1,),
-        consumers=(Consumer("c1", "orders", prefetch=prefetch, service=("exp", service), seed=2),),
-    )
+    return _one_queue(policy, {**arguments, **POLICIES[policy]}, p1, prefetch, service)
 
 
 def policy_run(*, messages: int = POLICY_MESSAGES, **settings: float) -> Comparison:
@@ -710,24 +711,15 @@ def history_workload(
         flow_control: A key of :data:`NAMES`.
     """
     p1 = Producer("p1", ("", "orders"), rate, capacity, SIZE, burst=(0.6, 1.2), seed=1, obeys_flow=True)
-    return Workload(
-        NAMES[flow_control],
-        duration=3_600,
-        queues={"orders": _thresholds(stop, resume, limit)},
-        producers=(p1,),
-        consumers=(Consumer("c1", "orders", prefetch=prefetch, service=("exp", service), seed=2),),
-        options=BrokerOptions(flow_control=flow_control, message_size="content"),
-    )
-
-
-def _thresholds(stop: int, resume: int, limit: int) -> dict[str, Argument]:
-    return {
+    levels: dict[str, Argument] = {
         "qpid.max_count": limit,
         "qpid.flow_stop_count": stop,
         "qpid.flow_resume_count": resume,
         "qpid.flow_stop_size": stop * SIZE,
         "qpid.flow_resume_size": resume * SIZE,
     }
+    options = BrokerOptions(flow_control=flow_control, message_size="content")
+    return _one_queue(NAMES[flow_control], levels, p1, prefetch, service, options)
 
 
 def history_run(*, messages: int = HISTORY_MESSAGES, **settings: float) -> Comparison:
