@@ -272,7 +272,7 @@ class Server:
             except (BlockingIOError, InterruptedError):
                 self._listen(channel, EVENT_READ | EVENT_WRITE)
                 if peer.is_over:
-                    channel.leave_by(self, _GRACE)
+                    self.ticking[peer] = monotonic() + _GRACE
                 return
             except OSError:
                 self._guarded(peer, peer.end_of_stream)
@@ -298,7 +298,7 @@ class Server:
         if channel.is_leaving:
             return
         channel.is_leaving = True
-        channel.leave_by(self, _GRACE)
+        self.ticking[channel.peer] = monotonic() + _GRACE
         with suppress(OSError):
             channel.socket.shutdown(socket.SHUT_WR)
 
@@ -401,10 +401,6 @@ class _Channel:
     socket: socket.socket
     mask: int = EVENT_READ
     is_leaving: bool = False
-
-    def leave_by(self, server: Server, seconds: float) -> None:
-        """Be dropped after a while, whatever the client does."""
-        server.ticking[self.peer] = monotonic() + seconds
 
 
 def _keep(notes: list[str], text: str) -> None:
