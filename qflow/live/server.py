@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import socket
 import traceback
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -96,7 +97,7 @@ class Server:
         self.failures: list[str] = []
         self.incidents: list[str] = []
         self.refusals: list[str] = []
-        self.departed: dict[str, int] = {}
+        self.departed: Counter[str] = Counter()
         self._started = monotonic()
         self._channels: dict[Peer, _Channel] = {}
         self._unnamed = 0
@@ -311,8 +312,7 @@ class Server:
         self.dirty.pop(peer, None)
         if self._names.get(peer.name) is peer:
             del self._names[peer.name]
-        for word, count in peer.outcomes.items():
-            self.departed[word] = self.departed.get(word, 0) + count
+        self.departed.update(peer.outcomes)
         if peer.incident:
             self.note_incident(peer.name or peer.address, peer.incident)
         with suppress(KeyError, ValueError):
