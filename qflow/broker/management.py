@@ -165,9 +165,7 @@ class Management(Dependent):
             raise ManagementError(NOT_IMPLEMENTED, "NotImplemented")
         if type != "queue":
             raise ManagementError(EXCEPTION, f"unknown object type: {type}")
-        queue = self.queues.queues.get(name)
-        if queue is None:
-            raise ManagementError(UNKNOWN_OBJECT, "UnknownObject")
+        queue = _find(self.queues, name)
         if queue.groups is None:
             return {}
         state = {"group_header_key": queue.groups.header_key, "group_state": queue.groups.state()}

@@ -201,16 +201,6 @@ class Player:
         if queue not in self.declared:
             self.declared.append(queue)
 
-    def declare_exchange(self, client: Client, step: Step) -> None:
-        """Declare an exchange."""
-        client.session.exchange_declare(
-            step.get("exchange", ""),
-            step.get("type", ""),
-            alternate_exchange=step.get("alternate", ""),
-            passive=step.get("passive", False),
-            arguments=step.get("args"),
-        )
-
     def disconnect(self, client: Client, step: Step) -> None:
         """Drop the connection: all its sessions end, and only then is anything delivered."""
         connection = client.session.connection
@@ -273,21 +263,28 @@ QUEUE = {
 Action = Callable[[Player, Client, Step], object]
 
 
-def _command(method: str, **defaults: Any) -> Action:
-    """Return the action that gives a command of the session, with the step's values or these."""
-
-    def action(player: Player, client: Client, step: Step) -> object:
-        return getattr(client.session, method)(*(step.get(name, value) for name, value in defaults.items()))
-
-    return action
-
-
 class Word(NamedTuple):
     """A word for a step: the parameters it needs, those it may have besides, and its action."""
 
     needed: tuple[str, ...]
     possible: tuple[str, ...]
     action: Action
+
+
+_OF_THE_ENGINE = {"sub": "tag", "args": "arguments", "alternate": "alternate_exchange"}
+"""Parameters of steps that a command of the engine has under another name."""
+
+
+def _command(method: str, *needed: str, **defaults: Any) -> Word:
+    """Return the word for a command of the session, given what the step has of these, or their defaults."""
+    names = [name for name in (*needed, *defaults) if name != "session"]
+
+    def action(player: Player, client: Client, step: Step) -> object:
+        values = {**defaults, **step}
+        named = {_OF_THE_ENGINE.get(name, name): values[name] for name in names}
+        return getattr(client.session, method)(**named)
+
+    return Word(needed, tuple(defaults), action)
 
 
 _MESSAGE = ("exchange", "headers", "priority", "ttl")
@@ -301,23 +298,16 @@ STEPS: dict[str, Word] = {
         ("queue", "args", "durable", "auto_delete", "exclusive", "passive", "alternate"),
         Player.declare_queue,
     ),
-    "delete_queue": Word(
-        (),
-        ("queue", "if_unused", "if_empty"),
-        _command("queue_delete", queue="", if_unused=False, if_empty=False),
+    "delete_queue": _command("queue_delete", queue="", if_unused=False, if_empty=False),
+    "purge_queue": _command("queue_purge", queue=""),
+    "declare_exchange": _command(
+        "exchange_declare", exchange="", type="", alternate="", passive=False, args=None
     ),
-    "purge_queue": Word((), ("queue",), _command("queue_purge", queue="")),
-    "declare_exchange": Word(
-        (), ("exchange", "type", "alternate", "passive", "args"), Player.declare_exchange
-    ),
-    "delete_exchange": Word((), ("exchange",), _command("exchange_delete", exchange="")),
-    "bind": Word(
-        (),
-        ("exchange", "queue", "key", "args"),
-        _command("exchange_bind", queue="", exchange="", key="", args=None),
-    ),
-    "unbind": Word(
-        (), ("exchange", "queue", "key", "args"), _command("exchange_unbind", queue="", exchange="", key="")
+    "delete_exchange": _command("exchange_delete", exchange=""),
+    "bind": _command("exchange_bind", queue="", exchange="", key="", args=None),
+    # The protocol's own unbind has no arguments; a recording may say them.
+    "unbind": _command("exchange_unbind", queue="", exchange="", key="")._replace(
+        possible=("exchange", "queue", "key", "args")
     ),
     "transfer": Word(("session", "label", "size"), ("key", *_MESSAGE), Player.transfer),
     "offer": Word(("session", "label", "size", "capacity"), ("key", "sent", *_MESSAGE), Player.offer),
@@ -328,20 +318,20 @@ STEPS: dict[str, Word] = {
         Player.subscribe,
     ),
     "flow": Word(_SUBSCRIPTION, ("bytes", "messages"), Player.flow),
-    "stop": Word(_SUBSCRIPTION, (), _command("message_stop", sub="")),
-    "flush": Word(_SUBSCRIPTION, (), _command("message_flush", sub="")),
-    "fetch": Word(_SUBSCRIPTION, (), _command("fetch", sub="")),
+    "stop": _command("message_stop", *_SUBSCRIPTION),
+    "flush": _command("message_flush", *_SUBSCRIPTION),
+    "fetch": _command("fetch", *_SUBSCRIPTION),
     "set_flow_mode": Word((*_SUBSCRIPTION, "flow_mode"), (), Player.set_flow_mode),
-    "cancel": Word(_SUBSCRIPTION, (), _command("message_cancel", sub="")),
+    "cancel": _command("message_cancel", *_SUBSCRIPTION),
     "accept": _SETTLE,
     "reject": _SETTLE,
     "release": Word(_SESSION, ("labels", "sub", "set_redelivered"), Player.settle),
     "acquire": Word(_SESSION, ("labels", "sub", "acquired"), Player.settle),
     "complete": _SETTLE,
-    "tx_select": Word(_SESSION, (), _command("tx_select")),
-    "tx_commit": Word(_SESSION, (), _command("tx_commit")),
-    "tx_rollback": Word(_SESSION, (), _command("tx_rollback")),
-    "close": Word(_SESSION, (), _command("close")),
+    "tx_select": _command("tx_select", *_SESSION),
+    "tx_commit": _command("tx_commit", *_SESSION),
+    "tx_rollback": _command("tx_rollback", *_SESSION),
+    "close": _command("close", *_SESSION),
     "disconnect": Word(_SESSION, (), Player.disconnect),
     "sleep": Word(("ms",), (), Player.sleep),
     "qmf": Word(("method",), ("object", "args", "result"), Player.qmf),

@@ -12,6 +12,7 @@ a peer announces.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -40,126 +41,50 @@ class FrameError(ValueError):
     """
 
 
-class Open(NamedTuple):
-    """The first performative of each peer."""
-
-    container_id: str = ""
-    hostname: str | None = None
-    max_frame_size: int | None = None
-    channel_max: int | None = None
-    idle_time_out: int | None = None
-    outgoing_locales: Any = None
-    incoming_locales: Any = None
-    offered_capabilities: Any = None
-    desired_capabilities: Any = None
-    properties: Any = None
+def _performative(name: str, fields: str) -> Any:
+    """Return a kind of named tuples; what was not sent is None."""
+    names = fields.split()
+    return namedtuple(name, names, defaults=[None] * len(names))
 
 
-class Begin(NamedTuple):
-    """A session begins; the answer names the channel that it answers."""
+Open = _performative(
+    "Open",
+    "container_id hostname max_frame_size channel_max idle_time_out outgoing_locales incoming_locales "
+    "offered_capabilities desired_capabilities properties",
+)
+# An answer names the channel that it answers.
+Begin = _performative("Begin", "remote_channel")
+# Both peers attach a link, under one name and each under its own handle.
+Attach = _performative(
+    "Attach",
+    "name handle role snd_settle_mode rcv_settle_mode source target unsettled incomplete_unsettled "
+    "initial_delivery_count",
+)
+# Credit of a link, if there is a handle.
+Flow = _performative(
+    "Flow",
+    "next_incoming_id incoming_window next_outgoing_id outgoing_window handle delivery_count link_credit",
+)
+# A message, or a piece of one.
+Transfer = _performative(
+    "Transfer",
+    "handle delivery_id delivery_tag message_format settled more rcv_settle_mode state resume aborted",
+)
+# Outcomes of deliveries; the role is that of the peer that says so.
+Disposition = _performative("Disposition", "role first last settled state")
+Detach = _performative("Detach", "handle closed error")
+End = _performative("End", "error")
+Close = _performative("Close", "error")
+# What a source and a target have in common, and what only a source has.
+Terminus = _performative(
+    "Terminus",
+    "address durable expiry_policy timeout dynamic dynamic_node_properties distribution_mode filter "
+    "default_outcome outcomes capabilities",
+)
 
-    remote_channel: int | None = None
-
-
-class Attach(NamedTuple):
-    """A link; both peers attach it, under one name and each under its own handle."""
-
-    name: str = ""
-    handle: int = 0
-    role: bool = False
-    snd_settle_mode: int | None = None
-    rcv_settle_mode: int | None = None
-    source: Any = None
-    target: Any = None
-    unsettled: Any = None
-    incomplete_unsettled: bool | None = None
-    initial_delivery_count: int | None = None
-
-
-class Flow(NamedTuple):
-    """Credit of a link, if it has a handle."""
-
-    next_incoming_id: int | None = None
-    incoming_window: int = 0
-    next_outgoing_id: int = 0
-    outgoing_window: int = 0
-    handle: int | None = None
-    delivery_count: int | None = None
-    link_credit: int | None = None
-
-
-class Transfer(NamedTuple):
-    """A message, or a piece of one."""
-
-    handle: int = 0
-    delivery_id: int | None = None
-    delivery_tag: Any = None
-    message_format: int | None = None
-    settled: bool | None = None
-    more: bool | None = None
-    rcv_settle_mode: int | None = None
-    state: Any = None
-    resume: bool | None = None
-    aborted: bool | None = None
-
-
-class Disposition(NamedTuple):
-    """Outcomes of deliveries; the role is that of the peer that says so."""
-
-    role: bool = False
-    first: int = 0
-    last: int | None = None
-    settled: bool | None = None
-    state: Any = None
-
-
-class Detach(NamedTuple):
-    """A link ends."""
-
-    handle: int = 0
-    closed: bool | None = None
-    error: Any = None
-
-
-class End(NamedTuple):
-    """A session ends."""
-
-    error: Any = None
-
-
-class Close(NamedTuple):
-    """A connection ends."""
-
-    error: Any = None
-
-
-class Terminus(NamedTuple):
-    """What a source and a target have in common, and what only a source has."""
-
-    address: Any = None
-    durable: Any = None
-    expiry_policy: Any = None
-    timeout: Any = None
-    dynamic: Any = None
-    dynamic_node_properties: Any = None
-    distribution_mode: Any = None
-    filter: Any = None
-    default_outcome: Any = None
-    outcomes: Any = None
-    capabilities: Any = None
-
-
-_PERFORMATIVES: dict[int, Any] = {
-    0x10: Open,
-    0x11: Begin,
-    0x12: Attach,
-    0x13: Flow,
-    0x14: Transfer,
-    0x15: Disposition,
-    0x16: Detach,
-    0x17: End,
-    0x18: Close,
-}
+_PERFORMATIVES: dict[int, Any] = dict(
+    enumerate((Open, Begin, Attach, Flow, Transfer, Disposition, Detach, End, Close), 0x10)
+)
 _SOURCE, _TARGET, COORDINATOR = 0x28, 0x29, 0x30
 _OF_A_TARGET = 6
 OUTCOMES = {0x23: "received", 0x24: "accepted", 0x25: "rejected", 0x26: "released", 0x27: "modified"}
@@ -187,7 +112,7 @@ def descriptor_of(value: Any) -> int | None:
     return int(descriptor) if isinstance(descriptor, int) else None
 
 
-def terminus_of(value: Any) -> Terminus:
+def terminus_of(value: Any) -> Any:
     """Return an attach's source or target; one without fields if there is none."""
     code = descriptor_of(value)
     if code not in (_SOURCE, _TARGET) or not isinstance(value.value, list):

@@ -153,17 +153,10 @@ class _Bench:
     def card(self) -> ClientCard:
         given = self.given
         role, runs, settling = self.free()
-        further = (
-            (self.stopped, self.resumed, self.limit, self.released, self.deleted)
-            if role == SENDER
-            else (self.deleted,)
-        )
         if settling is not None and not settling.is_presettled:
-            settling, locked = self.locked(settling)
-            runs[locked.case] = locked
-        for measure in further:
-            run = measure()
-            runs[run.case] = run
+            settling, runs["locked"] = self.locked(settling)
+        for case in _SENDER_CASES if role == SENDER else ("deleted",):
+            runs[case] = self.measured(case)
         return ClientCard(
             self.command,
             role,
@@ -187,10 +180,6 @@ class _Bench:
     def flow(self) -> str:
         return f"--flow-stop-count={self.given.stop} --flow-resume-count={self.given.resume}"
 
-    @property
-    def rejecting(self) -> str:
-        return f"--max-queue-count={self.given.limit} --limit-policy=reject"
-
     def free(self) -> tuple[str, dict[str, Run], Settling | None]:
         """Find out what the program is, and how many messages it sends."""
         with self.start("free", _NO_FLOW) as watch:
@@ -198,50 +187,32 @@ class _Bench:
             if watch.figures.sent:
                 self.is_endless = pause == LATE
                 self.total = watch.figures.sent
-                self.require_enough(watch)
+                if self.total <= self.given.limit:
+                    raise ClientFailedError(
+                        f"the program sent {self.total} messages, too few to reach the limit of "
+                        f"{self.given.limit}; AMQP_MESSAGES says how many it is asked for",
+                        watch.program.output(),
+                    )
                 return SENDER, {"free": watch.run(pause)}, None
             if not watch.receiver:
                 raise watch.failure()
             settling = _settling(watch)
             return RECEIVER, {"free": watch.run(pause)}, settling
 
-    def require_enough(self, watch: _Watch) -> None:
-        if self.total <= self.given.limit:
-            raise ClientFailedError(
-                f"the program sent {self.total} messages, too few to reach the limit of {self.given.limit}; "
-                "AMQP_MESSAGES says how many it is asked for",
-                watch.program.output(),
-            )
-
-    def stopped(self) -> Run:
-        with self.start("stopped", self.flow) as watch:
-            return watch.run(watch.until_still())
-
-    def resumed(self) -> Run:
-        return self.drained("resumed", self.flow)
-
-    def limit(self) -> Run:
-        return self.drained("limit", f"{self.flow} {self.rejecting}")
-
-    def released(self) -> Run:
-        return self.drained("released", f"{_NO_FLOW} {self.rejecting}")
-
-    def drained(self, case: str, options: str) -> Run:
-        """Run until it is still, then empty the queue until it has ended."""
+    def measured(self, case: str) -> Run:
+        """Run until the program is still; then empty the queue until it has ended, or delete the queue."""
+        limit = f"--max-queue-count={self.given.limit} --limit-policy=reject"
+        options = {"limit": f"{self.flow} {limit}", "released": f"{_NO_FLOW} {limit}"}.get(case, self.flow)
         with self.start(case, options) as watch:
+            if case == "stopped":
+                return watch.run(watch.until_still())
             pause = watch.first_half()
             before = watch.figures
-            if pause in (STILL, LATE):
-                watch.until_still(watch.drain)
-            return watch.run(pause, before)
-
-    def deleted(self) -> Run:
-        with self.start("deleted", self.flow) as watch:
-            pause = watch.first_half()
-            before = watch.figures
-            if pause in (STILL, LATE):
+            if pause in (STILL, LATE) and case == "deleted":
                 watch.delete()
                 watch.until_still()
+            elif pause in (STILL, LATE):
+                watch.until_still(watch.drain)
             return watch.run(pause, before)
 
     def locked(self, settling: Settling) -> tuple[Settling, Run]:
@@ -263,6 +234,7 @@ class _Bench:
             return measured, run
 
 
+_SENDER_CASES = ("stopped", "resumed", "limit", "released", "deleted")
 _NO_FLOW = "--flow-stop-count=0 --flow-stop-size=0"
 
 

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from cproton import bytes2pybytes, ffi, lib, msgid2py
-from proton import Array, Data, Described, ProtonException, symbol, ulong
+from proton import Array, Data, Described, ProtonException, symbol, ubyte, uint, ulong
 from proton import Message as ProtonMessage
 
 from qflow.broker.consuming import DeliveryRecord
@@ -216,26 +216,18 @@ def _key(key: Any) -> str:
     return copied.decode("utf-8", "replace") if isinstance(copied, bytes) else str(copied)
 
 
+def described(descriptor: int, value: object) -> bytes:
+    """Return the encoding of a value that a number describes, such as a section or a frame's body."""
+    data = Data()
+    data.put_object(Described(ulong(descriptor), value))
+    return bytes(data.encode())
+
+
 @lru_cache(maxsize=8192)
 def _header(durable: bool, priority: int, ttl: int, count: int) -> bytes:
     """Return a header section."""
-    data = Data()
-    data.put_described()
-    data.enter()
-    data.put_ulong(_HEADER)
-    data.put_list()
-    data.enter()
-    data.put_bool(durable)
-    data.put_ubyte(priority)
-    if ttl > _NO_TTL:
-        data.put_uint(ttl)
-    else:
-        data.put_null()
-    data.put_bool(not count)
-    data.put_uint(count)
-    data.exit()
-    data.exit()
-    return bytes(data.encode())
+    fields = [durable, ubyte(priority), uint(ttl) if ttl > _NO_TTL else None, not count, uint(count)]
+    return described(_HEADER, fields)
 
 
 _MOST_MILLISECONDS: Final = (1 << 32) - 1
@@ -279,9 +271,7 @@ def _merged(section: bytes, added: dict[str, HeaderValue]) -> bytes:
         data.next()
         known = dict(data.get_object().value)
     known |= {symbol(key): value for key, value in added.items()}
-    data = Data()
-    data.put_object(Described(ulong(_MESSAGE_ANNOTATIONS), known))
-    return bytes(data.encode())
+    return described(_MESSAGE_ANNOTATIONS, known)
 
 
 def _translated(record: DeliveryRecord, now: int) -> Encoded:

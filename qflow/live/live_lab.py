@@ -26,9 +26,8 @@ from dataclasses import replace
 from threading import Event as Signal
 from threading import Thread
 from time import monotonic
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
-from qflow.broker import Broker
 from qflow.broker.events import EventTable
 from qflow.kit import RefusalError
 from qflow.labs.fold import Fold, channel_names
@@ -70,40 +69,18 @@ _FOLLOWS = "This picture follows the broker as it serves its clients; pause it t
 _STOPPED = "The server has stopped. This is all that happened; broker.trace() has it for every other lab."
 
 
-class Served(Protocol):
-    """What the lab asks of a broker that serves; :class:`qflow.live.serving.Serving` is one."""
-
-    server: Any
-    broker: Broker
-    lock: Any
-
-    @property
-    def url(self) -> str:
-        """Where clients connect to."""
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether the server has stopped."""
-
-    def snapshot(self, since: int = 0) -> dict[str, Any]:
-        """Return what can be seen now, as plain values."""
-
-    def declare_like(self, queue: str, stop: int) -> str:
-        """Make a queue that is like another but for its stop threshold."""
-
-    def close(self) -> None:
-        """Stop following the broker."""
-
-
 class LiveLab(Lab):
     """The picture of a broker that serves real clients, as it runs.
+
+    Parameters:
+        serving: A :class:`qflow.live.serving.Serving` that keeps events.
 
     Attributes:
         follower (Follower): What the picture is made of.
         note (str): What the lab has to say besides.
     """
 
-    def __init__(self, serving: Served) -> None:
+    def __init__(self, serving: Any) -> None:
         if serving.server.events is None:
             raise RefusalError("this server keeps no events; serve with is_traced=True")
         self.serving = serving
@@ -245,7 +222,7 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 class Follower:
     """Looks at a broker that serves, again and again, and gives what a browser draws."""
 
-    def __init__(self, serving: Served) -> None:
+    def __init__(self, serving: Any) -> None:
         self.serving = serving
         self._clients: dict[str, dict[str, Any]] = {}
         self._last_seen: dict[str, int] = {}

@@ -40,7 +40,6 @@ class Recording:
         asks_statistics: Whether to ask the broker's management.
 
     Attributes:
-        tap (RecordingTap)
         problem (str): Why the recording is not whole; empty if it is.
 
     Raises:

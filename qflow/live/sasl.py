@@ -11,9 +11,10 @@ from __future__ import annotations
 import hmac
 from typing import Final
 
-from proton import UNDESCRIBED, Array, Data, Described, symbol, ubyte, ulong
+from proton import UNDESCRIBED, Array, Data, symbol, ubyte
 
 from qflow.live.amqp_frames import Codec, descriptor_of
+from qflow.live.encoded import described
 
 SASL_HEADER: Final = b"AMQP\x03\x01\x00\x00"
 AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
@@ -118,9 +119,7 @@ class SaslLayer:
 
 
 def _frame(descriptor: int, fields: list[object]) -> bytes:
-    data = Data()
-    data.put_object(Described(ulong(descriptor), fields))
-    body = bytes(data.encode())
+    body = described(descriptor, fields)
     return (len(body) + _HEADER_SIZE).to_bytes(4, "big") + b"\x02\x01\x00\x00" + body
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import socket
 import traceback
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -96,7 +97,7 @@ class Server:
         self.failures: list[str] = []
         self.incidents: list[str] = []
         self.refusals: list[str] = []
-        self.departed: dict[str, int] = {}
+        self.departed: Counter[str] = Counter()
         self._started = monotonic()
         self._channels: dict[Peer, _Channel] = {}
         self._unnamed = 0
@@ -272,7 +273,7 @@ class Server:
             except (BlockingIOError, InterruptedError):
                 self._listen(channel, EVENT_READ | EVENT_WRITE)
                 if peer.is_over:
-                    channel.leave_by(self, _GRACE)
+                    self.ticking[peer] = monotonic() + _GRACE
                 return
             except OSError:
                 self._guarded(peer, peer.end_of_stream)
@@ -298,7 +299,7 @@ class Server:
         if channel.is_leaving:
             return
         channel.is_leaving = True
-        channel.leave_by(self, _GRACE)
+        self.ticking[channel.peer] = monotonic() + _GRACE
         with suppress(OSError):
             channel.socket.shutdown(socket.SHUT_WR)
 
@@ -311,8 +312,7 @@ class Server:
         self.dirty.pop(peer, None)
         if self._names.get(peer.name) is peer:
             del self._names[peer.name]
-        for word, count in peer.outcomes.items():
-            self.departed[word] = self.departed.get(word, 0) + count
+        self.departed.update(peer.outcomes)
         if peer.incident:
             self.note_incident(peer.name or peer.address, peer.incident)
         with suppress(KeyError, ValueError):
@@ -401,10 +401,6 @@ class _Channel:
     socket: socket.socket
     mask: int = EVENT_READ
     is_leaving: bool = False
-
-    def leave_by(self, server: Server, seconds: float) -> None:
-        """Be dropped after a while, whatever the client does."""
-        server.ticking[self.peer] = monotonic() + seconds
 
 
 def _keep(notes: list[str], text: str) -> None:

@@ -7,6 +7,7 @@ looked at while clients come and go: the broker's table of queues, its trace so 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from threading import Thread
@@ -260,11 +261,10 @@ def _seen(server: Server, since: int) -> dict[str, Any]:
     events: EventTable | None = server.events
     count = 0 if events is None else len(events)
     fresh = [] if events is None or since >= count else [tuple(event) for event in events[since:]]
-    outcomes = dict(server.departed)
+    outcomes = Counter(server.departed)
     clients = [_client(peer) for peer in server.peers()]
     for peer in server.peers():
-        for word, number in peer.outcomes.items():
-            outcomes[word] = outcomes.get(word, 0) + number
+        outcomes.update(peer.outcomes)
     queues = {}
     for name, queue in server.broker.queues.queues.items():
         statistics = queue.statistics()
@@ -275,7 +275,7 @@ def _seen(server: Server, since: int) -> dict[str, Any]:
         "events": fresh,
         "clients": clients,
         "queues": queues,
-        "outcomes": outcomes,
+        "outcomes": dict(outcomes),
         "incidents": list(server.incidents),
         "refusals": list(server.refusals),
     }

@@ -81,7 +81,7 @@ class _Link:
 
     name: str
     is_incoming: bool
-    attached: list[Attach | None] = field(default_factory=lambda: [None, None])
+    attached: list[Any] = field(default_factory=lambda: [None, None])
     is_coordinator: bool = False
     is_dynamic: bool = False
     is_browser: bool = False
@@ -91,7 +91,7 @@ class _Link:
     passed: int = 0
     credit: int = 0
     dry_since: int = 0
-    first: Transfer | None = None
+    first: Any = None
     payload: bytearray = field(default_factory=bytearray)
     length: int = 0
     # Of an exchange and a key: the log's client.
@@ -201,7 +201,7 @@ got b'GET / HT'")
     def _open(self, connection: _Connection, side: int, _: int, frame: Any) -> None:
         if side == CLIENT:
             opened = frame.performative
-            connection.container = str(opened.container_id)
+            connection.container = str(opened.container_id or "")
             properties = opened.properties if isinstance(opened.properties, dict) else {}
             known = [str(properties[key]) for key in ("product", "version") if key in properties]
             connection.product = " ".join(known)
@@ -387,7 +387,7 @@ got b'GET / HT'")
         group = str(parts.application.get(header, "")) if header else ""
         return parts, group, (hash(parts.bare), len(parts.bare))
 
-    def _sent(self, at: _Place, first: Transfer, settled: bool, time: int) -> None:
+    def _sent(self, at: _Place, first: Any, settled: bool, time: int) -> None:
         connection, session, link = at
         address = link.address
         is_plain = address is not None and not self._is_exchange(address)
@@ -425,7 +425,7 @@ got b'GET / HT'")
     def _header_of(self, queue: str) -> str:
         return self._group_header or str(self.book.queues.get(queue, {}).get("qpid.group_header_key", ""))
 
-    def _delivered(self, at: _Place, first: Transfer, settled: bool, time: int) -> None:
+    def _delivered(self, at: _Place, first: Any, settled: bool, time: int) -> None:
         connection, session, link = at
         link.queue = link.queue or link.address or ""
         if not link.queue:
@@ -499,7 +499,7 @@ got b'GET / HT'")
             return None
         return connection.transactions.setdefault(bytes(state.value[0]), [])
 
-    def _to_coordinator(self, session: _Session, first: Transfer, payload: bytes) -> None:
+    def _to_coordinator(self, session: _Session, first: Any, payload: bytes) -> None:
         _, section = self._codec.decode(payload)
         command: Any = getattr(section, "value", None)
         if descriptor_of(command) == DISCHARGE:
@@ -507,7 +507,7 @@ got b'GET / HT'")
             session.discharges[first.delivery_id or 0] = (bytes(fields[0]), bool(fields[1]))
 
     def _discharged(
-        self, connection: _Connection, session: _Session, said: Disposition, count: int, time: int
+        self, connection: _Connection, session: _Session, said: Any, count: int, time: int
     ) -> None:
         for number in [n for n in session.discharges if (n - said.first) % _SERIAL < count]:
             identity, has_failed = session.discharges.pop(number)
@@ -530,13 +530,11 @@ got b'GET / HT'")
             self._end_session(session, time, _words(frame.performative.error), "its session is ended")
 
     def _close(self, connection: _Connection, side: int, time: int, frame: Any) -> None:
-        error = _words(frame.performative.error)
-        for session in connection.sessions():
-            self._end_session(session, time, error, "its connection is closed")
+        self._end_all(connection, time, "its connection is closed", _words(frame.performative.error))
 
-    def _end_all(self, connection: _Connection, time: int, reason: str) -> None:
+    def _end_all(self, connection: _Connection, time: int, reason: str, error: str = "") -> None:
         for session in connection.sessions():
-            self._end_session(session, time, "", reason)
+            self._end_session(session, time, error, reason)
 
     def _end_session(self, session: _Session, time: int, error: str, reason: str) -> None:
         for link in list(session.links.values()):

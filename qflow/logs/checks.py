@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from qflow.broker.completions import RangeSet
@@ -383,30 +383,24 @@ class QueueCourse:
             setattr(self, name, value)
 
 
+@dataclass(slots=True)
 class _Sent:
-    """A message under way."""
+    """A message under way: on how many queues it is open; which of them hold it, and how they were then."""
 
-    __slots__ = ("row", "time", "place", "client", "group", "freed", "open", "holds", "queues", "is_complete",
-                 "is_settled")  # fmt: skip
-
-    def __init__(self, row: int, time: int, place: int, client: str, group: str) -> None:
-        self.row, self.time, self.place, self.client, self.group = row, time, place, client, group
-        self.freed = time
-        # On how many queues it is; which of them hold it, and how they were when it came.
-        self.open = 0
-        self.holds: dict[str, list[Any]] = {}
-        self.queues: list[str] = []
-        self.is_complete = self.is_settled = False
+    row: int
+    time: int
+    place: int
+    client: str
+    group: str
+    freed: int
+    open: int = 0
+    holds: dict[str, list[Any]] = field(default_factory=dict)
+    queues: list[str] = field(default_factory=list)
+    is_complete: bool = False
+    is_settled: bool = False
 
     def state(self) -> list[Any]:
         return [getattr(self, name) for name in self.__slots__]
-
-    @classmethod
-    def restored(cls, state: Sequence[Any]) -> _Sent:
-        made = cls(*state[:5])
-        for name, value in zip(cls.__slots__[5:], state[5:], strict=True):
-            setattr(made, name, value)
-        return made
 
 
 class _Queue:
@@ -548,7 +542,7 @@ class RuleChecks:
             self._find(Finding(row, time, "sent twice", client, queue, label))
             return
         self._place += 1
-        self._sent[label] = _Sent(row, time, self._place, client, group)
+        self._sent[label] = _Sent(row, time, self._place, client, group, freed=time)
         _remember(self._odd, label, self._forget)
         for its_row, its_time, consumer, its_queue in self._ahead.pop(label, ()):
             early = time - its_time
@@ -861,7 +855,7 @@ class RuleChecks:
 
     def _continue(self, state: dict[str, Any]) -> None:
         self._place, self._held, self._ahead = state["place"], state["held"], state["ahead"]
-        self._sent = {label: _Sent.restored(sent) for label, sent in state["sent"].items()}
+        self._sent = {label: _Sent(*sent) for label, sent in state["sent"].items()}
         self._sent_labels, self._done_labels = map(LabelSet, state["labels"])
         self._odd = dict.fromkeys(state["odd"])
         self.pending += state["pending"]

@@ -139,7 +139,8 @@ def workload_json(workload: Workload) -> dict[str, Any]:
     >>> Workload.from_json(workload_json(workload)) == workload
     True
     """
-    return _different(workload)
+    stated: dict[str, Any] = _stated(workload)
+    return stated
 
 
 def workload_text(workload: Workload) -> str:
@@ -183,8 +184,10 @@ def write_workload(workload: Workload, path: str | Path, inferred: Mapping[str, 
 
 
 def _stated(value: Any) -> Any:
+    """Return a value as JSON has it; of a record, the attributes that are not what they are if not given."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return _different(value)
+        given = [(item, getattr(value, item.name)) for item in dataclasses.fields(value)]
+        return {item.name: _stated(own) for item, own in given if own != _default(item)}
     if isinstance(value, Mapping):
         return {name: _stated(item) for name, item in value.items()}
     if isinstance(value, tuple | list):
@@ -192,17 +195,8 @@ def _stated(value: Any) -> Any:
     return value
 
 
-def _different(value: Any) -> dict[str, Any]:
-    """Return a record's attributes but those that are as they are without being given."""
-    stated: dict[str, Any] = {}
-    for item in dataclasses.fields(value):
-        given = getattr(value, item.name)
-        otherwise = item.default
-        if item.default_factory is not dataclasses.MISSING:
-            otherwise = item.default_factory()
-        if otherwise is dataclasses.MISSING or given != otherwise:
-            stated[item.name] = _stated(given)
-    return stated
+def _default(item: dataclasses.Field[Any]) -> Any:
+    return item.default if item.default_factory is dataclasses.MISSING else item.default_factory()
 
 
 def workload_of(trace: Trace) -> Workload:

@@ -105,7 +105,6 @@ def _add_fuzz(commands: Any) -> None:
     )
     fuzz.add_argument("--piece", type=int, metavar="N", help="run only this piece, of one target")
     fuzz.add_argument("--jobs", type=int, default=0, metavar="N", help="processes; default: one a core")
-    fuzz.add_argument("--keep", metavar="FILE", help="note what is done there, and do not do it again")
     fuzz.set_defaults(work=_fuzz)
 
 
@@ -121,8 +120,7 @@ def _fuzz(chosen: argparse.Namespace) -> int:
             f"{chosen.commands}, {chosen.jobs} and {chosen.piece}"
         )
     if chosen.piece is None:
-        kept = Path(chosen.keep) if chosen.keep else None
-        return int(bool(fuzz(targets, chosen.seed, chosen.commands, jobs=chosen.jobs, kept=kept)))
+        return int(bool(fuzz(targets, chosen.seed, chosen.commands, jobs=chosen.jobs)))
     if len(targets) != 1:
         raise RefusalError(f"--piece needs one target: {' or '.join(TARGETS)}")
     given, finding = run_piece(targets[0], chosen.seed, chosen.piece)

@@ -96,12 +96,12 @@ def backlog(messages: int) -> Broker:
     return broker
 
 
-def fan_out(messages: int, queues: int = 10) -> Broker:
-    """Send messages through a fanout exchange to several queues, each with a reader."""
+def fan_out(messages: int) -> Broker:
+    """Send messages through a fanout exchange to ten queues, each with a reader."""
     broker = Broker()
     session = broker.session("p")
     readers = []
-    for number in range(queues):
+    for number in range(10):
         name = f"q{number}"
         session.queue_declare(name)
         session.exchange_bind(name, "amq.fanout")
@@ -114,17 +114,17 @@ def fan_out(messages: int, queues: int = 10) -> Broker:
     return broker
 
 
-def grouped(messages: int, groups: int, readers: int = 10) -> Broker:
+def grouped(messages: int, groups: int) -> Broker:
     """Put messages of many groups on a queue, all of a group one after the other, then read them in turn.
 
-    The readers hold one message each, so every look of a reader passes the groups of all the others.
+    The ten readers hold one message each, so every look of a reader passes the groups of all the others.
     """
     broker, session = _sender({**UNLIMITED, "qpid.group_header_key": "group", "qpid.shared_msg_group": 1})
     size = -(-messages // groups)
     for number in range(messages):
         headers = {"group": f"g{number // size}"}
         session.message_transfer(Message(100, routing_key="q", headers=headers))
-    all_readers = [Reader(broker, f"c{number}", "q", prefetch=2) for number in range(readers)]
+    all_readers = [Reader(broker, f"c{number}", "q", prefetch=2) for number in range(10)]
     left = messages
     while left:
         left -= sum(reader.settle() for reader in all_readers)
@@ -274,24 +274,13 @@ def installed() -> list[str]:
     return [name for name in ("simpy", "ciw") if find_spec(name) is not None]
 
 
-def store_put_and_get(messages: int) -> int:
+def store_put_and_get(messages: int, is_backlog: bool = False) -> int:
     """Let one SimPy process put messages into a Store, and another get them; return how many it got.
 
     Two operations for each message.  A Store knows no accept, no completion, no limits and no thresholds:
-    it is the least that a queue can be.
+    it is the least that a queue can be.  Of a backlog, all are put before the first is got: a Store takes the
+    first of its items off a list, and moves all the others up.
     """
-    return _through_a_store(messages, is_backlog=False)
-
-
-def store_backlog(messages: int) -> int:
-    """Put messages into a Store, and only then get them all; return how many that were.
-
-    A Store takes the first of its items off a list, and moves all the others up.
-    """
-    return _through_a_store(messages, is_backlog=True)
-
-
-def _through_a_store(messages: int, is_backlog: bool) -> int:
     import simpy
 
     environment = simpy.Environment()
@@ -316,7 +305,12 @@ def _through_a_store(messages: int, is_backlog: bool) -> int:
     return got
 
 
-def store_life_cycle(messages: int, window: int = 100) -> int:
+def store_backlog(messages: int) -> int:
+    """Put messages into a Store, and only then get them all; return how many that were."""
+    return store_put_and_get(messages, is_backlog=True)
+
+
+def store_life_cycle(messages: int) -> int:
     """Let messages live the life that a broker's message lives, with SimPy Stores; return how many did.
 
     Five operations of a Store for each: the producer takes a place in its window and puts the message on
@@ -327,7 +321,7 @@ def store_life_cycle(messages: int, window: int = 100) -> int:
 
     environment = simpy.Environment()
     places, queue, accepted = (simpy.Store(environment) for _ in range(3))
-    places.items.extend(range(window))
+    places.items.extend(range(100))
 
     def producer() -> Generator[Any]:
         for number in range(messages):
@@ -442,12 +436,13 @@ def measure(messages: int = 20_000, largest: int = LARGEST, tell: Tell = lambda 
     growth = _all_growth(messages, largest, tell)
     acts = _acts(min(messages, FRAME), min(WHOLE, largest // 10), tell)
     maps = _maps(min(messages, FRAME), tell)
+    everywhere, alone = (spent / size for spent, size in maps.values())
     return {
         "form": form(),
         "python": sys.version.split()[0],
         "messages": messages,
         "rates": rates,
-        "ratios": {**_ratios(rates), **_deep_ratios(growth), **_map_ratio(maps)},
+        "ratios": {**_ratios(rates), **_deep_ratios(growth), "map_on_all_cores_to_one": alone / everywhere},
         "growth": growth,
         "milliseconds": {**acts, **{name: spent for name, (spent, _) in maps.items()}},
         "memory": _memory(tell),
@@ -630,11 +625,6 @@ def _maps(messages: int, tell: Tell) -> dict[str, tuple[float, int]]:
         size = len(mapped(cells, messages, processes))
         found[name] = 1e3 * (time.monotonic() - start), size
     return found
-
-
-def _map_ratio(maps: Mapping[str, tuple[float, int]]) -> dict[str, float]:
-    everywhere, alone = (spent / size for spent, size in maps.values())
-    return {"map_on_all_cores_to_one": alone / everywhere}
 
 
 def _memory(tell: Tell) -> dict[str, float]:

@@ -182,7 +182,7 @@ class ClientLife:
     def do(self, command: Call) -> None:
         """Make a call, and look at what it did."""
         try:
-            getattr(self, f"_{command.method}")(command.number, **command.arguments)
+            self._call(command.method, command.number, command.arguments)
         except (MessagingError, Timeout):
             pass
         except (TypeError, ValueError, AttributeError) as error:
@@ -205,6 +205,15 @@ class ClientLife:
                 continue
         self.ledger.end_command()
         self.ledger.check(self.broker)
+
+    def _call(self, method: str, number: int, arguments: dict[str, Any]) -> None:
+        kind = method.removeprefix("close_")
+        if kind != method:
+            self._close(getattr(self, f"{kind}s"), number)
+        elif method in ("commit", "rollback", "sync", "next_receiver"):
+            self._of(self.sessions, number, lambda session: getattr(session, method)(**arguments))
+        else:
+            getattr(self, f"_{method}")(number, **arguments)
 
     def _connect(self, number: int) -> None:
         if len(self.connections) < 3:
@@ -255,18 +264,6 @@ class ClientLife:
         if every or message in session.unacked:
             session.acknowledge(None if every else message, given, sync=sync)
 
-    def _commit(self, number: int, timeout: Any) -> None:
-        self._of(self.sessions, number, lambda session: session.commit(timeout=timeout))
-
-    def _rollback(self, number: int, timeout: Any) -> None:
-        self._of(self.sessions, number, lambda session: session.rollback(timeout=timeout))
-
-    def _sync(self, number: int, timeout: Any) -> None:
-        self._of(self.sessions, number, lambda session: session.sync(timeout=timeout))
-
-    def _next_receiver(self, number: int, timeout: Any) -> None:
-        self._of(self.sessions, number, lambda session: session.next_receiver(timeout=timeout))
-
     def _sleep(self, number: int, seconds: Any) -> None:
         brokers.sleep(seconds, self.url)
 
@@ -280,27 +277,17 @@ class ClientLife:
     def _receiver_capacity(self, number: int, capacity: Any) -> None:
         self._of(self.receivers, number, lambda receiver: setattr(receiver, "capacity", capacity))
 
-    def _close_sender(self, number: int) -> None:
-        self._of(self.senders, number, lambda sender: sender.close(timeout=0), is_last=True)
+    def _close(self, found: list[Any], number: int) -> None:
+        """Close one of some objects; most are used no more afterwards, others go on being called."""
 
-    def _close_receiver(self, number: int) -> None:
-        self._of(self.receivers, number, lambda receiver: receiver.close(timeout=0), is_last=True)
-
-    def _close_session(self, number: int) -> None:
-        self._of(self.sessions, number, lambda session: session.close(timeout=0), is_last=True)
-
-    def _close_connection(self, number: int) -> None:
-        self._of(self.connections, number, lambda connection: connection.close(timeout=0), is_last=True)
-
-    def _of(self, found: list[Any], number: int, act: Callable[[Any], object], is_last: bool = False) -> None:
-        """Do something with one of some objects, if there is one; with some, it is the last thing."""
-        if found:
-            chosen = found[number % len(found)]
-            if is_last and self.is_forgotten(number):
+        def close(chosen: Any) -> None:
+            if number % 4 != 0:
                 found.remove(chosen)
-            act(chosen)
+            chosen.close(timeout=0)
 
-    @staticmethod
-    def is_forgotten(number: int) -> bool:
-        """Return whether a closed object is used no more; others go on being called."""
-        return number % 4 != 0
+        self._of(found, number, close)
+
+    def _of(self, found: list[Any], number: int, act: Callable[[Any], object]) -> None:
+        """Do something with one of some objects, if there is one."""
+        if found:
+            act(found[number % len(found)])

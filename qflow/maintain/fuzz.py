@@ -11,20 +11,17 @@ matter: what is printed is short, and says how to come back to it.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing import get_context
-from pathlib import Path
 from typing import Any, Protocol
 
-from qflow.kit import RefusalError
 from qflow.maintain.client_life import ClientLife
 from qflow.maintain.engine_life import EngineLife
 from qflow.progress import Progress
-from qflow.writing import written
 
 PIECE = 10_000
 """Commands in a piece."""
@@ -105,31 +102,24 @@ def _live(target: str, seed: str, most: int) -> tuple[list[Any], str]:
     """Live one life; return its commands up to what does not hold, and that, or ""."""
     life = TARGETS[target](seed)
     done: list[Any] = []
-    try:
+
+    def drawn() -> Iterator[Any]:
         for _ in range(most):
-            command = life.draw()
-            done.append(command)
-            life.do(command)
-        life.end()
-    except Exception as error:  # whatever comes out of the engine is what is looked for
-        return done, _words(error)
-    return done, ""
+            done.append(life.draw())
+            yield done[-1]
+
+    return done, _wrong(life, drawn())
 
 
-def _again(target: str, seed: str, commands: Sequence[Any]) -> str:
-    """Give the same commands again; return what does not hold, or ""."""
-    life = TARGETS[target](seed)
+def _wrong(life: Life, commands: Iterable[Any]) -> str:
+    """Give a life its commands; return what does not hold, or ""."""
     try:
         for command in commands:
             life.do(command)
         life.end()
-    except Exception as error:  # as above
-        return _words(error)
+    except Exception as error:  # whatever comes out of the engine is what is looked for
+        return f"{type(error).__name__}: {error}"
     return ""
-
-
-def _words(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
 
 
 def _cut(target: str, seed: str, commands: list[Any], error: str) -> list[Any]:
@@ -141,7 +131,7 @@ def _cut(target: str, seed: str, commands: list[Any], error: str) -> list[Any]:
         while start < len(commands) and tries < _TRIES:
             fewer = commands[:start] + commands[start + size :]
             tries += 1
-            if _again(target, seed, fewer)[:40] == kind:
+            if _wrong(TARGETS[target](seed), fewer)[:40] == kind:
                 commands = fewer
             else:
                 start += size
@@ -153,13 +143,7 @@ def _cut(target: str, seed: str, commands: list[Any], error: str) -> list[Any]:
 
 
 def fuzz(
-    targets: Sequence[str],
-    seed: int,
-    commands: int,
-    *,
-    jobs: int = 0,
-    kept: Path | None = None,
-    say: Callable[[str], None] = print,
+    targets: Sequence[str], seed: int, commands: int, *, jobs: int = 0, say: Callable[[str], None] = print
 ) -> int:
     """Run pieces until so many commands have been given; return how many findings there are.
 
@@ -168,73 +152,46 @@ def fuzz(
         seed: What everything is drawn from.
         commands: How many in all.
         jobs: How many pieces run at once, each in a process of its own; 0 for one a core, 1 for this process.
-        kept: A file that says which pieces are done: those of the same seed are not run again.
         say: Called with each finding in words, and at the end with what was done.
     """
-    done = _read_kept(kept, seed)
     pieces = [
         (targets[number % len(targets)], seed, number, min(PIECE, commands - number * PIECE))
         for number in range(-(-commands // PIECE))
     ]
-    left = [piece for piece in pieces if str(piece[2]) not in done or done[str(piece[2])][1] < piece[3]]
     shown = Progress("fuzzing", commands, unit="commands", has_bar=True)
-    again = {str(piece[2]) for piece in left}
-    findings = sum(bool(entry[2]) for number, entry in done.items() if number not in again)
+    done, findings = Counter[str](), 0
     try:
-        for (target, _, number, _), (given, finding) in _results(left, jobs or os.cpu_count() or 1):
-            done[str(number)] = (target, given, str(finding or ""))
-            _keep(kept, seed, done)
+        for target, given, finding in _results(pieces, jobs or os.cpu_count() or 1):
+            done[target] += given
             if finding is not None:
                 findings += 1
                 shown.end()
                 say(str(finding))
             shown.remark = f", {_counted(findings)}" if findings else ""
-            shown(sum(entry[1] for entry in done.values()))
+            shown(done.total())
     finally:
         shown.end()
-        by_target = {target: sum(e[1] for e in done.values() if e[0] == target) for target in targets}
-        counts = ", ".join(f"{number:,} commands at {target}" for target, number in by_target.items())
+        counts = ", ".join(f"{done[target]:,} commands at {target}" for target in targets)
         say(f"seed {seed}: {counts}; {_counted(findings)}")
     return findings
 
 
-def _results(
-    pieces: Sequence[tuple[str, int, int, int]], jobs: int
-) -> Iterator[tuple[tuple[str, int, int, int], tuple[int, Finding | None]]]:
+_Piece = tuple[str, int, int, int]
+"""Target, seed, number and how many commands."""
+
+
+def _results(pieces: Sequence[_Piece], jobs: int) -> Iterator[tuple[str, int, Finding | None]]:
     if jobs == 1:
-        yield from ((piece, run_piece(*piece)) for piece in pieces)
+        yield from map(_run, pieces)
         return
     # Ctrl-C is heard here; leaving the block ends the others.
     with get_context("spawn").Pool(jobs, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
         yield from pool.imap_unordered(_run, pieces)
 
 
-def _run(piece: tuple[str, int, int, int]) -> tuple[tuple[str, int, int, int], tuple[int, Finding | None]]:
-    return piece, run_piece(*piece)
+def _run(piece: _Piece) -> tuple[str, int, Finding | None]:
+    return piece[0], *run_piece(*piece)
 
 
 def _counted(findings: int) -> str:
     return f"{findings} finding{'' if findings == 1 else 's'}"
-
-
-Done = dict[str, tuple[str, int, str]]
-"""Of each piece that is done, by its number: the target, how many commands it gave, and its finding or ""."""
-
-
-def _read_kept(kept: Path | None, seed: int) -> Done:
-    if kept is None or not kept.exists():
-        return {}
-    try:
-        found = json.loads(kept.read_text(encoding="utf-8"))
-        if found["seed"] != seed:
-            raise RefusalError(f"{kept} keeps what was done with the seed {found['seed']}, not with {seed}")
-        return {number: (str(e[0]), int(e[1]), str(e[2])) for number, e in found["pieces"].items()}
-    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
-        raise RefusalError(f"{kept} is not a file that a fuzz keeps: {error!r}") from error
-
-
-def _keep(kept: Path | None, seed: int, done: Done) -> None:
-    if kept is not None:
-        # An interruption loses one piece at most.
-        with written(kept) as beside:
-            beside.write_text(json.dumps({"seed": seed, "pieces": done}, indent=1), encoding="utf-8")

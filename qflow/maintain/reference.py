@@ -11,6 +11,7 @@ import importlib
 import inspect
 import pkgutil
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -392,9 +393,7 @@ def glossary_page() -> str:
 
 
 def _counted(tests: list[str]) -> str:
-    counts: dict[str, int] = {}
-    for test in tests:
-        counts[test.split("::")[0]] = counts.get(test.split("::")[0], 0) + 1
+    counts = Counter(test.split("::")[0] for test in tests)
     return ", ".join(f"{name} ({count})" if count > 1 else name for name, count in counts.items())
 
 

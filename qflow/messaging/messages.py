@@ -438,12 +438,8 @@ def _extras(message: Message) -> tuple[dict[str, HeaderValue], int]:
     encoding = message.properties.get(ENCODING)
     if encoding is not None:
         extras["encoding"] = str(encoding)
-        size += _short(str(encoding))
+        size += 1 + len(str(encoding).encode())
     if message.durable is False:
         extras["durable"] = False
         size += 1
     return extras, size
-
-
-def _short(text: str) -> int:
-    return 1 + len(text.encode())

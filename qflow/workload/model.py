@@ -69,16 +69,9 @@ LARGEST_PREFETCH = 0xFFFFFFFE
 """One less than what AMQP reads as "infinite"."""
 
 
-def _is_network(value: object) -> bool:
-    return value is None or isinstance(value, Network)
-
-
-def _is_from_0(value: object) -> bool:
-    return is_number(value, 0)
-
-
-def _is_from_1(value: object) -> bool:
-    return is_whole(value, 1)
+_is_network = is_none_or(lambda value: isinstance(value, Network))
+_is_from_0 = partial(is_number, at_least=0)
+_is_from_1 = partial(is_whole, at_least=1)
 
 
 def _is_priority(value: object) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
+from qflow.broker.completions import RangeSet
 from qflow.broker.flow_limit import FlowThresholds, QueueFlowLimit
 from qflow.broker.message import Transfer
 from qflow.broker.restorable import Frozen
@@ -36,13 +37,10 @@ def replicate(limit: QueueFlowLimit) -> ReplicatedState:
     encoded = _LAYOUT.pack(
         levels.stop_count, levels.resume_count, levels.stop_size, levels.resume_size, limit.count, limit.size
     )
-    ranges: list[tuple[int, int]] = []
-    for position in sorted(limit.held):
-        if ranges and ranges[-1][1] == position - 1:
-            ranges[-1] = (ranges[-1][0], position)
-        else:
-            ranges.append((position, position))
-    return ReplicatedState(encoded, tuple(ranges))
+    held = RangeSet()
+    for position in limit.held:
+        held.add(position)
+    return ReplicatedState(encoded, tuple(held.ranges()))
 
 
 def join(limit: QueueFlowLimit, state: ReplicatedState, transfers: dict[int, Transfer]) -> None:
