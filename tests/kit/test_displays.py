@@ -121,7 +121,9 @@ def test_tab_completes_names_that_are_not_loaded_yet(typed, completed, formats):
 
 
 def test_within_a_list_one_line_is_enough(formats):
-    assert formats([tables()["log"]])["text/plain"] == "[ClientLog('overflow-despite-flow-control', 14347 rows)]"
+    assert (
+        formats([tables()["log"]])["text/plain"] == "[ClientLog('overflow-despite-flow-control', 14347 rows)]"
+    )
 
 
 def test_away_from_ipython_the_engine_says_in_a_line_what_it_is(broker):
