@@ -40,6 +40,15 @@ def pytest_collection(session):
     finally:
         gc.freeze()
         gc.enable()
+        gc.set_threshold(20_000, *gc.get_threshold()[1:])
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item, nextitem):
+    """Nor look again through what a file has left, the recordings and runs that its tests keep for others."""
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
 
 
 def pytest_itemcollected(item):

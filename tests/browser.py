@@ -38,6 +38,8 @@ START_SECONDS = 90
 CELLS_SECONDS = 180
 PATIENCE_SECONDS = 90
 """What a page is waited for where nothing else is said: long, as other work goes on beside the tests."""
+PLAYED_SECONDS = 120
+"""For how long a page whose clock a test moves is played at most, in seconds of that clock."""
 LOOKS_MS = 50
 """How often it is looked whether a long wait is over; to look at every frame costs a tenth of a core."""
 VIEWPORT = {"width": 1400, "height": 1000}
@@ -259,6 +261,15 @@ def chromium_page(server: LabServer) -> Iterator[LabPage]:
         finally:
             context.close()
             browser.close()
+
+
+def play_until(page: Any, is_so: str, value: object = None) -> None:
+    """Move a page's own clock, which was installed, until a script says so: ten pictures a second of it."""
+    for _ in range(10 * PLAYED_SECONDS):
+        if page.evaluate(is_so, value):
+            return
+        page.clock.fast_forward(100)
+    pytest.fail(f"not within {PLAYED_SECONDS} s of the page's clock: {is_so}")
 
 
 def get(url: str) -> tuple[int, str]:

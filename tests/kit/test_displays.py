@@ -10,7 +10,7 @@ from IPython.core.interactiveshell import InteractiveShell
 import qflow as qf
 from qflow import displays
 
-RECORDED = qf.kit_path("data") / "recordings" / "workloads"
+RECORDED = qf.kit_path("data") / "recordings" / "workloads" / "overflow-despite-flow-control.csv.gz"
 SHOPS = qf.Workload(
     "shops",
     duration=1,
@@ -44,7 +44,8 @@ def broker():
 def tables() -> dict[str, object]:
     """Return one of each thing that is a table."""
     run = qf.simulate(SHOPS)
-    log, workload = qf.ClientLog.load(RECORDED / "ring.csv.gz"), qf.Workload.load(RECORDED / "ring.json")
+    log = qf.ClientLog.load(RECORDED)
+    workload = qf.Workload.load(RECORDED.parent / "overflow-despite-flow-control.json")
     prediction = qf.predict(workload, log, compare_models=False, replays=3)
     doctored = qf.ClientLog("doctored", [row for row in log.rows if row.event != "transfer"])
     design = qf.recommend(SHOPS, keep_capacities=True)
@@ -120,7 +121,9 @@ def test_tab_completes_names_that_are_not_loaded_yet(typed, completed, formats):
 
 
 def test_within_a_list_one_line_is_enough(formats):
-    assert formats([tables()["log"]])["text/plain"] == "[ClientLog('ring', 29377 rows)]"
+    assert (
+        formats([tables()["log"]])["text/plain"] == "[ClientLog('overflow-despite-flow-control', 14347 rows)]"
+    )
 
 
 def test_away_from_ipython_the_engine_says_in_a_line_what_it_is(broker):

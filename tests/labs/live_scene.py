@@ -12,6 +12,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from browser import play_until
+
 from qflow.labs.html_export import SCRIPTS, STYLES, read_static
 from qflow.labs.lab import Lab
 
@@ -55,7 +57,7 @@ render({ model, el: document.getElementById("scene") });
 
 
 class LiveScene:
-    """Labs in a page, one after the other.
+    """Labs in a page, one after the other; the page's clock goes on by itself, and faster where a test waits.
 
     Parameters
     ----------
@@ -70,6 +72,7 @@ class LiveScene:
         self.lab: Any = None
         self._known: dict[str, Any] = {}
         page.expose_function("askLab", self._answer)
+        page.clock.install()
 
     def open(self, lab: Lab, *, dark: bool = False) -> None:
         """Open a lab, and wait until its picture is drawn."""
@@ -113,9 +116,9 @@ class LiveScene:
         self.page.wait_for_function(script, arg=after)
 
     def await_words(self, words: str) -> None:
-        """Wait until the sentence below the picture has some words in it."""
+        """Play until the sentence below the picture has some words in it."""
         script = "words => document.querySelector('.qf-step').textContent.includes(words)"
-        self.page.wait_for_function(script, arg=words)
+        play_until(self.page, script, words)
 
     @property
     def run(self) -> int:

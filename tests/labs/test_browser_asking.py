@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from browser import chromium_page
+from browser import chromium_page, play_until
 from live_scene import LiveScene
 from test_motion import OVERLAPS
 
@@ -49,13 +49,17 @@ class Asked(LiveScene):
         frame = self.lab.scene.asking["frame"]
         script = "frame => { const { player } = document.querySelector('.qflow-scene').scene;"
         script += " return player.track.frame(0, player.place) === frame && !player.isPlaying; }"
-        self.page.wait_for_function(script, arg=frame)
+        play_until(self.page, script, frame)
 
     def go(self) -> str:
         """Press go; return what the run says."""
         self.page.locator(".qf-ask-go").click()
-        self.page.locator(NEXT).wait_for()
+        self.await_answer()
         return self.text(".qf-ask-told")
+
+    def await_answer(self) -> None:
+        """Wait until the run says what came out, and offers to go on."""
+        play_until(self.page, "next => document.querySelector(next)?.checkVisibility()", NEXT)
 
     def look(self, name: str) -> None:
         """Look for words that lie on words, and take a picture if one is wanted."""
@@ -91,8 +95,9 @@ def test_no_answer_is_taken_before_the_run_pauses(asked):
     skip = asked.page.locator(".qf-ask-skip")
     assert skip.is_visible() and skip.is_disabled()
     asked.scene("scene.player.setSpeed(2); scene.player.play();")
+    asked.await_pause()
     skip.click()
-    asked.page.locator(NEXT).wait_for()
+    asked.await_answer()
 
 
 def test_a_mark_is_dragged_and_the_run_answers(asked, capsys):
@@ -143,7 +148,7 @@ def test_a_mark_is_dragged_and_the_run_answers(asked, capsys):
     assert asked.marked == "499"
     asked.look("asks-off")
     page.keyboard.press("Enter")
-    page.locator(NEXT).wait_for()
+    asked.await_answer()
     assert asked.text(".qf-ask-told") == "It turned OFF at 499. You had it."
     asked.look("told-off")
 

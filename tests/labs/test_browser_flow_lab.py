@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 CHAPTER = "01-thresholds.ipynb"
 STAGE = ".qflow-lab:has(.qf-panel) .qf-stage"
 LAB = ".qflow-lab:has(.qf-panel)"
-MOVES = 4
+MOVES = 2
 
 # The time between a move of the hand and the frame in which a picture of another run is on the screen.
 WATCH_HANDLE = """selector => {
@@ -143,7 +143,8 @@ def shot(lab: Lab, name: str, tmp_path: Path, of: str = LAB) -> None:
     lab.page.set_viewport_size({"width": 1640, "height": 1400})
     lab.page.locator(of).evaluate("lab => lab.scrollIntoView({ block: 'center' })")
     lab.page.mouse.move(0, 0)
-    lab.page.wait_for_timeout(300)
+    if "QFLOW_SCREENSHOTS" in os.environ:
+        lab.page.wait_for_timeout(300)
     path = lab.lab_page.screenshot(folder / f"{name}.png", of=of)
     lab.page.set_viewport_size({"width": 1400, "height": 1000})
     assert path.stat().st_size > 20_000
@@ -228,26 +229,6 @@ def test_it_plays_and_pauses(lab):
     stopped = lab.seen()["frame"]
     lab.page.wait_for_timeout(150)
     assert lab.seen()["frame"] == stopped
-
-
-def test_less_motion_means_still_pictures(lab):
-    count = """selector => new Promise(done => {
-        let drawn = 0;
-        const watch = new MutationObserver(() => { drawn += 1; });
-        watch.observe(document.querySelector(selector), { attributes: true, attributeFilter: ["data-time"] });
-        setTimeout(() => { watch.disconnect(); done(drawn); }, 1500);
-    })"""
-    drawn = {}
-    for motion in ("no-preference", "reduce"):
-        lab.page.emulate_media(reduced_motion=motion)
-        lab.press("Home")
-        lab.press("Space")
-        drawn[motion] = lab.page.evaluate(count, STAGE)
-        lab.press("Space")
-    lab.page.emulate_media(reduced_motion="no-preference")
-    print(f"\npictures drawn: {drawn}")
-    assert 1 <= drawn["reduce"] <= 4
-    assert drawn["no-preference"] > drawn["reduce"]
 
 
 def test_dragging_in_the_plot_scrubs(lab):

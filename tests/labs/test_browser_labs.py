@@ -42,6 +42,9 @@ large = Lab(picture_of(simulate(Workload("5 x 5 x 5", 60, dict.fromkeys(Q, limit
 large"""
 
 
+MANY = (6, 30)
+"""Labs in one notebook."""
+
 ALL_DRAWN = """number => {
     const labs = [...document.querySelectorAll(".qflow-lab")];
     return labs.length === number && labs.every(lab =>
@@ -83,10 +86,10 @@ def labs(lab_server, lab_page):
     notebook(folder, "labs.ipynb", SETUP, *opened)
     notebook(folder, "large.ipynb", SETUP, LARGE)
     charts = "for make in (held_chart, depth_chart, latency_chart):\n    display(lab.chart(make))"
-    notebook(folder, "restarted.ipynb", SETUP, "flow_lab(messages=60)")
     notebook(folder, "charts.ipynb", SETUP, "lab = capacity_lab()\nlab", charts)
-    thirty = "many = [flow_lab(messages=100) for _ in range(30)]\ndisplay(*many)"
-    notebook(folder, "thirty.ipynb", SETUP, thirty, "for lab in many:\n    lab.close()")
+    for number in MANY:
+        made = f"many = [flow_lab(messages=100) for _ in range({number})]\ndisplay(*many)"
+        notebook(folder, f"{number}-labs.ipynb", SETUP, made, "for lab in many:\n    lab.close()")
     return lab_page
 
 
@@ -289,6 +292,23 @@ def test_fork_compare_and_share(opened):
     assert lab.root.locator(".qf-token-text").input_value().startswith("qf1.")
 
 
+def test_a_lab_whose_kernel_was_restarted_says_so(opened):
+    """It asks for no answer that cannot come; the picture stays, and can be stepped through.
+
+    The tests after this one open notebooks of their own.
+    """
+    opened.page.evaluate(_RESTART)
+    opened.wait_idle(60)
+    lab = Seen(opened, "policy")
+    lab.root.locator(".qf-queue").first.click()
+    refusal = lab.root.locator(".qf-why-refusal")
+    refusal.wait_for()
+    assert "Run the lab's cell again" in refusal.inner_text()
+    assert lab.root.locator(".qf-why-wait").count() == 0
+    lab.press("Home", "ArrowRight")
+    assert lab.stage()["frame"] == "1"
+
+
 def test_charts_follow_the_scene_and_lead_it(labs, tmp_path):
     labs.open_notebook("charts.ipynb")
     labs.run_all(120)
@@ -365,6 +385,7 @@ STEPS = """() => {
 }"""
 
 
+@pytest.mark.release
 def test_a_large_topology_is_smooth(labs, tmp_path):
     labs.page.set_viewport_size({"width": 1400, "height": 1000})
     labs.open_notebook("large.ipynb")
@@ -425,24 +446,10 @@ def test_a_large_topology_is_smooth(labs, tmp_path):
     assert seen["drawn"] > 20
 
 
-def test_a_lab_whose_kernel_was_restarted_says_so(labs):
-    """It asks for no answer that cannot come; the picture stays, and can be stepped through."""
-    labs.open_notebook("restarted.ipynb")
-    labs.run_all(120)
-    root = labs.page.locator(".qflow-lab").first
-    for more in root.locator(".qflow-scene:not(.qf-is-open) .qf-more").all():
-        more.click()
-    labs.page.evaluate(_RESTART)
-    labs.wait_idle(60)
-    root.locator(".qf-queue").first.click()
-    labs.page.wait_for_selector(".qf-why-refusal")
-    assert "Run the lab's cell again" in root.locator(".qf-why-refusal").inner_text()
-    assert root.locator(".qf-why-wait").count() == 0
-
-
-def test_thirty_labs_leave_the_page_alive_and_closing_them_frees_it(labs):
+@pytest.mark.parametrize("number", [MANY[0], pytest.param(MANY[1], marks=pytest.mark.release)])
+def test_many_labs_leave_the_page_alive_and_closing_them_frees_it(labs, number):
     page = labs.page
-    labs.open_notebook("thirty.ipynb")
+    labs.open_notebook(f"{number}-labs.ipynb")
     run = """index => {
         window.jupyterapp.shell.currentWidget.content.activeCellIndex = index;
         return window.jupyterapp.commands.execute('notebook:run-cell');
@@ -450,7 +457,7 @@ def test_thirty_labs_leave_the_page_alive_and_closing_them_frees_it(labs):
     for index in (0, 1):
         page.evaluate(run, index)
         labs.wait_idle(180)
-    assert len(page.evaluate(SCENES, 30)) == 30
+    assert len(page.evaluate(SCENES, number)) == number
     waits = page.evaluate(
         """() => new Promise(done => {
             const gaps = []; let before = performance.now();
@@ -459,7 +466,7 @@ def test_thirty_labs_leave_the_page_alive_and_closing_them_frees_it(labs):
             setTimeout(tick, 0);
         })"""
     )
-    print(f"\nthirty labs: a turn of the page takes {statistics.median(waits):.1f} ms")
+    print(f"\n{number} labs: a turn of the page takes {statistics.median(waits):.1f} ms")
     page.evaluate(run, 2)
     labs.wait_idle(60)
     assert labs.cell_errors() == []

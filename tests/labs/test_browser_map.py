@@ -19,6 +19,10 @@ PAGE = 'qf.errata_game("groups")'
 GAME = "game = qf.state_space_lab(stop=2, resume=1, capacity_1=2, capacity_2=1)\ngame"
 COUNT = """root => Object.fromEntries(%s.map(kind => [kind,
     root.querySelectorAll(`.qf-map-field g > .qf-map-${kind}:not(.qf-map-guess)`).length]))"""
+MOVED = """root => {
+    const { stop, capacity } = root.querySelector(".qf-map-dot").dataset;
+    return root.querySelector(".qf-map-title").textContent === `stop ${stop}, capacity ${capacity}`;
+}"""
 WORDS = """root => [...root.querySelectorAll("svg text")]
     .filter(text => text.textContent && text.checkVisibility({ visibilityProperty: true }))
     .map(text => [text.textContent, text.getBoundingClientRect()])
@@ -69,8 +73,8 @@ def test_the_map_fills_and_moves_its_lab(page):
         page.page.keyboard.press(key)
     stage = page.page.locator(".qf-stage").first.element_handle()
     page.page.wait_for_function("([stage, run]) => Number(stage.dataset.run) > run", arg=[stage, before])
-    title = root.locator(".qf-map-title").text_content()
-    assert title == f"stop {dot.get_attribute('data-stop')}, capacity {dot.get_attribute('data-capacity')}"
+    # The lab's picture may come before the map's dot.
+    page.page.wait_for_function(MOVED, arg=root.element_handle())
     assert "sessions died (506)" in root.locator(".qf-map-run .qf-map-facts").first.text_content()
     shot(page, "moved")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from browser import chromium_page
+from browser import chromium_page, play_until
 from live_scene import LiveScene
 from sentences import step_sentence
 from test_motion import OVERLAPS
@@ -119,7 +119,7 @@ def test_a_message_at_a_consumer_is_answered_where_it_is(live):
     live.await_run(run + 2)
     assert len(live.lab.table.holds("c1")) == 2
     lock = live.page.locator(".qf-lock[visibility=visible]").first
-    live.page.wait_for_function("() => document.querySelector('.qf-lock[visibility=visible]')")
+    play_until(live.page, "() => document.querySelector('.qf-lock[visibility=visible]')")
     lock.click()
     live.page.locator(".qf-why li").first.wait_for()
     assert live.page.locator(".qf-why").get_attribute("data-subject").startswith("group:")

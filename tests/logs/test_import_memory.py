@@ -1,22 +1,24 @@
 """``qflow trace import`` of long logs: what it remembers does not grow with them."""
 
 import csv
+import gzip
+import itertools
 import json
 import random
 import tracemalloc
-from functools import cache
 
 import pytest
 from commands import status_of
 from recordings import WORKLOADS, load
 
-from qflow.logs import Tolerance, audit
+from qflow.logs import ClientLog, Tolerance, audit
 from qflow.logs.client_log import round_trips, rows_by_client
 from qflow.logs.workload_file import Guess, workload_json
 from qflow.trace import read_trace, trace_of, write_trace
 from qflow.workload import Consumer, Producer, Workload
 
 SHORT, LONG = 3_000, 8_000
+ROWS_IN_A_GROUP = 512
 SMALL = Workload(
     "long",
     3600,
@@ -32,7 +34,7 @@ def small_memories(monkeypatch):
     monkeypatch.setattr("qflow.logs.checks.MOST_UNDER_WAY", 500)
     monkeypatch.setattr("qflow.logs.checks.MOST_WAYS", 1_000)
     monkeypatch.setattr("qflow.logs.log_file.MOST_ROWS", 1_000)
-    monkeypatch.setattr("qflow.trace.files.ROWS_IN_A_GROUP", 1_024)
+    monkeypatch.setattr("qflow.trace.files.ROWS_IN_A_GROUP", ROWS_IN_A_GROUP)
 
 
 def peak(folder, number, *words):
@@ -84,19 +86,24 @@ def test_with_a_workload_it_is_less_than_is_allowed(tmp_path):
     assert a_row < 270
 
 
-@cache
-def whole_trace():
-    return trace_of(audit(*load("overflow-despite-flow-control")).run)
+@pytest.fixture(scope="module")
+def beginning(tmp_path_factory):
+    """A log of the first rows of a recording, the recording's workload, and the trace of all in memory."""
+    path = tmp_path_factory.mktemp("beginning") / "log.csv"
+    with gzip.open(WORKLOADS / "overflow-despite-flow-control.csv.gz", "rt") as file:
+        path.write_text("".join(itertools.islice(file, 5_000)))
+    _, workload = load("overflow-despite-flow-control")
+    given = WORKLOADS / "overflow-despite-flow-control.json"
+    return path, given, trace_of(audit(ClientLog.load(path), workload).run)
 
 
 @pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.gz", "out.parquet"])
-def test_the_trace_is_that_of_the_whole_log_in_memory(tmp_path, name):
-    path = WORKLOADS / "overflow-despite-flow-control.csv.gz"
-    assert status_of("trace", "import", path, "-o", tmp_path / name) == 0
-    whole = whole_trace()
+def test_the_trace_is_that_of_the_whole_log_in_memory(tmp_path, beginning, name):
+    path, given, whole = beginning
+    assert status_of("trace", "import", path, given, "-o", tmp_path / name) == 0
     write_trace(whole, tmp_path / f"whole-{name}")
     assert (tmp_path / name).read_bytes() == (tmp_path / f"whole-{name}").read_bytes()
-    assert len(read_trace(tmp_path / name)[0]) == len(whole) > 10 * 1_024
+    assert len(read_trace(tmp_path / name)[0]) == len(whole) > 10 * ROWS_IN_A_GROUP
 
 
 def test_a_numbered_log_may_be_shuffled(tmp_path, capsys):
