@@ -21,9 +21,10 @@ os.environ["PLOTLY_RENDERER"] = "plotly_mimetype"
 # Nor do tests count as the progress of whoever runs them.
 os.environ["QFLOW_PROGRESS"] = ""
 
-_SHARED = {"a JupyterLab": "tests/*browser*.py", "a Spark session": "tests/spark/*.py"}
+_SHARED = {"a JupyterLab": "tests/*browser*.py", "a Spark session": "tests/spark/test_spark_*.py"}
 """What only one worker has, and the files whose tests use it; their cells and tests run in their order."""
-_LONG = [*_SHARED, "notebooks/13-*", "tests/prediction/*", "tests/live/*", "notebooks/*", "tests/labs/*"]
+_LONG = [*_SHARED, "notebooks/13-*", "tests/spark/*"]
+_LONG += ["tests/prediction/*", "tests/live/*", "notebooks/*", "tests/labs/*"]
 """What is begun first, in this order: a long file that is begun last has one worker alone at work."""
 
 _LIVE = ("qflow/live/", "tests/live/", "notebooks/15-")

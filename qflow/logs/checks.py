@@ -277,7 +277,11 @@ class LabelSet:
 
     def __init__(self, state: dict[str, Any] | None = None) -> None:
         self._odd: dict[str, None] = dict.fromkeys((state or {}).pop("", ()))
-        self._ranges = {name: RangeSet.of(ranges) for name, ranges in (state or {}).items()}
+        # A state that was text has lists, and the compiled engine takes no list for a pair.
+        self._ranges = {
+            name: RangeSet.of([(first, last) for first, last in ranges])
+            for name, ranges in (state or {}).items()
+        }
 
     def add(self, label: str) -> bool:
         """Add a label; return whether it is new."""

