@@ -33,9 +33,14 @@ WORKLOAD_LOOP = ("agenda", "arrivals", "consumer_client", "measured", "producer_
 BESIDE_IT = ("labs/fold", "labs/outline")
 """What reads every event of a run, as the labs do before a picture is drawn."""
 
-SELDOM = ("errors", "link_nodes", "links", "management", "selector", "settings", "signature", "statistics")
-"""What runs at a declare, a query, a refusal, for a link or a selector: the C compiler does not optimise it,
-which takes a third of the time. Most messages do not meet it on their way through the broker."""
+OPTIMISED = {
+    **dict.fromkeys(("errors", "link_nodes", "links", "management", "selector", "settings"), "-O0"),
+    **dict.fromkeys(("signature", "statistics", "alternatives", "cluster", "overflow_list"), "-O0"),
+    **dict.fromkeys(("fold", "outline"), "-O1"),
+}
+"""Modules that the C compiler optimises less than the others, by how much: it needs a third of the time then.
+The first run at a declare, a query or a refusal, for a link, a selector or a variant that only history knows,
+so that most messages do not meet them; the last two are as fast but for one or two per cent."""
 
 
 class CompileHook(BuildHookInterface):
@@ -123,13 +128,13 @@ def build_on_all_cores() -> type[Any]:
             super().build_extensions()
 
         def compile_file(self, path: str, extension: Any) -> str:
-            is_seldom = os.name != "nt" and path.endswith(tuple(f"___{name}.c" for name in SELDOM))
+            level = OPTIMISED.get(Path(path).stem.rpartition("___")[2]) if os.name != "nt" else None
             (made,) = self.compiler.compile(
                 [path],
                 output_dir=self.build_temp,
                 include_dirs=extension.include_dirs,
                 # The last of two levels counts.
-                extra_postargs=[*extension.extra_compile_args, *(["-O0"] if is_seldom else [])],
+                extra_postargs=[*extension.extra_compile_args, *([level] if level else [])],
                 depends=extension.depends,
             )
             return made

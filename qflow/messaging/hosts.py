@@ -31,13 +31,12 @@ another client.  It is only noted then; :meth:`Host.settle` has each client act 
 
 from __future__ import annotations
 
-import gc
 import re
-import sys
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from uuid import NAMESPACE_URL, uuid5
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -70,6 +69,28 @@ Clock = Callable[[], float]
 # already, which are a kernel's own.  And those that wait for a broker.
 _first_seen = WeakKeyDictionary({t: float("-inf") for t in threading.enumerate() if t.daemon})
 _waiting: WeakSet[threading.Thread] = WeakSet()
+
+# The thread that a thread waits for in ``join`` without a time-out.
+_joined: dict[threading.Thread, threading.Thread] = {}
+
+
+def _noting(join: Callable[..., None]) -> Callable[..., None]:
+    @wraps(join)
+    def noted(thread: threading.Thread, timeout: float | None = None) -> None:
+        if timeout is not None:
+            return join(thread, timeout)
+        me = threading.current_thread()
+        _joined[me] = thread
+        try:
+            return join(thread)
+        finally:
+            _joined.pop(me, None)
+
+    return noted
+
+
+# There is no other safe way to know it: reading the frames of a running thread can crash Python.
+threading.Thread.join = _noting(threading.Thread.join)  # type: ignore[method-assign]
 
 
 @dataclass(slots=True)
@@ -294,34 +315,12 @@ class Host:
         wait = self._users.get(thread)
         if wait is not None:
             return not self._is_over(wait)
-        joined = _joined_by(thread)
+        joined = _joined.get(thread)
         return joined is not None and joined in self._users and self._is_stuck(joined)
 
     def count_others(self) -> int:
         """Return how many other threads use this broker."""
         return len(self._users.keys() - {threading.current_thread()})
-
-
-_looking_at_frames = threading.Lock()
-
-
-def _joined_by(thread: threading.Thread) -> threading.Thread | None:
-    """Return the thread whose end a thread waits for without a time-out, if it does that now."""
-    with _looking_at_frames:
-        # A garbage collection inside the call can deadlock the interpreter (CPython's issue 106883).
-        collects = gc.isenabled()
-        gc.disable()
-        try:
-            frame = sys._current_frames().get(thread.ident or 0)
-        finally:
-            if collects:
-                gc.enable()
-    while frame is not None and frame.f_code.co_filename == threading.__file__:
-        if frame.f_code is threading.Thread.join.__code__ and frame.f_locals.get("timeout") is None:
-            joined = frame.f_locals.get("self")
-            return joined if isinstance(joined, threading.Thread) else None
-        frame = frame.f_back
-    return None
 
 
 def _next_event(broker: Broker) -> int | None:
