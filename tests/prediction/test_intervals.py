@@ -117,6 +117,7 @@ def test_the_same_seed_gives_the_same_over_any_number_of_processes(monkeypatch):
     # The room's face gives its name to the function.
     monkeypatch.setattr(import_module("qflow.prediction.predict"), "ALONE", 0)
 
+    @cache
     def report(seed, processes):
         return predict(*small(), compare_models=False, replays=4, seed=seed, processes=processes)
 

@@ -125,7 +125,7 @@ def test_an_interrupted_run_ends_in_good_order(tmp_path, capsys, monkeypatch):
 
 def test_slow_predictions_show_progress(monkeypatch, capsys):
     monkeypatch.setattr("qflow.progress.PATIENCE", 0.0)
-    assert room_command(cli, "predict", *paths("capacity-165"), "--replays", "2") == 0
+    assert room_command(cli, "predict", *paths("capacity-165"), "--replays", "1") == 0
     error = capsys.readouterr().err
     assert "looking at what the clients of capacity-165.csv.gz did" in error
     assert "predicting, closed model: " in error

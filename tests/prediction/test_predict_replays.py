@@ -70,8 +70,8 @@ def test_the_replay_in_the_middle_is_shown():
     """The log's own instants say nothing of another day."""
     log, workload = load("capacity-165")
     lower = Settings({"q": {"qpid.flow_resume_count": 80}})
-    report = predict(workload, log, lower, compare_models=False, replays=5)
-    assert report["replays"]["number"] == 5
+    report = predict(workload, log, lower, compare_models=False, replays=3)
+    assert report["replays"]["number"] == 3
     low, high = report["replays"]["spread"]["q"]["mean_depth"]
     assert low < report["queues"]["q"]["predicted"]["mean_depth"] < high
 
