@@ -6,7 +6,7 @@ from qflow.broker import Broker, Message
 from qflow.broker.errors import LinkException, ManagementError, ResourceLimitExceededException
 from qflow.broker.links import MAX_UNACKED, SELECTOR_FILTER, TOPIC_FILTER, condition_of
 from qflow.broker.snapshot import hash_snapshot
-from qflow.trace.replaying import record, replay
+from qflow.trace.replaying import Replay, record
 
 
 class Bench:
@@ -49,7 +49,7 @@ class Bench:
 
     def replays(self):
         """Whether the trace of all this comes back, and with it the state."""
-        again = replay(self.trace)
+        again = Replay(self.trace).run()
         return again == self.trace
 
 
