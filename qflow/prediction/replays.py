@@ -198,7 +198,7 @@ def rows_of_run(events: Iterable[Event], without: Iterable[Producer] = ()) -> li
     """
     senders = Senders(without)
     rows: list[LogRow] = []
-    for event in of_kinds(events, _LOGGED):
+    for event in of_kinds(events, _LOGGED if without else {"exception", *_BY_CLIENTS}):
         kind, message = event.kind, event.message
         if kind == "exception":
             names: tuple[str, ...] = senders.on(event.session) or (event.session,)
@@ -243,9 +243,8 @@ def course_of(events: Iterable[Event], queues: Iterable[str], end: int) -> dict[
 
 
 _AT_THE_BROKER = {"message.transfer": "transfer", "completed": "complete", "exception": "error"}
-_LOGGED = _AT_THE_BROKER | {
-    kind: kind.removeprefix("client.") for kind in CLIENT_EVENTS if kind != "client.differs"
-}
+_BY_CLIENTS = {kind: kind.removeprefix("client.") for kind in CLIENT_EVENTS if kind != "client.differs"}
+_LOGGED = {**_AT_THE_BROKER, **_BY_CLIENTS}
 """Kinds of event to what clients log of them."""
 
 
