@@ -101,6 +101,7 @@ class Death(NamedTuple):
     producer: str
     dies: float
     died: bool
+    replays: int
 
 
 def build(root: Path, replays: int | None = None, tell: Callable[[str], None] = print) -> tuple[Path, Path]:
@@ -161,8 +162,10 @@ def _recorded(folder: Path, case: Case, replays: int | None) -> tuple[list[Pair]
             if row.event == "error":
                 died[row.client] = True
     own = case.target if case.target == case.source else f"{case.target}, from {case.source} {case.run}"
+    number = report["replays"]["number"]
     deaths = [
-        Death(own, name, entry["dies"], died.get(name, False)) for name, entry in report["producers"].items()
+        Death(own, name, entry["dies"], died.get(name, False), number)
+        for name, entry in report["producers"].items()
     ]
     return pairs, deaths
 
@@ -367,7 +370,11 @@ def page(
     machines: Sequence[Sequence[Mapping[str, float]]],
 ) -> str:
     """Return the page, in Markdown."""
-    lines = [*_HEAD[:-2], f"Each prediction has {len(pairs[0].values)} replays.", "", *_HEAD[-2:]]
+    numbers = sorted({len(pair.values) for pair in pairs})
+    said = f"Each prediction has {numbers[0]} replays"
+    if len(numbers) > 1:
+        said += f", up to {numbers[-1]} where a session ends in some of them only"
+    lines = [*_HEAD[:-2], f"{said}.", "", *_HEAD[-2:]]
     recorded = [pair for pair in pairs if not pair.case.endswith("made")]
     one_day, another = (
         [pair for pair in recorded if pair.case.endswith(_ANOTHER) == is_other] for is_other in (False, True)
@@ -390,7 +397,7 @@ def page(
     ]
     lines += ["", "![Reliability diagram](../images/calibration.svg)", "", *claims, "", *_DEATHS]
     lines += [
-        f"| {death.case} | {death.producer} | {100 * death.dies:.0f} % of replays "
+        f"| {death.case} | {death.producer} | {100 * death.dies:.0f} % of {death.replays} replays "
         f"| {'died' if death.died else 'lived'} |"
         for death in deaths
         if death.dies or death.died

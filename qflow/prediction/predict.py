@@ -52,7 +52,7 @@ from qflow.workload.many import run_many
 from qflow.workload.model import MODELS, Workload
 from qflow.workload.run import Measures, Run, measure_text
 from qflow.workload.simulate import simulate, simulate_in_slices
-from qflow.workload.stage import GRACE
+from qflow.workload.stage import GRACE, uncollected
 
 MOST_REPLAYS = 1_000
 
@@ -262,6 +262,11 @@ def _further(
 def _replay(task: _Task, what: str = "", tell: Tell | None = None) -> Replay:
     workload = task.settings.apply(shifted(task.workload, task.place, task.of, task.seed))
     run = _run(workload, what, tell)
+    with uncollected():
+        return _measured(run, workload, task)
+
+
+def _measured(run: Run, workload: Workload, task: _Task) -> Replay:
     number = len(run.events)
     run = measured_run(run)
     errors = {name: str(error) for name, error in run.errors.items()}

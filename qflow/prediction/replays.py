@@ -8,7 +8,8 @@ One replay says little: recorded again the machine would be faster or slower and
 work, at other instants, and of what happens at almost the same time something else would have been first.
 So a replay is repeated with another such machine each time (:func:`shifted`).  Of those that ended as most
 did the one in the middle is shown (:func:`most_likely`), and where they all lie says how sure that is
-(:mod:`qflow.prediction.intervals`).
+(:mod:`qflow.prediction.intervals`).  :data:`REPLAYS` are enough for that; where a session ends in some of
+them only there are more, as its share of few is luck (:func:`is_sure`).
 """
 
 from __future__ import annotations
