@@ -11,7 +11,7 @@ tuple, so that an event costs the tuple of its values only, a third of a mapping
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, overload
 
@@ -212,19 +212,6 @@ class EventTable(Sequence[Event]):
     def rows(self) -> Iterator[tuple[Any, ...]]:
         """Yield the events as plain tuples, which is faster than as events."""
         return ((*row[:DETAIL], unpacked(row[DETAIL], row[DETAIL + 1])) for row in self.tuples())
-
-    def of_kinds(self, kinds: Container[str]) -> list[Event]:
-        """Return the events of some kinds; no object is made of any other.
-
-        >>> table = EventTable([Event(0, "enqueued", queue="q"), Event(5, "dequeued", queue="q")])
-        >>> [event.time for event in table.of_kinds({"dequeued"})]
-        [5]
-        """
-        return [
-            _event((*row[:DETAIL], unpacked(row[DETAIL], row[DETAIL + 1])))
-            for row in self.tuples()
-            if row[1] in kinds
-        ]
 
     def __len__(self) -> int:
         return len(self.cells) // WIDTH

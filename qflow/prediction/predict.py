@@ -37,7 +37,6 @@ from qflow.prediction.replays import (
     course_of,
     is_sure,
     longest_silence,
-    measured_run,
     most_likely,
     near_limits,
     polls_of,
@@ -52,7 +51,7 @@ from qflow.workload.many import run_many
 from qflow.workload.model import MODELS, Workload
 from qflow.workload.run import Measures, Run, measure_text
 from qflow.workload.simulate import simulate, simulate_in_slices
-from qflow.workload.stage import GRACE, uncollected
+from qflow.workload.stage import GRACE
 
 MOST_REPLAYS = 1_000
 
@@ -262,13 +261,6 @@ def _further(
 def _replay(task: _Task, what: str = "", tell: Tell | None = None) -> Replay:
     workload = task.settings.apply(shifted(task.workload, task.place, task.of, task.seed))
     run = _run(workload, what, tell)
-    with uncollected():
-        return _measured(run, workload, task)
-
-
-def _measured(run: Run, workload: Workload, task: _Task) -> Replay:
-    number = len(run.events)
-    run = measured_run(run)
     errors = {name: str(error) for name, error in run.errors.items()}
     filled: dict[str, float] = {}
     sections = predicted_sections(run, workload, task.end, filled)
@@ -282,7 +274,7 @@ def _measured(run: Run, workload: Workload, task: _Task) -> Replay:
     polls = {queue: [time + later for time in times] for queue, times in task.polls.items()}
     reported = as_reported(run.events, polls, task.end)
     courses = course_of(run.events, workload.queues, task.end)
-    return Replay(sections, errors, near_limits(run), number, ended_at, filled, reported, courses)
+    return Replay(sections, errors, near_limits(run), len(run.events), ended_at, filled, reported, courses)
 
 
 POLL = 50_000

@@ -24,7 +24,7 @@ from operator import itemgetter
 from random import Random
 from statistics import NormalDist, median
 
-from qflow.broker.events import Event, EventTable
+from qflow.broker.events import Event
 from qflow.broker.settings import QueueSettings
 from qflow.logs.client_log import ClientLog, rows_by_client
 from qflow.logs.log_file import LogRow
@@ -41,24 +41,6 @@ PERCENTILES = (50, 90, 99)
 
 
 # Measures
-
-
-def measured_run(run: Run) -> Run:
-    """Return a run with those of its events that measures look at, each made once for all of them.
-
-    >>> run = Run(Workload("w", 1, {"q": {}}), EventTable([Event(7, "client.block"), Event(7, "idle")]), 9)
-    >>> [event.kind for event in measured_run(run).events]
-    ['client.block']
-    """
-    events = run.events if isinstance(run.events, EventTable) else EventTable(run.events)
-    kinds = {kind for kind in set(events.column("kind")) if kind in _MEASURED or kind.startswith("client.")}
-    return replace(run, events=events.of_kinds(kinds))
-
-
-_MEASURED = {
-    *("enqueued", "dequeued", "flow_stopped", "flow_resumed"),
-    *("message.accept", "message.transfer", "completed", "exception"),
-}
 
 
 def recorded_sections(workload: Workload, log: ClientLog, end: int) -> dict[str, dict[str, Measures]]:
