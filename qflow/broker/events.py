@@ -11,7 +11,7 @@ tuple, so that an event costs the tuple of its values only, a third of a mapping
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, overload
 
@@ -246,3 +246,19 @@ class EventTable(Sequence[Event]):
     def __repr__(self) -> str:
         shown = ", ".join(map(repr, self[:SHOWN]))
         return f"[{shown}]" if len(self) <= SHOWN else f"[{shown}, ...: {len(self)} events]"
+
+
+def of_kinds(events: Iterable[Event], kinds: Container[str]) -> Iterator[Event]:
+    """Return the events of some kinds, in order; of a table no object is made of any other.
+
+    >>> table = EventTable([Event(0, "enqueued", queue="q"), Event(5, "dequeued", queue="q")])
+    >>> [event.time for event in of_kinds(table, {"dequeued"})]
+    [5]
+    """
+    if not isinstance(events, EventTable):
+        return (event for event in events if event.kind in kinds)
+    return (
+        _event((*row[:DETAIL], unpacked(row[DETAIL], row[DETAIL + 1])))
+        for row in events.tuples()
+        if row[1] in kinds
+    )

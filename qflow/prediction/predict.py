@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
 
+from qflow.broker.events import of_kinds
 from qflow.broker.flow_limit import FlowThresholds
 from qflow.broker.settings import QueueSettings
 from qflow.logs.client_log import ClientLog
@@ -51,7 +52,7 @@ from qflow.workload.many import run_many
 from qflow.workload.model import MODELS, Workload
 from qflow.workload.run import Measures, Run, measure_text
 from qflow.workload.simulate import simulate, simulate_in_slices
-from qflow.workload.stage import GRACE
+from qflow.workload.stage import GRACE, uncollected
 
 MOST_REPLAYS = 1_000
 
@@ -159,8 +160,9 @@ def predict(
     """
     is_right = replays is None or is_whole(replays, 1, MOST_REPLAYS)
     require(is_right, "predict", "replays", replays, f"a whole number from 1 to {MOST_REPLAYS}, or None")
-    evidence = Evidence(log, workload)
-    extraction = evidence.extraction(model)
+    with uncollected():
+        evidence = Evidence(log, workload)
+        extraction = evidence.extraction(model)
     settings = settings or Settings()
     end = round(workload.duration * SECOND)
     polls = polls_of(log, end)
@@ -258,17 +260,17 @@ def _further(
     return [*runs, *(found[place] for place in range(len(tasks)))]
 
 
+@uncollected()
 def _replay(task: _Task, what: str = "", tell: Tell | None = None) -> Replay:
     workload = task.settings.apply(shifted(task.workload, task.place, task.of, task.seed))
     run = _run(workload, what, tell)
     errors = {name: str(error) for name, error in run.errors.items()}
     filled: dict[str, float] = {}
     sections = predicted_sections(run, workload, task.end, filled)
-    ended_at = (
-        {event.session: event.time / SECOND for event in run.events if event.kind == "exception"}
-        if errors
-        else {}
-    )
+    ended_at = {
+        event.session: event.time / SECOND
+        for event in (of_kinds(run.events, ("exception",)) if errors else ())
+    }
     # The reports come at other instants, too.
     later = POLL * (task.place % task.of) // task.of
     polls = {queue: [time + later for time in times] for queue, times in task.polls.items()}

@@ -24,7 +24,7 @@ from operator import itemgetter
 from random import Random
 from statistics import NormalDist, median
 
-from qflow.broker.events import Event
+from qflow.broker.events import Event, of_kinds
 from qflow.broker.settings import QueueSettings
 from qflow.logs.client_log import ClientLog, rows_by_client
 from qflow.logs.log_file import LogRow
@@ -32,7 +32,7 @@ from qflow.prediction.costs import USUAL, works_of
 from qflow.workload.agenda import SECOND
 from qflow.workload.model import Client, Consumer, Producer, Senders, Workload
 from qflow.workload.network import Steps
-from qflow.workload.run import DepthMeter, Measures, Run, queue_measures
+from qflow.workload.run import CLIENT_EVENTS, DepthMeter, Measures, Run, queue_measures
 
 Sections = Mapping[str, Mapping[str, Measures]]
 """Measures by name, in three sections: queues, producers and consumers."""
@@ -147,9 +147,9 @@ def as_reported(events: Iterable[Event], polls: Polls, end: int) -> dict[str, Me
     meters = {queue: DepthMeter(end) for queue in polls}
     depth, is_stopped = dict.fromkeys(polls, 0), dict.fromkeys(polls, False)
     waiting = {queue: deque(times) for queue, times in polls.items()}
-    for event in events:
+    for event in of_kinds(events, _SEEN):
         queue = event.queue
-        if queue not in polls or event.kind not in _SEEN:
+        if queue not in polls:
             continue
         left = waiting[queue]
         while left and left[0] < event.time:
@@ -199,19 +199,17 @@ def rows_of_run(events: Iterable[Event], without: Iterable[Producer] = ()) -> li
     """
     senders = Senders(without)
     rows: list[LogRow] = []
-    for event in events:
-        kind = event.kind
-        if kind.startswith("client.") and kind != "client.differs":
-            names: tuple[str, ...] = (event.session,)
-        elif kind == "exception":
-            names = senders.on(event.session) or (event.session,)
+    for event in of_kinds(events, _LOGGED if without else {"exception", *_BY_CLIENTS}):
+        kind, message = event.kind, event.message
+        if kind == "exception":
+            names: tuple[str, ...] = senders.on(event.session) or (event.session,)
         elif kind in _AT_THE_BROKER:
-            sender = senders.of(event.session, event.message)
-            names = (sender,) if sender and event.message else ()
+            sender = senders.of(event.session, message)
+            names = (sender,) if sender and message else ()
         else:
-            continue
-        word = _AT_THE_BROKER.get(kind) or kind.removeprefix("client.")
-        rows += [LogRow(event.time, name, word, event.queue, event.message, 0, "") for name in names]
+            names = (event.session,)
+        for name in names:
+            rows.append(LogRow(event.time, name, _LOGGED[kind], event.queue, message, 0, ""))
     return rows
 
 
@@ -234,8 +232,8 @@ def course_of(events: Iterable[Event], queues: Iterable[str], end: int) -> dict[
         for queue, course in found.items():
             course += [depth[queue]] * (until - done)
 
-    for event in events:
-        if event.kind in ("enqueued", "dequeued") and event.queue in depth:
+    for event in of_kinds(events, ("enqueued", "dequeued")):
+        if event.queue in depth:
             part = min(COURSE, max(0, event.time - 1) * COURSE // end)
             if part > done:
                 note(part)
@@ -246,6 +244,9 @@ def course_of(events: Iterable[Event], queues: Iterable[str], end: int) -> dict[
 
 
 _AT_THE_BROKER = {"message.transfer": "transfer", "completed": "complete", "exception": "error"}
+_BY_CLIENTS = {kind: kind.removeprefix("client.") for kind in CLIENT_EVENTS if kind != "client.differs"}
+_LOGGED = {**_AT_THE_BROKER, **_BY_CLIENTS}
+"""Kinds of event to what clients log of them."""
 
 
 def producer_measures(rows: Sequence[LogRow], end: int) -> Measures:
@@ -581,8 +582,8 @@ def near_limits(run: Run) -> tuple[str, ...]:
             limits[name] = (count, size)
     near = dict.fromkeys(limits, False)
     # Where no limit can be reached, the events are not looked through.
-    for event in run.events if limits else ():
-        if event.kind == "enqueued" and event.queue in limits and isinstance(event.detail, dict):
+    for event in of_kinds(run.events, ("enqueued",)) if limits else ():
+        if event.queue in limits and isinstance(event.detail, dict):
             depth, size = limits[event.queue]
             if event.detail["depth"] >= depth or event.detail["bytes"] >= size:
                 near[event.queue] = True

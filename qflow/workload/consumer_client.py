@@ -110,6 +110,7 @@ class ConsumerClient:
 
     def _let_go(self) -> None:
         self._settling = nothing
+        self._link.let_go()
 
     def _settle(self) -> None:
         if self._session is None or not self._session.is_attached:

@@ -208,6 +208,10 @@ class Link:
         self._received_at = self._agenda.now
         self.answered()
 
+    def let_go(self) -> None:
+        """Forget what has not been sent, and with it who wrote it: the run is over."""
+        self._waiting.clear()
+
     def _travel(self) -> int:
         """Return when what is sent now arrives: nothing overtakes."""
         now = self._agenda.now

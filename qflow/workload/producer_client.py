@@ -85,6 +85,7 @@ class ProducerClient:
 
     def _let_go(self) -> None:
         self._sending = self._resuming = nothing
+        self._link.let_go()
 
     def _on_due(self) -> None:
         if self._stage.remaining == 0 or not self._session.is_attached:

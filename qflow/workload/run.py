@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from qflow.broker.errors import AmqpException
-from qflow.broker.events import Event
+from qflow.broker.events import Event, of_kinds
 from qflow.table import Tabular, columns_of
 from qflow.workload.agenda import SECOND
 from qflow.workload.model import Workload
@@ -78,12 +78,12 @@ class DepthMeter:
             self._most = max(self._most, depth)
 
     def _pass(self, time: int) -> None:
-        time = min(max(time, 0), self._end)
-        span = max(0, time - self._since)
-        self._area += self._depth * span
-        self._on += self._stopped * span
-        self._filled += span if self._depth else 0
-        self._since = max(time, self._since)
+        span = min(time, self._end) - self._since
+        if span > 0:
+            self._area += self._depth * span
+            self._on += self._stopped * span
+            self._filled += span if self._depth else 0
+            self._since += span
 
     def filled(self) -> float:
         """Return for what share of time there were messages, up to the end."""
@@ -121,21 +121,20 @@ def queue_measures(
     depth, stopped = dict.fromkeys(meters, 0), dict.fromkeys(meters, False)
     stops, accepts, discards = (dict.fromkeys(meters, 0) for _ in range(3))
     readers = {consumer.name: consumer.queue for consumer in workload.consumers}
-    for event in events:
+    for event in of_kinds(events, _MEASURED):
         kind, queue = event.kind, event.queue
         if event.time > end:
             break
-        if kind == "message.accept" and event.session in readers:
-            accepts[readers[event.session]] += len(_detail(event, "transfers", ()))
+        if kind == "message.accept":
+            if event.session in readers:
+                accepts[readers[event.session]] += len(_detail(event, "transfers", ()))
             continue
         if kind in ("enqueued", "dequeued"):
             depth[queue] += 1 if kind == "enqueued" else -1
             discards[queue] += kind == "dequeued" and _detail(event, "reason", "") == "ring"
-        elif kind in ("flow_stopped", "flow_resumed"):
+        else:
             stopped[queue] = kind == "flow_stopped"
             stops[queue] += stopped[queue]
-        else:
-            continue
         meters[queue].at(event.time, depth[queue], stopped[queue])
     if filled is not None:
         filled.update((name, meter.filled()) for name, meter in meters.items())
@@ -148,6 +147,9 @@ def queue_measures(
         }
         for name, meter in meters.items()
     }
+
+
+_MEASURED = frozenset(("message.accept", "enqueued", "dequeued", "flow_stopped", "flow_resumed"))
 
 
 def measure_text(value: float | int | None) -> str:

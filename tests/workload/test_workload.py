@@ -945,13 +945,15 @@ def test_a_run_that_would_not_end_is_refused_before_it_fills_the_memory():
     simulate(long.replace(duration=1))
 
 
-def test_a_run_that_has_ended_leaves_its_clients_to_no_collector():
+@pytest.mark.parametrize("network", [None, Network(latency=0.5, ack_delay=1.0)], ids=["without", "network"])
+def test_a_run_that_has_ended_leaves_its_clients_to_no_collector(network):
+    """Not even those that had written what was still waiting in their sockets."""
     workload = Workload(
         "once",
         1,
         {"q": {"qpid.flow_stop_count": 5}},
-        producers=(producer(), producer(name="w", window="qpid-cpp")),
-        consumers=(Consumer("c", "q", prefetch=5, service=("exp", 0.01)),),
+        producers=(producer(network=network), producer(name="w", window="qpid-cpp")),
+        consumers=(Consumer("c", "q", prefetch=5, service=("exp", 0.01), network=network),),
     )
     gc.collect()
     gc.disable()
