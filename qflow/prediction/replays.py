@@ -307,7 +307,8 @@ FEWEST = 5
 """How many there are at least, of however long a log."""
 
 PATIENCE = 6_000_000
-"""Events of all replays together from which on there are fewer; that many take a minute on two cores."""
+"""Events of all replays together from which on there are fewer; that many take a quarter of a minute on two
+cores."""
 
 ROUNDS = 3
 """How many times as many there are at most, where a session ends in some only (:func:`is_sure`)."""
