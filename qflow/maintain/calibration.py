@@ -488,8 +488,8 @@ them.
 - **Recorded again, the machine is another** (observed, CN-31). The pace was varied as if the log's own
   were the mean of all days. But a log is one draw and the recording that is predicted another one, and two
   draws differ by the root of 2 more; how often a machine interrupts was not varied at all. From the third
-  log of `fanout-one-slow` the session of `p1` ended in none of 19 replays of `fanout-wide`, and does in a quarter
-  of them now; of pairs of different days 64 % were held.
+  log of `fanout-one-slow` the session of `p1` ended in none of 19 replays of `fanout-wide`, and does in a
+  quarter of them now; of pairs of different days 64 % were held.
 
 **Open**: how surely a session of `fanout-wide` ends. It did in every recording. In 120 replays from each of
 the four logs of `fanout-one-slow` that of `p1` ends in 19, 28, 37 and 18 of 100, from its own log in 38, each
