@@ -18,6 +18,7 @@ from functools import partial
 from itertools import product
 from typing import Any
 
+from qflow.broker.events import of_kinds
 from qflow.broker.flow_limit import effective_max_size
 from qflow.broker.settings import Argument, QueueSettings
 from qflow.design.bounds import Sender, Traffic, largest_stop, traffic_of, unrouted
@@ -225,7 +226,7 @@ def costs(run: Run, queues: Iterable[str], producers: Iterable[str]) -> Costs:
     sent: dict[tuple[str, Any], int] = {}
     latencies: list[int] = []
     flips = accepts = 0
-    for event in run.events:
+    for event in of_kinds(run.events, _COSTLY):
         if event.time > end:
             break
         kind = event.kind
@@ -258,6 +259,10 @@ def costs(run: Run, queues: Iterable[str], producers: Iterable[str]) -> Costs:
         end / SECOND,
         errors,
     )
+
+
+_COSTLY = {"message.transfer", "completed", "enqueued", "dequeued", "flow_stopped"}
+_COSTLY |= {"client.block", "client.unblock"}
 
 
 class _Blocked:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from laws import stall_range
 
 from qflow.broker import BrokerOptions
+from qflow.broker.events import of_kinds
 from qflow.broker.flow_limit import FlowThresholds
 from qflow.broker.settings import QueueSettings
 from qflow.design import (
@@ -38,10 +39,9 @@ def thresholds_of(workload, queue):
 def fullest(run):
     """Queue to the most messages, and the most bytes, that were ever on it."""
     most = {name: [0, 0] for name in run.workload.queues}
-    for event in run.events:
-        if event.kind == "enqueued":
-            seen = most[event.queue]
-            seen[0], seen[1] = max(seen[0], event.detail["depth"]), max(seen[1], event.detail["bytes"])
+    for event in of_kinds(run.events, ("enqueued",)):
+        seen = most[event.queue]
+        seen[0], seen[1] = max(seen[0], event.detail["depth"]), max(seen[1], event.detail["bytes"])
     return most
 
 
@@ -171,7 +171,7 @@ def test_a_queue_that_nobody_reads_stalls_within_its_range(stop, capacities, win
         Producer(f"p{n}", ("", "q"), rate, capacity, 100, window=window, seed=seed + n)
         for n, capacity in enumerate(capacities)
     )
-    workload = Workload("stall", 1, {"q": {"qpid.flow_stop_count": stop}}, producers=made)
+    workload = Workload("stall", SECONDS, {"q": {"qpid.flow_stop_count": stop}}, producers=made)
     depth = fullest(simulate(workload))["q"][0]
     least, most = stall_range(thresholds(stop), traffic_of(workload)["q"], window)
     assert least <= depth <= most
@@ -187,13 +187,8 @@ SEND_TIME = 20
 
 def stalls_over_phases(stop, capacities, phases, window="qpid-cpp"):
     """Phase to the depth at which neither of two producers can send any more."""
-    return {
-        phase: sum(
-            event.kind == "enqueued"
-            for event in simulate(phase_workload(stop, capacities, phase, window)).events
-        )
-        for phase in phases
-    }
+    runs = {phase: simulate(phase_workload(stop, capacities, phase, window)) for phase in phases}
+    return {phase: run.events.column("kind").count("enqueued") for phase, run in runs.items()}
 
 
 def phase_workload(stop, capacities, phase, window="qpid-cpp"):

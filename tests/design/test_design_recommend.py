@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from functools import partialmethod
+from functools import cache, partialmethod
 
 import pytest
 from commands import status_of
@@ -60,6 +60,18 @@ def written(tmp_path, **changes):
     return str(path)
 
 
+@cache
+def made_of_orders():
+    """What is recommended for them, after short runs."""
+    return recommend(orders(), message_limit=200)
+
+
+@cache
+def rows_of_orders():
+    """The frontier of their settings."""
+    return frontier(orders(), message_limit=400)
+
+
 # Safe
 
 
@@ -102,7 +114,7 @@ def test_no_recommendation_ever_dies_of_506(limit, senders, size, service, seed)
 
 
 def test_every_row_of_the_frontier_is_safe():
-    for row in frontier(orders(), message_limit=200):
+    for row in rows_of_orders():
         with_row = orders(queues=row.arguments)
         for name, capacity in row.capacities.items():
             with_row = with_row.with_producer(name, capacity=capacity)
@@ -112,7 +124,7 @@ def test_every_row_of_the_frontier_is_safe():
 
 def test_the_lines_declare_what_is_recommended():
     """CF-14: read back, they are the arguments that were simulated."""
-    made = recommend(orders(), message_limit=200)
+    made = made_of_orders()
     declaration = read_line(made.lines["orders"])
     assert declaration.name == "orders"
     assert dict(declaration.arguments) == dict(made.workload.queues["orders"])
@@ -162,7 +174,7 @@ def test_a_shared_window_is_narrowed_for_the_tightest_queue():
 
 
 def test_no_row_of_the_frontier_beats_another():
-    rows = [row for row in frontier(orders(), message_limit=400) if row.is_pareto]
+    rows = [row for row in rows_of_orders() if row.is_pareto]
     assert len(rows) > 1
     for row in rows:
         for other in rows:
@@ -171,7 +183,7 @@ def test_no_row_of_the_frontier_beats_another():
 
 
 def test_what_is_not_on_the_frontier_is_beaten_by_something_on_it():
-    rows = frontier(orders(), message_limit=400)
+    rows = rows_of_orders()
     marked = [row.costs.objectives() for row in rows if row.is_pareto]
     for row in rows:
         mine = row.costs.objectives()
@@ -181,8 +193,8 @@ def test_what_is_not_on_the_frontier_is_beaten_by_something_on_it():
 
 
 def test_the_same_workload_gives_the_same_recommendation():
-    one, other = (recommend(orders(), message_limit=200).asdict() for _ in range(2))
-    assert json.dumps(one) == json.dumps(other)
+    again = recommend(orders(), message_limit=200)
+    assert json.dumps(again.asdict()) == json.dumps(made_of_orders().asdict())
 
 
 def test_the_frontier_is_the_same_from_several_processes(monkeypatch):

@@ -70,7 +70,7 @@ def test_the_intervals_hold_what_other_runs_of_the_same_workload_show(source, ru
 @pytest.mark.slow
 def test_a_session_that_died_in_every_recording_dies_in_some_replays():
     """Which one, and when, is chance: who wakes up late, and so is first at a tick or not (CN-30)."""
-    workload, log = beginning("fanout-wide", seconds=15)
+    workload, log = beginning("fanout-wide")
     report = predict(workload, log, compare_models=False, replays=9)
     assert max(entry["dies"] for entry in report["producers"].values()) >= 0.2
     assert "sessions end in some replays and not in others" in report["queues"]["fast"]["near_critical"]
@@ -126,8 +126,13 @@ def test_the_same_seed_gives_the_same_over_any_number_of_processes(monkeypatch):
     assert report(1, 1)["queues"]["q"]["interval"] != report(0, 1)["queues"]["q"]["interval"]
 
 
+@cache
+def nine_replays():
+    return predict(*small(), compare_models=False, replays=9)
+
+
 def test_what_is_shown_lies_in_its_interval():
-    entry = predict(*small(), compare_models=False, replays=9)["queues"]["q"]
+    entry = nine_replays()["queues"]["q"]
     assert set(entry["interval"]) == set(entry["predicted"])
     for measure, (low, high) in entry["interval"].items():
         assert low <= entry["predicted"][measure] <= high
@@ -136,7 +141,7 @@ def test_what_is_shown_lies_in_its_interval():
 
 
 def test_the_depth_over_time_is_a_band_around_what_is_shown():
-    report = predict(*small(), compare_models=False, replays=9)
+    report = nine_replays()
     course = report["queues"]["q"]["course"]
     assert course["seconds"][-1] == 4
     assert len({len(column) for column in course.values()}) == 1
