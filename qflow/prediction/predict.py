@@ -29,12 +29,14 @@ from qflow.prediction.replays import (
     FEWEST,
     PATIENCE,
     REPLAYS,
+    ROUNDS,
     Polls,
     Replay,
     Sections,
     account,
     as_reported,
     course_of,
+    is_sure,
     longest_silence,
     most_likely,
     near_limits,
@@ -117,7 +119,9 @@ def predict(
         compare_models: Whether to run the other model too and say how far the two differ.
         replays: How many times to run it, each time with another chance
             (:func:`~qflow.prediction.replays.shifted`); what is shown is one of those that ended as most did.
-            None for 19, or fewer of a very long log.
+            None for 19, or fewer of a very long log; up to three times as many where a session ends in some
+            of them and not in others, until the standard error of that share is at most
+            :data:`~qflow.prediction.replays.SURE`.
         seed: Of chance: the same gives the same.
         processes: Over how many processes to divide the replays; None for as many as there are cores, if they
             take long.
@@ -181,7 +185,8 @@ def predict(
     if compare_models:
         (other,) = (name for name in MODELS if name != extraction.model)
         place = runs.index(shown)
-        task = _Task(evidence.extraction(other).workload, settings, end, place, len(runs), seed)
+        of = replays or _in_a_round(runs[0])
+        task = _Task(evidence.extraction(other).workload, settings, end, place, of, seed)
         others = _replay(task, f"{other} model", tell)
         report["models_differ"] = {"other": other, **_models_differ(others.sections, shown.sections)}
     return Prediction(report)
@@ -225,20 +230,34 @@ def replayed(
     """
     task = _Task(workload, settings, end, 0, 1, seed, polls or {})
     first = _replay(task, what, tell)
-    number = number or max(FEWEST, min(REPLAYS, PATIENCE // max(1, first.events)))
-    if not seed and number == 1:
-        return [first]
-    tasks = [task._replace(place=place, of=number) for place in range(1, number)]
-    if first.events * number < ALONE:
+    of = number or _in_a_round(first)
+    if first.events * of < ALONE:
         processes = 1
-    seconds = round(workload.duration)
-    found: list[Replay | None] = [first, *([None] * len(tasks))]
+    runs = _further(task._replace(of=of), [first], of, processes, tell)
+    while number is None and len(runs) < ROUNDS * of and not is_sure(runs):
+        runs = _further(task._replace(of=of), runs, len(runs) + of, processes, tell)
+    return runs
+
+
+def _in_a_round(first: Replay) -> int:
+    """Return how many replays there are if no number is asked for; where a session ends in some, a round."""
+    return max(FEWEST, min(REPLAYS, PATIENCE // max(1, first.events)))
+
+
+def _further(
+    task: _Task, runs: Sequence[Replay], number: int, processes: int | None, tell: Tell | None
+) -> list[Replay]:
+    """Return replays with further ones, until there are so many."""
+    tasks = [task._replace(place=place) for place in range(len(runs), number)]
+    seconds = round(task.workload.duration)
+    found: dict[int, Replay] = {}
     with closing(run_many(_replay, tasks, processes=processes)) as results:
-        for done, (place, replay) in enumerate(results, 2):
-            found[place + 1] = replay
+        for place, replay in results:
+            found[place] = replay
             if tell is not None:
+                done = len(runs) + len(found)
                 tell(f"predicting, {number} replays", done * seconds, number * seconds)
-    return [replay for replay in found if replay is not None]
+    return [*runs, *(found[place] for place in range(len(tasks)))]
 
 
 @uncollected()
@@ -253,7 +272,7 @@ def _replay(task: _Task, what: str = "", tell: Tell | None = None) -> Replay:
         for event in (of_kinds(run.events, ("exception",)) if errors else ())
     }
     # The reports come at other instants, too.
-    later = POLL * task.place // task.of
+    later = POLL * (task.place % task.of) // task.of
     polls = {queue: [time + later for time in times] for queue, times in task.polls.items()}
     reported = as_reported(run.events, polls, task.end)
     courses = course_of(run.events, workload.queues, task.end)

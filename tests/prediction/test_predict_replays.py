@@ -1,5 +1,6 @@
 """Replays: how far chance decides, and what is shown where it does."""
 
+from importlib import import_module
 from math import log
 from statistics import correlation, fmean
 
@@ -10,7 +11,7 @@ from qflow.logs import ClientLog
 from qflow.logs.client_log import client_rows
 from qflow.prediction import Settings, predict
 from qflow.prediction.predict import report_text
-from qflow.prediction.replays import PACE, REPLAYS, near_limits, shifted
+from qflow.prediction.replays import PACE, REPLAYS, Replay, near_limits, shifted
 from qflow.workload import Consumer, Network, Producer, Workload, WorkloadError, simulate
 
 
@@ -93,6 +94,39 @@ def test_replays_that_are_asked_for_differ_by_chance_only():
     assert found["replays"]["number"] == 4
 
 
+@pytest.mark.parametrize(
+    ("ends", "asked", "number"),
+    [
+        (lambda place: False, None, 19),
+        (lambda place: True, None, 19),
+        # 1 of 19 may be a tenth or a quarter; 2 of 38 is rare.
+        (lambda place: place % 19 == 3, None, 38),
+        (lambda place: place % 4 == 1, None, 57),
+        (lambda place: place % 2 == 1, None, 57),
+        (lambda place: place % 4 == 1, 9, 9),
+    ],
+)
+def test_there_are_more_replays_where_a_session_ends_in_some_only(monkeypatch, ends, asked, number):
+    tried = []
+
+    def replay(task, what="", tell=None):
+        tried.append((task.place, task.of))
+        errors = {"p": "506 resource-limit-exceeded"} if ends(task.place) else {}
+        return Replay({"queues": {}, "producers": {}, "consumers": {}}, errors, near=("q",), events=1000)
+
+    # The room's face gives its name to the function.
+    monkeypatch.setattr(import_module("qflow.prediction.predict"), "_replay", replay)
+    found = predict(small(), ClientLog("empty", []), replays=asked)["replays"]
+    assert found["number"] == number
+    ended = sum(ends(place) for place in range(number))
+    assert {len(outcome["ended"]): outcome["replays"] for outcome in found["outcomes"]}.get(1, 0) == ended
+    of = asked or REPLAYS
+    *tried, (shown, others_of) = tried
+    assert tried == [(0, 1), *((place, of) for place in range(1, number))]
+    # The other model has the chance of the replay that is shown.
+    assert (ends(shown), others_of) == (2 * ended > number, of)
+
+
 def test_no_replay_is_refused():
     with pytest.raises(WorkloadError, match="replays must be a whole number from 1"):
         predict(small(), ClientLog("empty", []), replays=0)
@@ -144,6 +178,12 @@ def test_few_replays_are_spread_like_many():
         assert paces[0] == 0
         assert sum(pace < 0 for pace in paces) == of // 2 == sum(pace > 0 for pace in paces)
         assert fmean(pace**2 for pace in paces) ** 0.5 == pytest.approx(PACE, rel=0.2)
+        # Further ones are others, spread as evenly.
+        further = [
+            log(shifted(workload, of + place, of).consumers[0].overhead[0] / 0.001) for place in range(of)
+        ]
+        assert sorted(further) == pytest.approx(sorted(paces), abs=0.3)
+        assert not set(further) & set(paces)
 
 
 def test_all_that_a_machine_does_is_slower_by_the_same_factor():
