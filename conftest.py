@@ -78,6 +78,12 @@ def _skipping_charts(self, *arguments, **named):
 plugin.IPyNbFile.__init__ = _skipping_charts
 
 
+@pytest.hookimpl(optionalhook=True, wrapper=True)
+def pytest_xdist_auto_num_workers():
+    """Start one worker more than there are cores: one often waits for a browser, a kernel or Spark."""
+    return (yield) + ("PYTEST_XDIST_AUTO_NUM_WORKERS" not in os.environ)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     """Give each worker whole files, and to one of them all files that share something costly."""
