@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from functools import cache, wraps
+from typing import Any, ParamSpec, TypeVar
 
 from qflow.broker import (
     BYTE_UNIT,
@@ -30,6 +31,9 @@ from qflow.table import Table, Tabular
 from qflow.trace.replaying import record
 from qflow.trace.schema import Trace
 from qflow.workload import Run, Workload, simulate
+
+Given = ParamSpec("Given")
+Judged = TypeVar("Judged")
 
 GROUP = "group"
 """The application header that names a message's group on a :class:`Bench`."""
@@ -54,6 +58,26 @@ def watched() -> Iterator[list[Trace | Run]]:
         yield seen
     finally:
         _watched.reset(token)
+
+
+def judged_once(judge: Callable[Given, Judged]) -> Callable[Given, Judged]:
+    """Keep what a function says of values that it is asked about again, unless :func:`watched` wants to see it.
+
+    A check tries the answers of its misconceptions, too, and many of them ask for one and the same run.
+
+    Parameters:
+        judge: It depends on its arguments alone, which can be hashed.
+
+    >>> judged_once(lambda stop: Bench().declare("q", flow_stop_count=stop, flow_resume_count=5).turns("q"))(9)
+    (10, 4)
+    """
+    kept = cache(judge)
+
+    @wraps(judge)
+    def judged(*given: Given.args, **named: Given.kwargs) -> Judged:
+        return (kept if _watched.get() is None else judge)(*given, **named)
+
+    return judged
 
 
 def simulated(workload: Workload, *, message_limit: int | None = None) -> Run:
