@@ -58,12 +58,12 @@ _FLAGS = (
     "--default-tile-height=2048",
     # Playwright's own list, whose place this one takes, and two pages for an address bar that is never seen.
     "--disable-features=AvoidUnnecessaryBeforeUnloadCheckSync,DestroyProfileOnBrowserClose,HttpsUpgrades,"
-    "HttpsFirstBalancedModeAutoEnable,MediaRouter,PaintHolding,ThirdPartyStoragePartitioning,OptimizationHints,"
-    "NetworkTimeServiceQuerying,AimEnabled,PreconnectToSearch,WebUIOmniboxPopup,WebUIOmniboxAimPopup",
+    "HttpsFirstBalancedModeAutoEnable,MediaRouter,PaintHolding,ThirdPartyStoragePartitioning,AimEnabled,"
+    "OptimizationHints,NetworkTimeServiceQuerying,PreconnectToSearch,WebUIOmniboxPopup,WebUIOmniboxAimPopup",
 )
 
 _running: list[tuple[Any, Any]] = []
-"""Chromium and what drives it, once for all files that a process tests one after the other: see conftest.py."""
+"""Chromium and what drives it: once for all files that a process tests one after the other."""
 
 # The time between letting go of the slider and the frame in which a new picture is on the screen: of a run
 # that takes longer first its beginning, up to the instant that is looked at or later, then the whole.

@@ -68,8 +68,9 @@ def judged_once(judge: Callable[Given, Judged]) -> Callable[Given, Judged]:
     Parameters:
         judge: It depends on its arguments alone, which can be hashed.
 
-    >>> judged_once(lambda stop: Bench().declare("q", flow_stop_count=stop, flow_resume_count=5).turns("q"))(9)
-    (10, 4)
+    >>> on_and_off = judged_once(lambda stop: Bench().declare("q", flow_stop_count=stop).turns("q"))
+    >>> on_and_off(10)[0]
+    11
     """
     kept = cache(judge)
 
