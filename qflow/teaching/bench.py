@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar, cast
 
 from qflow.broker import (
     BYTE_UNIT,
@@ -32,8 +32,7 @@ from qflow.trace.replaying import record
 from qflow.trace.schema import Trace
 from qflow.workload import Run, Workload, simulate
 
-Given = ParamSpec("Given")
-Judged = TypeVar("Judged")
+Judge = TypeVar("Judge", bound=Callable[..., object])
 
 GROUP = "group"
 """The application header that names a message's group on a :class:`Bench`."""
@@ -60,8 +59,8 @@ def watched() -> Iterator[list[Trace | Run]]:
         _watched.reset(token)
 
 
-def judged_once(judge: Callable[Given, Judged]) -> Callable[Given, Judged]:
-    """Keep what a function says of values that it is asked about again, unless :func:`watched` wants to see it.
+def judged_once(judge: Judge) -> Judge:
+    """Keep what a function says of values that it may be asked about again, unless :func:`watched` looks on.
 
     A check tries the answers of its misconceptions, too, and many of them ask for one and the same run.
 
@@ -75,10 +74,10 @@ def judged_once(judge: Callable[Given, Judged]) -> Callable[Given, Judged]:
     kept = cache(judge)
 
     @wraps(judge)
-    def judged(*given: Given.args, **named: Given.kwargs) -> Judged:
-        return (kept if _watched.get() is None else judge)(*given, **named)
+    def judged(*given: Any) -> object:
+        return (kept if _watched.get() is None else judge)(*given)
 
-    return judged
+    return cast(Judge, judged)
 
 
 def simulated(workload: Workload, *, message_limit: int | None = None) -> Run:
