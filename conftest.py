@@ -21,7 +21,11 @@ os.environ["PLOTLY_RENDERER"] = "plotly_mimetype"
 # Nor do tests count as the progress of whoever runs them.
 os.environ["QFLOW_PROGRESS"] = ""
 
-_SHARED = {"a JupyterLab": "tests/*browser*.py", "a Spark session": "tests/spark/test_spark_*.py"}
+_SHARED = {
+    "a JupyterLab": "tests/*browser*.py",
+    "a Spark session": "tests/spark/test_spark_*.py",
+    "a Chromium": "tests/labs/test_[ms]*.py",
+}
 """What only one worker has, and the files whose tests use it; their cells and tests run in their order."""
 _LONG = [*_SHARED, "notebooks/13-*", "tests/spark/*"]
 _LONG += ["tests/prediction/*", "tests/live/*", "notebooks/*", "tests/labs/*"]
@@ -76,6 +80,12 @@ def _skipping_charts(self, *arguments, **named):
 
 
 plugin.IPyNbFile.__init__ = _skipping_charts
+
+
+@pytest.hookimpl(optionalhook=True, wrapper=True)
+def pytest_xdist_auto_num_workers():
+    """Start one worker more than there are cores: one often waits for a browser, a kernel or Spark."""
+    return (yield) + ("PYTEST_XDIST_AUTO_NUM_WORKERS" not in os.environ)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -53,7 +53,17 @@ _FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    # Drawn without a graphics card, few large tiles take two thirds of what many small ones take.
+    "--default-tile-width=2048",
+    "--default-tile-height=2048",
+    # Playwright's own list, whose place this one takes, and two pages for an address bar that is never seen.
+    "--disable-features=AvoidUnnecessaryBeforeUnloadCheckSync,DestroyProfileOnBrowserClose,HttpsUpgrades,"
+    "HttpsFirstBalancedModeAutoEnable,MediaRouter,PaintHolding,ThirdPartyStoragePartitioning,AimEnabled,"
+    "OptimizationHints,NetworkTimeServiceQuerying,PreconnectToSearch,WebUIOmniboxPopup,WebUIOmniboxAimPopup",
 )
+
+_running: list[tuple[Any, Any]] = []
+"""Chromium and what drives it: once for all files that a process tests one after the other."""
 
 # The time between letting go of the slider and the frame in which a new picture is on the screen: of a run
 # that takes longer first its beginning, up to the instant that is looked at or later, then the whole.
@@ -246,21 +256,35 @@ def serve_chapters(scratch: Path, *command: str, folder: Path | None = None) -> 
 
 @contextmanager
 def chromium_page(server: LabServer) -> Iterator[LabPage]:
-    """Open a page of headless Chromium on a running JupyterLab."""
+    """Open a page of headless Chromium on a running JupyterLab, with cookies and a cache of its own."""
+    context = _chromium().new_context(viewport=VIEWPORT, device_scale_factor=1)
+    context.set_default_timeout(PATIENCE_SECONDS * 1000)
+    lab = LabPage(context.new_page(), server)
+    lab.page.on("pageerror", lambda error: _note_error(lab, str(error)))
+    lab.page.on("request", lambda request: _note_foreign(lab, request.url))
+    try:
+        yield lab
+    finally:
+        context.close()
+
+
+def end_chromium() -> None:
+    """End the Chromium of this process, unless a page of it is in use."""
+    while _running and not _running[-1][0].contexts:
+        browser, playwright = _running.pop()
+        browser.close()
+        playwright.stop()
+
+
+def _chromium() -> Any:
     from playwright.sync_api import sync_playwright
 
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find_chromium(), args=list(_FLAGS))
-        context = browser.new_context(viewport=VIEWPORT, device_scale_factor=1)
-        context.set_default_timeout(PATIENCE_SECONDS * 1000)
-        lab = LabPage(context.new_page(), server)
-        lab.page.on("pageerror", lambda error: _note_error(lab, str(error)))
-        lab.page.on("request", lambda request: _note_foreign(lab, request.url))
-        try:
-            yield lab
-        finally:
-            context.close()
-            browser.close()
+    if not _running:
+        chromium = find_chromium()
+        playwright = sync_playwright().start()
+        browser = playwright.chromium.launch(executable_path=chromium, args=list(_FLAGS))
+        _running.append((browser, playwright))
+    return _running[-1][0]
 
 
 def play_until(page: Any, is_so: str, value: object = None) -> None:

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from browser import VIEWPORT, LabPage, LabServer, chromium_page, find_chromium, serve_chapters
+from browser import VIEWPORT, LabPage, LabServer, chromium_page, end_chromium, find_chromium, serve_chapters
 
 ROOT = Path(__file__).resolve().parent.parent
 # What lies there is imported in place of a package, and fails.
@@ -45,8 +45,13 @@ def lab_page(lab_server: LabServer) -> LabPage:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Close that page if the next module does without: while Playwright's event loop runs, no other can."""
+    """Close that page if the next module does without, and Chromium if the next test does.
+
+    While Playwright's event loop runs, no other can.
+    """
     is_over = nextitem is None or nextitem.path != item.path
     if is_over and "lab_page" not in getattr(nextitem, "fixturenames", ()):
         while _OPEN:
             _OPEN.popitem()[1].close()
+    if nextitem is None or nextitem.get_closest_marker("browser") is None:
+        end_chromium()

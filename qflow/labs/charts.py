@@ -21,7 +21,6 @@ from qflow.labs.claims import seconds, times
 from qflow.labs.frames import NEVER, Frames, Span
 from qflow.labs.picture import Picture
 from qflow.labs.topology import QueueSpot
-from qflow.prediction.intervals import in_words
 from qflow.wording import spaced
 
 if TYPE_CHECKING:
@@ -240,6 +239,9 @@ def depth_chart(picture: Picture | Prediction, queue: str | None = None) -> Char
 
 def _predicted_depth(report: Prediction, queue: str | None) -> Chart:
     """Return a chart of a predicted depth: a band of what most replays have, and the one that is shown."""
+    # Who draws no prediction waits for no import of them: each lab's first picture would.
+    from qflow.prediction.intervals import in_words
+
     queues = report["queues"]
     if queue is not None and queue not in queues:
         raise KeyError(f"no queue {queue!r} in this prediction; there are {', '.join(queues)}")

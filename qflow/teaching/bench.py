@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from functools import cache, wraps
+from typing import Any, TypeVar, cast
 
 from qflow.broker import (
     BYTE_UNIT,
@@ -30,6 +31,8 @@ from qflow.table import Table, Tabular
 from qflow.trace.replaying import record
 from qflow.trace.schema import Trace
 from qflow.workload import Run, Workload, simulate
+
+Judge = TypeVar("Judge", bound=Callable[..., object])
 
 GROUP = "group"
 """The application header that names a message's group on a :class:`Bench`."""
@@ -54,6 +57,27 @@ def watched() -> Iterator[list[Trace | Run]]:
         yield seen
     finally:
         _watched.reset(token)
+
+
+def judged_once(judge: Judge) -> Judge:
+    """Keep what a function says of values that it may be asked about again, unless :func:`watched` looks on.
+
+    A check tries the answers of its misconceptions, too, and many of them ask for one and the same run.
+
+    Parameters:
+        judge: It depends on its arguments alone, which can be hashed.
+
+    >>> on_and_off = judged_once(lambda stop: Bench().declare("q", flow_stop_count=stop).turns("q"))
+    >>> on_and_off(10)[0]
+    11
+    """
+    kept = cache(judge)
+
+    @wraps(judge)
+    def judged(*given: Any) -> object:
+        return (kept if _watched.get() is None else judge)(*given)
+
+    return cast(Judge, judged)
 
 
 def simulated(workload: Workload, *, message_limit: int | None = None) -> Run:

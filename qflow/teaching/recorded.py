@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from qflow.conformance.report import check
@@ -20,8 +22,22 @@ def scenarios() -> Mapping[str, Scenario]:
     >>> scenarios()["fc-doc-900-500"].title
     'Stop 900, resume 500, limit 1000 messages'
     """
-    folder = kit_path("data") / "recordings" / "scenarios"
-    return {found.id: found for path in sorted(folder.glob("*.jsonl")) for found in load_scenarios(path)}
+    return {found.id: found for path in _files() for found in load_scenarios(path)}
+
+
+def _files() -> list[Path]:
+    return sorted((kit_path("data") / "recordings" / "scenarios").glob("*.jsonl"))
+
+
+def _scenario(wanted: str) -> Scenario:
+    """Return one scenario, of the file that names it: to read all files takes longer than to play it."""
+    name = json.dumps(wanted).encode()
+    for path in _files():
+        if name in path.read_bytes():
+            for found in load_scenarios(path):
+                if found.id == wanted:
+                    return found
+    raise RefusalError(f"There is no recorded scenario {wanted!r}; FORMAT.md beside them says what there is.")
 
 
 class SideBySide(Table):
@@ -69,11 +85,7 @@ the model agrees with all of it.
        7  c accepts p-1..405    500  yes  p-901..905
        9  c accepts p-406       499  no   –
     """
-    found = scenarios().get(scenario)
-    if found is None:
-        raise RefusalError(
-            f"There is no recorded scenario {scenario!r}; FORMAT.md beside them says what there is."
-        )
+    found = _scenario(scenario)
     texts: list[tuple[int, str]] = []
     pairs: list[list[tuple[object, object]]] = []
     player = Player(found.broker)

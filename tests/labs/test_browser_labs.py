@@ -42,7 +42,7 @@ large = Lab(picture_of(simulate(Workload("5 x 5 x 5", 60, dict.fromkeys(Q, limit
 large"""
 
 
-MANY = (6, 30)
+MANY = (4, 30)
 """Labs in one notebook."""
 
 ALL_DRAWN = """number => {
@@ -186,12 +186,12 @@ def test_a_lab_with_sliders(opened, name, slider, share, thing):
     assert after["frames"] != before["frames"]
     lab.press("Home")
     start = lab.stage()
-    lab.press(*["ArrowRight"] * 10)
+    lab.press(*["ArrowRight"] * 4)
     there = lab.stage()
     assert there != start
     lab.press("ArrowRight", "ArrowLeft")
     assert lab.stage() == there, "a step on and back is the very same picture"
-    lab.press(*["ArrowLeft"] * 10)
+    lab.press(*["ArrowLeft"] * 4)
     assert lab.stage() == start
     lab.press("Shift+ArrowRight")
     lab.shot("moved")

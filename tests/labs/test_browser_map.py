@@ -14,7 +14,7 @@ from qflow.design.settings_map import KINDS
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 FOLDER = Path(os.environ.get("QFLOW_SCREENSHOTS", ""))
-CODE = "import qflow as qf\nlab = qf.capacity_lab()\ndisplay(lab.map(messages=300, cells=20), lab)"
+CODE = "import qflow as qf\nlab = qf.capacity_lab()\ndisplay(lab.map(messages=300, cells=12), lab)"
 PAGE = 'qf.errata_game("groups")'
 GAME = "game = qf.state_space_lab(stop=2, resume=1, capacity_1=2, capacity_2=1)\ngame"
 COUNT = """root => Object.fromEntries(%s.map(kind => [kind,
@@ -55,7 +55,7 @@ def test_the_map_fills_and_moves_its_lab(page):
         timeout=180_000,
         polling=LOOKS_MS,
     )
-    assert root.get_attribute("data-cells") == "400"
+    assert root.get_attribute("data-cells") == "144"
     shot(page, "kinds")
     # Words and colours are of the same runs; the key has one more of each.
     shown = root.evaluate(COUNT % list(KINDS))
@@ -63,7 +63,7 @@ def test_the_map_fills_and_moves_its_lab(page):
     said = {"safe": "are safe", "below": "stayed", "full": "reached it", "dead": "ended with"}
     for kind, phrase in said.items():
         assert f"{shown[kind] - 1} {phrase}" in words or shown[kind] == 1
-    assert sum(shown.values()) == 400 + len(KINDS)
+    assert sum(shown.values()) == 144 + len(KINDS)
 
     root.focus()
     dot = root.locator(".qf-map-dot")

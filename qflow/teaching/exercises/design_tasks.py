@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from qflow.broker.errors import AmqpException
-from qflow.teaching.bench import Bench, simulated
+from qflow.teaching.bench import Bench, judged_once, simulated
 from qflow.teaching.exercise import FINE, exercise, fine
 from qflow.teaching.exercises.capacity import burst
 from qflow.workload import Consumer, Producer, Workload
@@ -16,7 +16,8 @@ SECONDS = 20
 OFF_SHARE = 0.8
 
 
-def _overflows(limit: int, stop: int, capacities: Sequence[int], resume: int = 1) -> bool:
+@judged_once
+def _overflows(limit: int, stop: int, capacities: tuple[int, ...], resume: int = 1) -> bool:
     """Return whether a producer is thrown out in the worst case: all windows fill at the stop level."""
     bench = Bench().declare(
         "q", max_count=limit, flow_stop_count=stop, flow_resume_count=resume, flow_stop_size=0
@@ -36,9 +37,9 @@ def _safe_stop(answer: Callable[[int, list[int]], int], limit: int, capacities: 
         return f"a stop threshold is a whole number; got {stop!r}"
     if not 1 <= stop <= limit:
         return f"a stop threshold between 1 and the limit of {limit} is needed; got {stop}"
-    if _overflows(limit, stop, capacities):
+    if _overflows(limit, stop, tuple(capacities)):
         return f"stop {stop}: a producer is thrown out with 506, although flow control is ON"
-    if not _overflows(limit, min(limit, 2 * stop), capacities) and 2 * stop < limit:
+    if not _overflows(limit, min(limit, 2 * stop), tuple(capacities)) and 2 * stop < limit:
         return f"stop {stop} never overflows, but even twice that would not; most of the queue is never used"
     return FINE
 
@@ -93,6 +94,11 @@ def _choice(
     stop, resume = chosen
     if stop < 1:
         return f"without a stop threshold there is no flow control; got stop {stop}"
+    return _chosen(limit, tuple(capacities), burst_rate, stop, resume)
+
+
+@judged_once
+def _chosen(limit: int, capacities: tuple[int, ...], burst_rate: int, stop: int, resume: int) -> str:
     try:
         if _overflows(limit, stop, capacities, resume):
             return f"stop {stop}: in a bad moment a producer is thrown out with 506"
@@ -127,7 +133,7 @@ def _sharing(answer: Callable[[int, int, int], list[int]], limit: int, stop: int
         return f"a list of whole numbers is needed, one for each producer; got {shares!r}"
     if len(shares) != producers or min(shares, default=0) < 1:
         return f"{producers} producers need {producers} capacities of at least 1; got {list(shares)}"
-    if _overflows(limit, stop, shares):
+    if _overflows(limit, stop, tuple(shares)):
         return f"capacities {list(shares)}: a producer is thrown out with 506"
     if sum(shares) < 0.8 * (limit - stop):
         return f"capacities {list(shares)} use only {sum(shares)} of the {limit - stop} there is room for"
