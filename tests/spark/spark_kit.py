@@ -1,5 +1,6 @@
 """What the Spark tests share: one session a test run, and a small piece of the recorded fleet."""
 
+import json
 from functools import cache
 
 import pytest
@@ -16,7 +17,7 @@ SOME = ("fleet/q10", "fleet/q15", "fleet/q22")
 """Three components of the fleet, for what takes long."""
 AS_WRITTEN = {"spark__sql__codegen__wholeStage": "false", "spark__sql__codegen__factoryMode": "NO_CODEGEN"}
 """Plans are walked through, not compiled: to compile hundreds of small ones takes longer than all they do."""
-SECONDS = 5
+SECONDS = 3
 """How much of the fleet's log the tests use: all 24 components, some of them stopped."""
 
 
@@ -56,6 +57,13 @@ def small_lake():
 def fleet_results():
     """Return what the plain in-memory audit gives: what every other way must give too."""
     return audit(fleet_lake())
+
+
+def beginning_of(component, seconds):
+    """Return a component's rows of the first seconds, of a workload that lasts so long."""
+    ((*begin, workload), *rows, end) = fleet_lake()[component]
+    shorter = json.dumps({**json.loads(workload), "duration": seconds})
+    return [(*begin, shorter), *(row for row in rows if row[1] < seconds * 1_000_000), end]
 
 
 def lake_frame(spark, lake):
