@@ -2,6 +2,7 @@
 
 import json
 from functools import cache
+from itertools import chain, takewhile
 
 import pytest
 from recordings import WORKLOADS
@@ -9,8 +10,9 @@ from recordings import WORKLOADS
 from qflow.kit import RefusalError
 from qflow.logs.components import audit_in_memory as audit
 from qflow.logs.components import lake_of
+from qflow.logs.log_file import read_log
 from qflow.spark.tables import LAKE
-from qflow.trace import ClientLog
+from qflow.trace import LogRow
 from qflow.workload import Workload
 
 SOME = ("fleet/q10", "fleet/q15", "fleet/q22")
@@ -38,8 +40,8 @@ def fleet():
     """Return the fleet's workload and the first seconds of its log."""
     pytest.importorskip("pyarrow")
     workload = Workload.load(WORKLOADS / "fleet.json")
-    rows = ClientLog.load(WORKLOADS / "fleet.parquet").rows
-    return workload, [row for row in rows if row.ts_us < SECONDS * 1_000_000]
+    bits = (map(LogRow._make, bit.log_rows()) for bit in read_log(WORKLOADS / "fleet.parquet"))
+    return workload, list(takewhile(lambda row: row.ts_us < SECONDS * 1_000_000, chain.from_iterable(bits)))
 
 
 @cache
