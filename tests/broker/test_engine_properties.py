@@ -107,7 +107,7 @@ FLOW_MOVES = st.one_of(
 )
 
 
-@settings(PROFILE, max_examples=4 * PROFILE.max_examples)
+@settings(PROFILE, max_examples=2 * PROFILE.max_examples)
 @given(
     st.lists(st.tuples(thresholds(), thresholds()), min_size=2, max_size=2), st.lists(FLOW_MOVES, max_size=40)
 )
@@ -213,7 +213,7 @@ GROUP_MOVES = st.one_of(
 )
 
 
-@settings(PROFILE, max_examples=4 * PROFILE.max_examples)
+@settings(PROFILE, max_examples=2 * PROFILE.max_examples)
 @given(st.sampled_from([0, 0, 3, 5]), st.lists(GROUP_MOVES, max_size=50))
 def test_groups_against_a_naive_model(limit, moves):
     """MG-06, MG-07, MG-08, MG-09, MG-10, MG-11, MG-15, MG-16, MG-18, MG-19, MG-20: three that fetch."""
@@ -359,11 +359,15 @@ class Engine(RuleBasedStateMachine):
         self.broker.observe(self.ledger.take)
         assert outcome == same
         assert told[0] == told[1]
-        assert self.broker.state_hash() == self.twin.state_hash()
         self.steps_with_twin -= 1
         if not self.steps_with_twin:
-            self.twin = None
+            self.part()
         return outcome
+
+    def part(self) -> None:
+        """The twin goes after one to six steps: what one of them made different would still be."""
+        assert self.broker.state_hash() == self.twin.state_hash()
+        self.twin = None
 
     def subscriptions(self) -> list[tuple[str, str]]:
         return [
@@ -608,6 +612,8 @@ class Engine(RuleBasedStateMachine):
 
     def teardown(self):
         """The same commands on a new broker give the same hash."""
+        if self.twin is not None:
+            self.part()
         again = Broker(self.options)
         for command in self.commands:
             perform(again, command)

@@ -1030,7 +1030,7 @@ SPOKEN = st.recursive(
 
 
 # Most texts with unusual characters have no spelling that both clients read alike, and are passed over.
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 @given(NAMES, st.dictionaries(TEXTS, SPOKEN, max_size=4), st.booleans(), st.booleans(), st.booleans())
 def test_both_clients_read_an_address_alike(name, arguments, durable, auto_delete, exclusive):
     """CF-14: what is written, qpid-cpp and qpid-python read as the same declaration."""

@@ -16,8 +16,6 @@ from qflow.trace import ClientLog, LogRow, cli
 from qflow.trace.files import read_trace
 from qflow.workload import Consumer, Producer, Workload, simulate
 
-LOGS = sorted(path for path in WORKLOADS.glob("*.csv.gz"))
-
 
 def kinds(log, workload, tolerance=None):
     return [finding.kind for finding in audit(log, workload, tolerance).findings]
@@ -31,15 +29,12 @@ def doctored(log, change):
 # Honest
 
 
-@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.name.split(".")[0])
-def test_an_honest_recording_has_no_findings(path):
-    log, workload = load(path.name.split(".")[0])
-    audited = audit(log, workload)
+def test_an_honest_recording_has_no_findings():
+    """The other recordings are audited in test_one_log_path, one component as here the whole log."""
+    audited = audit(*load("overflow-despite-flow-control"))
     assert audited.findings == []
-    for agreement in audited.agreements.values():
-        assert agreement.samples > 300
-        assert agreement.mean_depth_difference < 15
-        assert abs(agreement.recorded_stops - agreement.engine_stops) <= agreement.recorded_stops / 10 + 1
+    (agreement,) = audited.agreements.values()
+    assert (agreement.recorded_stops, agreement.engine_stops) == (2, 2)
 
 
 # Doctored recordings

@@ -1,6 +1,8 @@
 """What the Spark tests share: one session a test run, and a small piece of the recorded fleet."""
 
+import json
 from functools import cache
+from itertools import chain, takewhile
 
 import pytest
 from recordings import WORKLOADS
@@ -8,15 +10,16 @@ from recordings import WORKLOADS
 from qflow.kit import RefusalError
 from qflow.logs.components import audit_in_memory as audit
 from qflow.logs.components import lake_of
+from qflow.logs.log_file import read_log
 from qflow.spark.tables import LAKE
-from qflow.trace import ClientLog
+from qflow.trace import LogRow
 from qflow.workload import Workload
 
 SOME = ("fleet/q10", "fleet/q15", "fleet/q22")
 """Three components of the fleet, for what takes long."""
 AS_WRITTEN = {"spark__sql__codegen__wholeStage": "false", "spark__sql__codegen__factoryMode": "NO_CODEGEN"}
 """Plans are walked through, not compiled: to compile hundreds of small ones takes longer than all they do."""
-SECONDS = 5
+SECONDS = 3
 """How much of the fleet's log the tests use: all 24 components, some of them stopped."""
 
 
@@ -37,8 +40,8 @@ def fleet():
     """Return the fleet's workload and the first seconds of its log."""
     pytest.importorskip("pyarrow")
     workload = Workload.load(WORKLOADS / "fleet.json")
-    rows = ClientLog.load(WORKLOADS / "fleet.parquet").rows
-    return workload, [row for row in rows if row.ts_us < SECONDS * 1_000_000]
+    bits = (map(LogRow._make, bit.log_rows()) for bit in read_log(WORKLOADS / "fleet.parquet"))
+    return workload, list(takewhile(lambda row: row.ts_us < SECONDS * 1_000_000, chain.from_iterable(bits)))
 
 
 @cache
@@ -56,6 +59,13 @@ def small_lake():
 def fleet_results():
     """Return what the plain in-memory audit gives: what every other way must give too."""
     return audit(fleet_lake())
+
+
+def beginning_of(component, seconds):
+    """Return a component's rows of the first seconds, of a workload that lasts so long."""
+    ((*begin, workload), *rows, end) = fleet_lake()[component]
+    shorter = json.dumps({**json.loads(workload), "duration": seconds})
+    return [(*begin, shorter), *(row for row in rows if row[1] < seconds * 1_000_000), end]
 
 
 def lake_frame(spark, lake):

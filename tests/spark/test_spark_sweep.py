@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from spark_kit import SOME, fleet_lake, fleet_results, lake_frame, small_lake, spark  # noqa: F401
+from spark_kit import SOME, beginning_of, fleet_lake, fleet_results, lake_frame, small_lake, spark  # noqa: F401
 from waiting import wait_until
 
 from qflow.cli import main
@@ -42,11 +42,11 @@ NONSENSE = FleetSettings("nonsense", {"*": {"qpid.flow_stop_count": 5, "qpid.flo
 
 
 TWO = SOME[:2]
-"""The smaller ones, for what runs each of them under several settings."""
+"""The smaller ones, three seconds of each, for what runs them under several settings."""
 
 
 def two():
-    return {name: fleet_lake()[name] for name in TWO}
+    return {name: beginning_of(name, 3) for name in TWO}
 
 
 def in_memory(grid):
@@ -116,7 +116,7 @@ def test_what_if_on_spark_is_what_it_is_in_memory(spark):  # noqa: F811
 
 def test_replays_say_between_what_the_measures_of_queues_lie():
     """The replays are those of predict: the same interval for the same log and settings."""
-    rows = small_lake()["fleet/q10"]
+    rows = beginning_of("fleet/q10", 3)
     workload, log = component_log("fleet/q10", rows)
     (found,) = measured("fleet/q10", rows, [HALF], replays=3)
     report = predict(workload, log, HALF.of(workload), compare_models=False, replays=3)
@@ -156,8 +156,7 @@ def test_of_a_file_whose_cells_are_done_nothing_is_shared_out():
 
 def test_a_sweep_measures_what_memory_does_and_again_only_what_is_not_whole(spark, tmp_path):  # noqa: F811
     # A quarter of a second of a component that is stopped then: what is tested is which cells are done.
-    (begin, *rows, end) = fleet_lake()["fleet/q22"]
-    lake = {"fleet/q22": [begin, *(row for row in rows if row[1] < 250_000), end]}
+    lake = {"fleet/q22": beginning_of("fleet/q22", 0.25)}
     folder, grid = write_lake(tmp_path / "lake", lake), [AS_RECORDED, HALF, NONSENSE]
     expected = [row for part in measured("fleet/q22", lake["fleet/q22"], grid) for row in part]
     assert result_hash(sweep(spark, folder, grid, tmp_path / "out").collect()) == result_hash(expected)
