@@ -21,3 +21,11 @@ def load(name: str) -> tuple[ClientLog, Workload]:
     """Read what the clients logged, and what they were to do; once, so that no test may change it."""
     workload, log = paths(name)
     return ClientLog.load(log), Workload.load(workload)
+
+
+@cache
+def beginning(name: str, seconds: int) -> tuple[ClientLog, Workload]:
+    """Read what was logged in the first seconds, of a workload that lasts no longer."""
+    log, workload = load(name)
+    rows = [row for row in log.rows if row.ts_us < seconds * 1_000_000]
+    return ClientLog(name, rows), workload.replace(duration=seconds)

@@ -4,7 +4,7 @@ import json
 from functools import cache
 
 import pytest
-from recordings import WORKLOADS, load
+from recordings import WORKLOADS, beginning, load
 
 from qflow.logs import ClientLog, LogRow
 from qflow.prediction import Settings, predict
@@ -28,14 +28,6 @@ def report_of(name, seconds=None):
 def _report_of(name, seconds):
     log, workload = beginning(name, seconds) if seconds else load(name)
     return predict(workload, log, compare_models=name == "slow-consumer", replays=1)
-
-
-@cache
-def beginning(name, seconds):
-    """What was recorded in the first seconds."""
-    log, workload = load(name)
-    rows = [row for row in log.rows if row.ts_us < seconds * 1_000_000]
-    return ClientLog(name, rows), workload.replace(duration=seconds)
 
 
 def assert_close(recorded, predicted):
@@ -275,7 +267,7 @@ def listing():
     producer = Producer("p", ("", "q"), 600, 300, 100, seed=7, network=lists)
     consumer = Consumer("c", "q", 40, ("exp", 0.0025), seed=8, network=lists)
     queue = {"qpid.flow_stop_count": 900, "qpid.flow_resume_count": 500}
-    workload = Workload("lists", 12, {"q": queue}, producers=(producer,), consumers=(consumer,))
+    workload = Workload("lists", 8, {"q": queue}, producers=(producer,), consumers=(consumer,))
     return workload, log_of(workload)
 
 
@@ -285,7 +277,7 @@ def test_another_window_of_a_client_that_keeps_lists_is_predicted(capacity):
     settings = Settings(capacity={"p": capacity})
     report = predict(workload, log, settings, compare_models=False, replays=1)
     changed = settings.apply(workload)
-    direct = queue_measures(simulate(changed).events, changed, 12_000_000)["q"]
+    direct = queue_measures(simulate(changed).events, changed, 8_000_000)["q"]
     assert_close(direct, report["queues"]["q"]["predicted"])
 
 

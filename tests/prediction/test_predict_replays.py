@@ -5,7 +5,7 @@ from math import log
 from statistics import correlation, fmean
 
 import pytest
-from recordings import load
+from recordings import beginning, load
 
 from qflow.logs import ClientLog
 from qflow.logs.client_log import client_rows
@@ -73,7 +73,7 @@ def test_a_single_replay_has_no_interval():
 
 def test_the_replay_in_the_middle_is_shown():
     """The log's own instants say nothing of another day."""
-    log, workload = load("capacity-165")
+    log, workload = beginning("capacity-165", 10)
     lower = Settings({"q": {"qpid.flow_resume_count": 80}})
     report = predict(workload, log, lower, compare_models=False, replays=3)
     assert report["replays"]["number"] == 3
