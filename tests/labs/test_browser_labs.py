@@ -68,6 +68,12 @@ SCENES = """async number => {
 }"""
 
 
+# The other labs of the page draw nothing meanwhile, as those further away do anyway.
+ALONE = """lab => {
+    for (const one of document.querySelectorAll(".qflow-lab")) {
+        one.style.contentVisibility = one === lab ? "" : "hidden";
+    }
+}"""
 _RESTART = """async () => {
     await window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart();
 }"""
@@ -109,6 +115,7 @@ class Seen:
         self.labs, self.page, self.name = labs, labs.page, name
         self.root = labs.page.locator(".qflow-lab").nth(list(OPEN).index(name))
         self.scene = self.root.locator(".qflow-scene").last
+        self.root.evaluate(ALONE)
         self.root.scroll_into_view_if_needed()
         for more in self.root.locator(".qflow-scene:not(.qf-is-open) .qf-more").all():
             more.click()
