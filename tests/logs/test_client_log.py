@@ -4,6 +4,7 @@ import gzip
 import json
 from bisect import bisect_right
 from collections import Counter
+from functools import cache
 
 import pytest
 from recordings import WORKLOADS, load
@@ -19,10 +20,15 @@ from qflow.workload.arrivals import due_messages
 HEADER = "ts_us,client,event,queue,label,size,group\n"
 
 
+@cache
+def replay_of(name):
+    log, workload = load(name)
+    return log, workload, replay(log, workload)
+
+
 @pytest.fixture(scope="module", params=["slow-consumer", "capacity-165", "overflow-despite-flow-control"])
 def replayed(request):
-    log, workload = load(request.param)
-    return log, workload, replay(log, workload)
+    return replay_of(request.param)
 
 
 class Curve:
@@ -77,8 +83,8 @@ def test_depths_agree_but_for_what_is_in_flight(replayed):
 
 def test_byte_depths_agree_where_depths_do():
     """Encoded sizes are as the broker counts them (DQ-05)."""
-    log, workload = load("slow-consumer")
-    curve = Curve(replay(log, workload), "orders")
+    log, _, run = replay_of("slow-consumer")
+    curve = Curve(run, "orders")
     samples = [s for s in log.statistics("orders") if s.msgDepth and curve.at(s.ts_us)[0] == s.msgDepth]
     assert len(samples) > 50
     differences = [curve.at(sample.ts_us)[1] - sample.byteDepth for sample in samples]
@@ -100,8 +106,7 @@ def test_every_recorded_settlement_was_carried_out(replayed):
 
 
 def test_the_overflow_is_the_engines_own_and_ends_only_that_session():
-    log, workload = load("overflow-despite-flow-control")
-    run = replay(log, workload)
+    log, _, run = replay_of("overflow-despite-flow-control")
     assert set(run.errors) == {"p1"}
     assert isinstance(run.errors["p1"], ResourceLimitExceededException)
     (recorded,) = [row for row in log.rows if row.event == "error"]
@@ -127,8 +132,8 @@ def test_a_recorded_producer_meant_to_send_what_the_simulated_one_sends():
 
 
 def test_replaying_twice_gives_the_same_events():
-    log, workload = load("capacity-165")
-    assert replay(log, workload).events == replay(log, workload).events
+    log, workload, run = replay_of("capacity-165")
+    assert replay(log, workload).events == run.events
 
 
 # What a replay does

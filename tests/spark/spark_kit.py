@@ -11,7 +11,7 @@ from qflow.kit import RefusalError
 from qflow.logs.components import audit_in_memory as audit
 from qflow.logs.components import lake_of
 from qflow.logs.log_file import read_log
-from qflow.spark.tables import LAKE
+from qflow.spark.tables import LAKE, to_batches
 from qflow.trace import LogRow
 from qflow.workload import Workload
 
@@ -70,8 +70,10 @@ def beginning_of(component, seconds):
 
 def lake_frame(spark, lake):
     """Return a lake as a frame."""
-    rows = [(component, *row) for component in sorted(lake) for row in lake[component]]
-    return spark.createDataFrame(rows, LAKE.ddl)
+    import pyarrow
+
+    rows = ((component, *row) for component in sorted(lake) for row in lake[component])
+    return spark.createDataFrame(pyarrow.Table.from_batches(to_batches(rows, LAKE)), LAKE.ddl)
 
 
 def write_log(path, rows, columns=None):

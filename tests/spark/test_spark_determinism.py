@@ -67,7 +67,7 @@ def test_audit_of_the_lake_gives_what_memory_gives(spark, lake):  # noqa: F811
     assert audited(frame) == expected()
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 7, 64])
+@pytest.mark.parametrize("partitions", [1, 2, 7, 32])
 def test_any_number_of_partitions_and_shuffled_input(spark, partitions):  # noqa: F811
     from pyspark.sql import functions as sf
 
