@@ -20,6 +20,10 @@ getattr(xdist_plugin, "_sys_path", []).insert(0, _LIGHTER)
 os.environ["PLOTLY_RENDERER"] = "plotly_mimetype"
 # Nor do tests count as the progress of whoever runs them.
 os.environ["QFLOW_PROGRESS"] = ""
+# Spark's 10,000 classes are not verified as they are loaded: it takes three seconds of each start of Java.
+os.environ["SPARK_SUBMIT_OPTS"] = (
+    "-XX:+IgnoreUnrecognizedVMOptions -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
 
 _SHARED = {
     "a JupyterLab": "tests/*browser*.py",
