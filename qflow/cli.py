@@ -41,15 +41,9 @@ READABLE = 1_200
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that refuses in one sentence, without the usage block in front.
+    """A parser that refuses in one sentence, without the usage block in front."""
 
-    One that is not asked for is named in its parent's help, and reads nothing: ``argparse`` looks for a
-    translation of each parser's words on the disk.
-    """
-
-    def __init__(self, *arguments: Any, is_asked_for: bool = True, **named: Any) -> None:
-        if not is_asked_for:
-            return
+    def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         # No option of ours begins with a digit, so -1s is a wrong time, and not an unknown option.
         self._negative_number_matcher = re.compile(r"-\.?\d")
@@ -170,7 +164,7 @@ def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
         if name in given:
             importlib.import_module(module).add_arguments(rooms)
         else:
-            rooms.add_parser(name, help=purpose, is_asked_for=False)
+            rooms.add_parser(name, help=purpose)
     rules = rooms.add_parser(
         "rules", help="list the broker's rules and the tests that hold the engine to each"
     )

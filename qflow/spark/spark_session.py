@@ -151,22 +151,6 @@ LOCAL_SETTINGS = {
 """What a session on this machine has besides."""
 
 
-_FIRST_JARS = (
-    "spark-catalyst_", "scala-library-", "spark-core_", "scala-reflect-", "spark-sql-api_", "spark-sql_",
-    "log4j-core-", "jackson-databind-", "hadoop-client-api-",
-)  # fmt: skip
-"""Where most classes are: Java looks for each in one of 280 files after the other, in the folder's order."""
-
-
-def _first_jars() -> str:
-    """Return the files to look into first, as a class path."""
-    from pyspark.find_spark_home import _find_spark_home
-
-    names = sorted(Path(_find_spark_home(), "jars").glob("*.jar"))
-    first = (path for start in _FIRST_JARS for path in names if path.name.startswith(start))
-    return os.pathsep.join(map(str, first))
-
-
 def session(master: str | None = None, **settings: str) -> SparkSession:
     """Return the Spark session of this process, started if there is none.
 
@@ -196,7 +180,7 @@ def session(master: str | None = None, **settings: str) -> SparkSession:
     master = master or os.environ.get("MASTER") or "local[2]"
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        given = {"spark.driver.extraClassPath": _first_jars(), **LOCAL_SETTINGS, **given}
+        given = {**LOCAL_SETTINGS, **given}
     return _start(master, {**SETTINGS, **given})
 
 
