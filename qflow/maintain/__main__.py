@@ -56,7 +56,6 @@ def _parser() -> argparse.ArgumentParser:
     calibration.add_argument("--replays", type=int, metavar="N", help="of each; default: as qflow predict")
     calibration.set_defaults(work=_calibration)
     _add_benches(commands)
-    _add_fuzz(commands)
     return parser
 
 
@@ -87,45 +86,6 @@ def _add_benches(commands: Any) -> None:
     spark.set_defaults(work=_spark_bench)
     for measured in (bench, spark):
         measured.add_argument("--json", action="store_true", help="print one JSON object")
-
-
-def _add_fuzz(commands: Any) -> None:
-    fuzz = commands.add_parser(
-        "fuzz",
-        help="give the engine and qflow.messaging seeded commands, legal, odd and illegal",
-        description="Commands come in pieces of 10,000, drawn from the seed and a number. What does not "
-        "hold is printed with the few commands that show it. Ctrl-C loses the pieces that are being run.",
-    )
-    fuzz.add_argument(
-        "target", nargs="*", metavar="TARGET", help="engine, messaging; default: both, piece by piece in turn"
-    )
-    fuzz.add_argument("--seed", type=int, default=1, metavar="N", help="what is drawn; default: 1")
-    fuzz.add_argument(
-        "--commands", type=int, default=10_000_000, metavar="N", help="how many; default: ten million"
-    )
-    fuzz.add_argument("--piece", type=int, metavar="N", help="run only this piece, of one target")
-    fuzz.add_argument("--jobs", type=int, default=0, metavar="N", help="processes; default: one a core")
-    fuzz.set_defaults(work=_fuzz)
-
-
-def _fuzz(chosen: argparse.Namespace) -> int:
-    from qflow.maintain.fuzz import TARGETS, fuzz, run_piece
-
-    targets = chosen.target or list(TARGETS)
-    if unknown := [target for target in targets if target not in TARGETS]:
-        raise RefusalError(f"there is no target {unknown[0]!r}; there are {', '.join(TARGETS)}")
-    if chosen.commands < 1 or chosen.jobs < 0 or (chosen.piece is not None and chosen.piece < 0):
-        raise RefusalError(
-            "--commands is a number from 1, --jobs and --piece are numbers from 0; got "
-            f"{chosen.commands}, {chosen.jobs} and {chosen.piece}"
-        )
-    if chosen.piece is None:
-        return int(bool(fuzz(targets, chosen.seed, chosen.commands, jobs=chosen.jobs)))
-    if len(targets) != 1:
-        raise RefusalError(f"--piece needs one target: {' or '.join(TARGETS)}")
-    given, finding = run_piece(targets[0], chosen.seed, chosen.piece)
-    print(finding or f"{given:,} commands; everything holds")
-    return int(finding is not None)
 
 
 def _notebooks(chosen: argparse.Namespace) -> int:
