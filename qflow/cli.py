@@ -54,33 +54,17 @@ class Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
+    """Run the command line; return its status.
 
-    Parameters:
-        arguments: The arguments after the command's name; None for the process's own.
-
-    Returns:
-        The exit status: 0 for success, 1 for a check that failed or a reader of the output that went away, 2
-        for a request that was refused, 130 for one that was interrupted by Ctrl-C.
-
-    >>> main(["--version"])
-    Traceback (most recent call last):
-        ...
-    SystemExit: 0
+    It is 0 for success, 1 for a check that failed or a reader of the output that went away, 2 for a request
+    that was refused, 130 for one that Ctrl-C interrupted.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     return guarded(lambda: _answer(given))
 
 
 def guarded(work: Callable[[], int]) -> int:
-    """Run a command's work, and end as a command does: each refusal is a sentence, and no traceback is shown.
-
-    Parameters:
-        work: What to run; it returns the exit status.
-
-    Returns:
-        That status, or one of those that :func:`main` names.
-    """
+    """Run a command's work and return its status: each refusal is a sentence, and no traceback is shown."""
     _ready_streams()
     try:
         try:

@@ -108,13 +108,6 @@ def install_command(extra: str = "", options: str = "") -> str:
     In a checkout, or after an installation of one, the command names that folder; after an installation from
     a wheel file or a repository it names that; only otherwise it names the distribution on the index.
 
-    Parameters:
-        extra: Such as ``"spark"``, or ``"lab,spark"``; none to bring the package alone.
-        options: Further options of ``pip install``.
-
-    Returns:
-        One line for a shell.
-
     >>> install_command("spark").startswith("pip install ")
     True
     """

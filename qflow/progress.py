@@ -25,12 +25,6 @@ class Line:
 
     It is cut to the terminal's width, as what wraps cannot be written over.
 
-    Parameters:
-        stream: Where to write; None for standard error.
-
-    Attributes:
-        pause (float): How many seconds to leave between one look and the next.
-
     >>> line = Line(sys.stdout)
     >>> line.show("half done"); line.show("done"); line.end()
     half done
@@ -74,18 +68,6 @@ def _width(stream: TextIO) -> int:
 
 class Progress:
     """A line of progress; call it with the number of rows, or other units, that are done.
-
-    Parameters:
-        what: What is being done, such as ``reading trace.jsonl``.
-        total: How many there are to do, if that is known.
-        stream: Where to write; None for standard error.
-        patience: Seconds before anything is shown; None for :data:`PATIENCE`.
-        unit: What is counted.
-        has_bar: Whether to draw a bar, for which the total has to be known.
-
-    Attributes:
-        total (int or None): As given; it may become known, or change, while the work goes on.
-        remark (str): What to add to the line.
 
     >>> progress = Progress("reading", stream=sys.stdout, patience=0)
     >>> progress(1000); progress.end()
@@ -138,12 +120,6 @@ class Progress:
 @contextmanager
 def progress(what: str, total: int | None = None, unit: str = "rows") -> Iterator[Progress]:
     """Show the progress of a block, and leave the line however the block ends.
-
-    Parameters:
-        what, total, unit: As for :class:`Progress`.
-
-    Yields:
-        To be called with how many are done.
 
     >>> with progress("reading", 10) as shown:
     ...     shown(10)

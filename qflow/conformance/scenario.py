@@ -164,11 +164,7 @@ def _scenarios(path: str | Path) -> Iterator[tuple[int, Scenario]]:
 
 
 def load_startups(path: str | Path) -> Iterator[dict[str, Any]]:
-    """Read a file of recorded starts: a list of ``options``, ``starts`` and ``stderr``.
-
-    Raises:
-        ScenarioError: Naming the file and the entry that cannot be read.
-    """
+    """Read a file of recorded starts: a list of ``options``, ``starts`` and ``stderr``."""
     try:
         entries = json.loads(Path(path).read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:

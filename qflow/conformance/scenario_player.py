@@ -67,12 +67,7 @@ class Player:
             self.events.append(event)
 
     def play(self, step: Step) -> None:
-        """Perform one step; a step of a session that is gone has no effect (RF-25).
-
-        Raises:
-            UnknownStepError: If the step uses a word that this player does not know, or a value that cannot
-                be.
-        """
+        """Perform one step; a step of a session that is gone has no effect (RF-25)."""
         unknown = not_built(step)
         if unknown:
             raise UnknownStepError(unknown)

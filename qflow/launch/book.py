@@ -37,14 +37,7 @@ _LIGHT, _DARK = "default", "github-dark"
 
 @dataclass(frozen=True)
 class Page:
-    """A page of the book.
-
-    Parameters:
-        source: The notebook or Markdown file it is made from.
-        path: Where that is in a checkout, such as ``notebooks/01-thresholds.ipynb``.
-        title: Its first heading.
-        about: Its first question, or else its first sentence; "" if it has none.
-    """
+    """A page of the book."""
 
     source: Path
     path: str

@@ -15,11 +15,7 @@ BROWSERS = (*CHROMIUMS, "firefox", "microsoft-edge", "safari")
 
 
 def find_chromium() -> str:
-    """Find a Chromium or Chrome that starts.
-
-    Raises:
-        RefusalError: If there is none on the ``PATH``, or none that starts.
-    """
+    """Find a Chromium or Chrome that starts."""
     failing = []
     for path in filter(None, map(shutil.which, CHROMIUMS)):
         # On some systems the command is there but only prints how to install the browser.

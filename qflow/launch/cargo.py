@@ -69,11 +69,7 @@ def slim_lock(lock: Mapping[str, Any], wheels: Mapping[str, Path]) -> dict[str, 
 
 
 def lay_out(package: Path, wheels: Path, target: Path) -> None:
-    """Copy the interpreter and the libraries to where the site's kernel looks for them.
-
-    Raises:
-        RefusalError: If a file of the interpreter or a wheel is missing.
-    """
+    """Copy the interpreter and the libraries to where the site's kernel looks for them."""
     target.mkdir(parents=True, exist_ok=True)
     lock = json.loads(_the_file(package / "pyodide-lock.json").read_text(encoding="utf-8"))
     for name in CORE:
@@ -127,14 +123,7 @@ def cargo_folder() -> Path:
 
 
 def fetch(keep: Path) -> tuple[Path, Path, Path]:
-    """Fetch what a site needs into a folder, unless it is there.
-
-    Returns:
-        The folders of Pyodide's package, of the wheels its kernel needs, and of :data:`IN_THE_BROWSER`.
-
-    Raises:
-        RefusalError: If something has to be fetched and npm or pip cannot.
-    """
+    """Fetch what a site needs into a folder, unless it is there."""
     package = keep / f"pyodide-{VERSION}"
     if not (package / "pyodide-lock.json").exists():
         _unpack(_npm_pack(f"pyodide@{VERSION}", keep), package)
@@ -148,9 +137,6 @@ def fetch_wheels(wanted: Sequence[str], folder: Path) -> Path:
     """Fetch wheels for a browser's Python into a folder, unless it was filled for the same list; return it.
 
     What they depend on is not fetched.
-
-    Raises:
-        RefusalError: If pip cannot bring one of them; the sentence has pip's last line.
     """
     done = folder / ".complete"
     if done.exists() and done.read_text(encoding="utf-8").split("\n") == list(wanted):
@@ -163,12 +149,7 @@ def fetch_wheels(wanted: Sequence[str], folder: Path) -> Path:
 
 
 def own_checkout() -> Path:
-    """Return the checkout that qflow's own wheel is built from.
-
-    Raises:
-        RefusalError: If there is none: the command runs in none, and qflow was not installed from one that is
-            still there.
-    """
+    """Return the checkout that qflow's own wheel is built from."""
     root = nearest_checkout() or origin_folder()
     if root is None:
         raise RefusalError("qflow's wheel is built from its checkout; run this command in one.")
@@ -176,11 +157,7 @@ def own_checkout() -> Path:
 
 
 def own_wheel(folder: Path) -> None:
-    """Build qflow's wheel from its checkout into a folder, for any machine and for browsers.
-
-    Raises:
-        RefusalError: Away from a checkout, or if the build fails.
-    """
+    """Build qflow's wheel from its checkout into a folder, for any machine and for browsers."""
     root = own_checkout()
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob(OWN):
@@ -195,13 +172,6 @@ def own_wheel(folder: Path) -> None:
 
 def claim(folder: Path, what: str) -> None:
     """Make a folder, and mark it as one that the kit may fill again.
-
-    Parameters:
-        folder: The folder, which must not exist, be empty, or be marked already.
-        what: What it is filled with: ``"site"`` or ``"workshop"``.
-
-    Raises:
-        RefusalError: If it is a file, or holds anything and bears no such mark; then nothing was changed.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as scratch:
@@ -237,11 +207,7 @@ def megabytes(folder: Path) -> float:
 def run(
     command: Sequence[str], *, folder: Path | None = None, environment: dict[str, str] | None = None
 ) -> None:
-    """Run another program to its end.
-
-    Raises:
-        RefusalError: If there is no such program or it fails; the sentence has the last line it printed.
-    """
+    """Run another program to its end."""
     try:
         done = subprocess.run(
             command, cwd=folder, env=environment, capture_output=True, text=True, check=False

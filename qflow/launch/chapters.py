@@ -31,14 +31,7 @@ _NOT_FOR_LEARNERS = {"sources", ".ipynb_checkpoints", "__pycache__", REGISTER}
 
 @dataclass(frozen=True)
 class Layout:
-    """What laying out did: the folder, and the files by what became of them.
-
-    Parameters:
-        folder: Where the chapters lie.
-        added, refreshed, kept, removed: Files newly copied, brought up to date, left as the learner changed
-            them, and removed, as the kit has them no more; relative to `folder`.
-        what: What they are, ``"chapters"`` or ``"exercises"``.
-    """
+    """What laying out did: the folder, and the files by what became of them."""
 
     folder: Path
     added: list[str] = field(default_factory=list)
@@ -72,9 +65,6 @@ class Layout:
 
 def lay_out(source: Path, folder: Path, *, what: str = "chapters") -> Layout:
     """Copy the chapters into a folder, without outputs; a second time, leave alone what the learner changed.
-
-    Raises:
-        RefusalError: If the folder cannot be made or written.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as scratch:
@@ -223,18 +213,7 @@ SETTINGS = Path(__file__).resolve().parent / "jupyter"
 
 
 def lab(folder: str | None, *, browser: bool, port: int | None, further: Sequence[str] = ()) -> int:
-    """Open JupyterLab on the chapters, stay until it ends, and return 0.
-
-    Parameters:
-        folder: Where to lay the chapters out; None for ``qflow-chapters``, in the checkout's top folder if
-            there is a checkout, or else here.
-        browser: Whether to open a browser window.
-        port: The port to listen on; None leaves the choice to JupyterLab.
-        further: Options handed on to JupyterLab as they are.
-
-    Raises:
-        RefusalError: If a dependency is missing, or there is no folder or no chapter to open.
-    """
+    """Open JupyterLab on the chapters, stay until it ends, and return 0."""
     require(_NEEDED, extra="lab")
     chapters = find_chapters(folder)
     arguments = lab_arguments(chapters, browser=browser, port=port, further=further)
@@ -245,13 +224,6 @@ def lab(folder: str | None, *, browser: bool, port: int | None, further: Sequenc
 
 def require(modules: dict[str, str], *, extra: str) -> None:
     """Make sure that modules are installed, or refuse with the cure.
-
-    Parameters:
-        modules: For each module's import name, the name people know it by.
-        extra: The extra of qflow that brings them.
-
-    Raises:
-        RefusalError: If one or more of them are missing.
 
     >>> require({"json": "JSON"}, extra="lab")
     >>> require({"no_such_module": "Nothing"}, extra="lab")
@@ -269,11 +241,7 @@ def require(modules: dict[str, str], *, extra: str) -> None:
 
 
 def find_chapters(folder: str | None) -> Path:
-    """Return the folder of chapters to open, laying them out there if need be, and print what was done.
-
-    Raises:
-        RefusalError: If the folder cannot be used or holds no chapter.
-    """
+    """Return the folder of chapters to open, laying them out there if need be, and print what was done."""
     chapters = _learners_folder(folder)
     source = _kit_folder("notebooks")
     first_chapter(source)
@@ -290,9 +258,6 @@ def find_chapters(folder: str | None) -> Path:
 
 def first_chapter(chapters: Path) -> str:
     """Return the file name of the chapter to open first: the tour, or else the first numbered one.
-
-    Raises:
-        RefusalError: If the folder holds no chapter.
 
     >>> first_chapter(Path("/no/such/folder"))
     Traceback (most recent call last):

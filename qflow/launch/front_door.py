@@ -120,11 +120,7 @@ def front_door(pages: Sequence[Page]) -> str:
 
 
 def write_worker(site: Path) -> Path:
-    """Write the script of the worker that runs Python, with the name of the site's wheel of qflow; return it.
-
-    Raises:
-        RefusalError: If the site has no such wheel.
-    """
+    """Write the script of the worker that runs Python from the site's own wheel; return it."""
     wheels = sorted((site / "pypi").glob(OWN))
     if not wheels:
         raise RefusalError(f"There is no wheel {OWN} in {site / 'pypi'}.")

@@ -57,11 +57,7 @@ _CONFIGURATION = {
 
 
 def build(folder: Path) -> Path:
-    """Build the site into a folder, in place of an earlier site there; return the folder.
-
-    Raises:
-        RefusalError: If a tool is missing, something cannot be fetched, or the folder holds something else.
-    """
+    """Build the site into a folder, in place of an earlier site there; return the folder."""
     check_ready(folder)
     say("Pyodide and its libraries")
     package, libraries, widgets = cargo.fetch(cargo.cargo_folder())
@@ -88,11 +84,7 @@ def build(folder: Path) -> Path:
 
 
 def check_ready(folder: Path) -> None:
-    """Refuse what would end a build later, before anything was changed or fetched.
-
-    Raises:
-        RefusalError: If a tool or the checkout is missing, or the folder holds something else.
-    """
+    """Refuse what would end a build later, before anything was changed or fetched."""
     require(TOOLS, extra="site")
     cargo.own_checkout()
     cargo.refuse_strangers(folder, "site")

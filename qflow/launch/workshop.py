@@ -31,19 +31,7 @@ SYSTEMS: dict[str, tuple[str, ...]] = {
 def prepare(
     folder: Path, *, systems: Sequence[str] = ("here",), pythons: Sequence[str] = (), with_site: bool = True
 ) -> Path:
-    """Fill a folder for a workshop, and return it.
-
-    Parameters:
-        folder: Where; what an earlier workshop left there is brought up to date.
-        systems: Keys of :data:`SYSTEMS`: for which laptops.
-        pythons: The versions of Python they have, such as ``"3.12"``; none for this one's.
-        with_site: Whether to build the site too.
-
-    Raises:
-        RefusalError: Away from a checkout; if a tool is missing or something cannot be fetched; or if the
-            folder holds anything that is not an earlier workshop. Only what fails in the network leaves a
-            folder behind.
-    """
+    """Fill a folder for a workshop, and return it."""
     cargo.own_checkout()
     if with_site:
         site.check_ready(folder / "site")
@@ -75,9 +63,6 @@ def fetch(wheels: Path, system: str, python: str) -> None:
     """Fetch what the extra ``lab`` needs on a kind of laptop, into a folder that has qflow's own wheel.
 
     What an earlier workshop left in the folder is enough if it fits; then the network is not asked.
-
-    Raises:
-        RefusalError: If there is no such system, or pip cannot bring a package.
     """
     if system not in SYSTEMS:
         raise RefusalError(f"There are wheels for {', '.join(SYSTEMS)}; got {system!r}.")

@@ -64,9 +64,6 @@ def judged_once(judge: Judge) -> Judge:
 
     A check tries the answers of its misconceptions, too, and many of them ask for one and the same run.
 
-    Parameters:
-        judge: It depends on its arguments alone, which can be hashed.
-
     >>> on_and_off = judged_once(lambda stop: Bench().declare("q", flow_stop_count=stop).turns("q"))
     >>> on_and_off(10)[0]
     11
@@ -301,9 +298,6 @@ class Diary(Tabular):
 
 class Bench:
     """A broker with one producer, to try an exercise's case on.
-
-    Parameters:
-        options: What the broker is started with; None for its defaults.
 
     >>> bench = Bench().declare("q", flow_stop_count=2)
     >>> [transfer.is_complete for transfer in bench.send("q", 3)]

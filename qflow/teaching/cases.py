@@ -46,10 +46,6 @@ _SEEN_AT_ONCE = {
 def case_picture(exercise: Exercise, case: tuple[Any, ...], answer: Answer | None = None) -> Picture:
     """Return the picture of what the engine does in a case of an exercise.
 
-    Raises:
-        RefusalError: If the engine drew no queue in this case: the exercise is about something else, or the
-            broker refused.
-
     >>> from qflow.teaching.exercise import find
     >>> picture = case_picture(find("on_and_off"), (10, 7, 5))
     >>> [change.is_on for change in picture.frames.transitions]
@@ -67,12 +63,6 @@ def case_picture(exercise: Exercise, case: tuple[Any, ...], answer: Answer | Non
 
 def case_lab(exercise: Exercise, case: tuple[Any, ...], answer: Answer | None = None) -> Lab | ConfigLab:
     """Open a case of an exercise in the lab that fits it.
-
-    Returns:
-        A widget: the engine's run, playing; or, where there is none, the configuration that was tried.
-
-    Raises:
-        RefusalError: If neither can be shown: what was returned is no configuration.
 
     >>> from qflow.teaching.exercise import find
     >>> print(case_lab(find("after_the_stall"), (10, [4])).claims[0])

@@ -147,10 +147,6 @@ def judge(exercise: Exercise, answer: Answer) -> Verdict:
 def diagnose(exercise: Exercise, answer: Answer, seen: Sequence[Any]) -> str:
     """Return the misconception that a learner's results show.
 
-    Returns:
-        The name of the misconception whose sign all wrong answers bear, or that explains all results, or else
-        the first that explains all the wrong ones; "" if none does.
-
     >>> diagnose(find("on_and_off"), lambda limit, stop, resume: (stop, resume), [(900, 500)] * 8)
     ''
     >>> diagnose(find("worst_depth"), abs, find("worst_depth").results(lambda stop, windows: stop + 1))
@@ -173,10 +169,6 @@ def diagnose(exercise: Exercise, answer: Answer, seen: Sequence[Any]) -> str:
 
 def wrong_form(exercise: Exercise, seen: Sequence[Any]) -> str:
     """Return which values are asked for, in which order, if an answer returns one value instead of several.
-
-    Returns:
-        Which of the wanted values the one value is, if it is one of them, and the form of an answer; "" if
-        the answer has as many values as are wanted.
 
     >>> stall = find("after_the_stall")
     >>> print(wrong_form(stall, [165] * 5))

@@ -16,14 +16,7 @@ from qflow.teaching.errata import PAGES, Erratum, errata
 
 
 class ErrataGame(anywidget.AnyWidget):
-    """One page of the game.
-
-    Attributes:
-        page: Its heading, and its sentences: each with the document it is from.
-        clicked: The places of the sentences that the learner has clicked, in that order.
-        answers: Place to what the engine showed.
-        score: How many mistakes are found, and how many true sentences were clicked.
-    """
+    """One page of the game."""
 
     _esm = read_static("svg.js", "errata.js")
     _css = read_static(*STYLES, "errata.css")
@@ -41,11 +34,7 @@ class ErrataGame(anywidget.AnyWidget):
         self.observe(self._heard, names="clicked")
 
     def click(self, number: int) -> Erratum:
-        """Click the sentence of a number, from 1, as it is shown; return what is true of it.
-
-        Raises:
-            IndexError: If there is no such sentence.
-        """
+        """Click the sentence of a number, from 1, as it is shown; return what is true of it."""
         if number not in range(1, len(self._errata) + 1):
             raise IndexError(f"there is no sentence {number}; there are {len(self._errata)}")
         self.clicked = [*self.clicked, number - 1]

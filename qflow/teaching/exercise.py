@@ -37,14 +37,7 @@ FINE = "fine"
 
 @dataclass(frozen=True)
 class Misconception:
-    """One way to be wrong.
-
-    Parameters:
-        answer: The function a learner with this idea would write.
-        message: What to say: what is not so, and how it is.
-        sign: For design tasks, where different ideas may lead to the same trouble: whether a value that the
-            learner's function returned shows this one. None leaves it to the results.
-    """
+    """One way to be wrong."""
 
     answer: Answer
     message: str
@@ -61,12 +54,7 @@ class Misconception:
 
 @dataclass(frozen=True)
 class Failure:
-    """The outcome of an answer that raises.
-
-    Parameters:
-        text: The exception in one line.
-        is_unwritten: Whether the learner has not written anything yet.
-    """
+    """The outcome of an answer that raises."""
 
     text: str
     is_unwritten: bool = False
@@ -77,35 +65,20 @@ class Failure:
 
 @dataclass(frozen=True)
 class Exercise:
-    """One exercise.
+    """One task: the engine's own answer, cases to try, and typical ways to be wrong, the likeliest first.
 
-    Parameters:
-        name: The name of the function the learner writes, unique in the kit.
-        title: A few words.
-        truth: What the engine does, for the arguments of a case; for a design task :func:`fine`.
-        cases: Arguments to try; the first is the one in the task's text.
-        misconceptions: Typical ways to be wrong, the likeliest first, each under a few words such as
-            ``"reached is enough"``.
-        hints: Three, from a nudge to almost the answer.
-        rules: The rules it is about.
-        shows: What it covers of the documents: golden scenarios such as ``"G-03"``.
-        outcome: The outcome of an answer in a case; by default the value it returns. A design task runs the
-            engine on the learner's choice here and returns :data:`FINE`, or a sentence that says what went
-            wrong.
-        parts: What the values of a result are, in their order, if several are asked for.
-        lab: How a case can be shown: ``"run"``, as the engine's run; ``"configuration"``, where there is no
-            run in the configuration lab; or "" for not at all.
+    ``data/exercises.toml`` says what its words are.
     """
 
     name: str
     title: str
-    truth: Answer
+    truth: Answer  # of a design task: fine
     cases: tuple[tuple[Any, ...], ...]
     misconceptions: Mapping[str, Misconception]
     hints: tuple[str, str, str]
     rules: tuple[str, ...]
     shows: tuple[str, ...] = ()
-    outcome: Callable[..., Any] | None = None
+    outcome: Callable[..., Any] | None = None  # of an answer in a case: FINE, or what went wrong
     parts: tuple[str, ...] = ()
     lab: str = "run"
 
@@ -251,9 +224,6 @@ def all_exercises() -> list[Exercise]:
 
 def find(name: str) -> Exercise:
     """Find an exercise by its name, which is that of the function it asks for.
-
-    Raises:
-        RefusalError: If there is none; the nearest name is given.
 
     >>> find("on_and_of")
     Traceback (most recent call last):

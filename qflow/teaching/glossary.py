@@ -14,18 +14,11 @@ from qflow.kit import RefusalError, kit_path
 
 @dataclass(frozen=True)
 class Term:
-    """One term.
-
-    Parameters:
-        term, broker: How qflow says it, and how the broker does; empty if the broker has no word for it.
-        kind: ``word``, ``setting``, ``option`` or ``statistic``.
-        meaning: One or two sentences.
-        rules: The rules that say it exactly.
-    """
+    """One term, as qflow says it and as the broker does, and what it means."""
 
     term: str
     broker: str
-    kind: str
+    kind: str  # word, setting, option or statistic
     meaning: str
     rules: tuple[str, ...]
 
@@ -46,9 +39,6 @@ def terms() -> list[Term]:
 
 def look_up(term: str) -> Term:
     """Return the entry of a term, by qflow's word or the broker's, in any case and with either hyphen.
-
-    Raises:
-        RefusalError: If there is none; the nearest is named.
 
     >>> look_up("flowStopped").meaning
     'Of a queue: flow control is ON.'

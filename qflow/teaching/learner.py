@@ -74,12 +74,7 @@ def _guesses(chapter: str) -> Entry:
 
 
 def progress_file() -> Path | None:
-    """Return the file that keeps the progress.
-
-    Returns:
-        The file named by ``QFLOW_PROGRESS``, or else ``progress.json`` in the user's data folder of qflow;
-        None if nothing is kept, or if it is not known where that folder is.
-    """
+    """Return the file that ``QFLOW_PROGRESS`` names, else one in the user's data folder; None for nothing."""
     named = os.environ.get(VARIABLE)
     if named is not None:
         return Path(named).expanduser() if named else None
@@ -100,12 +95,7 @@ def read(kind: str) -> dict[str, Entry]:
 
 
 def keep(kind: str, name: str, entry: Entry) -> bool:
-    """Keep one entry, in place of an earlier one of the same name.
-
-    Returns:
-        False if it could not be kept; that is never an error.  A damaged file is set aside with a warning
-        that names it, not lost.
-    """
+    """Keep one entry, in place of an earlier one of the same name; return whether that was possible."""
     file = progress_file()
     if file is None:
         return False

@@ -154,20 +154,12 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A prediction beside what really happened.
-
-    Parameters:
-        name, answer: The question's name, and what really happened.
-        verdict: What to say to the learner.
-        is_right: Whether the guess was right; None if there was none.
-        sure: How sure the learner was, in percent, or None.
-        revisit: The concept to look at again if it was wrong.
-    """
+    """A prediction beside what really happened."""
 
     name: str
     answer: AnyGuess
     verdict: str
-    is_right: bool | None
+    is_right: bool | None  # None without a guess
     sure: int | None = None
     revisit: str = ""
 
@@ -228,10 +220,6 @@ class Question:
 
     Readers without a kernel, and the notebook tests, get the sentence; JupyterLab gets the field too, which
     writes the guess into the question, or the lab with its mark.
-
-    Parameters:
-        asked: The questions.
-        lab: The lab that asks them; None for a field.
     """
 
     def __init__(self, *asked: Prediction, lab: Lab | None = None) -> None:

@@ -41,13 +41,7 @@ def _scenario(wanted: str) -> Scenario:
 
 
 class SideBySide(Table):
-    """A recorded scenario played on the engine; made by :func:`beside`.
-
-    Attributes:
-        agrees: Whether **everything** that could be seen after each step was as recorded, not only what is
-            shown.
-        steps: How many steps that are.
-    """
+    """A recorded scenario played on the engine; made by :func:`beside`."""
 
     def __init__(self, rows: Sequence[Sequence[object]], columns: Sequence[str], scenario: Scenario) -> None:
         verdict = check(scenario)

@@ -53,22 +53,12 @@ NOT_BUILT = "not yet built"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule of the broker.
-
-    Attributes:
-        rule: Its id.
-        title: What it says in a few words.
-        sentence: What the broker does, exactly.
-        source: What that rests on: one or more of :data:`SOURCES` with particulars, separated by semicolons.
-        certainty: One of :data:`CERTAINTIES`.
-        untested: Why no test holds the engine to it; :data:`NOT_BUILT` if the engine does not follow it yet;
-            else "".
-    """
+    """One rule of the broker: its id, what the broker does, and how that is known."""
 
     rule: str
     title: str
     sentence: str
-    source: str
+    source: str  # one or more of SOURCES with particulars, separated by semicolons
     certainty: str
     untested: str = ""
 
@@ -86,10 +76,6 @@ class Rule:
 
 def rule_book() -> dict[str, Rule]:
     """Return every rule by its id, in the order of the rule book.
-
-    Raises:
-        RefusalError: If a line of ``data/rules.csv`` has another number of columns, an id for the second
-            time, no sentence, or a source or certainty that is not known.
 
     >>> rule_book()["FC-14"].title
     'ON when a message makes the level exceed a stop threshold'
@@ -118,13 +104,6 @@ def _read(path: Path) -> dict[str, Rule]:
 def rule(cited: str) -> Rule:
     """Return one rule: what the broker does, where that is known from, and how sure it is.
 
-    Parameters:
-        cited: Its id, in capitals or not, such as ``"FC-14"`` or ``"fc-14"``; a step, as of FC-02.4, may
-            follow.
-
-    Raises:
-        RefusalError: If there is no such rule.
-
     >>> print(rule("fc-13").sentence)
     A new queue is OFF: flowStopped false, flowStoppedCount 0.
     >>> rule("FC-14").certainty
@@ -147,9 +126,6 @@ def rule(cited: str) -> Rule:
 def rule_table(name: str) -> list[list[str]]:
     """Return a table of the rule book, its head first.
 
-    Parameters:
-        name: A file of ``data/rule-tables`` without its ending.
-
     >>> rule_table("error-codes")[:2]
     [['code', 'name', 'ends'], ['403', 'unauthorized-access', 'the session']]
     """
@@ -159,11 +135,7 @@ def rule_table(name: str) -> list[list[str]]:
 
 @cache
 def cited_rules(folder: Path) -> dict[str, list[str]]:
-    """Return, for each rule, the tests that cite it: in their name, decorators, docstring or body.
-
-    Parameters:
-        folder: Where the tests are, in it or in folders of it.
-    """
+    """Return, for each rule, the tests that cite it: in their name, decorators, docstring or body."""
     found: dict[str, list[str]] = {}
     for path in sorted(folder.rglob("test_*.py")):
         for name, source in _tests(path):
@@ -173,11 +145,7 @@ def cited_rules(folder: Path) -> dict[str, list[str]]:
 
 
 def cited_in_chapters(sources: Path) -> dict[str, list[str]]:
-    """Return, for each rule, the numbers of the chapters that name it.
-
-    Parameters:
-        sources: The folder of the chapters' text sources.
-    """
+    """Return, for each rule, the numbers of the chapters that name it."""
     found: dict[str, list[str]] = {}
     for path in sorted(sources.glob("[0-9][0-9]-*.py")):
         for rule in sorted({normal(match) for match in RULE.findall(path.read_text(encoding="utf-8"))}):
@@ -192,17 +160,7 @@ def uncovered(folder: Path) -> list[str]:
 
 
 def show(asked: Sequence[str] = ()) -> int:
-    """Print rules, all in a line each with their tests, or those asked for whole.
-
-    Parameters:
-        asked: Ids; none for the list of all.
-
-    Returns:
-        The exit status: 1 if a rule has neither a test nor a reason why not.
-
-    Raises:
-        RefusalError: For an unknown id; for the list also away from a checkout, where there are no tests.
-    """
+    """Print rules, all in a line each with their tests, or those asked for whole."""
     root = checkout_root()
     if asked:
         chosen = [rule(name) for name in asked]

@@ -20,10 +20,6 @@ from qflow.teaching.exercise import Answer, Exercise
 class Hints(widgets.VBox):
     """The hints of an exercise, one after the other: each press of the button shows the next one.
 
-    Parameters:
-        shown: How many of its hints the reader has seen above.
-        keep: Called with the number of each hint that is shown.
-
     >>> from qflow.teaching.exercise import find
     >>> hints = Hints(find("on_and_off"), 1, keep=print)
     >>> hints.button.description
