@@ -40,7 +40,7 @@ def _scenario(wanted: str) -> Scenario:
     raise RefusalError(f"There is no recorded scenario {wanted!r}; FORMAT.md beside them says what there is.")
 
 
-class SideBySide(Table):
+class _SideBySide(Table):
     """A recorded scenario played on the engine; made by :func:`beside`."""
 
     def __init__(self, rows: Sequence[Sequence[object]], columns: Sequence[str], scenario: Scenario) -> None:
@@ -56,7 +56,7 @@ class SideBySide(Table):
         super().__init__(rows, columns, caption)
 
 
-def beside(scenario: str, steps: Sequence[int] = (), **columns: str) -> SideBySide:
+def beside(scenario: str, steps: Sequence[int] = (), **columns: str) -> _SideBySide:
     """Play a recorded scenario on the engine, and compare step by step.
 
     Parameters:
@@ -96,7 +96,7 @@ the model agrees with all of it.
         for text, values in zip(texts, pairs, strict=True)
         if not steps or text[0] in steps
     ]
-    return SideBySide(rows, ["step", "what was done", *columns], found)
+    return _SideBySide(rows, ["step", "what was done", *columns], found)
 
 
 def words(step: Mapping[str, Any]) -> str:

@@ -115,7 +115,7 @@ def rule(cited: str) -> Rule:
     """
     book = rule_book()
     name = cited.partition(".")[0]
-    found = book.get(normal(name) if RULE.fullmatch(name) else name)
+    found = book.get(normalize(name) if RULE.fullmatch(name) else name)
     if found is None:
         same = [known for known in book if known.split("-")[0] == re.split(r"[-_\d]", cited.upper())[0]]
         allowed = f"{same[0]} to {same[-1]} in this area" if same else "ids such as FC-14 (qflow rules)"
@@ -139,7 +139,7 @@ def cited_rules(folder: Path) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for path in sorted(folder.rglob("test_*.py")):
         for name, source in _tests(path):
-            for rule in sorted({normal(match) for match in RULE.findall(source)}):
+            for rule in sorted({normalize(match) for match in RULE.findall(source)}):
                 found.setdefault(rule, []).append(f"{path.stem}::{name}")
     return found
 
@@ -148,12 +148,12 @@ def cited_in_chapters(sources: Path) -> dict[str, list[str]]:
     """Return, for each rule, the numbers of the chapters that name it."""
     found: dict[str, list[str]] = {}
     for path in sorted(sources.glob("[0-9][0-9]-*.py")):
-        for rule in sorted({normal(match) for match in RULE.findall(path.read_text(encoding="utf-8"))}):
+        for rule in sorted({normalize(match) for match in RULE.findall(path.read_text(encoding="utf-8"))}):
             found.setdefault(rule, []).append(path.name[:2])
     return found
 
 
-def uncovered(folder: Path) -> list[str]:
+def find_uncovered(folder: Path) -> list[str]:
     """Return the rules that no test cites, and that do not say why."""
     cited = cited_rules(folder)
     return [name for name, rule in rule_book().items() if name not in cited and not rule.untested]
@@ -177,7 +177,7 @@ def show(asked: Sequence[str] = ()) -> int:
             print(f"        {test}")
         if name not in cited:
             print(f"        no test: {one.untested or 'no reason given'}")
-    missing = uncovered(root / "tests")
+    missing = find_uncovered(root / "tests")
     print(f"{len(book) - len(missing)} of {len(book)} rules have a test or a reason why not")
     return int(bool(missing))
 
@@ -217,10 +217,10 @@ def _source(lines: list[str], node: ast.stmt | ast.expr) -> str:
     return "\n".join(lines[node.lineno - 1 : node.end_lineno])
 
 
-def normal(citation: str) -> str:
+def normalize(citation: str) -> str:
     """Return a rule's id as the rule book spells it.
 
-    >>> normal("fc_7")
+    >>> normalize("fc_7")
     'FC-07'
     """
     area, number = re.split("[-_]", citation.upper())

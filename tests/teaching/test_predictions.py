@@ -10,7 +10,7 @@ import pytest
 from qflow.kit import RefusalError
 from qflow.teaching import Predictions, learner
 from qflow.teaching import predictions as asking
-from qflow.teaching.predictions import Question, _field, kept_calibration, questions
+from qflow.teaching.predictions import ShownQuestions, _field, questions, report_calibration
 
 QUESTIONS = """\
 [CHAPTER.on]
@@ -89,7 +89,7 @@ def test_calibration_over_chapters(file):
         predictions = Predictions(chapter)
         ask(predictions, on=guess, sure=50)
         predictions.compare(on=901, state="ON")
-    assert kept_calibration(learner.read("predictions")) == [
+    assert report_calibration(learner.read("predictions")) == [
         "Predictions: 1 of 2 right.",
         "You were 50 % sure on average, and right in 50 %: well judged.",
     ]
@@ -149,7 +149,7 @@ def test_every_question_needs_its_answer():
 def test_the_field_writes_into_the_question_and_the_text_stays():
     predictions = Predictions("01")
     ask(predictions)
-    question = Question(predictions.asked["on"])
+    question = ShownQuestions(predictions.asked["on"])
     bundle = question._repr_mimebundle_()
     assert bundle["text/plain"] == "ON at? No guess yet."
     assert any("widget" in kind for kind in bundle)

@@ -23,12 +23,12 @@ from qflow.teaching.rules import (
     NOT_BUILT,
     RULE,
     cited_rules,
-    normal,
+    find_uncovered,
+    normalize,
     rule,
     rule_book,
     rule_table,
     show,
-    uncovered,
 )
 from qflow.trace.explain.chain import AREAS
 
@@ -51,7 +51,7 @@ INVENTED = {"FC-99"}
 
 
 def test_every_rule_has_a_test_or_says_why_not():
-    assert uncovered(HERE) == []
+    assert find_uncovered(HERE) == []
 
 
 def test_no_rule_says_why_it_has_no_test_and_has_one():
@@ -82,7 +82,7 @@ def test_every_id_that_is_cited_is_in_the_rule_book():
     unknown = {}
     for path in TEXTS:
         text = path.read_text(encoding="utf-8")
-        cited = {*map(normal, RULE.findall(text)), *re.findall(r"(?<![\w-])[GX]-\d\d(?![\w-])", text)}
+        cited = {*map(normalize, RULE.findall(text)), *re.findall(r"(?<![\w-])[GX]-\d\d(?![\w-])", text)}
         unknown[path] = cited - known
     assert {path: ids for path, ids in unknown.items() if ids} == {}
 
