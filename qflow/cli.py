@@ -36,7 +36,7 @@ ROOMS = {
 }
 
 REFUSED = 2
-READABLE = 1_200
+_READABLE = 1_200
 """Characters of a refusal that are shown."""
 
 
@@ -197,7 +197,7 @@ def _refuse(sentence: str) -> int:
 def _readable(sentence: str) -> str:
     """Put a refusal that quotes its input on one line, and leave the middle out of whole pages of it."""
     line = " ".join(sentence.splitlines())
-    return line if len(line) <= READABLE else f"{line[: READABLE // 2]} … {line[-READABLE // 4 :]}"
+    return line if len(line) <= _READABLE else f"{line[: _READABLE // 2]} … {line[-_READABLE // 4 :]}"
 
 
 def _say(sentence: str) -> None:

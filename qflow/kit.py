@@ -22,8 +22,8 @@ DISTRIBUTION = "qflow-kit"
 INTERRUPTED = 130
 """Exit status of a command that Ctrl-C has ended."""
 
-COMPILED = "compiled"
-PURE = "pure Python"
+_COMPILED = "compiled"
+_PURE = "pure Python"
 
 _PACKAGE = Path(__file__).resolve().parent
 _CARRIED = _PACKAGE / "_kit"
@@ -42,10 +42,10 @@ class RefusalError(Exception):
     """
 
 
-def is_checkout(folder: Path) -> bool:
+def _is_checkout(folder: Path) -> bool:
     """Return whether a folder, which need not exist, is the top of a qflow checkout.
 
-    >>> is_checkout(Path("/no/such/folder"))
+    >>> _is_checkout(Path("/no/such/folder"))
     False
     """
     import tomllib
@@ -63,17 +63,17 @@ def checkout_root() -> Path | None:
     """Return the top of the checkout this package is imported from, or None if it is installed.
 
     >>> root = checkout_root()
-    >>> root is None or is_checkout(root)
+    >>> root is None or _is_checkout(root)
     True
     """
     root = _PACKAGE.parent
-    return root if is_checkout(root) else None
+    return root if _is_checkout(root) else None
 
 
 def nearest_checkout() -> Path | None:
     """Return the checkout the command runs in, else the one this package is imported from, if any."""
     here = Path.cwd()
-    return next((top for top in (here, *here.parents) if is_checkout(top)), None) or checkout_root()
+    return next((top for top in (here, *here.parents) if _is_checkout(top)), None) or checkout_root()
 
 
 def kit_path(name: str) -> Path:
@@ -133,7 +133,7 @@ def origin_folder() -> Path | None:
     """Return the checkout this package was installed from, if pip noted one and it is still there."""
     origin = _origin()
     folder = _local(str(origin["url"])) if "dir_info" in origin else None
-    return folder if folder is not None and is_checkout(folder) else None
+    return folder if folder is not None and _is_checkout(folder) else None
 
 
 def _origin() -> dict[str, Any]:
@@ -161,8 +161,8 @@ def form() -> str:
     Both are made of the same source and do the same; the compiled one is faster. It is looked up without
     importing the engine.
 
-    >>> form() in (COMPILED, PURE)
+    >>> form() in (_COMPILED, _PURE)
     True
     """
     folder = _PACKAGE / "broker"
-    return COMPILED if any((folder / f"queue{suffix}").is_file() for suffix in EXTENSION_SUFFIXES) else PURE
+    return _COMPILED if any((folder / f"queue{suffix}").is_file() for suffix in EXTENSION_SUFFIXES) else _PURE

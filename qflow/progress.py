@@ -14,9 +14,9 @@ PATIENCE = 2.0
 """Seconds before anything is shown."""
 PAUSE = 0.5
 """Seconds from one look to the next, on a terminal."""
-PAUSE_IN_A_FILE = 10.0
+_PAUSE_IN_A_FILE = 10.0
 """The same in a file, where each look stays as a line."""
-BAR = 24
+_BAR = 24
 """Characters of a bar."""
 
 
@@ -34,7 +34,7 @@ class Line:
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
         self._is_terminal = self._stream.isatty()
-        self.pause = PAUSE if self._is_terminal else PAUSE_IN_A_FILE
+        self.pause = PAUSE if self._is_terminal else _PAUSE_IN_A_FILE
         self._shown = ""
 
     def show(self, text: str) -> None:
@@ -106,8 +106,8 @@ class Progress:
     def _head(self, done: int) -> str:
         if not (self.has_bar and self.total):
             return f"{self.what}:"
-        full = BAR * done // self.total
-        return f"{self.what} [{'#' * full}{'.' * (BAR - full)}]"
+        full = _BAR * done // self.total
+        return f"{self.what} [{'#' * full}{'.' * (_BAR - full)}]"
 
     def _of(self) -> str:
         return f" of {self.total}" if self.total is not None else ""

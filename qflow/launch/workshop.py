@@ -18,7 +18,7 @@ from qflow.launch import cargo, site
 from qflow.launch.chapters import lay_out
 
 DEFAULT_FOLDER = "qflow-workshop"
-SYSTEMS: dict[str, tuple[str, ...]] = {
+_SYSTEMS: dict[str, tuple[str, ...]] = {
     "here": (),
     "linux": ("manylinux_2_28_x86_64", "manylinux2014_x86_64", "manylinux_2_17_x86_64"),
     "windows": ("win_amd64",),
@@ -32,7 +32,7 @@ def prepare(
     folder: Path, *, systems: Sequence[str] = ("here",), pythons: Sequence[str] = (), with_site: bool = True
 ) -> Path:
     """Fill a folder for a workshop, and return it."""
-    cargo.own_checkout()
+    cargo.find_checkout()
     if with_site:
         site.check_ready(folder / "site")
     # First, so that the next try takes the folder for its own if the network ends this one.
@@ -40,14 +40,14 @@ def prepare(
     for name in ("start.py", "teacher.html"):
         (folder / name).write_bytes(files("qflow.launch").joinpath("room", name).read_bytes())
     wheels = folder / "wheels"
-    site.say("qflow's own wheels")
-    cargo.own_wheel(wheels)
+    site.report_step("qflow's own wheels")
+    cargo.build_wheel(wheels)
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
     for system in systems:
         for python in pythons or (here,):
-            site.say(f"the packages that qflow needs, for {system} and Python {python}")
+            site.report_step(f"the packages that qflow needs, for {system} and Python {python}")
             fetch(wheels, system, python)
-    site.say("chapters")
+    site.report_step("chapters")
     chapters = folder / "notebooks"
     for room, place in (("notebooks", chapters), ("exercises", chapters / "exercises")):
         try:
@@ -64,10 +64,10 @@ def fetch(wheels: Path, system: str, python: str) -> None:
 
     What an earlier workshop left in the folder is enough if it fits; then the network is not asked.
     """
-    if system not in SYSTEMS:
-        raise RefusalError(f"There are wheels for {', '.join(SYSTEMS)}; got {system!r}.")
+    if system not in _SYSTEMS:
+        raise RefusalError(f"There are wheels for {', '.join(_SYSTEMS)}; got {system!r}.")
     (own,) = wheels.glob(cargo.OWN)
-    options = [f"--platform={name}" for name in SYSTEMS[system]]
+    options = [f"--platform={name}" for name in _SYSTEMS[system]]
     if options or python != f"{sys.version_info.major}.{sys.version_info.minor}":
         options += ["--only-binary=:all:", f"--python-version={python}"]
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(wheels), *options]
@@ -93,8 +93,8 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         dest="systems",
         action="append",
         metavar="SYSTEM",
-        choices=SYSTEMS,
-        help=f"a kind of laptop: {', '.join(SYSTEMS)}; may be given several times",
+        choices=_SYSTEMS,
+        help=f"a kind of laptop: {', '.join(_SYSTEMS)}; may be given several times",
     )
     parser.add_argument(
         "--python", dest="pythons", action="append", metavar="3.N", default=[], help="a version they have"

@@ -46,7 +46,7 @@ Step = tuple[str, object, object]
 _EXPERIMENTS: dict[str, Callable[[], Iterator[Step]]] = {}
 
 
-class Observation(NamedTuple):
+class _Observation(NamedTuple):
     """One step of an experiment.
 
     Fields:
@@ -84,10 +84,10 @@ class Erratum:
         """Whether it needs a correction."""
         return self.id.startswith("X")
 
-    def observe(self) -> list[Observation]:
+    def observe(self) -> list[_Observation]:
         """Try the sentence on the engine, and return what was seen at each step."""
         return [
-            Observation(tried, str(seen), seen == expected)
+            _Observation(tried, str(seen), seen == expected)
             for tried, seen, expected in _EXPERIMENTS[self.id]()
         ]
 

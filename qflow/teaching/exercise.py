@@ -218,10 +218,10 @@ def exercises(theme: str) -> tuple[Exercise, ...]:
     return tuple(sorted(_added[module.__name__], key=lambda asked: list(_words()).index(asked.name)))
 
 
-def all_exercises() -> list[Exercise]:
+def _all_exercises() -> list[Exercise]:
     """Return every exercise, in order.
 
-    >>> all_exercises()[0].name
+    >>> _all_exercises()[0].name
     'on_and_off'
     """
     return [asked for theme in THEMES for asked in exercises(theme)]
@@ -235,7 +235,7 @@ def find(name: str) -> Exercise:
         ...
     qflow.kit.RefusalError: There is no exercise 'on_and_of'; did you mean 'on_and_off'?
     """
-    known = {asked.name: asked for asked in all_exercises()}
+    known = {asked.name: asked for asked in _all_exercises()}
     if name in known:
         return known[name]
     near = difflib.get_close_matches(name, known, 1)

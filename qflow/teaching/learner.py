@@ -16,7 +16,7 @@ from typing import Any
 
 from qflow.writing import written
 
-VARIABLE = "QFLOW_PROGRESS"
+_VARIABLE = "QFLOW_PROGRESS"
 """The environment variable that names another file; empty means that nothing is kept."""
 
 KINDS = ("exercises", "predictions", "guesses")
@@ -75,7 +75,7 @@ def _guesses(chapter: str) -> Entry:
 
 def progress_file() -> Path | None:
     """Return the file that ``QFLOW_PROGRESS`` names, else one in the user's data folder; None for nothing."""
-    named = os.environ.get(VARIABLE)
+    named = os.environ.get(_VARIABLE)
     if named is not None:
         return Path(named).expanduser() if named else None
     try:

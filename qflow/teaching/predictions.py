@@ -164,12 +164,12 @@ class _Outcome:
     revisit: str = ""
 
 
-def describe_calibration(outcomes: Sequence[_Outcome]) -> list[str]:
+def _describe_calibration(outcomes: Sequence[_Outcome]) -> list[str]:
     """Say how many predictions were right, whether the certainty was justified, and what to revisit.
 
     Those without a guess do not count.
 
-    >>> describe_calibration([_Outcome("a", 1, "", True, 80), _Outcome("b", 2, "", False, 90, "FC-14")])
+    >>> _describe_calibration([_Outcome("a", 1, "", True, 80), _Outcome("b", 2, "", False, 90, "FC-14")])
     ['You had 1 of 2.', 'You were 85 % sure on average, and right in 50 %: surer than ...',
      'Worth another look: FC-14.']
     """
@@ -215,7 +215,7 @@ def _compare_certainty(pairs: Sequence[tuple[int, bool]]) -> list[str]:
     return [f"You were {sure} % sure on average, and right in {right} %: {remark}."]
 
 
-class ShownQuestions:
+class _ShownQuestions:
     """What a notebook displays for a question, or for those that a lab asks.
 
     Readers without a kernel, and the notebook tests, get the sentence; JupyterLab gets the field too, which
@@ -236,7 +236,7 @@ class ShownQuestions:
         return {**bundle, "text/plain": said}
 
 
-def _show(question: ShownQuestions) -> None:
+def _show(question: _ShownQuestions) -> None:
     # Only a kernel can show anything.
     if has_kernel():
         importlib.import_module("IPython.display").display(question)
@@ -361,11 +361,11 @@ class Predictions:
         """
         asked = [self._ask_one(name, guess, sure) for name in self._named(names, guess)]
         if lab is not None:
-            _show(ShownQuestions(*asked, lab=lab.ask(*asked)))
+            _show(_ShownQuestions(*asked, lab=lab.ask(*asked)))
             self._select_answered |= lab.asking.answers()
             return
         for question in asked:
-            _show(ShownQuestions(question))
+            _show(_ShownQuestions(question))
 
     def _named(self, names: Sequence[str], guess: _AnyGuess | None) -> Sequence[str]:
         known = questions(self.chapter)
@@ -415,7 +415,7 @@ class Predictions:
         ]
         for outcome in outcomes:
             print(f"{outcome.name:<{widths[0]}}   {outcome.answer!s:>{widths[1]}}   {outcome.verdict}")
-        print("", *describe_calibration(outcomes), sep="\n")
+        print("", *_describe_calibration(outcomes), sep="\n")
         guessed = {o.name: {"right": o.is_right, "sure": o.sure} for o in outcomes if o.is_right is not None}
         if guessed:
             learner.keep("predictions", self.chapter, guessed)

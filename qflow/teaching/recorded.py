@@ -10,7 +10,7 @@ from typing import Any
 
 from qflow.conformance.report import check
 from qflow.conformance.scenario import Scenario, load_scenarios
-from qflow.conformance.scenario_player import Player, normalized, observe
+from qflow.conformance.scenario_player import Player, normalize, observe
 from qflow.kit import RefusalError, kit_path
 from qflow.table import Table, shown
 
@@ -85,7 +85,7 @@ the model agrees with all of it.
     player = Player(found.broker)
     for number, step in enumerate(found.steps, 1):
         player.play(step)
-        real, model = normalized(step["expect"]), observe(player)
+        real, model = normalize(step["expect"]), observe(player)
         pairs.append([(_find(real, path), _find(model, path)) for path in columns.values()])
         texts.append((number, words(step)))
     absent = [

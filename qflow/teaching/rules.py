@@ -47,7 +47,7 @@ SOURCES: dict[str, str] = {
 }
 """What a rule can rest on; a colon and particulars may follow."""
 
-NOT_BUILT = "not yet built"
+_NOT_BUILT = "not yet built"
 """The value of ``Rule.untested`` for a rule of the real broker that the engine does not follow yet."""
 
 
@@ -153,7 +153,7 @@ def cited_in_chapters(sources: Path) -> dict[str, list[str]]:
     return found
 
 
-def find_uncovered(folder: Path) -> list[str]:
+def _find_uncovered(folder: Path) -> list[str]:
     """Return the rules that no test cites, and that do not say why."""
     cited = cited_rules(folder)
     return [name for name, rule in rule_book().items() if name not in cited and not rule.untested]
@@ -177,7 +177,7 @@ def show(asked: Sequence[str] = ()) -> int:
             print(f"        {test}")
         if name not in cited:
             print(f"        no test: {one.untested or 'no reason given'}")
-    missing = find_uncovered(root / "tests")
+    missing = _find_uncovered(root / "tests")
     print(f"{len(book) - len(missing)} of {len(book)} rules have a test or a reason why not")
     return int(bool(missing))
 

@@ -13,7 +13,7 @@ from qflow.workload.agenda import SECOND
 from qflow.workload.run import queue_measures
 
 SECONDS = 20
-OFF_SHARE = 0.8
+_OFF_SHARE = 0.8
 
 
 @cache_judgement
@@ -109,7 +109,7 @@ def _simulate_choice(limit: int, capacities: tuple[int, ...], burst_rate: int, s
     if run.errors:
         return f"stop {stop}, resume {resume}: {', '.join(run.errors)} thrown out, the queue overflowed"
     on = queue_measures(run.events, workload, SECONDS * SECOND)["orders"]["share_on"] or 0
-    if 1 - on < OFF_SHARE:
+    if 1 - on < _OFF_SHARE:
         return f"stop {stop}, resume {resume}: no overflow, but OFF only {1 - on:.0%} of the time"
     return FINE
 

@@ -169,10 +169,10 @@ add_exercise(
 )
 
 
-Headers = dict[str, Any]
+_Headers = dict[str, Any]
 
 
-def _group_id(headers: Headers, key: str, default: str) -> str:
+def _group_id(headers: _Headers, key: str, default: str) -> str:
     trial = Trial(BrokerOptions(default_message_group=default)).declare(
         "q", group_header_key=key, shared_msg_group=1
     )
@@ -203,7 +203,7 @@ add_exercise(
 )
 
 
-def _makes_groups(answer: Callable[[str], Headers], header: str) -> str:
+def _makes_groups(answer: Callable[[str], _Headers], header: str) -> str:
     trial = Trial()
     return trial.refusal("q", answer(header)) or _in_groups(trial, "q", header)
 
