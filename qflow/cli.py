@@ -16,7 +16,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from qflow import __version__
-from qflow.kit import INTERRUPTED, RefusalError, form
+from qflow.kit import INTERRUPTED, form
+from qflow.qflow_error import QflowError
 
 # Rooms that read their own arguments; imported only when asked for, as importing one imports the engine.
 ROOMS = {
@@ -72,8 +73,8 @@ def guarded(work: Callable[[], int]) -> int:
         finally:
             # An error in what is still buffered when the process ends could not be caught any more.
             _flush()
-    except RefusalError as refusal:
-        return _refuse(str(refusal))
+    except QflowError as error:
+        return _refuse(str(error))
     except BrokenPipeError:
         # The reader of our output (head, less) went away. Nothing is wrong, and nothing more can be printed.
         _forget_output()

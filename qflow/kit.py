@@ -14,6 +14,8 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
+from qflow.qflow_error import QflowError
+
 # What only some commands need is imported where it is used: `qflow --help` has to be fast.
 
 DISTRIBUTION = "qflow-kit"
@@ -29,7 +31,7 @@ _PACKAGE = Path(__file__).resolve().parent
 _CARRIED = _PACKAGE / "_kit"
 
 
-class RefusalError(Exception):
+class RefusalError(QflowError):
     """A request that cannot be fulfilled; the text says in one sentence why.
 
     The ``qflow`` command prints the sentence and ends with status 2; a traceback would not help a learner.

@@ -17,6 +17,7 @@ from typing import Any
 
 from qflow.broker import BrokerOptions
 from qflow.broker.errors import StartupError
+from qflow.qflow_error import QflowError
 
 _RUN = re.compile(r"(.*?)(\d+)\.\.(\d+)(\*?)")
 _ONE = re.compile(r"(.*?)(\d+)(\*?)")
@@ -63,7 +64,7 @@ def pack(labels: Iterable[str]) -> list[str]:
     return packed
 
 
-class ScenarioError(Exception):
+class ScenarioError(QflowError):
     """A scenario file cannot be read; the text says where and why."""
 
 

@@ -18,6 +18,7 @@ from qflow.broker.errors import AmqpException, ManagementError, SessionException
 from qflow.broker.events import Event
 from qflow.broker.queue import Queue
 from qflow.conformance.scenario import pack, unpack
+from qflow.qflow_error import QflowError
 
 Step = Mapping[str, Any]
 _Seen = dict[str, Any]
@@ -26,7 +27,7 @@ _FLOW_MODES = {"credit": 0, "window": 1}
 _NEEDS_NO_SESSION = ("qmf", "sleep")
 
 
-class UnknownStepError(Exception):
+class UnknownStepError(QflowError):
     """The scenario uses something that is not built."""
 
 

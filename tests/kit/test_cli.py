@@ -19,7 +19,7 @@ from qflow.kit import RefusalError, install_command
 from qflow.launch import chapters as launch
 from qflow.launch import chapters as layout
 from qflow.maintain import __main__ as maintain
-from qflow.progress import Line, Progress
+from qflow.progress import ProgressLine, StatusLine
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str, main=cli.main) -> str:
@@ -361,7 +361,7 @@ class TestTerminalManners:
     def test_progress_in_a_file_is_lines(self):
         """A carriage return means nothing to a file, nor to who reads it."""
         told = io.StringIO()
-        line = Progress("reading", 9, stream=told, patience=0)
+        line = ProgressLine("reading", 9, stream=told, patience=0)
         line(1)
         line(2)
         line.end()
@@ -373,7 +373,7 @@ class TestTerminalManners:
         monkeypatch.setenv("COLUMNS", str(columns))
         ours, theirs = os.openpty()
         with os.fdopen(theirs, "w") as terminal:
-            line = Line(terminal)
+            line = StatusLine(terminal)
             line.show("reading a-file-with-quite-a-long-name.jsonl: 1000 rows")
             line.show("done")
             line.end()
