@@ -158,7 +158,7 @@ def _diagnose(exercise: Exercise, answer: Answer, seen: Sequence[Any]) -> str:
     if not wrong:
         return ""
     if any(known.sign for known in exercise.misconceptions.values()):
-        returned = [exercise.returned(answer, exercise.cases[index]) for index in wrong]
+        returned = [exercise.try_answer(answer, exercise.cases[index]) for index in wrong]
         for name, known in exercise.misconceptions.items():
             if all(map(known.shows_in, returned)):
                 return name

@@ -344,7 +344,7 @@ class Predictions:
             ValueError: If `sure` is no percentage, the guess is none of the choices, or one guess is for
                 several questions.
         """
-        asked = [self._ask_one(name, guess, sure) for name in self._named(names, guess)]
+        asked = [self._ask_one(name, guess, sure) for name in self._choose_names(names, guess)]
         if lab is not None:
             _show(_ShownQuestions(*asked, lab=lab.ask(*asked)))
             self._select_answered |= lab.asking.answers()
@@ -352,7 +352,7 @@ class Predictions:
         for question in asked:
             _show(_ShownQuestions(question))
 
-    def _named(self, names: Sequence[str], guess: _AnyGuess | None) -> Sequence[str]:
+    def _choose_names(self, names: Sequence[str], guess: _AnyGuess | None) -> Sequence[str]:
         known = questions(self.chapter)
         if unknown := [name for name in names if name not in known]:
             listed = ", ".join(known)

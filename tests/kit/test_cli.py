@@ -156,7 +156,6 @@ def test_version_and_module_entry():
     assert re.fullmatch(rf"qflow {re.escape(__version__)} \((compiled|pure Python)\)\n", asked.stdout)
 
 
-
 class TestLabArguments:
     def test_what_jupyterlab_is_told(self, tmp_path):
         kit_with(tmp_path, c01_thresholds="1", c02_more="2")
