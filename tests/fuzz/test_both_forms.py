@@ -27,7 +27,8 @@ def places(root) -> dict[str, Path]:
     """Where each form is imported from."""
     if form() == "compiled":
         return dict.fromkeys(FORMS, root)
-    installed = Path(os.environ.get("QFLOW_TEST_COMPILED", ""))
+    named = os.environ.get("QFLOW_TEST_COMPILED")
+    installed = Path(named or "no folder")
     if not (installed / "qflow").is_dir():
         pytest.skip("there is no compiled form here; QFLOW_TEST_COMPILED names its folder")
     return {**dict.fromkeys(FORMS, root), COMPILED: installed}
