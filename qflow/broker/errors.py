@@ -269,14 +269,16 @@ class ManagementError(Exception):
     """A management method answered with a status other than 0 (CF-08).
 
     1 UnknownObject, 2 UnknownMethod, 3 NotImplemented, 4 InvalidParameter, 7 for an exception, with its text,
-    0x10000 (USER) for a redirect that is refused, without a text (RF-26).
+    0x10000 (USER) for a redirect that is refused, without a text (RF-26).  ``cause`` is the exception that a 7 is
+    for, if it is for one; compiled code does not keep what Python calls the cause.
 
     >>> error = ManagementError(4, "InvalidParameter")
     >>> error.status, str(error)
     (4, 'InvalidParameter')
     """
 
-    def __init__(self, status: int, text: str) -> None:
+    def __init__(self, status: int, text: str, cause: AmqpException | None = None) -> None:
         super().__init__(text)
         self.status = status
         self.text = text
+        self.cause = cause

@@ -145,7 +145,9 @@ class Queue(Dependent):
             return False
         if self.settings.trace_exclude and _is_excluded(transfer, self.settings.trace_exclude):
             return False
-        return self.filter is None or self.filter.matches(transfer, delivery_count)
+        return self.filter is None or self.filter.matches(
+            transfer, delivery_count, self.context.options.start_time
+        )
 
     def deliver(self, transfer: Transfer, delivery_count: int = -1) -> None:
         """Take a routed message: now, or at commit if it was sent in a transaction and is wanted (CM-10)."""
@@ -652,6 +654,10 @@ class TxPublish(TxOperation):
         if self.is_reserved:
             self.queue.depth.give_back(self.transfer.size)
             self.is_reserved = False
+
+    def refers_to(self, queue: object) -> bool:
+        """Return whether the message is to be on this queue."""
+        return self.queue is queue
 
 
 def _is_excluded(transfer: Transfer, excluded: str) -> bool:

@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 
 from qflow.broker import Broker
 from qflow.broker.alerts import Alarm, ThresholdAlerts
-from qflow.broker.errors import AmqpException, InvalidConversion, ManagementError
+from qflow.broker.errors import InvalidConversion, ManagementError
 from qflow.broker.flow_limit import FlowLevels, Level, Origin, effective_max_size, is_exempt
 from qflow.broker.history.alternatives import ARGUMENT
 from qflow.broker.limits import make_policy
@@ -169,10 +169,9 @@ def _create(declaration: Declaration, options: BrokerOptions) -> Queue | Refusal
     except (TypeError, ValueError) as error:
         raise ConfigurationError(f"no client can send this: {error}") from error
     except ManagementError as error:
-        cause = error.__cause__
-        if isinstance(cause, AmqpException):
-            return Refusal(cause.code, cause.name, cause.text, error.text)
-        raise
+        if error.cause is None:
+            raise
+        return Refusal(error.cause.code, error.cause.name, error.cause.text, error.text)
     return broker.queue(declaration.name)
 
 
