@@ -269,8 +269,10 @@ class ManagementError(Exception):
     """A management method answered with a status other than 0 (CF-08).
 
     1 UnknownObject, 2 UnknownMethod, 3 NotImplemented, 4 InvalidParameter, 7 for an exception, with its text,
-    0x10000 (USER) for a redirect that is refused, without a text (RF-26).  ``cause`` is the exception that a 7 is
-    for, if it is for one; compiled code does not keep what Python calls the cause.
+    0x10000 (USER) for a redirect that is refused, without a text (RF-26).
+
+    Attributes:
+        cause (AmqpException or None): What a 7 stands for; compiled code loses what Python calls the cause.
 
     >>> error = ManagementError(4, "InvalidParameter")
     >>> error.status, str(error)
