@@ -113,7 +113,7 @@ def read_options(
     """
     given: dict[str, Given] = {}
     for place in (
-        _from_command_line(list(arguments)),
+        _from_command_line(list(arguments), []),
         _from_environment(environment or {}),
         _from_lines(lines, f"configuration file {file}"),
     ):
@@ -139,10 +139,23 @@ def ignored_variables(environment: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(name for name in environment if name.startswith(PREFIX) and name not in _VARIABLES)
 
 
-def _from_command_line(rest: list[str]) -> Iterator[Given]:
+def ignored_words(arguments: Iterable[str]) -> tuple[str, ...]:
+    """Return the words of a command line that are no option and no value of one; qpidd ignores them (RF-47).
+
+    >>> ignored_words(["please", "--auth", "no", "default-queue-limit=1"])
+    ('please', 'default-queue-limit=1')
+    """
+    ignored: list[str] = []
+    for _ in _from_command_line(list(arguments), ignored):
+        pass
+    return tuple(ignored)
+
+
+def _from_command_line(rest: list[str], ignored: list[str]) -> Iterator[Given]:
     while rest:
         token = rest.pop(0)
         if not token.startswith("-") or token == "-":
+            ignored.append(token)
             continue
         flag, equals, value = token.partition("=")
         name = _find(flag)
@@ -385,7 +398,9 @@ _CONVERSIONS: dict[str, Callable[[Given], object]] = {
 
 
 def _check_type(name: str, value: object, default: object) -> None:
-    if name == "queue_purge_interval" and type(value) is float and math.isfinite(value):
+    if name == "queue_purge_interval" and (
+        type(value) is int or (type(value) is float and math.isfinite(value))
+    ):
         return
     if type(value) is not type(default):
         raise StartupError(f"{name}: got {value!r}, allowed is a value like {default!r}")
