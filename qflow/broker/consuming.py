@@ -383,9 +383,9 @@ class DeliveryRecord(Dependent):
         """Take responsibility: the message is dequeued, if it is still there (CN-13)."""
         if self.is_ended:
             return
-        self.is_ended = True
         if self.is_acquired and self.message.state == ACQUIRED:
             self.queue.dequeue(self.message, "accept", in_transaction)
+        self.is_ended = True
 
     def release(self, set_redelivered: bool) -> None:
         """Give an acquired message back (CN-14); a browsed one belongs to no subscription."""

@@ -229,6 +229,14 @@ def refuse(what: str, asked: str) -> NoReturn:
     raise NotImplementedException(f"{asked}: {LEFT_OUT[what].reason}")
 
 
+def hanging(queue: str, what: str) -> str:
+    """Return the words of a refusal of what makes a durable queue go, and the real broker hang."""
+    return (
+        f"durable queue {queue} {what}: the real broker hangs then, for all clients, so it is refused here; "
+        "declare it without durable"
+    )
+
+
 class FramingErrorException(AmqpException):
     """501: the peer broke the protocol; this one ends the whole connection (LP-06)."""
 

@@ -37,7 +37,7 @@ from typing import ClassVar, Final
 
 from qflow.broker.alerts import make_alerts
 from qflow.broker.context import BrokerContext, TimerTask
-from qflow.broker.errors import SessionException
+from qflow.broker.errors import NotImplementedException, SessionException, hanging
 from qflow.broker.flow_limit import FlowState, effective_max_size
 from qflow.broker.groups import MessageGroupManager
 from qflow.broker.message import (
@@ -213,7 +213,12 @@ class Queue(Dependent):
         message.state = REMOVED
 
     def dequeue(self, message: QueuedMessage, reason: str, in_transaction: bool = False) -> None:
-        """Remove a message, and delete the queue if it was only waiting for that (RF-19 iii)."""
+        """Remove a message, and delete the queue if it was only waiting for that (RF-19 iii).
+
+        540 if that queue is durable and the message accepted.
+        """
+        if self.durable and reason == "accept" and self.depth.count == 1 and self._goes_when_empty():
+            raise NotImplementedException(hanging(self.name, "goes with an accept"))
         self.remove(message, reason, in_transaction)
         self.settle()
 
@@ -331,9 +336,17 @@ class Queue(Dependent):
                 self.context.destroy_queue(self.name, "auto-delete")
 
     def _may_go(self) -> bool:
+        return not self.is_deleted and self._is_over(self.is_empty)
+
+    def _goes_when_empty(self) -> bool:
+        lifetime = self.lifetime
+        is_of_kind = lifetime.policy in ("delete-on-close", "delete-if-unused-and-empty")
+        return is_of_kind and not (self.is_deleted or lifetime.timeout) and self._is_over(True)
+
+    def _is_over(self, is_empty: bool) -> bool:
         users = self.users
         is_unused = not (users.total or users.senders)
-        return not self.is_deleted and self.lifetime.is_over(is_unused, self.is_empty, users.controllers > 0)
+        return self.lifetime.is_over(is_unused, is_empty, users.controllers > 0)
 
     @property
     def is_unused(self) -> bool:
