@@ -157,6 +157,10 @@ class Broker(BrokerContext):
         connection.close(ConnectionForcedException("Closed by Management Request"))
         return True
 
+    def refers_to(self, queue: object) -> bool:
+        """Return whether a delivery or a transaction of some session refers to a queue (RF-45)."""
+        return isinstance(queue, Queue) and any(one.refers_to(queue) for one in self.sessions.values())
+
     def destroy_queue(self, name: str, reason: str) -> None:
         """Unbind, unregister and empty a queue (FC-21)."""
         self.queues.destroy(name, reason)

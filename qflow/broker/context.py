@@ -165,6 +165,10 @@ class BrokerContext(Restorable):
         """Close a client's connection by management; return whether there is one.  The broker does it."""
         raise NotImplementedError
 
+    def refers_to(self, queue: object) -> bool:
+        """Return whether a session still refers to a queue that is gone (RF-45); the broker knows."""
+        raise NotImplementedError
+
     def destroy_queue(self, name: str, reason: str) -> None:
         """Unbind, unregister and empty a queue; the broker does it."""
         raise NotImplementedError

@@ -575,7 +575,8 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
                     f"Cannot consume from exclusive queue {queue.name}", "amqp:precondition-failed"
                 )
         if not is_browser:
-            self._check_access(queue, is_exclusive)
+            self._check_owner(queue)
+            self._check_readers(queue, is_exclusive)
         is_explicit = bool(given.get("unsettled")) if own_queue else not given.get("settled")
         state = cast(LinkDeliveries, self.consuming)
         owner = f"{self.name}::{tag}"

@@ -40,8 +40,8 @@ class QueueRegistry(Dependent):
 
     Attributes:
         retired (QueueCounters): What the deleted queues have counted, for the broker's totals (CF-10).
-        lingering (dict): Deleted queues of which management shows the last one of a name, as long as it has
-            readers (RF-34).
+        lingering (dict): Deleted queues of which management shows the last one of a name, as long as
+            something refers to them (RF-34, RF-45).
     """
 
     __slots__ = ("context", "exchanges", "queues", "retired", "lingering")
@@ -54,9 +54,17 @@ class QueueRegistry(Dependent):
         self.lingering: dict[str, Queue] = {}
 
     def shown(self, name: str) -> Queue | None:
-        """Return the queue that management shows by a name: one there is, or one that lingers (RF-34)."""
+        """Return the queue that management shows by a name: one there is, or one that lingers.
+
+        It lingers until its last reader, delivery and publish of an open transaction are gone (RF-45).
+        """
+        queue = self.queues.get(name)
+        if queue is not None:
+            return queue
         lingering = self.lingering.get(name)
-        return self.queues.get(name) or (None if lingering is None or lingering.is_unused else lingering)
+        if lingering is None or (lingering.is_unused and not self.context.refers_to(lingering)):
+            return None
+        return lingering
 
     def get(self, name: str) -> Queue:
         """Return a queue; 531 for an empty name (CF-06), 404 for an unknown one."""
@@ -137,9 +145,9 @@ class QueueRegistry(Dependent):
         """Unbind, unregister and empty a queue, and notify its readers.
 
         What the alternate's queues refused is raised once everything is done; readers are not notified then,
-        and go on seeing the queue in management.
+        and management goes on showing the queue.
 
-        Rules: FC-21, QT-24, LP-15, RF-15, RF-34.
+        Rules: FC-21, QT-24, LP-15, RF-15, RF-34, RF-45.
         """
         context, queue = self.context, self.queues[name]
         if queue.redirect is not None and reason != "self-destruct":
@@ -197,9 +205,9 @@ class QueueCleaner(TimerTask):
         self._schedule(due)
 
     def _schedule(self, now: int) -> None:
-        interval = self.context.options.queue_purge_interval
+        interval = self.context.options.purge_interval_us
         if interval:
-            self.context.timers.schedule(now + interval * 1_000_000, self)
+            self.context.timers.schedule(now + interval, self)
 
 
 class MessageFilter(Restorable):

@@ -256,6 +256,11 @@ class Session(Dependent):
         """Numbers of the commands that are complete."""
         return self.completions.completed
 
+    def refers_to(self, queue: Queue) -> bool:
+        """Return whether a delivery or an open transaction refers to a queue (RF-45)."""
+        transaction = self.transaction
+        return self.consuming.refers_to(queue) or (transaction is not None and transaction.refers_to(queue))
+
     def statistics(self) -> SessionStatistics:
         """Return what management shows of the session (CF-10)."""
         return SessionStatistics(
@@ -449,7 +454,7 @@ class Session(Dependent):
     def _transfer(self, number: int, message: Message, exchange: str) -> Transfer:
         context = self.context
         if context.stamps_arrivals and message.timestamp is None:
-            message = replace(message, timestamp=context.now // 1_000_000)
+            message = replace(message, timestamp=context.options.start_time + context.now // 1_000_000)
         size = message.encoded_size(exchange)
         if context.counts_content:
             size = message.content_size
@@ -512,7 +517,8 @@ class Session(Dependent):
             raise NotAllowedException("Consumer tags must be unique")
         acquires = acquire_mode == PRE_ACQUIRED and not source.settings.browse_only
         if acquires:
-            self._check_access(source, exclusive)
+            self._check_owner(source)
+        # Its selector is parsed now, and a bad one ends the connection (RF-44).
         subscription = Subscription(
             self.consuming,
             tag,
@@ -523,13 +529,17 @@ class Session(Dependent):
             exclusive,
             arguments or {},
         )
+        if acquires:
+            self._check_readers(source, exclusive)
         source.add_consumer(subscription, exclusive, self.connection.name)
         self.consuming.add(subscription)
         return subscription
 
-    def _check_access(self, queue: Queue, exclusive: bool) -> None:
+    def _check_owner(self, queue: Queue) -> None:
         if queue.lifetime.owner not in ("", self.name):
             raise ResourceLockedException(f"Cannot subscribe to exclusive queue {queue.name}")
+
+    def _check_readers(self, queue: Queue, exclusive: bool) -> None:
         if queue.users.has_exclusive_consumer:
             raise ResourceLockedException(
                 f"Queue {queue.name} has an exclusive consumer. No more consumers allowed."

@@ -25,7 +25,7 @@ from uuid import UUID
 
 from qflow.broker.errors import AmqpException
 
-FORMAT = "qflow broker 4"
+FORMAT = "qflow broker 5"
 _PACKAGE = "qflow.broker."
 _SAFE_INTEGER = 1 << 53
 

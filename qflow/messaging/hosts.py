@@ -336,7 +336,7 @@ def _next_event(broker: Broker) -> int | None:
         if task is not broker.cleaner:
             candidates.append(due)
         elif expirations:
-            interval = broker.options.queue_purge_interval * MICROSECONDS
+            interval = broker.options.purge_interval_us
             runs_too_early = max(0, -((due - min(expirations) - 1) // interval))
             candidates.append(due + runs_too_early * interval)
     return min(candidates, default=None)

@@ -598,7 +598,9 @@ def _options(given: object) -> BrokerOptions:
     values = _attributes(BrokerOptions, "options", given)
     for name, value in values.items():
         default = getattr(BrokerOptions(), name)
-        require(type(value) is type(default), "options", name, value, f"a value like {default!r}")
+        # Whether one may be a fraction, the options themselves say.
+        is_alike = type(value) in (type(default), float)
+        require(is_alike, "options", name, value, f"a value like {default!r}")
     try:
         return BrokerOptions(**values)
     except StartupError as error:

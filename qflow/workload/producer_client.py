@@ -14,7 +14,6 @@ with other senders on one session (CAP-09).
 from __future__ import annotations
 
 from collections import deque
-from itertools import islice
 from random import Random
 from typing import Final
 
@@ -162,7 +161,13 @@ class ProducerClient:
         if self._wakes:
             self._woken = max(self._woken, arrives + self._until_awake(now))
             arrives = self._woken
-        for number in list(islice((n for n in self._outstanding if n in completed), self._completed - known)):
+        found: list[int] = []
+        for number in self._outstanding:
+            if len(found) == self._completed - known:
+                break
+            if number in completed:
+                found.append(number)
+        for number in found:
             del self._outstanding[number]
             self._inbox.append((arrives, number))
         self._link.answered()

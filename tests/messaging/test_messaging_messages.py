@@ -111,12 +111,15 @@ def test_time_to_live() -> None:
     assert bench.receiver("q").fetch(0).ttl == 58.5
 
 
+START = 1_000_000_000
+
+
 def test_timestamp() -> None:
-    """CF-11: present only if the broker stamps arrivals; 8 bytes (DQ-05)."""
-    bench = Bench(enable_timestamp=True)
+    """CF-11, RF-46: present only if the broker stamps arrivals; 8 bytes (DQ-05)."""
+    bench = Bench(enable_timestamp=True, start_time=START)
     bench.sleep(100)
     bench.sender(address("q")).send("x")
-    assert bench.receiver("q").fetch(0).properties["x-amqp-0-10.timestamp"] == 100
+    assert bench.receiver("q").fetch(0).properties["x-amqp-0-10.timestamp"] == START + 100
     assert bench.stat("q").byteDepth == 26 + 1 + 1 + 8
     assert "x-amqp-0-10.timestamp" not in echo(Message("x")).properties
 

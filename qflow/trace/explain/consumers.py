@@ -375,7 +375,8 @@ def refused(
     if transfer.is_expired(instant.broker.now):
         return expired(label)
     selector = subscription.selector
-    if selector is not None and not selector.matches(transfer, message.delivery_count):
+    epoch = queue.context.options.start_time
+    if selector is not None and not selector.matches(transfer, message.delivery_count, epoch):
         text = f"The selector of {subject.name}, {selector.expression}, refuses {label}."
         row = instant.last("subscribe", "link", subscription.name)
         return Reason(text, ("CN-21",), row, subject)
