@@ -58,12 +58,13 @@ from qflow.broker.link_nodes import (
     granted_capabilities,
     shown_properties,
 )
-from qflow.broker.message import CommandOwner, HeaderValue, Message, QueuedMessage, Transfer
+from qflow.broker.message import CommandOwner, HeaderValue, Message, QueuedMessage, Transfer, shown
 from qflow.broker.queue import Queue
 from qflow.broker.registry import QueueRegistry
 from qflow.broker.restorable import Dependent
 from qflow.broker.selector import Selector
 from qflow.broker.session import Session, command
+from qflow.broker.snapshot import Flag, Refused, Text
 from qflow.broker.transactions import TxBuffer, TxOperation
 
 MAX_UNACKED: Final = 5_000
@@ -695,9 +696,9 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
 
     def message_transfer(
         self,
-        message: Message,
-        exchange: str = "",
-        sync: bool = False,
+        message: Message | Refused,
+        exchange: Text = "",
+        sync: Flag = False,
         *,
         tag: str = "",
         transactional: bool = False,
@@ -716,6 +717,8 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
             no room, the message is released, the link lives (LNK-05).  Any other refusal closes the link.
         """
         self.require_attached("message.transfer")
+        if not isinstance(message, Message):
+            raise TypeError(f"message.transfer: message is a Message; got {shown(message)}")
         link = self.senders.get(tag)
         if link is None:
             raise NotFoundException(f"Unknown link {tag} session={self.name}")
