@@ -16,6 +16,7 @@ in a set of ranges.  Between two rows the state is a plain value.
 
 from __future__ import annotations
 
+import json
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -181,6 +182,23 @@ class Tolerance:
         for row in rows:
             seen.take(row)
         return seen.tolerance()
+
+    def text(self) -> str:
+        """Return both as the label of a component's ``begin`` has them.
+
+        >>> Tolerance.of_text(Tolerance(5, 60_000).text())
+        Tolerance(skew=5, lag=60000)
+        """
+        return f"[{self.skew},{self.lag}]"
+
+    @classmethod
+    def of_text(cls, text: str) -> Tolerance:
+        """Return what :meth:`text` wrote; ValueError if it is no such text."""
+        values = json.loads(text)
+        if not isinstance(values, list) or [type(value) for value in values] != [int, int] or min(values) < 0:
+            allowed = "a list of skew and lag in microseconds, whole numbers from 0"
+            raise ValueError(f"the label of a begin must be {allowed}, or empty, got {text!r}")
+        return cls(*values)
 
 
 class Ways:

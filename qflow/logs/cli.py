@@ -179,6 +179,7 @@ def _audited(namespace: argparse.Namespace, seen: _Seen, workload: Workload) -> 
     """Audit the log, write the trace if one is asked for, and return how many events there were."""
     from qflow.broker.events import EventTable
     from qflow.logs.audit import audit_parts
+    from qflow.logs.checks import Tolerance
     from qflow.logs.client_log import ClientLog
     from qflow.logs.log_file import read_log, source_of
     from qflow.trace.files import LongTrace
@@ -189,9 +190,11 @@ def _audited(namespace: argparse.Namespace, seen: _Seen, workload: Workload) -> 
         beside = folder if folder.is_dir() else None
         trace = LongTrace(workload.name, workload.options, workload, beside)
     # Rows that their own numbers put in another order have to be sorted first, all of them.
-    columns = namespace.map
-    rows = (bit.log_rows() for bit in read_log(namespace.log, columns))
-    parts = rows if seen.is_ordered else iter([ClientLog.read(namespace.log, columns)[0].rows])
+    columns, estimated = namespace.map, seen.tolerance
+    parts = (bit.log_rows() for bit in read_log(namespace.log, columns))
+    if not seen.is_ordered:
+        ordered = ClientLog.read(namespace.log, columns)[0].rows
+        parts, estimated = iter([ordered]), Tolerance.estimated(ordered)
     table, count = EventTable(), 0
 
     def take(done: int) -> None:
@@ -202,7 +205,7 @@ def _audited(namespace: argparse.Namespace, seen: _Seen, workload: Workload) -> 
         del table[:]
         shown(done)
 
-    tolerance = _tolerance(namespace.skew, seen.tolerance)
+    tolerance = _tolerance(namespace.skew, estimated)
     with progress("replaying", seen.rows) as shown:
         audited = audit_parts(source_of(namespace.log), parts, workload, tolerance, table, take)
         take(seen.rows)
