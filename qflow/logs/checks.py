@@ -28,7 +28,7 @@ from qflow.broker.flow_limit import FlowThresholds
 from qflow.broker.settings import QueueSettings
 from qflow.logs.log_file import LogRow
 from qflow.workload.agenda import SECOND
-from qflow.workload.model import Senders, Workload
+from qflow.workload.model import Senders, Workload, is_unseen
 
 SHORTEST_LAG = 60_000
 """Microseconds: a settlement may wait for a delayed acknowledgement (40 to 44 ms) and for its turn."""
@@ -428,17 +428,20 @@ class _Sent:
 class _Queue:
     """What a log has shown of one queue: nested maps of names, so that they are plain values."""
 
-    __slots__ = ("is_fifo", "is_grouped", "policy", "course", "gone", "windows", "evicts", "holders",
+    __slots__ = ("is_known", "is_fifo", "is_grouped", "policy", "course", "gone", "windows", "evicts", "holders",
                  "returned", "newest", "owners", "pending", "waiting", "overtaken")  # fmt: skip
 
     def __init__(self, workload: Workload, name: str, prefetch: int) -> None:
         settings = QueueSettings.from_arguments(workload.queues[name])
-        self.is_fifo = not settings.priorities and not settings.last_value_queue_key
+        # How an unknown queue chooses and drops messages is no rule's business, nor when it is ON.
+        self.is_known = not is_unseen(workload.queues[name])
+        self.is_fifo = self.is_known and not settings.priorities and not settings.last_value_queue_key
         self.is_grouped = bool(settings.group_header_key)
         self.policy = settings.policy
-        self.course = QueueCourse(FlowThresholds.of(name, settings, workload.options), 1 + prefetch)
+        levels = FlowThresholds.of(name, settings, workload.options) if self.is_known else None
+        self.course = QueueCourse(levels, 1 + prefetch)
         self.gone = LabelSet()
-        self.evicts = False
+        self.evicts = not self.is_known
         self.windows: dict[str, int] = {}
         # Label: consumer and group.
         self.holders: dict[str, list[str]] = {}
@@ -453,7 +456,7 @@ class _Queue:
         self.overtaken: dict[str, list[Any]] = {}
 
     def state(self) -> dict[str, Any]:
-        plain = {name: getattr(self, name) for name in self.__slots__[5:]}
+        plain = {name: getattr(self, name) for name in self.__slots__[6:]}
         return {"course": self.course.state(), "gone": self.gone.state(), **plain}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -611,7 +614,8 @@ class RuleChecks:
             state.waiting.get(client, {}).get(sent.group, {}).pop(label, None)
 
     def _can_have_been_on(self, queues: Iterable[str], since: int) -> bool:
-        return any(self._queues[name].course.can_have_been_on(since) for name in queues)
+        states = (self._queues[name] for name in queues)
+        return any(not state.is_known or state.course.can_have_been_on(since) for state in states)
 
     def due(self, time: int) -> None:
         """Decide what could not be decided until an instant has passed."""

@@ -163,7 +163,7 @@ def _workload(namespace: argparse.Namespace, seen: _Seen) -> tuple[Workload, str
     if not seen.rows and seen.quarantine:
         raise RefusalError(f"{Path(namespace.log).name}: {seen.quarantine.summary()}")
     guessed = seen.guess.workload(source_of(namespace.log))
-    return guessed, "guessed from the log, queues with default arguments"
+    return guessed, "guessed from the log; thresholds unknown, as no log says how its queues were declared"
 
 
 def _given(namespace: argparse.Namespace) -> str | Path | None:
@@ -255,6 +255,8 @@ def _facts(file: str, source: str, seen: _Seen, audited: Audit, events: int) -> 
 
 
 def _print(file: str, source: str, seen: _Seen, audited: Audit, events: int) -> None:
+    from qflow.workload.model import is_unseen
+
     name = Path(file).name
     print(f"{name}: {seen.rows} rows became {events} events; workload: {source}")
     for sentence in seen.recognition():
@@ -270,8 +272,10 @@ def _print(file: str, source: str, seen: _Seen, audited: Audit, events: int) -> 
     if len(audited.findings) > _SHOWN:
         print(f"    … and {len(audited.findings) - _SHOWN} more; --json prints them all")
     for queue, found in audited.agreements.items():
+        flow = f"in {found.flow_differs:.1%}; flowStoppedCount {found.recorded_stops}, here {found.engine_stops}"
+        if is_unseen(audited.run.workload.queues.get(queue, {})):
+            flow = f"was ON {found.recorded_stops} times, at thresholds unknown"
         print(
             f"  queue {queue}: {found.samples} reports; depth differs by {found.mean_depth_difference:.1f} "
-            f"on average, {found.max_depth_difference} at most; flowStopped in {found.flow_differs:.1%}; "
-            f"flowStoppedCount {found.recorded_stops}, here {found.engine_stops}"
+            f"on average, {found.max_depth_difference} at most; flowStopped {flow}"
         )

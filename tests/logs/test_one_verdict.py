@@ -19,6 +19,7 @@ from qflow.logs.client_log import ClientLog
 from qflow.logs.components import Splitter
 from qflow.logs.workload_file import write_workload
 from qflow.workload import Consumer, Producer, Workload
+from qflow.workload.model import is_unseen
 
 SMALL = Workload(
     "small",
@@ -165,3 +166,25 @@ def test_any_small_log_has_one_verdict(tmp_path_factory, acts):
         time += pause
         rows.append(_row(time, act, number))
     the_verdict(tmp_path_factory.mktemp("logs"), rows, SMALL)
+
+
+def test_without_a_workload_nothing_is_said_from_default_thresholds(tmp_path, capsys):
+    """FC-01: what a queue was declared with decides, and no log says that."""
+    rows = sent_and_completed(4_006_000, 500_000)
+    path, trace = tmp_path / "alone.jsonl", tmp_path / "trace.jsonl"
+    path.write_text("".join(json.dumps(row._asdict()) + "\n" for row in rows))
+    assert main(["trace", "import", str(path), "-o", str(trace)]) == 0, "completed late: ON, for all we know"
+    assert "thresholds unknown" in capsys.readouterr().out
+    for subject in ("queue:q", "transfer:p-1", "producer:p", "message:p-2"):
+        assert main(["trace", "why", str(trace), "2s", subject]) == 0
+        out = capsys.readouterr().out
+        assert "never been ON" not in out and "83886080" not in out and "104857600" not in out
+    assert main(["trace", "why", str(trace), "2s", "queue:q"]) == 0
+    assert "Thresholds unknown: nothing recorded says what q was declared with." in capsys.readouterr().out
+
+
+def test_a_recorders_workload_says_which_thresholds_are_unknown(tmp_path):
+    """A tap beside a broker that declares nothing on the wire sees no arguments."""
+    told = {"queues": {"q": {}, "r": {}}, "duration": 1, "inferred": {"queues.q": "no arguments were seen"}}
+    found = {name: is_unseen(arguments) for name, arguments in Workload.from_json(told).queues.items()}
+    assert found == {"q": True, "r": False}
