@@ -95,7 +95,7 @@ class ProducerClient:
             self._send()
         else:
             self._is_blocked = True
-            self._stage.note("client.block", self._name)
+            self._stage.note("client.block", self._name, detail={"due": self._due})
         if not self._is_direct:
             self._is_sending = not self._is_blocked and self._is_due()
             self._learn_next()
@@ -279,7 +279,7 @@ class WindowedProducer:
             self._shared.session.execution_sync()
         if not self._may_go_on():
             self._is_noted = True
-            self._stage.note("client.block", self._model.name)
+            self._stage.note("client.block", self._model.name, detail={"due": self._due})
         elif step is Step.SYNC:
             self.hear()
 
