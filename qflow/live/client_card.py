@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from textwrap import shorten
 from typing import Any
 
 from qflow.table import Table
@@ -445,7 +446,7 @@ def _quoted(output: str) -> str:
     """Return the last error of what was printed, or else its last line, in quotation marks."""
     lines = output.splitlines()
     last = next((line for line in reversed(lines) if _ERROR.search(line)), lines[-1] if lines else "").strip()
-    return repr(last[:_SHOWN]) if last else ""
+    return repr(shorten(last, _SHOWN, placeholder=" …")) if last else ""
 
 
 def _said(output: str) -> str:
