@@ -222,7 +222,7 @@ GIVES_UP = """
     from proton import Message, ProtonException
     from proton.utils import BlockingConnection
 
-    connection = BlockingConnection(os.environ["AMQP_URL"], timeout=0.5)
+    connection = BlockingConnection(os.environ["AMQP_URL"], timeout=1.5)
     sender = connection.create_sender(os.environ["AMQP_QUEUE"])
     try:
         for number in range(int(os.environ["AMQP_MESSAGES"])):
@@ -269,7 +269,7 @@ def test_what_a_client_says_of_a_deleted_queue_is_on_its_card(tmp_path, end, wor
 
 @pytest.mark.slow
 def test_what_was_never_sent_is_counted_of_a_client_that_ends_as_if_all_were_well(tmp_path):
-    card = check_client(script(tmp_path, GIVES_UP), QUICK)
+    card = check_client(script(tmp_path, GIVES_UP), QUICK._replace(still=3.0))
     words = dict(card.lines())
     gave_up = "with status 0 after 11 of 100 messages, and says 'gave up: Timeout'"
     assert words == {
