@@ -209,7 +209,7 @@ class QueueCleaner(TimerTask):
 
         The state is then as if the cleanings until there had happened; the one at that time is still to come.
         """
-        timers, interval = self.context.timers, self.context.options.queue_purge_interval * 1_000_000
+        timers, interval = self.context.timers, self.context.options.purge_interval_us
         following = timers.next_due
         last = until if following is None else min(until, following - 1)
         if due + interval > last:

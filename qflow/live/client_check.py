@@ -35,8 +35,6 @@ from time import monotonic, sleep
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from proton import Message
-
 from qflow.broker.errors import ManagementError
 from qflow.kit import RefusalError
 from qflow.live.client_card import (
@@ -51,7 +49,6 @@ from qflow.live.client_card import (
     Run,
     Settling,
 )
-from qflow.live.encoded import Decoder
 from qflow.live.serving import Serving, serve
 
 _LOOK = 0.02
@@ -445,7 +442,7 @@ class _Watch:
             self.program.status,
             round(self.rate, 1),
             output,
-            end or pause,
+            (end or pause) if self.program.status is None else ENDED,
             self.program.output(printed) if before else "",
             self.connections > 0,
         )
@@ -493,10 +490,13 @@ class _Feeder:
     """A sender beside the client, in this process."""
 
     def __init__(self, serving: Serving, given: Conditions) -> None:
+        from proton import Message
+
+        from qflow.live.encoded import Decoder
+
         self.serving, self.queue, self.sent = serving, given.queue, 0
-        is_data = isinstance(given.body, bytes)
-        content_type, properties = given.content_type or None, dict(given.properties) or None
-        made = Message(given.body, is_data, content_type=content_type, properties=properties)
+        made = Message(given.body, content_type=given.content_type or None, properties=dict(given.properties))
+        made.inferred = isinstance(given.body, bytes)
         self._encoded, self._decoder = bytes(made.encode()), Decoder()
         with serving.lock:
             self.session = serving.broker.link_session(_FEEDER, container=_FEEDER)
@@ -521,33 +521,41 @@ def _settling(watch: _Watch) -> Settling:
     credit, is_presettled = int(link["credit"]), bool(link["is_presettled"])
     feeder = _Feeder(watch.serving, watch.given)
     settled = 0
-    while feeder.sent < _MOST_FED and not settled and watch.program.status is None:
+    while feeder.sent < _MOST_FED and not settled and watch.is_receiving:
         feeder.send(feeder.sent + 1, _MOST_FED)
         settled = _settled(watch, feeder.sent, watch.given.still if feeder.sent == 1 else 2 * _LOOK)
-        if watch.figures.depth - _unsettled(watch) > 0 and not settled:
+        if watch.figures.depth > int(watch.receiver["unsettled"]) and not settled:
             # Its credit is used up: there is no more to wait for than time.
             settled = _settled(watch, feeder.sent, watch.given.still)
             break
-    if settled:
-        sleep(2 * _LOOK)
+    sleep(2 * _LOOK)
+    watch.look()
+    if not watch.is_receiving:
+        watch.program.wait(watch.given.still)
         watch.look()
-        settled = feeder.sent - _unsettled(watch)
-    return Settling(credit, is_presettled, 0 if is_presettled else settled, feeder.sent, _unsettled(watch))
+    with watch.serving.lock:
+        counted = watch.serving.broker.queue(watch.given.queue).statistics()
+    return Settling(
+        credit,
+        is_presettled,
+        0 if is_presettled else feeder.sent - watch.figures.depth if settled else 0,
+        feeder.sent,
+        int(watch.receiver["unsettled"]) if watch.is_receiving else 0,
+        # What a receiver had that is gone is back as well.
+        released=counted.releases if watch.is_receiving else 0,
+        rejected=counted.discardsSubscriber,
+    )
 
 
 def _settled(watch: _Watch, fed: int, seconds: float) -> int:
-    """Wait for messages to be settled; return how many were."""
+    """Wait for messages to be settled, or for the receiver's end; return how many were."""
     end = monotonic() + seconds
     while True:
         sleep(_LOOK / 2)
         watch.look()
         settled = fed - watch.figures.depth
-        if settled or monotonic() >= end:
+        if settled or not watch.is_receiving or monotonic() >= end:
             return settled
-
-
-def _unsettled(watch: _Watch) -> int:
-    return int(watch.receiver["unsettled"])
 
 
 def _filled(word: str, values: Mapping[str, str]) -> str:
