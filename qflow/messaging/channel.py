@@ -13,7 +13,8 @@ who withholds the completion, and at which depth it would come.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from qflow.broker import Broker, Message
@@ -74,6 +75,7 @@ class Channel:
         self._front = 0
         self._actions: dict[int, Action] = {}
         self._synced_at = -1
+        self._open_write: ExitStack | None = None
 
     def _on_report(self, completed: RangeSet) -> None:
         self.reported = completed
@@ -85,12 +87,26 @@ class Channel:
 
     def _read(self) -> None:
         """Act on each command that is now known complete in an unbroken row; then let the client go on."""
-        while self._front < self.reported.front:
-            action = self._actions.pop(self._front, None)
-            self._front += 1
-            if action is not None:
-                action()
-        self._client.dispatch()
+        with self.write():
+            while self._front < self.reported.front:
+                action = self._actions.pop(self._front, None)
+                self._front += 1
+                if action is not None:
+                    action()
+            self._client.dispatch()
+
+    @contextmanager
+    def write(self) -> Iterator[None]:
+        """Give what follows in one write, as a client's driver does that was woken or has read (RF-08)."""
+        if self._open_write is not None:
+            yield
+            return
+        # It begins with the first command, so that a write of nothing is none.
+        with ExitStack() as self._open_write:
+            try:
+                yield
+            finally:
+                self._open_write = None
 
     @property
     def next_number(self) -> int:
@@ -150,6 +166,8 @@ class Channel:
             AmqpException: The broker's refusal; the session is gone then.
         """
         self.host.begin()
+        if self._open_write is not None and not self.engine.is_pipelining:
+            self._open_write.enter_context(self.engine.pipelined())
         try:
             return method(*args, **kwargs)
         finally:
