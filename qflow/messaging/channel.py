@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from qflow.broker import Broker, Message
@@ -194,21 +195,36 @@ class Channel:
         """Return whether a command and all those before it are known to be complete (CM-14)."""
         return number < self.reported.front
 
-    def wait(self, is_done: Callable[[], bool], timeout: float | None) -> bool:
-        """Wait until a condition holds or the session is gone; return whether it holds."""
-        self.host.wait(lambda: is_done() or not self.engine.is_attached, timeout)
+    def wait(self, is_done: Callable[[], bool], timeout: float | None, what: str = "") -> bool:
+        """Wait until a condition holds or the session is gone; return whether it holds.
+
+        A wait for completions says ``what`` waits for them.
+        """
+        warn = partial(self._unreported, what) if what and timeout is None else None
+        self.host.wait(lambda: is_done() or not self.engine.is_attached, timeout, warn)
         return is_done()
+
+    def _unreported(self, what: str) -> str | None:
+        """Return that a wait for completions has no end, if the broker will report none by itself."""
+        return f"{what} waits for ever: {self.holds().text}" if self._is_unasked() else None
+
+    def _is_unasked(self) -> bool:
+        completions = self.engine.completions
+        return not any(completions.is_awaited(number) for number in completions.incomplete)
 
     def holds(self) -> Holds:
         """Return the transfers whose completion is withheld, and who withholds it."""
         held = self.engine.held
         labels = tuple(transfer.label for transfer in held)
         holders = tuple(dict.fromkeys(holder for transfer in held for holder in transfer.held_by))
-        if not held:
-            return Holds((), (), "nothing is held, and the broker was not asked for a report (CM-05)")
-        verb = "is" if len(labels) == 1 else "are"
-        by = " and ".join(_describe_holder(self.host.broker, holder) for holder in holders)
-        return Holds(labels, holders, f"{_shorten(labels)} {verb} held by {by}")
+        text = "nothing is held"
+        if held:
+            verb = "is" if len(labels) == 1 else "are"
+            by = " and ".join(_describe_holder(self.host.broker, holder) for holder in holders)
+            text = f"{_shorten(labels)} {verb} held by {by}"
+        if self._is_unasked():
+            text += ", and the broker was not asked for a report (CM-05; send(sync=True) asks)"
+        return Holds(labels, holders, text)
 
 
 def _describe_holder(broker: Broker, holder: str) -> str:

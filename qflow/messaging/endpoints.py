@@ -541,9 +541,9 @@ class Session(Endpoint):
 
     # Receiving
 
-    def wait(self, is_done: Callable[[], bool], timeout: float | None) -> bool:
+    def wait(self, is_done: Callable[[], bool], timeout: float | None, what: str = "") -> bool:
         """Wait until a condition holds; an error of the session is raised instead."""
-        is_so = self.channel.wait(is_done, timeout) if self.channel is not None else is_done()
+        is_so = self.channel.wait(is_done, timeout, what) if self.channel is not None else is_done()
         self.check_error()
         return is_so
 
@@ -559,7 +559,7 @@ class Session(Endpoint):
             Timeout: "... timed out".
             SyncWouldBlock: There is no time-out, and nothing can bring them.
         """
-        if self.wait(is_done, timeout):
+        if self.wait(is_done, timeout, what):
             return
         if timeout is not None:
             raise Timeout(f"{what} timed out")
@@ -711,7 +711,7 @@ class Session(Endpoint):
             with channel.write():
                 self.dispatch()
                 channel.give(channel.engine.tx_commit, then=committed)
-            self.wait(lambda: bool(is_done), timeout)
+            self.wait(lambda: bool(is_done), timeout, "commit")
         except TransactionError:
             raise
         except Exception as error:
@@ -1082,7 +1082,7 @@ class Sender(LinkEndpoint):
             raise InsufficientCapacity(text=f"capacity = {window.capacity}")
         if step is not Step.SEND:
             is_free = self._ask(channel) if step is Step.SYNC else self._has_room
-            if not self.session.wait(is_free, timeout):
+            if not self.session.wait(is_free, timeout, "send"):
                 if timeout is None:
                     raise send_blocks(window.capacity, channel)
                 raise InsufficientCapacity(text=f"capacity = {window.capacity}: {channel.holds().text}")
@@ -1113,7 +1113,7 @@ class Sender(LinkEndpoint):
         """
         self.check_error()
         channel = self.session.channel
-        if channel is None or self.session.wait(self._ask(channel), timeout):
+        if channel is None or self.session.wait(self._ask(channel), timeout, "sync"):
             return
         if timeout is None:
             raise sync_blocks("sync", channel)

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pytest
 from messaging_support import Bench, address, contents, drain
@@ -25,6 +26,7 @@ from qflow.messaging import (
     TargetCapacityExceeded,
     Timeout,
     brokers,
+    hosts,
     sleep,
 )
 
@@ -55,7 +57,12 @@ class Worker(threading.Thread):
 def until_waiting(bench: Bench, worker: threading.Thread) -> None:
     """Wait until a thread waits for the broker."""
     host = bench.connection.broker_host
-    wait_until(lambda: host._users.get(worker) or not worker.is_alive(), "the thread waits")
+
+    def is_waiting() -> bool:
+        wait = hosts._waits.get(worker)
+        return (wait is not None and wait.host is host) or not worker.is_alive()
+
+    wait_until(is_waiting, "the thread waits")
     assert worker.is_alive()
 
 
@@ -216,6 +223,62 @@ def test_alone_again_after_the_others_have_ended() -> None:
     assert receiver.fetch().content == "x"
     with pytest.raises(FetchWouldBlock, match="no other thread uses this broker"):
         receiver.fetch()
+
+
+# Several brokers
+
+
+@pytest.mark.parametrize("has_used", [False, True])
+@pytest.mark.parametrize("pause", ["fetch", "sleep"])
+def test_a_thread_that_waits_at_another_broker_comes_back(pause: str, has_used: bool) -> None:
+    """Its time-out passes at once, as nothing happens here before; then it sends."""
+    bench, elsewhere = Bench(), Bench()
+    receiver = bench.receiver(address("q"))
+
+    def work() -> None:
+        if has_used:
+            Connection.establish(bench.url)
+        if pause == "sleep":
+            sleep(HOUR, elsewhere.url)
+        else:
+            with suppress(Empty):
+                elsewhere.consumer(address("q")).fetch(timeout=HOUR)
+        Connection.establish(bench.url).session().sender("q").send("back")
+
+    worker = Worker(work)
+    until_waiting(elsewhere, worker)
+    assert receiver.fetch().content == "back"
+    assert worker.result() is None
+
+
+def test_a_thread_that_waits_for_a_thread_at_another_broker() -> None:
+    """Who waits at the second broker is freed by this thread, and then frees who waits at the first."""
+    first, second = "chain-1", "chain-2"
+
+    def pass_on() -> None:
+        sender = Connection.establish(first).session().sender(address("q"))
+        sender.send(Connection.establish(second).session().receiver(address("q")).fetch().content)
+
+    def take() -> object:
+        return Connection.establish(first).session().receiver(address("q")).fetch().content
+
+    session = Connection.establish(second).session()
+    workers = [Worker(work) for work in (pass_on, take)]
+    wait_until(lambda: not {*workers} - {*hosts._waits}, "both threads wait", 10)
+    session.sender(address("q")).send("x")
+    assert [worker.result() for worker in workers] == [None, "x"]
+
+
+def test_two_threads_that_wait_for_each_other_at_two_brokers() -> None:
+    """Each could free the other, and neither will: the first that notices raises."""
+    benches = [Bench(), Bench()]
+
+    def take(bench: Bench) -> object:
+        receivers = [one.new_session().receiver(address("q")) for one in benches]
+        return receivers[benches.index(bench)].fetch()
+
+    workers = [Worker(lambda bench=bench: take(bench)) for bench in benches]
+    assert [type(worker.result()) for worker in workers] == [FetchWouldBlock] * 2
 
 
 # Time
