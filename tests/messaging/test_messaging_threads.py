@@ -258,7 +258,7 @@ UNASKED = "nothing is held, and the broker was not asked for a report"
     ids=["sync", "session sync", "close"],
 )
 def test_a_sync_that_never_returns(call: Callable[[Sender], object]) -> None:
-    """RF-48, CM-05: the numbers of the real client at the real broker; a send with sync settles all."""
+    """RF-48, CM-05: the numbers of the real client at the real broker; a send with sync settles it."""
     bench = Bench()
     sender = lose_reports(bench)
     channel = bench.session.channel
