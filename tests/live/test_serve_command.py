@@ -13,6 +13,7 @@ pytest.importorskip("proton")
 
 from proton import Message, char
 from proton.utils import BlockingConnection
+from test_serving import opening
 from waiting import wait_until
 
 import qflow as qf
@@ -86,6 +87,17 @@ def test_a_client_of_another_protocol_is_named_at_once(password):
             assert "speaks AMQP 0-9-1" in process.stderr.readline()
         process.send_signal(signal.SIGINT)
         assert process.communicate(timeout=20)[1] == "qflow serve: stopped\n"
+
+
+def test_who_goes_without_a_word_is_named_and_who_only_knocks_is_not():
+    with command("serve", "--port", "0") as (process, port):
+        for first in (b"", opening("shop")):
+            with socket.create_connection(("127.0.0.1", port)) as connection:
+                connection.sendall(first)
+                if first:
+                    assert connection.recv(8)[:4] == b"AMQP"
+        said = process.stderr.readline()
+        assert said == "qflow serve: shop: its socket was closed while its connection was open\n"
 
 
 # Passwords
