@@ -334,6 +334,8 @@ class Peer:
 
     def end_of_stream(self) -> None:
         """Note that the client has closed its side of the socket."""
+        if self.name and not self.is_over:
+            self.incident = "its socket was closed while its connection was open"
         self.end()
         self.transport.close_tail()
         self._handle_events()
@@ -970,8 +972,8 @@ class Peer:
 
     def _on_transport_error(self, event: Any) -> None:
         condition = self.transport.condition
-        if condition is not None:
-            self.incident = self.incident or f"{condition.name}: {condition.description}"
+        if condition is not None and not self.is_over:
+            self.incident = f"{condition.name}: {condition.description}"
         self.end()
 
 

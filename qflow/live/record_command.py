@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qflow.kit import INTERRUPTED, RefusalError, install_command
+from qflow.kit import INTERRUPTED, RefusalError, heed_interrupts, install_command
 
 if TYPE_CHECKING:
     from qflow.live.recording import Recording
@@ -84,6 +84,7 @@ def run(namespace: argparse.Namespace) -> int:
         group_header=namespace.group_header,
         asks_statistics=not namespace.no_statistics,
     )
+    heed_interrupts()
     # Ctrl-C, and what the system says to end a process.
     with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
         asyncio.run(_record(recording, namespace.listen))
