@@ -32,11 +32,9 @@ from dataclasses import replace
 from shlex import quote
 from threading import Thread
 from time import monotonic, sleep
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from proton import Message
-
+from qflow.broker import Message
 from qflow.broker.errors import ManagementError
 from qflow.kit import RefusalError
 from qflow.live.client_card import (
@@ -51,7 +49,6 @@ from qflow.live.client_card import (
     Run,
     Settling,
 )
-from qflow.live.encoded import Decoder
 from qflow.live.serving import Serving, serve
 
 _LOOK = 0.02
@@ -59,6 +56,7 @@ _ENDLESS = 20
 """A client that sends so many times what it was asked for sends without end."""
 _MOST_FED = 400
 _MANY_RESENT = 50
+_MESSAGE_SIZE = 100
 _FEEDER = "qflow-bench"
 _KEPT_LINES = 200
 _LONGEST_LINE = 4_096
@@ -76,9 +74,6 @@ class Conditions(NamedTuple):
         queue: The queue's name (``AMQP_QUEUE``).
         still: Seconds without a change after which a client counts as still.
         timeout: Seconds; the longest that one run of the program may take.
-        body: What a receiver's messages carry: a text as an AMQP value, bytes as data.
-        content_type: Of the body; "" for none.
-        properties: Application properties of a receiver's messages.
     """
 
     stop: int = 10
@@ -89,9 +84,6 @@ class Conditions(NamedTuple):
     queue: str = "orders"
     still: float = 1.0
     timeout: float = 60.0
-    body: str | bytes = "order"
-    content_type: str = ""
-    properties: Mapping[str, Any] = MappingProxyType({})
 
 
 class ClientFailedError(RefusalError):
@@ -214,19 +206,19 @@ class _Bench:
         with self.start(case, options) as watch:
             if case == "stopped":
                 return watch.run(watch.until_still())
-            pause = end = watch.first_half()
-            before, printed = watch.figures, watch.program.printed
+            pause = watch.first_half()
+            before = watch.figures
             if pause in (STILL, LATE) and case == "deleted":
                 watch.delete()
-                end = watch.until_still()
+                watch.until_still()
             elif pause in (STILL, LATE):
-                end = watch.until_still(watch.drain)
-            return watch.run(pause, before, end, printed)
+                watch.until_still(watch.drain)
+            return watch.run(pause, before)
 
     def locked(self, settling: Settling) -> tuple[Settling, Run]:
         """Let a sender with a window send to a receiver through a queue with flow control."""
         with self.start("locked", self.flow) as watch:
-            feeder = _Feeder(watch.serving, self.given)
+            feeder = _Feeder(watch.serving, self.given.queue)
             most = max(10 * (self.given.stop + self.given.window), 2 * settling.batch)
             pause = watch.until_still(lambda: feeder.send(most, self.given.window))
             run = watch.run(pause)
@@ -277,7 +269,6 @@ class Program:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise RefusalError(f"{command[0]!r} cannot be run: {reason}") from None
         self._lines: deque[bytes] = deque(maxlen=_KEPT_LINES)
-        self.printed = 0
         self._reader = Thread(target=self._read, name="output of a client", daemon=True)
         self._reader.start()
 
@@ -286,7 +277,6 @@ class Program:
         with suppress(ValueError, OSError):
             while line := self._process.stdout.readline(_LONGEST_LINE):
                 self._lines.append(line)
-                self.printed += 1
 
     @property
     def status(self) -> int | None:
@@ -299,13 +289,12 @@ class Program:
             self._process.wait(seconds)
         return self.status
 
-    def output(self, since: int = 0) -> str:
-        """Return the last 200 lines of what it has printed, errors included, after so many lines."""
+    def output(self) -> str:
+        """Return the last 200 lines of what it has printed, errors included."""
         if self.status is not None:
             # All that it wrote has been read, unless something that it started still holds the pipe.
             self._reader.join(_GRACE)
-        lines = list(self._lines)
-        return b"".join(lines[max(0, since - self.printed + len(lines)) :]).decode("utf-8", "replace").strip()
+        return b"".join(self._lines).decode("utf-8", "replace").strip()
 
     def end(self) -> None:
         """End the program and all processes that it started: by SIGTERM, and a second later by SIGKILL."""
@@ -339,9 +328,8 @@ class _Watch:
         self.figures = Figures()
         self.most_unsettled = 0
         self.receiver: Mapping[str, Any] = {}
-        self.has_link = self.is_receiving = False
+        self.has_link = False
         self.rate = 0.0
-        self.connections = 0
         self.incidents: list[str] = []
         self.serving = serve(queue, is_traced=False)
         try:
@@ -354,8 +342,6 @@ class _Watch:
                 "messages": str(given.messages),
             }
             variables = {f"AMQP_{name.upper()}": value for name, value in values.items()}
-            # What it has printed is to be seen while it runs.
-            variables["PYTHONUNBUFFERED"] = "1"
             self.program = Program([_filled(word, values) for word in bench.command], variables)
         except BaseException:
             self.serving.close()
@@ -393,9 +379,8 @@ class _Watch:
         waiting = sum(link["unsettled"] for link in receivers)
         self.most_unsettled = max(self.most_unsettled, unsettled, waiting)
         self.receiver = receivers[0] if receivers else self.receiver
-        self.is_receiving, self.connections = bool(receivers), len(seen["clients"])
         self.incidents = seen["incidents"]
-        return self.figures, waiting, self.connections
+        return self.figures, waiting, len(seen["clients"])
 
     def until_still(self, act: Callable[[], object] = lambda: None) -> str:
         """Watch until nothing changes any more, and call ``act`` each time; return how it ended."""
@@ -433,8 +418,8 @@ class _Watch:
         is_without_end = self.case == "free" or self.bench.is_endless
         return is_without_end and self.figures.sent > _ENDLESS * self.given.messages
 
-    def run(self, pause: str, before: Figures | None = None, end: str = "", printed: int = 0) -> Run:
-        """Return what was measured; the second part ended so, and began after so many printed lines."""
+    def run(self, pause: str, before: Figures | None = None) -> Run:
+        """Return what was measured."""
         figures, output = self.figures, self.program.output()
         return Run(
             self.case,
@@ -445,9 +430,6 @@ class _Watch:
             self.program.status,
             round(self.rate, 1),
             output,
-            end or pause,
-            self.program.output(printed) if before else "",
-            self.connections > 0,
         )
 
     def failure(self) -> ClientFailedError:
@@ -492,15 +474,11 @@ class _Watch:
 class _Feeder:
     """A sender beside the client, in this process."""
 
-    def __init__(self, serving: Serving, given: Conditions) -> None:
-        self.serving, self.queue, self.sent = serving, given.queue, 0
-        is_data = isinstance(given.body, bytes)
-        content_type, properties = given.content_type or None, dict(given.properties) or None
-        made = Message(given.body, is_data, content_type=content_type, properties=properties)
-        self._encoded, self._decoder = bytes(made.encode()), Decoder()
+    def __init__(self, serving: Serving, queue: str) -> None:
+        self.serving, self.queue, self.sent = serving, queue, 0
         with serving.lock:
             self.session = serving.broker.link_session(_FEEDER, container=_FEEDER)
-            self.session.link_attach(_FEEDER, "sender", self.queue)
+            self.session.link_attach(_FEEDER, "sender", queue)
 
     def send(self, most: int, window: int) -> None:
         """Send until so many have been sent, with a window."""
@@ -508,8 +486,7 @@ class _Feeder:
         with self.serving.lock:
             self.serving.server.tell_time()
             while self.sent < most and len(unsettled) < window:
-                message, _ = self._decoder.decode(self._encoded)
-                message.routing_key = self.queue
+                message = Message(_MESSAGE_SIZE, routing_key=self.queue)
                 self.session.message_transfer(message, tag=_FEEDER)
                 self.sent += 1
         self.serving.server.wake()
@@ -519,7 +496,7 @@ def _settling(watch: _Watch) -> Settling:
     """Give a receiver messages one by one, and see how many it settles at once."""
     link = watch.receiver
     credit, is_presettled = int(link["credit"]), bool(link["is_presettled"])
-    feeder = _Feeder(watch.serving, watch.given)
+    feeder = _Feeder(watch.serving, watch.given.queue)
     settled = 0
     while feeder.sent < _MOST_FED and not settled and watch.program.status is None:
         feeder.send(feeder.sent + 1, _MOST_FED)
