@@ -17,6 +17,8 @@ _LIGHTER = str(Path(_ROOT, "tests", "lighter"))
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_ROOT, _LIGHTER, os.environ.get("PYTHONPATH")]))
 # xdist gives its workers the path it began with.
 getattr(xdist_plugin, "_sys_path", []).insert(0, _LIGHTER)
+# A compiled module is imported for the source beside it, whose examples are run.
+os.environ["PY_IGNORE_IMPORTMISMATCH"] = "1"
 os.environ["PLOTLY_RENDERER"] = "plotly_mimetype"
 # Nor do tests count as the progress of whoever runs them.
 os.environ["QFLOW_PROGRESS"] = ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import sysconfig
 import tempfile
 from collections.abc import Iterator
@@ -187,3 +188,19 @@ def compile_modules(root: Path, folder: Path) -> list[Path]:
     finally:
         os.chdir(before)
     return sorted(path for path in (folder / "out").rglob("*") if path.suffix in (".so", ".pyd"))
+
+
+def main(arguments: list[str]) -> None:
+    """Put the compiled modules beside their sources, in this checkout, or take them away (``--remove``)."""
+    root = Path(__file__).resolve().parent
+    for path in (root / "qflow").rglob("*"):
+        if path.suffix in (".so", ".pyd"):
+            path.unlink()
+    if arguments != ["--remove"]:
+        with tempfile.TemporaryDirectory(prefix="qflow-build-") as folder:
+            for path in compile_modules(root, Path(folder)):
+                shutil.copy(path, root / path.relative_to(Path(folder) / "out"))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -246,7 +246,7 @@ shops = qf.Workload(
     consumers=(qf.Consumer("warehouse", "orders", prefetch=10, service=("exp", 0.007), seed=4),),
 )
 verdict = qf.design.judge_workload(shops)["orders"]
-print("can it overflow?", "yes" if verdict.can_overflow else "no")
+print("can it overflow?", {True: "yes", False: "no", None: "not proved"}[verdict.can_overflow])
 print(*verdict.reasons, sep="\n")
 
 # %% [markdown] id="recommend-text"

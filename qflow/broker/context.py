@@ -14,16 +14,22 @@ from qflow.broker.events import Detail, Event, Names, Observer, Values, packed, 
 from qflow.broker.message import CommandOwner, Transfer
 from qflow.broker.options import BrokerOptions
 from qflow.broker.restorable import Dependent, Restorable
+from qflow.broker.snapshot import mypyc_attr
 from qflow.broker.store import MessageStore
 
 Agent = Callable[[Transfer], object]
 """Answers the requests to management; it gives commands itself, as any client does."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class TimerTask(Dependent):
     """Something that is due at some time."""
 
     __slots__ = ()
+
+    @classmethod
+    def __init_subclass__(cls) -> None:
+        """Let other classes inherit from it."""
 
     def fire(self, due: int) -> None:
         """Do it; ``due`` is the time for which it was scheduled, in microseconds."""
@@ -66,6 +72,10 @@ class Timers(Restorable):
         """Add a task."""
         self._sequence += 1
         heapq.heappush(self._heap, (due, self._sequence, task))
+
+    def pass_over(self, count: int) -> None:
+        """Count tasks that need not be scheduled, as they would change nothing."""
+        self._sequence += count
 
     def take(self, until: int) -> tuple[int, TimerTask] | None:
         """Return the first task that is due by ``until``, and remove it; None if there is none."""

@@ -10,7 +10,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
+from operator import index
 from typing import NoReturn
 
 from qflow.broker.errors import StartupError
@@ -285,7 +287,8 @@ flowStopRatio=60 flowResumeRatio=70
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            _check_type(field.name, getattr(self, field.name), field.default)
+            value = _of_type(field.name, getattr(self, field.name), field.default)
+            object.__setattr__(self, field.name, value)
         stop, resume = self.default_flow_stop_threshold, self.default_flow_resume_threshold
         ratios = f"flowStopRatio={stop} flowResumeRatio={resume}"
         if not (0 <= stop <= 100 and 0 <= resume <= 100):
@@ -397,12 +400,18 @@ _CONVERSIONS: dict[str, Callable[[Given], object]] = {
 }
 
 
-def _check_type(name: str, value: object, default: object) -> None:
-    if name == "queue_purge_interval" and (
-        type(value) is int or (type(value) is float and math.isfinite(value))
-    ):
-        return
+def _of_type(name: str, value: object, default: object) -> object:
+    """Return a value of the default's own type, if it is of one that stands for it, such as NumPy's."""
+    if isinstance(default, str) and isinstance(value, str):
+        value = str.__str__(value)
+    elif type(default) is int and not isinstance(value, bool):
+        with suppress(TypeError):
+            value = index(value)  # type: ignore[arg-type]
+    is_interval = type(value) is int or (type(value) is float and math.isfinite(value))
+    if name == "queue_purge_interval" and is_interval:
+        return value
     if type(value) is not type(default):
         raise StartupError(f"{name}: got {value!r}, allowed is a value like {default!r}")
     if isinstance(value, int) and value < 0 and not name.startswith("default_flow"):
         raise StartupError(f"{name}: got {value!r}, allowed are whole numbers from 0")
+    return value

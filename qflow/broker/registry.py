@@ -25,7 +25,7 @@ from qflow.broker.exchanges import Exchange, ExchangeRegistry
 from qflow.broker.flow_limit import FlowThresholds
 from qflow.broker.history.alternatives import make_flow_control
 from qflow.broker.limits import POLICIES, make_policy
-from qflow.broker.message import HeaderValue, QueuedMessage, Router, Transfer
+from qflow.broker.message import AVAILABLE, HeaderValue, QueuedMessage, Router, Transfer
 from qflow.broker.queue import Lifetime, Queue, QueueCounters
 from qflow.broker.restorable import Dependent, Restorable
 from qflow.broker.settings import QueueSettings, to_text
@@ -203,6 +203,40 @@ class QueueCleaner(TimerTask):
         for queue in list(self.queues.queues.values()):
             remove_expired(queue)
         self._schedule(due)
+
+    def skip(self, due: int, until: int) -> int:
+        """Return the last time from ``due`` on before which no cleaning finds anything, and no task is due.
+
+        The state is then as if the cleanings until there had happened; the one at that time is still to come.
+        """
+        timers, interval = self.context.timers, self.context.options.purge_interval_us
+        following = timers.next_due
+        last = until if following is None else min(until, following - 1)
+        if due + interval > last:
+            return due
+        count = (last - due) // interval
+        queues = list(self.queues.queues.values())
+        for queue in queues:
+            for message in queue.store:
+                expiration = message.transfer.expiration
+                if expiration is not None and message.state == AVAILABLE:
+                    count = min(count, max(0, (expiration - due) // interval + 1))
+        timers.pass_over(count)
+        self._take_turns([queue for queue in queues if queue.store.turn is not None], count)
+        return due + count * interval
+
+    def _take_turns(self, queues: list[Queue], count: int) -> None:
+        """Read queues with fair shares as often, which moves the shares on (RF-37), but for whole rounds."""
+        mark, marked, done = [queue.store.turn for queue in queues], 0, 0
+        while queues and done < count:
+            for queue in queues:
+                remove_expired(queue)
+            done += 1
+            turns = [queue.store.turn for queue in queues]
+            if turns == mark:
+                count = done + (count - done) % (done - marked)
+            elif not done & (done - 1):
+                mark, marked = turns, done
 
     def _schedule(self, now: int) -> None:
         interval = self.context.options.purge_interval_us

@@ -24,6 +24,7 @@ from typing import ClassVar, Final, NamedTuple
 
 from qflow.broker.errors import FramingErrorException, NotImplementedException
 from qflow.broker.message import HeaderValue, Message, Transfer
+from qflow.broker.restorable import Frozen
 
 # Names
 
@@ -410,7 +411,7 @@ def approximate_number(text: str) -> float:
 _DEEPEST: Final = 32
 
 
-class Selector:
+class Selector(Frozen):
     """A parsed ``x-apache-selector`` or ``qpid.filter`` expression.
 
     Parameters:
@@ -430,6 +431,8 @@ class Selector:
     """
 
     VOLATILE: ClassVar[tuple[str, ...]] = ("_evaluate",)
+
+    __match_args__ = ("expression",)
 
     __slots__ = ("expression", "_evaluate")
 

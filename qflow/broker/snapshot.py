@@ -20,7 +20,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from operator import attrgetter
 from types import NoneType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
 from qflow.broker.errors import AmqpException
@@ -37,6 +37,19 @@ else:
         """Mark nothing: the mark is for the compiler, and the engine needs the standard library only."""
         return lambda marked: marked
 
+
+class Refused(Protocol):
+    """What nobody has.  A compiled function does not look at the type of a parameter that may be this.
+
+    So the function does it, and its refusal says the parameter's name, and the same in both forms.
+    """
+
+    def is_never_given(self) -> None:
+        """Be a method that no class has."""
+
+
+Text = str | Refused
+Flag = bool | Refused
 
 Snapshot = dict[str, Any]
 

@@ -403,13 +403,13 @@ class _Law:
 
     def holds(self, workload: Workload) -> bool:
         windows = {producer.name: producer.capacity for producer in workload.producers}
-        return not any(
+        return all(
             judge(
                 queue,
                 arguments,
                 {name: replace(one, capacity=windows[name]) for name, one in self._traffic[queue].items()},
                 workload.options,
-            ).can_overflow
+            ).is_safe
             for queue, arguments in workload.queues.items()
         )
 

@@ -38,12 +38,13 @@ _OUTLINED = frozenset((*_DEPTHS, *_SWITCHES, "exception"))
 _READ = _OUTLINED.union(COMMANDS)
 
 
-def outline_of(events: EventTable, topology: Topology) -> Frames:
+def outline_of(events: EventTable, topology: Topology, parts: int = PARTS) -> Frames:
     """Return the outline of a run, up to its last event if nothing is left to wait for then.
 
     Parameters:
         events: All events of the run.
         topology: Its clients and queues, and its last instant.
+        parts: Into how many parts its time is cut.
 
     >>> from qflow.labs import flow_run
     >>> run = flow_run(messages=300, stop=20, resume=10)
@@ -56,7 +57,7 @@ def outline_of(events: EventTable, topology: Topology) -> Frames:
     kinds = events.column("kind")
     places = list(compress(count(), map(_OUTLINED.__contains__, kinds)))
     last = events.cells[places[-1] * WIDTH] if places else 0
-    drawing = _Drawing(topology, last)
+    drawing = _Drawing(topology, last // parts + 1)
     drawing.follow(events.cells, list(compress(count(), map(_READ.__contains__, kinds))))
     rows = drawing.rows
     return Frames(
@@ -69,9 +70,9 @@ def outline_of(events: EventTable, topology: Topology) -> Frames:
 
 
 class _Drawing:
-    """The frames of an outline, while the events go by, up to an instant."""
+    """The frames of an outline, while the events go by, for parts of so many microseconds."""
 
-    def __init__(self, topology: Topology, end: int) -> None:
+    def __init__(self, topology: Topology, part: int) -> None:
         names = [f"queue.{spot.name}.{name}" for spot in topology.queues for name in QUEUE_CHANNELS]
         names += [f"producer.{spot.name}.{name}" for spot in topology.producers for name in PRODUCER_CHANNELS]
         self.columns = {name: index for index, name in enumerate(names)}
@@ -81,7 +82,7 @@ class _Drawing:
         }
         self._switches = {*(column + 1 for column in self._depths.values()), *self._waits.values()}
         self._producers = topology.producers
-        self._part = end // PARTS + 1
+        self._part = part
         self.rows: list[tuple[int, ...]] = [(0,) * (len(names) + 1)]
         self.deaths: list[tuple[int, int, str]] = []
         # Of the part of the axis: when its first change was, and how many turns it has.

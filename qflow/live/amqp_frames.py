@@ -29,6 +29,7 @@ _FIRST_SECTION, _MESSAGE_ANNOTATIONS = 0x70, 0x72
 _EMPTY_LIST, _SMALL, _LARGE = 0x45, (0xC0, 0xC1), (0xD0, 0xD1)
 _NO_PROPERTIES = b"\x00\x53\x73\x45"
 _BODIES = (b"\x00\x53\x75", b"\x00\x53\x76", b"\x00\x53\x77")
+_ODD_BODIES = (b"\x00\x53\x77\x00", b"\x00\x53\x77\x73")
 
 
 class FrameError(ValueError):
@@ -131,7 +132,7 @@ def outcome_of(state: Any) -> str:
 
 
 class SectionPlaces(NamedTuple):
-    """Where a message's sections are; ``is_bare`` if nothing but a body says anything."""
+    """Where a message's sections are; ``is_bare`` if nothing but a plain body says anything."""
 
     bare: int
     annotations: tuple[int, int]
@@ -172,7 +173,8 @@ def section_places(raw: bytes) -> SectionPlaces:
     except IndexError:
         raise FrameError("a section is longer than the message") from None
     body = at + len(_NO_PROPERTIES) if raw.startswith(_NO_PROPERTIES, at) else at
-    return SectionPlaces(at, annotations, is_bare and raw.startswith(_BODIES, body))
+    is_plain = raw.startswith(_BODIES, body) and not raw.startswith(_ODD_BODIES, body)
+    return SectionPlaces(at, annotations, is_bare and is_plain)
 
 
 class Codec:

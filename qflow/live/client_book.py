@@ -17,6 +17,9 @@ from qflow.live.message_labels import Labels, Mark
 MOST_FINDINGS = 1_000
 """Different sentences that are kept."""
 
+QPID_CPP = ("qpid-cpp", "qflow")
+"""How brokers call themselves on AMQP 1.0 whose rules are those of the engine."""
+
 _RESERVED = ("setup", "broker")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}")
 
@@ -79,6 +82,9 @@ class ClientBook:
         declared (set of str): Queues of which the broker said the arguments, all of them.
         exchanges (set of str)
         binds (dict): Keys are exchange, queue and binding key, in the order in which they were seen.
+        broker (str): The product that the broker calls itself; empty if it has said none.
+        statistics_since (int or None): When the broker's management answered first.
+        missing (str): Why there are no statistics now; empty if there are.
         findings (dict): Sentence to how often, and when first, in microseconds.
         labels (Labels)
         last (int): When something was seen last.
@@ -98,6 +104,9 @@ class ClientBook:
         self.declared: set[str] = set()
         self.exchanges: set[str] = set()
         self.binds: dict[tuple[str, str, str], None] = {}
+        self.broker = ""
+        self.statistics_since: int | None = None
+        self.missing = "the broker's management has said nothing"
         self.findings: dict[str, list[int]] = {}
         self.labels = Labels()
         self.last = self.connections = 0
@@ -123,6 +132,41 @@ class ClientBook:
         self.queues.setdefault(queue, {}).update(arguments)
         self.declared.add(queue)
         self._row(time, "broker", "stats", queue, label)
+
+    def answered(self, time: int) -> None:
+        """Note that the broker's management answers, for the first time or again."""
+        if self.statistics_since is None:
+            self.statistics_since = time
+        else:
+            self.find(time, "the broker's statistics come again")
+        self.missing = ""
+
+    def unanswered(self, time: int, reason: str) -> None:
+        """Note that the broker's management does not answer, or no longer."""
+        self.missing = reason
+        self.find(time, f"without the broker's statistics: {reason}")
+
+    @property
+    def is_qpid_cpp(self) -> bool | None:
+        """Whether the broker is Qpid's in C++, or this kit's engine; None if nothing has shown it.
+
+        >>> book = ClientBook()
+        >>> book.broker = "ActiveMQ Artemis 2.31"
+        >>> book.is_qpid_cpp
+        False
+        """
+        if self.statistics_since is not None:
+            # No other broker has this management.
+            return True
+        return self.broker.startswith(QPID_CPP) if self.broker else None
+
+    def unknown_thresholds(self, queue: str) -> str:
+        """Return why the thresholds of a queue are unknown; empty if they are known."""
+        if self.is_qpid_cpp is False:
+            return f"the broker is {self.broker}, whose brake is not that of Qpid's C++ broker"
+        if queue in self.declared or any("qpid.flow_stop" in key for key in self.queues.get(queue, {})):
+            return ""
+        return f"nothing shows what it was declared with ({self.missing or 'management does not know it'})"
 
     # Clients
 

@@ -100,11 +100,18 @@ async def _record(recording: Recording, address: tuple[str, int]) -> None:
     await recording.start(*address)
     host, port = address[0], recording.tap.port
     print(f"recording: clients connect to {host}:{port}, the broker is {recording.tap.upstream}", flush=True)
-    line, shown, seconds = Line(), "", 0.0
+    line, shown, seconds, missing = Line(), "", 0.0, ""
     try:
         while True:
             await asyncio.sleep(_LOOK)
             seconds += _LOOK
+            if recording.missing != missing:
+                missing = recording.missing
+                line.end()
+                words = (
+                    f"no statistics of the broker: {missing}" if missing else "the broker's statistics come"
+                )
+                print(f"recording: {words}", file=sys.stderr, flush=True)
             text = recording.progress()
             if text != shown and seconds >= line.pause:
                 line.show(text)

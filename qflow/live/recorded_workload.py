@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 from qflow.live.client_book import ClientBook, SeenClient
-from qflow.logs.workload_file import workload_json
+from qflow.logs.workload_file import NOT_SEEN, workload_json
 from qflow.workload.agenda import SECOND
 from qflow.workload.attributes import WorkloadError
 from qflow.workload.model import INFERRED, LARGEST_PREFETCH, MESSAGES_PER_SECOND, Consumer, Producer, Workload
@@ -41,9 +41,10 @@ def recorded_workload(book: ClientBook, name: str) -> dict[str, Any]:
     reads = {consumer.queue for consumer in consumers}
     sends = {producer.to[1] for producer in producers if not producer.to[0]}
     queues = {queue: dict(book.queues.get(queue, {})) for queue in sorted({*book.queues, *reads, *sends})}
-    for queue, arguments in queues.items():
-        if not arguments and queue not in book.declared:
-            inferred[f"queues.{queue}"] = "no arguments were seen: it may have been declared with some"
+    for queue in queues:
+        unknown = book.unknown_thresholds(queue)
+        if unknown:
+            inferred[f"queues.{queue}"] = f"{NOT_SEEN}: its thresholds are unknown: {unknown}"
     binds = tuple(bind for bind in book.binds if bind[1] in queues)
     inferred["duration"] = "until the last thing that was seen"
     workload = Workload(name, seconds, queues, binds, tuple(producers), tuple(consumers))

@@ -27,7 +27,8 @@ from qflow.live.capture import STATISTICS, CaptureWriter
 from qflow.live.recording_folder import ENDING, REPORT
 from qflow.live.recording_tap import RecordingTap, Upstream
 
-_LONGEST_LINE = 1 << 24
+PATIENCE = 2.0
+"""Seconds after which it is said that no statistics have come."""
 
 
 class Recording:
@@ -41,6 +42,7 @@ class Recording:
 
     Attributes:
         problem (str): Why the recording is not whole; empty if it is.
+        missing (str): Why there are no statistics of the broker now; empty if there are, or none are wanted.
 
     Raises:
         RefusalError: If the log's name is of another kind, or something is there already.
@@ -56,7 +58,8 @@ class Recording:
         self, upstream: Upstream, out: Path, *, group_header: str = "", asks_statistics: bool = True
     ) -> None:
         checked_folder(out).mkdir(parents=True, exist_ok=True)
-        self.out, self.problem = out, ""
+        self.out, self.problem, self.missing = out, "", ""
+        self._has_answered = False
         self._asks = asks_statistics
         self.tap = RecordingTap(upstream, CaptureWriter(out))
         self._said: dict[str, Any] = {"rows": 0, "findings": 0, "read": 0, "queues": []}
@@ -64,6 +67,7 @@ class Recording:
         self._reader = _worker("recording_reader", str(out), group_header)
         self._statistics: subprocess.Popen[bytes] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._expected: asyncio.TimerHandle | None = None
         threading.Thread(target=self._listen_to_reader, daemon=True).start()
 
     async def start(self, host: str, port: int) -> None:
@@ -77,10 +81,13 @@ class Recording:
         if self._asks:
             self._statistics = _worker("broker_statistics", str(self.tap.upstream))
             threading.Thread(target=self._listen_to_statistics, daemon=True).start()
+            self._expected = self._loop.call_later(PATIENCE, self._expect_statistics)
 
     async def stop(self) -> None:
         """Take no more; what was captured is still to be read."""
         await self.tap.stop()
+        if self._expected is not None:
+            self._expected.cancel()
         if self._statistics is not None:
             _end(self._statistics)
 
@@ -117,12 +124,14 @@ class Recording:
         return f"recording: {said['rows']} rows written, {connections}{found}{more}"
 
     def findings(self) -> list[str]:
-        """Return what was found, as the report has it."""
+        """Return what was found, and of which queues the thresholds are unknown, as the report has it."""
         try:
             report = json.loads((self.out / REPORT).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return []
-        return [_times(finding["sentence"], finding["times"]) for finding in report["findings"]]
+        found = [_times(finding["sentence"], finding["times"]) for finding in report["findings"]]
+        unknown = report["thresholds_unknown"].items()
+        return [*found, *(f"{queue!r}: its thresholds are unknown: {words}" for queue, words in unknown)]
 
     def _listen_to_reader(self) -> None:
         assert self._reader.stdout is not None
@@ -147,7 +156,13 @@ class Recording:
                 # The loop may be over.
                 self._loop.call_soon_threadsafe(self._keep, line)
 
+    def _expect_statistics(self) -> None:
+        if not self._has_answered and not self.missing:
+            self._keep(json.dumps({"error": f"none came in {PATIENCE:g} s"}).encode())
+
     def _keep(self, line: bytes) -> None:
+        self.missing = json.loads(line)["error"] if line.startswith(b'{"error"') else ""
+        self._has_answered |= not self.missing
         self.tap.capture.append(self.tap.now(), 0, STATISTICS, line)
 
 

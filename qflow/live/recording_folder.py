@@ -6,7 +6,8 @@ Spark and :meth:`qflow.logs.client_log.ClientLog.load` read the folder as one ta
 underscore or a dot are no data:
 
 - ``_capture-00000`` and so on: bytes as they passed, until they are read (:mod:`qflow.live.capture`);
-- ``_recording.json``: who was connected, what was found, and what could not be read.
+- ``_recording.json``: who was connected, which broker it was, whether it gave statistics, of which queues the
+  thresholds are unknown, what was found, and what could not be read.
 
 Beside it, ``orders.json`` is the workload behind the log, with what is inferred marked as such.
 """
@@ -84,6 +85,11 @@ def report(book: ClientBook) -> dict[str, Any]:
     0
     """
     return {
+        "broker": {"product": book.broker, "is_qpid_cpp": book.is_qpid_cpp},
+        "statistics": {"since_us": book.statistics_since, "missing": book.missing},
+        "thresholds_unknown": {
+            queue: words for queue in book.queues if (words := book.unknown_thresholds(queue))
+        },
         "connections": book.connections,
         "last_us": book.last,
         "clients": [_facts(client) for client in book.clients.values()],

@@ -97,8 +97,9 @@ class RecordingReader:
             book.statistics(at, said["queue"], json.dumps(said["values"]), said["arguments"])
         elif "exchanges" in said:
             book.exchanges.update(said["exchanges"])
+            book.answered(at)
         else:
-            book.find(at, f"without the broker's statistics: {said.get('error', 'none came')}")
+            book.unanswered(at, said["error"])
 
     def _write(self) -> None:
         book = self.log.book

@@ -199,12 +199,13 @@ got b'GET / HT'")
     # Connections, sessions, links
 
     def _open(self, connection: _Connection, side: int, _: int, frame: Any) -> None:
+        opened = frame.performative
+        properties = opened.properties if isinstance(opened.properties, dict) else {}
+        product = " ".join(str(properties[key]) for key in ("product", "version") if key in properties)
         if side == CLIENT:
-            opened = frame.performative
-            connection.container = str(opened.container_id or "")
-            properties = opened.properties if isinstance(opened.properties, dict) else {}
-            known = [str(properties[key]) for key in ("product", "version") if key in properties]
-            connection.product = " ".join(known)
+            connection.container, connection.product = str(opened.container_id or ""), product
+        else:
+            self.book.broker = product or self.book.broker
 
     def _begin(self, connection: _Connection, side: int, _: int, frame: Any) -> None:
         answered = frame.performative.remote_channel

@@ -16,7 +16,7 @@ from qflow.logs.client_log import SETTLEMENTS
 from qflow.logs.log_file import LogError, LogRow
 from qflow.trace.schema import Trace
 from qflow.workload.agenda import SECOND
-from qflow.workload.model import INFERRED, SETUP, Consumer, Producer, Workload
+from qflow.workload.model import INFERRED, NOT_SEEN_DECLARED, SETUP, Consumer, Producer, Workload
 from qflow.writing import written
 
 
@@ -47,7 +47,7 @@ class Guess:
 
     A window is as large as the most that was ever outstanding, which only a producer that blocked shows;
     :meth:`inferred` says of which it does not.  Producers send to the queue that their rows name.  No log
-    says what the queues were declared with.
+    says what the queues were declared with, so they have no limit here, and no flow control.
 
     >>> guess = Guess()
     >>> guess.take(LogRow(5, "p", "transfer", "q", "p-1", 7, ""))
@@ -109,7 +109,7 @@ class Guess:
         return inferred
 
     def workload(self, name: str) -> Workload:
-        """Return queues with default arguments, and each client as its rows show it; LogError without any."""
+        """Return queues without limits, and each client as its rows show it; LogError without any client."""
         if not self._clients:
             raise LogError("the log tells of no client, so there is no workload behind it")
         seconds = max(1.0, self._last / SECOND)
@@ -126,7 +126,8 @@ class Guess:
             for since in [max(0, of.since) / SECOND]
         )
         queues = {producer.to[1] for producer in producers} | {consumer.queue for consumer in consumers}
-        arguments: dict[str, dict[str, Any]] = {queue: {} for queue in sorted(queues | self._queues)}
+        unlimited = {"qpid.max_size": 0, **NOT_SEEN_DECLARED}
+        arguments: dict[str, dict[str, Any]] = {name: unlimited for name in sorted(queues | self._queues)}
         return Workload(name, seconds, arguments, (), producers, consumers)
 
 

@@ -1,20 +1,18 @@
-"""``python -m qflow.maintain``: builds what is made from sources, checks that it still agrees, and measures.
+"""``python -m qflow.maintain``: builds what is made from sources, and checks that it still agrees.
 
-A builder writes with ``build`` and compares with ``check``, which ends with status 1 if anything differs.
+``build`` writes, ``check`` compares, and ends with status 1 if anything differs.  The README's moving picture
+is only written.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterable, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from qflow.cli import Parser, guarded
-from qflow.kit import RefusalError, install_command
 from qflow.maintain import checkout
 
 PICTURE = Path("notebooks") / "images" / "flow.gif"
@@ -44,19 +42,9 @@ def _parser() -> argparse.ArgumentParser:
             action.add_argument("--dir", metavar="FOLDER", help=f"their folder; default: {kind}")
     _builder(commands, "reference", "the reference pages that are read off the code", _pages)
     _builder(commands, "glossary", "the page of data/glossary.csv", _pages)
-    for action in _builder(commands, "sentences", "the table of the documents' sentences", _pages):
-        action.add_argument("--documents", metavar="FOLDER", help="copies of them, to find what is missing")
-    for action in _builder(commands, "moving-picture", "the README's moving picture", _picture):
-        action.add_argument("file", nargs="?", metavar="FILE.gif", help=f"default: {PICTURE.as_posix()}")
-    calibration = commands.add_parser(
-        "calibration",
-        help="predict all repeated recordings and write how often the intervals held",
-        description="Writes notebooks/reference/calibration.md and its diagram. It takes some minutes.",
-    )
-    calibration.add_argument("--replays", type=int, metavar="N", help="of each; default: as qflow predict")
-    calibration.set_defaults(work=_calibration)
-    _add_benches(commands)
-    _add_fuzz(commands)
+    picture = commands.add_parser("moving-picture", help="write the README's moving picture")
+    picture.add_argument("file", nargs="?", metavar="FILE.gif", help=f"default: {PICTURE.as_posix()}")
+    picture.set_defaults(work=_picture)
     return parser
 
 
@@ -71,63 +59,6 @@ def _builder(commands: Any, name: str, what: str, work: Any) -> Iterable[argpars
     return made
 
 
-def _add_benches(commands: Any) -> None:
-    bench = commands.add_parser(
-        "bench",
-        help="measure how fast the engine is here, beside SimPy and Ciw where they are installed",
-        description="Rates, growth, ratios and memory of one run on this machine; compare ratios, not rates. "
-        "It takes some minutes; --messages and --largest make it shorter.",
-    )
-    bench.add_argument("--messages", type=int, default=20_000, metavar="N", help="of each workload; from 100")
-    bench.add_argument(
-        "--largest", type=int, default=1_000_000, metavar="N", help="messages up to which growth is followed"
-    )
-    bench.set_defaults(work=_bench)
-    spark = commands.add_parser("spark-bench", help="measure the audit on Spark: ratios in one run")
-    spark.set_defaults(work=_spark_bench)
-    for measured in (bench, spark):
-        measured.add_argument("--json", action="store_true", help="print one JSON object")
-
-
-def _add_fuzz(commands: Any) -> None:
-    fuzz = commands.add_parser(
-        "fuzz",
-        help="give the engine and qflow.messaging seeded commands, legal, odd and illegal",
-        description="Commands come in pieces of 10,000, drawn from the seed and a number. What does not "
-        "hold is printed with the few commands that show it. Ctrl-C loses the pieces that are being run.",
-    )
-    fuzz.add_argument(
-        "target", nargs="*", metavar="TARGET", help="engine, messaging; default: both, piece by piece in turn"
-    )
-    fuzz.add_argument("--seed", type=int, default=1, metavar="N", help="what is drawn; default: 1")
-    fuzz.add_argument(
-        "--commands", type=int, default=10_000_000, metavar="N", help="how many; default: ten million"
-    )
-    fuzz.add_argument("--piece", type=int, metavar="N", help="run only this piece, of one target")
-    fuzz.add_argument("--jobs", type=int, default=0, metavar="N", help="processes; default: one a core")
-    fuzz.set_defaults(work=_fuzz)
-
-
-def _fuzz(chosen: argparse.Namespace) -> int:
-    from qflow.maintain.fuzz import TARGETS, fuzz, run_piece
-
-    targets = chosen.target or list(TARGETS)
-    if unknown := [target for target in targets if target not in TARGETS]:
-        raise RefusalError(f"there is no target {unknown[0]!r}; there are {', '.join(TARGETS)}")
-    if chosen.commands < 1 or chosen.jobs < 0 or (chosen.piece is not None and chosen.piece < 0):
-        raise RefusalError(
-            "--commands is a number from 1, --jobs and --piece are numbers from 0; got "
-            f"{chosen.commands}, {chosen.jobs} and {chosen.piece}"
-        )
-    if chosen.piece is None:
-        return int(bool(fuzz(targets, chosen.seed, chosen.commands, jobs=chosen.jobs)))
-    if len(targets) != 1:
-        raise RefusalError(f"--piece needs one target: {' or '.join(TARGETS)}")
-    given, finding = run_piece(targets[0], chosen.seed, chosen.piece)
-    print(finding or f"{given:,} commands; everything holds")
-    return int(finding is not None)
-
-
 def _notebooks(chosen: argparse.Namespace) -> int:
     from qflow.maintain import notebooks
 
@@ -136,69 +67,24 @@ def _notebooks(chosen: argparse.Namespace) -> int:
 
 
 def _pages(chosen: argparse.Namespace) -> int:
-    from qflow.maintain import reference, sentence_map
+    from qflow.maintain import reference
 
-    problems = []
-    if chosen.command == "sentences":
-        problems = sentence_map.problems(checkout(), chosen.documents)
     if chosen.action == "build":
         print(f"written: {', '.join(reference.build(chosen.command)) or 'nothing, all is as it was'}")
-    else:
+        return 0
+    problems = reference.stale(chosen.command)
+    for name in problems:
         again = f"build it again with: python -m qflow.maintain {chosen.command} build"
-        problems += [
-            f"{name} is no longer what it is made from; {again}" for name in reference.stale(chosen.command)
-        ]
-    if chosen.action == "check" and not problems:
+        print(f"{name} is no longer what it is made from; {again}", file=sys.stderr)
+    if not problems:
         print(f"{chosen.command}: all is as it would be built")
-    for problem in problems:
-        print(problem, file=sys.stderr)
     return int(bool(problems))
 
 
-def _calibration(chosen: argparse.Namespace) -> int:
-    from qflow.maintain import calibration
-
-    made = calibration.build(checkout(), chosen.replays, lambda line: print(line, file=sys.stderr))
-    print(f"written: {', '.join(path.relative_to(checkout()).as_posix() for path in made)}")
-    return 0
-
-
 def _picture(chosen: argparse.Namespace) -> int:
-    from qflow.maintain import moving_picture
+    from qflow.maintain.moving_picture import write
 
-    path = Path(chosen.file) if chosen.file else checkout() / PICTURE
-    if chosen.action == "build":
-        print(f"written: {moving_picture.write(path)}")
-        return 0
-    problem = moving_picture.drift(path)
-    if problem:
-        print(problem, file=sys.stderr)
-    return int(bool(problem))
-
-
-def _bench(chosen: argparse.Namespace) -> int:
-    from qflow.maintain.benchmark import measure, text_of
-    from qflow.progress import Line
-
-    if chosen.messages < 100 or chosen.largest < 1_000:
-        raise RefusalError(
-            f"--messages is a number from 100 and --largest one from 1000, "
-            f"got {chosen.messages} and {chosen.largest}"
-        )
-    line = Line()
-    results = measure(chosen.messages, chosen.largest, lambda name: line.show(f"{name} ..."))
-    line.end()
-    print(json.dumps(results, indent=2) if chosen.json else text_of(results))
-    return 0
-
-
-def _spark_bench(chosen: argparse.Namespace) -> int:
-    if find_spec("pyspark") is None:
-        raise RefusalError(f"the benchmark of Spark needs pyspark: {install_command('spark')}")
-    from qflow.maintain.spark_benchmark import report_text, run_bench
-
-    report = run_bench()
-    print(json.dumps(report, indent=2) if chosen.json else report_text(report))
+    print(f"written: {write(Path(chosen.file) if chosen.file else checkout() / PICTURE)}")
     return 0
 
 

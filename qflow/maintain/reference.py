@@ -1,4 +1,4 @@
-"""Pages that are made from code, rules, tests and tables: the reference, the glossary, the sentence table.
+"""Pages that are made from code, rules, tests and tables: the reference and the glossary.
 
 A page that repeats what the code says goes stale unless it is made from it. These are; a test compares them.
 The page of a room has every public function and class with its own docstring.
@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 
 from qflow.broker.settings import KEYS, LEGACY_LVQ_ARGUMENTS
-from qflow.maintain import checkout, sentence_map
+from qflow.maintain import checkout
 from qflow.teaching.glossary import terms
 from qflow.teaching.rules import (
     CERTAINTIES,
@@ -336,8 +336,6 @@ def made(kind: str) -> dict[str, Callable[[Path], str]]:
     """Return generated pages by their path in the checkout, and what writes each."""
     if kind == "glossary":
         return {GLOSSARY: lambda root: glossary_page()}
-    if kind == "sentences":
-        return {sentence_map.TABLE: lambda root: sentence_map.table()}
     return {f"{FOLDER}/{name}": page for name, page in pages().items()}
 
 

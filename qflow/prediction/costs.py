@@ -15,7 +15,7 @@ until its next row is its own work:
 A machine has other work to do as well, which makes all this longer for a while.  Medians leave that out;
 five finer terms add it again, each kept because a recorded log leaves its limits without it.  The limits
 are 5 % of the mean depth, 3 points of the share of time ON, 10 % of the stops (or 2), 3 % of the
-throughput; ``python tests/benchmarks/prediction.py --recorded`` prints what is used of them.
+throughput.
 
 - How a completion's work grows.  With its median alone ``capacity-165`` has 6 stops, and 1 was recorded; the
   clients of ``overflow-despite-flow-control`` under the settings of ``bytes-and-count`` miss the mean depth.

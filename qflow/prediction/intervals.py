@@ -10,7 +10,7 @@ n lies the next one in n + 1 - 2 k of n + 1 cases; k is chosen so that this is a
 Depths are recorded by what the broker reports now and then, so in replays they are measured that way, too.
 
 What no replay varies is the model's own error: what :data:`MODEL` says is added on both sides.  It is what
-remains of the given recordings' differences (``python -m qflow.maintain calibration``, which also says how
+remains of the given recordings' differences (``python -m pytest -m calibration``, which also says how
 often intervals hold without it, and with what the other recordings alone say).
 
 A queue whose interval is wider than half the value is *near-critical*: no longer observation of the same kind

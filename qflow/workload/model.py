@@ -42,6 +42,9 @@ from qflow.workload.network import Network
 INFERRED = "inferred"
 """Key of a workload file under which a recorder says what it inferred, and from what."""
 
+NOT_SEEN_DECLARED = {"qflow.arguments": "unknown"}
+"""Argument of a queue of which nothing recorded says how it was declared: its thresholds are unknown."""
+
 SETUP = "setup"
 """Name of the session that declares the queues; no client may have it."""
 
@@ -463,7 +466,8 @@ class Workload:
             mapping (mapping): Attributes of the same names as the parameters of :class:`Workload`; ``queues``
                 and ``duration`` are required, clients are mappings of their parameters, and their ``network``
                 is a mapping of those of :class:`qflow.workload.Network`.  ``inferred``, which a recorder
-                writes, says for readers which values were not seen; it decides nothing.
+                writes, says for readers which values were not seen; of a queue whose arguments were not, as
+                ``queues.orders``, nothing is then said of thresholds.
             name (str): Used if the mapping holds none.
 
         Raises:
@@ -478,7 +482,7 @@ class Workload:
 required are name, queue, prefetch, service
         """
         if isinstance(mapping, Mapping):
-            mapping = {name: value for name, value in mapping.items() if name != INFERRED}
+            mapping = _with_unseen(mapping)
         given = dict(_attributes(cls, "workload", mapping, optional=("name",)))
         for group, kind in (("producers", Producer), ("consumers", Consumer)):
             items = given.get(group, [])
@@ -605,3 +609,26 @@ def _options(given: object) -> BrokerOptions:
         return BrokerOptions(**values)
     except StartupError as error:
         raise WorkloadError(f"options: {error}") from None
+
+
+def _with_unseen(mapping: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a workload file's mapping in which queues whose arguments were not seen say so themselves."""
+    inferred, queues = mapping.get(INFERRED), mapping.get("queues")
+    given = {name: value for name, value in mapping.items() if name != INFERRED}
+    if isinstance(inferred, Mapping) and isinstance(queues, Mapping):
+        given["queues"] = {
+            name: {**arguments, **NOT_SEEN_DECLARED}
+            if f"queues.{name}" in inferred and isinstance(arguments, Mapping)
+            else arguments
+            for name, arguments in queues.items()
+        }
+    return given
+
+
+def is_unseen(arguments: Mapping[str, Any]) -> bool:
+    """Return whether nothing recorded says how a queue was declared.
+
+    >>> is_unseen({}), is_unseen(NOT_SEEN_DECLARED)
+    (False, True)
+    """
+    return NOT_SEEN_DECLARED.items() <= arguments.items()

@@ -13,7 +13,7 @@ from qflow.broker.events import Detail, EventTable
 from qflow.broker.message import Message
 from qflow.workload.agenda import SECOND, Action, Agenda
 from qflow.workload.attributes import WorkloadError
-from qflow.workload.model import SETUP, Senders, Workload
+from qflow.workload.model import SETUP, Producer, Senders, Workload
 from qflow.workload.run import Run
 
 GRACE = 10 * SECOND
@@ -158,6 +158,12 @@ def make_message(key: str, label: str, size: int, group: str, priority: int | st
         return Message(size, routing_key=key, headers=headers, label=label)
     urgency = _urgency_of(group) if isinstance(priority, str) else priority
     return Message(size, routing_key=key, headers=headers, priority=urgency, label=label)
+
+
+def message_of(producer: Producer, number: int, size: int, group: str) -> Message:
+    """Make the message that a producer sends as its ``number``-th: all that counts bytes of it is here."""
+    label = f"{producer.name}-{number}"
+    return make_message(producer.to[1], label, size, group, producer.priority)
 
 
 def _urgency_of(group: str) -> int | None:

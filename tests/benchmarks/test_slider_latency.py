@@ -1,10 +1,10 @@
 """From letting go of a slider to the new picture, in JupyterLab; not part of the plain test run.
 
-``pytest -n 0 -s tests/benchmarks/test_slider_latency.py`` prints the wait for the first true picture of the
-instant that is looked at, the wait until the run is drawn as a whole, and the processor time that kernel and
-browser need for it, which differs less from one busy hour to the next. A click on the rail is the hardest
-case; then a slider is dragged as a hand does it, which comes to rest before it lets go. No time is asserted;
-what is drawn is compared with Python's own frames.
+``python -m pytest -n 0 -s -m bench tests/benchmarks/test_slider_latency.py`` prints the wait for the
+first true picture of the instant that is looked at, the wait until the run is drawn as a whole, and the
+processor time that kernel and browser need for it, which differs less from one busy hour to the next. A
+click on the rail is the hardest case; then a slider is dragged as a hand does it, which comes to rest
+before it lets go. No time is asserted; what is drawn is compared with Python's own frames.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from browser import WATCH_SLIDER, LabPage, chromium_page, serve_chapters
 
 from qflow.labs import flow_run
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [pytest.mark.bench, pytest.mark.browser, pytest.mark.slow]
 
 STAGE = ".qflow-lab .qf-stage"
 MOVES = {2_000: 9, 20_000: 5, 100_000: 3}

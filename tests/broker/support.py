@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import pytest
+from ledger import GROUP as GROUP
+from ledger import through_json as through_json
+from ledger import visible as visible
 
 from qflow.broker import INFINITE, Broker, BrokerOptions, Event, Message, Session
 from qflow.broker.errors import AmqpException, ManagementError
 from qflow.broker.message import Transfer
-from qflow.maintain.ledger import GROUP as GROUP
-from qflow.maintain.ledger import through_json as through_json
-from qflow.maintain.ledger import visible as visible
 
 BYTES, MESSAGES = 1, 0
 CREDIT, WINDOW = 0, 1

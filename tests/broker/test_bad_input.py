@@ -14,19 +14,6 @@ from qflow.broker.errors import AmqpException, SessionDetached, StartupError
 VICTIM = "victim"
 
 
-class Whole:
-    """A whole number that is no int, as NumPy's are."""
-
-    def __init__(self, value: int) -> None:
-        self.value = value
-
-    def __index__(self) -> int:
-        return self.value
-
-    def __lt__(self, other: int) -> bool:
-        return self.value < other
-
-
 def busy_bench() -> Bench:
     """A broker where the victim session has a part in everything there is."""
     bench = Bench()
@@ -214,7 +201,6 @@ def test_time_does_not_go_back():
         pytest.param({"headers": {"a": "\ud800"}}, ValueError, id="DQ-07 half a character in a header"),
         pytest.param({"headers": {"k" * 256: 1}}, ValueError, id="DQ-07 a header with a name over 255 bytes"),
         pytest.param({"headers": [("a", 1)]}, TypeError, id="headers that are no map"),
-        pytest.param({"content_size": Whole(5)}, TypeError, id="DQ-05 a size that is no int"),
         pytest.param({"content_size": float("nan")}, TypeError, id="DQ-05 no number of bytes"),
         pytest.param({"content_size": 1 << 64}, ValueError, id="DQ-05 a size of 65 bits"),
         pytest.param({"ttl": float("nan")}, TypeError, id="QT-07 no number of milliseconds"),

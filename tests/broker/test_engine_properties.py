@@ -12,12 +12,12 @@ from collections import Counter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from ledger import KINDS, Ledger
 from support import BYTES, GROUP, INFINITE, MESSAGES, Bench, Reader, arguments, sized, through_json, visible
 
 from qflow.broker import Broker, BrokerOptions, Event, Session
 from qflow.broker.completions import RangeSet
 from qflow.broker.errors import AmqpException, ManagementError
-from qflow.maintain.ledger import KINDS, Ledger
 
 settings.register_profile(
     "ci",

@@ -1,9 +1,9 @@
 """EventTable: a sequence of events like any other, whoever put them in and whenever somebody looks."""
 
 import pytest
+from support import Bench
 
 from qflow.broker.events import Event, EventTable
-from qflow.maintain import benchmark as workloads
 from qflow.trace.schema import Trace, encode_detail, encode_values
 
 EVENTS = [
@@ -72,7 +72,11 @@ def test_the_last_events_can_be_forgotten(looks):
 def test_a_table_and_a_list_are_told_the_same():
     table, events = EventTable(), []
     for observer in (table, events.append):
-        workloads.life_cycle(25, observer)
+        bench = Bench()
+        bench.broker.observe(observer)
+        bench.declare("q", flow_stop_count=2)
+        bench.send("q", 3)
+        bench.read("q").accept()
     assert list(table) == events
     assert [list(event.detail or ()) for event in table] == [list(event.detail or ()) for event in events]
 

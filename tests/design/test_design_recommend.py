@@ -222,7 +222,7 @@ def test_parts_are_joined_by_producers_and_by_sessions():
 GOLDEN = """\
 qpid-config add queue orders --max-queue-count=100 --flow-stop-count=35 --flow-resume-count=31
   messages: stop 35 + capacities 65 = 100, which is within the limit of 100 (CAP-11)
-  bytes: at most 14700, by the other unit's stop and capacities × largest messages 9555, which is within the \
+  bytes: at most 15100, by the other unit's stop and capacities × largest messages 9815, which is within the \
 limit of 104857600 (CAP-11)
   proved: never more than 100 messages at once, whatever the clients do
   simulated: 65 messages at once at most, in 10 runs that differ by chance

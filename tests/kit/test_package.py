@@ -33,7 +33,7 @@ def build(checkout: Path, folder: Path, **environment: str) -> Path:
 
 @pytest.fixture(scope="session")
 def wheel(root, tmp_path_factory) -> Path:
-    """The wheel built from this checkout, as pure Python; for the compiled one see test_compiled.py."""
+    """The wheel built from this checkout, as pure Python; the compiled one is what .ci/run tests."""
     return build(root, tmp_path_factory.mktemp("wheel"), QFLOW_COMPILE="0", PYTHONHASHSEED="1")
 
 

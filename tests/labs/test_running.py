@@ -214,12 +214,11 @@ OUTLINED = {
 
 @pytest.mark.parametrize("parts", [7, 300, 4096])
 @pytest.mark.parametrize("name", OUTLINED)
-def test_an_outline_shows_what_all_frames_show(monkeypatch, name, parts):
+def test_an_outline_shows_what_all_frames_show(name, parts):
     """In each part of the axis the same lowest, highest and last depth; deaths; turns, if they are few."""
-    monkeypatch.setattr(outline, "PARTS", parts)
     run = simulate(OUTLINED[name], message_limit=400)
     topology = Topology.of(run.workload, run.end)
-    drawn, frames = outline.outline_of(run.events, topology), fold(run)
+    drawn, frames = outline.outline_of(run.events, topology, parts), fold(run)
     part = drawn.at(-1)["time"] // parts + 1
     assert drawn.topology.end == frames.topology.end
     assert list(drawn.column("time")) == sorted(drawn.column("time"))

@@ -291,6 +291,27 @@ def test_a_broker_that_is_not_there_ends_the_client_and_is_a_finding(tmp_path):
     assert "no connection to amqp://127.0.0.1" in finding_texts(out)[0]
 
 
+def test_that_no_statistics_come_is_said_at_once_and_in_the_recording(tmp_path):
+    """The small broker takes requests to its management, and answers none."""
+    out = tmp_path / "silent.parquet"
+    with (
+        SmallBroker({"orders": SmallQueue(10, 5)}) as broker,
+        recording(f"127.0.0.1:{broker.port}", out) as tap,
+    ):
+        tap.wait_for("recording: no statistics of the broker: ")
+        connection = BlockingConnection(f"127.0.0.1:{tap.port}")
+        connection.create_sender("orders").send(Message(body="one"))
+        connection.close()
+    report = json.loads((out / "_recording.json").read_text())
+    assert any(text.startswith("without the broker's statistics: ") for text in finding_texts(out))
+    assert report["broker"] == {"product": "", "is_qpid_cpp": None}
+    assert report["statistics"]["since_us"] is None and report["statistics"]["missing"]
+    assert list(report["thresholds_unknown"]) == ["orders"]
+    stated = json.loads(out.with_name("silent.json").read_text())
+    assert stated["inferred"]["queues.orders"].startswith("not seen: its thresholds are unknown: ")
+    assert "'orders': its thresholds are unknown: nothing shows what it was declared with" in tap.words
+
+
 def test_a_client_of_another_protocol_passes_and_is_a_finding(tmp_path):
     out = tmp_path / "old.parquet"
     with (

@@ -10,6 +10,7 @@ from proton import Data, Described, symbol, uint, ulong
 
 from qflow.live.message_labels import Labels
 from qflow.live.recorded_workload import recorded_workload
+from qflow.live.recording_folder import report
 from qflow.live.wire_log import BROKER, CLIENT, WireLog
 from qflow.workload import Workload
 
@@ -318,6 +319,37 @@ def test_the_group_is_the_application_property_of_the_queues_group_header():
     workload = recorded_workload(wire.log.book, "w")
     assert workload["queues"]["orders"] == {"qpid.group_header_key": "team", "qpid.flow_stop_count": 9}
     assert "queues.orders" not in workload["inferred"]
+
+
+@pytest.mark.parametrize(
+    ("product", "answers", "is_qpid_cpp", "unknown"),
+    [
+        ("qpid-cpp", True, True, ""),
+        ("qpid-cpp", False, True, "nothing shows what it was declared with"),
+        ("", False, None, "nothing shows what it was declared with"),
+        ("RabbitMQ", False, False, "the broker is RabbitMQ 1.40.0, whose brake is not that of Qpid's C++"),
+    ],
+)
+def test_whether_thresholds_are_known_and_which_broker_it_was(product, answers, is_qpid_cpp, unknown):
+    wire = Wire()
+    named = {symbol("product"): product, symbol("version"): "1.40.0"} if product else None
+    wire.frame(BROKER, 0x10, "broker", None, None, None, None, None, None, None, None, named)
+    wire.attach(0, "orders")
+    wire.transfer(CLIENT, 0, message("one"))
+    book = wire.log.book
+    if answers:
+        book.answered(9)
+        book.statistics(9, "orders", "[0, 0, false, 0, 0, 0, 0]", {})
+    assert report(book)["broker"] == {
+        "product": f"{product} 1.40.0".strip() if product else "",
+        "is_qpid_cpp": is_qpid_cpp,
+    }
+    assert book.unknown_thresholds("orders").startswith(unknown) and bool(unknown) == bool(
+        report(book)["thresholds_unknown"]
+    )
+    stated = recorded_workload(book, "w")["inferred"].get("queues.orders", "")
+    assert stated.startswith(f"not seen: its thresholds are unknown: {unknown}" if unknown else "")
+    assert bool(stated) == bool(unknown)
 
 
 def test_windows_and_service_times_are_marked_as_inferred_and_the_workload_can_be_read():

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from ipywidgets.widgets.widget import _instances
+from sentence_map import listed
 from wrong_answers import WRONG
 
 from qflow import cli, displays
@@ -18,7 +19,6 @@ from qflow.labs.lab import Lab
 from qflow.launch import chapters as launch
 from qflow.maintain import __main__ as maintain
 from qflow.maintain.notebooks import PLACEHOLDER, select, solution_of, task_of
-from qflow.maintain.sentence_map import listed
 from qflow.teaching import check, checking, hint
 from qflow.teaching import learner as progress
 from qflow.teaching.cases import case_lab, case_picture

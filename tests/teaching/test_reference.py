@@ -12,7 +12,7 @@ from qflow.maintain import reference
 from qflow.maintain.reference import docstring, room_page
 from qflow.teaching.rules import cited_in_chapters, rule_book
 
-KINDS = ("reference", "glossary", "sentences")
+KINDS = ("reference", "glossary")
 TOP = Path(__file__).resolve().parents[2]
 PAGES = {page.relative_to(TOP).as_posix() for page in (TOP / "notebooks").glob("[rt]e*/*.md")}
 HAND_WRITTEN = sorted({"README.md", "data/README.md", *PAGES}.difference(*map(reference.made, KINDS)))

@@ -50,7 +50,13 @@ def _own(session: Session, model: Producer | None) -> list[Transfer]:
 def _blocked(instant: Instant, model: Producer | None, session: Session, row: int) -> Reason:
     name = instant.trace.session[row]
     subject = Subject("producer", name)
-    text = f"{name} is blocked: a message has been due since {instant.when(row)}, and its window is full."
+    due = instant.detail(row).get("due")
+    since = f"since {instant.when(row)}, as its window is full"
+    text = (
+        f"{name} is blocked: a message has been due since {seconds(due)}, and its window is full."
+        if isinstance(due, int)
+        else f"{name} is blocked {since}."
+    )
     # The qpid-cpp sender syncs, and so waits for whatever is held on its session (CAP-02, CAP-09).
     is_syncing = model is not None and model.window == "qpid-cpp"
     waiting = session.held if is_syncing else _own(session, model)

@@ -420,7 +420,7 @@ def page(
 
 _HEAD = """# Calibration: how sure predictions are
 
-<!-- Built by: python -m qflow.maintain calibration -->
+<!-- Built by: python -m pytest -n 0 -m calibration -->
 
 `qflow predict` gives for every measure of every queue an interval that is to hold 80 of 100 recordings of the
 same workload. Here is how often it did. Each run of a recording is predicted from, and the others are looked

@@ -3,7 +3,8 @@
 A *piece* is ten thousand commands, drawn from a seed and the piece's number, so that it can be run again
 alone, on any machine, and pieces can be spread over the cores.  It consists of *lives*: each is a new broker
 with options and clients of its own, and some hundred commands.  What has to hold is said where the commands
-are drawn: :mod:`qflow.maintain.engine_life`, :mod:`qflow.maintain.client_life`.
+are drawn: :mod:`engine_life`, :mod:`client_life`.  ``python -m pytest -n 0 -m fuzz`` runs as many commands
+as ``QFLOW_FUZZ_COMMANDS`` says, from ``QFLOW_FUZZ_SEED``.
 
 Where something does not hold, the life's commands are cut off there, and then those are left out that do not
 matter: what is printed is short, and says how to come back to it.
@@ -19,8 +20,9 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import Any, Protocol
 
-from qflow.maintain.client_life import ClientLife
-from qflow.maintain.engine_life import EngineLife
+from client_life import ClientLife
+from engine_life import EngineLife
+
 from qflow.progress import Progress
 
 PIECE = 10_000
@@ -73,7 +75,7 @@ class Finding:
     def __str__(self) -> str:
         where = f"{self.target}, seed {self.seed}, piece {self.piece}, life {self.life}"
         shown = "\n".join(f"    {command}" for command in self.commands)
-        again = f"python -m qflow.maintain fuzz {self.target} --seed {self.seed} --piece {self.piece}"
+        again = f"QFLOW_FUZZ_PIECE={self.target}/{self.seed}/{self.piece} python -m pytest -n 0 -m fuzz"
         return (
             f"{where}, after {self.prefix} commands: {self.error}\n  {len(self.commands)} commands show it:\n"
             f"{shown}\n  again: {again}"

@@ -1,7 +1,7 @@
 """Programs on ``qflow.messaging`` for the fuzzer: how they are drawn, and what has to hold after each call.
 
 Connections, sessions, senders and receivers are named by numbers, which wrap around, so that a program of
-which calls are left out is still one.  Beside the books of :class:`qflow.maintain.ledger.Ledger`:
+which calls are left out is still one.  Beside the books of :class:`ledger.Ledger`:
 
 * what a call raises is a ``MessagingError`` or a ``Timeout``; Python's own errors only if its arguments are
   illegal;
@@ -17,9 +17,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from engine_life import numpy_values
+from ledger import GROUP, Ledger, Levels, holds, levels_of
+
 from qflow.broker import Broker, BrokerOptions
-from qflow.maintain.engine_life import numpy_values
-from qflow.maintain.ledger import GROUP, Ledger, Levels, holds, levels_of
 from qflow.messaging import (
     REJECTED,
     RELEASED,

@@ -1,18 +1,13 @@
 """The fuzzer: pieces hold, what does not hold is found and cut short."""
 
 import os
-import signal
-import subprocess
-import sys
 
+import fuzz as fuzzing
 import pytest
+from fuzz import TARGETS, fuzz, run_piece
 
 from qflow.broker.completions import Completions
 from qflow.broker.queue import Queue
-from qflow.kit import INTERRUPTED
-from qflow.maintain import fuzz as fuzzing
-from qflow.maintain.__main__ import main
-from qflow.maintain.fuzz import TARGETS, fuzz, run_piece
 from qflow.messaging.endpoints import Sender
 
 
@@ -23,11 +18,17 @@ def test_a_small_piece_holds(target):
     assert (given, str(finding)) == (1_000, "None")
 
 
-@pytest.mark.release
-def test_a_hundred_thousand_commands_hold(capsys):
-    said: list[str] = []
-    assert fuzz(list(TARGETS), 1, 100_000, say=said.append) == 0, said
-    assert said == ["seed 1: 50,000 commands at engine, 50,000 commands at messaging; 0 findings"]
+@pytest.mark.fuzz
+def test_as_many_commands_as_are_asked_for_hold(capsys):
+    commands, seed = (
+        int(os.environ.get(f"QFLOW_FUZZ_{name}", n)) for name, n in (("COMMANDS", 10**5), ("SEED", 1))
+    )
+    with capsys.disabled():
+        if again := os.environ.get("QFLOW_FUZZ_PIECE"):
+            target, seed, piece = again.split("/")
+            assert run_piece(target, int(seed), int(piece))[1] is None
+        else:
+            assert fuzz(list(TARGETS), seed, commands) == 0
 
 
 def never_held(completions, transfer):
@@ -69,7 +70,7 @@ def test_what_does_not_hold_is_found_and_cut_to_few_commands(
     assert rule in finding.error
     assert len(finding.commands) <= finding.prefix <= given
     assert len(finding.commands) < 40
-    assert f"fuzz {target} --seed 6 --piece 0" in str(finding)
+    assert f"QFLOW_FUZZ_PIECE={target}/6/0 " in str(finding)
     assert run_piece(target, seed=6, piece=0)[1].error == finding.error
 
 
@@ -92,42 +93,3 @@ def test_the_pieces_take_turns_at_the_targets(monkeypatch):
     assert [target for target, _ in run] == ["engine", "messaging"] * 3
     assert [piece for _, piece in run] == [0, 1, 2, 3, 4, 5]
     assert said == ["seed 3: 30 commands at engine, 22 commands at messaging; 0 findings"]
-
-
-@pytest.mark.parametrize(
-    ("asked", "words"),
-    [
-        (["nothing"], "there is no target 'nothing'; there are engine, messaging"),
-        (["--commands", "0"], "--commands is a number from 1"),
-        (["--piece", "3"], "--piece needs one target: engine or messaging"),
-    ],
-)
-def test_what_cannot_be_done_is_said_in_a_sentence(capsys, asked, words):
-    assert main(["fuzz", *asked]) == 2
-    assert words in capsys.readouterr().err
-
-
-def test_one_piece_alone(capsys, monkeypatch):
-    monkeypatch.setattr(fuzzing, "PIECE", 300)
-    assert main(["fuzz", "engine", "--seed", "6", "--piece", "1"]) == 0
-    assert capsys.readouterr().out == "300 commands; everything holds\n"
-
-
-@pytest.mark.slow
-def test_ctrl_c_ends_all_processes_and_says_what_is_done():
-    words = [sys.executable, "-m", "qflow.maintain", "fuzz", "messaging", "--jobs", "2"]
-    # A job in the background of a shell may have been started deaf to Ctrl-C.
-    process = subprocess.Popen(
-        words,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
-    first = process.stderr.readline()
-    assert first.startswith("fuzzing"), "progress is said when a piece is done"
-    os.kill(process.pid, signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == INTERRUPTED, err
-    assert "Traceback" not in out + err
-    assert out.startswith("seed 1: ")

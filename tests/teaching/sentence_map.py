@@ -2,8 +2,7 @@
 
 The documents themselves are not part of qflow. ``data/sentences.csv`` lists every sentence by a fingerprint,
 by which it is found again in a copy of its document, with what it says in our own words and, if it claims
-anything about behaviour, the chapter cells and exercises that run it. The table that teachers read is made
-from it.
+anything about behaviour, the chapter cells and exercises that run it.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from qflow.kit import RefusalError, kit_path
+from qflow.kit import kit_path
 from qflow.teaching.exercise import THEMES, exercises
 
 _TAGS_THAT_END = re.compile(
@@ -88,19 +87,6 @@ def _ticket(text: str) -> str:
     return "\n".join(kept).split("\nPeople", 1)[0]
 
 
-TABLE = "notebooks/teachers/sentence-map.md"
-
-_HEAD = """# Every sentence of the documents, and the cell that runs it
-
-*Made by `python -m qflow.maintain sentences build` from `data/sentences.csv`; do not edit.*
-
-The documents are the chapter on producer flow control (F: a draft of 2011 and two copies of what was
-published), the ticket QPID-2935 (T) and the chapter on message groups (M). Each of their sentences that
-claims a behaviour, or sets up an example, is here, in our own words, with the chapter cells and the exercises
-in which it is tried on the engine. Not all of them turn out to be true: chapter 11 is about those.
-"""
-
-
 @dataclass(frozen=True)
 class Sentence:
     """One sentence of the documents.
@@ -156,47 +142,3 @@ def missing(document: Path) -> list[str]:
     known = {sentence.fingerprint for sentence in listed()}
     found = sentences(document.read_text(encoding="utf-8"))
     return [sentence for sentence in found if fingerprint(sentence) not in known]
-
-
-def table() -> str:
-    """Write the table of all claims, in Markdown."""
-    rows = [
-        f"| {sentence.id} | {sentence.says} | {', '.join(_link(place) for place in sentence.where)} |"
-        for sentence in listed()
-        if sentence.is_claim
-    ]
-    counted = f"\n{len(rows)} sentences.\n\n| sentence | says | where it runs |\n|---|---|---|\n"
-    return _HEAD + counted + "\n".join(rows) + "\n"
-
-
-def problems(root: Path, documents: str | None = None) -> list[str]:
-    """Return what is wrong with the table: claims that run nowhere, places that do not exist, lost sentences.
-
-    Parameters:
-        documents: A folder of copies of the documents to compare with, or None.
-
-    Raises:
-        RefusalError: If there is no such folder.
-    """
-    known, found = targets(root), []
-    for sentence in listed():
-        if sentence.is_claim and not sentence.where:
-            found.append(f"{sentence.id} is run nowhere")
-        found += [f"{sentence.id}: there is no {place}" for place in sentence.where if place not in known]
-    if documents is None:
-        return found
-    folder = Path(documents)
-    if not folder.is_dir():
-        raise RefusalError(f"There is no folder {documents}.")
-    for path in sorted(folder.glob("*.txt")):
-        found += [f"{path.name}: not in the table: {sentence}" for sentence in missing(path)]
-    return found
-
-
-def _link(place: str) -> str:
-    if place.startswith("exercise:"):
-        name = place.removeprefix("exercise:")
-        theme = next(theme for theme in THEMES if any(found.name == name for found in exercises(theme)))
-        return f"[exercise `{name}`](../../exercises/{theme}.ipynb)"
-    chapter, _, cell = place.partition("#")
-    return f"[{chapter[:2]} `{cell}`](../{chapter}.ipynb)"

@@ -2,7 +2,7 @@
 
 What a command is drawn with is legal (what clients say), odd (legal, and yet hardly said: names of 255 bytes,
 numbers of 64 bits) or illegal (what Python lets a caller write, and AMQP has no place for).  Beside the books
-of :class:`qflow.maintain.ledger.Ledger`:
+of :class:`ledger.Ledger`:
 
 * an illegal command raises TypeError or ValueError, changes nothing and shows nothing;
 * a command that the broker refuses ends its session and nothing else: as if the session had been closed;
@@ -22,11 +22,12 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
+from ledger import GROUP, KINDS, Ledger, Levels, holds, levels_of, same, through_json, visible
+
 from qflow.broker import INFINITE, Broker, BrokerOptions, Event, Message, Session
 from qflow.broker.errors import AmqpException, ManagementError
 from qflow.broker.management import INVALID_PARAMETER, UNKNOWN_OBJECT
 from qflow.broker.options import FLOW_CONTROLS
-from qflow.maintain.ledger import GROUP, KINDS, Ledger, Levels, holds, levels_of, same, through_json, visible
 
 CHECKED = 3
 """After how many commands the books are compared with the broker, which takes as long as they do."""

@@ -10,7 +10,7 @@ consumer, when a queue turns ON and OFF, which transfers it holds, how much cred
 * one owner a group, who has every acquired member (MG-06 to MG-08);
 * capacity: no queue above its limit, no subscription beyond its credit (LP-02, CN-05).
 
-Property tests and the fuzzer (:mod:`qflow.maintain.fuzz`) both lead brokers under these eyes.
+Property tests and the fuzzer (:mod:`fuzz`) both lead brokers under these eyes.
 """
 
 from __future__ import annotations

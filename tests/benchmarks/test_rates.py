@@ -1,21 +1,34 @@
 """The benchmark: what it prints and refuses; how long things take is asserted nowhere."""
 
-import json
+import os
 from importlib.util import find_spec
 
 import pytest
+import rates as benchmark
 
 from qflow.kit import form
-from qflow.maintain import benchmark
-from qflow.maintain.__main__ import main
+from qflow.progress import Line
+
+SIZES = {"MESSAGES": 20_000, "LARGEST": 1_000_000}
+
+
+@pytest.mark.bench
+def test_the_rates_of_this_machine(capsys):
+    """Print rates, ratios, growth and memory: of so many messages, and of growth up to so many."""
+    messages, largest = (int(os.environ.get(f"QFLOW_BENCH_{name}", n)) for name, n in SIZES.items())
+    with capsys.disabled():
+        line = Line()
+        results = benchmark.measure(messages, largest, lambda name: line.show(f"{name} ..."))
+        line.end()
+        print(benchmark.text_of(results))
 
 
 @pytest.mark.release
-def test_it_prints_rates_ratios_growth_and_memory(capsys, monkeypatch):
-    # What is printed does not depend on how often each work is measured.
+def test_it_measures_rates_ratios_growth_and_memory(monkeypatch):
+    # What is measured does not depend on how often.
     monkeypatch.setattr(benchmark, "ROUNDS", 1)
-    assert main(["bench", "--json", "--messages", "100", "--largest", "1000"]) == 0
-    results = json.loads(capsys.readouterr().out)
+    results = benchmark.measure(100, 1_000)
+    assert "life_cycle" in benchmark.text_of(results).replace(" ", "_")
     assert results["form"] == form()
     assert {"life_cycle", "fan_out_to_10", "groups", "held_release", "ring"} <= set(results["rates"])
     ours = {"messages_on_a_queue", "groups", "held_transfers", "holes"}
@@ -63,8 +76,3 @@ def test_a_store_gets_all_that_was_put():
 
 def test_a_message_on_a_queue_is_small():
     assert benchmark._bytes_a_message(benchmark.filled, 20_000) < 400
-
-
-def test_too_few_messages_are_refused(capsys):
-    assert main(["bench", "--messages", "5"]) == 2
-    assert "from 100" in capsys.readouterr().err
