@@ -505,7 +505,7 @@ class Subscription(Consumer):
         """Return whether the selector, if there is one, lets a message through."""
         selector = self.selector
         return selector is None or selector.matches(
-            message.transfer, message.delivery_count, self.queue.context.options.start_time
+            message.transfer, message.delivery_count, self.queue.context.start_time
         )
 
     def flush(self) -> None:

@@ -92,8 +92,8 @@ class BrokerContext(Restorable):
     """Attributes that are no part of the broker's state: a snapshot leaves them out."""
 
     __slots__ = (
-        "options", "counts_content", "stamps_arrivals", "store", "timers", "now", "observer", "cells",
-        "stamp", "discardsNoRoute", "abandoned", "abandonedViaAlt", "reporters", "agent", "requests",
+        "options", "counts_content", "stamps_arrivals", "start_time", "store", "timers", "now", "observer",
+        "cells", "stamp", "discardsNoRoute", "abandoned", "abandonedViaAlt", "reporters", "agent", "requests",
     )  # fmt: skip
 
     def __init__(self, options: BrokerOptions | None = None, store: MessageStore | None = None) -> None:
@@ -101,6 +101,7 @@ class BrokerContext(Restorable):
         # What every transfer asks of the options.
         self.counts_content = self.options.message_size == "content"
         self.stamps_arrivals = self.options.enable_timestamp
+        self.start_time = self.options.start_time
         self.store = store or MessageStore()
         self.store.listener = self
         self.timers = Timers()

@@ -407,9 +407,12 @@ def _of_type(name: str, value: object, default: object) -> object:
     elif type(default) is int and not isinstance(value, bool):
         with suppress(TypeError):
             value = index(value)  # type: ignore[arg-type]
-    is_interval = type(value) is int or (type(value) is float and math.isfinite(value))
-    if name == "queue_purge_interval" and is_interval:
-        return value
+    if name == "queue_purge_interval":
+        if type(value) is int:
+            return value
+        if type(value) is float and math.isfinite(value):
+            # So that 5.0 and 5 are one state.
+            return int(value) if value.is_integer() else value
     if type(value) is not type(default):
         raise StartupError(f"{name}: got {value!r}, allowed is a value like {default!r}")
     if isinstance(value, int) and value < 0 and not name.startswith("default_flow"):

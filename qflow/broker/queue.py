@@ -145,9 +145,7 @@ class Queue(Dependent):
             return False
         if self.settings.trace_exclude and _is_excluded(transfer, self.settings.trace_exclude):
             return False
-        return self.filter is None or self.filter.matches(
-            transfer, delivery_count, self.context.options.start_time
-        )
+        return self.filter is None or self.filter.matches(transfer, delivery_count, self.context.start_time)
 
     def deliver(self, transfer: Transfer, delivery_count: int = -1) -> None:
         """Take a routed message: now, or at commit if it was sent in a transaction and is wanted (CM-10)."""

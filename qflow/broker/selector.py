@@ -299,7 +299,8 @@ def _is_like(pattern: re.Pattern[bytes], value: Value) -> Value:
     """Return whether a text's UTF-8 matches, up to a NUL (RF-43); of anything else that is unknown."""
     if not isinstance(value, str):
         return None
-    return pattern.fullmatch(value.encode(errors="surrogatepass").partition(b"\0")[0]) is not None
+    text = value.encode("utf-8", "surrogatepass")
+    return pattern.fullmatch(text if b"\0" not in text else text.partition(b"\0")[0]) is not None
 
 
 # Tokens

@@ -450,7 +450,7 @@ class Session(Dependent):
     def _transfer(self, number: int, message: Message, exchange: str) -> Transfer:
         context = self.context
         if context.stamps_arrivals and message.timestamp is None:
-            message = replace(message, timestamp=context.options.start_time + context.now // 1_000_000)
+            message = replace(message, timestamp=context.start_time + context.now // 1_000_000)
         size = message.encoded_size(exchange)
         if context.counts_content:
             size = message.content_size

@@ -208,6 +208,9 @@ def test_rf_47_the_cleaner_runs_as_often_as_it_is_told(interval, purged):
         session.message_transfer(Message(1, "q", ttl=ttl))
     broker.advance(1_600_000)
     assert broker.queue("q").statistics().discardsTtl == purged
+    assert Broker(BrokerOptions(queue_purge_interval=float(interval))).state_hash() == (
+        Broker(BrokerOptions(queue_purge_interval=interval)).state_hash()
+    )
 
 
 def test_the_start_of_a_name_is_enough():

@@ -391,7 +391,7 @@ def refused(
     if transfer.is_expired(instant.broker.now):
         return expired(label)
     selector = subscription.selector
-    epoch = queue.context.options.start_time
+    epoch = queue.context.start_time
     if selector is not None and not selector.matches(transfer, message.delivery_count, epoch):
         text = f"The selector of {subject.name}, {selector.expression}, refuses {label}."
         row = instant.last("subscribe", "link", subscription.name)
