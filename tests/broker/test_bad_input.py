@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import BYTES, INFINITE, MESSAGES, Bench, refused, sized, through_json, visible
 
-from qflow.broker import Broker, BrokerOptions, Message, Session, events
-from qflow.broker.completions import Completions
+from qflow.broker import Broker, BrokerOptions, Message, MessageStore, Session, events
 from qflow.broker.errors import AmqpException, SessionDetached, StartupError
 
 VICTIM = "victim"
@@ -397,20 +396,20 @@ def test_a_mistake_is_no_command(act, is_observed):
 
 
 @pytest.mark.parametrize("error", [RecursionError, AttributeError, MemoryError])
-def test_any_other_exception_takes_the_number_back(error, monkeypatch):
+def test_any_other_exception_takes_the_number_back(error):
     """CM-01: whatever a command raises, it leaves no hole in the numbers for ever."""
-    bench = busy_bench()
-    session = bench.session(VICTIM)
-    before = bench.broker.state_hash()
 
-    def fail(*_: object) -> None:
-        raise error
+    class Failing(MessageStore):
+        def flush(self) -> None:
+            raise error
 
-    with monkeypatch.context() as patch:
-        patch.setattr(Completions, "sync_point", fail)
-        with pytest.raises(error):
-            session.execution_sync()
-    assert bench.broker.state_hash() == before
+    broker = Broker(store=Failing())
+    session = broker.session("s")
+    with pytest.raises(error):
+        session.execution_sync()
+    number = session.completions.next_number
+    session.queue_query("q")
+    assert number in session.completed and number == 0
 
 
 @pytest.mark.parametrize("opening", ["(", "NOT (", "-(", "1 + ("])

@@ -288,10 +288,10 @@ def test_content_size(content: object, content_type: str, size: int) -> None:
             "content of type 'amqp/list': got a dict, wanted a list",
         ),
         (lambda: Message({}, content_type=None), "content of type None: got a dict, wanted a str"),
-        (lambda: Message({"k": object()}), "cannot encode the content: a header holds None, bool"),
+        (lambda: Message({"k": object()}), "cannot encode the content: a body is made of None, bool"),
         (
             lambda: Message("x", properties={"k": {1, 2}}),
-            "cannot encode the message: a header holds None, bool",
+            "cannot encode the message: headers is made of None, bool",
         ),
         (lambda: Message(5), "content: got a int, allowed are str, bytes, dict, list and None"),
         (lambda: Message("x", user_id=bytes(65_536)), "user_id is at most 65535 bytes; got 65536"),
