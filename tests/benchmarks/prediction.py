@@ -26,7 +26,7 @@ from qflow.prediction.replays import shifted
 from qflow.trace import ClientLog
 from qflow.workload import Workload, simulate
 from qflow.workload.agenda import SECOND
-from qflow.workload.run import Measures, queue_measures
+from qflow.workload.measures import Measures, queue_measures
 
 RECORDED = Path(__file__).parents[2] / "data" / "recordings" / "workloads"
 NAMES = ("slow-consumer", "capacity-165", "bytes-and-count", "fanout-one-slow", "groups-skewed", "ring")

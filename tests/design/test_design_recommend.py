@@ -83,7 +83,7 @@ def test_what_overflowed_as_declared_is_safe_as_recommended():
     assert made.declared.errors and made.before["orders"].can_overflow
     run = simulate(made.workload)
     assert run.errors == {} == dict(made.evidence.errors)
-    assert made.evidence.maximum_depth["orders"] <= 100
+    assert made.evidence.max_depth["orders"] <= 100
 
 
 @settings(max_examples=12, deadline=None)
