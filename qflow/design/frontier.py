@@ -436,6 +436,20 @@ def _designed(
     return reached
 
 
+def require_counts(workload: Workload, limits: Mapping[str, Limits]) -> None:
+    """Refuse to draw a map of a designed queue that has no limit in messages.
+
+    Raises:
+        DesignError: For the first such queue; or if there is nothing to design.
+    """
+    for queue, most in _designed(workload, limits, traffic_of(workload)).items():
+        if not (most.count or QueueSettings.from_arguments(workload.queues[queue]).max_count):
+            raise DesignError(
+                f"--picture draws stop × capacity in messages, and queue {queue!r} has no limit in messages; "
+                f"give it one, such as --max-count {queue}=500"
+            )
+
+
 def _rows(
     workload: Workload,
     designed: Mapping[str, Limits],

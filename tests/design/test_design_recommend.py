@@ -256,6 +256,15 @@ def test_the_command_draws_the_map(tmp_path, capsys, monkeypatch):
     assert file.read_text(encoding="utf-8").startswith("<svg")
 
 
+def test_a_picture_without_a_limit_in_messages_is_refused_before_anything_runs(tmp_path, capsys, monkeypatch):
+    module = sys.modules["qflow.design.recommend"]
+    monkeypatch.setattr(module, "recommend", lambda *_, **__: pytest.fail("simulated"))
+    path = written(tmp_path, queues={"orders": {}})
+    words = ["design", path, "--max-size", "200000", "--picture", str(tmp_path / "map.svg")]
+    assert cli.main(words) == 2
+    assert "queue 'orders' has no limit in messages; give it one" in capsys.readouterr().err
+
+
 def test_of_several_queues_each_has_a_file_whatever_its_name(tmp_path, monkeypatch):
     drawn = partialmethod(Recommendation.map, cells=2, messages=20, processes=1)
     monkeypatch.setattr(Recommendation, "map", drawn)
