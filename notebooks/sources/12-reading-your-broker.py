@@ -256,7 +256,7 @@ print(*verdict.reasons, sep="\n")
 made = qf.recommend(shops, keep_capacities=True, message_limit=600)
 print(made.lines["orders"])
 print(*made.verdicts["orders"].reasons, sep="\n")
-deepest = made.evidence.maximum_depth["orders"]
+deepest = made.evidence.max_depth["orders"]
 print(f"in a run of {made.evidence.transfers} messages it was never more than {deepest} deep")
 
 # %% [markdown] id="recommend-then"

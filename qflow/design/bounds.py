@@ -49,9 +49,10 @@ class Sender:
             otherwise (DQ-05, DQ-09).
         is_drawn: Whether its sizes are drawn, so that there is no largest; ``largest`` is then only what was
             seen, and nothing is proved from it.
-        can_fill: Whether all of its window is sure to fit on this queue alone: a queue with a filter may take
-            none of its messages, a last value queue keeps one of them, and another queue that nobody reads
-            may have them all.
+        sure: Of its window, how much surely gets on this queue in some run; None for all. A queue with a
+            filter may take none of its messages, a last value queue keeps one of them, another queue that
+            nobody reads may have them all; and real windows, in order, take for outstanding what is complete
+            behind a message that is held, or what the client has not asked about (CAP-02, CAP-07).
 
     Raises:
         DesignError: If a value makes no sense.
@@ -64,7 +65,7 @@ class Sender:
     largest: int = 0
     smallest: int = 0
     is_drawn: bool = field(default=False, repr=False)
-    can_fill: bool = field(default=True, repr=False)
+    sure: int | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if type(self.capacity) is not int or self.capacity < 1:
@@ -116,7 +117,7 @@ def traffic_of(workload: Workload) -> dict[str, dict[str, Sender]]:
                 max(seen),
                 min(seen),
                 is_drawn=_is_drawn(producer),
-                can_fill=queue in keeping and set(reached) - read <= {queue},
+                sure=own.sure(queue, producer) if queue in keeping and set(reached) - read <= {queue} else 0,
             )
     return traffic
 
@@ -212,6 +213,12 @@ class _Probe:
             if kept >= wanted:
                 break
         return kept
+
+    def sure(self, queue: str, producer: Producer) -> int | None:
+        """Return how much of a window surely gets on a queue that keeps messages of it; None for all."""
+        is_choosy = self._broker.queue(queue).is_choosy
+        is_whole = producer.window == "ideal" or (producer.window == "qpid-cpp" and not is_choosy)
+        return None if is_whole else 1
 
     def _depths(self) -> dict[str, tuple[int, int]]:
         found = {name: self._broker.queue(name).statistics() for name in self._names}
@@ -330,12 +337,13 @@ def attained_depth(thresholds: FlowThresholds | None, traffic: Traffic) -> Depth
     is OFF (CM-02).  The queue turns ON only when ``stop_count`` messages are there, or when one more message
     would be above ``stop_size``; before, as many are there as of its largest fit.  From then on everything is
     held (FC-15), so that each producer, one after the other, adds its whole window; in bytes, each message
-    counts as its producer's smallest.  Only producers that can fill the queue are counted.
+    counts as its producer's smallest.  Of each window only so much is counted as is sure to get there.
 
     >>> attained_depth(FlowThresholds(100, 70, 0, 0), {"p": Sender(5, largest=200, smallest=50)})
     Depth(count=105, size=5250)
     """
-    senders = [sender for sender in traffic.values() if sender.can_fill]
+    senders = [sender for sender in traffic.values() if sender.sure != 0]
+    windows = [sender.capacity if sender.sure is None else sender.sure for sender in senders]
     if not senders:
         return Depth(0, 0)
     if thresholds is None:
@@ -343,18 +351,16 @@ def attained_depth(thresholds: FlowThresholds | None, traffic: Traffic) -> Depth
     counts, sizes = [], []
     for sender in senders:
         count = thresholds.stop_count or None
-        size = None if count is None else count * sender.smallest
+        filled = None if count is None else count * sender.smallest
         if thresholds.stop_size and sender.largest:
             fitting = thresholds.stop_size // sender.largest
             nearly = max(0, thresholds.stop_size - sender.largest + 1)
             count = fitting if count is None else min(count, fitting)
-            size = nearly if size is None else min(size, nearly)
+            filled = nearly if filled is None else min(filled, nearly)
         counts.append(count or 0)
-        sizes.append(size or 0)
-    windows = sum(sender.capacity for sender in senders)
-    return Depth(
-        max(counts) + windows, max(sizes) + sum(sender.capacity * sender.smallest for sender in senders)
-    )
+        sizes.append(filled or 0)
+    size = sum(window * sender.smallest for window, sender in zip(windows, senders, strict=True))
+    return Depth(max(counts) + sum(windows), max(sizes) + size)
 
 
 def stays_on(thresholds: FlowThresholds, traffic: Traffic) -> bool:

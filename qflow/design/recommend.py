@@ -44,7 +44,7 @@ class Recommendation(Tabular):
         evidence: What the recommended settings cost in it; its ``errors`` are empty.
         kept: Queue name to why it is left as it is.
         ranges: For each figure of the costs between what it lies in :data:`RUNS` runs that differ by chance;
-            the depth of a queue under ``maximum_depth`` and its name.
+            the depth of a queue under ``max_depth`` and its name.
         unrouted: Producer name to where it sends, if none of its messages reaches a queue.
     """
 
@@ -73,7 +73,7 @@ class Recommendation(Tabular):
                 self.before[queue].can_overflow,
                 self.verdicts[queue].can_overflow,
                 self.verdicts[queue].never_more_than,
-                *self.ranges["maximum_depth"][queue],
+                *self.ranges["max_depth"][queue],
             )
             for queue, line in list(self.lines.items())[start:end]
         ]
@@ -139,9 +139,9 @@ holds for 3 of the 9 settings.
                     "could_overflow_before": self.before[queue].can_overflow,
                     "reasons_before": list(self.before[queue].reasons),
                     "remarks": list(self.remarks.get(queue, ())),
-                    "maximum_depth_proved": self.verdicts[queue].never_more_than,
-                    "maximum_depth_simulated": self.evidence.maximum_depth[queue],
-                    "maximum_depth_range": self.ranges["maximum_depth"][queue],
+                    "max_depth_proved": self.verdicts[queue].never_more_than,
+                    "max_depth_simulated": self.evidence.max_depth[queue],
+                    "max_depth_range": self.ranges["max_depth"][queue],
                 }
                 for queue, line in self.lines.items()
             },
@@ -268,12 +268,12 @@ def _others(workload: Workload, message_limit: int | None) -> list[Costs]:
 def _ranges(found: list[Costs]) -> dict[str, Any]:
     """Return between what the costs of some runs lie."""
     own = found[0]
-    depths = {queue: [costs.maximum_depth[queue] for costs in found] for queue in own.maximum_depth}
+    depths = {queue: [costs.max_depth[queue] for costs in found] for queue in own.max_depth}
     ranges: dict[str, Any] = {}
     for name in RANGED:
-        values = [getattr(costs, name) for costs in found]
-        ranges[name] = [min(values), max(values)]
-    ranges["maximum_depth"] = {queue: [min(most), max(most)] for queue, most in depths.items()}
+        values = [value for costs in found if (value := getattr(costs, name)) is not None]
+        ranges[name] = [min(values), max(values)] if values else None
+    ranges["max_depth"] = {queue: [min(most), max(most)] for queue, most in depths.items()}
     ranges["sessions_ended"] = [
         min(len(costs.errors) for costs in found),
         max(len(costs.errors) for costs in found),
@@ -309,7 +309,7 @@ def recommendation_text(made: Recommendation, before: dict[str, int]) -> str:
         proved = made.verdicts[queue].never_more_than
         if proved is not None:
             lines.append(f"  proved: never more than {proved} messages at once, whatever the clients do")
-        least, most = made.ranges["maximum_depth"][queue]
+        least, most = made.ranges["max_depth"][queue]
         many = _span([least, most])
         lines.append(f"  simulated: {many} messages at once at most, in {RUNS} runs that differ by chance")
         lines += [f"  {remark}" for remark in made.remarks.get(queue, ())]
@@ -338,20 +338,24 @@ def _costs_text(measured: Costs) -> str:
         f"{measured.transfers} messages sent in {measure_text(measured.seconds)} s, "
         f"{measured.accepts} accepted, "
         f"{measured.flips_per_minute:.1f} flips a minute, producers blocked "
-        f"{measured.blocked_share:.1%} of the time, completion within {measured.latency_p50 * 1000:.1f} ms "
-        f"(half), {measured.latency_p99 * 1000:.1f} ms (99 %){died}"
+        f"{measured.blocked_share:.1%} of the time, completion within {_ms(measured.latency_p50)} ms "
+        f"(half), {_ms(measured.latency_p99)} ms (99 %){died}"
     )
 
 
 def _ranges_text(ranges: Mapping[str, Any]) -> str:
-    flips, blocked, half, most = (ranges[name] for name in RANGED[:4])
+    flips, blocked, half, most = (ranges[name] or (None, None) for name in RANGED[:4])
     return (
         f"{flips[0]:.1f} to {flips[1]:.1f} flips a minute, producers blocked {blocked[0]:.1%} to "
         f"{blocked[1]:.1%} of the time, "
-        f"completion within {half[0] * 1000:.1f} to {half[1] * 1000:.1f} ms (half), "
-        f"{most[0] * 1000:.1f} to {most[1] * 1000:.1f} ms (99 %), {_span(ranges['accepts'])} accepted, "
+        f"completion within {_ms(half[0])} to {_ms(half[1])} ms (half), "
+        f"{_ms(most[0])} to {_ms(most[1])} ms (99 %), {_span(ranges['accepts'])} accepted, "
         f"{_span(ranges['sessions_ended'])} sessions ended"
     )
+
+
+def _ms(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds * 1000:.1f}"
 
 
 def _span(pair: list[int]) -> str:
@@ -393,7 +397,7 @@ def _cells(row: Row, made: Recommendation) -> list[str]:
         "; ".join(levels),
         f"{row.costs.flips_per_minute:.1f}",
         f"{row.costs.blocked_share:.1%}",
-        f"{row.costs.latency_p50 * 1000:.1f} ms",
-        f"{row.costs.latency_p99 * 1000:.1f} ms",
+        f"{_ms(row.costs.latency_p50)} ms",
+        f"{_ms(row.costs.latency_p99)} ms",
         str(row.costs.accepts),
     ]

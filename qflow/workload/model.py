@@ -452,7 +452,8 @@ class Workload:
         """
         path = Path(path)
         try:
-            return cls.from_json(json.loads(path.read_text(encoding="utf-8-sig")), name=path.stem)
+            text = path.read_text(encoding="utf-8-sig")
+            return cls.from_json(json.loads(text, object_pairs_hook=_without_duplicates), name=path.stem)
         except WorkloadError as error:
             raise WorkloadError(f"{path.name}: {error}") from None
         except ValueError as error:
@@ -550,6 +551,23 @@ required are name, queue, prefetch, service
         if clients:
             require_keys(f"{kind} {name!r}", changes, _names(type(clients[0])), ())
         return tuple(dataclasses.replace(c, **changes) if c.name == name else c for c in clients)
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object; JSON's own rule, that the last of two values holds, hides a mistake."""
+    made = dict(pairs)
+    if len(made) == len(pairs):
+        return made
+    names = [name for name, _ in pairs]
+    key = next(name for name in names if names.count(name) > 1)
+    shown = " and ".join(_shown_value(value) for name, value in pairs if name == key)
+    whose = f" of {made['name']!r}" if "name" in made and key != "name" else ""
+    raise WorkloadError(f"each key may be given once, got {key!r}{whose} {names.count(key)} times: {shown}")
+
+
+def _shown_value(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:50]} …"
 
 
 def _is_queues(value: object) -> bool:

@@ -145,7 +145,7 @@ class ProducerClient:
         try:
             self._session.message_transfer(message, self._exchange, sync=True)
         except AmqpException as error:
-            self._stage.errors[self._name] = error
+            self._stage.end_session([self._name], error)
 
     # Learning of completions
 
@@ -316,7 +316,7 @@ class WindowedProducer:
         try:
             session.message_transfer(message, self._model.to[0], sync=asks)
         except AmqpException as error:
-            stage.errors.update(dict.fromkeys((sender.name for sender in self._shared.senders), error))
+            stage.end_session([sender.name for sender in self._shared.senders], error)
             return
         self._next.advance()
         self._due = self._next.due + (stage.agenda.now if self._is_closed else 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -27,7 +27,7 @@ class ClientObserver:
     """Sees what only a client can report, though no event is made of it."""
 
     def noted(self, kind: str, client: str) -> None:
-        """Note what a client reports: a kind of :data:`qflow.workload.CLIENT_EVENTS`."""
+        """Note what a client reports: a kind of :data:`qflow.workload.CLIENT_EVENTS`, or "client.error"."""
 
 
 class Stage:
@@ -104,6 +104,13 @@ class Stage:
             self.client_observer.noted(kind, client)
         if self.broker.observer is not None:
             self.broker.emit(kind, queue, client, message=message, detail=detail)
+
+    def end_session(self, names: Iterable[str], error: AmqpException) -> None:
+        """Note what the session of some producers died of."""
+        for name in names:
+            self.errors[name] = error
+            if self.client_observer is not None:
+                self.client_observer.noted("client.error", name)
 
     def finish(self, workload: Workload) -> Run:
         """Return the run; the stage is of no more use then."""

@@ -83,7 +83,7 @@ def test_what_overflowed_as_declared_is_safe_as_recommended():
     assert made.declared.errors and made.before["orders"].can_overflow
     run = simulate(made.workload)
     assert run.errors == {} == dict(made.evidence.errors)
-    assert made.evidence.maximum_depth["orders"] <= 100
+    assert made.evidence.max_depth["orders"] <= 100
 
 
 @settings(max_examples=12, deadline=None)
@@ -254,6 +254,15 @@ def test_the_command_draws_the_map(tmp_path, capsys, monkeypatch):
     said = capsys.readouterr().out
     assert "stop × capacity of orders" in said and "of the 9 settings" in said
     assert file.read_text(encoding="utf-8").startswith("<svg")
+
+
+def test_a_picture_without_a_limit_in_messages_is_refused_before_anything_runs(tmp_path, capsys, monkeypatch):
+    module = sys.modules["qflow.design.recommend"]
+    monkeypatch.setattr(module, "recommend", lambda *_, **__: pytest.fail("simulated"))
+    path = written(tmp_path, queues={"orders": {}})
+    words = ["design", path, "--max-size", "200000", "--picture", str(tmp_path / "map.svg")]
+    assert cli.main(words) == 2
+    assert "queue 'orders' has no limit in messages; give it one" in capsys.readouterr().err
 
 
 def test_of_several_queues_each_has_a_file_whatever_its_name(tmp_path, monkeypatch):

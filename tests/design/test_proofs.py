@@ -89,7 +89,7 @@ def test_of_sizes_that_are_drawn_nothing_is_proved_in_bytes(tmp_path, capsys):
     assert cli.main([*words, "--messages", "100", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)["queues"]["q"]
     assert said["can_overflow"] is None and said["could_overflow_before"] is None
-    assert sentence in said["reasons"] and said["maximum_depth_proved"] <= 50
+    assert sentence in said["reasons"] and said["max_depth_proved"] <= 50
 
 
 def test_a_size_drawn_without_spread_is_as_good_as_a_constant():
