@@ -272,7 +272,9 @@ def _print(file: str, source: str, seen: _Seen, audited: Audit, events: int) -> 
     if len(audited.findings) > _SHOWN:
         print(f"    … and {len(audited.findings) - _SHOWN} more; --json prints them all")
     for queue, found in audited.agreements.items():
-        flow = f"in {found.flow_differs:.1%}; flowStoppedCount {found.recorded_stops}, here {found.engine_stops}"
+        flow = (
+            f"in {found.flow_differs:.1%}; flowStoppedCount {found.recorded_stops}, here {found.engine_stops}"
+        )
         if is_unseen(audited.run.workload.queues.get(queue, {})):
             flow = f"was ON {found.recorded_stops} times, at thresholds unknown"
         print(
