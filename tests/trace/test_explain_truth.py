@@ -1,5 +1,5 @@
-"""Explain tells the truth: each kind of sentence is held against the rows of the trace by a small reader of
-its own, which asks neither the engine nor the explanations; and no sentence tells of a time that is not there.
+"""Explain tells the truth: each kind of sentence is held against the trace's rows by a reader of its own,
+which asks neither the engine nor the explanations; and no sentence tells of a time after the trace.
 """
 
 from __future__ import annotations
@@ -283,7 +283,8 @@ CLAIMS = [
      lambda r, name, since, _, some, most: name not in r.blocked and outstanding(r, name, some, most)
      and (not since or r.past("client.unblock", session=name)[-1][0] == us(since))),
     (f"{W} is not blocked, as it has nothing to send now: {W} has {N} of {N} outstanding",
-     lambda r, name, _, some, most: name not in r.blocked and some == most and outstanding(r, name, some, most)),
+     lambda r, name, _, some, most: name not in r.blocked and some == most
+     and outstanding(r, name, some, most)),
     (f"Its next message, {L}, has to wait until a transfer is complete; it is sent at {T}",
      lambda r, label, time: next_of(r, "message.transfer", time, message=label)),
     (f"{W} sends its next message, {L}, at {T}: its own decision",
@@ -305,8 +306,8 @@ CLAIMS = [
     (f"{L} itself left {W} at {T}, when .+; {W} stayed ON",
      lambda r, label, queue, time, _: stays(r, label, queue, us(time))),
     (f"{L} left {W} at {T}, when [^;]+", left),
-    (f"The (stop|resume) threshold of {W} is {N} messages?: it is declared with qpid.flow_(stop|resume)_count",
-     lambda r, verb, queue, count, _: r.level(queue, f"{verb}_count") == int(count)),
+    (f"The (stop|resume) threshold of {W} is {N} messages?: it is declared with qpid.flow_.+_count",
+     lambda r, verb, queue, count: r.level(queue, f"{verb}_count") == int(count)),
     (f"{W} is busy: it holds {N} messages? of {W}",
      lambda r, name, count, queue: len(r.holds(name, queue)) == int(count)),
     (f"{W} holds {N} messages? of {W}: (.+)",
@@ -428,7 +429,8 @@ def workload_of(seed):
     ]  # fmt: skip
     consumers = [
         Consumer(
-            f"c{n}", "q", prefetch=chance.randint(1, 3), service=("const", chance.choice([0.01, 0.05, 0.3, 30])),
+            f"c{n}", "q", prefetch=chance.randint(1, 3),
+            service=("const", chance.choice([0.01, 0.05, 0.3, 30])),
             start=chance.choice([0, 0, 0.1, 0.5, 30]), release=chance.choice([0, 0.3]), seed=seed + n,
         )
         for n in range(chance.randint(0, 5))
@@ -457,7 +459,7 @@ def fault_of(reader, link):
     times = [us(found) for found in re.findall(r"(?<![\w-])(\d+(?:\.\d+)?) s\b", link.text)]
     if any(time > reader.last for time in times):
         return "tells of a time after the trace"
-    if not reader.rows[link.seq][0] == link.time:
+    if reader.rows[link.seq][0] != link.time:
         return "cites a row of another time"
     for pattern, holds in WORDS:
         found = pattern.fullmatch(link.text)
