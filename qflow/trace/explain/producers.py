@@ -50,19 +50,17 @@ def _own(session: Session, model: Producer | None) -> list[Transfer]:
 def _blocked(instant: Instant, model: Producer | None, session: Session, row: int) -> Reason:
     name = instant.trace.session[row]
     subject = Subject("producer", name)
-    due = instant.detail(row).get("due")
-    count = _count(instant, model, session, name)
-    if model is not None and count is not None and count < model.capacity:
+    due, count = instant.detail(row).get("due"), _count(instant, model, session, name)
+    if not isinstance(due, int):
+        # A log's client counts by itself; the engine may be a transfer ahead of it.
+        text = f"{name} has been blocked since {instant.when(row)}, as it reports."
+    elif model is not None and count is not None and count < model.capacity:
         outstanding, rules = _outstanding(instant, model, session, name)
-        since = "" if not isinstance(due, int) else f": a message has been due since {seconds(due)}"
-        text = f"{name} waits no longer{since}, and its window has room again."
+        since = f"a message has been due since {seconds(due)}"
+        text = f"{name} waits no longer: {since}, and its window has room again."
         return Reason(text, ("CAP-01",), row, subject, (Reason(f"{outstanding}.", rules, None, subject),))
-    since = f"since {instant.when(row)}, as its window is full"
-    text = (
-        f"{name} is blocked: a message has been due since {seconds(due)}, and its window is full."
-        if isinstance(due, int)
-        else f"{name} is blocked {since}."
-    )
+    else:
+        text = f"{name} is blocked: a message has been due since {seconds(due)}, and its window is full."
     # The qpid-cpp sender syncs, and so waits for whatever is held on its session (CAP-02, CAP-09).
     is_syncing = model is not None and model.window == "qpid-cpp"
     waiting = session.held if is_syncing else _own(session, model)
