@@ -428,8 +428,8 @@ class _Sent:
 class _Queue:
     """What a log has shown of one queue: nested maps of names, so that they are plain values."""
 
-    __slots__ = ("is_known", "is_fifo", "is_grouped", "policy", "course", "gone", "windows", "evicts", "holders",
-                 "returned", "newest", "owners", "pending", "waiting", "overtaken")  # fmt: skip
+    __slots__ = ("is_known", "is_fifo", "is_grouped", "policy", "course", "gone", "windows", "evicts",
+                 "holders", "returned", "newest", "owners", "pending", "waiting", "overtaken")  # fmt: skip
 
     def __init__(self, workload: Workload, name: str, prefetch: int) -> None:
         settings = QueueSettings.from_arguments(workload.queues[name])

@@ -13,9 +13,12 @@ from qflow.progress import progress
 from qflow.writing import require_apart
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from qflow.logs.audit import Audit
     from qflow.logs.checks import Tolerance
     from qflow.logs.foreign_columns import Recognised
+    from qflow.logs.log_file import LogRow
     from qflow.logs.workload_file import Guess
     from qflow.trace.files import LongTrace, Quarantine
     from qflow.workload.model import Workload
@@ -191,7 +194,7 @@ def _audited(namespace: argparse.Namespace, seen: _Seen, workload: Workload) -> 
         trace = LongTrace(workload.name, workload.options, workload, beside)
     # Rows that their own numbers put in another order have to be sorted first, all of them.
     columns, estimated = namespace.map, seen.tolerance
-    parts = (bit.log_rows() for bit in read_log(namespace.log, columns))
+    parts: Iterator[list[LogRow]] = (bit.log_rows() for bit in read_log(namespace.log, columns))
     if not seen.is_ordered:
         ordered = ClientLog.read(namespace.log, columns)[0].rows
         parts, estimated = iter([ordered]), Tolerance.estimated(ordered)
@@ -272,7 +275,9 @@ def _print(file: str, source: str, seen: _Seen, audited: Audit, events: int) -> 
     if len(audited.findings) > _SHOWN:
         print(f"    … and {len(audited.findings) - _SHOWN} more; --json prints them all")
     for queue, found in audited.agreements.items():
-        flow = f"in {found.flow_differs:.1%}; flowStoppedCount {found.recorded_stops}, here {found.engine_stops}"
+        flow = (
+            f"in {found.flow_differs:.1%}; flowStoppedCount {found.recorded_stops}, here {found.engine_stops}"
+        )
         if is_unseen(audited.run.workload.queues.get(queue, {})):
             flow = f"was ON {found.recorded_stops} times, at thresholds unknown"
         print(

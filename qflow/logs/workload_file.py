@@ -127,7 +127,7 @@ class Guess:
         )
         queues = {producer.to[1] for producer in producers} | {consumer.queue for consumer in consumers}
         unlimited = {"qpid.max_size": 0, **NOT_SEEN_DECLARED}
-        arguments: dict[str, dict[str, Any]] = {name: unlimited for name in sorted(queues | self._queues)}
+        arguments: dict[str, dict[str, Any]] = dict.fromkeys(sorted(queues | self._queues), unlimited)
         return Workload(name, seconds, arguments, (), producers, consumers)
 
 

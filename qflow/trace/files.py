@@ -80,11 +80,11 @@ class Quarantine(list[QuarantinedRow]):
 
     def write(self, path: str | Path) -> None:
         """Write the table as JSON lines: row, column, reason, values."""
-        # A lone surrogate, which UTF-8 cannot carry, is written as JSON writes it: a backslash and its number.
-        errors = "backslashreplace"
-        with written(path) as beside, beside.open("w", encoding="utf-8", errors=errors, newline="\n") as file:
+        # A lone surrogate, which UTF-8 cannot carry, is written as JSON writes it: as an escape.
+        with written(path) as beside, beside.open("wb") as file:
             for entry in self:
-                file.write(json.dumps(entry._asdict(), ensure_ascii=False) + "\n")
+                line = json.dumps(entry._asdict(), ensure_ascii=False) + "\n"
+                file.write(line.encode(errors="backslashreplace"))
 
 
 class Checker:

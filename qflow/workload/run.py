@@ -12,8 +12,8 @@ from qflow.table import Tabular, columns_of
 from qflow.workload.model import Workload
 
 CLIENT_EVENTS: dict[str, str] = {
-    "client.block": "a producer has a message due and its window is full; session: the producer; detail: due, "
-    "since when, in microseconds; a log does not say",
+    "client.block": "a producer has a message due and its window is full; session: the producer; due: since "
+    "when, in microseconds, which a log does not say",
     "client.unblock": "its window has room again; session: the producer",
     "client.transfer": "a producer with a network sends; the broker meets it later (message.transfer)",
     "client.complete": "a producer with a network learns that a transfer is complete",

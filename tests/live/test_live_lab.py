@@ -94,7 +94,10 @@ def test_a_window_is_drawn_as_large_as_it_is(looks):
 
         def snapshot(first):
             client = {"name": "inside", "product": "", "address": "", "container": "inside"}
-            return {**seen(first), "clients": [{**client, "links": [{**link, "unsettled": max(0, sent - 3)}]}]}
+            return {
+                **seen(first),
+                "clients": [{**client, "links": [{**link, "unsettled": max(0, sent - 3)}]}],
+            }
 
         broker.snapshot, sent = snapshot, 0
         for look in looks:

@@ -103,9 +103,7 @@ def sent_and_completed(first, apart, count=6):
     return sorted(rows, key=lambda row: row.ts_us)
 
 
-STALL = SMALL.replace(
-    queues={"q": {"qpid.flow_stop_count": 2}}, producers=SMALL.producers[:1], consumers=()
-)
+STALL = SMALL.replace(queues={"q": {"qpid.flow_stop_count": 2}}, producers=SMALL.producers[:1], consumers=())
 
 
 @pytest.mark.parametrize(("count", "apart", "early"), [(6, 500_000, 3), (104, 100_000, 101)])

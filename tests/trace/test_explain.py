@@ -48,7 +48,10 @@ def test_an_instant_is_a_seq_or_a_time_or_the_cursor(timeline):
 @pytest.mark.parametrize(
     ("asked", "sentence"),
     [
-        ({"instant": "0.5s"}, "a row's seq must be a whole number, got '0.5s'; an instant is a row's seq, such"),
+        (
+            {"instant": "0.5s"},
+            "a row's seq must be a whole number, got '0.5s'; an instant is a row's seq, such",
+        ),
         ({"instant": 0.5}, "a row's seq must be a whole number, got 0.5; "),
         ({"instant": True}, "a row's seq must be a whole number, got True; "),
         ({"time": "1s"}, r"a time must be a whole number, got '1s'; .* time=500_000\)"),

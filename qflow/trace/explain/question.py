@@ -202,8 +202,8 @@ def _go(timeline: Timeline, instant: int | None, time: int | None, subject: str)
             shown = repr(value) if isinstance(value, str | int | float) else f"a {type(value).__name__}"
             raise TraceError(
                 f"{what} must be a whole number, got {shown}; an instant is a row's seq, such as "
-                "explain(trace, 1200, \"q\"), or a time in microseconds, such as "
-                "explain(trace, subject=\"q\", time=500_000)"
+                'explain(trace, 1200, "q"), or a time in microseconds, such as '
+                'explain(trace, subject="q", time=500_000)'
             )
     if not isinstance(subject, str):
         raise TraceError(f"a subject is a text, such as 'queue:q', got a {type(subject).__name__}")

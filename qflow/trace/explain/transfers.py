@@ -196,9 +196,9 @@ def _never_held(instant: Instant, label: str, enqueued: list[int]) -> Reason:
     queues = [queue for name in names if (queue := instant.queue(name)) is not None]
     unknown = [queue for queue in queues if is_unseen(queue.settings.arguments)]
     if unknown:
-        because = (unseen(instant, unknown[0]),)
+        why = unseen(instant, unknown[0])
         text = f"{label} went to {listed(names)}; nothing recorded says when {unknown[0].name} was ON."
-        return Reason(text, because[0].rules, row, subject, because)
+        return Reason(text, why.rules, row, subject, (why,))
     if len(queues) == len(names) and all(queue.flow_limit is None for queue in queues):
         because = tuple(no_flow_control(instant, queue) for queue in queues)
         text = f"{label} went to {listed(names)}, without flow control."
