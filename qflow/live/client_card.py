@@ -361,8 +361,12 @@ class ClientCard:
             return f"{'not known' if run.has_failed else 'no'}: {end}"
         elif settling.released:
             words = f"no: gives back what it receives, {settling.released:,} times"
-        else:
+        elif settling.unsettled:
             words = f"no: {settling.unsettled:,} of {settling.fed:,} wait"
+        else:
+            words = (
+                f"not known: its link is gone after {fed}" if settling.credit else "no: it gives no credit"
+            )
         return f"{words}; {end}" if end else words
 
     def _locking(self, settling: Settling) -> str:

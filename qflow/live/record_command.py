@@ -74,8 +74,7 @@ def run(namespace: argparse.Namespace) -> int:
         raise RefusalError(
             f"recording needs {error.name}, which is not installed; this brings it: {cure}"
         ) from None
-    from qflow.live.recording import Recording
-    from qflow.live.recording_tap import Upstream
+    from qflow.live.recording import Recording, Upstream
 
     out = Path(namespace.out)
     recording = Recording(

@@ -19,7 +19,7 @@ from commands import status_of
 from qflow.kit import RefusalError
 from qflow.live import Conditions, check_client
 from qflow.live.check_command import FACTS as NAMES
-from qflow.live.client_card import FACTS, ClientCard, Figures, Run
+from qflow.live.client_card import FACTS, ClientCard, Figures, Run, Settling
 from qflow.live.client_check import ClientFailedError
 from qflow.live.samples import proton_credit
 
@@ -248,7 +248,7 @@ READER = """
 
     Container(Reader()).run()
 """
-QUICK = Conditions(messages=100, still=0.5)
+QUICK = Conditions(messages=100)
 
 
 @pytest.mark.slow
@@ -315,7 +315,7 @@ def test_a_receiver_that_dies_of_a_message_is_said_to_have_died(tmp_path):
 def test_a_receiver_is_sent_the_messages_that_it_understands(tmp_path, capsys, options, printed):
     body = tmp_path / "body.json"
     body.write_text('{"order": 5}')
-    command = ["--still", "0.5", "--body", body, "--properties", '{"kind": "a", "n": 2}', *options]
+    command = ["--body", body, "--properties", '{"kind": "a", "n": 2}', *options]
     command += ["--json", "--require", "settles,never-locks", "--", *script(tmp_path, READER)]
     assert status_of("check-client", *command) == 0
     got = json.loads(capsys.readouterr().out)
@@ -353,7 +353,7 @@ def test_what_a_receiver_does_with_a_message_is_said_as_it_is(tmp_path, does, wo
 
 @pytest.mark.slow
 def test_a_fact_of_the_other_role_cannot_be_required(tmp_path, capsys):
-    command = ("--messages", 100, "--still", "0.5", "--require", "stops,settles")
+    command = ("--messages", 100, "--require", "stops,settles")
     assert status_of("check-client", *command, "--json", "--", *sample("proton_window")) == 2
     got = capsys.readouterr()
     sentence = "settles cannot be required of a sender, but stops, goes-on, loses-nothing"
@@ -418,6 +418,27 @@ def of_runs(sent, status=None, end="waits", pause="waits", total=6_000, depth=11
 )
 def test_sentences_say_how_a_run_ended(given, case, words):
     assert of_runs(**given)[case] == words
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "words"),
+    [
+        (Settling(10, False, 0, 400, 400), None, "no: 400 of 400 wait"),
+        (Settling(0, False, 0, 1, 0), None, "no: it gives no credit"),
+        (Settling(10, False, 0, 1, 0), None, "not known: its link is gone after 1 message"),
+        (Settling(10, False, 0, 9, 5, released=7), None, "no: gives back what it receives, 7 times"),
+        (Settling(10, False, 0, 9, 0), 0, "no: ends with status 0 after 9 messages"),
+        (Settling(10, False, 0, 1, 0), 1, "not known: dies with status 1 after 1 message"),
+        (Settling(10, False, 3, 3, 0), 1, "yes, in batches of 3; dies with status 1 after 3 messages"),
+        (Settling(10, False, 1, 1, 0, rejected=1), None, "yes: rejects 1 of 1"),
+    ],
+)
+def test_sentences_say_what_a_receiver_did(given, status, words):
+    seen = Figures()
+    runs = {case: Run(case, seen, seen, status=status) for case in ("free", "deleted")}
+    card = ClientCard(("read",), "receiver", 10, 5, 30, 20, 6_000, 6_000, False, runs, given)
+    assert dict(card.lines())["does it settle"] == words
+    assert card.settles is (words.startswith("yes") and status is None)
 
 
 def test_the_facts_of_the_command_are_those_of_the_card():

@@ -28,9 +28,7 @@ from small_recording import Recorder, recording
 from waiting import wait_until
 
 from qflow.kit import INTERRUPTED, RefusalError
-from qflow.live.capture import CaptureReader, CaptureWriter
-from qflow.live.recording import Recording
-from qflow.live.recording_tap import RecordingTap, Upstream
+from qflow.live.recording import CaptureReader, CaptureWriter, Recording, RecordingTap, Upstream
 from qflow.logs import ClientLog, audit
 from qflow.spark.ingest import is_trace, log_files, read_events
 from qflow.workload import Workload
@@ -413,7 +411,7 @@ def say(connection, data, piece):
 
 
 def test_a_capture_is_read_behind_and_takes_no_more_room_than_what_is_not_read(tmp_path, monkeypatch):
-    monkeypatch.setattr("qflow.live.capture.SEGMENT", 1_000)
+    monkeypatch.setattr("qflow.live.recording.SEGMENT", 1_000)
     writer, reader, chance = CaptureWriter(tmp_path), CaptureReader(tmp_path), random.Random(3)
     written, read = [], []
     for number in range(500):
@@ -438,7 +436,7 @@ def test_a_full_disk_stops_the_recording_and_not_the_bytes(tmp_path, monkeypatch
         tap = RecordingTap(Upstream(f"127.0.0.1:{upstream}"), capture)
         await tap.listen("127.0.0.1", 0)
         reader, writer = await asyncio.open_connection("127.0.0.1", tap.port)
-        monkeypatch.setattr("qflow.live.capture.os.write", refuse)
+        monkeypatch.setattr("qflow.live.recording.os.write", refuse)
         writer.write(b"AMQP\x00\x01\x00\x00 hello")
         echoed = await reader.readexactly(14)
         monkeypatch.undo()

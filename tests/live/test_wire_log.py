@@ -8,9 +8,8 @@ pytest.importorskip("proton")
 
 from proton import Data, Described, symbol, uint, ulong
 
-from qflow.live.message_labels import Labels
-from qflow.live.recorded_workload import recorded_workload
-from qflow.live.recording_folder import report
+from qflow.live.client_book import Labels
+from qflow.live.recording_reader import recorded_workload, report
 from qflow.live.wire_log import BROKER, CLIENT, WireLog
 from qflow.workload import Workload
 
@@ -420,7 +419,7 @@ def test_a_message_that_comes_from_another_address_has_its_label():
 
 
 def test_what_is_remembered_of_messages_that_are_all_alike_is_bounded(monkeypatch):
-    monkeypatch.setattr("qflow.live.message_labels.MOST_UNMATCHED", 100)
+    monkeypatch.setattr("qflow.live.client_book.MOST_UNMATCHED", 100)
     labels = Labels()
     for number in range(10_000):
         labels.sent(f"p-{number}", "amq.fanout", (number % 2, 9), 9, is_exchange=True)
