@@ -41,8 +41,9 @@ class SessionTable:
 
     Parameters:
         moves: What is done at once: the name of a queue sends one message there, and ``("busy", "sync")`` has
-            it ask for a report (CM-05); ``sync`` and ``flush`` ask for completions, ``("take", message)`` lets the consumer acquire and accept one, ``("purge",
-            queue)`` empties a queue. A message is called by its command: ``p1-2``.
+            it ask for a report (CM-05); ``sync`` and ``flush`` ask for completions, ``("take", message)``
+            lets the consumer acquire and accept one, ``("purge", queue)`` empties a queue. A message is
+            called by its command: ``p1-2``.
         stop: ``qpid.flow_stop_count`` of the queue ``busy``; the queue ``idle`` has no flow control.
 
     Attributes:

@@ -80,21 +80,20 @@ class Channel:
 
     def _on_report(self, completed: RangeSet) -> None:
         self.reported = completed
-        self.host.announce(self._read)
+        self.host.announce(self)
 
     def _on_delivery(self, record: DeliveryRecord) -> None:
         self._client.deliver(record)
-        self.host.announce(self._read)
+        self.host.announce(self)
 
-    def _read(self) -> None:
+    def read(self) -> None:
         """Act on each command that is now known complete in an unbroken row; then let the client go on."""
-        with self.write():
-            while self._front < self.reported.front:
-                action = self._actions.pop(self._front, None)
-                self._front += 1
-                if action is not None:
-                    action()
-            self._client.dispatch()
+        while self._front < self.reported.front:
+            action = self._actions.pop(self._front, None)
+            self._front += 1
+            if action is not None:
+                action()
+        self._client.dispatch()
 
     @contextmanager
     def write(self) -> Iterator[None]:

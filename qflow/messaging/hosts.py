@@ -40,14 +40,17 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from functools import wraps
 from math import inf
+from typing import Protocol
 from uuid import NAMESPACE_URL, uuid5
 from weakref import WeakKeyDictionary
 
 from qflow.broker import Broker, BrokerOptions
 from qflow.broker.message import AVAILABLE
+from qflow.broker.session import Session
 from qflow.messaging.messages import AMQP_PORT
 from qflow.messaging.qmf import Agent
 
@@ -106,6 +109,18 @@ def _noting(join: Callable[..., None]) -> Callable[..., None]:
 threading.Thread.join = _noting(threading.Thread.join)  # type: ignore[method-assign]
 
 
+class Reader(Protocol):
+    """What acts on what a session of the engine was sent: a channel."""
+
+    engine: Session
+
+    def write(self) -> AbstractContextManager[None]:
+        """Give what follows in one write."""
+
+    def read(self) -> None:
+        """Act on what is known now."""
+
+
 @dataclass(slots=True)
 class _Wait:
     """One thread's wait: where, its condition, and until when in virtual time (None: without end)."""
@@ -143,7 +158,7 @@ class Host:
         self._clock = clock
         self._read_at = clock() if clock is not None else 0.0
         # Clients that were sent something, in that order.
-        self._news: dict[Callable[[], None], None] = {}
+        self._news: dict[Reader, None] = {}
         self._is_settling = False
         # The threads that have used the broker, in that order.
         self._users: dict[threading.Thread, None] = {}
@@ -171,9 +186,9 @@ class Host:
         finally:
             self.lock.release()
 
-    def announce(self, read: Callable[[], None]) -> None:
-        """Note that a client was sent something; ``read`` has it act on that."""
-        self._news[read] = None
+    def announce(self, reader: Reader) -> None:
+        """Note that a client was sent something, and is to act on that."""
+        self._news[reader] = None
 
     def settle(self) -> None:
         """Have each client act on what it was sent, until there is nothing new; wake the threads it frees."""
@@ -185,9 +200,15 @@ class Host:
         self._is_settling = True
         try:
             while self._news:
-                read = next(iter(self._news))
-                del self._news[read]
-                read()
+                connection = next(iter(self._news)).engine.connection
+                readers = [one for one in self._news if one.engine.connection is connection]
+                # The driver of a connection answers all that it has read in one write (RF-08).
+                with ExitStack() as writes:
+                    for reader in readers:
+                        del self._news[reader]
+                        writes.enter_context(reader.write())
+                    for reader in readers:
+                        reader.read()
                 self.publish_events()
         finally:
             self._is_settling = False

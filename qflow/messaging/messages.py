@@ -361,8 +361,10 @@ def _as_sent(value: Any) -> Any:
 
 def _as_text(name: str, value: Any, extras: dict[str, HeaderValue]) -> tuple[str | None, int]:
     """Return a property as the engine's text; bytes go apart, and are counted here if they are no UTF-8."""
-    if not isinstance(value, bytes):
+    if value is None or isinstance(value, str):
         return value, 0
+    if not isinstance(value, bytes):
+        raise EncodeError(text=f"cannot encode the message: {name} is text, bytes or None; got {value!r}")
     if len(value) > LONGEST_PROPERTY:
         raise EncodeError(
             text=f"cannot encode the message: {name} is at most {LONGEST_PROPERTY} bytes; got {len(value)}"

@@ -353,15 +353,16 @@ def test_a_smaller_capacity_waits_for_the_stop() -> None:
 # What is one write (RF-08)
 
 
-def test_receivers_that_are_granted_together_take_turns() -> None:
-    """RF-08, RF-12: two grants come in one write, and output is made after both."""
+@pytest.mark.parametrize("sessions", [1, 2])
+def test_receivers_that_are_granted_together_take_turns(sessions: int) -> None:
+    """RF-08, RF-12: two grants come in one write of a connection, and output is made after both."""
     bench = Bench()
     sender = bench.sender(address("q"))
     for number in range(6):
         sender.send(f"{number}")
     connection = Connection(bench.url)
-    session = connection.session()
-    receivers = [session.receiver("q", capacity=UNLIMITED) for _ in range(2)]
+    own = [connection.session() for _ in range(sessions)]
+    receivers = [own[n % sessions].receiver("q", capacity=UNLIMITED) for n in range(2)]
     connection.open()
     assert [receiver.available() for receiver in receivers] == [3, 3]
     receivers[0].close()

@@ -296,7 +296,7 @@ def test_content_size(content: object, content_type: str, size: int) -> None:
         (lambda: Message(5), "content: got a int, allowed are str, bytes, dict, list and None"),
         (lambda: Message("x", user_id=bytes(65_536)), "user_id is at most 65535 bytes; got 65536"),
         (lambda: Message("x", correlation_id=b"\xff" * 65_536), "correlation_id is at most 65535 bytes"),
-        (lambda: Message("x", correlation_id=5), "correlation_id is a string; got 5"),
+        (lambda: Message("x", correlation_id=5), "correlation_id is text, bytes or None; got 5"),
         (lambda: Message("x", reply_to="; bad"), r"reply_to: unexpected token SEMI\(;\)"),
     ],
 )
