@@ -8,8 +8,8 @@ questioned and replayed.
 loaded when it is first used.
 
 ===================  =====================================================================================
-the engine           ``Broker``, ``BrokerOptions``, ``Session``, ``Message``, ``DelayedStore``,
-                     ``statistics``; its refusals ``AmqpException``, ``StartupError``
+the engine           ``Broker``, ``BrokerOptions``, ``Message``, ``statistics``; its refusals
+                     ``AmqpException``, ``StartupError``
 your own clients     ``serve``: the engine behind a port, for clients of AMQP 1.0 in any language;
                      ``check_client``: what a client does when a queue stops it;
                      ``recorder``: what a program's own connection does, as a client log
@@ -29,7 +29,8 @@ charts               ``depth_chart``, ``bytes_chart``, ``held_chart``, ``latency
                      ``save_html``
 chapters             ``Predictions``, ``check``, ``hint``, ``show_progress``; ``errata_game``,
                      ``errata_table``; ``send``, ``Reader``, ``Diary``, ``Table``; recordings:
-                     ``scenarios``, ``beside``, ``kit_path``; ``RefusalError``
+                     ``scenarios``, ``beside``, ``kit_path``
+errors               ``QflowError``, above ``RefusalError`` and others
 rooms, for all       ``broker``, ``messaging`` (the client API of ``qpid.messaging``), ``configuration``,
 that is in them      ``workload``, ``trace``, ``logs``, ``prediction``, ``design``, ``labs``, ``live``,
                      ``teaching``, ``conformance``, ``spark``
@@ -67,9 +68,7 @@ if TYPE_CHECKING:
     from qflow.broker import AmqpException as AmqpException
     from qflow.broker import Broker as Broker
     from qflow.broker import BrokerOptions as BrokerOptions
-    from qflow.broker import DelayedStore as DelayedStore
     from qflow.broker import Message as Message
-    from qflow.broker import Session as Session
     from qflow.broker import StartupError as StartupError
     from qflow.design import explore as explore
     from qflow.design import frontier as frontier
@@ -117,6 +116,7 @@ if TYPE_CHECKING:
     from qflow.logs import replay as replay
     from qflow.prediction import Settings as Settings
     from qflow.prediction import predict as predict
+    from qflow.qflow_error import QflowError as QflowError
     from qflow.table import Table as Table
     from qflow.teaching import Diary as Diary
     from qflow.teaching import Predictions as Predictions

@@ -18,7 +18,8 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from qflow import __version__
-from qflow.kit import INTERRUPTED, RefusalError, form
+from qflow.kit import INTERRUPTED, form
+from qflow.qflow_error import QflowError
 
 # Rooms that read their own arguments; imported only when asked for, as importing one imports the engine.
 ROOMS = {
@@ -38,7 +39,7 @@ ROOMS = {
 }
 
 REFUSED = 2
-READABLE = 1_200
+_READABLE = 1_200
 """Characters of a refusal that are shown."""
 
 
@@ -56,19 +57,10 @@ class Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
+    """Run the command line; return its status.
 
-    Parameters:
-        arguments: The arguments after the command's name; None for the process's own.
-
-    Returns:
-        The exit status: 0 for success, 1 for a check that failed or a reader of the output that went away, 2
-        for a request that was refused, 130 for one that was interrupted by Ctrl-C.
-
-    >>> main(["--version"])
-    Traceback (most recent call last):
-        ...
-    SystemExit: 0
+    It is 0 for success, 1 for a check that failed or a reader of the output that went away, 2 for a request
+    that was refused, 130 for one that Ctrl-C interrupted.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
 
@@ -85,14 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def guarded(work: Callable[[], int]) -> int:
-    """Run a command's work, and end as a command does: each refusal is a sentence, and no traceback is shown.
-
-    Parameters:
-        work: What to run; it returns the exit status.
-
-    Returns:
-        That status, or one of those that :func:`main` names.
-    """
+    """Run a command's work and return its status: each refusal is a sentence, and no traceback is shown."""
     _ready_streams()
     try:
         try:
@@ -100,8 +85,8 @@ def guarded(work: Callable[[], int]) -> int:
         finally:
             # An error in what is still buffered when the process ends could not be caught any more.
             _flush()
-    except RefusalError as refusal:
-        return _refuse(str(refusal))
+    except QflowError as error:
+        return _refuse(str(error))
     except BrokenPipeError:
         # The reader of our output (head, less) went away. Nothing is wrong, and nothing more can be printed.
         _forget_output()
@@ -225,7 +210,7 @@ def _refuse(sentence: str) -> int:
 def _readable(sentence: str) -> str:
     """Put a refusal that quotes its input on one line, and leave the middle out of whole pages of it."""
     line = " ".join(sentence.splitlines())
-    return line if len(line) <= READABLE else f"{line[: READABLE // 2]} … {line[-READABLE // 4 :]}"
+    return line if len(line) <= _READABLE else f"{line[: _READABLE // 2]} … {line[-_READABLE // 4 :]}"
 
 
 def _say(sentence: str) -> None:

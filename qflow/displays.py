@@ -53,7 +53,7 @@ def broker_table(broker: Broker) -> Table:
     return Table(rows, None if rows else ["queue"], caption)
 
 
-def queue_table(queue: Queue) -> Table:
+def _queue_table(queue: Queue) -> Table:
     """Return what is on a queue, and its limits and thresholds, in messages and bytes.
 
     >>> from qflow.broker import Broker, Message
@@ -62,7 +62,7 @@ def queue_table(queue: Queue) -> Table:
     >>> session.queue_declare("orders", {"qpid.flow_stop_count": 1, "qpid.flow_resume_count": 1})
     >>> for _ in range(2):
     ...     transfer = session.message_transfer(Message(44, routing_key="orders"))
-    >>> queue_table(broker.queue("orders"))
+    >>> _queue_table(broker.queue("orders"))
     queue orders: flow control ON, turned ON 1 time; 0 consumers
                   messages  bytes
     on the queue  2         120
@@ -82,7 +82,7 @@ def queue_table(queue: Queue) -> Table:
     return Table(rows, ("", "messages", "bytes"), caption)
 
 
-def session_table(session: Session) -> Table:
+def _session_table(session: Session) -> Table:
     """Return the transfers of a session that are held: those that fill its producer's window.
 
     >>> from qflow.broker import Broker, Message
@@ -91,7 +91,7 @@ def session_table(session: Session) -> Table:
     >>> session.queue_declare("orders", {"qpid.flow_stop_count": 1, "qpid.flow_resume_count": 1})
     >>> for _ in range(2):
     ...     transfer = session.message_transfer(Message(44, routing_key="orders"))
-    >>> session_table(session)
+    >>> _session_table(session)
     session shop: attached; complete are commands 0-1; 1 transfer held; 0 messages not accepted
     command  message  bytes  held by
           2  shop-2      60  orders
@@ -150,10 +150,10 @@ def _state(queue: Queue) -> str:
     return "ON" if queue.flow_limit.stopped else "OFF"
 
 
-TABLES: dict[tuple[str, str], Callable[[Any], Table]] = {
+_TABLES: dict[tuple[str, str], Callable[[Any], Table]] = {
     ("qflow.broker.broker", "Broker"): broker_table,
-    ("qflow.broker.queue", "Queue"): queue_table,
-    ("qflow.broker.session", "Session"): session_table,
+    ("qflow.broker.queue", "Queue"): _queue_table,
+    ("qflow.broker.session", "Session"): _session_table,
 }
 """Module and name of each class of the engine that is shown as a table, and what makes it."""
 
@@ -170,7 +170,7 @@ def register() -> None:
     if shell is None:
         return
     formatters = shell.display_formatter.formatters
-    for (module, name), table in TABLES.items():
+    for (module, name), table in _TABLES.items():
         formatters["text/html"].for_type_by_name(module, name, _as_html(table))
         formatters["text/plain"].for_type_by_name(module, name, _as_text(table))
 

@@ -14,6 +14,8 @@ from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
+from qflow.qflow_error import QflowError
+
 # What only some commands need is imported where it is used: `qflow --help` has to be fast.
 
 DISTRIBUTION = "qflow-kit"
@@ -22,8 +24,8 @@ DISTRIBUTION = "qflow-kit"
 INTERRUPTED = 130
 """Exit status of a command that Ctrl-C has ended."""
 
-COMPILED = "compiled"
-PURE = "pure Python"
+_COMPILED = "compiled"
+_PURE = "pure Python"
 
 _PACKAGE = Path(__file__).resolve().parent
 _CARRIED = _PACKAGE / "_kit"
@@ -37,7 +39,7 @@ def heed_interrupts() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-class RefusalError(Exception):
+class RefusalError(QflowError):
     """A request that cannot be fulfilled; the text says in one sentence why.
 
     The ``qflow`` command prints the sentence and ends with status 2; a traceback would not help a learner.
@@ -50,10 +52,10 @@ class RefusalError(Exception):
     """
 
 
-def is_checkout(folder: Path) -> bool:
+def _is_checkout(folder: Path) -> bool:
     """Return whether a folder, which need not exist, is the top of a qflow checkout.
 
-    >>> is_checkout(Path("/no/such/folder"))
+    >>> _is_checkout(Path("/no/such/folder"))
     False
     """
     import tomllib
@@ -71,17 +73,17 @@ def checkout_root() -> Path | None:
     """Return the top of the checkout this package is imported from, or None if it is installed.
 
     >>> root = checkout_root()
-    >>> root is None or is_checkout(root)
+    >>> root is None or _is_checkout(root)
     True
     """
     root = _PACKAGE.parent
-    return root if is_checkout(root) else None
+    return root if _is_checkout(root) else None
 
 
 def nearest_checkout() -> Path | None:
     """Return the checkout the command runs in, else the one this package is imported from, if any."""
     here = Path.cwd()
-    return next((top for top in (here, *here.parents) if is_checkout(top)), None) or checkout_root()
+    return next((top for top in (here, *here.parents) if _is_checkout(top)), None) or checkout_root()
 
 
 def kit_path(name: str) -> Path:
@@ -116,13 +118,6 @@ def install_command(extra: str = "", options: str = "") -> str:
     In a checkout, or after an installation of one, the command names that folder; after an installation from
     a wheel file or a repository it names that; only otherwise it names the distribution on the index.
 
-    Parameters:
-        extra: Such as ``"spark"``, or ``"lab,spark"``; none to bring the package alone.
-        options: Further options of ``pip install``.
-
-    Returns:
-        One line for a shell.
-
     >>> install_command("spark").startswith("pip install ")
     True
     """
@@ -148,7 +143,7 @@ def origin_folder() -> Path | None:
     """Return the checkout this package was installed from, if pip noted one and it is still there."""
     origin = _origin()
     folder = _local(str(origin["url"])) if "dir_info" in origin else None
-    return folder if folder is not None and is_checkout(folder) else None
+    return folder if folder is not None and _is_checkout(folder) else None
 
 
 def _origin() -> dict[str, Any]:
@@ -176,8 +171,8 @@ def form() -> str:
     Both are made of the same source and do the same; the compiled one is faster. It is looked up without
     importing the engine.
 
-    >>> form() in (COMPILED, PURE)
+    >>> form() in (_COMPILED, _PURE)
     True
     """
     folder = _PACKAGE / "broker"
-    return COMPILED if any((folder / f"queue{suffix}").is_file() for suffix in EXTENSION_SUFFIXES) else PURE
+    return _COMPILED if any((folder / f"queue{suffix}").is_file() for suffix in EXTENSION_SUFFIXES) else _PURE

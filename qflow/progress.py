@@ -1,4 +1,8 @@
-"""Progress of work that takes longer than two seconds, on standard error."""
+"""Progress: what long work is given to report how far it is, and the line that shows it on standard error.
+
+Work takes a :class:`Progress` and calls it now and then; it knows nothing of terminals. What is given may
+raise, which stops the work.
+"""
 
 from __future__ import annotations
 
@@ -8,30 +12,31 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import Protocol, TextIO
 
 PATIENCE = 2.0
 """Seconds before anything is shown."""
 PAUSE = 0.5
 """Seconds from one look to the next, on a terminal."""
-PAUSE_IN_A_FILE = 10.0
+_PAUSE_IN_A_FILE = 10.0
 """The same in a file, where each look stays as a line."""
-BAR = 24
+_BAR = 24
 """Characters of a bar."""
 
 
-class Line:
+class Progress(Protocol):
+    """What work reports to: how many units are done, of how many if that is known, and of which part."""
+
+    def __call__(self, done: int, total: int | None = None, part: str = "", /) -> object:
+        """Receive one report."""
+
+
+class StatusLine:
     """A line about work that goes on: on a terminal it is written over and over, elsewhere it is a new line.
 
     It is cut to the terminal's width, as what wraps cannot be written over.
 
-    Parameters:
-        stream: Where to write; None for standard error.
-
-    Attributes:
-        pause (float): How many seconds to leave between one look and the next.
-
-    >>> line = Line(sys.stdout)
+    >>> line = StatusLine(sys.stdout)
     >>> line.show("half done"); line.show("done"); line.end()
     half done
     done
@@ -40,7 +45,7 @@ class Line:
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
         self._is_terminal = self._stream.isatty()
-        self.pause = PAUSE if self._is_terminal else PAUSE_IN_A_FILE
+        self.pause = PAUSE if self._is_terminal else _PAUSE_IN_A_FILE
         self._shown = ""
 
     def show(self, text: str) -> None:
@@ -72,25 +77,13 @@ def _width(stream: TextIO) -> int:
     return max(columns, 2)
 
 
-class Progress:
-    """A line of progress; call it with the number of rows, or other units, that are done.
+class ProgressLine:
+    """A :class:`Progress` that shows a line, once the work has taken longer than `patience` seconds.
 
-    Parameters:
-        what: What is being done, such as ``reading trace.jsonl``.
-        total: How many there are to do, if that is known.
-        stream: Where to write; None for standard error.
-        patience: Seconds before anything is shown; None for :data:`PATIENCE`.
-        unit: What is counted.
-        has_bar: Whether to draw a bar, for which the total has to be known.
-
-    Attributes:
-        total (int or None): As given; it may become known, or change, while the work goes on.
-        remark (str): What to add to the line.
-
-    >>> progress = Progress("reading", stream=sys.stdout, patience=0)
+    >>> progress = ProgressLine("reading", stream=sys.stdout, patience=0)
     >>> progress(1000); progress.end()
     reading: 1000 rows
-    >>> sweeping = Progress("sweeping", 4, sys.stdout, 0, "cells", has_bar=True)
+    >>> sweeping = ProgressLine("sweeping", 4, sys.stdout, 0, "cells", has_bar=True)
     >>> sweeping(3); sweeping.end()
     sweeping [##################......] 3 of 4 cells
     """
@@ -106,12 +99,13 @@ class Progress:
     ) -> None:
         self.what, self.total, self.unit, self.has_bar = what, total, unit, has_bar
         self.remark = ""
-        self._line = Line(stream)
+        self._line = StatusLine(stream)
         self._next = time.monotonic() + (PATIENCE if patience is None else patience)
         self._shown = ""
 
-    def __call__(self, done: int) -> None:
+    def __call__(self, done: int, total: int | None = None, part: str = "", /) -> None:
         """Show how far the work is, if it is time to."""
+        self.total, self.what = total or self.total, part or self.what
         now = time.monotonic()
         if now < self._next:
             return
@@ -124,8 +118,8 @@ class Progress:
     def _head(self, done: int) -> str:
         if not (self.has_bar and self.total):
             return f"{self.what}:"
-        full = BAR * done // self.total
-        return f"{self.what} [{'#' * full}{'.' * (BAR - full)}]"
+        full = _BAR * done // self.total
+        return f"{self.what} [{'#' * full}{'.' * (_BAR - full)}]"
 
     def _of(self) -> str:
         return f" of {self.total}" if self.total is not None else ""
@@ -136,19 +130,13 @@ class Progress:
 
 
 @contextmanager
-def progress(what: str, total: int | None = None, unit: str = "rows") -> Iterator[Progress]:
+def progress(what: str, total: int | None = None, unit: str = "rows") -> Iterator[ProgressLine]:
     """Show the progress of a block, and leave the line however the block ends.
-
-    Parameters:
-        what, total, unit: As for :class:`Progress`.
-
-    Yields:
-        To be called with how many are done.
 
     >>> with progress("reading", 10) as shown:
     ...     shown(10)
     """
-    shown = Progress(what, total, unit=unit)
+    shown = ProgressLine(what, total, unit=unit)
     try:
         yield shown
     finally:

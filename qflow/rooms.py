@@ -78,9 +78,6 @@ class Room(ModuleType):
 def open_room(name: str) -> None:
     """Let a package load its public names when they are first used.
 
-    Parameters:
-        name: The package's ``__name__``.
-
     >>> import qflow.workload
     >>> qflow.workload.simulate.__module__
     'qflow.workload.simulate'

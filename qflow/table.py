@@ -50,19 +50,11 @@ class Tabular:
         return Table(rows[: self.SHOWN], list(columns), repr(self) + more)
 
     def to_pandas(self) -> Any:
-        """Return all rows as a ``pandas.DataFrame``.
-
-        Raises:
-            ImportError: If pandas is not installed; the text says how to get it.
-        """
+        """Return all rows as a ``pandas.DataFrame``."""
         return _package("pandas").DataFrame(dict(self.columns()))
 
     def to_arrow(self) -> Any:
-        """Return all rows as a ``pyarrow.Table``; mappings in them as JSON.
-
-        Raises:
-            ImportError: If pyarrow is not installed; the text says how to get it.
-        """
+        """Return all rows as a ``pyarrow.Table``; mappings in them as JSON."""
         return _package("pyarrow").table({name: _texts(values) for name, values in self.columns().items()})
 
     def _repr_html_(self) -> str:
@@ -182,9 +174,6 @@ class Table(Tabular):
 
 def shown(value: object) -> str:
     """Write a value as a table does: states and absences in words, lists with commas.
-
-    Returns:
-        str
 
     >>> shown(True), shown(None), shown(["A-1", "A-2"]), shown([]), shown(0.25)
     ('yes', '–', 'A-1, A-2', '–', '0.25')

@@ -22,15 +22,6 @@ def written(path: str | Path) -> Iterator[Path]:
 
     After Ctrl-C, what was written until then is kept where there was no such file before.
 
-    Parameters:
-        path: Where the file is to be; a link leads to what it names.
-
-    Yields:
-        What to write to, in the same folder.
-
-    Raises:
-        OSError: If it cannot be written; with the name that was asked for.
-
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     place = Path(folder, "orders.json")
@@ -63,12 +54,6 @@ def written(path: str | Path) -> Iterator[Path]:
 
 def require_apart(outputs: Iterable[str | Path | None], inputs: Iterable[str | Path | None]) -> None:
     """Refuse to write a file that is read, or one file twice.
-
-    Parameters:
-        outputs, inputs: What a command writes, and what it reads; None for what was not asked for.
-
-    Raises:
-        RefusalError: For the first output that is another of them, by whatever name.
 
     >>> require_apart(["out.json"], ["in.json", None])
     >>> require_apart(["./in.json"], ["in.json"])

@@ -55,8 +55,8 @@ predictions.ask()
 # %% id="naive"
 sentence = qf.teaching.errata("states")[0]
 print(f"{sentence.document}: {sentence.sentence}")
-for finding in sentence.findings():
-    print(f"  {finding.tried}: {finding.seen}")
+for step in sentence.observe():
+    print(f"  {step.tried}: {step.seen}")
 
 assert sentence.is_checked and not sentence.is_wrong
 

@@ -22,14 +22,7 @@ from qflow.configuration.declaration import Remark
 
 @dataclass(frozen=True, slots=True)
 class BrokerSetup:
-    """What a broker is started with, and where each option came from.
-
-    Attributes:
-        options: What has an effect here.
-        given: Every option that was given and won: command line before environment before file.
-        ignored: Variables that look like qpidd's and name no option.
-        words: Words of the command line that are neither an option nor its value.
-    """
+    """What a broker is started with, and where each option came from."""
 
     options: BrokerOptions = field(default_factory=BrokerOptions)
     given: tuple[Given, ...] = ()
@@ -43,9 +36,6 @@ class BrokerSetup:
         """Return the setup that a command line, an environment and a configuration file give.
 
         The file is the one that ``--config=FILE`` or ``QPID_CONFIG`` names, else ``file``; "" for none.
-
-        Raises:
-            StartupError: In qpidd's words, if it would not start.
 
         >>> setup = BrokerSetup.read(["--default-flow-stop-threshold=90", "--auth=no"])
         >>> setup.options.default_flow_stop_threshold, setup.not_modelled

@@ -59,14 +59,7 @@ def _add_broker(parser: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Do what was asked.
-
-    Returns:
-        0 if the broker accepts the queue, 1 if it refuses it, or does not start.
-
-    Raises:
-        ConfigurationError: For a request that makes no sense; the command ends with status 2 then.
-    """
+    """Do what was asked; return 1 if the broker refuses the queue or does not start."""
     from qflow.broker.errors import StartupError
     from qflow.configuration.explanation import explain, report
     from qflow.configuration.notations import declaration_of, read_address

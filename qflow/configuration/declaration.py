@@ -49,16 +49,6 @@ class Remark:
 class Declaration:
     """A queue's name, its declare arguments and its properties.
 
-    Parameters:
-        name: Not empty: the real broker creates a queue named "" that no client can use (CF-06).
-        arguments: Of ``queue.declare``.
-        durable, auto_delete, exclusive: Its properties.
-        alternate_exchange: Where its dropped messages go; "" for none.
-        remarks: What to know about how it was written; no part of its identity.
-
-    Raises:
-        ConfigurationError: For an empty name.
-
     >>> Declaration("orders", {"qpid.max_count": 10}) == Declaration.of_json(
     ...     "orders", '{"qpid.max_count": 10}')
     True
@@ -89,11 +79,7 @@ class Declaration:
     def of_properties(
         cls, name: str, properties: Mapping[str, Argument], remarks: tuple[Remark, ...] = ()
     ) -> Declaration:
-        """Return the queue of a management ``create``, whose map mixes arguments and properties (CF-07).
-
-        Raises:
-            ConfigurationError: If a property is of the wrong type.
-        """
+        """Return the queue of a management ``create``, whose map mixes arguments and properties (CF-07)."""
         try:
             return cls(
                 name,
@@ -108,20 +94,12 @@ class Declaration:
 
     @classmethod
     def of_json(cls, name: str, text: str) -> Declaration:
-        """Return the queue with the declare arguments of a JSON map.
-
-        Raises:
-            ConfigurationError: If the text is not JSON, or not a map.
-        """
+        """Return the queue with the declare arguments of a JSON map."""
         return cls.of_properties(name, read_json_map(text))
 
     @classmethod
     def of_address(cls, name: str, options: Mapping[str, object]) -> Declaration:
-        """Return the queue that a parsed address creates: its name and, of its options, ``node`` (CF-14).
-
-        Raises:
-            ConfigurationError: If the node is not a queue, or a map is missing where one is due.
-        """
+        """Return the queue that a parsed address creates: its name and, of its options, ``node`` (CF-14)."""
         node = _map(options, "node")
         if node.get("type", "queue") != "queue":
             raise ConfigurationError(f"node type: got {node['type']!r}, a queue is due")
@@ -149,9 +127,6 @@ class Declaration:
 
 def read_json_map(text: str) -> dict[str, Argument]:
     """Return the declare arguments that a JSON map holds.
-
-    Raises:
-        ConfigurationError: If the text is not JSON, or not a map.
 
     >>> read_json_map("[1]")
     Traceback (most recent call last):

@@ -119,7 +119,7 @@ def declaration_of(chosen: argparse.Namespace, declare: str = "") -> Declaration
     properties: dict[str, Argument] = read_json_map(declare) if declare else {}
     for text in chosen.extra:
         key, equals, value = text.partition("=")
-        properties[key] = as_argument(value) if equals else None
+        properties[key] = _read_value(value) if equals else None
     remarks: list[Remark] = []
     for option in OPTIONS:
         value = getattr(chosen, option.attribute)
@@ -141,10 +141,10 @@ def declaration_of(chosen: argparse.Namespace, declare: str = "") -> Declaration
     return Declaration.of_properties(chosen.name, properties, (*remarks, *_remarks(chosen)))
 
 
-def as_argument(text: str) -> int | str:
+def _read_value(text: str) -> int | str:
     """Turn the value of ``--argument NAME=VALUE`` into what is sent: an integer if it reads as one.
 
-    >>> as_argument("10"), as_argument("1.5"), as_argument("")
+    >>> _read_value("10"), _read_value("1.5"), _read_value("")
     (10, '1.5', '')
     """
     try:
@@ -227,7 +227,7 @@ def _sendable(key: str, value: Argument) -> int | str | None:
         raise ConfigurationError(f"{key}: qpid-config cannot send a declare argument of this name")
     if value is None or type(value) is int:
         return value
-    as_sent = as_argument(value) if isinstance(value, str) else value
+    as_sent = _read_value(value) if isinstance(value, str) else value
     if isinstance(as_sent, str):
         return as_sent
     if isinstance(as_sent, int) and reads_same(key, value, int(as_sent)):

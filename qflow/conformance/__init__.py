@@ -11,7 +11,7 @@ from qflow.rooms import open_room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from qflow.conformance.report import Verdict as Verdict
+    from qflow.conformance.report import ScenarioVerdict as ScenarioVerdict
     from qflow.conformance.report import check as check
     from qflow.conformance.report import check_file as check_file
     from qflow.conformance.scenario import Scenario as Scenario

@@ -16,9 +16,6 @@ def run(paths: Sequence[str], as_json: bool = False) -> int:
     """Play the files and print the verdicts.
 
     With ``as_json`` each verdict is a line of JSON, and the count goes to standard error.
-
-    Returns:
-        0 if all agree, 1 if one does not, 2 if a file cannot be read.
     """
     total = agreeing = 0
     try:

@@ -11,11 +11,11 @@ from typing import Any
 
 from qflow.broker.errors import StartupError
 from qflow.conformance.scenario import Scenario, load_scenarios, load_startups, pack, start
-from qflow.conformance.scenario_player import Player, UnknownStepError, browse_everything, normalized, observe
+from qflow.conformance.scenario_player import Player, UnknownStepError, browse_everything, normalize, observe
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class _Disagreement:
     """One thing that was expected and not seen, or seen and not expected."""
 
     path: str
@@ -24,7 +24,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ScenarioVerdict:
     """Whether the engine agrees with one scenario, and where it does not.
 
     Attributes:
@@ -40,7 +40,7 @@ class Verdict:
     steps: int
     step: str = ""
     not_built: str = ""
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[_Disagreement, ...] = ()
 
     def text(self) -> str:
         """Return the verdict as text: expected and got side by side."""
@@ -60,22 +60,22 @@ class Verdict:
         return dataclasses.asdict(self)
 
 
-def check(scenario: Scenario) -> Verdict:
+def check(scenario: Scenario) -> ScenarioVerdict:
     """Play a scenario and compare after every step; stop at the first difference."""
     if scenario.unknown:
         names = ", ".join(map(repr, scenario.unknown))
-        return Verdict(scenario.id, scenario.area, False, 0, not_built=f"{names} of a scenario")
+        return ScenarioVerdict(scenario.id, scenario.area, False, 0, not_built=f"{names} of a scenario")
     try:
         player = Player(scenario.broker)
     except StartupError as error:
-        return Verdict(scenario.id, scenario.area, False, 0, not_built=str(error))
+        return ScenarioVerdict(scenario.id, scenario.area, False, 0, not_built=str(error))
     for number, step in enumerate(scenario.steps):
         shown = json.dumps({key: value for key, value in step.items() if key != "expect"})
         try:
             player.play(step)
         except UnknownStepError as error:
-            return Verdict(scenario.id, scenario.area, False, number, shown, str(error))
-        wanted: dict[str, Any] = dict(normalized(step["expect"]))
+            return ScenarioVerdict(scenario.id, scenario.area, False, number, shown, str(error))
+        wanted: dict[str, Any] = dict(normalize(step["expect"]))
         seen: dict[str, Any] = dict(observe(player))
         for answer in ("sent", "acquired", "result"):
             if answer in step:
@@ -85,34 +85,34 @@ def check(scenario: Scenario) -> Verdict:
                 )
         differences = tuple(compare(wanted, seen))
         if differences:
-            return Verdict(scenario.id, scenario.area, False, number, shown, "", differences)
+            return ScenarioVerdict(scenario.id, scenario.area, False, number, shown, "", differences)
     differences = tuple(compare(dict(scenario.final), browse_everything(player), "final"))
     agrees = not differences
-    return Verdict(
+    return ScenarioVerdict(
         scenario.id, scenario.area, agrees, len(scenario.steps), "" if agrees else "final", "", differences
     )
 
 
-def compare(wanted: Any, seen: Any, path: str = "") -> Iterator[Difference]:
+def compare(wanted: Any, seen: Any, path: str = "") -> Iterator[_Disagreement]:
     """Yield what differs between two values, down to the leaves of maps."""
     if isinstance(wanted, Mapping) and isinstance(seen, Mapping):
         for key in sorted({*wanted, *seen}):
             yield from compare(wanted.get(key), seen.get(key), f"{path}.{key}" if path else str(key))
     elif wanted != seen:
-        yield Difference(path, wanted, seen)
+        yield _Disagreement(path, wanted, seen)
 
 
-def check_startup(entry: Mapping[str, Any]) -> Verdict:
+def _check_startup(entry: Mapping[str, Any]) -> ScenarioVerdict:
     """Start a broker with recorded options and compare whether it starts, and what it writes."""
     options = [str(option) for option in entry["options"]]
     wanted = {"starts": entry.get("starts"), "stderr": entry.get("stderr")}
     differences = tuple(compare(wanted, start(options)))
     name = f"qpidd {' '.join(options)}".strip()
     shown = "" if not differences else name
-    return Verdict(name, "startup", not differences, int(not differences), shown, "", differences)
+    return ScenarioVerdict(name, "startup", not differences, int(not differences), shown, "", differences)
 
 
-def check_file(path: str | Path) -> Iterator[Verdict]:
+def check_file(path: str | Path) -> Iterator[ScenarioVerdict]:
     """Play every scenario of a ``.jsonl`` file, or try every start of a ``.json`` file; yield the verdicts.
 
     Raises:
@@ -125,7 +125,7 @@ def check_file(path: str | Path) -> Iterator[Verdict]:
     """
     if str(path).endswith(".json"):
         for entry in load_startups(path):
-            yield check_startup(entry)
+            yield _check_startup(entry)
         return
     for scenario in load_scenarios(path):
         yield check(scenario)

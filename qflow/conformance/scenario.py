@@ -17,6 +17,7 @@ from typing import Any
 
 from qflow.broker import BrokerOptions
 from qflow.broker.errors import StartupError
+from qflow.qflow_error import QflowError
 
 _RUN = re.compile(r"(.*?)(\d+)\.\.(\d+)(\*?)")
 _ONE = re.compile(r"(.*?)(\d+)(\*?)")
@@ -63,7 +64,7 @@ def pack(labels: Iterable[str]) -> list[str]:
     return packed
 
 
-class ScenarioError(Exception):
+class ScenarioError(QflowError):
     """A scenario file cannot be read; the text says where and why."""
 
 
@@ -164,11 +165,7 @@ def _scenarios(path: str | Path) -> Iterator[tuple[int, Scenario]]:
 
 
 def load_startups(path: str | Path) -> Iterator[dict[str, Any]]:
-    """Read a file of recorded starts: a list of ``options``, ``starts`` and ``stderr``.
-
-    Raises:
-        ScenarioError: Naming the file and the entry that cannot be read.
-    """
+    """Read a file of recorded starts: a list of ``options``, ``starts`` and ``stderr``."""
     try:
         entries = json.loads(Path(path).read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:

@@ -1,9 +1,9 @@
 """The scenario player: performs recorded steps on the engine, and observes what its clients can see.
 
-:data:`STEPS` is the vocabulary: each word for a step, the parameters it needs or may have, and the action on
+:data:`_STEPS` is the vocabulary: each word for a step, the parameters it needs or may have, and the action on
 the engine.  A word or value that is not in it is refused (:func:`not_built`), so that no part of a recording
 is skipped without notice.  :func:`observe` returns everything that can be seen after a step, in the words of
-the recording's ``expect``; :func:`normalized` brings the recorded expectation into the same form.
+the recording's ``expect``; :func:`normalize` brings the recorded expectation into the same form.
 """
 
 from __future__ import annotations
@@ -18,19 +18,20 @@ from qflow.broker.errors import AmqpException, ManagementError, SessionException
 from qflow.broker.events import Event
 from qflow.broker.queue import Queue
 from qflow.conformance.scenario import pack, unpack
+from qflow.qflow_error import QflowError
 
 Step = Mapping[str, Any]
-Seen = dict[str, Any]
-ADMINISTRATOR = "ctl"
-FLOW_MODES = {"credit": 0, "window": 1}
+_Seen = dict[str, Any]
+_ADMINISTRATOR = "ctl"
+_FLOW_MODES = {"credit": 0, "window": 1}
 _NEEDS_NO_SESSION = ("qmf", "sleep")
 
 
-class UnknownStepError(Exception):
+class UnknownStepError(QflowError):
     """The scenario uses something that is not built."""
 
 
-class Client:
+class _PlayedSession:
     """One session as its client sees it: what it sent, and what it was given."""
 
     def __init__(self, session: Session) -> None:
@@ -56,7 +57,7 @@ class Player:
     def __init__(self, options: tuple[str, ...] = ()) -> None:
         self.broker = Broker(BrokerOptions.parse(options))
         self.broker.observe(self._take)
-        self.clients: dict[str, Client] = {}
+        self.clients: dict[str, _PlayedSession] = {}
         self.got: dict[str, list[str]] = {}
         self.events: list[Event] = []
         self.declared: list[str] = []
@@ -67,13 +68,8 @@ class Player:
             self.events.append(event)
 
     def play(self, step: Step) -> None:
-        """Perform one step; a step of a session that is gone has no effect (RF-25).
-
-        Raises:
-            UnknownStepError: If the step uses a word that this player does not know, or a value that cannot
-                be.
-        """
-        unknown = not_built(step)
+        """Perform one step; a step of a session that is gone has no effect (RF-25)."""
+        unknown = _find_unknown(step)
         if unknown:
             raise UnknownStepError(unknown)
         try:
@@ -82,7 +78,7 @@ class Player:
             raise UnknownStepError(f"op {step['op']!r} with these values: {error}") from error
 
     def _play(self, step: Step) -> None:
-        action = STEPS[step["op"]].action
+        action = _STEPS[step["op"]].action
         self.events = []
         self.answer = None
         client = self._client(step)
@@ -91,15 +87,17 @@ class Player:
             with suppress(AmqpException):
                 action(self, client, step)
 
-    def _client(self, step: Step) -> Client:
-        name = step.get("session", ADMINISTRATOR)
+    def _client(self, step: Step) -> _PlayedSession:
+        name = step.get("session", _ADMINISTRATOR)
         client = self.clients.get(name)
         if client is None:
-            client = self.clients[name] = Client(self.broker.session(name, step.get("connection", "")))
+            client = self.clients[name] = _PlayedSession(
+                self.broker.session(name, step.get("connection", ""))
+            )
             client.session.consuming.on_delivery = lambda record: self._deliver(client, name, record)
         return client
 
-    def _deliver(self, client: Client, name: str, record: DeliveryRecord) -> None:
+    def _deliver(self, client: _PlayedSession, name: str, record: DeliveryRecord) -> None:
         label = record.label + ("*" if record.redelivered else "")
         self.got.setdefault(f"{name}/{record.tag}", []).append(label)
         client.deliveries[record.label] = record
@@ -107,19 +105,19 @@ class Player:
 
     # Producing
 
-    def _send(self, client: Client, step: Step, label: str) -> None:
+    def _send(self, client: _PlayedSession, step: Step, label: str) -> None:
         exchange = step.get("exchange", "")
         fields = (step.get("key", ""), step.get("headers"), step.get("priority"), step.get("ttl", 0))
         filling = step["size"] - Message(0, *fields, label=label).encoded_size(exchange)
         transfer = client.session.message_transfer(Message(filling, *fields, label=label), exchange)
         client.sent.append((label, transfer.number))
 
-    def transfer(self, client: Client, step: Step) -> None:
+    def transfer(self, client: _PlayedSession, step: Step) -> None:
         """Send several messages; the broker has processed each before the next is sent."""
         for label in unpack([step["label"]]):
             self._send(client, step, label)
 
-    def offer(self, client: Client, step: Step) -> None:
+    def offer(self, client: _PlayedSession, step: Step) -> None:
         """Send until as many transfers and syncs of the session are held as its capacity."""
         sent: list[str] = []
         self.answer = sent
@@ -129,14 +127,14 @@ class Player:
             sent.append(label)
             self._send(client, step, label)
 
-    def sync(self, client: Client, step: Step) -> None:
+    def sync(self, client: _PlayedSession, step: Step) -> None:
         """Send execution.sync without waiting for it."""
         client.sent.append((step["label"], client.session.completions.next_number))
         client.session.execution_sync()
 
     # Consuming
 
-    def subscribe(self, client: Client, step: Step) -> None:
+    def subscribe(self, client: _PlayedSession, step: Step) -> None:
         """Subscribe, choose a flow mode, grant bytes, then messages."""
         session, tag = client.session, step["sub"]
         self.got.setdefault(f"{session.name}/{tag}", [])
@@ -152,18 +150,18 @@ class Player:
             self.set_flow_mode(client, step)
         self.flow(client, step)
 
-    def flow(self, client: Client, step: Step) -> None:
+    def flow(self, client: _PlayedSession, step: Step) -> None:
         """Grant bytes, then messages."""
         for unit, name in ((1, "bytes"), (0, "messages")):
             if name in step:
                 value = INFINITE if step[name] == "inf" else step[name]
                 client.session.message_flow(step["sub"], unit, value)
 
-    def set_flow_mode(self, client: Client, step: Step) -> None:
+    def set_flow_mode(self, client: _PlayedSession, step: Step) -> None:
         """Choose a flow mode."""
-        client.session.message_set_flow_mode(step["sub"], FLOW_MODES[step["flow_mode"]])
+        client.session.message_set_flow_mode(step["sub"], _FLOW_MODES[step["flow_mode"]])
 
-    def settle(self, client: Client, step: Step) -> None:
+    def settle(self, client: _PlayedSession, step: Step) -> None:
         """Accept, reject, release, acquire or complete the named deliveries, in one command."""
         records = [client.find(label, step.get("sub")) for label in unpack(step.get("labels", ()))]
         numbers = [record.id for record in records if record is not None]
@@ -183,7 +181,7 @@ class Player:
 
     # Administration
 
-    def declare_queue(self, client: Client, step: Step) -> None:
+    def declare_queue(self, client: _PlayedSession, step: Step) -> None:
         """Declare a queue."""
         name = step.get("queue", "")
         self._remember(name)
@@ -201,7 +199,7 @@ class Player:
         if queue not in self.declared:
             self.declared.append(queue)
 
-    def disconnect(self, client: Client, step: Step) -> None:
+    def disconnect(self, client: _PlayedSession, step: Step) -> None:
         """Drop the connection: all its sessions end, and only then is anything delivered."""
         connection = client.session.connection
         sessions = [
@@ -212,7 +210,7 @@ class Player:
             session.detach()
         last.close()
 
-    def qmf(self, client: Client, step: Step) -> None:
+    def qmf(self, client: _PlayedSession, step: Step) -> None:
         """Call a management method; the answer is kept."""
         arguments = dict(step.get("args") or {})
         if "object" in step:
@@ -225,7 +223,7 @@ class Player:
         except ManagementError as error:
             self.answer = ["error", error.text]
 
-    def sleep(self, client: Client, step: Step) -> None:
+    def sleep(self, client: _PlayedSession, step: Step) -> None:
         """Let time pass."""
         self.broker.advance(self.broker.now + step["ms"] * 1000)
 
@@ -260,10 +258,10 @@ QUEUE = {
 # The vocabulary
 
 
-Action = Callable[[Player, Client, Step], object]
+Action = Callable[[Player, _PlayedSession, Step], object]
 
 
-class Word(NamedTuple):
+class _Word(NamedTuple):
     """A word for a step: the parameters it needs, those it may have besides, and its action."""
 
     needed: tuple[str, ...]
@@ -275,25 +273,25 @@ _OF_THE_ENGINE = {"sub": "tag", "args": "arguments", "alternate": "alternate_exc
 """Parameters of steps that a command of the engine has under another name."""
 
 
-def _command(method: str, *needed: str, **defaults: Any) -> Word:
+def _command(method: str, *needed: str, **defaults: Any) -> _Word:
     """Return the word for a command of the session, given what the step has of these, or their defaults."""
     names = [name for name in (*needed, *defaults) if name != "session"]
 
-    def action(player: Player, client: Client, step: Step) -> object:
+    def action(player: Player, client: _PlayedSession, step: Step) -> object:
         values = {**defaults, **step}
         named = {_OF_THE_ENGINE.get(name, name): values[name] for name in names}
         return getattr(client.session, method)(**named)
 
-    return Word(needed, tuple(defaults), action)
+    return _Word(needed, tuple(defaults), action)
 
 
 _MESSAGE = ("exchange", "headers", "priority", "ttl")
 _SESSION, _SUBSCRIPTION = ("session",), ("session", "sub")
-_SETTLE = Word(_SESSION, ("labels", "sub"), Player.settle)
+_SETTLE = _Word(_SESSION, ("labels", "sub"), Player.settle)
 
-STEPS: dict[str, Word] = {
-    "session": Word(_SESSION, ("connection",), lambda player, client, step: None),
-    "declare_queue": Word(
+_STEPS: dict[str, _Word] = {
+    "session": _Word(_SESSION, ("connection",), lambda player, client, step: None),
+    "declare_queue": _Word(
         (),
         ("queue", "args", "durable", "auto_delete", "exclusive", "passive", "alternate"),
         Player.declare_queue,
@@ -309,38 +307,38 @@ STEPS: dict[str, Word] = {
     "unbind": _command("exchange_unbind", queue="", exchange="", key="")._replace(
         possible=("exchange", "queue", "key", "args")
     ),
-    "transfer": Word(("session", "label", "size"), ("key", *_MESSAGE), Player.transfer),
-    "offer": Word(("session", "label", "size", "capacity"), ("key", "sent", *_MESSAGE), Player.offer),
-    "sync": Word(("session", "label"), (), Player.sync),
-    "subscribe": Word(
+    "transfer": _Word(("session", "label", "size"), ("key", *_MESSAGE), Player.transfer),
+    "offer": _Word(("session", "label", "size", "capacity"), ("key", "sent", *_MESSAGE), Player.offer),
+    "sync": _Word(("session", "label"), (), Player.sync),
+    "subscribe": _Word(
         _SUBSCRIPTION,
         ("queue", "accept_mode", "acquire_mode", "exclusive", "args", "flow_mode", "bytes", "messages"),
         Player.subscribe,
     ),
-    "flow": Word(_SUBSCRIPTION, ("bytes", "messages"), Player.flow),
+    "flow": _Word(_SUBSCRIPTION, ("bytes", "messages"), Player.flow),
     "stop": _command("message_stop", *_SUBSCRIPTION),
     "flush": _command("message_flush", *_SUBSCRIPTION),
     "fetch": _command("fetch", *_SUBSCRIPTION),
-    "set_flow_mode": Word((*_SUBSCRIPTION, "flow_mode"), (), Player.set_flow_mode),
+    "set_flow_mode": _Word((*_SUBSCRIPTION, "flow_mode"), (), Player.set_flow_mode),
     "cancel": _command("message_cancel", *_SUBSCRIPTION),
     "accept": _SETTLE,
     "reject": _SETTLE,
-    "release": Word(_SESSION, ("labels", "sub", "set_redelivered"), Player.settle),
-    "acquire": Word(_SESSION, ("labels", "sub", "acquired"), Player.settle),
+    "release": _Word(_SESSION, ("labels", "sub", "set_redelivered"), Player.settle),
+    "acquire": _Word(_SESSION, ("labels", "sub", "acquired"), Player.settle),
     "complete": _SETTLE,
     "tx_select": _command("tx_select", *_SESSION),
     "tx_commit": _command("tx_commit", *_SESSION),
     "tx_rollback": _command("tx_rollback", *_SESSION),
     "close": _command("close", *_SESSION),
-    "disconnect": Word(_SESSION, (), Player.disconnect),
-    "sleep": Word(("ms",), (), Player.sleep),
-    "qmf": Word(("method",), ("object", "args", "result"), Player.qmf),
+    "disconnect": _Word(_SESSION, (), Player.disconnect),
+    "sleep": _Word(("ms",), (), Player.sleep),
+    "qmf": _Word(("method",), ("object", "args", "result"), Player.qmf),
 }
 """The words for steps (FORMAT, section Steps); absent names are empty."""
 
 _EVERYWHERE = ("op", "expect", "session")
 
-CHOICES = {
+_CHOICES = {
     "accept_mode": ("explicit", "none"),
     "acquire_mode": ("pre-acquired", "not-acquired"),
     "flow_mode": ("credit", "window"),
@@ -355,37 +353,37 @@ METHODS = {
     "query": ("type", "name"),
     "queueRedirect": ("sourceQueue", "targetQueue"),
 }
-OF_A_QUEUE = ("purge", "reroute")
+_OF_A_QUEUE = ("purge", "reroute")
 
-EXPECT = (*_BY_NAME, "queues", "errors", "events")
+_EXPECT = (*_BY_NAME, "queues", "errors", "events")
 
 
-def not_built(step: Mapping[str, Any]) -> str:
+def _find_unknown(step: Mapping[str, Any]) -> str:
     """Return what a step uses that is not built, or lacks; "" if it can be performed and compared.
 
-    >>> not_built({"op": "flush", "session": "c", "sub": "s", "expect": {}})
+    >>> _find_unknown({"op": "flush", "session": "c", "sub": "s", "expect": {}})
     ''
-    >>> not_built({"op": "flush", "session": "c", "sub": "s", "twice": True, "expect": {"mood": 1}})
+    >>> _find_unknown({"op": "flush", "session": "c", "sub": "s", "twice": True, "expect": {"mood": 1}})
     "parameter 'twice' of op 'flush', expectation 'mood'"
-    >>> not_built({"op": "flush", "sub": "s", "expect": {}})
+    >>> _find_unknown({"op": "flush", "sub": "s", "expect": {}})
     "op 'flush' without 'session'"
     """
     op = step["op"]
-    if not isinstance(op, str) or op not in STEPS:
-        return f"op {op!r}; known are {', '.join(sorted(STEPS))}"
+    if not isinstance(op, str) or op not in _STEPS:
+        return f"op {op!r}; known are {', '.join(sorted(_STEPS))}"
     return ", ".join([*_parameters(op, step), *_method(step), *_expectations(step["expect"])])
 
 
 def _parameters(op: str, step: Mapping[str, Any]) -> Iterator[str]:
-    needed, possible, _ = STEPS[op]
+    needed, possible, _ = _STEPS[op]
     for name in needed:
         if name not in step:
             yield f"op {op!r} without {name!r}"
     for name, value in step.items():
         if name not in (*_EVERYWHERE, *needed, *possible):
             yield f"parameter {name!r} of op {op!r}"
-        elif name in CHOICES and value not in CHOICES[name]:
-            yield f"{name} {value!r}; known are {', '.join(CHOICES[name])}"
+        elif name in _CHOICES and value not in _CHOICES[name]:
+            yield f"{name} {value!r}; known are {', '.join(_CHOICES[name])}"
 
 
 def _method(step: Mapping[str, Any]) -> Iterator[str]:
@@ -395,7 +393,7 @@ def _method(step: Mapping[str, Any]) -> Iterator[str]:
     if not isinstance(method, str) or method not in METHODS:
         yield f"management method {method!r}; known are {', '.join(METHODS)}"
         return
-    if method in OF_A_QUEUE and "object" not in step:
+    if method in _OF_A_QUEUE and "object" not in step:
         yield f"management method {method!r} without 'object'"
     for name in step.get("args") or ():
         if name not in METHODS[method]:
@@ -407,7 +405,7 @@ def _expectations(expect: Any) -> Iterator[str]:
         yield f"an expectation that is a {type(expect).__name__}"
         return
     for name in expect:
-        if name not in EXPECT:
+        if name not in _EXPECT:
             yield f"expectation {name!r}"
     queues = expect.get("queues") or {}
     if not isinstance(queues, Mapping):
@@ -421,10 +419,10 @@ def _expectations(expect: Any) -> Iterator[str]:
 # Observing
 
 
-def observe(player: Player) -> Seen:
+def observe(player: Player) -> _Seen:
     """Return the complete visible state, without what is 0, false or empty."""
     queues = {name: player.broker.queues.shown(name) for name in player.declared}
-    seen: Seen = {
+    seen: _Seen = {
         "done": _by_session(player, lambda client: len(client.sent) - len(client.held())),
         "held": _by_session(player, lambda client: pack(client.held())),
         "got": {name: pack(labels) for name, labels in player.got.items()},
@@ -443,23 +441,23 @@ def observe(player: Player) -> Seen:
             for event in player.events
         ],
     }
-    return normalized(seen)
+    return normalize(seen)
 
 
 def _code(error: AmqpException) -> str:
     return error.name if isinstance(error, SessionException) else "connection"
 
 
-def _by_session(player: Player, value: Callable[[Any], Any]) -> Seen:
+def _by_session(player: Player, value: Callable[[Any], Any]) -> _Seen:
     return {name: value(client) for name, client in player.clients.items() if client.session.is_attached}
 
 
-def _queue(queue: Queue) -> Seen:
+def _queue(queue: Queue) -> _Seen:
     statistics = queue.statistics()
     return {name: getattr(statistics, statistic) for name, statistic in QUEUE.items()}
 
 
-def _groups(queue: Queue) -> Seen:
+def _groups(queue: Queue) -> _Seen:
     if queue.groups is None:
         return {}
     return {
@@ -468,7 +466,7 @@ def _groups(queue: Queue) -> Seen:
     }
 
 
-def normalized(expect: Mapping[str, Any]) -> Seen:
+def normalize(expect: Mapping[str, Any]) -> _Seen:
     """Return an expectation, or what was seen, without what is 0, false or empty; a queue itself is kept."""
     queues = {
         name: None if queue is None else {key: value for key, value in queue.items() if value}

@@ -70,7 +70,7 @@ def run(namespace: argparse.Namespace) -> int:
     from qflow.design.recommend import recommend, recommendation_text
     from qflow.design.small import DesignError
     from qflow.logs.log_file import LogError
-    from qflow.progress import Progress
+    from qflow.progress import ProgressLine as Progress
     from qflow.workload.attributes import WorkloadError
     from qflow.workload.cli import look_over
 

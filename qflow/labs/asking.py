@@ -8,7 +8,7 @@ whole lab.
 Where to pause and what answers is found in the frames of the run. The browser is sent neither before the
 learner has answered, and as long as something is asked it shows no plot, no sentence and no claim, which
 would give it away. The question and what is said of a wrong guess are a
-:class:`qflow.teaching.predictions.Prediction`.
+:class:`qflow.teaching.predictions.ChapterQuestion`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Question(Protocol):
         """Return what to say to the learner about the guess."""
 
     def sayings(self, answer: Any) -> dict[str, str]:
-        """Return what to say about each guess: see :meth:`qflow.teaching.predictions.Prediction.sayings`."""
+        """Return what to say about each guess: see :meth:`.ChapterQuestion.sayings`."""
 
 
 @dataclass(frozen=True)

@@ -37,14 +37,7 @@ _LIGHT, _DARK = "default", "github-dark"
 
 @dataclass(frozen=True)
 class Page:
-    """A page of the book.
-
-    Parameters:
-        source: The notebook or Markdown file it is made from.
-        path: Where that is in a checkout, such as ``notebooks/01-thresholds.ipynb``.
-        title: Its first heading.
-        about: Its first question, or else its first sentence; "" if it has none.
-    """
+    """A page of the book."""
 
     source: Path
     path: str
@@ -77,7 +70,7 @@ def contents() -> Iterator[tuple[str, Path]]:
                 yield f"{room}/{relative.as_posix()}", path
 
 
-def pages_of_the_book() -> list[Page]:
+def _list_pages() -> list[Page]:
     """Return all pages there will be: notebooks, and texts in Markdown."""
     return [_page(source, path) for path, source in contents() if source.suffix in _READ]
 
@@ -85,7 +78,7 @@ def pages_of_the_book() -> list[Page]:
 def write_book(site: Path) -> list[Page]:
     """Write all pages, and what they show, into a site's folder; return the pages."""
     book = site / FOLDER
-    pages = pages_of_the_book()
+    pages = _list_pages()
     for path, source in contents():
         if source.suffix not in _READ:
             (book / path).parent.mkdir(parents=True, exist_ok=True)
@@ -94,12 +87,12 @@ def write_book(site: Path) -> list[Page]:
     for page in pages:
         target = book / page.file
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(_drawn(page, pages, exporter), encoding="utf-8")
-    write_dress(site)
+        target.write_text(_draw_page(page, pages, exporter), encoding="utf-8")
+    _write_style(site)
     return pages
 
 
-def write_dress(site: Path) -> None:
+def _write_style(site: Path) -> None:
     """Write the style and the script that all pages of the site's own share."""
     book = site / FOLDER
     book.mkdir(parents=True, exist_ok=True)
@@ -120,10 +113,10 @@ def _page(source: Path, path: str) -> Page:
         text = "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
     heading = re.search(r"^# +(.+)$", text, re.MULTILINE)
     title = heading[1] if heading else source.stem
-    return Page(source, path, _plain(title), _about(text))
+    return Page(source, path, _plain(title), _summarize(text))
 
 
-def _about(text: str) -> str:
+def _summarize(text: str) -> str:
     """Return what a page begins with, in a sentence or two."""
     paragraphs = [" ".join(part.split()) for part in re.split(r"\n\s*\n", text)]
     asked = next((part for part in paragraphs if part.startswith("**A question to begin with.**")), "")
@@ -147,7 +140,7 @@ def _exporter() -> Any:
     )
 
 
-def _drawn(page: Page, pages: Sequence[Page], exporter: Any) -> str:
+def _draw_page(page: Page, pages: Sequence[Page], exporter: Any) -> str:
     nbformat = importlib.import_module("nbformat")
     text = page.source.read_text(encoding="utf-8")
     if page.source.suffix == ".ipynb":

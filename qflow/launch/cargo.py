@@ -27,12 +27,12 @@ from qflow.kit import DISTRIBUTION, RefusalError, nearest_checkout, origin_folde
 VERSION = "314.0.6"
 """The release that the JupyterLite kernel of :data:`qflow.launch.site.TOOLS` is made for."""
 
-PYTHON = "3.14"
+_PYTHON = "3.14"
 """The version of Python that it is."""
 
-CORE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip")
+_CORE = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip")
 
-LIBRARIES = (
+_LIBRARIES = (
     "asttokens", "decorator", "executing", "ipython", "jedi", "matplotlib-inline", "micropip", "narwhals",
     "networkx", "packaging", "parso", "prompt-toolkit", "pure-eval", "pygments", "six", "stack-data",
     "traitlets", "typing-extensions", "wcwidth",
@@ -42,7 +42,7 @@ LIBRARIES = (
 _HEAVY = frozenset({"matplotlib", "numpy", "setuptools"})
 
 
-def slim_lock(lock: Mapping[str, Any], wheels: Mapping[str, Path]) -> dict[str, Any]:
+def _slim_lock(lock: Mapping[str, Any], wheels: Mapping[str, Path]) -> dict[str, Any]:
     """Return a lock that names only the wheels that are there, each with its own digest.
 
     Pyodide builds its libraries itself, so the digests of its lock are not those of the published
@@ -52,7 +52,7 @@ def slim_lock(lock: Mapping[str, Any], wheels: Mapping[str, Path]) -> dict[str, 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile(suffix=".whl") as wheel:
     ...     entry = {"name": "networkx", "file_name": "old.whl", "sha256": "0", "depends": ["numpy", "six"]}
-    ...     slim = slim_lock({"info": {}, "packages": {"networkx": entry}}, {"networkx": Path(wheel.name)})
+    ...     slim = _slim_lock({"info": {}, "packages": {"networkx": entry}}, {"networkx": Path(wheel.name)})
     >>> slim["packages"]["networkx"]["depends"]
     ['six']
     """
@@ -69,19 +69,15 @@ def slim_lock(lock: Mapping[str, Any], wheels: Mapping[str, Path]) -> dict[str, 
 
 
 def lay_out(package: Path, wheels: Path, target: Path) -> None:
-    """Copy the interpreter and the libraries to where the site's kernel looks for them.
-
-    Raises:
-        RefusalError: If a file of the interpreter or a wheel is missing.
-    """
+    """Copy the interpreter and the libraries to where the site's kernel looks for them."""
     target.mkdir(parents=True, exist_ok=True)
-    lock = json.loads(_the_file(package / "pyodide-lock.json").read_text(encoding="utf-8"))
-    for name in CORE:
-        shutil.copyfile(_the_file(package / name), target / name)
-    found = {name: _wheel_of(name, wheels) for name in LIBRARIES}
+    lock = json.loads(_require_file(package / "pyodide-lock.json").read_text(encoding="utf-8"))
+    for name in _CORE:
+        shutil.copyfile(_require_file(package / name), target / name)
+    found = {name: _wheel_of(name, wheels) for name in _LIBRARIES}
     for wheel in found.values():
         shutil.copyfile(wheel, target / wheel.name)
-    text = json.dumps(slim_lock(lock, found), indent=1, sort_keys=True)
+    text = json.dumps(_slim_lock(lock, found), indent=1, sort_keys=True)
     (target / "pyodide-lock.json").write_text(text, encoding="utf-8")
 
 
@@ -93,7 +89,7 @@ def _wheel_of(name: str, wheels: Path) -> Path:
     return found[-1]
 
 
-def _the_file(path: Path) -> Path:
+def _require_file(path: Path) -> Path:
     if not path.is_file():
         raise RefusalError(f"{path} is missing from Pyodide's package; fetch again with: qflow site fetch.")
     return path
@@ -105,7 +101,7 @@ OWN = f"{DISTRIBUTION.replace('-', '_')}-*.whl"
 MARK = ".qflow-made"
 """The file that marks a folder as the kit's own; it says what the folder was filled with."""
 
-IN_THE_BROWSER = ("anywidget", "comm", "ipywidgets", "jupyterlab-widgets", "plotly", "psygnal")
+_IN_THE_BROWSER = ("anywidget", "comm", "ipywidgets", "jupyterlab-widgets", "plotly", "psygnal")
 """Packages that notebooks on the site install into the kernel, beside qflow."""
 
 # What pip and npm say when they cannot reach the network.
@@ -127,61 +123,42 @@ def cargo_folder() -> Path:
 
 
 def fetch(keep: Path) -> tuple[Path, Path, Path]:
-    """Fetch what a site needs into a folder, unless it is there.
-
-    Returns:
-        The folders of Pyodide's package, of the wheels its kernel needs, and of :data:`IN_THE_BROWSER`.
-
-    Raises:
-        RefusalError: If something has to be fetched and npm or pip cannot.
-    """
+    """Fetch what a site needs into a folder, unless it is there."""
     package = keep / f"pyodide-{VERSION}"
     if not (package / "pyodide-lock.json").exists():
         _unpack(_npm_pack(f"pyodide@{VERSION}", keep), package)
     packages = json.loads((package / "pyodide-lock.json").read_text(encoding="utf-8"))["packages"]
-    wanted = [f"{packages[name]['name']}=={packages[name]['version']}" for name in LIBRARIES]
-    libraries = fetch_wheels(wanted, keep / f"pyodide-{VERSION}-wheels")
-    return package, libraries, fetch_wheels(IN_THE_BROWSER, keep / "browser-wheels")
+    wanted = [f"{packages[name]['name']}=={packages[name]['version']}" for name in _LIBRARIES]
+    libraries = _fetch_wheels(wanted, keep / f"pyodide-{VERSION}-wheels")
+    return package, libraries, _fetch_wheels(_IN_THE_BROWSER, keep / "browser-wheels")
 
 
-def fetch_wheels(wanted: Sequence[str], folder: Path) -> Path:
+def _fetch_wheels(wanted: Sequence[str], folder: Path) -> Path:
     """Fetch wheels for a browser's Python into a folder, unless it was filled for the same list; return it.
 
     What they depend on is not fetched.
-
-    Raises:
-        RefusalError: If pip cannot bring one of them; the sentence has pip's last line.
     """
     done = folder / ".complete"
     if done.exists() and done.read_text(encoding="utf-8").split("\n") == list(wanted):
         return folder
     folder.mkdir(parents=True, exist_ok=True)
-    options = ["--quiet", "--no-deps", *_ANY_MACHINE, f"--python-version={PYTHON}", "--dest", str(folder)]
+    options = ["--quiet", "--no-deps", *_ANY_MACHINE, f"--python-version={_PYTHON}", "--dest", str(folder)]
     run([sys.executable, "-m", "pip", "download", *options, *wanted])
     done.write_text("\n".join(wanted), encoding="utf-8")
     return folder
 
 
-def own_checkout() -> Path:
-    """Return the checkout that qflow's own wheel is built from.
-
-    Raises:
-        RefusalError: If there is none: the command runs in none, and qflow was not installed from one that is
-            still there.
-    """
+def find_checkout() -> Path:
+    """Return the checkout that qflow's own wheel is built from."""
     root = nearest_checkout() or origin_folder()
     if root is None:
         raise RefusalError("qflow's wheel is built from its checkout; run this command in one.")
     return root
 
 
-def own_wheel(folder: Path) -> None:
-    """Build qflow's wheel from its checkout into a folder, for any machine and for browsers.
-
-    Raises:
-        RefusalError: Away from a checkout, or if the build fails.
-    """
-    root = own_checkout()
+def build_wheel(folder: Path) -> None:
+    """Build qflow's wheel from its checkout into a folder, for any machine and for browsers."""
+    root = find_checkout()
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob(OWN):
         old.unlink()
@@ -195,13 +172,6 @@ def own_wheel(folder: Path) -> None:
 
 def claim(folder: Path, what: str) -> None:
     """Make a folder, and mark it as one that the kit may fill again.
-
-    Parameters:
-        folder: The folder, which must not exist, be empty, or be marked already.
-        what: What it is filled with: ``"site"`` or ``"workshop"``.
-
-    Raises:
-        RefusalError: If it is a file, or holds anything and bears no such mark; then nothing was changed.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as scratch:
@@ -237,11 +207,7 @@ def megabytes(folder: Path) -> float:
 def run(
     command: Sequence[str], *, folder: Path | None = None, environment: dict[str, str] | None = None
 ) -> None:
-    """Run another program to its end.
-
-    Raises:
-        RefusalError: If there is no such program or it fails; the sentence has the last line it printed.
-    """
+    """Run another program to its end."""
     try:
         done = subprocess.run(
             command, cwd=folder, env=environment, capture_output=True, text=True, check=False

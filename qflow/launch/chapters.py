@@ -23,22 +23,15 @@ from qflow.kit import RefusalError, install_command, kit_path, nearest_checkout
 from qflow.wording import listed
 from qflow.writing import written
 
-REGISTER = ".qflow-chapters.json"
+_REGISTER = ".qflow-chapters.json"
 
 # What authors and tools keep beside the chapters, and learners have no use for.
-_NOT_FOR_LEARNERS = {"sources", ".ipynb_checkpoints", "__pycache__", REGISTER}
+_NOT_FOR_LEARNERS = {"sources", ".ipynb_checkpoints", "__pycache__", _REGISTER}
 
 
 @dataclass(frozen=True)
-class Layout:
-    """What laying out did: the folder, and the files by what became of them.
-
-    Parameters:
-        folder: Where the chapters lie.
-        added, refreshed, kept, removed: Files newly copied, brought up to date, left as the learner changed
-            them, and removed, as the kit has them no more; relative to `folder`.
-        what: What they are, ``"chapters"`` or ``"exercises"``.
-    """
+class _Layout:
+    """What laying out did: the folder, and the files by what became of them."""
 
     folder: Path
     added: list[str] = field(default_factory=list)
@@ -50,7 +43,7 @@ class Layout:
     def sentences(self) -> list[str]:
         """Return what was done, one sentence for each thing.
 
-        >>> for sentence in Layout(Path("here"), kept=["01-thresholds.ipynb"]).sentences():
+        >>> for sentence in _Layout(Path("here"), kept=["01-thresholds.ipynb"]).sentences():
         ...     print(sentence)
         The chapters lie in here.
         Left as you changed them: 01-thresholds.ipynb (rename or delete a file to get the kit's own again).
@@ -70,11 +63,8 @@ class Layout:
         return said
 
 
-def lay_out(source: Path, folder: Path, *, what: str = "chapters") -> Layout:
+def lay_out(source: Path, folder: Path, *, what: str = "chapters") -> _Layout:
     """Copy the chapters into a folder, without outputs; a second time, leave alone what the learner changed.
-
-    Raises:
-        RefusalError: If the folder cannot be made or written.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as scratch:
@@ -88,7 +78,7 @@ def lay_out(source: Path, folder: Path, *, what: str = "chapters") -> Layout:
     ...     (first, second.added, second.kept, (mine / "01-thresholds.ipynb").read_text())
     (['01-thresholds.ipynb'], [], ['01-thresholds.ipynb'], 'my notes')
     """
-    layout = Layout(folder, what=what)
+    layout = _Layout(folder, what=what)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         register = _read_register(folder)
@@ -96,7 +86,7 @@ def lay_out(source: Path, folder: Path, *, what: str = "chapters") -> Layout:
             register[name] = _place(source / name, folder / name, name, register.get(name), layout)
         for name in sorted(set(register) - set(_files(source))):
             _withdraw(folder / name, name, register.pop(name), layout)
-        _write(folder / REGISTER, json.dumps(register, indent=1, sort_keys=True).encode() + b"\n")
+        _write(folder / _REGISTER, json.dumps(register, indent=1, sort_keys=True).encode() + b"\n")
     except OSError as problem:
         reason = problem.strerror or str(problem)
         raise RefusalError(
@@ -106,9 +96,9 @@ def lay_out(source: Path, folder: Path, *, what: str = "chapters") -> Layout:
     return layout
 
 
-def _place(origin: Path, target: Path, name: str, copied: str | None, layout: Layout) -> str:
+def _place(origin: Path, target: Path, name: str, copied: str | None, layout: _Layout) -> str:
     """Put one file in its place if that harms nothing; return the digest of what the kit last put there."""
-    content = learners_copy(name, origin.read_bytes())
+    content = _strip_outputs(name, origin.read_bytes())
     new = _digest(name, content)
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -126,7 +116,7 @@ def _place(origin: Path, target: Path, name: str, copied: str | None, layout: La
     return new
 
 
-def _withdraw(target: Path, name: str, copied: str, layout: Layout) -> None:
+def _withdraw(target: Path, name: str, copied: str, layout: _Layout) -> None:
     """Remove a file that the kit has no more, such as a chapter's old number, unless it was changed."""
     if not target.exists():
         return
@@ -137,13 +127,13 @@ def _withdraw(target: Path, name: str, copied: str, layout: Layout) -> None:
         layout.kept.append(name)
 
 
-def learners_copy(name: str, content: bytes) -> bytes:
+def _strip_outputs(name: str, content: bytes) -> bytes:
     r"""Return a file as a learner gets it: a notebook without outputs, which may hold answers.
 
-    >>> learners_copy("a.txt", b"42")
+    >>> _strip_outputs("a.txt", b"42")
     b'42'
     >>> ran = {"cell_type": "code", "source": "6 * 7", "outputs": [{"text": "42"}], "execution_count": 1}
-    >>> json.loads(learners_copy("a.ipynb", json.dumps({"cells": [ran]}).encode()))["cells"]
+    >>> json.loads(_strip_outputs("a.ipynb", json.dumps({"cells": [ran]}).encode()))["cells"]
     [{'cell_type': 'code', 'source': '6 * 7', 'outputs': [], 'execution_count': None}]
     """
     if name.endswith((".ipynb", ".md")):
@@ -184,7 +174,7 @@ def _files(source: Path) -> Iterator[str]:
 
 def _read_register(folder: Path) -> dict[str, str]:
     try:
-        register = json.loads((folder / REGISTER).read_text(encoding="utf-8"))
+        register = json.loads((folder / _REGISTER).read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         return {}
     return register if isinstance(register, dict) else {}
@@ -208,7 +198,7 @@ def _digest(name: str, content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-FIRST_CHAPTER = "00-tour.ipynb"
+_FIRST_CHAPTER = "00-tour.ipynb"
 DEFAULT_FOLDER = "qflow-chapters"
 
 _NEEDED = {
@@ -223,21 +213,10 @@ SETTINGS = Path(__file__).resolve().parent / "jupyter"
 
 
 def lab(folder: str | None, *, browser: bool, port: int | None, further: Sequence[str] = ()) -> int:
-    """Open JupyterLab on the chapters, stay until it ends, and return 0.
-
-    Parameters:
-        folder: Where to lay the chapters out; None for ``qflow-chapters``, in the checkout's top folder if
-            there is a checkout, or else here.
-        browser: Whether to open a browser window.
-        port: The port to listen on; None leaves the choice to JupyterLab.
-        further: Options handed on to JupyterLab as they are.
-
-    Raises:
-        RefusalError: If a dependency is missing, or there is no folder or no chapter to open.
-    """
+    """Open JupyterLab on the chapters, stay until it ends, and return 0."""
     require(_NEEDED, extra="lab")
-    chapters = find_chapters(folder)
-    arguments = lab_arguments(chapters, browser=browser, port=port, further=further)
+    chapters = _find_chapters(folder)
+    arguments = _lab_arguments(chapters, browser=browser, port=port, further=further)
     _quieten_news()
     importlib.import_module("jupyterlab.labapp").main(arguments)
     return 0
@@ -245,13 +224,6 @@ def lab(folder: str | None, *, browser: bool, port: int | None, further: Sequenc
 
 def require(modules: dict[str, str], *, extra: str) -> None:
     """Make sure that modules are installed, or refuse with the cure.
-
-    Parameters:
-        modules: For each module's import name, the name people know it by.
-        extra: The extra of qflow that brings them.
-
-    Raises:
-        RefusalError: If one or more of them are missing.
 
     >>> require({"json": "JSON"}, extra="lab")
     >>> require({"no_such_module": "Nothing"}, extra="lab")
@@ -268,48 +240,41 @@ def require(modules: dict[str, str], *, extra: str) -> None:
         )
 
 
-def find_chapters(folder: str | None) -> Path:
-    """Return the folder of chapters to open, laying them out there if need be, and print what was done.
-
-    Raises:
-        RefusalError: If the folder cannot be used or holds no chapter.
-    """
+def _find_chapters(folder: str | None) -> Path:
+    """Return the folder of chapters to open, laying them out there if need be, and print what was done."""
     chapters = _learners_folder(folder)
     source = _kit_folder("notebooks")
-    first_chapter(source)
+    _first_chapter(source)
     if chapters.exists() and chapters.samefile(source):
         raise RefusalError(
             f"{chapters} holds the kit's own chapters; a learner works on copies of them. "
             "Leave --dir out, or choose another folder."
         )
     said = lay_out(source, chapters).sentences() + _lay_out_exercises(chapters)
-    first_chapter(chapters)
+    _first_chapter(chapters)
     print(*said, sep="\n", flush=True)
     return chapters
 
 
-def first_chapter(chapters: Path) -> str:
+def _first_chapter(chapters: Path) -> str:
     """Return the file name of the chapter to open first: the tour, or else the first numbered one.
 
-    Raises:
-        RefusalError: If the folder holds no chapter.
-
-    >>> first_chapter(Path("/no/such/folder"))
+    >>> _first_chapter(Path("/no/such/folder"))
     Traceback (most recent call last):
         ...
     qflow.kit.RefusalError: There is no chapter (a file such as ...) in /no/such/folder.
     """
     names = sorted(path.name for path in chapters.glob("[0-9][0-9]-*.ipynb"))
     if not names:
-        raise RefusalError(f"There is no chapter (a file such as {FIRST_CHAPTER}) in {chapters}.")
-    return FIRST_CHAPTER if FIRST_CHAPTER in names else names[0]
+        raise RefusalError(f"There is no chapter (a file such as {_FIRST_CHAPTER}) in {chapters}.")
+    return _FIRST_CHAPTER if _FIRST_CHAPTER in names else names[0]
 
 
-def lab_arguments(
+def _lab_arguments(
     chapters: Path, *, browser: bool, port: int | None, further: Sequence[str] = ()
 ) -> list[str]:
     """Return the arguments JupyterLab is started with; those of the user come last, so that they win."""
-    first = first_chapter(chapters)
+    first = _first_chapter(chapters)
     arguments = [f"--ServerApp.root_dir={chapters}", f"--LabApp.default_url=/lab/tree/{first}"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         # JupyterLab refuses to start for root without this; in containers root is often the only user.
@@ -330,7 +295,7 @@ def _learners_folder(folder: str | None) -> Path:
             raise RefusalError(f"--dir takes a folder, but {folder} is a file.")
         return chosen.resolve()
     here = Path.cwd()
-    return here if (here / REGISTER).exists() else (nearest_checkout() or here) / DEFAULT_FOLDER
+    return here if (here / _REGISTER).exists() else (nearest_checkout() or here) / DEFAULT_FOLDER
 
 
 def _kit_folder(name: str) -> Path:

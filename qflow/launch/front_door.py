@@ -46,10 +46,10 @@ _OWN_TO_EACH = ("topology", "count", "lasting", "numbers", "digest", "start", "t
 """What differs from run to run of what the browser draws; the rest is in the page once."""
 
 
-def run_of(settings: Mapping[str, float]) -> Picture:
+def _draw_run(settings: Mapping[str, float]) -> Picture:
     """Return the picture of a run with these settings, those of :data:`SETTINGS` where they say nothing.
 
-    >>> print(run_of({"stop": 50}).claims[2])
+    >>> print(_draw_run({"stop": 50}).claims[2])
     At its deepest, orders had 60 messages (its limit is 60).
     """
     chosen: dict[str, Any] = {**SETTINGS, **CLIENTS, **settings}
@@ -65,10 +65,10 @@ def answer(settings: str) -> str:
     'The broker refuses these settings: ...qpid.flow_resume_count=12 must be less or equal to ...=11'
     """
     try:
-        picture = run_of(json.loads(settings))
+        picture = _draw_run(json.loads(settings))
     except Exception as error:  # a reader who only dragged a line is never shown a traceback
         return json.dumps({"refusal": refusal_text(error)})
-    return json.dumps(_drawn(picture))
+    return json.dumps(_pack_run(picture))
 
 
 def grid() -> dict[str, Any]:
@@ -78,7 +78,7 @@ def grid() -> dict[str, Any]:
     >>> list(held["runs"])[:3], "words" in held["shared"], "words" in held["runs"]["10"]["picture"]
     (['10', '12', '14'], True, False)
     """
-    runs = {str(stop): _drawn(run_of({"stop": stop})) for stop in STOPS}
+    runs = {str(stop): _pack_run(_draw_run({"stop": stop})) for stop in STOPS}
     pictures = [run["picture"] for run in runs.values()]
     shared = {key: value for key, value in pictures[0].items() if key not in _OWN_TO_EACH}
     for picture in pictures:
@@ -114,17 +114,13 @@ def front_door(pages: Sequence[Page]) -> str:
             claims="".join(f"<li>{escape(claim)}</li>" for claim in first["claims"]),
             door=script_json(values),
             scripts=stored_scripts((PAGE / "front.js").read_text(encoding="utf-8")),
-            **_listed(pages),
+            **_list_links(pages),
         )
     )
 
 
 def write_worker(site: Path) -> Path:
-    """Write the script of the worker that runs Python, with the name of the site's wheel of qflow; return it.
-
-    Raises:
-        RefusalError: If the site has no such wheel.
-    """
+    """Write the script of the worker that runs Python from the site's own wheel; return it."""
     wheels = sorted((site / "pypi").glob(OWN))
     if not wheels:
         raise RefusalError(f"There is no wheel {OWN} in {site / 'pypi'}.")
@@ -134,12 +130,12 @@ def write_worker(site: Path) -> Path:
     return script
 
 
-def _drawn(picture: Picture) -> dict[str, Any]:
+def _pack_run(picture: Picture) -> dict[str, Any]:
     (drawn,) = stored_pictures(picture)
     return {"picture": drawn, "claims": picture.claims}
 
 
-def _listed(pages: Sequence[Page]) -> dict[str, str]:
+def _list_links(pages: Sequence[Page]) -> dict[str, str]:
     """Return the lists of links to the book."""
     found = chapters(pages)
     rows = {

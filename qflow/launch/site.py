@@ -31,7 +31,7 @@ TOOLS = {
     "nbconvert": "nbconvert",
     "nbformat": "nbformat",
 }
-INSTALL = f"""\
+_INSTALL = f"""\
 # This page runs Python inside your browser. One cell, once: it unpacks qflow there.
 import piplite
 
@@ -57,30 +57,26 @@ _CONFIGURATION = {
 
 
 def build(folder: Path) -> Path:
-    """Build the site into a folder, in place of an earlier site there; return the folder.
-
-    Raises:
-        RefusalError: If a tool is missing, something cannot be fetched, or the folder holds something else.
-    """
+    """Build the site into a folder, in place of an earlier site there; return the folder."""
     check_ready(folder)
-    say("Pyodide and its libraries")
+    report_step("Pyodide and its libraries")
     package, libraries, widgets = cargo.fetch(cargo.cargo_folder())
     with tempfile.TemporaryDirectory(prefix="qflow-site-") as name:
         workplace = Path(name)
-        say("qflow's own wheel")
-        cargo.own_wheel(workplace / "pypi")
+        report_step("qflow's own wheel")
+        cargo.build_wheel(workplace / "pypi")
         for wheel in widgets.glob("*.whl"):
             shutil.copy(wheel, workplace / "pypi")
         cargo.lay_out(package, libraries, workplace / "static" / "pyodide")
-        say("chapters")
-        write_contents(workplace / "files")
+        report_step("chapters")
+        _write_contents(workplace / "files")
         _write_json(workplace / "jupyter-lite.json", _CONFIGURATION)
         _write_json(workplace / "overrides.json", _settings())
-        say("the site")
+        report_step("the site")
         command = [sys.executable, "-m", "jupyter", "lite", "build"]
         options = ["--no-sourcemaps", "--apps", "lab", "--apps", "notebooks", "--output-dir", "out"]
         cargo.run([*command, *options, "--contents", "files"], folder=workplace)
-        say("the book and the front door")
+        report_step("the book and the front door")
         write_front_door(workplace / "out", write_book(workplace / "out"))
         write_worker(workplace / "out")
         _replace(workplace / "out", folder)
@@ -88,17 +84,13 @@ def build(folder: Path) -> Path:
 
 
 def check_ready(folder: Path) -> None:
-    """Refuse what would end a build later, before anything was changed or fetched.
-
-    Raises:
-        RefusalError: If a tool or the checkout is missing, or the folder holds something else.
-    """
+    """Refuse what would end a build later, before anything was changed or fetched."""
     require(TOOLS, extra="site")
-    cargo.own_checkout()
+    cargo.find_checkout()
     cargo.refuse_strangers(folder, "site")
 
 
-def write_contents(folder: Path) -> list[str]:
+def _write_contents(folder: Path) -> list[str]:
     """Copy the chapters and exercises, made ready for a browser; return their names."""
     nbformat = importlib.import_module("nbformat")
     names = []
@@ -109,24 +101,25 @@ def write_contents(folder: Path) -> list[str]:
         if source.suffix == ".ipynb":
             # A file keeps texts as lists of lines. A server joins them on the way out; here is none.
             book = nbformat.read(source, as_version=4)
-            _write_json(target, ready(book, runs=not source.name.startswith(EXECUTED_ONLY)))
+            _write_json(target, _adapt_notebook(book, runs=not source.name.startswith(EXECUTED_ONLY)))
         else:
             shutil.copyfile(source, target)
         names.append(name)
     return names
 
 
-def ready(book: dict[str, Any], *, runs: bool) -> dict[str, Any]:
-    """Return a notebook of format 4.5 with a cell that installs qflow, or one that says it is only shown.
+def _adapt_notebook(book: dict[str, Any], *, runs: bool) -> dict[str, Any]:
+    """Return a notebook with a cell that installs qflow, or one that says it is only shown.
 
-    >>> ready({"cells": [{"cell_type": "markdown", "source": "# Tasks"}]}, runs=False)["cells"][1]["source"]
+    >>> tasks = {"cells": [{"cell_type": "markdown", "source": "# Tasks"}]}
+    >>> _adapt_notebook(tasks, runs=False)["cells"][1]["source"]
     '> These cells have to run on a computer, as they need Spark. ...'
     >>> linked = [{"cell_type": "markdown", "source": "[next](../notebooks/02-bytes-and-counts.ipynb)"}]
-    >>> ready({"cells": linked}, runs=True)["cells"][0]["source"]
+    >>> _adapt_notebook({"cells": linked}, runs=True)["cells"][0]["source"]
     '[next](../02-bytes-and-counts.ipynb)'
     """
     executed = any(cell.get("outputs") for cell in book["cells"])
-    text = INSTALL if runs else _SHOWN if executed else _NOT_HERE
+    text = _INSTALL if runs else _SHOWN if executed else _NOT_HERE
     cell: dict[str, Any] = {"cell_type": "markdown", "id": "site", "metadata": {}, "source": text}
     if runs:
         cell |= {"cell_type": "code", "execution_count": None, "outputs": []}
@@ -136,7 +129,7 @@ def ready(book: dict[str, Any], *, runs: bool) -> dict[str, Any]:
     return {**book, "cells": [*cells[:place], cell, *cells[place:]]}
 
 
-def say(what: str) -> None:
+def report_step(what: str) -> None:
     """Say on standard error what is being done; parts of it take a while."""
     print(f"{what} …", file=sys.stderr, flush=True)
 

@@ -18,7 +18,7 @@ from qflow.launch import cargo, site
 from qflow.launch.chapters import lay_out
 
 DEFAULT_FOLDER = "qflow-workshop"
-SYSTEMS: dict[str, tuple[str, ...]] = {
+_SYSTEMS: dict[str, tuple[str, ...]] = {
     "here": (),
     "linux": ("manylinux_2_28_x86_64", "manylinux2014_x86_64", "manylinux_2_17_x86_64"),
     "windows": ("win_amd64",),
@@ -31,20 +31,8 @@ SYSTEMS: dict[str, tuple[str, ...]] = {
 def prepare(
     folder: Path, *, systems: Sequence[str] = ("here",), pythons: Sequence[str] = (), with_site: bool = True
 ) -> Path:
-    """Fill a folder for a workshop, and return it.
-
-    Parameters:
-        folder: Where; what an earlier workshop left there is brought up to date.
-        systems: Keys of :data:`SYSTEMS`: for which laptops.
-        pythons: The versions of Python they have, such as ``"3.12"``; none for this one's.
-        with_site: Whether to build the site too.
-
-    Raises:
-        RefusalError: Away from a checkout; if a tool is missing or something cannot be fetched; or if the
-            folder holds anything that is not an earlier workshop. Only what fails in the network leaves a
-            folder behind.
-    """
-    cargo.own_checkout()
+    """Fill a folder for a workshop, and return it."""
+    cargo.find_checkout()
     if with_site:
         site.check_ready(folder / "site")
     # First, so that the next try takes the folder for its own if the network ends this one.
@@ -52,14 +40,14 @@ def prepare(
     for name in ("start.py", "teacher.html"):
         (folder / name).write_bytes(files("qflow.launch").joinpath("room", name).read_bytes())
     wheels = folder / "wheels"
-    site.say("qflow's own wheels")
-    cargo.own_wheel(wheels)
+    site.report_step("qflow's own wheels")
+    cargo.build_wheel(wheels)
     here = f"{sys.version_info.major}.{sys.version_info.minor}"
     for system in systems:
         for python in pythons or (here,):
-            site.say(f"the packages that qflow needs, for {system} and Python {python}")
+            site.report_step(f"the packages that qflow needs, for {system} and Python {python}")
             fetch(wheels, system, python)
-    site.say("chapters")
+    site.report_step("chapters")
     chapters = folder / "notebooks"
     for room, place in (("notebooks", chapters), ("exercises", chapters / "exercises")):
         try:
@@ -75,14 +63,11 @@ def fetch(wheels: Path, system: str, python: str) -> None:
     """Fetch what the extra ``lab`` needs on a kind of laptop, into a folder that has qflow's own wheel.
 
     What an earlier workshop left in the folder is enough if it fits; then the network is not asked.
-
-    Raises:
-        RefusalError: If there is no such system, or pip cannot bring a package.
     """
-    if system not in SYSTEMS:
-        raise RefusalError(f"There are wheels for {', '.join(SYSTEMS)}; got {system!r}.")
+    if system not in _SYSTEMS:
+        raise RefusalError(f"There are wheels for {', '.join(_SYSTEMS)}; got {system!r}.")
     (own,) = wheels.glob(cargo.OWN)
-    options = [f"--platform={name}" for name in SYSTEMS[system]]
+    options = [f"--platform={name}" for name in _SYSTEMS[system]]
     if options or python != f"{sys.version_info.major}.{sys.version_info.minor}":
         options += ["--only-binary=:all:", f"--python-version={python}"]
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(wheels), *options]
@@ -108,8 +93,8 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         dest="systems",
         action="append",
         metavar="SYSTEM",
-        choices=SYSTEMS,
-        help=f"a kind of laptop: {', '.join(SYSTEMS)}; may be given several times",
+        choices=_SYSTEMS,
+        help=f"a kind of laptop: {', '.join(_SYSTEMS)}; may be given several times",
     )
     parser.add_argument(
         "--python", dest="pythons", action="append", metavar="3.N", default=[], help="a version they have"

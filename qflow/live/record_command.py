@@ -91,7 +91,7 @@ def run(namespace: argparse.Namespace) -> int:
 
 
 async def _record(recording: Recording, address: tuple[str, int]) -> None:
-    from qflow.progress import Line
+    from qflow.progress import StatusLine as Line
 
     with contextlib.suppress(NotImplementedError):
         task = asyncio.current_task()

@@ -132,7 +132,8 @@ class _Shown:
             self._line.end()
 
     def __call__(self, what: str, done: int | None = None, total: int | None = None) -> None:
-        from qflow.progress import PATIENCE, Progress
+        from qflow.progress import PATIENCE
+        from qflow.progress import ProgressLine as Progress
 
         wait = max(0.0, self._begin + PATIENCE - monotonic())
         if done is not None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qflow.kit import INTERRUPTED, RefusalError, install_command
-from qflow.progress import Progress
+from qflow.progress import ProgressLine as Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

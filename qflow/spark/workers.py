@@ -7,7 +7,8 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
-from qflow.progress import PAUSE, Progress
+from qflow.progress import PAUSE
+from qflow.progress import ProgressLine as Progress
 
 if TYPE_CHECKING:
     from pyspark import Accumulator

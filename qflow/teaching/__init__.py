@@ -14,9 +14,6 @@ from qflow.rooms import open_room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from qflow.teaching.bench import Diary as Diary
-    from qflow.teaching.bench import Reader as Reader
-    from qflow.teaching.bench import send as send
     from qflow.teaching.changed import changed_engine as changed_engine
     from qflow.teaching.checking import check as check
     from qflow.teaching.checking import hint as hint
@@ -27,5 +24,8 @@ if TYPE_CHECKING:
     from qflow.teaching.predictions import Predictions as Predictions
     from qflow.teaching.recorded import beside as beside
     from qflow.teaching.recorded import scenarios as scenarios
+    from qflow.teaching.trial import Diary as Diary
+    from qflow.teaching.trial import Reader as Reader
+    from qflow.teaching.trial import send as send
 
 open_room(__name__)

@@ -18,8 +18,8 @@ from qflow.kit import RefusalError
 from qflow.labs.opened import run_picture
 from qflow.labs.picture import Picture, picture_of
 from qflow.labs.topology import topology_of_events
-from qflow.teaching.bench import watched
 from qflow.teaching.exercise import Answer, Exercise
+from qflow.teaching.trial import record_trials
 from qflow.trace.schema import Trace, TraceError
 from qflow.workload import Run, Workload
 
@@ -43,23 +43,19 @@ _SEEN_AT_ONCE = {
 """Commands that show nothing of their own: they happen with the one before."""
 
 
-def case_picture(exercise: Exercise, case: tuple[Any, ...], answer: Answer | None = None) -> Picture:
+def _case_picture(exercise: Exercise, case: tuple[Any, ...], answer: Answer | None = None) -> Picture:
     """Return the picture of what the engine does in a case of an exercise.
 
-    Raises:
-        RefusalError: If the engine drew no queue in this case: the exercise is about something else, or the
-            broker refused.
-
     >>> from qflow.teaching.exercise import find
-    >>> picture = case_picture(find("on_and_off"), (10, 7, 5))
+    >>> picture = _case_picture(find("on_and_off"), (10, 7, 5))
     >>> [change.is_on for change in picture.frames.transitions]
     [True, False]
     """
-    with watched() as seen:
+    with record_trials() as seen:
         exercise.result(exercise.truth if exercise.outcome is None or answer is None else answer, case)
     for found in reversed(seen):
         try:
-            return run_picture(found) if isinstance(found, Run) else _drawn(_step_by_step(found))
+            return run_picture(found) if isinstance(found, Run) else _drawn(_spread_commands(found))
         except TraceError:
             continue  # no queue was declared on this bench
     raise RefusalError(f"{exercise.name} has no run of the engine to show in this case.")
@@ -67,12 +63,6 @@ def case_picture(exercise: Exercise, case: tuple[Any, ...], answer: Answer | Non
 
 def case_lab(exercise: Exercise, case: tuple[Any, ...], answer: Answer | None = None) -> Lab | ConfigLab:
     """Open a case of an exercise in the lab that fits it.
-
-    Returns:
-        A widget: the engine's run, playing; or, where there is none, the configuration that was tried.
-
-    Raises:
-        RefusalError: If neither can be shown: what was returned is no configuration.
 
     >>> from qflow.teaching.exercise import find
     >>> print(case_lab(find("after_the_stall"), (10, [4])).claims[0])
@@ -82,24 +72,24 @@ def case_lab(exercise: Exercise, case: tuple[Any, ...], answer: Answer | None = 
     from qflow.labs.lab import Lab
 
     try:
-        return Lab(case_picture(exercise, case, answer)).play()
+        return Lab(_case_picture(exercise, case, answer)).play()
     except RefusalError:
         if exercise.lab != "configuration":
             raise
         tried = case[0] if exercise.outcome is None else exercise.returned(answer, case) if answer else None
-        text, options = _configuration(tried)
+        text, options = _write_configuration(tried)
         # Typed into a lab that is open, what is refused is shown there with the refusal.
         lab = config_lab()
         lab.options.value, lab.typed.value = options, text
         return lab
 
 
-def _configuration(tried: object) -> tuple[str, str]:
+def _write_configuration(tried: object) -> tuple[str, str]:
     """Return what the configuration lab takes for a queue and for the broker's options."""
     if isinstance(tried, Mapping) and set(tried) == {"broker", "queue"}:
         options = tried["broker"] if isinstance(tried["broker"], Mapping) else {}
         line = " ".join(f"--{str(name).replace('_', '-')}={value}" for name, value in options.items())
-        return _configuration(tried["queue"])[0], line
+        return _write_configuration(tried["queue"])[0], line
     if isinstance(tried, Mapping):
         keys = {key if "." in str(key) else f"qpid.{key}": value for key, value in tried.items()}
         return json.dumps(keys, default=str), ""
@@ -117,18 +107,18 @@ def _drawn(run: Run) -> Picture:
     return picture_of(run, topology=replace(topology, producers=producers))
 
 
-def _step_by_step(trace: Trace) -> Run:
+def _spread_commands(trace: Trace) -> Run:
     """Return a trace as a run in which each command has an instant of its own."""
     events = list(trace.events())
     shown = sum(_begins_an_instant(event) for event in events)
     pause = max(1, min(PAUSE, LONGEST // max(shown, 1)))
-    timed = list(_timed(events, pause))
+    timed = list(_retime(events, pause))
     return Run(
         Workload(trace.run, 1, {}, options=trace.options), timed, timed[-1].time + pause if timed else 0
     )
 
 
-def _timed(events: Iterable[Event], pause: int) -> Iterator[Event]:
+def _retime(events: Iterable[Event], pause: int) -> Iterator[Event]:
     instant = 0
     for event in events:
         instant += _begins_an_instant(event)

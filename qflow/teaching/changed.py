@@ -23,7 +23,7 @@ _COPIED = ("qflow.broker", "qflow.conformance", "qflow.teaching.recorded")
 _copies: dict[str, ModuleType] = {}
 
 
-class ChangedEngine:
+class _ChangedEngine:
     """What can be asked of an engine with a change in it; made by :func:`changed_engine`."""
 
     def scenarios(self, area: str = "") -> Sequence[Any]:
@@ -42,7 +42,7 @@ class ChangedEngine:
 
 
 @contextmanager
-def changed_engine(module: str, name: str, change: Callable[..., object]) -> Iterator[ChangedEngine]:
+def changed_engine(module: str, name: str, change: Callable[..., object]) -> Iterator[_ChangedEngine]:
     """Change one function of the engine for a while, in a copy of its own.
 
     Parameters:
@@ -51,7 +51,7 @@ def changed_engine(module: str, name: str, change: Callable[..., object]) -> Ite
         change: What to put in its place.
 
     Yields:
-        ChangedEngine
+        _ChangedEngine
 
     Raises:
         RefusalError: If there is no such function.
@@ -65,7 +65,7 @@ def changed_engine(module: str, name: str, change: Callable[..., object]) -> Ite
         ...
     qflow.kit.RefusalError: qflow.broker.flow_limit has no function no_such_function
     """
-    with _interpreted():
+    with _import_copy():
         owner: Any = importlib.import_module(f"qflow.broker.{module}")
         *path, last = name.split(".")
         for part in path:
@@ -75,7 +75,7 @@ def changed_engine(module: str, name: str, change: Callable[..., object]) -> Ite
             raise RefusalError(f"qflow.broker.{module} has no function {name}")
         setattr(owner, last, change)
         try:
-            yield ChangedEngine()
+            yield _ChangedEngine()
         finally:
             setattr(owner, last, original)
 
@@ -100,7 +100,7 @@ class _Sources(MetaPathFinder):
 
 
 @contextmanager
-def _interpreted() -> Iterator[None]:
+def _import_copy() -> Iterator[None]:
     """Let imports find the copy instead of the engine."""
     finder = _Sources()
     kept = _swap(_copies)

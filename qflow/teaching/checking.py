@@ -19,8 +19,18 @@ from typing import Any
 from qflow.displays import has_kernel
 from qflow.kit import RefusalError
 from qflow.teaching import learner
-from qflow.teaching.exercise import FINE, THEMES, Answer, Exercise, Failure, alike, exercises, find, in_words
-from qflow.teaching.predictions import kept_calibration
+from qflow.teaching.exercise import (
+    FINE,
+    THEMES,
+    Answer,
+    Exercise,
+    Failure,
+    are_alike,
+    exercises,
+    find,
+    write_briefly,
+)
+from qflow.teaching.predictions import report_calibration
 from qflow.wording import listed
 
 WIDTH = 96
@@ -28,7 +38,7 @@ WIDTH = 96
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CheckVerdict:
     """The result of a check; true if the answer was right in every case.
 
     Parameters:
@@ -55,7 +65,7 @@ class Verdict:
 
     def _repr_html_(self) -> str:
         # Jupyter breaks long lines of plain text in the middle of words; paragraphs it breaks well.
-        return _in_paragraphs(self.lines)
+        return _write_paragraphs(self.lines)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
         words = {"text/plain": repr(self), "text/html": self._repr_html_()}
@@ -68,7 +78,7 @@ class Verdict:
         # A button takes the place of the last line, which says what to type for a hint.
         shown = 1 if self.is_unwritten else 0
         keep = partial(_keep_hint, self.exercise)
-        said = _in_paragraphs(self.lines[:-1])
+        said = _write_paragraphs(self.lines[:-1])
         widget = module.verdict_widget(said, find(self.exercise), self.case, self.answer, shown, keep)
         return {**widget._repr_mimebundle_(**kwargs), **words}
 
@@ -81,13 +91,13 @@ class Verdict:
 _UNWRITTEN = "nothing written yet."
 
 
-def _in_paragraphs(lines: Sequence[str]) -> str:
+def _write_paragraphs(lines: Sequence[str]) -> str:
     head, *rest = (html.escape(line, quote=False) for line in lines)
     paragraphs = "".join(f"<p>{line}</p>" for line in rest)
     return f'<div role="status"><p><strong>{head}</strong></p>{paragraphs}</div>'
 
 
-def check(answer: Answer) -> Verdict:
+def check(answer: Answer) -> CheckVerdict:
     """Check an answer to an exercise, and keep the result with the learner's progress.
 
     Parameters:
@@ -106,7 +116,7 @@ def check(answer: Answer) -> Verdict:
     on_and_off(limit=1000, stop=900, resume=500) gave (900, 500); the broker says (901, 499).
     This looks like "reached is enough": ...
     """
-    exercise = find(str(getattr(answer, "__name__", in_words(answer))))
+    exercise = find(str(getattr(answer, "__name__", write_briefly(answer))))
     verdict = judge(exercise, answer)
     kept = learner.read("exercises").get(exercise.name, {})
     tries, solved = kept.get("tries", 0), kept.get("solved", False)
@@ -115,48 +125,44 @@ def check(answer: Answer) -> Verdict:
     return verdict
 
 
-def judge(exercise: Exercise, answer: Answer) -> Verdict:
+def judge(exercise: Exercise, answer: Answer) -> CheckVerdict:
     """Judge an answer without keeping anything; the same answer always gets the same verdict."""
     wanted, seen = exercise.wanted, exercise.results(answer)
-    right = sum(map(alike, seen, wanted))
+    right = sum(map(are_alike, seen, wanted))
     name, number = exercise.name, len(wanted)
     if right == number:
         line = f"RIGHT  {name}: right in all {number} cases, each tried on the engine."
-        return Verdict(name, right, number, (line,))
+        return CheckVerdict(name, right, number, (line,))
     if _is_unwritten(seen):
         lines = [
             f"NOT YET  {name}: {_UNWRITTEN}",
             f"Hint 1 of 3: {exercise.hints[0]}",
             f'More: qf.hint("{name}", 2).',
         ]
-        return Verdict(name, 0, number, tuple(lines), case=exercise.cases[0], answer=answer)
-    first = next(index for index in range(number) if not alike(seen[index], wanted[index]))
+        return CheckVerdict(name, 0, number, tuple(lines), case=exercise.cases[0], answer=answer)
+    first = next(index for index in range(number) if not are_alike(seen[index], wanted[index]))
     lines = [
         f"NOT YET  {name}: right in {right} of {number} cases.",
-        _difference(exercise, exercise.cases[first], seen[first], wanted[first]),
+        _describe_difference(exercise, exercise.cases[first], seen[first], wanted[first]),
     ]
-    if form := wrong_form(exercise, seen):
+    if form := _describe_form(exercise, seen):
         lines.append(form)
-    found = diagnose(exercise, answer, seen)
+    found = _diagnose(exercise, answer, seen)
     if found:
         lines.append(f'This looks like "{found}": {exercise.misconceptions[found].message}')
     lines.append(f'Stuck? qf.hint("{name}", 1), then 2, then 3.')
-    return Verdict(name, right, number, tuple(lines), found, exercise.cases[first], answer)
+    return CheckVerdict(name, right, number, tuple(lines), found, exercise.cases[first], answer)
 
 
-def diagnose(exercise: Exercise, answer: Answer, seen: Sequence[Any]) -> str:
+def _diagnose(exercise: Exercise, answer: Answer, seen: Sequence[Any]) -> str:
     """Return the misconception that a learner's results show.
 
-    Returns:
-        The name of the misconception whose sign all wrong answers bear, or that explains all results, or else
-        the first that explains all the wrong ones; "" if none does.
-
-    >>> diagnose(find("on_and_off"), lambda limit, stop, resume: (stop, resume), [(900, 500)] * 8)
+    >>> _diagnose(find("on_and_off"), lambda limit, stop, resume: (stop, resume), [(900, 500)] * 8)
     ''
-    >>> diagnose(find("worst_depth"), abs, find("worst_depth").results(lambda stop, windows: stop + 1))
+    >>> _diagnose(find("worst_depth"), abs, find("worst_depth").results(lambda stop, windows: stop + 1))
     'producers stop at once'
     """
-    wrong = [index for index, right in enumerate(exercise.wanted) if not alike(seen[index], right)]
+    wrong = [index for index, right in enumerate(exercise.wanted) if not are_alike(seen[index], right)]
     if not wrong:
         return ""
     if any(known.sign for known in exercise.misconceptions.values()):
@@ -166,22 +172,18 @@ def diagnose(exercise: Exercise, answer: Answer, seen: Sequence[Any]) -> str:
                 return name
     for indices in (range(len(seen)), wrong):
         for name, results in exercise.believed.items():
-            if all(alike(results[index], seen[index]) for index in indices):
+            if all(are_alike(results[index], seen[index]) for index in indices):
                 return name
     return ""
 
 
-def wrong_form(exercise: Exercise, seen: Sequence[Any]) -> str:
+def _describe_form(exercise: Exercise, seen: Sequence[Any]) -> str:
     """Return which values are asked for, in which order, if an answer returns one value instead of several.
 
-    Returns:
-        Which of the wanted values the one value is, if it is one of them, and the form of an answer; "" if
-        the answer has as many values as are wanted.
-
     >>> stall = find("after_the_stall")
-    >>> print(wrong_form(stall, [165] * 5))
+    >>> print(_describe_form(stall, [165] * 5))
     One value was returned, and four are wanted, in this order: the depth when all producers are blocked, ...
-    >>> wrong_form(stall, stall.wanted)
+    >>> _describe_form(stall, stall.wanted)
     ''
     """
     parts = exercise.parts
@@ -192,34 +194,34 @@ def wrong_form(exercise: Exercise, seen: Sequence[Any]) -> str:
     order = f"{_COUNTS[len(parts)]} are wanted, in this order: {listed(parts)}"
     said = f"{_COUNTS.get(given, str(given)).capitalize()} value{'s' if given != 1 else ''}"
     form = f"Return them together, as in: return {', '.join('abcd'[: len(parts)])}"
-    which = _which(exercise, seen) if given == 1 else ""
+    which = _name_part(exercise, seen) if given == 1 else ""
     return f"{said} {'were' if given != 1 else 'was'} returned, and {order}. {which}{form}"
 
 
 _COUNTS = {0: "no", 1: "one", 2: "two", 3: "three", 4: "four"}
 
 
-def _which(exercise: Exercise, seen: Sequence[Any]) -> str:
+def _name_part(exercise: Exercise, seen: Sequence[Any]) -> str:
     """Say which of several wanted values the one value is: in every case, or else in the first one."""
     pairs = [
         (value, wanted) for value, wanted in zip(seen, exercise.wanted, strict=True) if wanted is not None
     ]
     for chosen, where in ((pairs, ""), (pairs[:1], " in the first case")):
         for number, part in enumerate(exercise.parts):
-            if all(alike(value, wanted[number]) for value, wanted in chosen):
+            if all(are_alike(value, wanted[number]) for value, wanted in chosen):
                 return f"Yours is {part}{where}. "
     return "Yours is none of them. "
 
 
-def _difference(exercise: Exercise, case: tuple[Any, ...], seen: Any, wanted: Any) -> str:
+def _describe_difference(exercise: Exercise, case: tuple[Any, ...], seen: Any, wanted: Any) -> str:
     call = exercise.call(case)
     if wanted == FINE:
         call = f"Tried with {call[len(exercise.name) + 1 : -1]}"
     if isinstance(seen, Failure):
         return f"{call} ended with {seen!r}".rstrip(".") + "."
     if wanted == FINE:
-        return f"{call}: {in_words(seen, str).rstrip('.')}."
-    return f"{call} gave {in_words(seen)}; the broker says {wanted!r}."
+        return f"{call}: {write_briefly(seen, str).rstrip('.')}."
+    return f"{call} gave {write_briefly(seen)}; the broker says {wanted!r}."
 
 
 def _is_unwritten(seen: list[Any]) -> bool:
@@ -268,7 +270,7 @@ def _offer_more(exercise: Exercise, tier: int) -> None:
     except ImportError:
         return
     hints = module.Hints(exercise, tier, partial(_keep_hint, exercise.name))
-    importlib.import_module("IPython.display").display(module.with_button(hints))
+    importlib.import_module("IPython.display").display(module.add_button(hints))
 
 
 def show_progress() -> None:
@@ -305,11 +307,11 @@ def report(solved: Mapping[str, Mapping[str, Any]], predicted: Mapping[str, Mapp
         for exercise in listed:
             entry = solved.get(exercise.name, {})
             mark = "[x]" if entry.get("solved") else "[ ]"
-            lines.append(f"  {mark} {exercise.name:<{width}} {exercise.title}{_effort(entry)}")
-    return [*lines, f"Exercises: {done} of {number} solved.", *kept_calibration(predicted)]
+            lines.append(f"  {mark} {exercise.name:<{width}} {exercise.title}{_describe_effort(entry)}")
+    return [*lines, f"Exercises: {done} of {number} solved.", *report_calibration(predicted)]
 
 
-def _effort(entry: Mapping[str, Any]) -> str:
+def _describe_effort(entry: Mapping[str, Any]) -> str:
     parts = []
     for key, one, many in (("tries", "try", "tries"), ("hints", "hint", "hints")):
         number = entry.get(key)

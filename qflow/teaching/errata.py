@@ -26,7 +26,7 @@ from qflow.broker.settings import Argument
 from qflow.configuration.notations import read_any
 from qflow.kit import RefusalError, kit_path
 from qflow.table import Table
-from qflow.teaching.bench import Reader, send
+from qflow.teaching.trial import Reader, send
 from qflow.windows import make_window
 from qflow.workload import Producer, Workload, simulate
 
@@ -46,7 +46,7 @@ Step = tuple[str, object, object]
 _EXPERIMENTS: dict[str, Callable[[], Iterator[Step]]] = {}
 
 
-class Finding(NamedTuple):
+class _Observation(NamedTuple):
     """One step of an experiment.
 
     Fields:
@@ -66,8 +66,8 @@ class Erratum:
     >>> first = errata("states")[1]
     >>> first.id, first.is_wrong, first.is_checked
     ('X-01', True, True)
-    >>> for finding in first.findings():
-    ...     print(f"{finding.tried}: {finding.seen}")
+    >>> for step in first.observe():
+    ...     print(f"{step.tried}: {step.seen}")
     0 messages on the queue: OFF
     900 messages on the queue: OFF
     901 messages on the queue: ON
@@ -84,20 +84,21 @@ class Erratum:
         """Whether it needs a correction."""
         return self.id.startswith("X")
 
-    def findings(self) -> list[Finding]:
+    def observe(self) -> list[_Observation]:
         """Try the sentence on the engine, and return what was seen at each step."""
         return [
-            Finding(tried, str(seen), seen == expected) for tried, seen, expected in _EXPERIMENTS[self.id]()
+            _Observation(tried, str(seen), seen == expected)
+            for tried, seen, expected in _EXPERIMENTS[self.id]()
         ]
 
     @property
     def is_checked(self) -> bool:
         """Whether the engine shows what the correction says, in each step."""
-        return all(finding.is_right for finding in self.findings())
+        return all(step.is_right for step in self.observe())
 
 
 @cache
-def _all() -> tuple[Erratum, ...]:
+def _read_errata() -> tuple[Erratum, ...]:
     path = kit_path("data") / "errata.csv"
     return tuple(Erratum(**row) for row in csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
 
@@ -113,7 +114,7 @@ def errata(page: str | None = None) -> list[Erratum]:
     """
     if page is not None and page not in PAGES:
         raise RefusalError(f"there is no page {page!r}; there are {', '.join(PAGES)}")
-    return [one for one in _all() if page in (None, one.page)]
+    return [one for one in _read_errata() if page in (None, one.page)]
 
 
 def errata_table() -> Table:
@@ -137,7 +138,9 @@ EXAMPLE: dict[str, Argument] = {
 GROUPS: dict[str, Argument] = {"qpid.group_header_key": "G", "qpid.shared_msg_group": 1}
 
 
-def _tries(identifier: str) -> Callable[[Callable[[], Iterator[Step]]], Callable[[], Iterator[Step]]]:
+def _add_experiment(
+    identifier: str,
+) -> Callable[[Callable[[], Iterator[Step]]], Callable[[], Iterator[Step]]]:
     def keep(experiment: Callable[[], Iterator[Step]]) -> Callable[[], Iterator[Step]]:
         _EXPERIMENTS[identifier] = experiment
         return experiment
@@ -145,7 +148,7 @@ def _tries(identifier: str) -> Callable[[Callable[[], Iterator[Step]]], Callable
     return keep
 
 
-def _queue_with(
+def _fill_queue(
     messages: int | str,
     arguments: dict[str, Any] | None = None,
     options: BrokerOptions | None = None,
@@ -163,7 +166,7 @@ def _flow(broker: Broker) -> str:
     return "ON" if broker.queue("q").statistics().flowStopped else "OFF"
 
 
-def _declared(arguments: dict[str, Any]) -> str:
+def _declare(arguments: dict[str, Any]) -> str:
     try:
         Broker().session("admin").queue_declare("q", arguments)
     except AmqpException as error:
@@ -171,7 +174,7 @@ def _declared(arguments: dict[str, Any]) -> str:
     return "accepted"
 
 
-def _started(*options: str) -> str:
+def _start(*options: str) -> str:
     try:
         BrokerOptions.parse(options)
     except StartupError:
@@ -179,48 +182,52 @@ def _started(*options: str) -> str:
     return "starts"
 
 
-def _sent(messages: int, arguments: dict[str, Any]) -> str:
+def _try_sending(messages: int, arguments: dict[str, Any]) -> str:
     try:
-        _queue_with(messages, arguments)
+        _fill_queue(messages, arguments)
     except AmqpException as error:
         return f"refused with {error.code}"
     return "accepted"
 
 
-def _flows(
+def _try_depths(
     states: dict[int, str], arguments: dict[str, Any] | None = None, said: str = "{} messages on the queue"
 ) -> Iterator[Step]:
     for number, state in states.items():
-        yield said.format(number), _flow(_queue_with(number, arguments or EXAMPLE)[0]), state
+        yield said.format(number), _flow(_fill_queue(number, arguments or EXAMPLE)[0]), state
 
 
-def _starts(outcomes: dict[str, str]) -> Iterator[Step]:
+def _try_starts(outcomes: dict[str, str]) -> Iterator[Step]:
     for option, outcome in outcomes.items():
-        yield f"qpidd {option}", _started(option), outcome
+        yield f"qpidd {option}", _start(option), outcome
 
 
-def _declares(said: str, outcome: str, **short: int) -> Iterator[Step]:
-    yield said, _declared({f"qpid.{key}": value for key, value in short.items()}), outcome
+def _try_declaration(said: str, outcome: str, **short: int) -> Iterator[Step]:
+    yield said, _declare({f"qpid.{key}": value for key, value in short.items()}), outcome
 
 
 _REFUSED = 'refused: Queue "q": qpid.flow_resume_count={} must be less or equal to qpid.flow_stop_count={}'
 _EXPERIMENTS |= {
-    "T-01": lambda: _flows({900: "OFF", 901: "ON"}),
-    "X-01": lambda: _flows({0: "OFF", 900: "OFF", 901: "ON"}),
-    "T-02": lambda: _flows({0: "OFF"}, said="no message on the queue"),
-    "T-03": lambda: _flows({80: "OFF", 81: "ON"}, {"qpid.max_count": 100}, "max_count 100, {} messages"),
-    "X-10": lambda: _flows({9: "ON"}, {"qpid.max_count": 10}, "max_count 10 and nothing else, {} messages"),
-    "X-08": lambda: _declares("max_count 100, stop 100", "accepted", max_count=100, flow_stop_count=100),
-    "T-04": lambda: _declares(
+    "T-01": lambda: _try_depths({900: "OFF", 901: "ON"}),
+    "X-01": lambda: _try_depths({0: "OFF", 900: "OFF", 901: "ON"}),
+    "T-02": lambda: _try_depths({0: "OFF"}, said="no message on the queue"),
+    "T-03": lambda: _try_depths({80: "OFF", 81: "ON"}, {"qpid.max_count": 100}, "max_count 100, {} messages"),
+    "X-10": lambda: _try_depths(
+        {9: "ON"}, {"qpid.max_count": 10}, "max_count 10 and nothing else, {} messages"
+    ),
+    "X-08": lambda: _try_declaration(
+        "max_count 100, stop 100", "accepted", max_count=100, flow_stop_count=100
+    ),
+    "T-04": lambda: _try_declaration(
         "stop 50, resume 60", _REFUSED.format(60, 50), max_count=100, flow_stop_count=50, flow_resume_count=60
     ),
-    "X-20": lambda: _declares(
+    "X-20": lambda: _try_declaration(
         "max_count 100, stop 5, and no resume", _REFUSED.format(70, 5), max_count=100, flow_stop_count=5
     ),
-    "X-03": lambda: _starts(
+    "X-03": lambda: _try_starts(
         {"--default-msg-group=EMPTY-GROUP": "does not start", "--default-message-group=EMPTY-GROUP": "starts"}
     ),
-    "X-04": lambda: _starts(
+    "X-04": lambda: _try_starts(
         {"--default-flow-stop-threshold=100": "starts", "--default-flow-stop-threshold=101": "does not start"}
     ),
 }
@@ -229,17 +236,17 @@ _EXPERIMENTS |= {
 # On and off
 
 
-@_tries("X-06")
+@_add_experiment("X-06")
 def _() -> Iterator[Step]:
     proposed = BrokerOptions(flow_control="watermark")
-    yield "900 messages, as shipped", _flow(_queue_with(900, EXAMPLE)[0]), "OFF"
-    yield "901 messages, as shipped", _flow(_queue_with(901, EXAMPLE)[0]), "ON"
-    yield "900 messages, as the ticket proposed", _flow(_queue_with(900, EXAMPLE, proposed)[0]), "ON"
+    yield "900 messages, as shipped", _flow(_fill_queue(900, EXAMPLE)[0]), "OFF"
+    yield "901 messages, as shipped", _flow(_fill_queue(901, EXAMPLE)[0]), "ON"
+    yield "900 messages, as the ticket proposed", _flow(_fill_queue(900, EXAMPLE, proposed)[0]), "ON"
 
 
-@_tries("X-07")
+@_add_experiment("X-07")
 def _() -> Iterator[Step]:
-    broker, _ = _queue_with(901, EXAMPLE)
+    broker, _ = _fill_queue(901, EXAMPLE)
     reader = Reader(broker, "reader", "q")
     yield "901 messages on the queue", _flow(broker), "ON"
     reader.take(401)
@@ -248,9 +255,9 @@ def _() -> Iterator[Step]:
     yield "one more: 499 are left", _flow(broker), "OFF"
 
 
-@_tries("X-19")
+@_add_experiment("X-19")
 def _() -> Iterator[Step]:
-    broker, _ = _queue_with(901, EXAMPLE)
+    broker, _ = _fill_queue(901, EXAMPLE)
     Reader(broker, "reader", "q").take(300)
     statistics = broker.queue("q").statistics()
     yield "901 messages, of which 300 are read: msgDepth", statistics.msgDepth, 601
@@ -258,9 +265,9 @@ def _() -> Iterator[Step]:
     yield "flowStoppedCount", statistics.flowStoppedCount, 1
 
 
-@_tries("X-30")
+@_add_experiment("X-30")
 def _() -> Iterator[Step]:
-    broker, producer = _queue_with(3, {"qpid.flow_stop_count": 1})
+    broker, producer = _fill_queue(3, {"qpid.flow_stop_count": 1})
     reader = Reader(broker, "reader", "q", prefetch=3)
     yield "3 messages, stop 1: completions held", len(producer.held), 2
     reader.accept(reader.got[1])
@@ -268,11 +275,11 @@ def _() -> Iterator[Step]:
     yield "completions held then", len(producer.held), 1
 
 
-@_tries("X-31")
+@_add_experiment("X-31")
 def _() -> Iterator[Step]:
     for k in (1000, 1024):
         size = {"qpid.max_size": 10 * k, "qpid.flow_stop_size": 8 * k, "qpid.flow_resume_size": 6 * k}
-        broker, producer = _queue_with(8, size, size=k)
+        broker, producer = _fill_queue(8, size, size=k)
         yield f"K is {k:,}: 8 messages of 1 K", _flow(broker), "OFF"
         send(producer, "q", size=50)
         yield f"K is {k:,}: 50 bytes more", _flow(broker), "ON"
@@ -281,23 +288,23 @@ def _() -> Iterator[Step]:
 # Names and units
 
 
-@_tries("X-02")
+@_add_experiment("X-02")
 def _() -> Iterator[Step]:
-    statistics = _queue_with(0)[0].queue("q").statistics()
+    statistics = _fill_queue(0)[0].queue("q").statistics()
     yield "a statistic flowStopped", "there" if hasattr(statistics, "flowStopped") else "missing", "there"
     yield "a statistic flowState", "there" if hasattr(statistics, "flowState") else "missing", "missing"
 
 
-@_tries("X-05")
+@_add_experiment("X-05")
 def _() -> Iterator[Step]:
-    broker, producer = _queue_with(0)
+    broker, producer = _fill_queue(0)
     producer.message_transfer(Message(100, routing_key="q"))
     yield "one message with 100 bytes of content: byteDepth", broker.queue("q").statistics().byteDepth, 111
 
 
-@_tries("X-23")
+@_add_experiment("X-23")
 def _() -> Iterator[Step]:
-    broker, _ = _queue_with(0, {"default-queue-limit": 10_000})
+    broker, _ = _fill_queue(0, {"default-queue-limit": 10_000})
     limit: Any = broker.queue("q").flow_limit
     stop = limit.thresholds.stop_size
     yield "declared with default-queue-limit 10,000: stop in bytes", stop, 83_886_080
@@ -306,45 +313,45 @@ def _() -> Iterator[Step]:
 # Configuration
 
 
-@_tries("X-09")
+@_add_experiment("X-09")
 def _() -> Iterator[Step]:
     stop, resume = "--default-flow-stop-threshold=0", "--default-flow-resume-threshold=0"
-    yield "0 for both", _started(stop, resume), "starts"
-    yield "0 for resume alone", _started(resume), "starts"
-    yield "0 for stop alone", _started(stop), "does not start"
+    yield "0 for both", _start(stop, resume), "starts"
+    yield "0 for resume alone", _start(resume), "starts"
+    yield "0 for stop alone", _start(stop), "does not start"
 
 
-@_tries("X-11")
+@_add_experiment("X-11")
 def _() -> Iterator[Step]:
     thresholds = {"qpid.max_count": 10, "qpid.flow_stop_count": 2, "qpid.flow_resume_count": 1}
     for policy, state in (("ring", "OFF"), ("ring_strict", "ON")):
-        broker, _ = _queue_with(5, {**thresholds, "qpid.policy_type": policy})
+        broker, _ = _fill_queue(5, {**thresholds, "qpid.policy_type": policy})
         yield f"{policy} with stop 2, 5 messages", _flow(broker), state
 
 
-@_tries("X-24")
+@_add_experiment("X-24")
 def _() -> Iterator[Step]:
-    broker, producer = _queue_with(3, {"qpid.max_count": 3, "qpid.policy_type": "ring"})
+    broker, producer = _fill_queue(3, {"qpid.max_count": 3, "qpid.policy_type": "ring"})
     reader = Reader(broker, "reader", "q", prefetch=3)
     yield "a ring of 3, all acquired by a reader", len(reader.got), 3
     send(producer, "q")
     yield "one message more: discardsRing", broker.queue("q").statistics().discardsRing, 1
 
 
-@_tries("X-25")
+@_add_experiment("X-25")
 def _() -> Iterator[Step]:
     for policy in ("reject", "ring_strict", "flow_to_disk"):
         limited = {"qpid.max_count": 10, "qpid.policy_type": policy}
-        yield f"{policy}, limit 10, 11 messages", _sent(11, limited), "refused with 506"
+        yield f"{policy}, limit 10, 11 messages", _try_sending(11, limited), "refused with 506"
 
 
-@_tries("X-26")
+@_add_experiment("X-26")
 def _() -> Iterator[Step]:
     arguments = read_any("q --max-queue-count=10 --limit-policy=ring-strict").arguments
     yield "what is declared then", ", ".join(arguments), "qpid.max_count"
 
 
-@_tries("X-28")
+@_add_experiment("X-28")
 def _() -> Iterator[Step]:
     broker = Broker()
     groups = {"qpid.group_header_key": "g", "qpid.shared_msg_group": 1, "qpid.group_timestamp": 1}
@@ -359,7 +366,7 @@ def _() -> Iterator[Step]:
 # Producers and full queues
 
 
-@_tries("X-12")
+@_add_experiment("X-12")
 def _() -> Iterator[Step]:
     for kind, step in (("ideal", "SEND"), ("qpid-cpp", "SYNC")):
         window = make_window(kind, 3)
@@ -372,7 +379,7 @@ def _() -> Iterator[Step]:
         yield said, window.next_step().name, step
 
 
-@_tries("X-13")
+@_add_experiment("X-13")
 def _() -> Iterator[Step]:
     broker = Broker()
     full, other = (broker.session(name, connection="one") for name in ("full", "other"))
@@ -387,13 +394,13 @@ def _() -> Iterator[Step]:
     yield "another session on its connection", "lives" if other.is_attached else "ended", "lives"
 
 
-@_tries("T-05")
+@_add_experiment("T-05")
 def _() -> Iterator[Step]:
     producer = Producer("C1", ("", "q"), rate=20_000, capacity=50, size=100)
-    yield "stop 100, one client of 50: messages sent", _stalled(producer), 150
+    yield "stop 100, one client of 50: messages sent", _stall(producer), 150
 
 
-@_tries("X-21")
+@_add_experiment("X-21")
 def _() -> Iterator[Step]:
     def clients(seed: int, window: str) -> list[Producer]:
         numbered = enumerate((50, 15))
@@ -402,18 +409,18 @@ def _() -> Iterator[Step]:
             for n, size in numbered
         ]
 
-    depths = {_stalled(*clients(10 * seed, "qpid-cpp")) for seed in range(30)}
-    yield "two ideal clients: messages sent", _stalled(*clients(0, "ideal")), 165
+    depths = {_stall(*clients(10 * seed, "qpid-cpp")) for seed in range(30)}
+    yield "two ideal clients: messages sent", _stall(*clients(0, "ideal")), 165
     yield "30 runs of C++ clients: the most", max(depths), 165
     yield "different numbers among them: more than 5", len(depths) > 5, True
 
 
-def _stalled(*producers: Producer) -> int:
+def _stall(*producers: Producer) -> int:
     workload = Workload("stall", 1, {"q": {"qpid.flow_stop_count": 100}}, producers=producers)
     return sum(event.kind == "enqueued" for event in simulate(workload).events)
 
 
-@_tries("X-27")
+@_add_experiment("X-27")
 def _() -> Iterator[Step]:
     producer = Broker().session("producer")
     (transfer,) = send(producer, "nowhere")
@@ -430,21 +437,21 @@ def _group(broker: Broker) -> Any:
     return state["group_state"][0]
 
 
-def _grouped(messages: str) -> Broker:
-    return _queue_with(messages, GROUPS, header="G")[0]
+def _fill_groups(messages: str) -> Broker:
+    return _fill_queue(messages, GROUPS, header="G")[0]
 
 
-@_tries("X-15")
+@_add_experiment("X-15")
 def _() -> Iterator[Step]:
     for name in ("accept", "reject", "release"):
-        broker = _grouped("A-1 A-2")
+        broker = _fill_groups("A-1 A-2")
         reader = Reader(broker, "reader", "q")
         reader.fetch()
         getattr(reader, name)()
         yield f"the reader's message A-1, after {name}: group A", _group(broker)["consumer"] or "free", "free"
 
 
-@_tries("X-16")
+@_add_experiment("X-16")
 def _() -> Iterator[Step]:
     others: dict[str, dict[str, Any]] = {
         "paging": {**GROUPS, "qpid.paging": True},
@@ -453,28 +460,28 @@ def _() -> Iterator[Step]:
         "no sharing": {"qpid.group_header_key": "G"},
     }
     for name, arguments in others.items():
-        yield f"groups with {name}", _declared(arguments).split(":")[0], "refused"
+        yield f"groups with {name}", _declare(arguments).split(":")[0], "refused"
 
 
-@_tries("X-17")
+@_add_experiment("X-17")
 def _() -> Iterator[Step]:
     for value, name in (("5", "5"), (5, "5"), (True, "qpid.no-group")):
-        broker = _grouped("")
+        broker = _fill_groups("")
         broker.sessions["producer"].message_transfer(Message(1, "q", {"G": value}))
         yield f"a message with {value!r} is of group", _group(broker)["group_id"], name
 
 
-@_tries("T-06")
+@_add_experiment("T-06")
 def _() -> Iterator[Step]:
-    broker = _grouped("A-1 A-2 B-1")
+    broker = _fill_groups("A-1 A-2 B-1")
     first = Reader(broker, "first", "q")
     yield "a first reader takes one message", first.fetch(), "A-1"
     yield "a second one then, while A belongs to the first", Reader(broker, "second", "q").fetch(), "B-1"
 
 
-@_tries("X-18")
+@_add_experiment("X-18")
 def _() -> Iterator[Step]:
-    broker = _grouped("A-1 A-2")
+    broker = _fill_groups("A-1 A-2")
     first = Reader(broker, "first", "q")
     first.fetch()
     waiting = Reader(broker, "waiting", "q", prefetch=5)
@@ -487,16 +494,16 @@ def _() -> Iterator[Step]:
 # History and neighbours
 
 
-@_tries("X-14")
+@_add_experiment("X-14")
 def _() -> Iterator[Step]:
-    broker, _ = _queue_with(3, {"qpid.flow_stop_count": 1})
+    broker, _ = _fill_queue(3, {"qpid.flow_stop_count": 1})
     limit: Any = broker.queue("q").flow_limit
     state = qflow.broker.replicate(limit)
     yield "3 messages, stop 1: bytes that a second node is sent", len(state.encoded), 36
     yield "and the messages held, in them", str(state.pending_msg_seqs), "((2, 3),)"
 
 
-@_tries("X-22")
+@_add_experiment("X-22")
 def _() -> Iterator[Step]:
     said = "the manual says 0.10, and what it was merged into became 0.10"
     yield "no machine can check this", said, said
@@ -505,9 +512,9 @@ def _() -> Iterator[Step]:
 _BY_SIZE = {"qpid.flow_stop_size": 300, "qpid.flow_resume_size": 200}
 
 
-@_tries("X-29")
+@_add_experiment("X-29")
 def _() -> Iterator[Step]:
-    broker, _ = _queue_with(4, _BY_SIZE, BrokerOptions(flow_control="java"))
+    broker, _ = _fill_queue(4, _BY_SIZE, BrokerOptions(flow_control="java"))
     reader = Reader(broker, "reader", "q")
     reader.take(1)
     yield "capacity 300, resume 200: with 300 bytes", _flow(broker), "ON"
@@ -515,10 +522,10 @@ def _() -> Iterator[Step]:
     yield "with 200 bytes", _flow(broker), "OFF"
 
 
-@_tries("T-07")
+@_add_experiment("T-07")
 def _() -> Iterator[Step]:
     for kind, asked in (("java", "asked to stop"), ("shipped", "not asked")):
-        broker, producer = _queue_with(0, _BY_SIZE, BrokerOptions(flow_control=kind))
+        broker, producer = _fill_queue(0, _BY_SIZE, BrokerOptions(flow_control=kind))
         events: list[Event] = []
         broker.observe(events.append)
         send(producer, "q", 4)

@@ -15,15 +15,8 @@ from qflow.labs.html_export import STYLES, read_static
 from qflow.teaching.errata import PAGES, Erratum, errata
 
 
-class ErrataGame(anywidget.AnyWidget):
-    """One page of the game.
-
-    Attributes:
-        page: Its heading, and its sentences: each with the document it is from.
-        clicked: The places of the sentences that the learner has clicked, in that order.
-        answers: Place to what the engine showed.
-        score: How many mistakes are found, and how many true sentences were clicked.
-    """
+class _ErrataGame(anywidget.AnyWidget):
+    """One page of the game."""
 
     _esm = read_static("svg.js", "errata.js")
     _css = read_static(*STYLES, "errata.css")
@@ -37,23 +30,19 @@ class ErrataGame(anywidget.AnyWidget):
         self._errata = errata(page)
         said = [{"from": one.document, "text": one.sentence} for one in self._errata]
         super().__init__(page={"heading": PAGES[page], "sentences": said})
-        self._heard(None)
-        self.observe(self._heard, names="clicked")
+        self._answer_clicks(None)
+        self.observe(self._answer_clicks, names="clicked")
 
     def click(self, number: int) -> Erratum:
-        """Click the sentence of a number, from 1, as it is shown; return what is true of it.
-
-        Raises:
-            IndexError: If there is no such sentence.
-        """
+        """Click the sentence of a number, from 1, as it is shown; return what is true of it."""
         if number not in range(1, len(self._errata) + 1):
             raise IndexError(f"there is no sentence {number}; there are {len(self._errata)}")
         self.clicked = [*self.clicked, number - 1]
         return self._errata[number - 1]
 
-    def _heard(self, _: object) -> None:
+    def _answer_clicks(self, _: object) -> None:
         known = {place for place in self.clicked if place in range(len(self._errata))}
-        answers = {str(place): _answer(self._errata[place]) for place in sorted(known)}
+        answers = {str(place): _write_answer(self._errata[place]) for place in sorted(known)}
         mistakes = [place for place, one in enumerate(self._errata) if one.is_wrong]
         found, misses = len(known & set(mistakes)), len(known - set(mistakes))
         also = f", and clicked {misses} true sentence{'s' * (misses > 1)}" if misses else ""
@@ -71,25 +60,25 @@ class ErrataGame(anywidget.AnyWidget):
         return {**data, "text/plain": repr(self)}, metadata
 
 
-def _answer(one: Erratum) -> dict[str, Any]:
-    findings = one.findings()
+def _write_answer(one: Erratum) -> dict[str, Any]:
+    observed = one.observe()
     return {
         "id": one.id if one.is_wrong else "",
         "isWrong": one.is_wrong,
         "truth": one.truth,
-        "steps": [[finding.tried, finding.seen] for finding in findings],
-        "isChecked": all(finding.is_right for finding in findings),
+        "steps": [[step.tried, step.seen] for step in observed],
+        "isChecked": all(step.is_right for step in observed),
     }
 
 
-def errata_game(page: str) -> ErrataGame:
+def errata_game(page: str) -> _ErrataGame:
     """Open a page of the documents: click a sentence that seems wrong, and see what the engine does.
 
     Parameters:
         page ({"states", "names", "configuration", "clients", "groups", "history"}): Which page.
 
     Returns:
-        A widget. Without widgets: :func:`qflow.teaching.errata`, whose sentences have ``findings()``.
+        A widget. Without widgets: :func:`qflow.teaching.errata`, whose sentences have ``observe()``.
 
     Raises:
         RefusalError: If there is no such page.
@@ -100,4 +89,4 @@ def errata_game(page: str) -> ErrataGame:
     >>> game.score
     'You have found 1 of 6 mistakes.'
     """
-    return ErrataGame(page)
+    return _ErrataGame(page)

@@ -23,12 +23,12 @@ from typing import Any
 
 from qflow.broker.errors import AmqpException
 from qflow.kit import RefusalError, kit_path
-from qflow.teaching.learner import plain
+from qflow.teaching.learner import make_plain
 
 Answer = Callable[..., Any]
 """What a learner writes: a function."""
 
-Sign = Callable[[Any], bool]
+_Sign = Callable[[Any], bool]
 """Whether a value that a learner's function returned shows a misconception."""
 
 FINE = "fine"
@@ -36,19 +36,12 @@ FINE = "fine"
 
 
 @dataclass(frozen=True)
-class Misconception:
-    """One way to be wrong.
-
-    Parameters:
-        answer: The function a learner with this idea would write.
-        message: What to say: what is not so, and how it is.
-        sign: For design tasks, where different ideas may lead to the same trouble: whether a value that the
-            learner's function returned shows this one. None leaves it to the results.
-    """
+class _Misconception:
+    """One way to be wrong."""
 
     answer: Answer
     message: str
-    sign: Sign | None = None
+    sign: _Sign | None = None
 
     def shows_in(self, returned: Any) -> bool:
         """Return whether a returned value bears this misconception's sign."""
@@ -61,12 +54,7 @@ class Misconception:
 
 @dataclass(frozen=True)
 class Failure:
-    """The outcome of an answer that raises.
-
-    Parameters:
-        text: The exception in one line.
-        is_unwritten: Whether the learner has not written anything yet.
-    """
+    """The outcome of an answer that raises."""
 
     text: str
     is_unwritten: bool = False
@@ -77,49 +65,34 @@ class Failure:
 
 @dataclass(frozen=True)
 class Exercise:
-    """One exercise.
+    """One task: the engine's own answer, cases to try, and typical ways to be wrong, the likeliest first.
 
-    Parameters:
-        name: The name of the function the learner writes, unique in the kit.
-        title: A few words.
-        truth: What the engine does, for the arguments of a case; for a design task :func:`fine`.
-        cases: Arguments to try; the first is the one in the task's text.
-        misconceptions: Typical ways to be wrong, the likeliest first, each under a few words such as
-            ``"reached is enough"``.
-        hints: Three, from a nudge to almost the answer.
-        rules: The rules it is about.
-        shows: What it covers of the documents: golden scenarios such as ``"G-03"``.
-        outcome: The outcome of an answer in a case; by default the value it returns. A design task runs the
-            engine on the learner's choice here and returns :data:`FINE`, or a sentence that says what went
-            wrong.
-        parts: What the values of a result are, in their order, if several are asked for.
-        lab: How a case can be shown: ``"run"``, as the engine's run; ``"configuration"``, where there is no
-            run in the configuration lab; or "" for not at all.
+    ``data/exercises.toml`` says what its words are.
     """
 
     name: str
     title: str
-    truth: Answer
+    truth: Answer  # of a design task: fine
     cases: tuple[tuple[Any, ...], ...]
-    misconceptions: Mapping[str, Misconception]
+    misconceptions: Mapping[str, _Misconception]
     hints: tuple[str, str, str]
     rules: tuple[str, ...]
     shows: tuple[str, ...] = ()
-    outcome: Callable[..., Any] | None = None
+    outcome: Callable[..., Any] | None = None  # of an answer in a case: FINE, or what went wrong
     parts: tuple[str, ...] = ()
     lab: str = "run"
 
     def result(self, answer: Answer, case: tuple[Any, ...]) -> Any:
-        """Return the outcome of an answer in one case, as :func:`plain` makes it; a Failure if it raised."""
+        """Return the outcome of an answer in one case, made plain; a Failure if it raised."""
         given = copy.deepcopy(case)
         try:
-            return plain(self.outcome(answer, *given) if self.outcome is not None else answer(*given))
+            return make_plain(self.outcome(answer, *given) if self.outcome is not None else answer(*given))
         except NotImplementedError as error:
             return Failure(f"NotImplementedError: {error}", is_unwritten=True)
         except AmqpException as error:
             return Failure(f"{error.code} {error}")
         except Exception as error:
-            return Failure(f"{type(error).__name__}: {in_words(error, str)}")
+            return Failure(f"{type(error).__name__}: {write_briefly(error, str)}")
 
     def returned(self, answer: Answer, case: tuple[Any, ...]) -> Any:
         """Return what an answer to a design task returns in one case, or None if it raises."""
@@ -135,7 +108,7 @@ class Exercise:
     @cached_property
     def wanted(self) -> list[Any]:
         """The engine's own outcome in every case."""
-        return [plain(self.truth(*copy.deepcopy(case))) for case in self.cases]
+        return [make_plain(self.truth(*copy.deepcopy(case))) for case in self.cases]
 
     @cached_property
     def believed(self) -> dict[str, list[Any]]:
@@ -158,14 +131,14 @@ def _words() -> dict[str, dict[str, Any]]:
     return tomllib.loads((kit_path("data") / "exercises.toml").read_text(encoding="utf-8"))
 
 
-def exercise(
+def add_exercise(
     name: str,
     truth: Answer,
-    misconceptions: Mapping[str, Answer | tuple[Answer, Sign]],
+    misconceptions: Mapping[str, Answer | tuple[Answer, _Sign]],
     outcome: Callable[..., Any] | None = None,
     cases: Sequence[tuple[Any, ...]] = (),
-) -> Exercise:
-    """Return an exercise with its cases and its words, which ``data/exercises.toml`` has under its name.
+) -> None:
+    """Add an exercise of the module that calls this; ``data/exercises.toml`` has its cases and words.
 
     The arguments are those of :class:`Exercise`; a misconception is an answer, or an answer and its sign.
     Cases with a tuple or None in them are given here, as the file can hold neither.
@@ -176,20 +149,26 @@ def exercise(
     pairs = {
         idea: known if isinstance(known, tuple) else (known, None) for idea, known in misconceptions.items()
     }
-    ideas = {idea: Misconception(answer, because[idea], sign) for idea, (answer, sign) in pairs.items()}
+    ideas = {idea: _Misconception(answer, because[idea], sign) for idea, (answer, sign) in pairs.items()}
     words |= {key: tuple(said) for key, said in words.items() if isinstance(said, list)}
-    return Exercise(name, truth=truth, cases=tried, misconceptions=ideas, outcome=outcome, **words)
+    module = (truth if outcome is None else outcome).__module__
+    _added.setdefault(module, []).append(
+        Exercise(name, truth=truth, cases=tried, misconceptions=ideas, outcome=outcome, **words)
+    )
 
 
-def fine(*_case: Any) -> str:
+_added: dict[str, list[Exercise]] = {}
+
+
+def want_fine(*_case: Any) -> str:
     """Return what a design task wants as the outcome of every case."""
     return FINE
 
 
-def alike(mine: Any, theirs: Any) -> bool:
+def are_alike(mine: Any, theirs: Any) -> bool:
     """Return whether two outcomes are the same; what cannot be compared, or not with one word, is not.
 
-    >>> alike((1, 2.0), (1.0, 2)), alike([1], (1,))
+    >>> are_alike((1, 2.0), (1.0, 2)), are_alike([1], (1,))
     (True, False)
     """
     try:
@@ -198,21 +177,21 @@ def alike(mine: Any, theirs: Any) -> bool:
         return False
 
 
-MOST_SHOWN = 300
+_MOST_SHOWN = 300
 """Letters of an outcome that are shown."""
 
 
-def in_words(value: Any, write: Callable[[Any], str] = repr) -> str:
+def write_briefly(value: Any, write: Callable[[Any], str] = repr) -> str:
     """Return an outcome as Python writes it, cut to a length that can be read.
 
-    >>> in_words((1, "two")), in_words(tuple(range(10**5)))[-30:]
+    >>> write_briefly((1, "two")), write_briefly(tuple(range(10**5)))[-30:]
     ("(1, 'two')", '75, 76, 7… (688890 characters)')
     """
     try:
         text = write(value)
     except Exception as error:  # as above
         return f"a {type(value).__name__} that cannot be shown ({type(error).__name__})"
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}… ({len(text)} characters)"
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}… ({len(text)} characters)"
 
 
 THEMES = {
@@ -236,14 +215,13 @@ THEMES = {
 def exercises(theme: str) -> tuple[Exercise, ...]:
     """Return the exercises of one notebook, such as ``"01-thresholds"``, in the order of their words."""
     module = importlib.import_module(f"qflow.teaching.exercises.{THEMES[theme]}")
-    found = [value for value in vars(module).values() if isinstance(value, Exercise)]
-    return tuple(sorted(found, key=lambda asked: list(_words()).index(asked.name)))
+    return tuple(sorted(_added[module.__name__], key=lambda asked: list(_words()).index(asked.name)))
 
 
-def all_exercises() -> list[Exercise]:
+def _all_exercises() -> list[Exercise]:
     """Return every exercise, in order.
 
-    >>> all_exercises()[0].name
+    >>> _all_exercises()[0].name
     'on_and_off'
     """
     return [asked for theme in THEMES for asked in exercises(theme)]
@@ -252,15 +230,12 @@ def all_exercises() -> list[Exercise]:
 def find(name: str) -> Exercise:
     """Find an exercise by its name, which is that of the function it asks for.
 
-    Raises:
-        RefusalError: If there is none; the nearest name is given.
-
     >>> find("on_and_of")
     Traceback (most recent call last):
         ...
     qflow.kit.RefusalError: There is no exercise 'on_and_of'; did you mean 'on_and_off'?
     """
-    known = {asked.name: asked for asked in all_exercises()}
+    known = {asked.name: asked for asked in _all_exercises()}
     if name in known:
         return known[name]
     near = difflib.get_close_matches(name, known, 1)

@@ -13,19 +13,12 @@ from qflow.kit import RefusalError, kit_path
 
 
 @dataclass(frozen=True)
-class Term:
-    """One term.
-
-    Parameters:
-        term, broker: How qflow says it, and how the broker does; empty if the broker has no word for it.
-        kind: ``word``, ``setting``, ``option`` or ``statistic``.
-        meaning: One or two sentences.
-        rules: The rules that say it exactly.
-    """
+class _Term:
+    """One term, as qflow says it and as the broker does, and what it means."""
 
     term: str
     broker: str
-    kind: str
+    kind: str  # word, setting, option or statistic
     meaning: str
     rules: tuple[str, ...]
 
@@ -35,20 +28,17 @@ class Term:
         return f"{self.term}{spelling}: {self.meaning}{rules}"
 
 
-def terms() -> list[Term]:
+def terms() -> list[_Term]:
     """Return all terms."""
     with open(kit_path("data") / "glossary.csv", encoding="utf-8", newline="") as file:
         return [
-            Term(row["term"], row["broker"], row["kind"], row["meaning"], tuple(row["rules"].split()))
+            _Term(row["term"], row["broker"], row["kind"], row["meaning"], tuple(row["rules"].split()))
             for row in csv.DictReader(file)
         ]
 
 
-def look_up(term: str) -> Term:
+def look_up(term: str) -> _Term:
     """Return the entry of a term, by qflow's word or the broker's, in any case and with either hyphen.
-
-    Raises:
-        RefusalError: If there is none; the nearest is named.
 
     >>> look_up("flowStopped").meaning
     'Of a queue: flow control is ON.'
@@ -57,7 +47,7 @@ def look_up(term: str) -> Term:
         ...
     qflow.kit.RefusalError: The glossary has no 'heldd'; the nearest is 'held'.
     """
-    known: dict[str, Term] = {}
+    known: dict[str, _Term] = {}
     for found in terms():
         for spelling in (found.term, found.broker):
             known.setdefault(_plain(spelling), found)

@@ -16,13 +16,13 @@ from typing import Any
 
 from qflow.writing import written
 
-VARIABLE = "QFLOW_PROGRESS"
+_VARIABLE = "QFLOW_PROGRESS"
 """The environment variable that names another file; empty means that nothing is kept."""
 
 KINDS = ("exercises", "predictions", "guesses")
 """What is kept."""
 
-RENAMED = {
+_RENAMED = {
     "05-configuration": "07-configuration",
     "06-several-queues": "08-several-queues",
     "07-message-groups": "05-message-groups",
@@ -42,7 +42,7 @@ def remember(chapter: str, name: str, guess: Guess | None, sure: int | None) -> 
 
     ``sure`` is the certainty in percent, or None; a guess of None forgets what was typed.
     """
-    chapter = RENAMED.get(chapter, chapter)
+    chapter = _RENAMED.get(chapter, chapter)
     guesses = _guesses(chapter)
     if guess is None:
         guesses.pop(name, None)
@@ -62,7 +62,7 @@ def recall(chapter: str, name: str) -> tuple[Guess | None, int | None]:
     >>> recall("99-doctest", "depth")
     (None, None)
     """
-    found = _guesses(RENAMED.get(chapter, chapter)).get(name)
+    found = _guesses(_RENAMED.get(chapter, chapter)).get(name)
     if not isinstance(found, dict) or isinstance(found.get("guess"), bool | list | dict):
         return None, None
     sure = found.get("sure")
@@ -74,13 +74,8 @@ def _guesses(chapter: str) -> Entry:
 
 
 def progress_file() -> Path | None:
-    """Return the file that keeps the progress.
-
-    Returns:
-        The file named by ``QFLOW_PROGRESS``, or else ``progress.json`` in the user's data folder of qflow;
-        None if nothing is kept, or if it is not known where that folder is.
-    """
-    named = os.environ.get(VARIABLE)
+    """Return the file that ``QFLOW_PROGRESS`` names, else one in the user's data folder; None for nothing."""
+    named = os.environ.get(_VARIABLE)
     if named is not None:
         return Path(named).expanduser() if named else None
     try:
@@ -100,12 +95,7 @@ def read(kind: str) -> dict[str, Entry]:
 
 
 def keep(kind: str, name: str, entry: Entry) -> bool:
-    """Keep one entry, in place of an earlier one of the same name.
-
-    Returns:
-        False if it could not be kept; that is never an error.  A damaged file is set aside with a warning
-        that names it, not lost.
-    """
+    """Keep one entry, in place of an earlier one of the same name; return whether that was possible."""
     file = progress_file()
     if file is None:
         return False
@@ -114,7 +104,7 @@ def keep(kind: str, name: str, entry: Entry) -> bool:
         if everything is None:
             _set_aside(file)
             everything = {}
-        everything[kind] = {**everything.get(kind, {}), RENAMED.get(name, name): entry}
+        everything[kind] = {**everything.get(kind, {}), _RENAMED.get(name, name): entry}
         file.parent.mkdir(parents=True, exist_ok=True)
         with written(file) as beside:
             beside.write_text(json.dumps(everything, indent=1, sort_keys=True) + "\n", encoding="utf-8")
@@ -136,8 +126,8 @@ def _read_all() -> dict[str, Any] | None:
         return None
     for kind in KINDS:
         kept = found.get(kind, {})
-        renamed = {RENAMED[name]: entry for name, entry in kept.items() if name in RENAMED}
-        found[kind] = {**renamed, **{name: entry for name, entry in kept.items() if name not in RENAMED}}
+        renamed = {_RENAMED[name]: entry for name, entry in kept.items() if name in _RENAMED}
+        found[kind] = {**renamed, **{name: entry for name, entry in kept.items() if name not in _RENAMED}}
     return found
 
 
@@ -148,19 +138,19 @@ def _set_aside(file: Path) -> None:
     warnings.warn(f"{file} is damaged; it is kept as {aside.name}, and a new one begun", stacklevel=3)
 
 
-def plain(value: Any) -> Any:
+def make_plain(value: Any) -> Any:
     """Make tuples and lists alike, so that either is a right answer.
 
-    >>> plain(([1, (2, 3)], "ab")) == plain([(1, [2, 3]), "ab"])
+    >>> make_plain(([1, (2, 3)], "ab")) == make_plain([(1, [2, 3]), "ab"])
     True
     """
     if hasattr(value, "tolist"):
         # An array or a number of NumPy, from a learner who likes it.
         value = value.tolist()
     if isinstance(value, list | tuple):
-        return tuple(plain(part) for part in value)
+        return tuple(make_plain(part) for part in value)
     if isinstance(value, dict):
-        return {key: plain(part) for key, part in value.items()}
+        return {key: make_plain(part) for key, part in value.items()}
     if isinstance(value, set | frozenset):
         return frozenset(value)
     return value

@@ -36,7 +36,7 @@ from typing import TYPE_CHECKING, Any
 from qflow.displays import has_kernel
 from qflow.kit import RefusalError, kit_path
 from qflow.teaching import learner
-from qflow.teaching.learner import plain
+from qflow.teaching.learner import make_plain
 
 if TYPE_CHECKING:
     from qflow.labs.lab import Lab
@@ -44,15 +44,15 @@ if TYPE_CHECKING:
 CERTAINTIES = (50, 60, 70, 80, 90, 100)
 """The certainties to choose from, in percent."""
 
-FAIR = 15
+_FAIR = 15
 """Percentage points that certainty and success may differ by without a remark."""
 
-AnyGuess = int | float | str | bool
+_AnyGuess = int | float | str | bool
 """What can be guessed: a number, or a state such as ``"ON"``."""
 
 
 @dataclass
-class Prediction:
+class ChapterQuestion:
     """One question, and the guess if there is one.
 
     Parameters:
@@ -72,7 +72,7 @@ class Prediction:
 
     name: str
     question: str
-    guess: AnyGuess | None = None
+    guess: _AnyGuess | None = None
     choices: tuple[str, ...] = ()
     within: float = 0
     sure: int | None = None
@@ -85,9 +85,9 @@ class Prediction:
     def sentence(self) -> str:
         """Return the question and the guess in one line.
 
-        >>> Prediction("state", "Which state?", choices=("ON", "OFF")).sentence()
+        >>> ChapterQuestion("state", "Which state?", choices=("ON", "OFF")).sentence()
         'Which state? (ON or OFF) No guess yet.'
-        >>> Prediction("depth", "How many?", guess=901, sure=80).sentence()
+        >>> ChapterQuestion("depth", "How many?", guess=901, sure=80).sentence()
         'How many? Your guess: 901 (80 % sure).'
         """
         asked = f"{self.question} ({' or '.join(self.choices)})" if self.choices else self.question
@@ -96,40 +96,40 @@ class Prediction:
         sure = "" if self.sure is None else f" ({self.sure} % sure)"
         return f"{asked} Your guess: {self.guess}{sure}."
 
-    def keep(self, guess: AnyGuess | None, sure: int | None) -> None:
+    def keep(self, guess: _AnyGuess | None, sure: int | None) -> None:
         """Take a guess that was typed, and remember it; None takes it back."""
         self.guess, self.sure = guess, sure
         learner.remember(self.chapter, self.name, guess, sure)
 
-    def is_right(self, answer: AnyGuess) -> bool:
+    def is_right(self, answer: _AnyGuess) -> bool:
         """Return whether the guess agrees with the answer: states in any case, numbers within their margin.
 
-        >>> Prediction("n", "?", guess=95, within=5).is_right(100)
+        >>> ChapterQuestion("n", "?", guess=95, within=5).is_right(100)
         True
-        >>> Prediction("s", "?", guess="on").is_right("ON")
+        >>> ChapterQuestion("s", "?", guess="on").is_right("ON")
         True
         """
         if isinstance(answer, str) or isinstance(self.guess, str):
             return _plain(self.guess) == _plain(answer)
         return self.guess is not None and bool(abs(self.guess - answer) <= self.within)
 
-    def outcome(self, answer: AnyGuess) -> Outcome:
+    def outcome(self, answer: _AnyGuess) -> _Outcome:
         """Compare the guess with what really happened."""
         if self.guess is None:
-            return Outcome(self.name, answer, "you made no guess", None)
+            return _Outcome(self.name, answer, "you made no guess", None)
         right = self.is_right(answer)
         verdict = "you had it"
         if not right:
             known = (text for wrong, text in self.because.items() if _plain(wrong) == _plain(self.guess))
             verdict = ": ".join(filter(None, [f"you said {self.guess}", next(known, "")]))
-        return Outcome(self.name, answer, verdict, right, self.sure, self.revisit)
+        return _Outcome(self.name, answer, verdict, right, self.sure, self.revisit)
 
-    def said(self, answer: AnyGuess) -> str:
+    def said(self, answer: _AnyGuess) -> str:
         """Return what is said of the guess where the answer is seen.
 
-        >>> Prediction("n", "?", guess=9, because={"9": "equal is not more"}, revisit="FC-14").said(10)
+        >>> ChapterQuestion("n", "?", guess=9, because={"9": "equal is not more"}, revisit="FC-14").said(10)
         'You said 9: equal is not more. Worth another look: FC-14.'
-        >>> Prediction("n", "?", guess=10).said(10)
+        >>> ChapterQuestion("n", "?", guess=10).said(10)
         'You had it.'
         """
         outcome = self.outcome(answer)
@@ -137,47 +137,39 @@ class Prediction:
         is_wrong = outcome.is_right is False and self.revisit
         return f"{said} Worth another look: {self.revisit.removesuffix('.')}." if is_wrong else said
 
-    def sayings(self, answer: AnyGuess) -> dict[str, str]:
+    def sayings(self, answer: _AnyGuess) -> dict[str, str]:
         """Return what is said of each guess, for a page that has no kernel to ask.
 
         The keys are ``none``, ``right``, each wrong guess whose misunderstanding is known, and ``other``,
         where ``{}`` is the guess.
 
-        >>> Prediction("n", "?", because={"9": "equal is not more"}).sayings(10)
+        >>> ChapterQuestion("n", "?", because={"9": "equal is not more"}).sayings(10)
         {'none': 'You made no guess.', 'right': 'You had it.', 'other': 'You said {}.',
          '9': 'You said 9: equal is not more.'}
         """
-        guesses: dict[str, AnyGuess | None] = {"none": None, "right": answer, "other": "{}"}
+        guesses: dict[str, _AnyGuess | None] = {"none": None, "right": answer, "other": "{}"}
         guesses |= {wrong: wrong for wrong in self.because}
         return {name: replace(self, guess=guess).said(answer) for name, guess in guesses.items()}
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """A prediction beside what really happened.
-
-    Parameters:
-        name, answer: The question's name, and what really happened.
-        verdict: What to say to the learner.
-        is_right: Whether the guess was right; None if there was none.
-        sure: How sure the learner was, in percent, or None.
-        revisit: The concept to look at again if it was wrong.
-    """
+class _Outcome:
+    """A prediction beside what really happened."""
 
     name: str
-    answer: AnyGuess
+    answer: _AnyGuess
     verdict: str
-    is_right: bool | None
+    is_right: bool | None  # None without a guess
     sure: int | None = None
     revisit: str = ""
 
 
-def calibration(outcomes: Sequence[Outcome]) -> list[str]:
+def _describe_calibration(outcomes: Sequence[_Outcome]) -> list[str]:
     """Say how many predictions were right, whether the certainty was justified, and what to revisit.
 
     Those without a guess do not count.
 
-    >>> calibration([Outcome("a", 1, "", True, 80), Outcome("b", 2, "", False, 90, "FC-14")])
+    >>> _describe_calibration([_Outcome("a", 1, "", True, 80), _Outcome("b", 2, "", False, 90, "FC-14")])
     ['You had 1 of 2.', 'You were 85 % sure on average, and right in 50 %: surer than ...',
      'Worth another look: FC-14.']
     """
@@ -185,17 +177,17 @@ def calibration(outcomes: Sequence[Outcome]) -> list[str]:
     if not made:
         return ["You made no predictions here. To make them, answer where the chapter asks and run again."]
     said = [f"You had {sum(bool(outcome.is_right) for outcome in made)} of {len(made)}."]
-    said += _certainty([(each.sure, bool(each.is_right)) for each in made if each.sure is not None])
+    said += _compare_certainty([(each.sure, bool(each.is_right)) for each in made if each.sure is not None])
     again = [outcome.revisit for outcome in made if outcome.revisit and not outcome.is_right]
     # Several questions may be about the same concept.
     said += [f"Worth another look: {concept.removesuffix('.')}." for concept in dict.fromkeys(again)]
     return said
 
 
-def kept_calibration(kept: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def report_calibration(kept: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Say the same of all chapters together, from what the progress file holds of each of their questions.
 
-    >>> kept_calibration({"01-thresholds": {"on": {"right": True, "sure": 80}, "off": {"right": False}}})
+    >>> report_calibration({"01-thresholds": {"on": {"right": True, "sure": 80}, "off": {"right": False}}})
     ['Predictions: 1 of 2 right.', 'You were 80 % sure on average, and right in 100 %: ...']
     """
     entries = [entry for chapter in kept.values() for entry in chapter.values() if isinstance(entry, dict)]
@@ -205,16 +197,16 @@ def kept_calibration(kept: Mapping[str, Mapping[str, Any]]) -> list[str]:
     sure = [
         (entry["sure"], bool(entry.get("right"))) for entry in entries if isinstance(entry.get("sure"), int)
     ]
-    return [f"Predictions: {right} of {len(entries)} right.", *_certainty(sure)]
+    return [f"Predictions: {right} of {len(entries)} right.", *_compare_certainty(sure)]
 
 
-def _certainty(pairs: Sequence[tuple[int, bool]]) -> list[str]:
+def _compare_certainty(pairs: Sequence[tuple[int, bool]]) -> list[str]:
     """Compare how sure the learner was, in percent, with how often that was right."""
     if not pairs:
         return []
     sure = round(sum(percent for percent, _ in pairs) / len(pairs))
     right = round(100 * sum(is_right for _, is_right in pairs) / len(pairs))
-    if abs(sure - right) <= FAIR:
+    if abs(sure - right) <= _FAIR:
         remark = "well judged"
     elif sure > right:
         remark = "surer than you had reason to be"
@@ -223,18 +215,14 @@ def _certainty(pairs: Sequence[tuple[int, bool]]) -> list[str]:
     return [f"You were {sure} % sure on average, and right in {right} %: {remark}."]
 
 
-class Question:
+class _ShownQuestions:
     """What a notebook displays for a question, or for those that a lab asks.
 
     Readers without a kernel, and the notebook tests, get the sentence; JupyterLab gets the field too, which
     writes the guess into the question, or the lab with its mark.
-
-    Parameters:
-        asked: The questions.
-        lab: The lab that asks them; None for a field.
     """
 
-    def __init__(self, *asked: Prediction, lab: Lab | None = None) -> None:
+    def __init__(self, *asked: ChapterQuestion, lab: Lab | None = None) -> None:
         self.asked, self.lab = asked, lab
 
     def __repr__(self) -> str:
@@ -248,7 +236,7 @@ class Question:
         return {**bundle, "text/plain": said}
 
 
-def _show(question: Question) -> None:
+def _show(question: _ShownQuestions) -> None:
     # Only a kernel can show anything.
     if has_kernel():
         importlib.import_module("IPython.display").display(question)
@@ -256,7 +244,7 @@ def _show(question: Question) -> None:
         print(question)
 
 
-def _field(asked: Prediction) -> Any:
+def _field(asked: ChapterQuestion) -> Any:
     """Return the field to fill in, or None where there are no widgets."""
     try:
         widgets = importlib.import_module("ipywidgets")
@@ -297,7 +285,7 @@ def _number(text: str) -> int | float | None:
     return None
 
 
-def questions(chapter: str) -> dict[str, Prediction]:
+def questions(chapter: str) -> dict[str, ChapterQuestion]:
     """Return the questions of a chapter by name, in the order in which they are asked.
 
     Raises:
@@ -316,7 +304,7 @@ def questions(chapter: str) -> dict[str, Prediction]:
         listed = ", ".join(known)
         raise RefusalError(f"There are no questions for the chapter {chapter!r}; there are for {listed}.")
     return {
-        name: Prediction(name, **{**asked, "choices": tuple(asked.get("choices", ()))}, chapter=chapter)
+        name: ChapterQuestion(name, **{**asked, "choices": tuple(asked.get("choices", ()))}, chapter=chapter)
         for name, asked in known[chapter].items()
     }
 
@@ -350,11 +338,11 @@ class Predictions:
 
     def __init__(self, chapter: str) -> None:
         self.chapter = chapter
-        self.asked: dict[str, Prediction] = {}
-        self._answered: dict[str, AnyGuess] = {}
+        self.asked: dict[str, ChapterQuestion] = {}
+        self._select_answered: dict[str, _AnyGuess] = {}
 
     def ask(
-        self, *names: str, guess: AnyGuess | None = None, sure: int | None = None, lab: Lab | None = None
+        self, *names: str, guess: _AnyGuess | None = None, sure: int | None = None, lab: Lab | None = None
     ) -> None:
         """Ask questions of the chapter and keep the guesses; asking again replaces them.
 
@@ -371,15 +359,15 @@ class Predictions:
             ValueError: If `sure` is no percentage, the guess is none of the choices, or one guess is for
                 several questions.
         """
-        asked = [self._take(name, guess, sure) for name in self._named(names, guess)]
+        asked = [self._ask_one(name, guess, sure) for name in self._named(names, guess)]
         if lab is not None:
-            _show(Question(*asked, lab=lab.ask(*asked)))
-            self._answered |= lab.asking.answers()
+            _show(_ShownQuestions(*asked, lab=lab.ask(*asked)))
+            self._select_answered |= lab.asking.answers()
             return
         for question in asked:
-            _show(Question(question))
+            _show(_ShownQuestions(question))
 
-    def _named(self, names: Sequence[str], guess: AnyGuess | None) -> Sequence[str]:
+    def _named(self, names: Sequence[str], guess: _AnyGuess | None) -> Sequence[str]:
         known = questions(self.chapter)
         if unknown := [name for name in names if name not in known]:
             listed = ", ".join(known)
@@ -389,11 +377,11 @@ class Predictions:
             raise ValueError(f"a guess is for one question; got {len(wanted)}: {', '.join(wanted)}")
         return wanted
 
-    def _take(self, name: str, guess: AnyGuess | None, sure: int | None) -> Prediction:
+    def _ask_one(self, name: str, guess: _AnyGuess | None, sure: int | None) -> ChapterQuestion:
         """Note a question as asked, with its guess or the one that is remembered."""
         asked = questions(self.chapter)[name]
         # What NumPy computes is as good as a number of Python's own, and can be kept.
-        guess, sure = plain(guess), plain(sure)
+        guess, sure = make_plain(guess), make_plain(sure)
         if sure is not None and not 0 <= sure <= 100:
             raise ValueError(f"sure is a percentage from 0 to 100; got {sure!r}")
         choices = asked.choices
@@ -405,7 +393,7 @@ class Predictions:
         self.asked[name] = asked
         return asked
 
-    def compare(self, **answers: AnyGuess) -> None:
+    def compare(self, **answers: _AnyGuess) -> None:
         """Print each answer beside its guess, then how well calibrated they were and what to revisit.
 
         The outcome of each guess is kept with the learner's progress.
@@ -417,21 +405,21 @@ class Predictions:
         Raises:
             ValueError: If an answer belongs to no question, or a question gets no answer.
         """
-        answers = {**self._answered, **answers}
+        answers = {**self._select_answered, **answers}
         if unknown := sorted(set(answers) ^ set(self.asked)):
             raise ValueError(f"questions and answers do not match: {', '.join(unknown)}")
-        answers = {name: plain(answers[name]) for name in self.asked}
+        answers = {name: make_plain(answers[name]) for name in self.asked}
         outcomes = [self.asked[name].outcome(answer) for name, answer in answers.items()]
         widths = [
             max((len(str(part)) for part in column), default=0) for column in (answers, answers.values())
         ]
         for outcome in outcomes:
             print(f"{outcome.name:<{widths[0]}}   {outcome.answer!s:>{widths[1]}}   {outcome.verdict}")
-        print("", *calibration(outcomes), sep="\n")
+        print("", *_describe_calibration(outcomes), sep="\n")
         guessed = {o.name: {"right": o.is_right, "sure": o.sure} for o in outcomes if o.is_right is not None}
         if guessed:
             learner.keep("predictions", self.chapter, guessed)
 
 
-def _plain(value: AnyGuess | None) -> str:
+def _plain(value: _AnyGuess | None) -> str:
     return str(value).strip().casefold()

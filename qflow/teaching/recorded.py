@@ -10,7 +10,7 @@ from typing import Any
 
 from qflow.conformance.report import check
 from qflow.conformance.scenario import Scenario, load_scenarios
-from qflow.conformance.scenario_player import Player, normalized, observe
+from qflow.conformance.scenario_player import Player, normalize, observe
 from qflow.kit import RefusalError, kit_path
 from qflow.table import Table, shown
 
@@ -40,14 +40,8 @@ def _scenario(wanted: str) -> Scenario:
     raise RefusalError(f"There is no recorded scenario {wanted!r}; FORMAT.md beside them says what there is.")
 
 
-class SideBySide(Table):
-    """A recorded scenario played on the engine; made by :func:`beside`.
-
-    Attributes:
-        agrees: Whether **everything** that could be seen after each step was as recorded, not only what is
-            shown.
-        steps: How many steps that are.
-    """
+class _SideBySide(Table):
+    """A recorded scenario played on the engine; made by :func:`beside`."""
 
     def __init__(self, rows: Sequence[Sequence[object]], columns: Sequence[str], scenario: Scenario) -> None:
         verdict = check(scenario)
@@ -62,7 +56,7 @@ class SideBySide(Table):
         super().__init__(rows, columns, caption)
 
 
-def beside(scenario: str, steps: Sequence[int] = (), **columns: str) -> SideBySide:
+def beside(scenario: str, steps: Sequence[int] = (), **columns: str) -> _SideBySide:
     """Play a recorded scenario on the engine, and compare step by step.
 
     Parameters:
@@ -91,7 +85,7 @@ the model agrees with all of it.
     player = Player(found.broker)
     for number, step in enumerate(found.steps, 1):
         player.play(step)
-        real, model = normalized(step["expect"]), observe(player)
+        real, model = normalize(step["expect"]), observe(player)
         pairs.append([(_find(real, path), _find(model, path)) for path in columns.values()])
         texts.append((number, words(step)))
     absent = [
@@ -102,7 +96,7 @@ the model agrees with all of it.
         for text, values in zip(texts, pairs, strict=True)
         if not steps or text[0] in steps
     ]
-    return SideBySide(rows, ["step", "what was done", *columns], found)
+    return _SideBySide(rows, ["step", "what was done", *columns], found)
 
 
 def words(step: Mapping[str, Any]) -> str:

@@ -47,28 +47,18 @@ SOURCES: dict[str, str] = {
 }
 """What a rule can rest on; a colon and particulars may follow."""
 
-NOT_BUILT = "not yet built"
+_NOT_BUILT = "not yet built"
 """The value of ``Rule.untested`` for a rule of the real broker that the engine does not follow yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule of the broker.
-
-    Attributes:
-        rule: Its id.
-        title: What it says in a few words.
-        sentence: What the broker does, exactly.
-        source: What that rests on: one or more of :data:`SOURCES` with particulars, separated by semicolons.
-        certainty: One of :data:`CERTAINTIES`.
-        untested: Why no test holds the engine to it; :data:`NOT_BUILT` if the engine does not follow it yet;
-            else "".
-    """
+    """One rule of the broker: its id, what the broker does, and how that is known."""
 
     rule: str
     title: str
     sentence: str
-    source: str
+    source: str  # one or more of SOURCES with particulars, separated by semicolons
     certainty: str
     untested: str = ""
 
@@ -86,10 +76,6 @@ class Rule:
 
 def rule_book() -> dict[str, Rule]:
     """Return every rule by its id, in the order of the rule book.
-
-    Raises:
-        RefusalError: If a line of ``data/rules.csv`` has another number of columns, an id for the second
-            time, no sentence, or a source or certainty that is not known.
 
     >>> rule_book()["FC-14"].title
     'ON when a message makes the level exceed a stop threshold'
@@ -118,13 +104,6 @@ def _read(path: Path) -> dict[str, Rule]:
 def rule(cited: str) -> Rule:
     """Return one rule: what the broker does, where that is known from, and how sure it is.
 
-    Parameters:
-        cited: Its id, in capitals or not, such as ``"FC-14"`` or ``"fc-14"``; a step, as of FC-02.4, may
-            follow.
-
-    Raises:
-        RefusalError: If there is no such rule.
-
     >>> print(rule("fc-13").sentence)
     A new queue is OFF: flowStopped false, flowStoppedCount 0.
     >>> rule("FC-14").certainty
@@ -136,7 +115,7 @@ def rule(cited: str) -> Rule:
     """
     book = rule_book()
     name = cited.partition(".")[0]
-    found = book.get(normal(name) if RULE.fullmatch(name) else name)
+    found = book.get(normalize(name) if RULE.fullmatch(name) else name)
     if found is None:
         same = [known for known in book if known.split("-")[0] == re.split(r"[-_\d]", cited.upper())[0]]
         allowed = f"{same[0]} to {same[-1]} in this area" if same else "ids such as FC-14 (qflow rules)"
@@ -147,9 +126,6 @@ def rule(cited: str) -> Rule:
 def rule_table(name: str) -> list[list[str]]:
     """Return a table of the rule book, its head first.
 
-    Parameters:
-        name: A file of ``data/rule-tables`` without its ending.
-
     >>> rule_table("error-codes")[:2]
     [['code', 'name', 'ends'], ['403', 'unauthorized-access', 'the session']]
     """
@@ -159,50 +135,32 @@ def rule_table(name: str) -> list[list[str]]:
 
 @cache
 def cited_rules(folder: Path) -> dict[str, list[str]]:
-    """Return, for each rule, the tests that cite it: in their name, decorators, docstring or body.
-
-    Parameters:
-        folder: Where the tests are, in it or in folders of it.
-    """
+    """Return, for each rule, the tests that cite it: in their name, decorators, docstring or body."""
     found: dict[str, list[str]] = {}
     for path in sorted(folder.rglob("test_*.py")):
         for name, source in _tests(path):
-            for rule in sorted({normal(match) for match in RULE.findall(source)}):
+            for rule in sorted({normalize(match) for match in RULE.findall(source)}):
                 found.setdefault(rule, []).append(f"{path.stem}::{name}")
     return found
 
 
 def cited_in_chapters(sources: Path) -> dict[str, list[str]]:
-    """Return, for each rule, the numbers of the chapters that name it.
-
-    Parameters:
-        sources: The folder of the chapters' text sources.
-    """
+    """Return, for each rule, the numbers of the chapters that name it."""
     found: dict[str, list[str]] = {}
     for path in sorted(sources.glob("[0-9][0-9]-*.py")):
-        for rule in sorted({normal(match) for match in RULE.findall(path.read_text(encoding="utf-8"))}):
+        for rule in sorted({normalize(match) for match in RULE.findall(path.read_text(encoding="utf-8"))}):
             found.setdefault(rule, []).append(path.name[:2])
     return found
 
 
-def uncovered(folder: Path) -> list[str]:
+def _find_uncovered(folder: Path) -> list[str]:
     """Return the rules that no test cites, and that do not say why."""
     cited = cited_rules(folder)
     return [name for name, rule in rule_book().items() if name not in cited and not rule.untested]
 
 
 def show(asked: Sequence[str] = ()) -> int:
-    """Print rules, all in a line each with their tests, or those asked for whole.
-
-    Parameters:
-        asked: Ids; none for the list of all.
-
-    Returns:
-        The exit status: 1 if a rule has neither a test nor a reason why not.
-
-    Raises:
-        RefusalError: For an unknown id; for the list also away from a checkout, where there are no tests.
-    """
+    """Print rules, all in a line each with their tests, or those asked for whole."""
     root = checkout_root()
     if asked:
         chosen = [rule(name) for name in asked]
@@ -219,7 +177,7 @@ def show(asked: Sequence[str] = ()) -> int:
             print(f"        {test}")
         if name not in cited:
             print(f"        no test: {one.untested or 'no reason given'}")
-    missing = uncovered(root / "tests")
+    missing = _find_uncovered(root / "tests")
     print(f"{len(book) - len(missing)} of {len(book)} rules have a test or a reason why not")
     return int(bool(missing))
 
@@ -259,10 +217,10 @@ def _source(lines: list[str], node: ast.stmt | ast.expr) -> str:
     return "\n".join(lines[node.lineno - 1 : node.end_lineno])
 
 
-def normal(citation: str) -> str:
+def normalize(citation: str) -> str:
     """Return a rule's id as the rule book spells it.
 
-    >>> normal("fc_7")
+    >>> normalize("fc_7")
     'FC-07'
     """
     area, number = re.split("[-_]", citation.upper())

@@ -1,7 +1,7 @@
 """What a check shows in JupyterLab: its words, a button for hints, and one that opens the failing case.
 
 A reader without a kernel, a terminal and the notebook tests get the words alone; see
-:class:`qflow.teaching.checking.Verdict`.
+:class:`qflow.teaching.checking.CheckVerdict`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,6 @@ from qflow.teaching.exercise import Answer, Exercise
 
 class Hints(widgets.VBox):
     """The hints of an exercise, one after the other: each press of the button shows the next one.
-
-    Parameters:
-        shown: How many of its hints the reader has seen above.
-        keep: Called with the number of each hint that is shown.
 
     >>> from qflow.teaching.exercise import find
     >>> hints = Hints(find("on_and_off"), 1, keep=print)
@@ -60,12 +56,12 @@ class Hints(widgets.VBox):
         self.button.disabled = not left
 
 
-def with_button(hints: Hints) -> widgets.VBox:
+def add_button(hints: Hints) -> widgets.VBox:
     """Return hints with their button below them."""
     return widgets.VBox([hints, hints.button])
 
 
-class CaseButton(widgets.Button):
+class _CaseButton(widgets.Button):
     """A button that opens a case of an exercise in a lab, in a box of its own, and closes it again."""
 
     def __init__(self, exercise: Exercise, case: tuple[Any, ...], answer: Answer) -> None:
@@ -107,7 +103,7 @@ def verdict_widget(
     parts: list[widgets.Widget] = [widgets.HTML(words), hints]
     buttons: list[widgets.Widget] = [hints.button]
     if exercise.lab and not shown:
-        opened = CaseButton(exercise, case, answer)
+        opened = _CaseButton(exercise, case, answer)
         buttons.append(opened)
         parts.append(opened.box)
     parts.insert(2, widgets.HBox(buttons))

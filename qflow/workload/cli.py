@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qflow.kit import INTERRUPTED
-from qflow.progress import Progress, progress
+from qflow.progress import ProgressLine as Progress
+from qflow.progress import progress
 from qflow.writing import require_apart
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import pytest
 import rates as benchmark
 
 from qflow.kit import form
-from qflow.progress import Line
+from qflow.progress import StatusLine
 
 SIZES = {"MESSAGES": 20_000, "LARGEST": 1_000_000}
 
@@ -17,7 +17,7 @@ def test_the_rates_of_this_machine(capsys):
     """Print rates, ratios, growth and memory: of so many messages, and of growth up to so many."""
     messages, largest = (int(os.environ.get(f"QFLOW_BENCH_{name}", n)) for name, n in SIZES.items())
     with capsys.disabled():
-        line = Line()
+        line = StatusLine()
         results = benchmark.measure(messages, largest, lambda name: line.show(f"{name} ..."))
         line.end()
         print(benchmark.text_of(results))

@@ -13,7 +13,7 @@ from qflow.broker import Broker, Message
 from qflow.broker.errors import AmqpException
 from qflow.broker.snapshot import FORMAT, SnapshotError
 from qflow.conformance import load_scenarios
-from qflow.conformance.scenario_player import Player, normalized, observe
+from qflow.conformance.scenario_player import Player, normalize, observe
 
 
 class RestoringPlayer(Player):
@@ -49,7 +49,7 @@ def test_recordings_go_on_after_a_restore(root, name):
                 player.exchange_broker()
                 exchanged += 1
             player.play(step)
-            seen, wanted = observe(player), normalized(step["expect"])
+            seen, wanted = observe(player), normalize(step["expect"])
             assert seen == wanted, f"{scenario.id}, step {number + 1}"
     assert exchanged > 10
 

@@ -23,8 +23,8 @@ from qflow.configuration import cli
 from qflow.configuration.declaration import ConfigurationError, Declaration, is_understood, suggestion
 from qflow.configuration.explanation import Explanation, explain, report
 from qflow.configuration.notations import (
+    _read_value,
     address_string,
-    as_argument,
     qpid_config_line,
     read_address,
     read_line,
@@ -994,7 +994,7 @@ NAMES = TEXTS.filter(bool)
 SENDABLE = st.one_of(
     st.none(),
     st.integers(-(1 << 63), (1 << 63) - 1),
-    TEXTS.filter(lambda text: isinstance(as_argument(text), str)),
+    TEXTS.filter(lambda text: isinstance(_read_value(text), str)),
 )
 KNOWN = st.sampled_from(
     [option.key for option in OPTIONS] + ["qpid.policy_type", "qpid.replicate", "qpid.alert_count"]

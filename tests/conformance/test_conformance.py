@@ -13,7 +13,7 @@ from qflow.conformance import check_file, load_scenarios
 from qflow.conformance.cli import run
 from qflow.conformance.report import check
 from qflow.conformance.scenario import Scenario, ScenarioError, pack, unpack
-from qflow.conformance.scenario_player import EXPECT, QUEUE, STEPS, Player, observe
+from qflow.conformance.scenario_player import _EXPECT, _STEPS, QUEUE, Player, observe
 
 FILES = sorted(SCENARIOS.glob("*.jsonl"))
 TABLE = re.findall(
@@ -233,12 +233,12 @@ def test_every_step_of_the_format_is_built():
     """Each op that FORMAT.md documents can be played, and no other."""
     section = section_of_format("Steps")
     assert {"declare_queue", "purge_queue", "offer", "fetch", "disconnect", "qmf"} <= heads(section)
-    assert heads(section) <= set(STEPS)
-    assert set(STEPS) <= set(re.findall(r"`(\w+)`", section))
+    assert heads(section) <= set(_STEPS)
+    assert set(_STEPS) <= set(re.findall(r"`(\w+)`", section))
 
 
 def test_every_expectation_of_the_format_is_compared():
-    assert heads(section_of_format("expect")) == {*EXPECT, *QUEUE}
+    assert heads(section_of_format("expect")) == {*_EXPECT, *QUEUE}
 
 
 def performed(*steps: dict) -> Player:

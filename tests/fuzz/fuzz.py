@@ -23,7 +23,7 @@ from typing import Any, Protocol
 from client_life import ClientLife
 from engine_life import EngineLife
 
-from qflow.progress import Progress
+from qflow.progress import ProgressLine
 
 PIECE = 10_000
 """Commands in a piece."""
@@ -160,7 +160,7 @@ def fuzz(
         (targets[number % len(targets)], seed, number, min(PIECE, commands - number * PIECE))
         for number in range(-(-commands // PIECE))
     ]
-    shown = Progress("fuzzing", commands, unit="commands", has_bar=True)
+    shown = ProgressLine("fuzzing", commands, unit="commands", has_bar=True)
     done, findings = Counter[str](), 0
     try:
         for target, given, finding in _results(pieces, jobs or os.cpu_count() or 1):

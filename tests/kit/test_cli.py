@@ -19,7 +19,7 @@ from qflow.kit import RefusalError, install_command
 from qflow.launch import chapters as launch
 from qflow.launch import chapters as layout
 from qflow.maintain import __main__ as maintain
-from qflow.progress import Line, Progress
+from qflow.progress import ProgressLine, StatusLine
 
 
 def refusal(capsys: pytest.CaptureFixture[str], *arguments: str, main=cli.main) -> str:
@@ -168,7 +168,7 @@ def test_help_names_every_command(capsys):
 class TestLabArguments:
     def test_what_jupyterlab_is_told(self, tmp_path):
         kit_with(tmp_path, c01_thresholds="1", c02_more="2")
-        arguments = launch.lab_arguments(tmp_path, browser=False, port=9001, further=["--debug"])
+        arguments = launch._lab_arguments(tmp_path, browser=False, port=9001, further=["--debug"])
         assert f"--ServerApp.root_dir={tmp_path}" in arguments
         assert "--LabApp.default_url=/lab/tree/01-thresholds.ipynb" in arguments
         assert {"--no-browser", "--port=9001"} <= set(arguments)
@@ -176,7 +176,7 @@ class TestLabArguments:
 
     def test_without_options_the_browser_opens(self, tmp_path):
         kit_with(tmp_path, c01_thresholds="1")
-        arguments = launch.lab_arguments(tmp_path, browser=True, port=None)
+        arguments = launch._lab_arguments(tmp_path, browser=True, port=None)
         assert not [a for a in arguments if a.startswith(("--no-browser", "--port"))]
 
     def test_further_options_reach_jupyterlab(self, monkeypatch):
@@ -188,7 +188,7 @@ class TestLabArguments:
 
     def test_no_chapter_no_lab(self, tmp_path):
         with pytest.raises(RefusalError, match="no chapter"):
-            launch.lab_arguments(tmp_path, browser=True, port=None)
+            launch._lab_arguments(tmp_path, browser=True, port=None)
 
 
 class TestWhichFolder:
@@ -204,19 +204,19 @@ class TestWhichFolder:
         return here
 
     def test_away_from_a_checkout(self, away, capsys):
-        chapters = launch.find_chapters(None)
+        chapters = launch._find_chapters(None)
         assert chapters == away / "qflow-chapters"
         assert (chapters / "01-thresholds.ipynb").exists()
         assert f"Laid the chapters out in {chapters}: 01-thresholds.ipynb." in capsys.readouterr().out
 
     def test_again_from_inside_the_folder(self, away, monkeypatch, capsys):
-        chapters = launch.find_chapters(None)
+        chapters = launch._find_chapters(None)
         monkeypatch.chdir(chapters)
-        assert launch.find_chapters(None) == chapters
+        assert launch._find_chapters(None) == chapters
         assert capsys.readouterr().out.endswith(f"The chapters lie in {chapters}.\n")
 
     def test_a_chosen_folder(self, away):
-        assert launch.find_chapters("mine") == away / "mine"
+        assert launch._find_chapters("mine") == away / "mine"
         assert (away / "mine" / "01-thresholds.ipynb").exists()
 
     def test_in_a_checkout(self, away, tmp_path, monkeypatch):
@@ -225,22 +225,22 @@ class TestWhichFolder:
         (checkout / "pyproject.toml").write_text('[project]\nname = "qflow-kit"\n')
         monkeypatch.chdir(checkout / "notebooks")
         before = (checkout / "notebooks" / "01-thresholds.ipynb").read_bytes()
-        assert launch.find_chapters(None) == checkout / "qflow-chapters"
+        assert launch._find_chapters(None) == checkout / "qflow-chapters"
         assert (checkout / "qflow-chapters" / "01-thresholds.ipynb").exists()
         assert (checkout / "notebooks" / "01-thresholds.ipynb").read_bytes() == before
         with pytest.raises(RefusalError, match="holds the kit's own chapters"):
-            launch.find_chapters(".")
+            launch._find_chapters(".")
 
     def test_a_kit_without_chapters_leaves_no_folder(self, away, tmp_path):
         (tmp_path / "kit" / "01-thresholds.ipynb").unlink()
         with pytest.raises(RefusalError, match="no chapter"):
-            launch.find_chapters(None)
+            launch._find_chapters(None)
         assert not (away / "qflow-chapters").exists()
 
     def test_a_folder_that_cannot_be_made(self, away):
         (away / "file").write_text("")
         with pytest.raises(RefusalError, match="--dir FOLDER"):
-            launch.find_chapters("file/inside")
+            launch._find_chapters("file/inside")
 
 
 class TestLayingOut:
@@ -292,7 +292,7 @@ class TestLayingOut:
     def test_a_spoilt_register_and_a_spoilt_chapter_lose_nothing(self, tmp_path):
         kit, mine = kit_with(tmp_path / "kit", c01_one="1"), tmp_path / "mine"
         layout.lay_out(kit, mine)
-        (mine / layout.REGISTER).write_text("{")
+        (mine / layout._REGISTER).write_text("{")
         (mine / "01-one.ipynb").write_text("not a notebook any more")
         assert layout.lay_out(kit, mine).kept == ["01-one.ipynb"]
 
@@ -306,7 +306,7 @@ class TestLayingOut:
 @pytest.mark.slow
 def test_the_lab_answers_on_a_chapter(tmp_path):
     with serve_chapters(tmp_path) as server:
-        first = launch.first_chapter(server.folder)
+        first = launch._first_chapter(server.folder)
         status, page = get(f"{server.url}/lab/tree/{first}")
         assert (status, "JupyterLab" in page) == (200, True)
         assert get(f"{server.url}/api/contents/{first}?content=0")[0] == 200
@@ -361,7 +361,7 @@ class TestTerminalManners:
     def test_progress_in_a_file_is_lines(self):
         """A carriage return means nothing to a file, nor to who reads it."""
         told = io.StringIO()
-        line = Progress("reading", 9, stream=told, patience=0)
+        line = ProgressLine("reading", 9, stream=told, patience=0)
         line(1)
         line(2)
         line.end()
@@ -373,7 +373,7 @@ class TestTerminalManners:
         monkeypatch.setenv("COLUMNS", str(columns))
         ours, theirs = os.openpty()
         with os.fdopen(theirs, "w") as terminal:
-            line = Line(terminal)
+            line = StatusLine(terminal)
             line.show("reading a-file-with-quite-a-long-name.jsonl: 1000 rows")
             line.show("done")
             line.end()

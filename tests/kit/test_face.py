@@ -110,6 +110,16 @@ def test_the_table_of_the_face_names_everything():
     assert sorted(re.findall(r"``(\w+)``", table)) == qf.__all__
 
 
+def test_every_name_is_used_by_a_chapter_an_exercise_or_the_readme():
+    places = [
+        ROOT / "README.md",
+        *(ROOT / "notebooks/sources").glob("*.py"),
+        *ROOT.glob("exercises/sources/*.py"),
+    ]
+    used = {name for path in places for name in re.findall(r"\bqf\.(\w+)", path.read_text("utf-8"))}
+    assert set(qf.__all__) - used == set()
+
+
 def test_each_name_has_an_example():
     finder = doctest.DocTestParser()
     bare = [name for name in qf.__all__ if not finder.get_examples(inspect.getdoc(getattr(qf, name)) or "")]

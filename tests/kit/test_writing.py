@@ -157,7 +157,7 @@ def test_no_command_writes_over_what_it_reads(folder, capsys, words):
 
 def test_a_damaged_progress_file_is_set_aside(tmp_path, monkeypatch):
     file = tmp_path / "progress.json"
-    monkeypatch.setenv(learner.VARIABLE, str(file))
+    monkeypatch.setenv("QFLOW_PROGRESS", str(file))
     for text, aside in (
         ('{"exercises": {"a": {"solved": true}', "progress.damaged.json"),
         ("[]", "progress.damaged2.json"),
@@ -175,7 +175,7 @@ def test_a_damaged_progress_file_is_set_aside(tmp_path, monkeypatch):
 
 def test_progress_with_a_byte_order_mark_is_whole(tmp_path, monkeypatch):
     file = tmp_path / "progress.json"
-    monkeypatch.setenv(learner.VARIABLE, str(file))
+    monkeypatch.setenv("QFLOW_PROGRESS", str(file))
     file.write_text(json.dumps({"exercises": {"a": {"solved": True}}, "later": 1}), encoding="utf-8-sig")
     assert learner.keep("exercises", "b", {})
     assert set(learner.read("exercises")) == {"a", "b"}
@@ -185,7 +185,7 @@ def test_progress_with_a_byte_order_mark_is_whole(tmp_path, monkeypatch):
 @pytest.mark.skipif(os.geteuid() == 0, reason="the administrator may read everything")
 def test_progress_that_may_not_be_read_is_not_replaced(tmp_path, monkeypatch):
     file = tmp_path / "progress.json"
-    monkeypatch.setenv(learner.VARIABLE, str(file))
+    monkeypatch.setenv("QFLOW_PROGRESS", str(file))
     file.write_text("{}")
     file.chmod(0)
     assert not learner.keep("exercises", "b", {})

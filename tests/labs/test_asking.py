@@ -8,7 +8,7 @@ from qflow.kit import RefusalError
 from qflow.labs import capacity_lab, completion_lab, flow_lab, flow_run, group_lab
 from qflow.labs.asking import Asking
 from qflow.teaching import Predictions, learner
-from qflow.teaching.predictions import Prediction, Question
+from qflow.teaching.predictions import ChapterQuestion, _ShownQuestions
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +23,7 @@ def hear(lab, **content):
 
 
 def asked(mark, **more):
-    return Prediction("n", "How many?", mark=mark, chapter="99-test", **more)
+    return ChapterQuestion("n", "How many?", mark=mark, chapter="99-test", **more)
 
 
 # The answers follow from the settings: more than stop (FC-14), fewer than resume (FC-16), and windows of
@@ -83,7 +83,7 @@ def test_text_is_the_same_always_and_tells_nothing(capsys):
 def test_a_notebook_keeps_the_questions_and_a_picture_that_asks_them():
     predictions, lab = Predictions("01-thresholds"), flow_lab()
     predictions.ask("on", "off", lab=lab)
-    kept = Question(*predictions.asked.values(), lab=lab)._repr_mimebundle_()
+    kept = _ShownQuestions(*predictions.asked.values(), lab=lab)._repr_mimebundle_()
     assert set(kept) == {"text/plain", "text/html", "application/vnd.jupyter.widget-view+json"}
     assert kept["text/plain"].splitlines() == [asked.sentence() for asked in predictions.asked.values()]
     # Where no script runs, the questions are left, and no claim of the picture.

@@ -144,7 +144,7 @@ def test_the_first_page_moves_and_python_answers_for_any_value(page):
     line.focus()
     page.page.keyboard.press("ArrowUp")
     page.page.wait_for_function("() => document.querySelector('.qf-stage').dataset.stop === '41'")
-    fresh = front_door.run_of({"stop": 41})
+    fresh = front_door._draw_run({"stop": 41})
     assert tuple(page.page.locator(".claims li").all_inner_texts()) == fresh.claims
     page.page.locator("[data-setting=limit]").focus()
     for _ in range(2):
@@ -171,7 +171,7 @@ def test_it_holds_every_chapter(built, root):
 
 def test_texts_are_joined_as_a_server_would(tmp_path):
     """A list of lines would be shown with commas between them."""
-    site.write_contents(tmp_path)
+    site._write_contents(tmp_path)
     books = [json.loads(path.read_text(encoding="utf-8")) for path in tmp_path.glob("*.ipynb")]
     outputs = [output for book in books for cell in book["cells"] for output in cell.get("outputs", ())]
     texts = [output["text"] for output in outputs if output["output_type"] == "stream"]
@@ -189,12 +189,12 @@ def test_nothing_else_is_overwritten(tmp_path):
 
 def test_what_spark_needs_is_shown_as_executed():
     book = {"cells": [{"cell_type": "markdown", "source": "# 13"}, {"cell_type": "code", "source": "1"}]}
-    shown = site.ready(book, runs=False)["cells"]
+    shown = site._adapt_notebook(book, runs=False)["cells"]
     assert [cell["cell_type"] for cell in shown] == ["markdown", "markdown", "code"]
     assert "have to run on a computer" in shown[1]["source"]
     book["cells"][1]["outputs"] = [{"output_type": "stream", "name": "stdout", "text": "1"}]
-    assert "as it was executed" in site.ready(book, runs=False)["cells"][1]["source"]
-    run = site.ready(book, runs=True)["cells"]
+    assert "as it was executed" in site._adapt_notebook(book, runs=False)["cells"][1]["source"]
+    run = site._adapt_notebook(book, runs=True)["cells"]
     assert [cell["cell_type"] for cell in run] == ["markdown", "code", "code"]
     assert "piplite.install" in run[1]["source"]
 
@@ -207,7 +207,7 @@ class TestTheLock:
 
         place = built / "static" / "pyodide"
         packages = json.loads((place / "pyodide-lock.json").read_text())["packages"]
-        assert sorted(packages) == sorted(pyodide.LIBRARIES)
+        assert sorted(packages) == sorted(pyodide._LIBRARIES)
         for entry in packages.values():
             assert hashlib.sha256((place / entry["file_name"]).read_bytes()).hexdigest() == entry["sha256"]
             assert set(entry["depends"]) <= set(packages)
@@ -215,7 +215,7 @@ class TestTheLock:
     def test_a_missing_wheel_names_the_cure(self, tmp_path):
         package = tmp_path / "package"
         package.mkdir()
-        for name in (*pyodide.CORE, "pyodide-lock.json"):
+        for name in (*pyodide._CORE, "pyodide-lock.json"):
             (package / name).write_text('{"packages": {}}')
         with pytest.raises(RefusalError, match="no wheel of asttokens .* qflow site fetch"):
             pyodide.lay_out(package, tmp_path, tmp_path / "out")

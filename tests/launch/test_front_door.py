@@ -29,8 +29,8 @@ DOOR = re.compile(r'class="qf-door">(.*?)</script>', re.S)
 def folder(tmp_path_factory) -> Path:
     """The first page, as `qflow site build` writes it."""
     top = tmp_path_factory.mktemp("site")
-    book.write_dress(top)
-    front_door.write_front_door(top, book.pages_of_the_book())
+    book._write_style(top)
+    front_door.write_front_door(top, book._list_pages())
     return top
 
 
@@ -65,7 +65,7 @@ def test_each_run_that_the_page_holds_is_a_run_of_the_engine(folder):
     held = json.loads(unpacked(door["runs"]))
     assert list(held["runs"]) == [str(stop) for stop in front_door.STOPS]
     for stop, run in held["runs"].items():
-        picture = front_door.run_of({"stop": int(stop)})
+        picture = front_door._draw_run({"stop": int(stop)})
         (fresh,) = payload_of(picture)
         numbers = zlib.decompress(fresh.pop("numbers"))
         drawn = {**held["shared"], **run["picture"]}
@@ -78,7 +78,7 @@ def test_each_run_that_the_page_holds_is_a_run_of_the_engine(folder):
 
 def test_above_stop_50_the_window_does_not_fit_and_the_producer_dies():
     """CAP-11, FC-24: up to a stop of limit - capacity nothing is refused."""
-    dead = {stop for stop in front_door.STOPS if front_door.run_of({"stop": stop}).run.errors}
+    dead = {stop for stop in front_door.STOPS if front_door._draw_run({"stop": stop}).run.errors}
     assert dead == {52, 54, 56, 58, 60}
 
 
@@ -187,7 +187,9 @@ def test_it_moves_and_its_stop_line_is_dragged_from_a_folder(folder, capsys):
         page.wait_for_function("() => document.querySelector('.qflow-scene').scene.player.isPlaying")
         stop = int(stage.get_attribute("data-stop"))
         assert stop in front_door.STOPS, "only what was run"
-        assert front_door.run_of({"stop": stop}).claims == tuple(page.locator(".claims li").all_inner_texts())
+        assert front_door._draw_run({"stop": stop}).claims == tuple(
+            page.locator(".claims li").all_inner_texts()
+        )
         page.locator("[data-setting=stop]").focus()
         page.keyboard.press("ArrowDown")
         page.wait_for_function(f"() => document.querySelector('.qf-stage').dataset.stop == {stop - 2}")

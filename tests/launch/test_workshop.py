@@ -49,7 +49,7 @@ def test_all_that_a_room_needs_is_there(room, root):
 def test_an_older_workshop_is_brought_up_to_date(room, root, monkeypatch):
     monkeypatch.setattr(workshop, "fetch", lambda *arguments: None)
     # The wheel itself was built for the room a moment ago.
-    monkeypatch.setattr(cargo, "own_wheel", lambda wheels: None)
+    monkeypatch.setattr(cargo, "build_wheel", lambda wheels: None)
     (room / "teacher.html").write_text("old")
     workshop.prepare(room, with_site=False)
     kept = root / "qflow" / "launch" / "room" / "teacher.html"
@@ -95,7 +95,7 @@ def test_a_workshop_that_the_network_ended_is_gone_on_with(tmp_path, monkeypatch
     def unreachable(*arguments):
         raise RefusalError("pip download failed. It could not reach the network.")
 
-    monkeypatch.setattr(cargo, "own_wheel", lambda wheels: wheels.mkdir(exist_ok=True))
+    monkeypatch.setattr(cargo, "build_wheel", lambda wheels: wheels.mkdir(exist_ok=True))
     monkeypatch.setattr(workshop, "fetch", unreachable)
     with pytest.raises(RefusalError, match="network"):
         workshop.prepare(tmp_path / "room", with_site=False)
@@ -148,10 +148,10 @@ def test_after_the_first_command_of_the_readme(root, tmp_path, monkeypatch):
     """It installs the checkout without `-e` and without a site's tools: qflow is not imported from it."""
     monkeypatch.setattr("qflow.kit.checkout_root", lambda: None)
     monkeypatch.chdir(root / "notebooks")
-    assert cargo.own_checkout() == root
+    assert cargo.find_checkout() == root
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(cargo, "origin_folder", lambda: root)
-    assert cargo.own_checkout() == root
+    assert cargo.find_checkout() == root
     monkeypatch.setattr(site, "TOOLS", {"no_such_module": "JupyterLite"})
     with pytest.raises(RefusalError, match="JupyterLite is not installed here"):
         workshop.prepare(tmp_path / "room")

@@ -126,7 +126,7 @@ def test_an_interrupted_run_ends_in_good_order(tmp_path, capsys, monkeypatch):
         if next(asked) == 4:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("qflow.progress.Progress.__call__", interrupt)
+    monkeypatch.setattr("qflow.progress.ProgressLine.__call__", interrupt)
     assert room_command(run_cli, "run", write(tmp_path), "--json") == 130
     summary = json.loads(capsys.readouterr().out)
     assert summary["interrupted"] is True

@@ -10,8 +10,8 @@ from qflow.teaching.rules import rule_table
 
 @pytest.mark.parametrize("one", errata(), ids=lambda one: one.id)
 def test_the_engine_shows_what_the_correction_says(one):
-    findings = one.findings()
-    assert findings and [finding for finding in findings if not finding.is_right] == []
+    steps = one.observe()
+    assert steps and [step for step in steps if not step.is_right] == []
 
 
 def test_every_contradiction_of_the_rule_book_is_on_a_page_and_each_page_has_both_kinds():

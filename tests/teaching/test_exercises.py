@@ -21,12 +21,12 @@ from qflow.maintain import __main__ as maintain
 from qflow.maintain.notebooks import PLACEHOLDER, select, solution_of, task_of
 from qflow.teaching import check, checking, hint
 from qflow.teaching import learner as progress
-from qflow.teaching.cases import case_lab, case_picture
+from qflow.teaching.cases import _case_picture, case_lab
 from qflow.teaching.checking import judge, report
-from qflow.teaching.exercise import THEMES, Exercise, all_exercises, exercises, find
+from qflow.teaching.exercise import THEMES, Exercise, _all_exercises, exercises, find
 from qflow.teaching.rules import rule_book
 
-ALL = {exercise.name: exercise for exercise in all_exercises()}
+ALL = {exercise.name: exercise for exercise in _all_exercises()}
 FILES = {file.name: file for file in select(kind="exercises")}
 TABLE = [(name, misconception) for name, answers in WRONG.items() for misconception in answers]
 
@@ -54,7 +54,7 @@ def solved() -> dict[str, object]:
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     kept = tmp_path / "progress.json"
-    monkeypatch.setenv(progress.VARIABLE, str(kept))
+    monkeypatch.setenv("QFLOW_PROGRESS", str(kept))
     return kept
 
 
@@ -200,7 +200,7 @@ def test_every_example_of_the_documents_has_an_exercise():
 def test_exercises_are_laid_out_beside_the_chapters(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(launch, "nearest_checkout", lambda: None)
     monkeypatch.chdir(tmp_path)
-    chapters = launch.find_chapters("mine")
+    chapters = launch._find_chapters("mine")
     for name in FILES:
         assert (chapters / "exercises" / f"{name}.ipynb").exists()
         assert (chapters / "exercises" / "solutions" / f"{name}.ipynb").exists()
@@ -211,7 +211,7 @@ def test_exercises_are_laid_out_beside_the_chapters(tmp_path, monkeypatch, capsy
         assert [link for link in links if not (notebook.parent / link).exists()] == [], notebook
     mine = chapters / "exercises" / "01-thresholds.ipynb"
     mine.write_text(mine.read_text().replace("raise NotImplementedError", "return 901, 499"))
-    launch.find_chapters("mine")
+    launch._find_chapters("mine")
     assert "Left as you changed them: 01-thresholds.ipynb" in capsys.readouterr().out
     assert "return 901, 499" in mine.read_text()
 
@@ -387,18 +387,18 @@ def test_a_case_that_failed_is_the_engines_own_run_or_the_configuration_that_was
     exercise = ALL[name]
     case, answer = exercise.cases[0], next(iter(exercise.misconceptions.values())).answer
     if exercise.lab == "run":
-        assert case_picture(exercise, case, answer).frames.topology.queues
+        assert _case_picture(exercise, case, answer).frames.topology.queues
     elif exercise.lab == "configuration":
         assert isinstance(case_lab(exercise, case, answer), Lab | ConfigLab)
     else:
         with pytest.raises(RefusalError, match="has no run of the engine to show"):
-            case_picture(exercise, case)
+            _case_picture(exercise, case)
 
 
 def test_the_picture_of_a_case_tells_what_the_check_wanted():
     """After the manual's stall: 165, down to 99, up to 164; each command at an instant of its own."""
     exercise = ALL["after_the_stall"]
-    frames = case_picture(exercise, exercise.cases[0]).frames
+    frames = _case_picture(exercise, exercise.cases[0]).frames
     depths = frames.column("queue.q.depth")
     off = next(
         index
@@ -407,7 +407,7 @@ def test_the_picture_of_a_case_tells_what_the_check_wanted():
     )
     assert (max(depths), depths[off], depths[-1]) == (165, 99, 164)
     assert [change.is_on for change in frames.transitions] == [True, False, True]
-    small = case_picture(ALL["overflow"], (3, 2, 4))
+    small = _case_picture(ALL["overflow"], (3, 2, 4))
     sent = [event.time for event in small.run.events if event.kind == "message.transfer"]
     assert sent == sorted(set(sent)) and len(sent) == 4
 
@@ -475,7 +475,7 @@ def test_checks_and_hints_are_kept_as_progress(file, solved, capsys):
 
 
 def test_checks_work_where_nothing_can_be_kept(monkeypatch, solved):
-    monkeypatch.setenv(progress.VARIABLE, "/dev/null/progress.json")
+    monkeypatch.setenv("QFLOW_PROGRESS", "/dev/null/progress.json")
     assert check(solved["turns"])
 
 

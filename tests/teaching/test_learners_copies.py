@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from qflow.launch.chapters import learners_copy
+from qflow.launch.chapters import _strip_outputs
 from qflow.teaching.predictions import questions
 
 NOTEBOOKS = Path(__file__).resolve().parents[2] / "notebooks"
@@ -52,7 +52,7 @@ def answers(name: str) -> dict[str, str]:
 
 def above(name: str, question: str) -> str:
     """Return all that a learner sees up to a question, its own sentence included."""
-    copied = json.loads(learners_copy(f"{name}.ipynb", (NOTEBOOKS / f"{name}.ipynb").read_bytes()))
+    copied = json.loads(_strip_outputs(f"{name}.ipynb", (NOTEBOOKS / f"{name}.ipynb").read_bytes()))
     seen = []
     for cell in copied["cells"]:
         seen.append(text_of(cell))
@@ -94,7 +94,7 @@ def test_no_answer_stands_above_its_question(name, question):
 
 @pytest.mark.parametrize("name", CHAPTERS)
 def test_no_output_is_left_and_the_questions_are_closed(name):
-    copied = json.loads(learners_copy(f"{name}.ipynb", (NOTEBOOKS / f"{name}.ipynb").read_bytes()))
+    copied = json.loads(_strip_outputs(f"{name}.ipynb", (NOTEBOOKS / f"{name}.ipynb").read_bytes()))
     code = [cell for cell in copied["cells"] if cell["cell_type"] == "code"]
     assert code and not any(cell["outputs"] or cell["execution_count"] for cell in code)
     for cell in code:

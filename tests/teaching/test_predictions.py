@@ -10,7 +10,7 @@ import pytest
 from qflow.kit import RefusalError
 from qflow.teaching import Predictions, learner
 from qflow.teaching import predictions as asking
-from qflow.teaching.predictions import Question, _field, kept_calibration, questions
+from qflow.teaching.predictions import _field, _ShownQuestions, questions, report_calibration
 
 QUESTIONS = """\
 [CHAPTER.on]
@@ -39,7 +39,7 @@ def nothing_typed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     kept = tmp_path / "deep" / "progress.json"
-    monkeypatch.setenv(learner.VARIABLE, str(kept))
+    monkeypatch.setenv("QFLOW_PROGRESS", str(kept))
     return kept
 
 
@@ -89,7 +89,7 @@ def test_calibration_over_chapters(file):
         predictions = Predictions(chapter)
         ask(predictions, on=guess, sure=50)
         predictions.compare(on=901, state="ON")
-    assert kept_calibration(learner.read("predictions")) == [
+    assert report_calibration(learner.read("predictions")) == [
         "Predictions: 1 of 2 right.",
         "You were 50 % sure on average, and right in 50 %: well judged.",
     ]
@@ -149,7 +149,7 @@ def test_every_question_needs_its_answer():
 def test_the_field_writes_into_the_question_and_the_text_stays():
     predictions = Predictions("01")
     ask(predictions)
-    question = Question(predictions.asked["on"])
+    question = _ShownQuestions(predictions.asked["on"])
     bundle = question._repr_mimebundle_()
     assert bundle["text/plain"] == "ON at? No guess yet."
     assert any("widget" in kind for kind in bundle)
@@ -185,7 +185,7 @@ def test_a_typed_guess_survives_running_the_cell_again(file, capsys):
 
 
 def test_a_typed_guess_survives_where_nothing_can_be_kept(monkeypatch):
-    monkeypatch.setenv(learner.VARIABLE, "")
+    monkeypatch.setenv("QFLOW_PROGRESS", "")
     predictions = Predictions("01")
     ask(predictions)
     predictions.asked["state"].keep("ON", None)
@@ -247,7 +247,7 @@ def test_progress_under_the_old_numbers_of_chapters_is_found_and_kept_under_the_
 
 
 def test_a_place_that_cannot_be_written_breaks_nothing(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv(learner.VARIABLE, "/dev/null/progress.json")
+    monkeypatch.setenv("QFLOW_PROGRESS", "/dev/null/progress.json")
     assert not learner.keep("exercises", "a", {})
     tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
     predictions = Predictions("01")
@@ -257,13 +257,13 @@ def test_a_place_that_cannot_be_written_breaks_nothing(tmp_path, monkeypatch, ca
 
 
 def test_an_empty_variable_keeps_nothing(monkeypatch):
-    monkeypatch.setenv(learner.VARIABLE, "")
+    monkeypatch.setenv("QFLOW_PROGRESS", "")
     assert learner.progress_file() is None
     assert not learner.keep("exercises", "a", {})
 
 
 def test_the_users_data_folder_is_the_default(monkeypatch):
-    monkeypatch.delenv(learner.VARIABLE)
+    monkeypatch.delenv("QFLOW_PROGRESS")
     found = learner.progress_file()
     assert found is not None
     assert found.parts[-2:] == ("qflow", "progress.json")

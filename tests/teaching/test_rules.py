@@ -20,15 +20,15 @@ from qflow.kit import RefusalError
 from qflow.maintain.reference import declare_arguments
 from qflow.teaching import rules
 from qflow.teaching.rules import (
-    NOT_BUILT,
+    _NOT_BUILT,
     RULE,
+    _find_uncovered,
     cited_rules,
-    normal,
+    normalize,
     rule,
     rule_book,
     rule_table,
     show,
-    uncovered,
 )
 from qflow.trace.explain.chain import AREAS
 
@@ -51,7 +51,7 @@ INVENTED = {"FC-99"}
 
 
 def test_every_rule_has_a_test_or_says_why_not():
-    assert uncovered(HERE) == []
+    assert _find_uncovered(HERE) == []
 
 
 def test_no_rule_says_why_it_has_no_test_and_has_one():
@@ -59,7 +59,7 @@ def test_no_rule_says_why_it_has_no_test_and_has_one():
 
 
 def test_what_is_not_built_is_a_correction_not_yet_made():
-    assert all(name.startswith("RF-") for name, one in rule_book().items() if one.untested == NOT_BUILT)
+    assert all(name.startswith("RF-") for name, one in rule_book().items() if one.untested == _NOT_BUILT)
 
 
 def test_areas_follow_each_other_and_are_numbered_without_a_gap():
@@ -82,7 +82,7 @@ def test_every_id_that_is_cited_is_in_the_rule_book():
     unknown = {}
     for path in TEXTS:
         text = path.read_text(encoding="utf-8")
-        cited = {*map(normal, RULE.findall(text)), *re.findall(r"(?<![\w-])[GX]-\d\d(?![\w-])", text)}
+        cited = {*map(normalize, RULE.findall(text)), *re.findall(r"(?<![\w-])[GX]-\d\d(?![\w-])", text)}
         unknown[path] = cited - known
     assert {path: ids for path, ids in unknown.items() if ids} == {}
 

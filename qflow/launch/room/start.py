@@ -10,14 +10,14 @@ import os
 import subprocess
 import sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-OLDEST = (3, 11)
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_OLDEST = (3, 11)
 
 
 def main(arguments):
     """Install, check, open; return the exit status."""
-    if sys.version_info < OLDEST:
-        print("This is Python %d.%d; qflow needs %d.%d or newer." % (sys.version_info[:2] + OLDEST))
+    if sys.version_info < _OLDEST:
+        print("This is Python %d.%d; qflow needs %d.%d or newer." % (sys.version_info[:2] + _OLDEST))
         print("Ask your teacher for an installer, then: python3 start.py")
         return 1
     unknown = [argument for argument in arguments if argument != "--check"]
@@ -25,13 +25,13 @@ def main(arguments):
         print("start.py takes --check or nothing, got %s" % unknown[0])
         return 2
     python = os.path.join(
-        HERE, "environment", *(["Scripts", "python.exe"] if os.name == "nt" else ["bin", "python"])
+        _HERE, "environment", *(["Scripts", "python.exe"] if os.name == "nt" else ["bin", "python"])
     )
     # Written last, so that an installation that was interrupted is begun anew.
-    done = os.path.join(HERE, "environment", "complete")
+    done = os.path.join(_HERE, "environment", "complete")
     if not os.path.exists(done) and not _install(python, done):
         return 1
-    learner = os.path.join(HERE, "chapters")
+    learner = os.path.join(_HERE, "chapters")
     if not os.path.isdir(learner):
         os.mkdir(learner)
     looked = subprocess.call([python, "-m", "qflow", "doctor", "--dir", learner])
@@ -44,9 +44,9 @@ def _install(python, done):
     print("Installing qflow into %s; this takes a minute or two, and no network." % os.path.dirname(done))
     sys.stdout.flush()
     steps = [
-        [sys.executable, "-m", "venv", "--clear", os.path.join(HERE, "environment")],
+        [sys.executable, "-m", "venv", "--clear", os.path.join(_HERE, "environment")],
         [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index"]
-        + ["--find-links", os.path.join(HERE, "wheels"), "qflow-kit[lab]"],
+        + ["--find-links", os.path.join(_HERE, "wheels"), "qflow-kit[lab]"],
     ]
     for step in steps:
         if subprocess.call(step):

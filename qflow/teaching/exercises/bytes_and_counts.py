@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from qflow.broker import Message
-from qflow.teaching.bench import Bench
-from qflow.teaching.exercise import exercise
+from qflow.teaching.exercise import add_exercise
+from qflow.teaching.trial import Trial
 
 Levels = list[tuple[int, int]]
 Rule = Callable[[int, int], bool]
 
 
 def _message_bytes(exchange: str, routing_key: str, content: int) -> int:
-    bench = Bench()
+    trial = Trial()
     name = exchange or routing_key
-    bench.declare(name)
+    trial.declare(name)
     if exchange:
-        bench.admin.exchange_declare(exchange, "direct")
-        bench.admin.exchange_bind(name, exchange, routing_key)
-    bench.producer.message_transfer(Message(content, routing_key), exchange)
-    return bench.statistics(name).byteDepth
+        trial.admin.exchange_declare(exchange, "direct")
+        trial.admin.exchange_bind(name, exchange, routing_key)
+    trial.producer.message_transfer(Message(content, routing_key), exchange)
+    return trial.statistics(name).byteDepth
 
 
-MESSAGE_BYTES = exercise(
+add_exercise(
     "message_bytes",
     _message_bytes,
     misconceptions={
@@ -43,7 +43,7 @@ MESSAGE_BYTES = exercise(
 
 def _states_both(levels: Levels, stop: tuple[int, int], resume: tuple[int, int]) -> list[str]:
     """Bring a queue to each of these (messages, bytes) in turn, from its head or tail; return the states."""
-    bench = Bench().declare(
+    trial = Trial().declare(
         "q",
         max_size=0,
         flow_stop_count=stop[0],
@@ -51,17 +51,17 @@ def _states_both(levels: Levels, stop: tuple[int, int], resume: tuple[int, int])
         flow_resume_count=resume[0],
         flow_resume_size=resume[1],
     )
-    reader = bench.reader("q")
+    reader = trial.reader("q")
     states, count, volume = [], 0, 0
     for messages, total in levels:
         for size in _sizes(messages - count, total - volume):
-            bench.send("q", size=size)
+            trial.send("q", size=size)
         for _ in range(count - messages):
             reader.take(1)
-        found = bench.statistics("q")
+        found = trial.statistics("q")
         assert (found.msgDepth, found.byteDepth) == (messages, total), (found.msgDepth, found.byteDepth)
         count, volume = messages, total
-        states.append(bench.state("q"))
+        states.append(trial.state("q"))
     return states
 
 
@@ -73,7 +73,7 @@ def _sizes(messages: int, total: int) -> list[int]:
     return [*[each] * (messages - 1), total - each * (messages - 1)]
 
 
-def _believed(levels: Levels, on: Rule, off: Rule) -> list[str]:
+def _believe(levels: Levels, on: Rule, off: Rule) -> list[str]:
     states, state = [], "OFF"
     for messages, volume in levels:
         if state == "OFF" and on(messages, volume):
@@ -96,7 +96,7 @@ def _only_the_unit_that_stopped(levels: Levels, stop: tuple[int, int], resume: t
     return states
 
 
-STATES_BOTH = exercise(
+add_exercise(
     "states_both",
     _states_both,
     cases=(
@@ -110,14 +110,14 @@ STATES_BOTH = exercise(
         ([(8, 800), (11, 2000), (4, 1300), (2, 800)], (10, 2000), (5, 1000)),
     ),
     misconceptions={
-        "both stop thresholds have to be passed": lambda levels, stop, resume: _believed(
+        "both stop thresholds have to be passed": lambda levels, stop, resume: _believe(
             levels, lambda m, b: m > stop[0] and b > stop[1], lambda m, b: m < resume[0] and b < resume[1]
         ),
-        "either resume threshold will do": lambda levels, stop, resume: _believed(
+        "either resume threshold will do": lambda levels, stop, resume: _believe(
             levels, lambda m, b: m > stop[0] or b > stop[1], lambda m, b: m < resume[0] or b < resume[1]
         ),
         "only the unit that stopped counts": _only_the_unit_that_stopped,
-        "reached is enough": lambda levels, stop, resume: _believed(
+        "reached is enough": lambda levels, stop, resume: _believe(
             levels, lambda m, b: m >= stop[0] or b >= stop[1], lambda m, b: m <= resume[0] and b <= resume[1]
         ),
     },
@@ -125,25 +125,25 @@ STATES_BOTH = exercise(
 
 
 def _last_left(max_count: int, resume_size: int) -> int:
-    bench = Bench().declare(
+    trial = Trial().declare(
         "q",
         max_count=max_count,
         flow_stop_count=0,
         flow_stop_size=max_count * 90,
         flow_resume_size=resume_size,
     )
-    bench.send("q", max_count)
-    reader = bench.reader("q")
-    while bench.is_on("q"):
+    trial.send("q", max_count)
+    reader = trial.reader("q")
+    while trial.is_on("q"):
         reader.take(1)
-    return bench.depth("q")
+    return trial.depth("q")
 
 
 def _below_bytes(resume_size: int) -> int:
     return (resume_size - 1) // 100
 
 
-LAST_LEFT = exercise(
+add_exercise(
     "last_left",
     _last_left,
     misconceptions={

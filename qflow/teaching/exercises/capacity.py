@@ -3,35 +3,35 @@
 from __future__ import annotations
 
 from qflow.broker.errors import AmqpException
-from qflow.teaching.bench import Bench, simulated
-from qflow.teaching.exercise import exercise
+from qflow.teaching.exercise import add_exercise
+from qflow.teaching.trial import Trial, simulate_case
 from qflow.workload import Producer, Workload
 
 
-def burst(bench: Bench, queue: str, capacities: list[int]) -> None:
+def burst(trial: Trial, queue: str, capacities: list[int]) -> None:
     """Let every producer send, in turn, until its window is full of held transfers."""
     sessions = [
-        bench.broker.sessions.get(f"p{n}") or bench.broker.session(f"p{n}") for n in range(len(capacities))
+        trial.broker.sessions.get(f"p{n}") or trial.broker.session(f"p{n}") for n in range(len(capacities))
     ]
     ready = True
     while ready:
         ready = False
         for session, capacity in zip(sessions, capacities, strict=True):
-            if session.is_attached and len(session.held) < capacity and bench.is_on(queue):
-                bench.send(queue, by=session)
+            if session.is_attached and len(session.held) < capacity and trial.is_on(queue):
+                trial.send(queue, by=session)
                 ready = True
 
 
 def _worst_depth(stop: int, capacities: list[int]) -> int:
-    bench = Bench().declare("q", flow_stop_count=stop, flow_stop_size=0)
-    bench.send("q", stop)
+    trial = Trial().declare("q", flow_stop_count=stop, flow_stop_size=0)
+    trial.send("q", stop)
     # The message that turns it ON is one of theirs, and already fills a place in a window.
-    bench.send("q", by=bench.broker.session("p0"))
-    burst(bench, "q", capacities)
-    return bench.depth("q")
+    trial.send("q", by=trial.broker.session("p0"))
+    burst(trial, "q", capacities)
+    return trial.depth("q")
 
 
-WORST_DEPTH = exercise(
+add_exercise(
     "worst_depth",
     _worst_depth,
     misconceptions={
@@ -44,19 +44,19 @@ WORST_DEPTH = exercise(
 
 
 def _story(stop: int, capacities: list[int]) -> tuple[int, int, int, int]:
-    bench = Bench().declare("q", flow_stop_count=stop, flow_resume_count=stop, flow_stop_size=0)
-    bench.send("q", stop)
-    bench.send("q", by=bench.broker.session("p0"))
-    burst(bench, "q", capacities)
-    full = bench.depth("q")
-    reader, taken = bench.reader("q"), 0
-    while bench.is_on("q"):
+    trial = Trial().declare("q", flow_stop_count=stop, flow_resume_count=stop, flow_stop_size=0)
+    trial.send("q", stop)
+    trial.send("q", by=trial.broker.session("p0"))
+    burst(trial, "q", capacities)
+    full = trial.depth("q")
+    reader, taken = trial.reader("q"), 0
+    while trial.is_on("q"):
         reader.take(1)
         taken += 1
     for number, capacity in enumerate(capacities):
         # A window's worth goes out before the client hears of any completion.
-        bench.send("q", capacity, by=bench.broker.sessions[f"p{number}"])
-    return full, taken, bench.depth("q"), bench.statistics("q").flowStoppedCount
+        trial.send("q", capacity, by=trial.broker.sessions[f"p{number}"])
+    return full, taken, trial.depth("q"), trial.statistics("q").flowStoppedCount
 
 
 def _believed_story(
@@ -67,7 +67,7 @@ def _believed_story(
     return full, sum(capacities) + taken, full + again, stops
 
 
-AFTER_THE_STALL = exercise(
+add_exercise(
     "after_the_stall",
     _story,
     misconceptions={
@@ -90,11 +90,11 @@ def _cpp_depth(stop: int, capacity: int) -> int:
             ),
         ),
     )
-    run = simulated(workload, message_limit=stop + 3 * capacity + 10)
+    run = simulate_case(workload, message_limit=stop + 3 * capacity + 10)
     return sum(event.kind == "enqueued" for event in run.events)
 
 
-CPP_DEPTH = exercise(
+add_exercise(
     "cpp_depth",
     _cpp_depth,
     misconceptions={
@@ -106,35 +106,35 @@ CPP_DEPTH = exercise(
 
 
 def _overflow(limit: int, stop: int, sends: int) -> tuple[int, str, int, bool]:
-    bench = Bench().declare("q", max_count=limit, flow_stop_count=stop, flow_resume_count=1, flow_stop_size=0)
+    trial = Trial().declare("q", max_count=limit, flow_stop_count=stop, flow_resume_count=1, flow_stop_size=0)
     code = 0
     try:
-        bench.send("q", sends)
+        trial.send("q", sends)
     except AmqpException as error:
         code = error.code
-    return bench.depth("q"), bench.state("q"), code, bench.producer.is_attached
+    return trial.depth("q"), trial.state("q"), code, trial.producer.is_attached
 
 
-def _filled(
+def _fill(
     limit: int, stop: int, sends: int, code: int = 0, is_attached: bool = True
 ) -> tuple[int, str, int, bool]:
     depth = min(sends, limit)
     return depth, "ON" if depth > stop else "OFF", code, is_attached
 
 
-OVERFLOW = exercise(
+add_exercise(
     "overflow",
     _overflow,
     misconceptions={
-        "flow control prevents it": _filled,
-        "only that message is refused": lambda limit, stop, sends: _filled(
+        "flow control prevents it": _fill,
+        "only that message is refused": lambda limit, stop, sends: _fill(
             limit, stop, sends, 506 if sends > limit else 0
         ),
         "the session takes its messages with it": lambda limit, stop, sends: (
-            (0, "OFF", 506, False) if sends > limit else _filled(limit, stop, sends)
+            (0, "OFF", 506, False) if sends > limit else _fill(limit, stop, sends)
         ),
         "the limit is refused already": lambda limit, stop, sends: (
-            _filled(limit - 1, stop, sends, 506, False) if sends >= limit else _filled(limit, stop, sends)
+            _fill(limit - 1, stop, sends, 506, False) if sends >= limit else _fill(limit, stop, sends)
         ),
     },
 )

@@ -11,8 +11,8 @@ from qflow.broker import BrokerOptions
 from qflow.broker.errors import AmqpException, StartupError
 from qflow.configuration.declaration import ConfigurationError, Declaration
 from qflow.configuration.notations import read_line
-from qflow.teaching.bench import Bench
-from qflow.teaching.exercise import FINE, exercise, fine
+from qflow.teaching.exercise import FINE, add_exercise, want_fine
+from qflow.teaching.trial import Trial
 
 Arguments = dict[str, Any]
 
@@ -26,12 +26,12 @@ def _default_thresholds(limit: int, stop_percent: int, resume_percent: int) -> t
     options = BrokerOptions(
         default_flow_stop_threshold=stop_percent, default_flow_resume_threshold=resume_percent
     )
-    bench = Bench(options).declare("q", max_count=limit, max_size=0)
-    on, off = bench.turns("q", limit)
+    trial = Trial(options).declare("q", max_count=limit, max_size=0)
+    on, off = trial.turns("q", limit)
     return on - 1, off + 1
 
 
-DEFAULT_THRESHOLDS = exercise(
+add_exercise(
     "default_thresholds",
     _default_thresholds,
     misconceptions={
@@ -52,24 +52,24 @@ DEFAULT_THRESHOLDS = exercise(
 )
 
 
-def _declared(answer: Callable[..., Arguments], limit: int, stop: int, resume: int) -> str:
-    arguments, bench = answer(limit, stop, resume), Bench()
-    if refusal := bench.refusal("q", arguments):
+def _declare(answer: Callable[..., Arguments], limit: int, stop: int, resume: int) -> str:
+    arguments, trial = answer(limit, stop, resume), Trial()
+    if refusal := trial.refusal("q", arguments):
         return refusal
-    on, off = bench.turns("q", limit + 50)
+    on, off = trial.turns("q", limit + 50)
     got = f"ON at {on}, OFF at {off}" if on else "never ON"
     if (on, off) != (stop + 1, resume - 1):
         return f"{got}, where it should be ON at {stop + 1}, OFF at {resume - 1}"
     try:
-        bench.send("q", limit + 1)
+        trial.send("q", limit + 1)
     except AmqpException:
-        return FINE if bench.depth("q") == limit else f"the limit is {bench.depth('q')}, not {limit}"
+        return FINE if trial.depth("q") == limit else f"the limit is {trial.depth('q')}, not {limit}"
     return f"the thresholds are right, but more than {limit} messages are allowed"
 
 
-DECLARE_ARGUMENTS = exercise(
+add_exercise(
     "declare_arguments",
-    fine,
+    want_fine,
     misconceptions={
         "the tool's names are the broker's keys": (
             lambda limit, stop, resume: {
@@ -95,19 +95,19 @@ DECLARE_ARGUMENTS = exercise(
         ),
         "a stop value alone": lambda limit, stop, resume: _qpid(max_count=limit, flow_stop_count=stop),
     },
-    outcome=_declared,
+    outcome=_declare,
 )
 
 
 def _is_accepted(arguments: dict[str, int]) -> bool:
     try:
-        Bench().declare("q", **arguments)
+        Trial().declare("q", **arguments)
     except AmqpException:
         return False
     return True
 
 
-def _lone(arguments: dict[str, int], default_share: float, strict: bool = False) -> bool:
+def _check_alone(arguments: dict[str, int], default_share: float, strict: bool = False) -> bool:
     limit = arguments.get("max_count", 0)
     stop = arguments.get("flow_stop_count", 0)
     resume = arguments.get("flow_resume_count", int(limit * default_share))
@@ -116,14 +116,15 @@ def _lone(arguments: dict[str, int], default_share: float, strict: bool = False)
     return resume <= stop and (not limit or (stop < limit if strict else stop <= limit))
 
 
-IS_ACCEPTED = exercise(
+add_exercise(
     "is_accepted",
     _is_accepted,
     misconceptions={
-        "a value not given does not take part": lambda arguments: _lone(arguments, 0),
-        "stop has to be less than the limit": lambda arguments: _lone(arguments, 0.7, strict=True),
+        "a value not given does not take part": lambda arguments: _check_alone(arguments, 0),
+        "stop has to be less than the limit": lambda arguments: _check_alone(arguments, 0.7, strict=True),
         "resume has to be less than stop": lambda arguments: (
-            _lone(arguments, 0.7) and arguments.get("flow_resume_count", 70) != arguments["flow_stop_count"]
+            _check_alone(arguments, 0.7)
+            and arguments.get("flow_resume_count", 70) != arguments["flow_stop_count"]
         ),
         "a zero stop is checked too": lambda arguments: (
             arguments.get("flow_resume_count", int(arguments.get("max_count", 0) * 0.7))
@@ -134,31 +135,31 @@ IS_ACCEPTED = exercise(
 )
 
 
-def typed(bench: Bench, line: object, queue: str) -> Declaration | str:
-    """Return what a line of qpid-config declares, as :func:`accepted` does; else what is wrong with it."""
+def declare_line(trial: Trial, line: object, queue: str) -> Declaration | str:
+    """Return what a line of qpid-config declares, or what is wrong with it."""
     if not (isinstance(line, str) and line.startswith("qpid-config add queue ")):
         return f"a line that begins with 'qpid-config add queue' is needed; got {line!r}"
     try:
-        return accepted(bench, read_line(line), queue)
+        return declare_queue(trial, read_line(line), queue)
     except ConfigurationError as error:
         return f"the tool refuses it: {error}"
 
 
-def accepted(bench: Bench, declaration: Declaration, queue: str) -> Declaration | str:
+def declare_queue(trial: Trial, declaration: Declaration, queue: str) -> Declaration | str:
     """Return the declaration if the broker takes it and its queue has that name; else what is wrong."""
-    if refusal := bench.refusal(declaration.name, declaration.arguments):
+    if refusal := trial.refusal(declaration.name, declaration.arguments):
         return refusal
     if declaration.name != queue:
         return f"the queue is called {declaration.name}, not {queue}"
     return declaration
 
 
-def _tool_line(answer: Callable[..., str], queue: str, limit: int, stop: int, resume: int) -> str:
-    bench = Bench()
-    declaration = typed(bench, answer(queue, limit, stop, resume), queue)
+def _try_line(answer: Callable[..., str], queue: str, limit: int, stop: int, resume: int) -> str:
+    trial = Trial()
+    declaration = declare_line(trial, answer(queue, limit, stop, resume), queue)
     if isinstance(declaration, str):
         return declaration
-    on, off = bench.turns(queue, limit)
+    on, off = trial.turns(queue, limit)
     if declaration.arguments.get("qpid.max_count") != limit:
         return "the queue has not the limit in messages that was asked for"
     return FINE if (on, off) == (stop + 1, resume - 1) else f"ON at {on} and OFF at {off} messages"
@@ -168,9 +169,9 @@ def _line(limit: str, stop: str, resume: str) -> Callable[..., str]:
     return lambda queue, n, s, r: f"qpid-config add queue {queue} {limit}={n} {stop}={s} {resume}={r}"
 
 
-TOOL_LINE = exercise(
+add_exercise(
     "tool_line",
-    fine,
+    want_fine,
     misconceptions={
         "the broker's keys are the tool's options": (
             _line("--qpid.max_count", "--qpid.flow_stop_count", "--qpid.flow_resume_count"),
@@ -189,11 +190,11 @@ TOOL_LINE = exercise(
             lambda line: "--max-count" in line,
         ),
     },
-    outcome=_tool_line,
+    outcome=_try_line,
 )
 
 
-def _broker_start(answer: Callable[..., list[str]], stop: int, resume: int, group: str) -> str:
+def _try_start(answer: Callable[..., list[str]], stop: int, resume: int, group: str) -> str:
     given = answer(stop, resume, group)
     if not (isinstance(given, list | tuple) and all(isinstance(option, str) for option in given)):
         return f"a list of options is needed, each a text; got {given!r}"
@@ -214,9 +215,9 @@ def _options(stop: str, resume: str, group: str, of: int = 0) -> Callable[..., l
     ]
 
 
-BROKER_START = exercise(
+add_exercise(
     "broker_start",
-    fine,
+    want_fine,
     misconceptions={
         "the manual's example of a default group": (
             _options("default-flow-stop-threshold", "default-flow-resume-threshold", "default-msg-group"),
@@ -237,34 +238,34 @@ BROKER_START = exercise(
             lambda given: any(option.startswith("--flow") for option in given),
         ),
     },
-    outcome=_broker_start,
+    outcome=_try_start,
 )
 
 
-def _switched_off(answer: Callable[..., Arguments], limit: int, volume: int) -> str:
+def _try_switching_off(answer: Callable[..., Arguments], limit: int, volume: int) -> str:
     arguments = answer(limit, volume)
     for unit, size in (("messages", 40), ("bytes", 3 * volume // limit)):
-        bench = Bench()
-        if refusal := bench.refusal("q", arguments):
+        trial = Trial()
+        if refusal := trial.refusal("q", arguments):
             return refusal
         code = 0
         try:
             for _ in range(limit + 1):
-                bench.send("q", size=size)
-                if bench.is_on("q"):
+                trial.send("q", size=size)
+                if trial.is_on("q"):
                     return f"flow control turns ON when the queue fills with {unit}"
         except AmqpException as error:
             code = error.code
         if code != 506:
             return f"the limit in {unit} is gone: nothing is refused any more"
-        if bench.depth("q") != min(limit, volume // size):
+        if trial.depth("q") != min(limit, volume // size):
             return f"the limit in {unit} is not the one that was asked for"
     return FINE
 
 
-SWITCHED_OFF = exercise(
+add_exercise(
     "switched_off",
-    fine,
+    want_fine,
     misconceptions={
         "one zero is enough": lambda limit, volume: _qpid(
             max_count=limit, max_size=volume, flow_stop_count=0
@@ -284,7 +285,7 @@ SWITCHED_OFF = exercise(
             lambda given: given["qpid.policy_type"] == "ring",
         ),
     },
-    outcome=_switched_off,
+    outcome=_try_switching_off,
 )
 
 
@@ -296,14 +297,14 @@ def _broker_without(answer: Callable[..., dict[str, int]], limit: int, manual: i
         options = BrokerOptions(**given["broker"])  # type: ignore[arg-type]
     except (StartupError, TypeError, ValueError) as error:
         return f"the broker does not start: {error}"
-    bench = Bench(options).declare("plain", max_count=limit)
-    if bench.turns("plain", limit)[0]:
+    trial = Trial(options).declare("plain", max_count=limit)
+    if trial.turns("plain", limit)[0]:
         return "a queue with nothing but a limit still gets flow control"
     try:
-        bench.admin.queue_declare("manual", given["queue"])  # type: ignore[arg-type]
+        trial.admin.queue_declare("manual", given["queue"])  # type: ignore[arg-type]
     except AmqpException as error:
         return f"the broker refuses the second queue: {error.code} {error}"
-    found = bench.turns("manual", limit + 50)[0]
+    found = trial.turns("manual", limit + 50)[0]
     return FINE if found == manual + 1 else f"the second queue turns ON at {found}, not at {manual + 1}"
 
 
@@ -314,9 +315,9 @@ def _both(broker: dict[str, int]) -> Callable[..., dict[str, dict[str, int]]]:
     }
 
 
-BROKER_WITHOUT_DEFAULTS = exercise(
+add_exercise(
     "broker_without_defaults",
-    fine,
+    want_fine,
     misconceptions={
         "zero for stop is enough": _both({"default_flow_stop_threshold": 0}),
         "zero for resume is enough": _both({"default_flow_resume_threshold": 0}),

@@ -6,21 +6,21 @@ from functools import partial
 
 from qflow.broker import BrokerOptions
 from qflow.broker.errors import AmqpException
-from qflow.teaching.bench import Bench
-from qflow.teaching.exercise import exercise
+from qflow.teaching.exercise import add_exercise
+from qflow.teaching.trial import Trial
 
 
 def _what_happens(design: str, limit: int, threshold: int, sends: int) -> tuple[int, int, int]:
-    bench = Bench(BrokerOptions(flow_control=design)).declare(
+    trial = Trial(BrokerOptions(flow_control=design)).declare(
         "q", max_count=limit, flow_stop_count=threshold, flow_resume_count=1, flow_stop_size=0
     )
     incomplete = code = 0
     try:
         for _ in range(sends):
-            incomplete += not bench.send("q")[0].is_complete
+            incomplete += not trial.send("q")[0].is_complete
     except AmqpException as error:
         code = error.code
-    return bench.depth("q"), incomplete, code
+    return trial.depth("q"), incomplete, code
 
 
 def _designs(design: str, limit: int, threshold: int, sends: int, **other: object) -> tuple[int, int, int]:
@@ -37,7 +37,7 @@ def _designs(design: str, limit: int, threshold: int, sends: int, **other: objec
     return depth, max(0, depth - first + 1), 0 if other.get("never") else code
 
 
-WHAT_HAPPENS = exercise(
+add_exercise(
     "what_happens",
     _what_happens,
     misconceptions={
@@ -52,13 +52,13 @@ WHAT_HAPPENS = exercise(
 )
 
 
-def _enqueued(sends: list[str], limits: dict[str, int]) -> list[int]:
-    bench = Bench(BrokerOptions(flow_control="overflow-list"))
+def _enqueue(sends: list[str], limits: dict[str, int]) -> list[int]:
+    trial = Trial(BrokerOptions(flow_control="overflow-list"))
     for queue, limit in limits.items():
-        bench.declare(queue, max_count=limit)
+        trial.declare(queue, max_count=limit)
     for number, queue in enumerate(sends):
-        bench.send(queue, [str(number)])
-    return sorted(int(label) for queue in limits for label in bench.left(queue))
+        trial.send(queue, [str(number)])
+    return sorted(int(label) for queue in limits for label in trial.left(queue))
 
 
 def _fitting(sends: list[str], limits: dict[str, int]) -> list[int]:
@@ -70,9 +70,9 @@ def _first_that_fails(sends: list[str], limits: dict[str, int]) -> int:
     return next((n for n in range(len(sends)) if n not in fitting), len(sends))
 
 
-ON_THE_QUEUES = exercise(
+add_exercise(
     "on_the_queues",
-    _enqueued,
+    _enqueue,
     misconceptions={
         "other queues go on": _fitting,
         "the list empties itself": lambda sends, limits: list(range(len(sends))),

@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from qflow.broker.errors import AmqpException
-from qflow.teaching.bench import Bench, judged_once, simulated
-from qflow.teaching.exercise import FINE, exercise, fine
+from qflow.teaching.exercise import FINE, add_exercise, want_fine
 from qflow.teaching.exercises.capacity import burst
+from qflow.teaching.trial import Trial, cache_judgement, simulate_case
 from qflow.workload import Consumer, Producer, Workload
 from qflow.workload.agenda import SECOND
 from qflow.workload.measures import queue_measures
 
 SECONDS = 20
-OFF_SHARE = 0.8
+_OFF_SHARE = 0.8
 
 
-@judged_once
-def _overflows(limit: int, stop: int, capacities: tuple[int, ...], resume: int = 1) -> bool:
+@cache_judgement
+def _overflow(limit: int, stop: int, capacities: tuple[int, ...], resume: int = 1) -> bool:
     """Return whether a producer is thrown out in the worst case: all windows fill at the stop level."""
-    bench = Bench().declare(
+    trial = Trial().declare(
         "q", max_count=limit, flow_stop_count=stop, flow_resume_count=resume, flow_stop_size=0
     )
-    bench.send("q", stop)
+    trial.send("q", stop)
     try:
-        bench.send("q", by=bench.broker.session("p0"))
-        burst(bench, "q", list(capacities))
+        trial.send("q", by=trial.broker.session("p0"))
+        burst(trial, "q", list(capacities))
     except AmqpException:
         return True
     return False
@@ -37,16 +37,16 @@ def _safe_stop(answer: Callable[[int, list[int]], int], limit: int, capacities: 
         return f"a stop threshold is a whole number; got {stop!r}"
     if not 1 <= stop <= limit:
         return f"a stop threshold between 1 and the limit of {limit} is needed; got {stop}"
-    if _overflows(limit, stop, tuple(capacities)):
+    if _overflow(limit, stop, tuple(capacities)):
         return f"stop {stop}: a producer is thrown out with 506, although flow control is ON"
-    if not _overflows(limit, min(limit, 2 * stop), tuple(capacities)) and 2 * stop < limit:
+    if not _overflow(limit, min(limit, 2 * stop), tuple(capacities)) and 2 * stop < limit:
         return f"stop {stop} never overflows, but even twice that would not; most of the queue is never used"
     return FINE
 
 
-SAFE_STOP = exercise(
+add_exercise(
     "safe_stop",
-    fine,
+    want_fine,
     misconceptions={
         "80 % is always right": lambda limit, capacities: limit * 8 // 10,
         "room for the largest window": lambda limit, capacities: limit - max(capacities),
@@ -82,7 +82,7 @@ def _shop(limit: int, capacities: Sequence[int], burst_rate: int, stop: int, res
     return Workload("shop", SECONDS, {"orders": arguments}, producers=producers, consumers=(consumer,))
 
 
-def _choice(
+def _try_choice(
     answer: Callable[[int, list[int], int], tuple[int, int]],
     limit: int,
     capacities: list[int],
@@ -94,55 +94,55 @@ def _choice(
     stop, resume = chosen
     if stop < 1:
         return f"without a stop threshold there is no flow control; got stop {stop}"
-    return _chosen(limit, tuple(capacities), burst_rate, stop, resume)
+    return _simulate_choice(limit, tuple(capacities), burst_rate, stop, resume)
 
 
-@judged_once
-def _chosen(limit: int, capacities: tuple[int, ...], burst_rate: int, stop: int, resume: int) -> str:
+@cache_judgement
+def _simulate_choice(limit: int, capacities: tuple[int, ...], burst_rate: int, stop: int, resume: int) -> str:
     try:
-        if _overflows(limit, stop, capacities, resume):
+        if _overflow(limit, stop, capacities, resume):
             return f"stop {stop}: in a bad moment a producer is thrown out with 506"
     except AmqpException as error:
         return f"the broker refuses the queue: {error.code} {error}"
     workload = _shop(limit, capacities, burst_rate, stop, resume)
-    run = simulated(workload)
+    run = simulate_case(workload)
     if run.errors:
         return f"stop {stop}, resume {resume}: {', '.join(run.errors)} thrown out, the queue overflowed"
     on = queue_measures(run.events, workload, SECONDS * SECOND)["orders"]["share_on"] or 0
-    if 1 - on < OFF_SHARE:
+    if 1 - on < _OFF_SHARE:
         return f"stop {stop}, resume {resume}: no overflow, but OFF only {1 - on:.0%} of the time"
     return FINE
 
 
-CHOOSE_THRESHOLDS = exercise(
+add_exercise(
     "choose_thresholds",
-    fine,
+    want_fine,
     misconceptions={
         "stop as late as possible": lambda limit, capacities, burst_rate: (limit, limit - 10),
         "80 and 70 % will do": lambda limit, capacities, burst_rate: (limit * 8 // 10, limit * 7 // 10),
         "stop early, to be safe": lambda limit, capacities, burst_rate: (limit // 10, limit // 20),
         "drain it before going on": lambda limit, capacities, burst_rate: (limit - sum(capacities), 1),
     },
-    outcome=_choice,
+    outcome=_try_choice,
 )
 
 
-def _sharing(answer: Callable[[int, int, int], list[int]], limit: int, stop: int, producers: int) -> str:
+def _try_sharing(answer: Callable[[int, int, int], list[int]], limit: int, stop: int, producers: int) -> str:
     shares = answer(limit, stop, producers)
     if not (isinstance(shares, list | tuple) and all(type(n) is int for n in shares)):
         return f"a list of whole numbers is needed, one for each producer; got {shares!r}"
     if len(shares) != producers or min(shares, default=0) < 1:
         return f"{producers} producers need {producers} capacities of at least 1; got {list(shares)}"
-    if _overflows(limit, stop, tuple(shares)):
+    if _overflow(limit, stop, tuple(shares)):
         return f"capacities {list(shares)}: a producer is thrown out with 506"
     if sum(shares) < 0.8 * (limit - stop):
         return f"capacities {list(shares)} use only {sum(shares)} of the {limit - stop} there is room for"
     return FINE
 
 
-SHARE_THE_ROOM = exercise(
+add_exercise(
     "share_the_room",
-    fine,
+    want_fine,
     misconceptions={
         "everybody gets all the room": lambda limit, stop, producers: [limit - stop] * producers,
         "50 is the default, so it is right": (
@@ -152,5 +152,5 @@ SHARE_THE_ROOM = exercise(
         "one at a time is safest": lambda limit, stop, producers: [1] * producers,
         "round up": lambda limit, stop, producers: [-(-(limit - stop) // producers)] * producers,
     },
-    outcome=_sharing,
+    outcome=_try_sharing,
 )

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from qflow.logs.components import components_of
 from qflow.spark.lake import pack
-from qflow.teaching.exercise import exercise
+from qflow.teaching.exercise import add_exercise
 
-Touches = list[tuple[str, str]]
+_Touches = list[tuple[str, str]]
 Holds = list[tuple[int, int | None]]
 
 
-def _parts(touches: Touches) -> int:
+def _parts(touches: _Touches) -> int:
     return len(set(components_of(("log", client, queue) for client, queue in touches).values()))
 
 
-COMPONENTS = exercise(
+add_exercise(
     "how_many_parts",
     _parts,
     cases=(
@@ -42,7 +42,7 @@ def _busiest(events: dict[str, int], workers: int) -> int:
     return max(loads)
 
 
-BUSIEST = exercise(
+add_exercise(
     "busiest_worker",
     _busiest,
     misconceptions={
@@ -55,13 +55,13 @@ BUSIEST = exercise(
 )
 
 
-def _waited(holds: Holds, log_end: int) -> int:
+def _wait(holds: Holds, log_end: int) -> int:
     return sum((log_end if end is None else end) - begin for begin, end in holds)
 
 
-WAITED = exercise(
+add_exercise(
     "waited",
-    _waited,
+    _wait,
     cases=(
         ([(10, 30), (15, 30), (20, None)], 100),
         ([(0, 5), (5, 10)], 10),

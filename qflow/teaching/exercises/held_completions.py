@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from qflow.teaching.bench import Bench
-from qflow.teaching.exercise import exercise
+from qflow.teaching.exercise import add_exercise
+from qflow.teaching.trial import Trial
 
 
-def _completed(sends: list[str], stops: dict[str, int]) -> list[int]:
-    bench = Bench()
+def _complete(sends: list[str], stops: dict[str, int]) -> list[int]:
+    trial = Trial()
     for queue, stop in stops.items():
-        bench.declare(queue, flow_stop_count=stop, flow_stop_size=0)
-    transfers = [bench.send(queue)[0] for queue in sends]
+        trial.declare(queue, flow_stop_count=stop, flow_stop_size=0)
+    transfers = [trial.send(queue)[0] for queue in sends]
     return [number for number, transfer in enumerate(transfers) if transfer.is_complete]
 
 
@@ -26,9 +26,9 @@ def _in_order(sends: list[str], stops: dict[str, int]) -> list[int]:
     return list(range(held[0] if held else len(sends)))
 
 
-COMPLETED = exercise(
+add_exercise(
     "completed",
-    _completed,
+    _complete,
     misconceptions={
         "completions come in order": _in_order,
         "one full queue stops all": lambda sends, stops: (
@@ -45,14 +45,14 @@ COMPLETED = exercise(
 
 
 def _completed_after_purges(stops: dict[str, int], messages: int, purges: list[str]) -> list[list[int]]:
-    bench = Bench()
+    trial = Trial()
     for queue, stop in stops.items():
-        bench.declare(queue, flow_stop_count=stop, flow_stop_size=0)
-        bench.admin.exchange_bind(queue, "amq.fanout", "")
-    transfers = bench.send("", messages, exchange="amq.fanout")
+        trial.declare(queue, flow_stop_count=stop, flow_stop_size=0)
+        trial.admin.exchange_bind(queue, "amq.fanout", "")
+    transfers = trial.send("", messages, exchange="amq.fanout")
     seen = [[n for n, t in enumerate(transfers, 1) if t.is_complete]]
     for queue in purges:
-        bench.admin.queue_purge(queue)
+        trial.admin.queue_purge(queue)
         seen.append([n for n, t in enumerate(transfers, 1) if t.is_complete])
     return seen
 
@@ -66,7 +66,7 @@ def _fanout(
     return [[n for n, queues in holding.items() if how(queues, gone)] for gone in purged]
 
 
-COMPLETED_AFTER_PURGES = exercise(
+add_exercise(
     "completed_after_purges",
     _completed_after_purges,
     misconceptions={
@@ -86,17 +86,17 @@ COMPLETED_AFTER_PURGES = exercise(
 )
 
 
-def _released(stop: int, resume: int, sent: int, taken: int) -> int:
-    bench = Bench().declare("q", flow_stop_count=stop, flow_resume_count=resume, flow_stop_size=0)
-    transfers = bench.send("q", sent)
+def _release(stop: int, resume: int, sent: int, taken: int) -> int:
+    trial = Trial().declare("q", flow_stop_count=stop, flow_resume_count=resume, flow_stop_size=0)
+    transfers = trial.send("q", sent)
     held = [transfer for transfer in transfers if not transfer.is_complete]
-    bench.reader("q").take(taken)
+    trial.reader("q").take(taken)
     return sum(transfer.is_complete for transfer in held)
 
 
-RELEASED = exercise(
+add_exercise(
     "released",
-    _released,
+    _release,
     misconceptions={
         "nothing before OFF": lambda stop, resume, sent, taken: sent - stop if sent - taken < resume else 0,
         "one out, one completed": lambda stop, resume, sent, taken: min(taken, sent - stop),

@@ -9,16 +9,16 @@ from typing import Any
 from qflow.broker import BrokerOptions, Message
 from qflow.configuration.declaration import ConfigurationError
 from qflow.configuration.notations import read_address
-from qflow.teaching.bench import GROUP, Bench, Reader
-from qflow.teaching.exercise import FINE, exercise, fine
-from qflow.teaching.exercises.configuration import accepted, typed
+from qflow.teaching.exercise import FINE, add_exercise, want_fine
+from qflow.teaching.exercises.configuration import declare_line, declare_queue
+from qflow.teaching.trial import GROUP, Reader, Trial
 
 
-def grouped_bench(labels: list[str]) -> Bench:
-    """Make a bench with a grouped queue ``q`` that holds these messages; ``A-1`` is of group A."""
-    bench = Bench().grouped("q")
-    bench.send("q", labels, header=GROUP)
-    return bench
+def _fill_groups(labels: list[str]) -> Trial:
+    """Fill a grouped queue ``q`` that holds these messages; ``A-1`` is of group A."""
+    trial = Trial().grouped("q")
+    trial.send("q", labels, header=GROUP)
+    return trial
 
 
 def group_of(label: str) -> str:
@@ -27,15 +27,15 @@ def group_of(label: str) -> str:
 
 
 def _second_gets(labels: list[str], first_accepts: bool) -> str | None:
-    bench = grouped_bench(labels)
-    first, second = bench.reader("q", "first"), bench.reader("q", "second")
+    trial = _fill_groups(labels)
+    first, second = trial.reader("q", "first"), trial.reader("q", "second")
     first.fetch()
     if first_accepts:
         first.accept()
     return second.fetch()
 
 
-SECOND_GETS = exercise(
+add_exercise(
     "second_gets",
     _second_gets,
     misconceptions={
@@ -53,9 +53,9 @@ SECOND_GETS = exercise(
 
 
 def _shares(labels: list[str], first_prefetch: int, second_prefetch: int) -> tuple[list[str], list[str]]:
-    bench = grouped_bench(labels)
-    first = bench.reader("q", "first", first_prefetch)
-    second = bench.reader("q", "second", second_prefetch)
+    trial = _fill_groups(labels)
+    first = trial.reader("q", "first", first_prefetch)
+    second = trial.reader("q", "second", second_prefetch)
     return first.got, second.got
 
 
@@ -68,7 +68,7 @@ def _by_groups(labels: list[str], first: int, second: int, whole: bool) -> tuple
     return mine, rest[:second]
 
 
-SHARES = exercise(
+add_exercise(
     "shares",
     _shares,
     misconceptions={
@@ -87,12 +87,12 @@ SHARES = exercise(
 
 def _next_owner_gets(held: int, actions: list[str], more: int) -> list[str]:
     labels = [f"A-{n}" for n in range(1, held + more + 1)]
-    bench = grouped_bench(labels)
-    first = bench.reader("q", "first")
+    trial = _fill_groups(labels)
+    first = trial.reader("q", "first")
     first.fetch(held)
     for label, action in zip(labels, actions, strict=False):
         getattr(first, action)(label)
-    second = bench.reader("q", "second")
+    second = trial.reader("q", "second")
     while second.fetch() is not None:
         pass
     return [label.rstrip("*") for label in second.got]
@@ -102,22 +102,22 @@ def _later(held: int, more: int) -> list[str]:
     return [f"A-{held + n}" for n in range(1, more + 1)]
 
 
-def _answered(actions: list[str], *how: str) -> list[str]:
+def _select_answered(actions: list[str], *how: str) -> list[str]:
     return [f"A-{n}" for n, action in enumerate(actions, 1) if action in how]
 
 
-NEXT_GETS = exercise(
+add_exercise(
     "next_gets",
     _next_owner_gets,
     misconceptions={
         "a release goes to the end": lambda held, actions, more: (
-            [] if len(actions) < held else _later(held, more) + _answered(actions, "release")
+            [] if len(actions) < held else _later(held, more) + _select_answered(actions, "release")
         ),
         "the first accept frees the group": lambda held, actions, more: (
-            _answered(actions, "release") + _later(held, more)
+            _select_answered(actions, "release") + _later(held, more)
         ),
         "what is rejected comes back": lambda held, actions, more: (
-            [] if len(actions) < held else _answered(actions, "release", "reject") + _later(held, more)
+            [] if len(actions) < held else _select_answered(actions, "release", "reject") + _later(held, more)
         ),
         "what is released is lost": lambda held, actions, more: (
             [] if len(actions) < held else _later(held, more)
@@ -128,8 +128,8 @@ NEXT_GETS = exercise(
 
 def _kept_order(answer: Callable[[Reader, list[str], str], None], held: int, failing: int) -> str:
     labels = [f"A-{n}" for n in range(1, held + 3)]
-    bench = grouped_bench(labels)
-    first = bench.reader("q", "first")
+    trial = _fill_groups(labels)
+    first = trial.reader("q", "first")
     first.fetch(held)
     mine, target = labels[:held], labels[failing - 1]
     if failing > 1:
@@ -137,12 +137,12 @@ def _kept_order(answer: Callable[[Reader, list[str], str], None], held: int, fai
     answer(first, mine[failing - 1 :], target)
     if first.holds:
         return f"{', '.join(first.holds)} is neither accepted nor given back, so the group waits for ever"
-    second = bench.reader("q", "second")
+    second = trial.reader("q", "second")
     got: list[str] = []
     while (label := second.fetch()) is not None:
         got.append(label.rstrip("*"))
         second.accept()
-    statistics = bench.statistics("q")
+    statistics = trial.statistics("q")
     if statistics.discardsSubscriber:
         later = [label for label in mine[failing:] if label not in got and label != target]
         given_up = statistics.discardsSubscriber > 1
@@ -153,9 +153,9 @@ def _kept_order(answer: Callable[[Reader, list[str], str], None], held: int, fai
     return f"{target} is processed after {', '.join(passed)}" if passed else FINE
 
 
-GIVE_UP = exercise(
+add_exercise(
     "give_up",
-    fine,
+    want_fine,
     misconceptions={
         "release this one, accept the rest": lambda consumer, held, target: (
             consumer.release(target),
@@ -169,15 +169,15 @@ GIVE_UP = exercise(
 )
 
 
-Headers = dict[str, Any]
+_Headers = dict[str, Any]
 
 
-def _group_id(headers: Headers, key: str, default: str) -> str:
-    bench = Bench(BrokerOptions(default_message_group=default)).declare(
+def _group_id(headers: _Headers, key: str, default: str) -> str:
+    trial = Trial(BrokerOptions(default_message_group=default)).declare(
         "q", group_header_key=key, shared_msg_group=1
     )
-    bench.producer.message_transfer(Message(10, "q", headers=headers))
-    answer = bench.broker.management.query("queue", "q")
+    trial.producer.message_transfer(Message(10, "q", headers=headers))
+    answer = trial.broker.management.query("queue", "q")
     state: Any = answer["qpid.message_group_queue"]
     found: str = state["group_state"][0]["group_id"]
     return found
@@ -187,7 +187,7 @@ def _text(value: object, default: str) -> str:
     return default if value is None or value == "" else str(value)
 
 
-GROUP_ID = exercise(
+add_exercise(
     "group_id",
     _group_id,
     misconceptions={
@@ -203,14 +203,14 @@ GROUP_ID = exercise(
 )
 
 
-def _makes_groups(answer: Callable[[str], Headers], header: str) -> str:
-    bench = Bench()
-    return bench.refusal("q", answer(header)) or _in_groups(bench, "q", header)
+def _makes_groups(answer: Callable[[str], _Headers], header: str) -> str:
+    trial = Trial()
+    return trial.refusal("q", answer(header)) or _in_groups(trial, "q", header)
 
 
-GROUP_ARGUMENTS = exercise(
+add_exercise(
     "group_arguments",
-    fine,
+    want_fine,
     misconceptions={
         "the key is enough": lambda header: {"qpid.group_header_key": header},
         "shared is enough": lambda header: {"qpid.shared_msg_group": 1},
@@ -227,11 +227,11 @@ GROUP_ARGUMENTS = exercise(
 )
 
 
-def _in_groups(bench: Bench, queue: str, header: str) -> str:
+def _in_groups(trial: Trial, queue: str, header: str) -> str:
     """Say whether a second consumer is kept from a group that the first one owns."""
-    bench.send(queue, ["A-1", "A-2", "B-1"], header=header)
-    bench.reader(queue, "first").fetch()
-    got = bench.reader(queue, "second").fetch()
+    trial.send(queue, ["A-1", "A-2", "B-1"], header=header)
+    trial.reader(queue, "first").fetch()
+    got = trial.reader(queue, "second").fetch()
     return FINE if got == "B-1" else f"a second consumer gets {got} while A is owned, so there are no groups"
 
 
@@ -241,16 +241,16 @@ def _group_address(answer: Callable[[str, str], str], queue: str, header: str) -
     address = answer(queue, header)
     if not isinstance(address, str):
         return f"an address string is needed; got {address!r}"
-    bench = Bench()
+    trial = Trial()
     try:
-        declaration = accepted(bench, read_address(address), queue)
+        declaration = declare_queue(trial, read_address(address), queue)
     except ConfigurationError as error:
         return str(error)
     if isinstance(declaration, str):
         return declaration
     if (parse(address).options or {}).get("create") not in ("always", "sender", "receiver"):
         return "a client would look for the queue, and not make it"
-    return _in_groups(bench, queue, header)
+    return _in_groups(trial, queue, header)
 
 
 _GROUPS = "'qpid.group_header_key': '{header}', 'qpid.shared_msg_group': 1"
@@ -260,9 +260,9 @@ def _address(pattern: str) -> Callable[[str, str], str]:
     return lambda queue, header: f"{queue}; " + pattern.replace("{header}", header)
 
 
-GROUP_ADDRESS = exercise(
+add_exercise(
     "group_address",
-    fine,
+    want_fine,
     misconceptions={
         "x-declare takes the arguments itself": (
             _address("{create: always, node: {x-declare: {" + _GROUPS + "}}}"),
@@ -289,14 +289,14 @@ GROUP_ADDRESS = exercise(
 
 
 def _group_line(answer: Callable[[str, str], str], queue: str, header: str) -> str:
-    bench = Bench()
-    declaration = typed(bench, answer(queue, header), queue)
-    return declaration if isinstance(declaration, str) else _in_groups(bench, queue, header)
+    trial = Trial()
+    declaration = declare_line(trial, answer(queue, header), queue)
+    return declaration if isinstance(declaration, str) else _in_groups(trial, queue, header)
 
 
-GROUP_LINE = exercise(
+add_exercise(
     "group_line",
-    fine,
+    want_fine,
     misconceptions={
         "the header is enough": (
             lambda queue, header: f"qpid-config add queue {queue} --group-header={header}",

@@ -8,16 +8,16 @@ from functools import partial
 from operator import lt
 
 from qflow.broker.errors import AmqpException, ManagementError
-from qflow.teaching.bench import GROUP, Bench
-from qflow.teaching.exercise import exercise
+from qflow.teaching.exercise import add_exercise
 from qflow.teaching.exercises.message_groups import group_of
+from qflow.teaching.trial import GROUP, Trial
 
 
 def _ring_priorities(limit: int, priorities: list[int]) -> list[int]:
-    bench = Bench().declare("q", max_count=limit, policy_type="ring", priorities=10)
+    trial = Trial().declare("q", max_count=limit, policy_type="ring", priorities=10)
     for number, priority in enumerate(priorities):
-        bench.send("q", [str(number)], priority=priority)
-    return [int(label) for label in bench.left("q")]
+        trial.send("q", [str(number)], priority=priority)
+    return [int(label) for label in trial.left("q")]
 
 
 Queue = list[tuple[int, int]]
@@ -46,7 +46,7 @@ def _lowest(queue: Queue) -> tuple[int, int]:
     return min(queue, key=lambda message: message[0])
 
 
-RING_PRIORITIES = exercise(
+add_exercise(
     "ring_priorities",
     _ring_priorities,
     misconceptions={
@@ -65,10 +65,10 @@ RING_PRIORITIES = exercise(
 
 
 def _ring_last_values(limit: int, keys: list[str]) -> list[str]:
-    bench = Bench().declare("q", max_count=limit, policy_type="ring", last_value_queue_key="key")
+    trial = Trial().declare("q", max_count=limit, policy_type="ring", last_value_queue_key="key")
     for key in keys:
-        bench.send("q", [key], header="key")
-    return bench.left("q")
+        trial.send("q", [key], header="key")
+    return trial.left("q")
 
 
 def _last_values(limit: int, keys: list[str]) -> list[str]:
@@ -82,7 +82,7 @@ def _last_values(limit: int, keys: list[str]) -> list[str]:
     return queue
 
 
-RING_LAST_VALUES = exercise(
+add_exercise(
     "ring_last_values",
     _ring_last_values,
     misconceptions={
@@ -95,12 +95,12 @@ RING_LAST_VALUES = exercise(
 
 
 def _ring_group(limit: int, labels: list[str], fetched: int) -> str | None:
-    bench = Bench().grouped("q", max_count=limit, policy_type="ring")
-    bench.send("q", labels[:limit], header=GROUP)
-    first = bench.reader("q", "first")
+    trial = Trial().grouped("q", max_count=limit, policy_type="ring")
+    trial.send("q", labels[:limit], header=GROUP)
+    first = trial.reader("q", "first")
     first.fetch(fetched)
-    bench.send("q", labels[limit:], header=GROUP)
-    return bench.reader("q", "second").fetch()
+    trial.send("q", labels[limit:], header=GROUP)
+    return trial.reader("q", "second").fetch()
 
 
 def _ring_group_model(limit: int, labels: list[str], fetched: int, evicts: bool) -> str | None:
@@ -111,7 +111,7 @@ def _ring_group_model(limit: int, labels: list[str], fetched: int, evicts: bool)
     return next((label for label in rest if group_of(label) not in owned), None)
 
 
-RING_GROUP = exercise(
+add_exercise(
     "ring_group",
     _ring_group,
     misconceptions={
@@ -125,14 +125,14 @@ RING_GROUP = exercise(
 
 
 def _lvq_at_stop(stop: int, replacements: int) -> tuple[int, str, int, int]:
-    bench = Bench().declare("q", last_value_queue_key="key", flow_stop_count=stop, flow_stop_size=0)
-    bench.send("q", [f"k{n}" for n in range(stop)], header="key")
-    bench.send("q", ["k0"] * replacements, header="key")
-    count = bench.statistics("q").flowStoppedCount
-    return bench.depth("q"), bench.state("q"), count, len(bench.producer.held)
+    trial = Trial().declare("q", last_value_queue_key="key", flow_stop_count=stop, flow_stop_size=0)
+    trial.send("q", [f"k{n}" for n in range(stop)], header="key")
+    trial.send("q", ["k0"] * replacements, header="key")
+    count = trial.statistics("q").flowStoppedCount
+    return trial.depth("q"), trial.state("q"), count, len(trial.producer.held)
 
 
-LVQ_AT_STOP = exercise(
+add_exercise(
     "lvq_at_stop",
     _lvq_at_stop,
     misconceptions={
@@ -149,18 +149,18 @@ LVQ_AT_STOP = exercise(
 
 
 def _self_destruct(limit: int, sends: int) -> tuple[bool, int, int]:
-    bench = Bench().declare("q", max_count=limit, policy_type="self-destruct")
-    transfers = bench.send("q", sends)
-    exists = bench.exists("q")
+    trial = Trial().declare("q", max_count=limit, policy_type="self-destruct")
+    transfers = trial.send("q", sends)
+    exists = trial.exists("q")
     held = sum(not transfer.is_complete for transfer in transfers)
-    return exists, bench.depth("q") if exists else 0, held
+    return exists, trial.depth("q") if exists else 0, held
 
 
 def _default_stop(limit: int) -> int:
     return int(limit * 0.8 + 0.5)
 
 
-SELF_DESTRUCT = exercise(
+add_exercise(
     "self_destruct",
     _self_destruct,
     misconceptions={
@@ -185,15 +185,15 @@ SELF_DESTRUCT = exercise(
 
 
 def _purge(stop: int, resume: int, sent: int, fetched: int) -> tuple[int, str, int]:
-    bench = Bench().declare("q", flow_stop_count=stop, flow_resume_count=resume, flow_stop_size=0)
-    bench.send("q", sent)
-    reader = bench.reader("q")
+    trial = Trial().declare("q", flow_stop_count=stop, flow_resume_count=resume, flow_stop_size=0)
+    trial.send("q", sent)
+    reader = trial.reader("q")
     reader.fetch(fetched)
-    bench.admin.queue_purge("q")
-    return bench.depth("q"), bench.state("q"), len(bench.producer.held)
+    trial.admin.queue_purge("q")
+    return trial.depth("q"), trial.state("q"), len(trial.producer.held)
 
 
-AFTER_PURGE = exercise(
+add_exercise(
     "after_purge",
     _purge,
     misconceptions={
@@ -214,19 +214,19 @@ AFTER_PURGE = exercise(
 
 
 def _delete(stop: int, sent: int, fetched: int) -> tuple[int, int, bool]:
-    bench = Bench().declare("spare")
-    bench.admin.exchange_declare("spare exchange", "fanout")
-    bench.admin.exchange_bind("spare", "spare exchange", "")
+    trial = Trial().declare("spare")
+    trial.admin.exchange_declare("spare exchange", "fanout")
+    trial.admin.exchange_bind("spare", "spare exchange", "")
     arguments = {"qpid.flow_stop_count": stop, "qpid.flow_stop_size": 0}
-    bench.admin.queue_declare("q", arguments, alternate_exchange="spare exchange")
-    bench.send("q", sent)
-    reader = bench.reader("q")
+    trial.admin.queue_declare("q", arguments, alternate_exchange="spare exchange")
+    trial.send("q", sent)
+    reader = trial.reader("q")
     reader.fetch(fetched)
-    bench.admin.queue_delete("q")
-    return bench.depth("spare"), len(bench.producer.held), bench.producer.is_attached
+    trial.admin.queue_delete("q")
+    return trial.depth("spare"), len(trial.producer.held), trial.producer.is_attached
 
 
-AFTER_DELETE = exercise(
+add_exercise(
     "after_delete",
     _delete,
     misconceptions={
@@ -239,18 +239,18 @@ AFTER_DELETE = exercise(
 
 
 def _move(messages: int, limit: int, already: int) -> tuple[int, int, int]:
-    bench = Bench().declare("source")
-    bench.declare("target", max_count=limit, flow_stop_count=0)
-    bench.send("source", messages)
-    bench.send("target", already)
+    trial = Trial().declare("source")
+    trial.declare("target", max_count=limit, flow_stop_count=0)
+    trial.send("source", messages)
+    trial.send("target", already)
     # What the exercise is about: the call fails, and has done something all the same.
     with suppress(ManagementError):
-        bench.broker.management.queueMoveMessages("source", "target")
-    left, there = bench.depth("source"), bench.depth("target")
+        trial.broker.management.queueMoveMessages("source", "target")
+    left, there = trial.depth("source"), trial.depth("target")
     return left, there, messages + already - left - there
 
 
-AFTER_MOVE = exercise(
+add_exercise(
     "after_move",
     _move,
     misconceptions={
@@ -271,17 +271,17 @@ AFTER_MOVE = exercise(
 
 
 def _survives(messages: int, purged: int, read: bool) -> bool:
-    bench = Bench()
-    bench.admin.queue_declare("q", auto_delete=True)
-    bench.send("q", messages)
+    trial = Trial()
+    trial.admin.queue_declare("q", auto_delete=True)
+    trial.send("q", messages)
     if purged:
-        bench.broker.management.purge("q", purged)
-    if read and bench.exists("q"):
-        bench.reader("q").close()
-    return bench.exists("q")
+        trial.broker.management.purge("q", purged)
+    if read and trial.exists("q"):
+        trial.reader("q").close()
+    return trial.exists("q")
 
 
-SURVIVES = exercise(
+add_exercise(
     "survives",
     _survives,
     misconceptions={
@@ -296,22 +296,22 @@ SURVIVES = exercise(
 
 
 def _transaction(limit: int, stop: int, sends: int) -> tuple[int, int, str, bool]:
-    bench = Bench().declare("q", max_count=limit, flow_stop_count=stop, flow_resume_count=1, flow_stop_size=0)
-    bench.producer.tx_select()
-    transfers = bench.send("q", sends)
+    trial = Trial().declare("q", max_count=limit, flow_stop_count=stop, flow_resume_count=1, flow_stop_size=0)
+    trial.producer.tx_select()
+    transfers = trial.send("q", sends)
     code = 0
     try:
-        bench.producer.tx_commit()
+        trial.producer.tx_commit()
     except AmqpException as error:
         code = error.code
-    return code, bench.depth("q"), bench.state("q"), any(not transfer.is_complete for transfer in transfers)
+    return code, trial.depth("q"), trial.state("q"), any(not transfer.is_complete for transfer in transfers)
 
 
 def _after_commit(sends: int, stop: int, is_held: bool = False) -> tuple[int, int, str, bool]:
     return 0, sends, "ON" if sends > stop else "OFF", is_held and sends > stop
 
 
-TRANSACTION = exercise(
+add_exercise(
     "transaction",
     _transaction,
     misconceptions={

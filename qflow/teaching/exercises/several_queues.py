@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from qflow.teaching.bench import Bench
-from qflow.teaching.exercise import FINE, exercise, fine
+from qflow.teaching.exercise import FINE, add_exercise, want_fine
+from qflow.teaching.trial import Trial
 
 
 def _can_sync(stops: dict[str, int], sends: list[str]) -> bool:
-    bench = Bench()
+    trial = Trial()
     for queue, stop in stops.items():
-        bench.declare(queue, flow_stop_count=stop, flow_stop_size=0)
+        trial.declare(queue, flow_stop_count=stop, flow_stop_size=0)
     for queue in sends:
-        bench.send(queue)
+        trial.send(queue)
     before = len(sends)
-    bench.producer.execution_sync()
-    return before in bench.producer.completed
+    trial.producer.execution_sync()
+    return before in trial.producer.completed
 
 
-def _stopped(stops: dict[str, int], sends: list[str]) -> set[str]:
+def _stop(stops: dict[str, int], sends: list[str]) -> set[str]:
     return {queue for queue, stop in stops.items() if sends.count(queue) > stop}
 
 
-CAN_SYNC = exercise(
+add_exercise(
     "can_sync",
     _can_sync,
     misconceptions={
@@ -33,22 +33,22 @@ CAN_SYNC = exercise(
         "a sync asks about the first transfer's queue": lambda stops, sends: (
             sends.count(sends[0]) <= stops[sends[0]]
         ),
-        "only if all queues are stopped": lambda stops, sends: len(_stopped(stops, sends)) < len(set(sends)),
+        "only if all queues are stopped": lambda stops, sends: len(_stop(stops, sends)) < len(set(sends)),
         "the message is there, so it is done": lambda stops, sends: True,
     },
 )
 
 
-def _delivered_by(answer: Callable[[list[str]], dict[str, str]], queues: list[str]) -> str:
+def _deliver(answer: Callable[[list[str]], dict[str, str]], queues: list[str]) -> str:
     plan = answer(list(queues))
     if not (isinstance(plan, dict) and set(plan) == set(queues)):
         return f"the plan names a session for each of {', '.join(queues)}; got {plan!r}"
     for slow in queues:
-        bench = Bench()
+        trial = Trial()
         for queue in queues:
-            bench.declare(queue, flow_stop_count=1 if queue == slow else 1000, flow_stop_size=0)
-        sessions = {name: bench.broker.session(f"s {name}") for name in sorted(set(map(str, plan.values())))}
-        bench.send(slow, 2, by=sessions[str(plan[slow])])
+            trial.declare(queue, flow_stop_count=1 if queue == slow else 1000, flow_stop_size=0)
+        sessions = {name: trial.broker.session(f"s {name}") for name in sorted(set(map(str, plan.values())))}
+        trial.send(slow, 2, by=sessions[str(plan[slow])])
         for queue in queues:
             session = sessions[str(plan[queue])]
             if queue != slow and session.held:
@@ -56,9 +56,9 @@ def _delivered_by(answer: Callable[[list[str]], dict[str, str]], queues: list[st
     return FINE
 
 
-SESSION_PLAN = exercise(
+add_exercise(
     "session_plan",
-    fine,
+    want_fine,
     misconceptions={
         "one session for all": lambda queues: dict.fromkeys(queues, "session"),
         "two sessions are enough": lambda queues: {queue: f"s{n % 2}" for n, queue in enumerate(queues)},
@@ -69,28 +69,28 @@ SESSION_PLAN = exercise(
             queue: "A" if queue[0] < "c" else queue for queue in queues
         },
     },
-    outcome=_delivered_by,
+    outcome=_deliver,
 )
 
 
 def _messages_left(slow_stop: int, capacity: int, subscribers: int) -> tuple[int, int]:
-    bench = Bench()
+    trial = Trial()
     names = ["slow", *(f"fast{n}" for n in range(subscribers - 1))]
     for name in names:
         stop = slow_stop if name == "slow" else 10 * (slow_stop + capacity)
-        bench.declare(name, flow_stop_count=stop, flow_stop_size=0)
-        bench.admin.exchange_bind(name, "amq.fanout", "")
-    readers = [bench.reader(name, f"reader of {name}") for name in names[1:]]
+        trial.declare(name, flow_stop_count=stop, flow_stop_size=0)
+        trial.admin.exchange_bind(name, "amq.fanout", "")
+    readers = [trial.reader(name, f"reader of {name}") for name in names[1:]]
     received = 0
-    while len(bench.producer.held) < capacity:
-        bench.send("", exchange="amq.fanout")
+    while len(trial.producer.held) < capacity:
+        trial.send("", exchange="amq.fanout")
         for reader in readers:
             reader.take(1)
         received += 1 if readers else 0
-    return bench.depth("slow"), received
+    return trial.depth("slow"), received
 
 
-SLOWEST_DECIDES = exercise(
+add_exercise(
     "slowest_decides",
     _messages_left,
     misconceptions={

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from itertools import accumulate, pairwise
 
-from qflow.teaching.bench import Bench
-from qflow.teaching.exercise import exercise
+from qflow.teaching.exercise import add_exercise
+from qflow.teaching.trial import Trial
 
 
-def run_depths(changes: list[int], stop: int, resume: int) -> list[tuple[str, int]]:
+def _run_depths(changes: list[int], stop: int, resume: int) -> list[tuple[str, int]]:
     """Send and take messages; return the state and flowStoppedCount after each step."""
-    bench = Bench().declare("q", flow_stop_count=stop, flow_resume_count=resume, flow_stop_size=0)
-    reader = bench.reader("q")
+    trial = Trial().declare("q", flow_stop_count=stop, flow_resume_count=resume, flow_stop_size=0)
+    reader = trial.reader("q")
     seen = []
     for change in changes:
-        bench.send("q", max(0, change))
+        trial.send("q", max(0, change))
         reader.take(max(0, -change))
-        seen.append((bench.state("q"), bench.statistics("q").flowStoppedCount))
+        seen.append((trial.state("q"), trial.statistics("q").flowStoppedCount))
     return seen
 
 
 def _on_and_off(limit: int, stop: int, resume: int) -> tuple[int, int]:
-    bench = Bench().declare(
+    trial = Trial().declare(
         "q", max_count=limit, flow_stop_count=stop, flow_resume_count=resume, flow_stop_size=0
     )
-    return bench.turns("q")
+    return trial.turns("q")
 
 
-ON_AND_OFF = exercise(
+add_exercise(
     "on_and_off",
     _on_and_off,
     misconceptions={
@@ -42,19 +42,19 @@ ON_AND_OFF = exercise(
 
 def _flow_states(depths: list[int], stop: int, resume: int) -> list[str]:
     changes = [later - sooner for sooner, later in pairwise([0, *depths])]
-    return [state for state, _ in run_depths(changes, stop, resume)]
+    return [state for state, _ in _run_depths(changes, stop, resume)]
 
 
 def _with_memory(depths: list[int], on: int, off: int, first: str) -> list[str]:
     """Return the states if a depth from `on` turns it ON, and one to `off` turns it OFF."""
 
-    def turned(was: str, depth: int) -> str:
+    def turn(was: str, depth: int) -> str:
         return "ON" if depth >= on else "OFF" if depth <= off else was
 
-    return list(accumulate(depths, turned, initial=first))[1:]
+    return list(accumulate(depths, turn, initial=first))[1:]
 
 
-FLOW_STATES = exercise(
+add_exercise(
     "flow_states",
     _flow_states,
     misconceptions={
@@ -69,7 +69,7 @@ FLOW_STATES = exercise(
 
 
 def _activations(changes: list[int], stop: int, resume: int) -> int:
-    return run_depths(changes, stop, resume)[-1][1] if changes else 0
+    return _run_depths(changes, stop, resume)[-1][1] if changes else 0
 
 
 def _levels(changes: list[int]) -> list[int]:
@@ -82,7 +82,7 @@ def _states(changes: list[int], stop: int, resume: int) -> list[bool]:
     return list(accumulate(_levels(changes), lambda was, d: d > stop or (was and d >= resume), initial=False))
 
 
-ACTIVATIONS = exercise(
+add_exercise(
     "activations",
     _activations,
     misconceptions={

@@ -5,22 +5,22 @@ from __future__ import annotations
 from functools import partial
 
 from qflow.broker import BYTE_UNIT, INFINITE, MESSAGE_UNIT
-from qflow.teaching.bench import GROUP, Bench
-from qflow.teaching.exercise import exercise
+from qflow.teaching.exercise import add_exercise
+from qflow.teaching.trial import GROUP, Trial
 
 
 def _idle_gets(steps: list[str]) -> list[str]:
-    bench = Bench().grouped("q")
-    owner = bench.reader("q", "owner", prefetch=1)
-    idle = bench.reader("q", "idle", prefetch=10)
-    bench.send("q", ["A-1", "A-2"], header=GROUP)
+    trial = Trial().grouped("q")
+    owner = trial.reader("q", "owner", prefetch=1)
+    idle = trial.reader("q", "idle", prefetch=10)
+    trial.send("q", ["A-1", "A-2"], header=GROUP)
     for step in steps:
         who, act = step.split()[:2]
         if who == "owner":
             owner.session.message_stop("owner")
             getattr(owner, act.removesuffix("s"))()
         elif act == "arrives":
-            bench.send("q", [who], header=GROUP)
+            trial.send("q", [who], header=GROUP)
         else:
             idle.session.message_flow("idle", BYTE_UNIT, INFINITE)
             idle.session.message_flow("idle", MESSAGE_UNIT, 10)
@@ -46,7 +46,7 @@ def _believed_wake_up(steps: list[str], wakers: set[str]) -> list[str]:
 
 _ARRIVALS = {"B-1 arrives", "A-3 arrives"}
 
-IDLE_GETS = exercise(
+add_exercise(
     "idle_gets",
     _idle_gets,
     misconceptions={
@@ -63,13 +63,13 @@ IDLE_GETS = exercise(
 
 
 def _turns(messages: int, consumers: int) -> list[list[int]]:
-    bench = Bench().declare("q")
-    readers = [bench.reader("q", f"c{n}", prefetch=messages) for n in range(consumers)]
-    bench.send("q", [str(n) for n in range(messages)])
+    trial = Trial().declare("q")
+    readers = [trial.reader("q", f"c{n}", prefetch=messages) for n in range(consumers)]
+    trial.send("q", [str(n) for n in range(messages)])
     return [[int(label) for label in reader.got] for reader in readers]
 
 
-TURNS = exercise(
+add_exercise(
     "turns",
     _turns,
     misconceptions={

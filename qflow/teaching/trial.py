@@ -1,7 +1,7 @@
 """Short clients for chapters and exercises: one sends, one reads, one keeps a diary of what happens.
 
 They give the commands that chapter 1 gives by hand, and hide nothing else: every refusal of the broker comes
-through as it is. :class:`Bench` is a broker with such clients, on which every exercise tries its cases.
+through as it is. :class:`Trial` is a broker with such clients, on which every exercise tries its cases.
 """
 
 from __future__ import annotations
@@ -35,55 +35,52 @@ from qflow.workload import Run, Workload, simulate
 Judge = TypeVar("Judge", bound=Callable[..., object])
 
 GROUP = "group"
-"""The application header that names a message's group on a :class:`Bench`."""
+"""The application header that names a message's group on a :class:`Trial`."""
 
-_watched: ContextVar[list[Trace | Run] | None] = ContextVar(
+_recorded: ContextVar[list[Trace | Run] | None] = ContextVar(
     "what the benches made meanwhile do", default=None
 )
 
 
 @contextmanager
-def watched() -> Iterator[list[Trace | Run]]:
-    """Record what every bench made meanwhile does, and every run of :func:`simulated`, in their order.
+def record_trials() -> Iterator[list[Trace | Run]]:
+    """Record what every bench made meanwhile does, and every run of :func:`simulate_case`, in their order.
 
-    >>> with watched() as seen:
-    ...     _ = Bench().declare("q").send("q", 2)
+    >>> with record_trials() as seen:
+    ...     _ = Trial().declare("q").send("q", 2)
     >>> [event.message for event in seen[0].events() if event.kind == "enqueued"]
     ['producer-1', 'producer-2']
     """
     seen: list[Trace | Run] = []
-    token = _watched.set(seen)
+    token = _recorded.set(seen)
     try:
         yield seen
     finally:
-        _watched.reset(token)
+        _recorded.reset(token)
 
 
-def judged_once(judge: Judge) -> Judge:
-    """Keep what a function says of values that it may be asked about again, unless :func:`watched` looks on.
+def cache_judgement(judge: Judge) -> Judge:
+    """Cache what a function returns for values that it gets again, unless :func:`record_trials` looks on.
 
     A check tries the answers of its misconceptions, too, and many of them ask for one and the same run.
 
-    Parameters:
-        judge: It depends on its arguments alone, which can be hashed.
-
-    >>> on_and_off = judged_once(lambda stop: Bench().declare("q", flow_stop_count=stop).turns("q"))
+    >>> on_and_off = cache_judgement(lambda stop: Trial().declare("q", flow_stop_count=stop).turns("q"))
     >>> on_and_off(10)[0]
     11
     """
     kept = cache(judge)
 
     @wraps(judge)
-    def judged(*given: Any) -> object:
-        return (kept if _watched.get() is None else judge)(*given)
+    def ask(*given: Any) -> object:
+        return (kept if _recorded.get() is None else judge)(*given)
 
-    return cast(Judge, judged)
+    return cast(Judge, ask)
 
 
-def simulated(workload: Workload, *, message_limit: int | None = None) -> Run:
-    """Simulate a workload as :func:`qflow.workload.simulate` does; :func:`watched` keeps the run."""
+def simulate_case(workload: Workload, *, message_limit: int | None = None) -> Run:
+    """Simulate a workload as :func:`qflow.workload.simulate` does; :func:`record_trials` keeps the run."""
     run = simulate(workload, message_limit=message_limit)
-    seen = _watched.get()
+    seen = _recorded.get()
     if seen is not None:
         seen.append(run)
     return run
@@ -299,26 +296,23 @@ class Diary(Tabular):
         return repr(self.preview())
 
 
-class Bench:
+class Trial:
     """A broker with one producer, to try an exercise's case on.
 
-    Parameters:
-        options: What the broker is started with; None for its defaults.
-
-    >>> bench = Bench().declare("q", flow_stop_count=2)
-    >>> [transfer.is_complete for transfer in bench.send("q", 3)]
+    >>> trial = Trial().declare("q", flow_stop_count=2)
+    >>> [transfer.is_complete for transfer in trial.send("q", 3)]
     [True, True, False]
     """
 
     def __init__(self, options: BrokerOptions | None = None) -> None:
         self.broker = Broker(options or BrokerOptions())
-        seen = _watched.get()
+        seen = _recorded.get()
         if seen is not None:
             seen.append(record(self.broker))
         self.admin = self.broker.session("admin")
         self.producer = self.broker.session("producer")
 
-    def declare(self, queue: str, **short: object) -> Bench:
+    def declare(self, queue: str, **short: object) -> Trial:
         """Declare a queue; keywords are declare arguments without ``qpid.``. Return the bench itself."""
         self.admin.queue_declare(queue, {f"qpid.{name}": value for name, value in short.items()})
         return self
@@ -326,9 +320,9 @@ class Bench:
     def refusal(self, queue: str, arguments: object) -> str:
         """Declare a queue with a learner's declare arguments; return what is wrong with them, or "".
 
-        >>> Bench().refusal("q", {"qpid.max_count": 9}), Bench().refusal("q", 9)
+        >>> Trial().refusal("q", {"qpid.max_count": 9}), Trial().refusal("q", 9)
         ('', 'the declare arguments are a dict of keys and values; got 9')
-        >>> Bench().refusal("q", {"qpid.shared_msg_group": 1})
+        >>> Trial().refusal("q", {"qpid.shared_msg_group": 1})
         'the broker refuses it: 542 ...'
         """
         if not isinstance(arguments, Mapping):
@@ -339,7 +333,7 @@ class Bench:
             return f"the broker refuses it: {error.code} {error}"
         return ""
 
-    def grouped(self, queue: str, **short: object) -> Bench:
+    def grouped(self, queue: str, **short: object) -> Trial:
         """Declare a queue with message groups, as :meth:`declare` does."""
         return self.declare(queue, group_header_key=GROUP, shared_msg_group=1, **short)
 
@@ -348,7 +342,7 @@ class Bench:
     ) -> list[Transfer]:
         """Send messages with the producer, or with another session; see :func:`send`."""
         # In a lab the reader sees completions arrive; without a report no client hears of them.
-        return send(by or self.producer, queue, what, sync=_watched.get() is not None, **named)
+        return send(by or self.producer, queue, what, sync=_recorded.get() is not None, **named)
 
     def reader(self, queue: str, name: str = "consumer", prefetch: int = 0) -> Reader:
         """Attach a consumer with a session of its own; prefetch 0 means one message at each fetch."""
@@ -373,7 +367,7 @@ class Bench:
     def turns(self, queue: str, most: int | None = None) -> tuple[int, int]:
         """Fill a queue until it turns ON and drain it until OFF; return both depths, (0, 0) if never ON.
 
-        >>> Bench().declare("q", flow_stop_count=9, flow_resume_count=5).turns("q")
+        >>> Trial().declare("q", flow_stop_count=9, flow_resume_count=5).turns("q")
         (10, 4)
         """
         while not self.is_on(queue):
