@@ -644,9 +644,13 @@ def _with_unseen(mapping: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_unseen(arguments: Mapping[str, Any]) -> bool:
-    """Return whether nothing recorded says how a queue was declared.
+    """Return whether nothing recorded says how a queue was declared, and nobody has said it since.
 
     >>> is_unseen({}), is_unseen(NOT_SEEN_DECLARED)
     (False, True)
+    >>> is_unseen({**NOT_SEEN_DECLARED, "qpid.flow_stop_count": 9})
+    False
     """
-    return NOT_SEEN_DECLARED.items() <= arguments.items()
+    levels = ("qpid.flow_", "qpid.max_")
+    given = [name for name, value in arguments.items() if value and name.startswith(levels)]
+    return not given and NOT_SEEN_DECLARED.items() <= arguments.items()
