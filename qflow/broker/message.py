@@ -56,6 +56,9 @@ class Message(Sent):
     itself may travel along for clients that want to see it.  ``label`` names the message for people, traces
     and pictures; it is not sent.
 
+    A whole number may be of any type that stands for one, such as NumPy's, but for bool.  Headers and content
+    are kept as plain copies, and are nested at most 100 levels deep.
+
     Parameters:
         content_size: Bytes of content.
         routing_key: None leaves the property out (1 byte less than an empty key).
