@@ -218,9 +218,9 @@ def docstrings(source: str) -> dict[str, str]:
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             found[node.name] = ast.get_docstring(node)
-        for method in node.body if isinstance(node, ast.ClassDef) else ():
-            if isinstance(method, ast.FunctionDef):
-                found[f"{node.name}.{method.name}"] = ast.get_docstring(method)
+        if isinstance(node, ast.ClassDef):
+            methods = [part for part in node.body if isinstance(part, ast.FunctionDef)]
+            found |= {f"{node.name}.{method.name}": ast.get_docstring(method) for method in methods}
     return {name: text for name, text in found.items() if text}
 
 

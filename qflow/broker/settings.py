@@ -92,7 +92,8 @@ use asString() if conversion is required.
 
 
 def _type_name(value: Argument) -> str:
-    return _TYPE_NAMES.get(type(value), "int64")
+    kind = type(value)
+    return "double" if issubclass(kind, float) else _TYPE_NAMES.get(kind, "int64")
 
 
 LEGACY_LVQ_KEY = "qpid.LVQ_key"

@@ -14,7 +14,7 @@ from uuid import UUID
 
 import numpy as np
 import pytest
-from support import Bench
+from support import Bench, refused
 
 from qflow.broker import Broker, BrokerOptions, DelayedStore, Message, RangeSet, Session, StartupError
 from qflow.broker.selector import Selector
@@ -46,6 +46,10 @@ class Items(list):
 
 class Ids(UUID):
     """An id of a kind of its own."""
+
+
+class Moment(float):
+    """A point in time, as clients have it."""
 
 
 class Thing:
@@ -333,6 +337,7 @@ OWN = [
     (np.bytes_(b"b"), b"b"),
     (Level.FIVE, 5),
     (np.int64(5), 5),
+    (Moment(5), Moment(5)),
     (np.str_("t"), "t"),
     (Ids(int=7), UUID(int=7)),
     ([Pair(1, 2)], [(1, 2)]),
@@ -371,6 +376,25 @@ def test_what_amqp_has_no_type_for(odd):
         assert str(refusal.value).startswith(
             (f"{what} is made of None, bool, int, float,", "a body is text,")
         )
+
+
+def test_names_of_entries_that_are_no_strings():
+    session = consumer()
+    for words, act in (
+        ("headers has strings as keys", lambda: Message(headers={1: 2})),
+        ("queue.declare: arguments has strings as keys", lambda: session.queue_declare("new", {1: 2})),
+        ("the name of an entry is a string", lambda: session.queue_declare("new", {"a": {1: 2}})),
+        ("the name of an entry is a string", lambda: Message(1, headers={"a": {1: 2}}).encoded_size("")),
+        ("the name of an entry is a string", lambda: Message.of({1: 2})),
+    ):
+        with pytest.raises(TypeError, match=f"^{words}; got 1$"):
+            act()
+
+
+def test_a_float_of_a_kind_of_its_own_is_no_whole_number():
+    """CF-03: it is a double, as any float is."""
+    with refused(542, "invalid conversion: Cannot convert from double to uint32"):
+        consumer().queue_declare("new", {"qpid.max_count": Moment(5)})
 
 
 # Copies
