@@ -7,8 +7,11 @@ never compiles, ``1`` fails rather than fall back.
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import shutil
+import string
 import sys
 import sysconfig
 import tempfile
@@ -143,6 +146,93 @@ def build_on_all_cores() -> type[Any]:
     return BuildOnAllCores
 
 
+_ESCAPED = '"\\?\t\n\r\v\f'
+_PLACES = re.compile(
+    r'PyDoc_STR\((?:NULL|"(?P<signature>.*)")\)'
+    r"|(?P<property>NULL, NULL\},)$"
+    r"|(?P<module>NULL, /\* docstring \*/)$"
+)
+"""Where the C has room for a docstring."""
+
+
+def documented(c: str, module: str, source: str) -> str:
+    """Return a module's C with the docstrings of its Python source, of which the compiler keeps nothing.
+
+    It keeps signatures, in the form that Python divides into a signature and a docstring.
+    """
+    texts = docstrings(source)
+    # A table of methods or properties, or a class; then the name of an entry.
+    table = re.compile(
+        rf"static (?:struct )?\w+ (?:CPyType_)?{module}"
+        r"(?:___(?P<owner>\w+)_(?:methods|getseters|template_)|module(?:_methods)?)\b"
+    )
+    entry = re.compile(r'\s+\{"(\w+)",')
+    owner = name = ""
+    written: set[str] = set()
+
+    def write(place: re.Match[str]) -> str:
+        if name not in texts:
+            return place[0]
+        written.add(name)
+        text = c_string((place["signature"] or ""), texts[name])
+        if place["property"]:
+            return f"{text}, NULL}},"
+        return f"{text}, /* docstring */" if place["module"] else f"PyDoc_STR({text})"
+
+    lines = c.split("\n")
+    for number, line in enumerate(lines):
+        if found := table.match(line):
+            owner = name = found["owner"] or ""
+        elif found := entry.match(line):
+            name = f"{owner}.{found[1]}".lstrip(".")
+        lines[number] = _PLACES.sub(write, line)
+    # Python itself makes classes such as a named tuple, when the module is run.
+    later = [_set_later(name, text) for name, text in texts.items() if name not in written]
+    return _RUN.sub(lambda place: place[0] + "".join(later), "\n".join(lines))
+
+
+_RUN = re.compile(
+    r"    char result = CPyDef_\w+_____top_level__\(\);\n    if \(result == 2\)\n        goto fail;\n"
+)
+"""Where the C has run the module."""
+
+
+def _set_later(name: str, text: str) -> str:
+    steps = "".join(
+        f'        next = owner ? PyObject_GetAttrString(owner, "{part}") : NULL;\n'
+        "        Py_XDECREF(owner);\n        owner = next;\n"
+        for part in filter(None, name.split("."))
+    )
+    return (
+        "    {\n        PyObject *next, *owner = Py_NewRef(module);\n"
+        f"        PyObject *text = PyUnicode_FromString({c_string('', text)});\n{steps}"
+        '        if (owner && text) PyObject_SetAttrString(owner, "__doc__", text);\n'
+        "        Py_XDECREF(owner); Py_XDECREF(text); PyErr_Clear();\n    }\n"
+    )
+
+
+def docstrings(source: str) -> dict[str, str]:
+    """Return the docstrings of a module, its functions, classes and methods, by name; the module's is ""."""
+    tree = ast.parse(source)
+    found: dict[str, str | None] = {"": ast.get_docstring(tree)}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found[node.name] = ast.get_docstring(node)
+        if isinstance(node, ast.ClassDef):
+            methods = [part for part in node.body if isinstance(part, ast.FunctionDef)]
+            found |= {f"{node.name}.{method.name}": ast.get_docstring(method) for method in methods}
+    return {name: text for name, text in found.items() if text}
+
+
+def c_string(signature: str, text: str) -> str:
+    """Return a string of C: a signature as it is in C already, and a text."""
+    bare = "".join(
+        chr(byte) if chr(byte) in string.printable and chr(byte) not in _ESCAPED else f"\\{byte:03o}"
+        for byte in text.encode()
+    )
+    return f'"{signature}{bare}"'
+
+
 def compile_modules(root: Path, folder: Path) -> list[Path]:
     """Compile into a folder and return the extension modules, below its ``out``."""
     from mypyc.build import mypycify
@@ -167,6 +257,10 @@ def compile_modules(root: Path, folder: Path) -> list[Path]:
             group_name=GROUP,
             target_dir=str(folder / "c"),
         )
+        for path in map(Path, modules(root)):
+            generated = folder / "c" / f"__native_{'___'.join(path.with_suffix('').parts)}.c"
+            c = documented(generated.read_text(), path.stem, path.read_text(encoding="utf-8"))
+            generated.write_text(c)
         for extension in extensions:
             # A warning of some later compiler is no reason to go without.
             flags = [flag for flag in extension.extra_compile_args if flag != "-Werror"]

@@ -11,8 +11,10 @@ import importlib
 import io
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NoReturn
 
 from qflow import __version__
@@ -64,7 +66,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     that was refused, 130 for one that Ctrl-C interrupted.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
-    return guarded(lambda: _answer(given))
+
+    def work() -> int:
+        try:
+            return _answer(given)
+        finally:
+            if arguments is None:
+                # The process ends with this: a second Ctrl-C is not to end in a traceback.
+                with suppress(ValueError):
+                    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    return guarded(work)
 
 
 def guarded(work: Callable[[], int]) -> int:

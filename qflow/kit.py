@@ -31,6 +31,14 @@ _PACKAGE = Path(__file__).resolve().parent
 _CARRIED = _PACKAGE / "_kit"
 
 
+def heed_interrupts() -> None:
+    """Let Ctrl-C end a command that a script has put in the background, where shells have it ignored."""
+    import signal
+
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 class RefusalError(QflowError):
     """A request that cannot be fulfilled; the text says in one sentence why.
 

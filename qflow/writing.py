@@ -40,10 +40,13 @@ def written(path: str | Path) -> Iterator[Path]:
             shutil.copymode(place, beside)
         os.replace(beside, place)
     except BaseException as error:
-        if isinstance(error, KeyboardInterrupt) and not place.exists() and beside.exists():
-            os.replace(beside, place)
-        with suppress(OSError):
-            beside.unlink(missing_ok=True)
+        try:
+            if isinstance(error, KeyboardInterrupt) and not place.exists() and beside.exists():
+                os.replace(beside, place)
+        finally:
+            # Even after a second Ctrl-C.
+            with suppress(OSError):
+                beside.unlink(missing_ok=True)
         if isinstance(error, OSError):
             error.filename = str(path)
         raise

@@ -236,6 +236,62 @@ print("the next plain transfer of another session is held:", len(plain.held) == 
 
 assert after_commit.flowStopped and not careful.held and plain.held
 
+# %% [markdown] id="lost-text"
+# ## Another surprise: a sync that never returns
+#
+# A queue stops above 1. A client with a capacity of 10 sends ten messages with `sync=False`. Two consumers
+# take five each; the second acknowledges its five, then the first. So all ten have left the queue, and
+# nothing is held. Predict first:
+
+# %% id="lost-predict" jupyter={"source_hidden": true}
+predictions.ask("returns")
+
+# %% [markdown] id="lost-naive"
+# The naive expectation: everything is complete, so nothing is unsettled, and `sync` returns at once.
+
+# %% id="lost"
+connection = qf.messaging.Connection.establish("lost.example")
+sender = connection.session().sender(queue.replace("2", "1"), capacity=10)
+for number in range(10):
+    sender.send(f"order {number}", sync=False)
+first, second = (connection.session().receiver("orders") for _ in range(2))
+for consumer in (first, second):
+    for _ in range(5):
+        consumer.fetch(timeout=1)
+for consumer in (second, first):
+    consumer.session.acknowledge()
+
+depth = qf.messaging.brokers.get("lost.example").queue("orders").statistics().msgDepth
+unsettled, returns = sender.unsettled(), "yes"
+print(f"on the queue: {depth}, unsettled: {unsettled}")
+try:
+    sender.sync()
+except qf.messaging.SyncWouldBlock as problem:
+    returns = "no"
+    print(problem)
+sender.send("one more", sync=True)
+print("after one more, with sync=True:", sender.unsettled())
+
+assert (depth, unsettled, returns, sender.unsettled()) == (0, 9, "no", 0)
+
+# %% [markdown] id="lost-then"
+# Complete, and *reported as complete*, are two things. This client asks for reports only once half of its
+# window is used: with its last five messages. Those five were let go first, and the broker reported them, as
+# it was asked to. When the first five became complete, nobody had asked about them. The client reads a set
+# up to its first hole, so it counts nine as unsettled, and a call that only *waits* waits for ever. The real
+# client on the real broker does the same, with the same numbers. *(CM-05, CM-14)*
+#
+# **The cure**: let the last message of a batch ask, with `send(..., sync=True)`. Then the report that names
+# it names all that is complete. In a program with more threads the waiting call cannot know that it is lost:
+# here it warns after a second.
+#
+# The same in the lab, with four messages, of which the last one asks. Look at the two bars: *complete* is
+# whole, *reported* has a hole that nothing closes. Then press `execution.sync`.
+
+# %% id="lost-lab" jupyter={"source_hidden": true}
+moves = [*[("busy",)] * 3, ("busy", "sync"), *(("take", f"p1-{number}") for number in (3, 0, 1, 2))]
+qf.completion_lab(moves=moves, stop=1)
+
 # %% [markdown] id="real-text"
 # ## What the real broker did
 #
@@ -268,7 +324,7 @@ qf.Reader(broker, "taker", "busy", prefetch=2).accept("busy-1")
 after = len([number for number in range(5) if number in producer.completed])
 
 assert broker.queue("busy").statistics().flowStopped and sync_number in producer.completed
-predictions.compare(complete=complete, sync="yes" if answered else "no", after=after)
+predictions.compare(complete=complete, sync="yes" if answered else "no", after=after, returns=returns)
 
 # %% [markdown] id="keypoints"
 # ## Keypoints
@@ -280,6 +336,7 @@ predictions.compare(complete=complete, sync="yes" if answered else "no", after=a
 #   *(CAP-12)*
 # - A transfer is let go when its message leaves the queue, or when the queue turns OFF. *(FC-17)*
 # - Transfers in a transaction are never held. *(CM-10)*
+# - The broker reports what it is asked to report: end a batch with `sync=True`. *(CM-05)*
 #
 # ## Links on
 #

@@ -167,6 +167,27 @@ leave = qf.beside(
 assert leave.agrees
 leave
 
+# %% [markdown] id="hangs-text"
+# ## What nobody can record
+#
+# Some legal requests end the real broker, or hang it, so that no recording says what comes next: a selector
+# that divides an integer by 0, or looks at `amqp.message_id`; a ring that gets back what it drops, through
+# its own alternate exchange; a durable queue that goes with the accept of its last message. No document warns
+# of them. The engine refuses them and says why. One declare is enough: a durable queue that destroys itself
+# when it is full.
+
+# %% id="hangs"
+session = qf.Broker().session("one client")
+self_destruct = {"qpid.policy_type": "self-destruct", "qpid.max_count": 1}
+session.queue_declare("orders", self_destruct, durable=True)
+session.message_transfer(qf.Message(100, "orders"))
+try:
+    session.message_transfer(qf.Message(100, "orders"))
+except qf.AmqpException as error:
+    print(error)
+
+assert "real broker hangs" in str(session.error)
+
 # %% [markdown] id="compare-text"
 # ## Your predictions
 #

@@ -246,7 +246,7 @@ shops = qf.Workload(
     consumers=(qf.Consumer("warehouse", "orders", prefetch=10, service=("exp", 0.007), seed=4),),
 )
 verdict = qf.design.judge_workload(shops)["orders"]
-print("can it overflow?", "yes" if verdict.can_overflow else "no")
+print("can it overflow?", {True: "yes", False: "no", None: "not proved"}[verdict.can_overflow])
 print(*verdict.reasons, sep="\n")
 
 # %% [markdown] id="recommend-text"
@@ -256,7 +256,7 @@ print(*verdict.reasons, sep="\n")
 made = qf.recommend(shops, keep_capacities=True, message_limit=600)
 print(made.lines["orders"])
 print(*made.verdicts["orders"].reasons, sep="\n")
-deepest = made.evidence.maximum_depth["orders"]
+deepest = made.evidence.max_depth["orders"]
 print(f"in a run of {made.evidence.transfers} messages it was never more than {deepest} deep")
 
 # %% [markdown] id="recommend-then"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, SupportsIndex
 
 from qflow.broker.consuming import Connection, OutputScheduler
 from qflow.broker.context import BrokerContext
@@ -12,12 +12,20 @@ from qflow.broker.exchanges import ExchangeRegistry
 from qflow.broker.link_nodes import LinkNodes
 from qflow.broker.links import LinkSession
 from qflow.broker.management import Management
-from qflow.broker.message import encodable
+from qflow.broker.message import encodable, integer, shown
 from qflow.broker.options import BrokerOptions
 from qflow.broker.queue import Queue, QueueCounters
 from qflow.broker.registry import QueueCleaner, QueueRegistry
 from qflow.broker.session import Session
-from qflow.broker.snapshot import Snapshot, SnapshotError, hash_snapshot, restore_snapshot, take_snapshot
+from qflow.broker.snapshot import (
+    Refused,
+    Snapshot,
+    SnapshotError,
+    Text,
+    hash_snapshot,
+    restore_snapshot,
+    take_snapshot,
+)
 from qflow.broker.statistics import BrokerStatistics
 from qflow.broker.store import MessageStore
 
@@ -50,7 +58,16 @@ class Broker(BrokerContext):
         "nodes",
     )
 
-    def __init__(self, options: BrokerOptions | None = None, store: MessageStore | None = None) -> None:
+    def __init__(
+        self, options: BrokerOptions | None = None, store: MessageStore | Refused | None = None
+    ) -> None:
+        if options is not None and not isinstance(options, BrokerOptions):
+            raise TypeError(
+                "options are a BrokerOptions, such as BrokerOptions(default_queue_limit=0), or None; "
+                f"got {shown(options)}"
+            )
+        if store is not None and not isinstance(store, MessageStore):
+            raise TypeError(f"store is a MessageStore, such as DelayedStore(), or None; got {shown(store)}")
         super().__init__(options, store)
         self.exchanges = ExchangeRegistry(self)
         self.queues = QueueRegistry(self, self.exchanges)
@@ -61,7 +78,7 @@ class Broker(BrokerContext):
         self.nodes = LinkNodes(self.queues)
         self.management = Management(self, self.queues, self.scheduler, self.nodes)
 
-    def session(self, name: str, connection: str = "") -> Session:
+    def session(self, name: Text, connection: Text = "") -> Session:
         """Attach a session; 530 if a session of that name is attached, TypeError if a name is no text.
 
         Parameters:
@@ -76,7 +93,7 @@ class Broker(BrokerContext):
             self.emit("session.attach", session=name, detail={"connection": shared.name})
         return session
 
-    def link_session(self, name: str, connection: str = "", container: str = "") -> LinkSession:
+    def link_session(self, name: Text, connection: Text = "", container: Text = "") -> LinkSession:
         """Attach a session of AMQP 1.0; 530 if a session of that name is attached.
 
         Sessions of AMQP 1.0 that have ended are forgotten here: clients of a server come and go.
@@ -91,6 +108,7 @@ class Broker(BrokerContext):
                 if not ended.connection.sessions:
                     self.connections.pop(ended.connection.name, None)
         name = encodable("a session's name", name)
+        container = encodable("a container's id", container)
         shared = self._connection(name, connection)
         session = LinkSession(self, self.queues, name, shared, self.nodes, container)
         self.sessions[name] = session
@@ -99,7 +117,7 @@ class Broker(BrokerContext):
             self.emit("session.attach", session=name, detail=detail)
         return session
 
-    def _connection(self, session: str, name: str) -> Connection:
+    def _connection(self, session: str, name: Text) -> Connection:
         """Return the connection of a new session; 530 if a session of its name is attached."""
         existing = self.sessions.get(session)
         if existing is not None and existing.is_attached:
@@ -111,23 +129,25 @@ class Broker(BrokerContext):
             self.connections[shared] = Connection(shared, self.scheduler)
         return self.connections[shared]
 
-    def queue(self, name: str) -> Queue:
+    def queue(self, name: Text) -> Queue:
         """Return a queue to look at; 404 if there is none of that name."""
-        return self.queues.get(name)
+        return self.queues.get(encodable("a queue's name", name))
 
     def observe(self, observer: Observer | None) -> None:
         """Call ``observer`` with every event from now on; None ends it."""
+        if observer is not None and not callable(observer):
+            raise TypeError(f"an observer is called with every event, or is None; got {shown(observer)}")
         self.observer = observer
         self.stamp = self.now
         self.cells = observer.cells if isinstance(observer, EventTable) else None
 
-    def advance(self, now: int) -> None:
+    def advance(self, now: SupportsIndex) -> None:
         """Set the time, in microseconds since the start, and do what was due until then.
 
-        ValueError if time would go back, or on beyond 63 bits; TypeError for anything but an int.
+        ValueError if time would go back, or on beyond 63 bits; TypeError for anything but a whole number.
         """
         if type(now) is not int:
-            raise TypeError(f"time is a whole number of microseconds; got {now!r}")
+            now = integer("time in microseconds", now)
         if now >> 63:
             raise ValueError(f"time is 0 to {(1 << 63) - 1} us; got {now}")
         if now < self.now:
@@ -143,19 +163,25 @@ class Broker(BrokerContext):
         task = self.timers.take(until)
         while task is not None:
             due, action = task
+            if action is self.cleaner:
+                due = self.cleaner.skip(due, until)
             self.now = self.stamp = max(self.now, due)
             self.scheduler.reading = None
             action.fire(due)
             self.scheduler.quiesce()
             task = self.timers.take(until)
 
-    def close_connection(self, name: str) -> bool:
+    def close_connection(self, name: Text) -> bool:
         """End all sessions of a connection by management (CF-11); return whether there was one."""
-        connection = self.connections.get(name)
+        connection = self.connections.get(encodable("a connection's name", name))
         if connection is None or not connection.sessions:
             return False
         connection.close(ConnectionForcedException("Closed by Management Request"))
         return True
+
+    def refers_to(self, queue: object) -> bool:
+        """Return whether a delivery or a transaction of some session refers to a queue (RF-45)."""
+        return isinstance(queue, Queue) and any(one.refers_to(queue) for one in self.sessions.values())
 
     def destroy_queue(self, name: str, reason: str) -> None:
         """Unbind, unregister and empty a queue (FC-21)."""
@@ -188,6 +214,10 @@ class Broker(BrokerContext):
     def state_hash(self) -> str:
         """Return a hash of the state, the same in every process and on every machine."""
         return hash_snapshot(self.snapshot())
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        # A copy is what a restored snapshot is: without observer and hooks.
+        return Broker.restore, (self.snapshot(),)
 
     def statistics(self) -> BrokerStatistics:
         """Return the broker's totals (CF-10)."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from qflow.broker.context import BrokerContext
 from qflow.broker.message import CommandOwner, Transfer
@@ -72,6 +72,9 @@ class RangeSet(Restorable):
         if self._behind:
             made._blocks, made._behind = self._blocks.copy(), self._behind
         return made
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        return RangeSet.of, (self.ranges(),)
 
     def add(self, number: int) -> None:
         """Add one number; adding it twice changes nothing."""

@@ -383,9 +383,9 @@ class DeliveryRecord(Dependent):
         """Take responsibility: the message is dequeued, if it is still there (CN-13)."""
         if self.is_ended:
             return
-        self.is_ended = True
         if self.is_acquired and self.message.state == ACQUIRED:
             self.queue.dequeue(self.message, "accept", in_transaction)
+        self.is_ended = True
 
     def release(self, set_redelivered: bool) -> None:
         """Give an acquired message back (CN-14); a browsed one belongs to no subscription."""
@@ -504,7 +504,9 @@ class Subscription(Consumer):
     def wants(self, message: QueuedMessage) -> bool:
         """Return whether the selector, if there is one, lets a message through."""
         selector = self.selector
-        return selector is None or selector.matches(message.transfer, message.delivery_count)
+        return selector is None or selector.matches(
+            message.transfer, message.delivery_count, self.queue.context.start_time
+        )
 
     def flush(self) -> None:
         """Send while there are credit and messages, then take the credit away (RF-08)."""
@@ -668,6 +670,10 @@ class SemanticState(Dependent):
         """Return what management shows: also cancelled subscriptions with unsettled deliveries (RF-39)."""
         lingering = [one for one, numbers in self.cancelled if not self.records.keys().isdisjoint(numbers)]
         return [*self.subscriptions.values(), *lingering]
+
+    def refers_to(self, queue: Queue) -> bool:
+        """Return whether a delivery that is remembered came from a queue (RF-45)."""
+        return any(record.queue is queue for record in self.records.values())
 
     def add(self, subscription: Subscription) -> None:
         """Keep a new subscription."""

@@ -14,16 +14,22 @@ from qflow.broker.events import Detail, Event, Names, Observer, Values, packed, 
 from qflow.broker.message import CommandOwner, Transfer
 from qflow.broker.options import BrokerOptions
 from qflow.broker.restorable import Dependent, Restorable
+from qflow.broker.snapshot import mypyc_attr
 from qflow.broker.store import MessageStore
 
 Agent = Callable[[Transfer], object]
 """Answers the requests to management; it gives commands itself, as any client does."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class TimerTask(Dependent):
     """Something that is due at some time."""
 
     __slots__ = ()
+
+    @classmethod
+    def __init_subclass__(cls) -> None:
+        """Let other classes inherit from it."""
 
     def fire(self, due: int) -> None:
         """Do it; ``due`` is the time for which it was scheduled, in microseconds."""
@@ -67,6 +73,10 @@ class Timers(Restorable):
         self._sequence += 1
         heapq.heappush(self._heap, (due, self._sequence, task))
 
+    def pass_over(self, count: int) -> None:
+        """Count tasks that need not be scheduled, as they would change nothing."""
+        self._sequence += count
+
     def take(self, until: int) -> tuple[int, TimerTask] | None:
         """Return the first task that is due by ``until``, and remove it; None if there is none."""
         if not self.is_due(until):
@@ -82,8 +92,8 @@ class BrokerContext(Restorable):
     """Attributes that are no part of the broker's state: a snapshot leaves them out."""
 
     __slots__ = (
-        "options", "counts_content", "stamps_arrivals", "store", "timers", "now", "observer", "cells",
-        "stamp", "discardsNoRoute", "abandoned", "abandonedViaAlt", "reporters", "agent", "requests",
+        "options", "counts_content", "stamps_arrivals", "start_time", "store", "timers", "now", "observer",
+        "cells", "stamp", "discardsNoRoute", "abandoned", "abandonedViaAlt", "reporters", "agent", "requests",
     )  # fmt: skip
 
     def __init__(self, options: BrokerOptions | None = None, store: MessageStore | None = None) -> None:
@@ -91,6 +101,7 @@ class BrokerContext(Restorable):
         # What every transfer asks of the options.
         self.counts_content = self.options.message_size == "content"
         self.stamps_arrivals = self.options.enable_timestamp
+        self.start_time = self.options.start_time
         self.store = store or MessageStore()
         self.store.listener = self
         self.timers = Timers()
@@ -163,6 +174,10 @@ class BrokerContext(Restorable):
 
     def close_connection(self, name: str) -> bool:
         """Close a client's connection by management; return whether there is one.  The broker does it."""
+        raise NotImplementedError
+
+    def refers_to(self, queue: object) -> bool:
+        """Return whether a session still refers to a queue that is gone (RF-45); the broker knows."""
         raise NotImplementedError
 
     def destroy_queue(self, name: str, reason: str) -> None:

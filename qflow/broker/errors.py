@@ -229,6 +229,14 @@ def refuse(what: str, asked: str) -> NoReturn:
     raise NotImplementedException(f"{asked}: {LEFT_OUT[what].reason}")
 
 
+def hanging(queue: str, what: str) -> str:
+    """Return the words of a refusal of what makes a durable queue go, and the real broker hang."""
+    return (
+        f"durable queue {queue} {what}: the real broker hangs then, for all clients, so it is refused here; "
+        "declare it without durable"
+    )
+
+
 class FramingErrorException(AmqpException):
     """501: the peer broke the protocol; this one ends the whole connection (LP-06)."""
 
@@ -271,12 +279,16 @@ class ManagementError(Exception):
     1 UnknownObject, 2 UnknownMethod, 3 NotImplemented, 4 InvalidParameter, 7 for an exception, with its text,
     0x10000 (USER) for a redirect that is refused, without a text (RF-26).
 
+    Attributes:
+        cause (AmqpException or None): What a 7 stands for; compiled code loses what Python calls the cause.
+
     >>> error = ManagementError(4, "InvalidParameter")
     >>> error.status, str(error)
     (4, 'InvalidParameter')
     """
 
-    def __init__(self, status: int, text: str) -> None:
+    def __init__(self, status: int, text: str, cause: AmqpException | None = None) -> None:
         super().__init__(text)
         self.status = status
         self.text = text
+        self.cause = cause

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from qflow.broker.errors import NotImplementedException, ResourceLimitExceededException
+from qflow.broker.errors import NotImplementedException, ResourceLimitExceededException, hanging
 from qflow.broker.message import ACQUIRED, QueuedMessage, Transfer
 from qflow.broker.queue import LimitPolicy, Queue
 
@@ -126,7 +126,9 @@ class SelfDestruct(LimitPolicy):
     __slots__ = ()
 
     def make_room(self, queue: Queue, transfer: Transfer) -> bool:
-        """Delete the queue."""
+        """Delete the queue; 540 for a durable one."""
+        if queue.durable:
+            raise NotImplementedException(hanging(queue.name, "destroys itself"))
         queue.context.destroy_queue(queue.name, "self-destruct")
         return False
 

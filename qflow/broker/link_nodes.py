@@ -19,7 +19,7 @@ from typing import ClassVar, Final
 
 from qflow.broker.errors import LinkException, ManagementError
 from qflow.broker.exchanges import EXCHANGE_TYPES, Exchange
-from qflow.broker.message import HeaderValue
+from qflow.broker.message import HeaderValue, Router
 from qflow.broker.queue import Queue
 from qflow.broker.registry import EXCEPTION, QueueRegistry
 from qflow.broker.restorable import Dependent, Restorable
@@ -166,7 +166,8 @@ class LinkNodes(Dependent):
         if TOPIC in capabilities or properties.get("supported-dist-modes") == "copy":
             return Node(None, self._exchange(name, properties, to_bool(properties.get("auto-delete", False))))
         lifetime = LIFETIMES.get(str(properties.get("lifetime-policy", "")), "")
-        if not lifetime and (is_dynamic or to_bool(properties.get("auto-delete", False))):
+        is_passing = is_dynamic and not to_bool(properties.get("durable", False))
+        if not lifetime and to_bool(properties.get("auto-delete", is_passing)):
             lifetime = "delete-if-unused"
         node = Node(self.queue(name, properties, lifetime), None)
         if node.queue is not None and to_bool(properties.get("exclusive", False)):
@@ -232,28 +233,27 @@ def shown_properties(node: Node, asked: Properties) -> dict[str, HeaderValue]:
     """Return the real values of the properties asked for, as texts; empty if none was."""
     if not asked:
         return {}
+    shown: dict[str, HeaderValue] = {"supported-dist-modes": "copy" if node.queue is None else "move"}
+    alternate: Router | None
     if node.queue is None:
         exchange = node.exchange
-        shown: dict[str, HeaderValue] = {"supported-dist-modes": "copy"}
-        if exchange is not None and "exchange-type" in asked:
-            shown["exchange-type"] = exchange.type
-        if exchange is not None and "durable" in asked and exchange.durable:
-            shown["durable"] = True
-        return shown
-    queue = node.queue
-    shown = {"supported-dist-modes": "move"}
-    descriptor = next((key for key, value in LIFETIMES.items() if value == queue.lifetime.policy), None)
-    if "lifetime-policy" in asked and descriptor is not None:
-        shown["lifetime-policy"] = descriptor
-    for key, is_set in (
-        ("durable", queue.durable),
-        ("auto-delete", queue.lifetime.deletes_itself),
-        ("exclusive", bool(queue.lifetime.owner)),
-    ):
-        if key in asked and is_set:
-            shown[key] = True
-    if "alternate-exchange" in asked and queue.alternate is not None:
-        shown["alternate-exchange"] = queue.alternate.name
-    arguments = queue.settings.arguments
-    shown |= {key: to_text(arguments[key]) for key in asked if key.startswith("qpid.") and key in arguments}
+        assert exchange is not None
+        is_durable, alternate = exchange.durable, exchange.alternate
+        shown["exchange-type"] = exchange.type
+        if "auto-delete" in asked:
+            shown["auto-delete"] = exchange.deletes_itself
+    else:
+        queue = node.queue
+        is_durable, alternate = queue.durable, queue.alternate
+        lifetime = next((key for key, value in LIFETIMES.items() if value == queue.lifetime.policy), None)
+        if lifetime is not None and ("auto-delete" in asked or "lifetime-policy" in asked):
+            shown["lifetime-policy"] = lifetime
+        if "exclusive" in asked and queue.lifetime.owner:
+            shown["exclusive"] = True
+        given = queue.settings.arguments
+        shown |= {key: to_text(given[key]) for key in asked if key.startswith("qpid.") and key in given}
+    if "durable" in asked and is_durable:
+        shown["durable"] = True
+    if "alternate-exchange" in asked and alternate is not None:
+        shown["alternate-exchange"] = alternate.name
     return shown

@@ -58,12 +58,13 @@ from qflow.broker.link_nodes import (
     granted_capabilities,
     shown_properties,
 )
-from qflow.broker.message import CommandOwner, HeaderValue, Message, QueuedMessage, Transfer
+from qflow.broker.message import CommandOwner, HeaderValue, Message, QueuedMessage, Transfer, shown
 from qflow.broker.queue import Queue
 from qflow.broker.registry import QueueRegistry
 from qflow.broker.restorable import Dependent
 from qflow.broker.selector import Selector
 from qflow.broker.session import Session, command
+from qflow.broker.snapshot import Flag, Refused, Text
 from qflow.broker.transactions import TxBuffer, TxOperation
 
 MAX_UNACKED: Final = 5_000
@@ -304,18 +305,16 @@ class Granted(Dependent):
         address (str): The node's name; a dynamic one has got it now.
         capabilities (list of str): Those of the ones asked for that the node has (LNK-17).
         properties (dict): Those asked for, with their real values as texts (LNK-17).
-        filters (list of str): Names of the filters that are in force (LNK-14).
+        filters (dict): The filters in force by name, each with its descriptor and value (LNK-14).
     """
 
     __slots__ = ("address", "capabilities", "properties", "filters")
 
-    def __init__(
-        self, address: str, capabilities: list[str], properties: dict[str, HeaderValue], filters: list[str]
-    ) -> None:
+    def __init__(self, address: str, capabilities: list[str], properties: dict[str, HeaderValue]) -> None:
         self.address = address
         self.capabilities = capabilities
         self.properties = properties
-        self.filters = filters
+        self.filters: dict[str, list[Any]] = {}
 
 
 class IncomingLink(CommandOwner):
@@ -528,7 +527,7 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
         is_dynamic = bool(given.get("dynamic"))
         name = f"{self.container}_{tag}" if is_dynamic else address or ""
         if is_sender and address is None and not is_dynamic:
-            relay = IncomingLink(self, tag, Node(None, None), Granted("", [], {}, []))
+            relay = IncomingLink(self, tag, Node(None, None), Granted("", [], {}))
             self.senders[tag] = relay
             return relay
         node = self.nodes.resolve(name, is_dynamic, capabilities, properties, self.name)
@@ -538,7 +537,6 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
             name,
             granted_capabilities(node, capabilities, not is_sender),
             shown_properties(node, properties),
-            [],
         )
         if is_sender:
             return self._attach_sender(tag, node, granted)
@@ -567,7 +565,9 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
             arguments = {}
             is_browser = False
         else:
-            subject = _subject_filter(filters, granted, (TOPIC_FILTER, DIRECT_FILTER))
+            name, descriptor, subject = _subject_filter(filters) or ("", "", "")
+            if subject:
+                granted.filters[name] = [descriptor, subject]
             if queue.settings.browse_only:
                 is_browser = True
             elif not is_browser and queue.lifetime.owner not in ("", self.name):
@@ -575,7 +575,8 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
                     f"Cannot consume from exclusive queue {queue.name}", "amqp:precondition-failed"
                 )
         if not is_browser:
-            self._check_access(queue, is_exclusive)
+            self._check_owner(queue)
+            self._check_readers(queue, is_exclusive)
         is_explicit = bool(given.get("unsettled")) if own_queue else not given.get("settled")
         state = cast(LinkDeliveries, self.consuming)
         owner = f"{self.name}::{tag}"
@@ -631,12 +632,20 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
         """Return key and arguments with which a subscription's queue is bound (LNK-14)."""
         if exchange.type == "headers":
             found = next((name for name, value in filters.items() if value[0] == HEADERS_FILTER), None)
+            conditions: dict[str, HeaderValue] = {"x-match": "all"}
             if found is not None and isinstance(filters[found][1], Mapping):
-                granted.filters.append(found)
-                return "", {"x-match": "all", **filters[found][1]}
-            return "", {"x-match": "all"}
-        key = _subject_filter(filters, granted, (TOPIC_FILTER, DIRECT_FILTER))
-        return key or ("#" if exchange.type == TOPIC else ""), {}
+                conditions |= filters[found][1]
+            granted.filters[found or "default-headers-filter"] = [HEADERS_FILTER, conditions]
+            return "", conditions
+        asked = _subject_filter(filters)
+        is_topic = exchange.type == TOPIC
+        default = (TOPIC_FILTER, "#") if is_topic else (DIRECT_FILTER, "")
+        name, descriptor, key = asked or ("default-subject-filter", *default)
+        if is_topic or exchange.type == "direct":
+            if not is_topic and descriptor == TOPIC_FILTER:
+                descriptor = DIRECT_FILTER
+            granted.filters[name] = [descriptor, key]
+        return key, {}
 
     @command("link.detach", is_numbered=False)
     def link_detach(self, tag: str, role: str) -> None:
@@ -694,9 +703,9 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
 
     def message_transfer(
         self,
-        message: Message,
-        exchange: str = "",
-        sync: bool = False,
+        message: Message | Refused,
+        exchange: Text = "",
+        sync: Flag = False,
         *,
         tag: str = "",
         transactional: bool = False,
@@ -715,6 +724,8 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
             no room, the message is released, the link lives (LNK-05).  Any other refusal closes the link.
         """
         self.require_attached("message.transfer")
+        if not isinstance(message, Message):
+            raise TypeError(f"message.transfer: message is a Message; got {shown(message)}")
         link = self.senders.get(tag)
         if link is None:
             raise NotFoundException(f"Unknown link {tag} session={self.name}")
@@ -871,17 +882,19 @@ def _serve_all(connection: Connection) -> None:
 def _selector_of(filters: Mapping[str, Any], granted: Granted) -> dict[str, Any]:
     """Return the selector among the filters as a subscription's argument, and note that it is in force."""
     for name, (descriptor, value) in filters.items():
-        if descriptor == SELECTOR_FILTER and isinstance(value, str):
+        if descriptor == SELECTOR_FILTER and isinstance(value, str) and value:
             # Before anything is made: it may be wrong.
             Selector(value)
-            granted.filters.append(name)
+            granted.filters[name] = [descriptor, value]
             return {"x-apache-selector": value}
     return {}
 
 
-def _subject_filter(filters: Mapping[str, Any], granted: Granted, descriptors: tuple[str, ...]) -> str:
+def _subject_filter(filters: Mapping[str, Any]) -> tuple[str, str, str] | None:
+    """Return name, descriptor and value of the subject's filter, the first that is not empty (LNK-14)."""
+    found: tuple[str, str, str] | None = None
     for name, (descriptor, value) in filters.items():
-        if descriptor in descriptors and isinstance(value, str):
-            granted.filters.append(name)
-            return value
-    return ""
+        is_subject = descriptor in (TOPIC_FILTER, DIRECT_FILTER, "") and isinstance(value, str)
+        if is_subject and (found is None or not found[2]):
+            found = (name, descriptor, value)
+    return found

@@ -84,7 +84,7 @@ def _method(method: Method) -> Method:
         try:
             return method(self, **given)
         except AmqpException as error:
-            raise ManagementError(EXCEPTION, str(error)) from error
+            raise ManagementError(EXCEPTION, str(error), error) from error
         finally:
             self.scheduler.quiesce()
 

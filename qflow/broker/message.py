@@ -14,14 +14,16 @@ messages know neither sessions nor exchanges nor flow control: :class:`CommandOw
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final
+from operator import index
+from types import NoneType
+from typing import Any, ClassVar, Final, SupportsIndex
 from uuid import UUID
 
 from qflow.broker.restorable import Dependent, Frozen, Restorable
-from qflow.broker.snapshot import mypyc_attr
+from qflow.broker.snapshot import Flag, Text, mypyc_attr
 from qflow.broker.transactions import TxBuffer
 
 HeaderValue = None | bool | int | float | str | bytes | UUID | list[object] | dict[str, object]
@@ -30,6 +32,8 @@ HeaderValue = None | bool | int | float | str | bytes | UUID | list[object] | di
 _STRUCT: Final = 8
 _INTEGER: Final = 8
 _UINT64: Final = (1 << 64) - 1
+_DEEPEST: Final = 100
+"""So deep may maps and lists be nested; a snapshot's text is three times as deep, and Python ends at 1000."""
 
 
 class Sent(Frozen):
@@ -51,6 +55,9 @@ class Message(Sent):
     The broker never looks at the content, only at how many bytes it has: ``content_size``. ``content``
     itself may travel along for clients that want to see it.  ``label`` names the message for people, traces
     and pictures; it is not sent.
+
+    A whole number may be of any type that stands for one, such as NumPy's, but for bool.  Headers and content
+    are kept as plain copies, and are nested at most 100 levels deep.
 
     Parameters:
         content_size: Bytes of content.
@@ -99,92 +106,72 @@ class Message(Sent):
 
     def __init__(
         self,
-        content_size: int = 0,
-        routing_key: str | None = None,
+        content_size: SupportsIndex = 0,
+        routing_key: Text | None = None,
         headers: Mapping[str, HeaderValue] | None = None,
-        priority: int | None = None,
-        ttl: int = 0,
-        durable: bool = False,
-        timestamp: int | None = None,
+        priority: SupportsIndex | None = None,
+        ttl: SupportsIndex = 0,
+        durable: Flag = False,
+        timestamp: SupportsIndex | None = None,
         message_id: UUID | None = None,
-        correlation_id: str | None = None,
-        content_type: str | None = None,
-        user_id: str | None = None,
-        app_id: str | None = None,
-        label: str = "",
+        correlation_id: Text | None = None,
+        content_type: Text | None = None,
+        user_id: Text | None = None,
+        app_id: Text | None = None,
+        label: Text = "",
         content: Any = None,
-        size: int | None = None,
+        size: SupportsIndex | None = None,
     ) -> None:
         # This is done for every message sent, so what is right is found to be so with few questions.
         if type(content_size) is not int or not 0 <= content_size <= _UINT64:
-            _whole("content_size", content_size)
+            content_size = whole("content_size", content_size)
         if type(ttl) is not int or (ttl and not 0 <= ttl <= _UINT64):
-            _whole("ttl", ttl)
+            ttl = whole("ttl", ttl)
         if priority is not None and (type(priority) is not int or not 0 <= priority <= 255):
-            _whole("priority", priority, 255)
+            priority = whole("priority", priority, 255)
         if routing_key is not None and (
             type(routing_key) is not str or len(routing_key) > 63 or not routing_key.isascii()
         ):
             routing_key = encodable("routing_key", routing_key, 255)
-        if durable is not False and durable is not True:
-            raise TypeError(f"durable is True or False; got {durable!r}")
-        if label != "":
+        if type(durable) is not bool:
+            raise TypeError(f"durable is True or False; got {shown(durable)}")
+        if type(label) is not str or label != "":
             label = encodable("label", label)
-        if headers is not None and type(headers) is not dict and not isinstance(headers, Mapping):
-            raise TypeError(f"headers is a mapping; got {headers!r}")
-        if content is not None:
-            _plain("content", content)
-        if size is not None:
-            _whole("size", size)
         self.content_size = content_size
         self.routing_key = routing_key
         # The caller may go on to change the map; what was sent stays as it was.
-        self.headers = None if headers is None else dict(headers)
+        self.headers = None if headers is None else _headers(headers)
         self.priority = priority
         self.ttl = ttl
         self.durable = durable
-        self.timestamp = timestamp
-        self.message_id = message_id
-        self.correlation_id = correlation_id
-        self.content_type = content_type
-        self.user_id = user_id
-        self.app_id = app_id
         self.label = label
-        self.content = content
-        self.size = size
-        if (
-            timestamp is not None
-            or message_id is not None
-            or correlation_id is not None
-            or content_type is not None
-            or user_id is not None
-            or app_id is not None
-        ):
-            self._check_properties()
-
-    def _check_properties(self) -> None:
-        """Refuse what AMQP cannot carry in the properties that are seldom given."""
-        if self.timestamp is not None:
-            _whole("timestamp", self.timestamp)
-        if self.message_id is not None and not isinstance(self.message_id, UUID):
-            raise TypeError(f"message_id is a UUID; got {self.message_id!r}")
-        for name, value, most in (
-            ("correlation_id", self.correlation_id, 65_535),
-            ("user_id", self.user_id, 65_535),
-            ("app_id", self.app_id, 65_535),
-            ("content_type", self.content_type, 255),
-        ):
-            if value is not None:
-                encodable(name, value, most)
+        self.content = content if type(content) in _SCALARS else plain("content", content)
+        self.size = None if size is None else whole("size", size)
+        self.timestamp = None if timestamp is None else whole("timestamp", timestamp)
+        if message_id is not None and not isinstance(message_id, UUID):
+            raise TypeError(f"message_id is a UUID; got {shown(message_id)}")
+        self.message_id = message_id
+        self.correlation_id = None
+        self.content_type = None
+        self.user_id = None
+        self.app_id = None
+        if correlation_id is not None:
+            self.correlation_id = encodable("correlation_id", correlation_id, 65_535)
+        if content_type is not None:
+            self.content_type = encodable("content_type", content_type, 255)
+        if user_id is not None:
+            self.user_id = encodable("user_id", user_id, 65_535)
+        if app_id is not None:
+            self.app_id = encodable("app_id", app_id, 65_535)
 
     @classmethod
     def of(
         cls,
         body: object,
-        routing_key: str | None = None,
+        routing_key: Text | None = None,
         *,
-        reply_to: tuple[str | None, str | None] | None = None,
-        content_encoding: str | None = None,
+        reply_to: Iterable[Text | None] | None = None,
+        content_encoding: Text | None = None,
         **properties: Any,
     ) -> Message:
         """Return a message with a body, and the size that its encoding has.
@@ -214,12 +201,14 @@ class Message(Sent):
         if isinstance(body, bytearray | memoryview):
             body = bytes(body)
         if reply_to is not None:
-            apart["reply_to"] = list(reply_to)
-            apart_size += reply_to_size(*reply_to)
+            place = _reply_to(reply_to)
+            apart["reply_to"] = list(place)
+            apart_size += reply_to_size(*place)
         if content_encoding is not None:
-            encodable("content_encoding", content_encoding, 255)
-            apart["encoding"] = content_encoding
-            apart_size += _short_text(content_encoding)
+            encoding = encodable("content_encoding", content_encoding, 255)
+            apart["encoding"] = encoding
+            apart_size += _short_text(encoding)
+        body = plain("a body", body)
         kind = _CONTENT_TYPES.get(type(body))
         if kind is not None:
             properties.setdefault("content_type", kind)
@@ -297,11 +286,11 @@ class Message(Sent):
         if self.content_type is not None:
             size += _short_text(self.content_type)
         if self.headers is not None:
-            size += map_size(self.headers)
+            size += map_size("headers", self.headers)
         return size + _STRUCT if size else 0
 
 
-def encodable(what: str, text: str, most: int = 0) -> str:
+def encodable(what: str, text: object, most: int = 0) -> str:
     """Return a text, plain if it is of a subclass of str; refuse one that AMQP cannot carry.
 
     TypeError for anything else, ValueError for half a character, or more bytes than ``most``.
@@ -312,7 +301,7 @@ def encodable(what: str, text: str, most: int = 0) -> str:
     ValueError: queue is at most 255 bytes; got 256
     """
     if not isinstance(text, str):
-        raise TypeError(f"{what} is a string; got {text!r}")
+        raise TypeError(f"{what} is a string; got {shown(text)}")
     try:
         size = len(text) if text.isascii() else len(text.encode())
     except UnicodeEncodeError:
@@ -322,33 +311,136 @@ def encodable(what: str, text: str, most: int = 0) -> str:
     return text if type(text) is str else str.__str__(text)
 
 
-def _whole(what: str, value: int, most: int = _UINT64) -> None:
-    """Refuse anything but an int from 0 to ``most``."""
-    if type(value) is not int:
-        raise TypeError(f"{what} is a whole number; got {value!r}")
-    if not 0 <= value <= most:
+def whole(what: str, value: object, most: int = _UINT64) -> int:
+    """Return a whole number from 0 to ``most``, plain if it is of another type, such as NumPy's."""
+    number = integer(what, value)
+    if not 0 <= number <= most:
         raise ValueError(f"{what} is 0 to {most}; got {value!r}")
+    return number
 
 
-_SCALARS: Final = frozenset({str, bytes, int, float, bool, UUID})
+def integer(what: str, value: object) -> int:
+    """Return a whole number, plain if it is of another type; TypeError for anything else, a bool included.
+
+    >>> from enum import IntEnum
+    >>> integer("priority", IntEnum("Level", "LOW HIGH").HIGH)
+    2
+    >>> integer("priority", True)
+    Traceback (most recent call last):
+        ...
+    TypeError: priority is a whole number; got True
+    """
+    if type(value) is int:
+        return value
+    number = None if isinstance(value, bool) else _index(value)
+    if number is None:
+        raise TypeError(f"{what} is a whole number; got {shown(value)}")
+    return number
 
 
-def _plain(what: str, value: object) -> None:
-    """Refuse content that a snapshot could not hold."""
-    # The parts of an encoded message are found right without a call for each of them.
-    if isinstance(value, list | tuple):
-        for item in value:
-            if type(item) not in _SCALARS:
-                _plain(what, item)
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            if type(key) not in _SCALARS or type(item) not in _SCALARS:
-                _plain(what, key)
-                _plain(what, item)
-    elif value is not None and not isinstance(value, bool | int | float | str | bytes | UUID):
-        raise TypeError(
-            f"{what} is made of None, bool, int, float, str, bytes, UUID, list and dict; got {value!r}"
-        )
+def _index(value: Any) -> int | None:
+    """Return the plain int that a value stands for; None for a value that is no whole number."""
+    try:
+        return index(value)
+    except TypeError:
+        return None
+
+
+def delivery_numbers(what: str, value: Iterable[SupportsIndex]) -> tuple[Any, ...]:
+    """Return numbers of deliveries as a tuple; TypeError for anything but whole numbers."""
+    try:
+        numbers = tuple(value)
+    except TypeError:
+        raise TypeError(f"{what} are whole numbers; got {shown(value)}") from None
+    for number in numbers:
+        if type(number) is not int:
+            return tuple([integer(what, one) for one in numbers])
+    return numbers
+
+
+def shown(value: object) -> str:
+    """Return what a refusal shows of a value that it got; what is nested without end has no text."""
+    try:
+        return repr(value)
+    except RecursionError:
+        return f"a {type(value).__name__} that is nested too deeply to be shown"
+
+
+_TYPES: Final = "is made of None, bool, int, float, str, bytes, UUID, list and dict"
+_SCALARS: Final = frozenset({str, bytes, int, float, bool, UUID, NoneType})
+
+
+def plain(what: str, value: object, depth: int = 0) -> Any:
+    """Return a copy made of AMQP's own types, of a value that may be made of their subclasses.
+
+    TypeError for what AMQP has no type for, ValueError for what is nested too deeply.
+
+    >>> from collections import OrderedDict
+    >>> plain("content", [OrderedDict(a=1)])
+    [{'a': 1}]
+    >>> endless = []; endless.append(endless)
+    >>> plain("content", endless)
+    Traceback (most recent call last):
+        ...
+    ValueError: content is nested more than 100 levels deep, or contains itself
+    """
+    kind = type(value)
+    if kind in _SCALARS:
+        return value
+    if isinstance(value, list | tuple | dict):
+        if depth == _DEEPEST:
+            raise _too_deep(what)
+        depth += 1
+        # The parts of an encoded message are found right without a call for each of them.
+        if isinstance(value, dict):
+            return {
+                key if type(key) in _SCALARS else plain(what, key, depth): item
+                if type(item) in _SCALARS
+                else plain(what, item, depth)
+                for key, item in value.items()
+            }
+        items = [item if type(item) in _SCALARS else plain(what, item, depth) for item in value]
+        return items if isinstance(value, list) else tuple(items)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, bytes):
+        return bytes(value)
+    # Clients have a float of their own for points in time, and wish to see it again.
+    if issubclass(kind, float):
+        return value
+    if isinstance(value, UUID):
+        return UUID(int=value.int)
+    number = _index(value)
+    if number is None:
+        raise TypeError(f"{what} {_TYPES}; got {shown(value)}")
+    return number
+
+
+def _too_deep(what: str) -> ValueError:
+    return ValueError(f"{what} is nested more than {_DEEPEST} levels deep, or contains itself")
+
+
+def plain_map(what: str, value: object) -> dict[str, Any]:
+    """Return a plain copy of a mapping whose keys are strings, see :func:`plain`."""
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{what} is a mapping; got {shown(value)}")
+    entries: dict[Any, Any] = plain(what, dict(value))
+    for key in entries:
+        if not isinstance(key, str):
+            raise TypeError(f"{what} has strings as keys; got {key!r}")
+    return entries
+
+
+def _headers(headers: object) -> dict[str, HeaderValue]:
+    """Return a plain copy of application headers, which mostly are plain and not nested."""
+    if type(headers) is dict:
+        entries: dict[Any, Any] = headers
+        for key, item in entries.items():
+            if type(key) is not str or type(item) not in _SCALARS:
+                break
+        else:
+            return entries.copy()
+    return plain_map("headers", headers)
 
 
 def _short_text(text: str) -> int:
@@ -375,12 +467,23 @@ def _is_enclosed(content: object) -> bool:
     return isinstance(content, tuple) and len(content) == 3 and content[0] == _ENVELOPE
 
 
+def _reply_to(given: Iterable[Text | None]) -> tuple[str | None, str | None]:
+    try:
+        exchange, routing_key = given
+    except (TypeError, ValueError):
+        raise TypeError(f"reply_to is an exchange and a routing key; got {shown(given)}") from None
+    return _address(exchange), _address(routing_key)
+
+
+def _address(text: Text | None) -> str | None:
+    return None if text is None else encodable("reply_to", text, 255)
+
+
 def reply_to_size(exchange: str | None, routing_key: str | None) -> int:
     """Return the bytes of a reply-to among a message's properties (DQ-07)."""
     size = 4
-    for text in (exchange, routing_key):
+    for text in (_address(exchange), _address(routing_key)):
         if text is not None:
-            encodable("reply_to", text, 255)
             size += _short_text(text)
     return size
 
@@ -397,28 +500,27 @@ def body_size(body: object) -> int:
     if body is None:
         return 0
     if isinstance(body, str):
-        encodable("a body", body)
-        return len(body.encode())
+        return len(encodable("a body", body).encode())
     if isinstance(body, bytes | bytearray | memoryview):
         return memoryview(body).nbytes
     if isinstance(body, dict | list):
-        return _value_size(body)
-    raise TypeError(f"a body is text, bytes, a dict, a list or None; got {body!r}")
+        return _value_size("a body", body, 0)
+    raise TypeError(f"a body is text, bytes, a dict, a list or None; got {shown(body)}")
 
 
-def map_size(entries: dict[str, Any]) -> int:
+def map_size(what: str, entries: dict[Any, Any], depth: int = 0) -> int:
     """Return the bytes of a map; TypeError or ValueError if AMQP cannot carry an entry."""
     size = 8
     for key, value in entries.items():
         if type(key) is str and key.isascii() and len(key) <= 255:
-            size += 2 + len(key) + _value_size(value)
+            size += 2 + len(key) + _value_size(what, value, depth)
         else:
-            encodable("the name of an entry", key, 255)
-            size += _short_text(key) + 1 + _value_size(value)
+            name = encodable("the name of an entry", key, 255)
+            size += _short_text(name) + 1 + _value_size(what, value, depth)
     return size
 
 
-def _value_size(value: object) -> int:
+def _value_size(what: str, value: object, depth: int) -> int:
     """Bytes of one value, as a client encodes it: integers in 8, text with a 2-byte length."""
     if isinstance(value, str):
         return _long_text(value)
@@ -434,11 +536,13 @@ def _value_size(value: object) -> int:
         return 16
     if isinstance(value, bytes):
         return 4 + len(value)
-    if isinstance(value, dict):
-        return map_size(value)
-    if isinstance(value, list | tuple):
-        return 8 + sum(1 + _value_size(item) for item in value)
-    raise TypeError(f"a header holds None, bool, int, float, str, bytes, UUID, list or dict; got {value!r}")
+    if isinstance(value, dict | list | tuple):
+        if depth == _DEEPEST:
+            raise _too_deep(what)
+        if isinstance(value, dict):
+            return map_size(what, value, depth + 1)
+        return 8 + sum([1 + _value_size(what, item, depth + 1) for item in value])
+    raise TypeError(f"{what} {_TYPES}; got {shown(value)}")
 
 
 class CommandOwner(Dependent):

@@ -7,9 +7,12 @@ and of the option parser it uses, Boost (rules.md#broker-options).
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
+from operator import index
 from typing import NoReturn
 
 from qflow.broker.errors import StartupError
@@ -17,7 +20,7 @@ from qflow.broker.errors import StartupError
 COMMAND_LINE, ENVIRONMENT = "command line options", "environment variables"
 PREFIX = "QPID_"
 
-DIALS = ("flow-control", "completions", "limit-policies", "message-size", "wake-up")
+DIALS = ("flow-control", "completions", "limit-policies", "message-size", "wake-up", "start-time")
 """Options of this model that qpidd does not have."""
 
 MODELLED = (
@@ -77,9 +80,9 @@ class Given:
 
     def refuse(self, reason: str = "") -> NoReturn:
         """Raise qpidd's refusal of a value that does not fit the option, followed by ``reason``."""
+        shown = f" ('{self.text}')" if self.text else ""
         raise StartupError(
-            f"Error in {self.source}: the argument ('{self.text}') for option '{self.spelling}' is invalid"
-            f"{reason}"
+            f"Error in {self.source}: the argument{shown} for option '{self.spelling}' is invalid{reason}"
         )
 
 
@@ -94,7 +97,7 @@ def read_options(
 
     Parameters:
         arguments: As on qpidd's command line: ``--name value``, ``--name=value``, or the start of a name if
-            no other option starts like it.
+            no other option starts like it.  Words that are neither are ignored, as qpidd does (RF-47).
         environment: ``QPID_<NAME>`` in capitals, with ``_`` for ``-``.  Variables that name no option are
             ignored.
         lines: Of a configuration file, whose name is ``file``: ``name=value`` without a space before the
@@ -112,7 +115,7 @@ def read_options(
     """
     given: dict[str, Given] = {}
     for place in (
-        _from_command_line(list(arguments)),
+        _from_command_line(list(arguments), []),
         _from_environment(environment or {}),
         _from_lines(lines, f"configuration file {file}"),
     ):
@@ -138,9 +141,24 @@ def ignored_variables(environment: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(name for name in environment if name.startswith(PREFIX) and name not in _VARIABLES)
 
 
-def _from_command_line(rest: list[str]) -> Iterator[Given]:
+def ignored_words(arguments: Iterable[str]) -> tuple[str, ...]:
+    """Return the words of a command line that are no option and no value of one; qpidd ignores them (RF-47).
+
+    >>> ignored_words(["please", "--auth", "no", "default-queue-limit=1"])
+    ('please', 'default-queue-limit=1')
+    """
+    ignored: list[str] = []
+    for _ in _from_command_line(list(arguments), ignored):
+        pass
+    return tuple(ignored)
+
+
+def _from_command_line(rest: list[str], ignored: list[str]) -> Iterator[Given]:
     while rest:
         token = rest.pop(0)
+        if not token.startswith("-") or token == "-":
+            ignored.append(token)
+            continue
         flag, equals, value = token.partition("=")
         name = _find(flag)
         if name is None:
@@ -225,7 +243,8 @@ class BrokerOptions:
         default_event_threshold_ratio: Percent of a declared limit at which an alert is raised (QT-11).
         default_message_group: Group of messages that name none (MG-05).
         enable_timestamp: Stamp arrivals; adds 8 bytes to each message (DQ-05).
-        queue_purge_interval: Seconds between runs of the expiry cleaner (QT-07); 0 turns it off.
+        queue_purge_interval: Seconds between runs of the expiry cleaner (QT-07), to the millisecond; 0 turns
+            it off, and so does a negative number here (RF-47).
         flow_control: ``shipped``, or an alternative of QPID-2935: ``pre-feature``, ``overflow-list``,
             ``watermark``, ``java`` (rules.md#alt-design-alternatives).
         completions ({"any-order", "in-order"}): Whether a later transfer may complete before an earlier one;
@@ -236,6 +255,8 @@ class BrokerOptions:
             content only as in 0.10 (DQ-09).
         wake_up ({"faithful", "eager"}): Whether freeing a group by accept leaves idle consumers asleep, as
             the real broker does (MG-13), or wakes one.
+        start_time: When the broker starts, in seconds since 1970: its own clock begins at 0, and this is what
+            the times in messages and selectors are counted from (RF-46).  By default 1 January 2026.
 
     Raises:
         StartupError: If a ratio is over 100, or resume is above stop; the text is qpidd's.
@@ -255,17 +276,19 @@ flowStopRatio=60 flowResumeRatio=70
     default_event_threshold_ratio: int = 80
     default_message_group: str = "qpid.no-group"
     enable_timestamp: bool = False
-    queue_purge_interval: int = 600
+    queue_purge_interval: float = 600
     max_purge_batch: int = 1000
     flow_control: str = "shipped"
     completions: str = "any-order"
     limit_policies: str = "current"
     message_size: str = "encoded"
     wake_up: str = "faithful"
+    start_time: int = 1_767_225_600
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            _check_type(field.name, getattr(self, field.name), field.default)
+            value = _of_type(field.name, getattr(self, field.name), field.default)
+            object.__setattr__(self, field.name, value)
         stop, resume = self.default_flow_stop_threshold, self.default_flow_resume_threshold
         ratios = f"flowStopRatio={stop} flowResumeRatio={resume}"
         if not (0 <= stop <= 100 and 0 <= resume <= 100):
@@ -276,6 +299,11 @@ flowStopRatio=60 flowResumeRatio=70
             value = getattr(self, name)
             if value not in allowed:
                 raise StartupError(f"{name}: got {value!r}, allowed are {', '.join(map(repr, allowed))}")
+
+    @property
+    def purge_interval_us(self) -> int:
+        """Microseconds between runs of the expiry cleaner; 0 for none."""
+        return max(0, round(self.queue_purge_interval * 1000)) * 1000
 
     @classmethod
     def parse(
@@ -342,14 +370,22 @@ def _unsigned(limit: int) -> Callable[[Given], int]:
     return conversion
 
 
-def _seconds(given: Given) -> int:
-    match = re.fullmatch(r"(\d+(?:\.\d*)?|\.\d+)(s|ms|us|ns)?", given.text, re.ASCII)
-    if match is None:
+def _seconds(given: Given) -> float:
+    """Read a number of seconds, or of the unit behind it, of any sign (RF-47)."""
+    match = re.fullmatch(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(s|ms|us|ns)?", given.text, re.ASCII)
+    milliseconds = (
+        float(match[1]) * {"ms": 1, "us": 1e-3, "ns": 1e-6}.get(match[2], 1e3) if match else math.inf
+    )
+    if abs(milliseconds) > _LONGEST:
         given.refuse()
-    seconds = float(match[1]) * {"ms": 1e-3, "us": 1e-6, "ns": 1e-9}.get(match[2], 1)
-    if seconds != int(seconds):
-        given.refuse(": this model of the broker counts whole seconds here")
-    return int(seconds)
+    whole = round(milliseconds)
+    if abs(milliseconds - whole) > 1e-6:
+        given.refuse(": this model of the broker counts whole milliseconds here")
+    return whole / 1000 if whole % 1000 else whole // 1000
+
+
+_LONGEST = (1 << 63) / 1e6
+"""Milliseconds in as many nanoseconds as 64 bits hold, which is how the broker counts them."""
 
 
 _CONVERSIONS: dict[str, Callable[[Given], object]] = {
@@ -360,11 +396,25 @@ _CONVERSIONS: dict[str, Callable[[Given], object]] = {
     "enable-timestamp": _yes_no,
     "queue-purge-interval": _seconds,
     "max-purge-batch": _unsigned(UINT32),
+    "start-time": _unsigned(UINT32),
 }
 
 
-def _check_type(name: str, value: object, default: object) -> None:
+def _of_type(name: str, value: object, default: object) -> object:
+    """Return a value of the default's own type, if it is of one that stands for it, such as NumPy's."""
+    if isinstance(default, str) and isinstance(value, str):
+        value = str.__str__(value)
+    elif type(default) is int and not isinstance(value, bool):
+        with suppress(TypeError):
+            value = index(value)  # type: ignore[arg-type]
+    if name == "queue_purge_interval":
+        if type(value) is int:
+            return value
+        if type(value) is float and math.isfinite(value):
+            # So that 5.0 and 5 are one state.
+            return int(value) if value.is_integer() else value
     if type(value) is not type(default):
         raise StartupError(f"{name}: got {value!r}, allowed is a value like {default!r}")
     if isinstance(value, int) and value < 0 and not name.startswith("default_flow"):
         raise StartupError(f"{name}: got {value!r}, allowed are whole numbers from 0")
+    return value

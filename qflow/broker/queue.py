@@ -37,7 +37,7 @@ from typing import ClassVar, Final
 
 from qflow.broker.alerts import make_alerts
 from qflow.broker.context import BrokerContext, TimerTask
-from qflow.broker.errors import SessionException
+from qflow.broker.errors import NotImplementedException, SessionException, hanging
 from qflow.broker.flow_limit import FlowState, effective_max_size
 from qflow.broker.groups import MessageGroupManager
 from qflow.broker.message import (
@@ -145,7 +145,7 @@ class Queue(Dependent):
             return False
         if self.settings.trace_exclude and _is_excluded(transfer, self.settings.trace_exclude):
             return False
-        return self.filter is None or self.filter.matches(transfer, delivery_count)
+        return self.filter is None or self.filter.matches(transfer, delivery_count, self.context.start_time)
 
     def deliver(self, transfer: Transfer, delivery_count: int = -1) -> None:
         """Take a routed message: now, or at commit if it was sent in a transaction and is wanted (CM-10)."""
@@ -211,7 +211,12 @@ class Queue(Dependent):
         message.state = REMOVED
 
     def dequeue(self, message: QueuedMessage, reason: str, in_transaction: bool = False) -> None:
-        """Remove a message, and delete the queue if it was only waiting for that (RF-19 iii)."""
+        """Remove a message, and delete the queue if it was only waiting for that (RF-19 iii).
+
+        540 if that queue is durable and the message accepted.
+        """
+        if self.durable and reason == "accept" and self.depth.count == 1 and self._goes_when_empty():
+            raise NotImplementedException(hanging(self.name, "goes with an accept"))
         self.remove(message, reason, in_transaction)
         self.settle()
 
@@ -329,9 +334,17 @@ class Queue(Dependent):
                 self.context.destroy_queue(self.name, "auto-delete")
 
     def _may_go(self) -> bool:
+        return not self.is_deleted and self._is_over(self.is_empty)
+
+    def _goes_when_empty(self) -> bool:
+        lifetime = self.lifetime
+        is_of_kind = lifetime.policy in ("delete-on-close", "delete-if-unused-and-empty")
+        return is_of_kind and not (self.is_deleted or lifetime.timeout) and self._is_over(True)
+
+    def _is_over(self, is_empty: bool) -> bool:
         users = self.users
         is_unused = not (users.total or users.senders)
-        return not self.is_deleted and self.lifetime.is_over(is_unused, self.is_empty, users.controllers > 0)
+        return self.lifetime.is_over(is_unused, is_empty, users.controllers > 0)
 
     @property
     def is_unused(self) -> bool:
@@ -652,6 +665,10 @@ class TxPublish(TxOperation):
         if self.is_reserved:
             self.queue.depth.give_back(self.transfer.size)
             self.is_reserved = False
+
+    def refers_to(self, queue: object) -> bool:
+        """Return whether the message is to be on this queue."""
+        return self.queue is queue
 
 
 def _is_excluded(transfer: Transfer, excluded: str) -> bool:

@@ -25,7 +25,7 @@ from qflow.broker.exchanges import Exchange, ExchangeRegistry
 from qflow.broker.flow_limit import FlowThresholds
 from qflow.broker.history.alternatives import make_flow_control
 from qflow.broker.limits import POLICIES, make_policy
-from qflow.broker.message import HeaderValue, QueuedMessage, Router, Transfer
+from qflow.broker.message import AVAILABLE, HeaderValue, QueuedMessage, Router, Transfer
 from qflow.broker.queue import Lifetime, Queue, QueueCounters
 from qflow.broker.restorable import Dependent, Restorable
 from qflow.broker.settings import QueueSettings, to_text
@@ -40,8 +40,8 @@ class QueueRegistry(Dependent):
 
     Attributes:
         retired (QueueCounters): What the deleted queues have counted, for the broker's totals (CF-10).
-        lingering (dict): Deleted queues of which management shows the last one of a name, as long as it has
-            readers (RF-34).
+        lingering (dict): Deleted queues of which management shows the last one of a name, as long as
+            something refers to them (RF-34, RF-45).
     """
 
     __slots__ = ("context", "exchanges", "queues", "retired", "lingering")
@@ -54,9 +54,17 @@ class QueueRegistry(Dependent):
         self.lingering: dict[str, Queue] = {}
 
     def shown(self, name: str) -> Queue | None:
-        """Return the queue that management shows by a name: one there is, or one that lingers (RF-34)."""
+        """Return the queue that management shows by a name: one there is, or one that lingers.
+
+        It lingers until its last reader, delivery and publish of an open transaction are gone (RF-45).
+        """
+        queue = self.queues.get(name)
+        if queue is not None:
+            return queue
         lingering = self.lingering.get(name)
-        return self.queues.get(name) or (None if lingering is None or lingering.is_unused else lingering)
+        if lingering is None or (lingering.is_unused and not self.context.refers_to(lingering)):
+            return None
+        return lingering
 
     def get(self, name: str) -> Queue:
         """Return a queue; 531 for an empty name (CF-06), 404 for an unknown one."""
@@ -137,9 +145,9 @@ class QueueRegistry(Dependent):
         """Unbind, unregister and empty a queue, and notify its readers.
 
         What the alternate's queues refused is raised once everything is done; readers are not notified then,
-        and go on seeing the queue in management.
+        and management goes on showing the queue.
 
-        Rules: FC-21, QT-24, LP-15, RF-15, RF-34.
+        Rules: FC-21, QT-24, LP-15, RF-15, RF-34, RF-45.
         """
         context, queue = self.context, self.queues[name]
         if queue.redirect is not None and reason != "self-destruct":
@@ -196,10 +204,44 @@ class QueueCleaner(TimerTask):
             remove_expired(queue)
         self._schedule(due)
 
+    def skip(self, due: int, until: int) -> int:
+        """Return the last time from ``due`` on before which no cleaning finds anything, and no task is due.
+
+        The state is then as if the cleanings until there had happened; the one at that time is still to come.
+        """
+        timers, interval = self.context.timers, self.context.options.purge_interval_us
+        following = timers.next_due
+        last = until if following is None else min(until, following - 1)
+        if due + interval > last:
+            return due
+        count = (last - due) // interval
+        queues = list(self.queues.queues.values())
+        for queue in queues:
+            for message in queue.store:
+                expiration = message.transfer.expiration
+                if expiration is not None and message.state == AVAILABLE:
+                    count = min(count, max(0, (expiration - due) // interval + 1))
+        timers.pass_over(count)
+        self._take_turns([queue for queue in queues if queue.store.turn is not None], count)
+        return due + count * interval
+
+    def _take_turns(self, queues: list[Queue], count: int) -> None:
+        """Read queues with fair shares as often, which moves the shares on (RF-37), but for whole rounds."""
+        mark, marked, done = [queue.store.turn for queue in queues], 0, 0
+        while queues and done < count:
+            for queue in queues:
+                remove_expired(queue)
+            done += 1
+            turns = [queue.store.turn for queue in queues]
+            if turns == mark:
+                count = done + (count - done) % (done - marked)
+            elif not done & (done - 1):
+                mark, marked = turns, done
+
     def _schedule(self, now: int) -> None:
-        interval = self.context.options.queue_purge_interval
+        interval = self.context.options.purge_interval_us
         if interval:
-            self.context.timers.schedule(now + interval * 1_000_000, self)
+            self.context.timers.schedule(now + interval, self)
 
 
 class MessageFilter(Restorable):

@@ -25,6 +25,7 @@ from qflow.broker.snapshot import mypyc_attr
 Containers = Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Restorable:
     """A part of a broker's state; its constructor can do without arguments."""
 
@@ -40,8 +41,22 @@ class Restorable:
 
     __slots__ = ()
 
+    @classmethod
+    def __init_subclass__(cls) -> None:
+        """Say why a class outside cannot inherit from this one: compiled, it could not be made."""
+        module: str = getattr(cls, "__module__")  # noqa: B009 - compiled, no class has it by name
+        if not module.startswith("qflow."):
+            raise TypeError(
+                f"{cls.__name__} cannot inherit from {cls.__bases__[0].__name__}, which may be compiled: "
+                "hold one instead; of the engine, MessageStore and DelayedStore can be inherited from"
+            )
 
-@mypyc_attr(serializable=True)
+    def __reduce__(self) -> Any:
+        name = type(self).__name__
+        raise TypeError(f"a {name} is a part of its broker, and is not copied without it; copy the Broker")
+
+
+@mypyc_attr(serializable=True, allow_interpreted_subclasses=True)
 class Dependent(Restorable):
     """A part that is made for other parts, by the engine only."""
 

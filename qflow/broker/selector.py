@@ -19,20 +19,25 @@ import math
 import operator
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import ClassVar, Final, NamedTuple
 
 from qflow.broker.errors import FramingErrorException, NotImplementedException
 from qflow.broker.message import HeaderValue, Message, Transfer
+from qflow.broker.restorable import Frozen
 
 # Names
 
 
 class Subject(NamedTuple):
-    """What a selector looks at: a message on its way, delivered so many times (-1 for never)."""
+    """What a selector looks at: a message on its way, delivered so many times (-1 for never).
+
+    ``epoch`` is when the broker started, in seconds since 1970: transfers expire by its own clock (RF-46).
+    """
 
     transfer: Transfer
     delivery_count: int = -1
+    epoch: int = 0
 
 
 Value = HeaderValue
@@ -40,16 +45,19 @@ Value = HeaderValue
 
 
 def _subject(subject: Subject) -> Value:
+    """Return the routing key of a message to a named exchange; of another, its header (RF-42)."""
     message = subject.transfer.message
+    if subject.transfer.exchange:
+        return message.routing_key or None
     named = message.header("qpid.subject")
-    if isinstance(named, str) and named:
-        return named
-    return (message.routing_key or None) if subject.transfer.exchange else None
+    if isinstance(named, int) and not isinstance(named, bool):
+        return str(named)
+    return named if isinstance(named, str) and named else None
 
 
 def _expiry(subject: Subject) -> Value:
     expiration = subject.transfer.expiration
-    return 0 if expiration is None else expiration // 1000
+    return 0 if expiration is None else subject.epoch * 1000 + expiration // 1000
 
 
 NAMES: Final[dict[str, Callable[[Subject], Value]]] = {
@@ -61,7 +69,7 @@ NAMES: Final[dict[str, Callable[[Subject], Value]]] = {
     "amqp.absolute_expiry_time": _expiry,
     "amqp.creation_time": lambda s: (s.transfer.message.timestamp or 0) * 1000,
 }
-"""The message's own properties (RF-36); an ``amqp.`` name that is not here is NULL."""
+"""The message's own properties (RF-36, RF-42, RF-46); an ``amqp.`` name that is not here is NULL."""
 
 JMS_NAMES: Final[dict[str, str]] = {
     "JMSType": "amqp.subject",
@@ -95,9 +103,9 @@ def _value_of(name: str) -> Expression:
 
     def header(subject: Subject) -> Value:
         value = subject.transfer.message.header(name)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value if value < _BEYOND else float(value)
-        return value if isinstance(value, bool | float | str) else None
+        if isinstance(value, int) and not isinstance(value, bool) and value >= _BEYOND:
+            return float(value)
+        return value if isinstance(value, bool | int | float | str) else None
 
     return header
 
@@ -136,10 +144,14 @@ def _negate(value: Value) -> Value:
     return not value if isinstance(value, bool) else None
 
 
-def _any_of(values: Iterable[Value]) -> Value:
-    """Return OR over values: true if one is, else unknown if one is, else false; ask no more than needed."""
+def _any_of(parts: list[Expression], subject: Subject) -> Value:
+    """Return OR over expressions: true if one is, else unknown if one is, else false.
+
+    Asks no more of them than needed: one that is not asked divides nothing by 0.
+    """
     found: Value = False
-    for value in values:
+    for part in parts:
+        value = part(subject)
         if value is True:
             return True
         if value is not False:
@@ -147,9 +159,16 @@ def _any_of(values: Iterable[Value]) -> Value:
     return found
 
 
-def _all_of(values: Iterable[Value]) -> Value:
-    """Return AND over values: false if one is, else unknown if one is, else true."""
-    return _negate(_any_of(map(_negate, values)))
+def _all_of(parts: list[Expression], subject: Subject) -> Value:
+    """Return AND over expressions: false if one is, else unknown if one is, else true; ask no more."""
+    found: Value = True
+    for part in parts:
+        value = part(subject)
+        if value is False:
+            return False
+        if value is not True:
+            found = None
+    return found
 
 
 def _compare(symbol: str, left: Value, right: Value) -> Value:
@@ -174,15 +193,30 @@ def _is_between(value: Value, low: Value, high: Value) -> Value:
     """Return whether a value lies between two others; with anything unknown that is unknown (RF-35)."""
     if value is None or low is None or high is None:
         return None
-    return _all_of((_compare(">=", value, low), _compare("<=", value, high)))
+    return _compare(">=", value, low) is True and _compare("<=", value, high) is True
 
 
-def _is_none_of(value: Value, choices: Iterable[Value]) -> Value:
+def _is_one_of(value: Value, choices: list[Expression], subject: Subject) -> Value:
+    """Return whether a value is one of some others; ask for no more of them than needed."""
+    if value is None:
+        return None
+    found: Value = False
+    for part in choices:
+        choice = part(subject)
+        if choice is None:
+            found = None
+        elif _compare("=", value, choice):
+            return True
+    return found
+
+
+def _is_none_of(value: Value, choices: list[Expression], subject: Subject) -> Value:
     """Return whether a value is known to differ from each of some others; unlike kinds do not differ."""
     if value is None:
         return None
     found: Value = True
-    for choice in choices:
+    for part in choices:
+        choice = part(subject)
         if choice is None:
             found = None
         elif _compare("=", value, choice):
@@ -202,44 +236,52 @@ def _calculate(symbol: str, left: Value, right: Value) -> Value:
     if isinstance(left, bool) or isinstance(right, bool):
         return None
     if isinstance(left, int) and isinstance(right, int):
-        if symbol != "/":
-            return wrap(_ARITHMETIC[symbol](left, right))
-        quotient = abs(left) // abs(right)
-        return wrap(quotient if (left < 0) == (right < 0) else -quotient)
-    return _ARITHMETIC[symbol](float(left), float(right)) if symbol != "/" else _divide(left, right)
+        return _calculate_whole(symbol, left, right)
+    return _calculate_double(symbol, float(left), float(right))
 
 
-_ARITHMETIC: Final[dict[str, Callable[..., int]]] = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-}
+def _calculate_whole(symbol: str, left: int, right: int) -> int:
+    if symbol == "+":
+        return wrap(left + right)
+    if symbol == "-":
+        return wrap(left - right)
+    if symbol == "*":
+        return wrap(left * right)
+    quotient = abs(left) // abs(right)
+    return wrap(quotient if (left < 0) == (right < 0) else -quotient)
 
 
-def _divide(left: float, right: float) -> float:
-    """Divide doubles: by 0 gives infinity with its sign, or not a number (RF-35)."""
-    dividend, divisor = float(left), float(right)
-    if divisor:
-        return dividend / divisor
-    if not dividend or math.isnan(dividend):
+def _calculate_double(symbol: str, left: float, right: float) -> float:
+    """Calculate with doubles; divided by 0 they give infinity with its sign, or not a number (RF-35)."""
+    if symbol == "+":
+        return left + right
+    if symbol == "-":
+        return left - right
+    if symbol == "*":
+        return left * right
+    if right:
+        return left / right
+    if not left or math.isnan(left):
         return math.nan
-    return math.copysign(math.inf, dividend) * math.copysign(1.0, divisor)
+    return math.copysign(math.inf, left) * math.copysign(1.0, right)
 
 
 def _minus(value: Value) -> Value:
     """Return a number with the other sign."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return wrap(-value) if isinstance(value, int) else -value
+    if isinstance(value, int):
+        return wrap(-value)
+    return -value
 
 
-def like_pattern(pattern: str, escape: str = "") -> re.Pattern[str]:
-    """Return what a LIKE pattern means: ``%`` any text, ``_`` any one character, unless escaped.
+def like_pattern(pattern: str, escape: str = "") -> re.Pattern[bytes]:
+    """Return what a LIKE pattern means: ``%`` any bytes, ``_`` any one byte, unless escaped (RF-43).
 
     The escape character itself vanishes, a doubled one, too (RF-35).
 
     >>> like_pattern("a!!b", "!").pattern, like_pattern("a!%_", "!").pattern
-    ('ab', 'a%.')
+    (b'ab', b'a%.')
     """
     parts: list[str] = []
     is_escaped = False
@@ -250,12 +292,15 @@ def like_pattern(pattern: str, escape: str = "") -> re.Pattern[str]:
         wild = "" if is_escaped else {"%": ".*", "_": "."}.get(character, "")
         parts.append(wild or re.escape(character))
         is_escaped = False
-    return re.compile("".join(parts), re.DOTALL)
+    return re.compile("".join(parts).encode(), re.DOTALL)
 
 
-def _is_like(pattern: re.Pattern[str], value: Value) -> Value:
-    """Return whether a string matches; of anything else that is unknown."""
-    return pattern.fullmatch(value) is not None if isinstance(value, str) else None
+def _is_like(pattern: re.Pattern[bytes], value: Value) -> Value:
+    """Return whether a text's UTF-8 matches, up to a NUL (RF-43); of anything else that is unknown."""
+    if not isinstance(value, str):
+        return None
+    text = value.encode("utf-8", "surrogatepass")
+    return pattern.fullmatch(text if b"\0" not in text else text.partition(b"\0")[0]) is not None
 
 
 # Tokens
@@ -366,7 +411,7 @@ def approximate_number(text: str) -> float:
 _DEEPEST: Final = 32
 
 
-class Selector:
+class Selector(Frozen):
     """A parsed ``x-apache-selector`` or ``qpid.filter`` expression.
 
     Parameters:
@@ -387,6 +432,8 @@ class Selector:
 
     VOLATILE: ClassVar[tuple[str, ...]] = ("_evaluate",)
 
+    __match_args__ = ("expression",)
+
     __slots__ = ("expression", "_evaluate")
 
     def __init__(self, expression: str = "") -> None:
@@ -397,15 +444,16 @@ class Selector:
         """Return whether the expression is true for a message that nothing has been done with yet."""
         return self.matches(Transfer(message=message))
 
-    def matches(self, transfer: Transfer, delivery_count: int = -1) -> bool:
+    def matches(self, transfer: Transfer, delivery_count: int = -1, epoch: int = 0) -> bool:
         """Return whether the expression is true for a transfer; unknown is not.
 
-        Nor is a division by 0 of an integer, of which the real broker dies (RF-35).
+        Nor is a division by 0 of an integer, of which the real broker dies (RF-35).  The delivery count and
+        the epoch are those of a :class:`Subject`.
         """
         if self._evaluate is None:
             self._evaluate = _Parser(self.expression).parse()
         try:
-            return self._evaluate(Subject(transfer, delivery_count)) is True
+            return self._evaluate(Subject(transfer, delivery_count, epoch)) is True
         except ZeroDivisionError:
             return False
 
@@ -467,13 +515,13 @@ class _Parser:
         parts = [self._and()]
         while self._take("OR"):
             parts.append(self._and())
-        return parts[0] if len(parts) == 1 else lambda subject: _any_of(part(subject) for part in parts)
+        return parts[0] if len(parts) == 1 else lambda subject: _any_of(parts, subject)
 
     def _and(self) -> Expression:
         parts = [self._not()]
         while self._take("AND"):
             parts.append(self._not())
-        return parts[0] if len(parts) == 1 else lambda subject: _all_of(part(subject) for part in parts)
+        return parts[0] if len(parts) == 1 else lambda subject: _all_of(parts, subject)
 
     def _not(self) -> Expression:
         count = self._count("NOT")
@@ -530,8 +578,8 @@ class _Parser:
             choices.append(self._sum())
         self._expect(")", "missing ',' or ')' after IN")
         if is_negated:
-            return lambda subject: _is_none_of(left(subject), (choice(subject) for choice in choices))
-        return lambda subject: _any_of(_compare("=", left(subject), choice(subject)) for choice in choices)
+            return lambda subject: _is_none_of(left(subject), choices, subject)
+        return lambda subject: _is_one_of(left(subject), choices, subject)
 
     def _sum(self) -> Expression:
         return self._chain(self._product, "+", "-")
@@ -582,9 +630,13 @@ class _Parser:
         try:
             if token.kind == "exact":
                 return exact_number(token.text, is_negative)
-            return approximate_number(token.text) if token.kind == "approximate" else token.text
+            if token.kind == "approximate":
+                return approximate_number(token.text)
         except ValueError as error:
-            raise self._error(str(error)) from None
+            why = str(error)
+        else:
+            return token.text
+        raise self._error(why)
 
     def _string(self, after: str) -> str:
         token = self._read()

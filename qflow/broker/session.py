@@ -66,7 +66,7 @@ from qflow.broker.errors import (
 from qflow.broker.events import Detail, Names, Values
 from qflow.broker.exchanges import FED_OP, Exchange, fed_op
 from qflow.broker.history.overflow_list import OverflowList
-from qflow.broker.message import HeaderValue, Message, Transfer, encodable
+from qflow.broker.message import HeaderValue, Message, Transfer, delivery_numbers, encodable, shown
 from qflow.broker.queue import Queue
 from qflow.broker.registry import (
     ExchangeBoundResult,
@@ -81,7 +81,8 @@ from qflow.broker.registry import (
 )
 from qflow.broker.restorable import Dependent
 from qflow.broker.settings import Argument, QueueSettings
-from qflow.broker.signature import Signature, delivery_numbers
+from qflow.broker.signature import Signature
+from qflow.broker.snapshot import Flag, Refused, Text
 from qflow.broker.statistics import SessionStatistics
 from qflow.broker.transactions import TxBuffer
 
@@ -256,6 +257,11 @@ class Session(Dependent):
         """Numbers of the commands that are complete."""
         return self.completions.completed
 
+    def refers_to(self, queue: Queue) -> bool:
+        """Return whether a delivery or an open transaction refers to a queue (RF-45)."""
+        transaction = self.transaction
+        return self.consuming.refers_to(queue) or (transaction is not None and transaction.refers_to(queue))
+
     def statistics(self) -> SessionStatistics:
         """Return what management shows of the session (CF-10)."""
         return SessionStatistics(
@@ -331,10 +337,7 @@ class Session(Dependent):
         """Take responsibility for deliveries; at commit, in a transaction (CN-13, CM-11)."""
         # The steps of a command, written out: this is called for every message.
         self.require_attached("message.accept")
-        numbers: Numbers = tuple(transfers)
-        for one in numbers:
-            if type(one) is not int:
-                delivery_numbers("message.accept: transfers", numbers)
+        numbers: Numbers = delivery_numbers("message.accept: transfers", transfers)
         number = self.begin()
         if self.context.observer is not None:
             self.show_transfers("message.accept", numbers, number)
@@ -365,10 +368,7 @@ class Session(Dependent):
         """Complete deliveries: they are processed, which moves windows on (CN-06, RF-04)."""
         # Written out like message_accept; a control, so it has no number and is never completed.
         self.require_attached("session.completed")
-        numbers: Numbers = tuple(transfers)
-        for one in numbers:
-            if type(one) is not int:
-                delivery_numbers("session.completed: transfers", numbers)
+        numbers: Numbers = delivery_numbers("session.completed: transfers", transfers)
         self.begin_control()
         if self.context.observer is not None:
             self.show_transfers("session.completed", numbers)
@@ -381,7 +381,9 @@ class Session(Dependent):
 
     # Producing
 
-    def message_transfer(self, message: Message, exchange: str = "", sync: bool = False) -> Transfer:
+    def message_transfer(
+        self, message: Message | Refused, exchange: Text = "", sync: Flag = False
+    ) -> Transfer:
         """Send a message to an exchange.
 
         Parameters:
@@ -406,13 +408,12 @@ class Session(Dependent):
         last = self.last_exchange
         if last is None or type(exchange) is not str or exchange != last.name:
             exchange = encodable("message.transfer: exchange", exchange, 255)
-        if sync is not False and sync is not True:
-            raise TypeError(f"message.transfer: sync is True or False; got {sync!r}")
+        if type(sync) is not bool:
+            raise TypeError(f"message.transfer: sync is True or False; got {shown(sync)}")
+        if not isinstance(message, Message):
+            raise TypeError(f"message.transfer: message is a Message; got {shown(message)}")
         completions = self.completions
-        try:
-            transfer = self._transfer(completions.next_number, message, exchange)
-        except AttributeError as error:
-            raise TypeError(f"message.transfer: message is a Message; got {message!r}") from error
+        transfer = self._transfer(completions.next_number, message, exchange)
         number = self.begin()
         if self.context.observer is not None:
             self._show_transfer(transfer, message, exchange, sync)
@@ -449,7 +450,7 @@ class Session(Dependent):
     def _transfer(self, number: int, message: Message, exchange: str) -> Transfer:
         context = self.context
         if context.stamps_arrivals and message.timestamp is None:
-            message = replace(message, timestamp=context.now // 1_000_000)
+            message = replace(message, timestamp=context.start_time + context.now // 1_000_000)
         size = message.encoded_size(exchange)
         if context.counts_content:
             size = message.content_size
@@ -512,7 +513,8 @@ class Session(Dependent):
             raise NotAllowedException("Consumer tags must be unique")
         acquires = acquire_mode == PRE_ACQUIRED and not source.settings.browse_only
         if acquires:
-            self._check_access(source, exclusive)
+            self._check_owner(source)
+        # Its selector is parsed now, and a bad one ends the connection (RF-44).
         subscription = Subscription(
             self.consuming,
             tag,
@@ -523,13 +525,17 @@ class Session(Dependent):
             exclusive,
             arguments or {},
         )
+        if acquires:
+            self._check_readers(source, exclusive)
         source.add_consumer(subscription, exclusive, self.connection.name)
         self.consuming.add(subscription)
         return subscription
 
-    def _check_access(self, queue: Queue, exclusive: bool) -> None:
+    def _check_owner(self, queue: Queue) -> None:
         if queue.lifetime.owner not in ("", self.name):
             raise ResourceLockedException(f"Cannot subscribe to exclusive queue {queue.name}")
+
+    def _check_readers(self, queue: Queue, exclusive: bool) -> None:
         if queue.users.has_exclusive_consumer:
             raise ResourceLockedException(
                 f"Queue {queue.name} has an exclusive consumer. No more consumers allowed."
@@ -588,7 +594,7 @@ class Session(Dependent):
         """Deliver while there are credit and messages, then take the credit away (CN-07)."""
         self.consuming.find(tag).flush()
 
-    def fetch(self, tag: str) -> None:
+    def fetch(self, tag: Text) -> None:
         """Get at most one message: what a client without prefetch does (CN-09).
 
         Three commands in one write, so that the flush runs before any other output (RF-08).

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from qflow.broker.errors import FramingErrorException, InvalidArgumentException, InvalidConversion, refuse
+from qflow.broker.restorable import Frozen
 
 Argument = object
 """A value of an arguments map: None, bool, int, float, str, list or dict."""
@@ -91,7 +92,8 @@ use asString() if conversion is required.
 
 
 def _type_name(value: Argument) -> str:
-    return _TYPE_NAMES.get(type(value), "int64")
+    kind = type(value)
+    return "double" if issubclass(kind, float) else _TYPE_NAMES.get(kind, "int64")
 
 
 LEGACY_LVQ_KEY = "qpid.LVQ_key"
@@ -112,7 +114,7 @@ def _int64(value: Argument) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueSettings:
+class QueueSettings(Frozen):
     """What a queue was declared with; ``None`` means *not given*, which differs from 0.
 
     Made by :meth:`from_arguments`.  Unknown keys are kept in ``arguments`` and otherwise ignored

@@ -8,10 +8,10 @@ nothing.  A parameter's name says what it may be, as AMQP uses one name for one 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from qflow.broker.message import encodable, map_size
+from qflow.broker.message import delivery_numbers, encodable, integer, map_size, plain_map, shown
 
 _NAMES = "queue exchange alternate_exchange key tag type"
 _TEXTS = "address role name body srcQueue destQueue sourceQueue targetQueue connection level"
@@ -53,44 +53,20 @@ class Signature:
         return given
 
 
-def delivery_numbers(what: str, value: Iterable[int]) -> tuple[int, ...]:
-    """Return numbers of deliveries as a tuple; TypeError for anything but whole numbers."""
-    numbers = tuple(value)
-    for number in numbers:
-        if not isinstance(number, int):
-            raise TypeError(f"{what} are whole numbers; got {number!r}")
-    return numbers
-
-
 def _name(what: str, value: Any) -> str:
     return encodable(what, value, 255)
 
 
 def _flag(what: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise TypeError(f"{what} is True or False; got {value!r}")
-    return value
-
-
-def _number(what: str, value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{what} is a whole number; got {value!r}")
+        raise TypeError(f"{what} is True or False; got {shown(value)}")
     return value
 
 
 def _map(what: str, value: Any) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        raise TypeError(f"{what} is a mapping; got {value!r}")
-    entries = dict(value)
-    for key in entries:
-        if not isinstance(key, str):
-            raise TypeError(f"{what} has strings as keys; got {key!r}")
+    entries = plain_map(what, value)
     # Which whole numbers an argument may be is the broker's to say, in its own words (CF-03).
-    judged = {key: 0 if type(item) is int else item for key, item in entries.items()}
-    try:
-        map_size(judged)
-    except (TypeError, AttributeError) as error:
-        raise TypeError(f"{what}: {error}") from error
+    map_size(what, {key: 0 if type(item) is int else item for key, item in entries.items()})
     return entries
 
 
@@ -98,7 +74,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     **dict.fromkeys(_NAMES.split(), _name),
     **dict.fromkeys(_TEXTS.split(), encodable),
     **dict.fromkeys(_FLAGS.split(), _flag),
-    **dict.fromkeys(_NUMBERS.split(), _number),
+    **dict.fromkeys(_NUMBERS.split(), integer),
     **dict.fromkeys(_MAPS.split(), _map),
     "transfers": delivery_numbers,
 }

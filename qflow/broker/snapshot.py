@@ -20,12 +20,12 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from operator import attrgetter
 from types import NoneType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
 from qflow.broker.errors import AmqpException
 
-FORMAT = "qflow broker 4"
+FORMAT = "qflow broker 5"
 _PACKAGE = "qflow.broker."
 _SAFE_INTEGER = 1 << 53
 
@@ -37,6 +37,21 @@ else:
         """Mark nothing: the mark is for the compiler, and the engine needs the standard library only."""
         return lambda marked: marked
 
+
+class Refused(Protocol):
+    """What nobody has.  A compiled function does not look at the type of a parameter that may be this.
+
+    So the function does it, and its refusal says the parameter's name, and the same in both forms.
+    """
+
+    def is_never_given(self) -> None:
+        """Be a method that no class has."""
+
+
+Text = str | Refused
+"""A string, or what is refused in words."""
+Flag = bool | Refused
+"""True or False, or what is refused in words."""
 
 Snapshot = dict[str, Any]
 

@@ -207,6 +207,11 @@ class Messages(Restorable):
         """Let all acquiring cursors start again at the head (MG-11)."""
         raise NotImplementedError
 
+    @property
+    def turn(self) -> tuple[int, int] | None:
+        """Where fair shares stand, which reading moves on; None if reading changes nothing."""
+        return None
+
     def eviction_candidate(self) -> QueuedMessage | None:
         """Return the message a ring would drop: the oldest of the lowest level, acquired or not."""
         raise NotImplementedError
@@ -500,6 +505,11 @@ class PriorityQueue(Messages):
         self._count = 1
         self._level = (self._level or len(self._levels)) - 1
         return self._level
+
+    @property
+    def turn(self) -> tuple[int, int] | None:
+        """The level whose turn it is, and how often it was read."""
+        return (self._level, self._count) if self._is_fair else None
 
     def has_passed(self, cursor: QueueCursor, message: QueuedMessage) -> bool:
         """Ask the message's level, with the cursor's place there."""

@@ -24,6 +24,10 @@ class TxOperation(Dependent):
     def rollback(self) -> None:
         """Undo what :meth:`prepare` did, if it was called."""
 
+    def refers_to(self, queue: object) -> bool:
+        """Return whether it is to put something on a queue (RF-45)."""
+        return False
+
 
 class TxBuffer(Restorable):
     """Operations in the order in which they were enlisted.
@@ -55,6 +59,10 @@ class TxBuffer(Restorable):
         operations, self._operations = self._operations, []
         for operation in operations:
             operation.commit()
+
+    def refers_to(self, queue: object) -> bool:
+        """Return whether one of the operations refers to a queue."""
+        return any(operation.refers_to(queue) for operation in self._operations)
 
     def rollback(self) -> None:
         """Forget all operations."""

@@ -14,6 +14,7 @@ from qflow.broker.options import (
     Given,
     convert,
     ignored_variables,
+    ignored_words,
     read_options,
 )
 from qflow.configuration.declaration import Remark
@@ -26,6 +27,7 @@ class BrokerSetup:
     options: BrokerOptions = field(default_factory=BrokerOptions)
     given: tuple[Given, ...] = ()
     ignored: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
 
     @classmethod
     def read(
@@ -43,7 +45,8 @@ class BrokerSetup:
         named = read_options(words, variables, check=convert).get("config")
         path = named.text if named else file
         given = read_options(words, variables, _lines(path) if path else (), path, convert)
-        return cls(BrokerOptions.of_given(given), tuple(given.values()), ignored_variables(variables))
+        options, ignored = BrokerOptions.of_given(given), ignored_variables(variables)
+        return cls(options, tuple(given.values()), ignored, ignored_words(words))
 
     @property
     def not_modelled(self) -> tuple[str, ...]:
@@ -57,6 +60,8 @@ class BrokerSetup:
             yield Remark("note", f"broker options that change nothing in this model: {', '.join(without)}")
         for variable in self.ignored:
             yield Remark("warning", f"the variable {variable} names no option; qpidd ignores it in silence")
+        for word in self.words:
+            yield Remark("warning", f"the word {word} is no option; qpidd ignores it in silence")
 
     def asdict(self) -> dict[str, object]:
         """Return the options as plain values."""

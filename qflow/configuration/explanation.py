@@ -22,7 +22,7 @@ from dataclasses import asdict, dataclass
 
 from qflow.broker import Broker
 from qflow.broker.alerts import Alarm, ThresholdAlerts
-from qflow.broker.errors import AmqpException, InvalidConversion, ManagementError
+from qflow.broker.errors import InvalidConversion, ManagementError
 from qflow.broker.flow_limit import FlowLevels, Level, Origin, effective_max_size, is_exempt
 from qflow.broker.history.alternatives import ARGUMENT
 from qflow.broker.limits import make_policy
@@ -169,10 +169,9 @@ def _create(declaration: Declaration, options: BrokerOptions) -> Queue | Refusal
     except (TypeError, ValueError) as error:
         raise ConfigurationError(f"no client can send this: {error}") from error
     except ManagementError as error:
-        cause = error.__cause__
-        if isinstance(cause, AmqpException):
-            return Refusal(cause.code, cause.name, cause.text, error.text)
-        raise
+        if error.cause is None:
+            raise
+        return Refusal(error.cause.code, error.cause.name, error.cause.text, error.text)
     return broker.queue(declaration.name)
 
 
@@ -340,6 +339,7 @@ def _remarks_on(
     for remarks in (_on_policy, _on_levels, _on_alternatives, _on_keys):
         yield from remarks(subject)
     if declaration.durable:
+        yield from _on_hanging(settings)
         yield _note("durable is accepted; this model keeps everything in memory", "CM-12")
 
 
@@ -415,6 +415,15 @@ def _on_levels(subject: _Subject) -> Iterator[Remark]:
         if 0 < stops[unit].value == limit:
             text = f"stop_{unit} is the limit itself: the limit is met before this unit can hold any producer"
             yield _warning(text, "FC-14", "LP-02")
+
+
+def _on_hanging(settings: QueueSettings) -> Iterator[Remark]:
+    """Yield what a durable queue must not be: the real broker's thread waits for itself then."""
+    hangs = "the real broker hangs then, for all clients; do not make it durable"
+    if settings.policy == "self-destruct":
+        yield _warning(f"a durable queue must not destroy itself: {hangs}", "LP-15")
+    if settings.lifetime_policy in ("delete-on-close", "delete-if-unused-and-empty"):
+        yield _warning(f"a durable queue must not go with the accept of its last message: {hangs}", "RF-19")
 
 
 def _on_alternatives(subject: _Subject) -> Iterator[Remark]:

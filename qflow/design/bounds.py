@@ -20,20 +20,23 @@ engine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from qflow.broker.broker import Broker
 from qflow.broker.flow_limit import FlowThresholds
+from qflow.broker.message import Message
+from qflow.broker.settings import Argument
 from qflow.design.small import DesignError
 from qflow.workload.agenda import SECOND
-from qflow.workload.arrivals import due_messages
+from qflow.workload.arrivals import Arrivals, due_messages
 from qflow.workload.model import SETUP, Producer, Workload
-from qflow.workload.stage import make_message
+from qflow.workload.simulate import most_acts
+from qflow.workload.stage import message_of
 
 SIZE_LIMIT = 1_000_000
-"""Messages of one producer that are looked at for the largest and the smallest; later ones are not."""
+"""Messages of one producer that are looked at for the largest that is drawn; later ones are not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,12 @@ class Sender:
         capacity: Its window: most transfers that are sent and not complete (CAP-01).
         largest, smallest: Bytes the broker counts for its messages, header included unless the broker is set
             otherwise (DQ-05, DQ-09).
+        is_drawn: Whether its sizes are drawn, so that there is no largest; ``largest`` is then only what was
+            seen, and nothing is proved from it.
+        sure: Of its window, how much surely gets on this queue in some run; None for all. A queue with a
+            filter may take none of its messages, a last value queue keeps one of them, another queue that
+            nobody reads may have them all; and real windows, in order, take for outstanding what is complete
+            behind a message that is held, or what the client has not asked about (CAP-02, CAP-07).
 
     Raises:
         DesignError: If a value makes no sense.
@@ -55,6 +64,8 @@ class Sender:
     capacity: int
     largest: int = 0
     smallest: int = 0
+    is_drawn: bool = field(default=False, repr=False)
+    sure: int | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if type(self.capacity) is not int or self.capacity < 1:
@@ -70,13 +81,14 @@ Traffic = Mapping[str, Sender]
 def traffic_of(workload: Workload) -> dict[str, dict[str, Sender]]:
     """Return, for each queue of a workload, who sends to it and how large their messages are.
 
-    Which queue a message reaches, and how many bytes the broker counts for it, is not worked out here:
-    each producer sends its largest and its smallest message to a broker of the engine that has the
-    workload's queues and bindings, without any limit.
+    Which queue a message reaches, and how many bytes the broker counts for it, is not worked out here: each
+    producer sends the messages that could be its largest and smallest to a broker of the engine that has the
+    workload's bindings, and queues that take whatever reaches them.  What a queue's own filter keeps out is
+    counted as well: which messages that is depends on chance.
 
     Parameters:
-        workload: Sizes that are drawn have no largest value, so those are taken that it really draws within
-            its duration.
+        workload: Sizes that are drawn have no largest value; the largest that it draws within its duration is
+            given for them, and that it is none.
 
     Returns:
         Queue name to producer name to :class:`Sender`; a producer whose messages reach several queues appears
@@ -84,14 +96,29 @@ def traffic_of(workload: Workload) -> dict[str, dict[str, Sender]]:
 
     >>> producer = Producer("p1", ("", "q"), rate=100, capacity=5, size=100)
     >>> traffic_of(Workload("w", 1, {"q": {}, "r": {}}, producers=(producer,)))
-    {'q': {'p1': Sender(capacity=5, largest=141, smallest=140)}, 'r': {}}
+    {'q': {'p1': Sender(capacity=5, largest=146, smallest=140)}, 'r': {}}
     """
     traffic: dict[str, dict[str, Sender]] = {name: {} for name in workload.queues}
+    plain = _Probe(workload, dict.fromkeys(workload.queues, {}))
+    own = _Probe(workload, {name: _without_limits(given) for name, given in workload.queues.items()})
+    read = {consumer.queue for consumer in workload.consumers}
+    last = most_acts(workload)
     for producer in workload.producers:
-        smallest, largest = _extremes(producer, workload.duration)
-        least, most = _sizes(workload, producer, smallest), _sizes(workload, producer, largest)
-        for queue, size in most.items():
-            traffic[queue][producer.name] = Sender(producer.capacity, size, least[queue])
+        kinds = _kinds(producer, workload.duration)
+        # A label has the number of its message: the last one that a run can have is the longest.
+        extremes = _extremes(producer, kinds, last)
+        sizes = [plain.sizes(producer, [message]) for message in extremes]
+        reached = sizes[0]
+        keeping = own.keeping(producer, kinds, set(reached))
+        for queue in reached:
+            seen = [size[queue] for size in sizes]
+            traffic[queue][producer.name] = Sender(
+                producer.capacity,
+                max(seen),
+                min(seen),
+                is_drawn=_is_drawn(producer),
+                sure=own.sure(queue, producer) if queue in keeping and set(reached) - read <= {queue} else 0,
+            )
     return traffic
 
 
@@ -111,43 +138,95 @@ def unrouted(workload: Workload, traffic: Mapping[str, Traffic]) -> dict[str, st
     }
 
 
-Probe = tuple[int, str, str]
-"""Content bytes, label and group of a message."""
+Kind = tuple[int, str]
+"""Content bytes and group of a message."""
+
+GROUPS = 1000
+"""So many groups of a producer are tried for one that a queue's filter lets in."""
 
 
-def _extremes(producer: Producer, duration: float) -> tuple[Probe, Probe]:
-    """Return a message no larger, and one no smaller, than any that the producer sends."""
-    is_closed = producer.arrival == "recorded" and producer.model == "closed"
-    end = round(duration * SECOND)
-    least = most = None
-    fewest, longest, count, elapsed = "", "", 0, 0
-    for due, size, group in islice(due_messages(producer), SIZE_LIMIT):
-        elapsed = elapsed + due if is_closed else due
-        if elapsed > end and count:
+def _is_drawn(producer: Producer) -> bool:
+    return producer.arrival != "recorded" and not isinstance(producer.size, int) and producer.size[1] > 0
+
+
+def _kinds(producer: Producer, duration: float) -> list[Kind]:
+    """Return the messages of a producer that differ in more than their number; of many groups the first."""
+    if producer.arrival == "recorded":
+        return sorted({(size, group) for _, size, group in producer.recorded}) or [(0, "")]
+    count = producer.groups[0] if producer.groups else 0
+    groups = [f"g{number}" for number in (*range(1, min(count, GROUPS) + 1), count)] if count else [""]
+    sizes = {0, _largest_drawn(producer, duration)} if _is_drawn(producer) else {Arrivals(producer).size}
+    return [(size, group) for size in sorted(sizes) for group in groups]
+
+
+def _largest_drawn(producer: Producer, duration: float) -> int:
+    """Return the largest content that a producer with sizes that are drawn draws within a duration."""
+    end, largest = round(duration * SECOND), 0
+    for due, size, _ in islice(due_messages(producer), SIZE_LIMIT):
+        if due > end and largest:
             break
-        count += 1
-        if least is None or most is None:
-            least = most = size
-            fewest = longest = group
-        least, most = min(least, size), max(most, size)
-        fewest, longest = min(fewest, group, key=len), max(longest, group, key=len)
-    first, last = f"{producer.name}-1", f"{producer.name}-{max(count, 1)}"
-    return (least or 0, first, fewest), (most or 0, last, longest)
+        largest = max(largest, size)
+    return largest
 
 
-def _sizes(workload: Workload, producer: Producer, probe: Probe) -> dict[str, int]:
-    """Return the queues that a message reaches, each with the bytes counted for it there."""
-    # The broker refuses nothing here: limits and thresholds are left out.
-    broker = Broker(replace(workload.options, default_queue_limit=0))
-    setup = broker.session(SETUP)
-    for name, arguments in workload.queues.items():
-        setup.queue_declare(name, {key: value for key, value in arguments.items() if key not in _LIMITING})
-    for exchange, queue, key in workload.binds:
-        setup.exchange_bind(queue, exchange, key)
-    size, label, group = probe
-    setup.message_transfer(make_message(producer.to[1], label, size, group), producer.to[0])
-    found = {name: broker.queue(name).statistics() for name in workload.queues}
-    return {name: values.byteDepth for name, values in found.items() if values.msgDepth}
+def _extremes(producer: Producer, kinds: Iterable[Kind], last: int) -> list[Message]:
+    """Return messages of which one is the smallest and one the largest, whichever bytes are counted."""
+    exchange, messages = producer.to[0], list[Message]()
+    for number, choose in ((1, min), (last, max)):
+        made = [message_of(producer, number, size, group) for size, group in kinds]
+        messages.append(choose(made, key=lambda message: message.encoded_size(exchange)))
+        messages.append(choose(made, key=lambda message: message.content_size))
+    return messages
+
+
+class _Probe:
+    """A broker with the bindings of a workload, to see what becomes of single messages."""
+
+    def __init__(self, workload: Workload, queues: Mapping[str, Mapping[str, Argument]]) -> None:
+        # The broker refuses nothing here: it has no limit of its own either.
+        self._broker = Broker(replace(workload.options, default_queue_limit=0))
+        self._session = self._broker.session(SETUP)
+        self._names = list(queues)
+        for name, arguments in queues.items():
+            self._session.queue_declare(name, arguments)
+        for exchange, queue, key in workload.binds:
+            self._session.exchange_bind(queue, exchange, key)
+
+    def sizes(self, producer: Producer, messages: Iterable[Message], least: int = 1) -> dict[str, int]:
+        """Send messages; return the queues that keep so many of them, each with the bytes counted there."""
+        before = self._depths()
+        for message in messages:
+            self._session.message_transfer(message, producer.to[0])
+        after = self._depths()
+        return {
+            name: after[name][1] - before[name][1]
+            for name in self._names
+            if after[name][0] - before[name][0] >= least
+        }
+
+    def keeping(self, producer: Producer, kinds: Iterable[Kind], wanted: set[str]) -> set[str]:
+        """Return which queues keep every message of one kind, so that any number of that kind fills them."""
+        kept: set[str] = set()
+        for group, size in islice({group: size for size, group in kinds}.items(), GROUPS + 1):
+            pair = [message_of(producer, number, size, group) for number in (1, 2)]
+            kept |= self.sizes(producer, pair, least=len(pair)).keys()
+            if kept >= wanted:
+                break
+        return kept
+
+    def sure(self, queue: str, producer: Producer) -> int | None:
+        """Return how much of a window surely gets on a queue that keeps messages of it; None for all."""
+        is_choosy = self._broker.queue(queue).is_choosy
+        is_whole = producer.window == "ideal" or (producer.window == "qpid-cpp" and not is_choosy)
+        return None if is_whole else 1
+
+    def _depths(self) -> dict[str, tuple[int, int]]:
+        found = {name: self._broker.queue(name).statistics() for name in self._names}
+        return {name: (values.msgDepth, values.byteDepth) for name, values in found.items()}
+
+
+def _without_limits(arguments: Mapping[str, Argument]) -> dict[str, Argument]:
+    return {key: value for key, value in arguments.items() if key not in _LIMITING}
 
 
 _LIMITING = (
@@ -197,7 +276,8 @@ def before_stop(thresholds: FlowThresholds, traffic: Traffic) -> Depth:
     counts, sizes = [], []
     if thresholds.stop_count:
         counts.append(thresholds.stop_count)
-        sizes.append(thresholds.stop_count * largest)
+        if not any(sender.is_drawn for sender in traffic.values()):
+            sizes.append(thresholds.stop_count * largest)
     if thresholds.stop_size:
         sizes.append(thresholds.stop_size)
         if smallest:
@@ -227,7 +307,8 @@ def maximum_depth(thresholds: FlowThresholds | None, traffic: Traffic) -> Depth:
     there.  In bytes it is attained if messages can be as large as they like up to ``largest`` and exactly
     fill the stop level.
 
-    Without flow control (``thresholds`` None) there is no bound, unless no producer sends.
+    Without flow control (``thresholds`` None) there is no bound, unless no producer sends; and there is none
+    in bytes if a producer's sizes are drawn, as they have no largest.
 
     >>> clients = {"C1": Sender(50, largest=112), "C2": Sender(15, largest=112)}
     >>> maximum_depth(FlowThresholds(100, 100, 0, 0), clients)
@@ -240,9 +321,46 @@ def maximum_depth(thresholds: FlowThresholds | None, traffic: Traffic) -> Depth:
     off = before_stop(thresholds, traffic)
     count = sum(sender.capacity for sender in traffic.values())
     size = sum(sender.capacity * sender.largest for sender in traffic.values())
+    is_drawn = any(sender.is_drawn for sender in traffic.values())
     return Depth(
-        None if off.count is None else off.count + count, None if off.size is None else off.size + size
+        None if off.count is None else off.count + count,
+        None if off.size is None or is_drawn else off.size + size,
     )
+
+
+def attained_depth(thresholds: FlowThresholds | None, traffic: Traffic) -> Depth:
+    """Return how full a queue surely gets in some run, were there no limit; None for any depth at all.
+
+    It is at most what :func:`maximum_depth` says.  Between the two nothing is proved.
+
+    Proof.  Let one producer send alone, slowly, while nobody reads: its window is empty as long as the queue
+    is OFF (CM-02).  The queue turns ON only when ``stop_count`` messages are there, or when one more message
+    would be above ``stop_size``; before, as many are there as of its largest fit.  From then on everything is
+    held (FC-15), so that each producer, one after the other, adds its whole window; in bytes, each message
+    counts as its producer's smallest.  Of each window only so much is counted as is sure to get there.
+
+    >>> attained_depth(FlowThresholds(100, 70, 0, 0), {"p": Sender(5, largest=200, smallest=50)})
+    Depth(count=105, size=5250)
+    """
+    senders = [sender for sender in traffic.values() if sender.sure != 0]
+    windows = [sender.capacity if sender.sure is None else sender.sure for sender in senders]
+    if not senders:
+        return Depth(0, 0)
+    if thresholds is None:
+        return Depth(None, None if any(sender.smallest for sender in senders) else 0)
+    counts, sizes = [], []
+    for sender in senders:
+        count = thresholds.stop_count or None
+        filled = None if count is None else count * sender.smallest
+        if thresholds.stop_size and sender.largest:
+            fitting = thresholds.stop_size // sender.largest
+            nearly = max(0, thresholds.stop_size - sender.largest + 1)
+            count = fitting if count is None else min(count, fitting)
+            filled = nearly if filled is None else min(filled, nearly)
+        counts.append(count or 0)
+        sizes.append(filled or 0)
+    size = sum(window * sender.smallest for window, sender in zip(windows, senders, strict=True))
+    return Depth(max(counts) + sum(windows), max(sizes) + size)
 
 
 def stays_on(thresholds: FlowThresholds, traffic: Traffic) -> bool:

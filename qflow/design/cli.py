@@ -66,7 +66,7 @@ def run(namespace: argparse.Namespace) -> int:
         OSError: If a file cannot be opened.
     """
     from qflow.broker.errors import AmqpException
-    from qflow.design.frontier import choices
+    from qflow.design.frontier import choices, require_counts
     from qflow.design.recommend import recommend, recommendation_text
     from qflow.design.small import DesignError
     from qflow.logs.log_file import LogError
@@ -80,9 +80,12 @@ def run(namespace: argparse.Namespace) -> int:
     try:
         workload = _workload(namespace)
         look_over(workload, "qflow design")
+        limits = _limits(namespace, workload)
+        if namespace.picture:
+            require_counts(workload, limits)
         made = recommend(
             workload,
-            _limits(namespace, workload),
+            limits,
             keep_capacities=namespace.keep_capacities,
             message_limit=_message_limit(namespace.messages),
             tell=shown,

@@ -11,14 +11,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from typing import Any
 
-from qflow.broker.events import of_kinds
 from qflow.broker.flow_limit import effective_max_size
 from qflow.broker.settings import Argument, QueueSettings
 from qflow.design.bounds import Sender, Traffic, largest_stop, traffic_of, unrouted
@@ -27,7 +26,8 @@ from qflow.design.verdict import judge
 from qflow.table import Tabular, columns_of
 from qflow.workload.agenda import SECOND
 from qflow.workload.many import run_many
-from qflow.workload.model import Senders, Workload
+from qflow.workload.measures import Measures, acts_of, latency_measures, meters_of, queue_measures
+from qflow.workload.model import Workload
 from qflow.workload.run import Run
 from qflow.workload.simulate import simulate
 from qflow.workload.stage import GRACE
@@ -111,7 +111,8 @@ def safe_arguments(
     level too: a stop alone is refused if the default resume is above it (FC-07).  The broker's own byte
     limit (LP-01) gets thresholds only if its defaults are not safe.
 
-    The traffic is that of producers with the windows of the choice.
+    The traffic is that of producers with the windows of the choice.  Of sizes that are drawn, and have no
+    largest, the largest that was seen is taken for it: that proves nothing in bytes, as the verdict says.
 
     >>> workload = Workload("w", 1, {"q": {}})
     >>> safe_arguments("q", workload, {"p": Sender(20, 150)}, Limits(count=100), Choice(1.0, 1.0, 0.5))
@@ -129,7 +130,8 @@ def safe_arguments(
             arguments[f"qpid.max_{unit}"] = given[unit]
         if maxima[unit] and not _stop(arguments, unit, maxima[unit], traffic, choice):
             return None
-    if judge(queue, arguments, traffic, workload.options).can_overflow:
+    seen = {name: replace(sender, is_drawn=False) for name, sender in traffic.items()}
+    if not judge(queue, arguments, seen, workload.options).is_safe:
         settings = QueueSettings.from_arguments(arguments)
         default = effective_max_size(settings, workload.options)
         if maxima["size"] or not _stop(arguments, "size", default, traffic, choice):
@@ -186,9 +188,9 @@ class Costs:
         flips_per_minute: How often its queues turned ON.
         blocked_share: Share of the time for which its producers had something to send and no room in their
             windows; the mean over the producers.
-        latency_p50, latency_p99: Seconds from a transfer to its completion, which half and 99 % of the
-            transfers stayed within.  One that was not complete in the end counts with the time until then.
-        maximum_depth: Queue name to the most messages that were ever on it.
+        latency_p50, latency_p99: Seconds from a transfer to its completion, as for every run
+            (:mod:`qflow.workload.measures`); None if nothing was sent.
+        max_depth: Queue name to the most messages that were ever on it.
         transfers, accepts: How many messages were sent, and how many consumers accepted.
         seconds: The time over which all this was measured.
         errors: Producer name to what its session died of.
@@ -196,9 +198,9 @@ class Costs:
 
     flips_per_minute: float
     blocked_share: float
-    latency_p50: float
-    latency_p99: float
-    maximum_depth: Mapping[str, int]
+    latency_p50: float | None
+    latency_p99: float | None
+    max_depth: Mapping[str, int]
     transfers: int
     accepts: int
     seconds: float
@@ -206,94 +208,41 @@ class Costs:
 
     def objectives(self) -> tuple[float, float, float]:
         """Return the three costs that are compared: flips, blocked share, and the slowest completions."""
-        return self.flips_per_minute, self.blocked_share, self.latency_p99
+        return self.flips_per_minute, self.blocked_share, self.latency_p99 or 0.0
 
 
-def costs(run: Run, queues: Iterable[str], producers: Iterable[str]) -> Costs:
+def costs(run: Run, queues: Collection[str], producers: Iterable[str]) -> Costs:
     """Return what a run cost some queues and producers, over the time in which messages fell due.
 
     >>> from qflow.workload import Producer, Workload, simulate
     >>> producer = Producer("p", ("", "q"), rate=100, capacity=5, size=100)
     >>> run = simulate(Workload("w", 1, {"q": {"qpid.flow_stop_count": 10}}, producers=(producer,)))
     >>> measured = costs(run, ["q"], ["p"])
-    >>> measured.flips_per_minute, measured.maximum_depth, measured.latency_p50, measured.errors
+    >>> measured.flips_per_minute, measured.max_depth, measured.latency_p50, measured.errors
     (60.0, {'q': 15}, 0.0, {})
     """
     end = max(1, min(run.end - GRACE, round(run.workload.duration * SECOND)))
-    names, depth = list(producers), dict.fromkeys(queues, 0)
-    blocked = {name: _Blocked(end) for name in names}
-    senders = Senders(run.workload.producers)
-    sent: dict[tuple[str, Any], int] = {}
-    latencies: list[int] = []
-    flips = accepts = 0
-    for event in of_kinds(run.events, _COSTLY):
-        if event.time > end:
-            break
-        kind = event.kind
-        if kind == "message.transfer" and senders.of(event.session, event.message) in blocked:
-            sent[event.session, _detail(event, "command")] = event.time
-        elif kind == "completed":
-            begin = sent.pop((event.session, _detail(event, "command")), None)
-            if begin is not None:
-                latencies.append(event.time - begin)
-        elif kind == "enqueued" and event.queue in depth:
-            depth[event.queue] = max(depth[event.queue], _detail(event, "depth"))
-        elif kind == "dequeued" and event.queue in depth:
-            accepts += _detail(event, "reason") == "accept"
-        elif kind == "flow_stopped":
-            flips += event.queue in depth
-        elif kind in ("client.block", "client.unblock") and event.session in blocked:
-            blocked[event.session].at(event.time, kind == "client.block")
-    transfers = len(latencies) + len(sent)
-    latencies += [end - begin for begin in sent.values()]
-    latencies.sort()
-    share = sum(meter.share() for meter in blocked.values()) / len(names) if names else 0.0
-    errors = {name: str(error) for name, error in run.errors.items() if name in blocked}
+    found = queue_measures(run.events, run.workload, end)
+    mine = [found[queue] for queue in queues]
+    meters = meters_of(acts_of(run.events, run.workload.producers), producers, end)
+    latencies = [time for meter in meters.values() for time in meter.latencies(end)]
+    percentiles = latency_measures(latencies)
+    shares = [meter.blocked_share(end) for meter in meters.values()]
     return Costs(
-        flips * 60 * SECOND / end,
-        share,
-        *_percentiles(latencies),
-        depth,
-        transfers,
-        accepts,
+        _sum(mine, "flowStoppedCount") * 60 * SECOND / end,
+        sum(shares) / len(shares) if shares else 0.0,
+        percentiles["latency_p50"],
+        percentiles["latency_p99"],
+        {queue: int(found[queue]["max_depth"] or 0) for queue in queues},
+        len(latencies),
+        round(_sum(mine, "throughput") * end / SECOND),
         end / SECOND,
-        errors,
+        {name: str(error) for name, error in run.errors.items() if name in meters},
     )
 
 
-_COSTLY = {"message.transfer", "completed", "enqueued", "dequeued", "flow_stopped"}
-_COSTLY |= {"client.block", "client.unblock"}
-
-
-class _Blocked:
-    """Adds up the time for which one producer is blocked."""
-
-    def __init__(self, end: int) -> None:
-        self._end = end
-        self._total = 0
-        self._since: int | None = None
-
-    def at(self, time: int, is_blocked: bool) -> None:
-        if is_blocked and self._since is None:
-            self._since = time
-        elif not is_blocked and self._since is not None:
-            self._total += time - self._since
-            self._since = None
-
-    def share(self) -> float:
-        still = self._end - self._since if self._since is not None else 0
-        return (self._total + still) / self._end
-
-
-def _percentiles(ordered: list[int]) -> tuple[float, float]:
-    if not ordered:
-        return 0.0, 0.0
-    last = len(ordered) - 1
-    return ordered[len(ordered) // 2] / SECOND, ordered[min(last, len(ordered) * 99 // 100)] / SECOND
-
-
-def _detail(event: Any, key: str) -> Any:
-    return event.detail[key] if isinstance(event.detail, Mapping) else 0
+def _sum(found: Iterable[Measures], measure: str) -> float:
+    return sum(measures[measure] or 0 for measures in found)
 
 
 # Parts
@@ -369,7 +318,7 @@ FRONTIER = (
     "flips_per_minute",
     "blocked_share",
     "latency_p99",
-    "maximum_depth",
+    "max_depth",
     "is_pareto",
 )
 """Columns of a :class:`Frontier`: three shares, what the choice cost, and whether no other beats it."""
@@ -389,7 +338,7 @@ class Frontier(Tabular, list[Row]):
                 row.choice.stop,
                 row.choice.resume,
                 *row.costs.objectives(),
-                max(row.costs.maximum_depth.values(), default=0),
+                max(row.costs.max_depth.values(), default=0),
                 row.is_pareto,
             )
             for row in self[start:end]
@@ -485,6 +434,20 @@ def _designed(
             + (f"; {astray}" if astray else "")
         )
     return reached
+
+
+def require_counts(workload: Workload, limits: Mapping[str, Limits]) -> None:
+    """Refuse to draw a map of a designed queue that has no limit in messages.
+
+    Raises:
+        DesignError: For the first such queue; or if there is nothing to design.
+    """
+    for queue, most in _designed(workload, limits, traffic_of(workload)).items():
+        if not (most.count or QueueSettings.from_arguments(workload.queues[queue]).max_count):
+            raise DesignError(
+                f"--picture draws stop × capacity in messages, and queue {queue!r} has no limit in messages; "
+                f"give it one, such as --max-count {queue}=500"
+            )
 
 
 def _rows(

@@ -11,7 +11,7 @@ many, so it is repeated with other chances, and each figure has its range (:attr
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from qflow.broker.flow_limit import FlowThresholds
@@ -37,14 +37,14 @@ class Recommendation(Tabular):
     Parameters:
         workload: With the recommended settings; ready to be simulated.
         chosen: Queue name to the row of the frontier it comes from.
-        verdicts: Queue name to why it cannot overflow.
+        verdicts: Queue name to why it cannot overflow; in bytes there may be no proof, which it says.
         before: Queue name to the verdict on what was declared.
         rows: All that was tried.
         declared: What the declared settings cost, all queues and producers together, in the same simulation.
         evidence: What the recommended settings cost in it; its ``errors`` are empty.
         kept: Queue name to why it is left as it is.
         ranges: For each figure of the costs between what it lies in :data:`RUNS` runs that differ by chance;
-            the depth of a queue under ``maximum_depth`` and its name.
+            the depth of a queue under ``max_depth`` and its name.
         unrouted: Producer name to where it sends, if none of its messages reaches a queue.
     """
 
@@ -73,7 +73,7 @@ class Recommendation(Tabular):
                 self.before[queue].can_overflow,
                 self.verdicts[queue].can_overflow,
                 self.verdicts[queue].never_more_than,
-                *self.ranges["maximum_depth"][queue],
+                *self.ranges["max_depth"][queue],
             )
             for queue, line in list(self.lines.items())[start:end]
         ]
@@ -139,9 +139,9 @@ holds for 3 of the 9 settings.
                     "could_overflow_before": self.before[queue].can_overflow,
                     "reasons_before": list(self.before[queue].reasons),
                     "remarks": list(self.remarks.get(queue, ())),
-                    "maximum_depth_proved": self.verdicts[queue].never_more_than,
-                    "maximum_depth_simulated": self.evidence.maximum_depth[queue],
-                    "maximum_depth_range": self.ranges["maximum_depth"][queue],
+                    "max_depth_proved": self.verdicts[queue].never_more_than,
+                    "max_depth_simulated": self.evidence.max_depth[queue],
+                    "max_depth_range": self.ranges["max_depth"][queue],
                 }
                 for queue, line in self.lines.items()
             },
@@ -205,23 +205,38 @@ def recommend(
     for queue in chosen:
         if verdicts[queue].can_overflow:
             raise DesignError(f"queue {queue!r}: {verdicts[queue].reasons[0]}")
-    evidence = _costs(made, message_limit)
+    declared, evidence = _costs(workload, message_limit), _costs(made, message_limit)
+    runs = [evidence, *_others(made, message_limit)]
     return Recommendation(
         made,
         {queue: chosen[queue] for queue in workload.queues if queue in chosen},
-        verdicts,
-        judge_workload(workload),
+        _with_seen(verdicts, traffic, runs),
+        _with_seen(judge_workload(workload), traffic, [declared]),
         rows,
-        _costs(workload, message_limit),
+        declared,
         evidence,
         {
             queue: _why_kept(queue, verdicts[queue], bool(traffic[queue]))
             for queue in workload.queues
             if queue not in chosen
         },
-        _ranges(made, evidence, message_limit),
+        _ranges(runs),
         unrouted(workload, traffic),
     )
+
+
+def _with_seen(
+    verdicts: Mapping[str, Verdict], traffic: Mapping[str, Traffic], runs: Iterable[Costs]
+) -> dict[str, Verdict]:
+    """Return the verdicts, with what simulations showed of queues of which nothing is proved."""
+    died = {name for run in runs for name in run.errors}
+    found = dict(verdicts)
+    for queue, verdict in verdicts.items():
+        others = {name for other, senders in traffic.items() if other != queue for name in senders}
+        mine = [name for name in traffic[queue] if name in died - others]
+        if mine:
+            found[queue] = replace(verdict, seen=f"in a simulation {mine[0]}'s session died of 506 (LP-05)")
+    return found
 
 
 def _applied(workload: Workload, rows: Iterable[Row]) -> Workload:
@@ -234,9 +249,8 @@ def _applied(workload: Workload, rows: Iterable[Row]) -> Workload:
 
 
 def _costs(workload: Workload, message_limit: int | None) -> Costs:
-    traffic = traffic_of(workload)
     names = [producer.name for producer in workload.producers]
-    return costs(simulate(workload, message_limit=message_limit), traffic, names)
+    return costs(simulate(workload, message_limit=message_limit), workload.queues, names)
 
 
 RUNS = 10
@@ -245,16 +259,21 @@ RUNS = 10
 RANGED = ("flips_per_minute", "blocked_share", "latency_p50", "latency_p99", "accepts")
 
 
-def _ranges(workload: Workload, own: Costs, message_limit: int | None) -> dict[str, Any]:
-    """Return between what the costs of a workload lie if its clients have other chances."""
-    seeded = [shifted(workload.with_seed(place), place, RUNS) for place in range(1, RUNS)]
-    found = [own, *(_costs(other, message_limit) for other in seeded)]
-    depths = {queue: [costs.maximum_depth[queue] for costs in found] for queue in own.maximum_depth}
+def _others(workload: Workload, message_limit: int | None) -> list[Costs]:
+    """Return the costs of a workload if its clients have other chances."""
+    seeded = (shifted(workload.with_seed(place), place, RUNS) for place in range(1, RUNS))
+    return [_costs(other, message_limit) for other in seeded]
+
+
+def _ranges(found: list[Costs]) -> dict[str, Any]:
+    """Return between what the costs of some runs lie."""
+    own = found[0]
+    depths = {queue: [costs.max_depth[queue] for costs in found] for queue in own.max_depth}
     ranges: dict[str, Any] = {}
     for name in RANGED:
-        values = [getattr(costs, name) for costs in found]
-        ranges[name] = [min(values), max(values)]
-    ranges["maximum_depth"] = {queue: [min(most), max(most)] for queue, most in depths.items()}
+        values = [value for costs in found if (value := getattr(costs, name)) is not None]
+        ranges[name] = [min(values), max(values)] if values else None
+    ranges["max_depth"] = {queue: [min(most), max(most)] for queue, most in depths.items()}
     ranges["sessions_ended"] = [
         min(len(costs.errors) for costs in found),
         max(len(costs.errors) for costs in found),
@@ -290,12 +309,13 @@ def recommendation_text(made: Recommendation, before: dict[str, int]) -> str:
         proved = made.verdicts[queue].never_more_than
         if proved is not None:
             lines.append(f"  proved: never more than {proved} messages at once, whatever the clients do")
-        least, most = made.ranges["maximum_depth"][queue]
-        many = f"{most}" if least == most else f"{least} to {most}"
+        least, most = made.ranges["max_depth"][queue]
+        many = _span([least, most])
         lines.append(f"  simulated: {many} messages at once at most, in {RUNS} runs that differ by chance")
         lines += [f"  {remark}" for remark in made.remarks.get(queue, ())]
-        if made.before[queue].can_overflow:
-            lines.append(f"  as declared it could overflow: {made.before[queue].reasons[0]}")
+        if not made.before[queue].is_safe:
+            could = "could overflow" if made.before[queue].can_overflow else "is not proved safe"
+            lines.append(f"  as declared it {could}: {made.before[queue].reasons[0]}")
     lines += [*made.kept.values(), *made.unrouted.values()]
     lines.append("")
     for name, capacity in made.capacities.items():
@@ -318,19 +338,28 @@ def _costs_text(measured: Costs) -> str:
         f"{measured.transfers} messages sent in {measure_text(measured.seconds)} s, "
         f"{measured.accepts} accepted, "
         f"{measured.flips_per_minute:.1f} flips a minute, producers blocked "
-        f"{measured.blocked_share:.1%} of the time, completion within {measured.latency_p50 * 1000:.1f} ms "
-        f"(half), {measured.latency_p99 * 1000:.1f} ms (99 %){died}"
+        f"{measured.blocked_share:.1%} of the time, completion within {_ms(measured.latency_p50)} ms "
+        f"(half), {_ms(measured.latency_p99)} ms (99 %){died}"
     )
 
 
 def _ranges_text(ranges: Mapping[str, Any]) -> str:
-    flips, blocked, half, most = (ranges[name] for name in RANGED[:4])
+    flips, blocked, half, most = (ranges[name] or (None, None) for name in RANGED[:4])
     return (
         f"{flips[0]:.1f} to {flips[1]:.1f} flips a minute, producers blocked {blocked[0]:.1%} to "
         f"{blocked[1]:.1%} of the time, "
-        f"completion within {half[0] * 1000:.1f} to {half[1] * 1000:.1f} ms (half), "
-        f"{most[0] * 1000:.1f} to {most[1] * 1000:.1f} ms (99 %)"
+        f"completion within {_ms(half[0])} to {_ms(half[1])} ms (half), "
+        f"{_ms(most[0])} to {_ms(most[1])} ms (99 %), {_span(ranges['accepts'])} accepted, "
+        f"{_span(ranges['sessions_ended'])} sessions ended"
     )
+
+
+def _ms(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds * 1000:.1f}"
+
+
+def _span(pair: list[int]) -> str:
+    return f"{pair[0]}" if pair[0] == pair[1] else f"{pair[0]} to {pair[1]}"
 
 
 def _table(part: Part, made: Recommendation) -> list[str]:
@@ -368,7 +397,7 @@ def _cells(row: Row, made: Recommendation) -> list[str]:
         "; ".join(levels),
         f"{row.costs.flips_per_minute:.1f}",
         f"{row.costs.blocked_share:.1%}",
-        f"{row.costs.latency_p50 * 1000:.1f} ms",
-        f"{row.costs.latency_p99 * 1000:.1f} ms",
+        f"{_ms(row.costs.latency_p50)} ms",
+        f"{_ms(row.costs.latency_p99)} ms",
         str(row.costs.accepts),
     ]

@@ -155,11 +155,11 @@ by luck, 1 reached it, 4 ended with a dead session (506).
         found = self.found.get(place)
         if found is None:
             return ""
-        if found.died:
+        if found.sessions_ended:
             return "dead"
         if self.is_safe[place]:
             return "safe"
-        return "full" if self.limit and found.deepest >= self.limit else "below"
+        return "full" if self.limit and found.max_depth >= self.limit else "below"
 
     @property
     def claims(self) -> tuple[str, ...]:
@@ -185,18 +185,18 @@ by luck, 1 reached it, 4 ended with a dead session (506).
         return (law, f"{part}, with {self.messages:,} messages each: {listed or 'none yet'}.")
 
     def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
-        """Return the cells that are known: stop, capacity, kind, deepest, blocked, died."""
+        """Return the cells that are known: stop, capacity, kind, max_depth, blocked_share, sessions_ended."""
         rows = [
             (
                 self.at(place)[self.across.setting],
                 self.at(place)[self.up.setting],
                 self.kind(place),
                 *self.found[place][:2],
-                ", ".join(self.found[place].died),
+                ", ".join(self.found[place].sessions_ended),
             )
             for place in sorted(self.found)[start:end]
         ]
-        return columns_of(rows, ("stop", "capacity", "kind", "deepest", "blocked", "died"))
+        return columns_of(rows, ("stop", "capacity", "kind", "max_depth", "blocked_share", "sessions_ended"))
 
     def packed(self) -> bytes:
         """Return the cells as the browser reads them: kind, sessions that died, blocked share, deepest."""
@@ -208,7 +208,10 @@ by luck, 1 reached it, 4 ended with a dead session (506).
             else:
                 kind = kinds.index(self.kind(place))
                 data += _PACKED.pack(
-                    kind, min(255, len(found.died)), round(found.blocked * 10_000), found.deepest
+                    kind,
+                    min(255, len(found.sessions_ended)),
+                    round(found.blocked_share * 10_000),
+                    found.max_depth,
                 )
         return bytes(data)
 
@@ -403,13 +406,13 @@ class _Law:
 
     def holds(self, workload: Workload) -> bool:
         windows = {producer.name: producer.capacity for producer in workload.producers}
-        return not any(
+        return all(
             judge(
                 queue,
                 arguments,
                 {name: replace(one, capacity=windows[name]) for name, one in self._traffic[queue].items()},
                 workload.options,
-            ).can_overflow
+            ).is_safe
             for queue, arguments in workload.queues.items()
         )
 

@@ -1,7 +1,9 @@
 """Verdicts: whether a queue can overflow, and why.
 
 In each unit, messages and bytes, the most that can be on the queue (:func:`qflow.design.maximum_depth`) is
-compared with the limit in force; exactly filling it is allowed (LP-02).
+compared with the limit in force; exactly filling it is allowed (LP-02).  If that is above the limit, and so
+is what some run surely gets to (:func:`qflow.design.bounds.attained_depth`), the queue can overflow.
+Otherwise neither is proved, and the answer is None, which is not "safe".
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from qflow.broker.flow_limit import FlowThresholds, effective_max_size
 from qflow.broker.history.alternatives import ARGUMENT
 from qflow.broker.options import BrokerOptions
 from qflow.broker.settings import Argument, QueueSettings
-from qflow.design.bounds import Traffic, maximum_depth, traffic_of
+from qflow.design.bounds import Traffic, attained_depth, maximum_depth, traffic_of
 from qflow.design.small import DesignError
 from qflow.workload.model import Workload
 
@@ -33,6 +35,7 @@ class UnitVerdict:
         unit ({"count", "size"}): Messages or bytes.
         limit, stop: Limit and stop threshold in force; 0 for none.
         bound: What can be on the queue at most, were there no limit; None if there is no bound.
+        attained: What is on it in some run, were there no limit; None for as much as there is time for.
         reason: In one sentence.
     """
 
@@ -40,12 +43,15 @@ class UnitVerdict:
     limit: int
     stop: int
     bound: int | None
+    attained: int | None
     reason: str
 
     @property
-    def can_overflow(self) -> bool:
-        """Whether the bound is above the limit; exactly filling it is allowed (LP-02)."""
-        return self.limit != 0 and (self.bound is None or self.bound > self.limit)
+    def can_overflow(self) -> bool | None:
+        """False: it is proved that no run exceeds the limit (LP-02). True: some run does. None: not known."""
+        if not self.limit or (self.bound is not None and self.bound <= self.limit):
+            return False
+        return True if self.attained is None or self.attained > self.limit else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +61,26 @@ class Verdict:
     Parameters:
         policy: What an overflow would do: reject, ring or self-destruct.
         units: For messages and for bytes.
+        seen: Which simulation overflowed it, if one did.
     """
 
     queue: str
     policy: str
     units: tuple[UnitVerdict, ...]
+    seen: str = ""
 
     @property
-    def can_overflow(self) -> bool:
-        """Whether it can in any unit."""
-        return any(unit.can_overflow for unit in self.units)
+    def is_safe(self) -> bool:
+        """Whether it is proved that no run overflows it, in messages and in bytes."""
+        return self.can_overflow is False
+
+    @property
+    def can_overflow(self) -> bool | None:
+        """Whether some run overflows it, in any unit; None if neither that nor the contrary is proved."""
+        found = {unit.can_overflow for unit in self.units}
+        if True in found or (None in found and self.seen):
+            return True
+        return None if None in found else False
 
     @property
     def never_more_than(self) -> int | None:
@@ -74,16 +90,20 @@ class Verdict:
     @property
     def reasons(self) -> tuple[str, ...]:
         """Why, a sentence for each unit; those that decide first."""
+        if self.is_safe:
+            return tuple(unit.reason for unit in self.units if unit.limit)
+        full = f"if it is full, {WHAT_FOLLOWS[self.policy]}"
         deciding = [unit.reason for unit in self.units if unit.can_overflow]
         if deciding:
-            return (*deciding, f"if it is full, {WHAT_FOLLOWS[self.policy]}")
-        return tuple(unit.reason for unit in self.units if unit.limit)
+            return (*deciding, full)
+        unknown = [unit.reason for unit in self.units if unit.can_overflow is None]
+        return (*unknown, self.seen or "whether any run overflows it is not known", full)
 
 
 def judge(
     queue: str, arguments: Mapping[str, Argument], traffic: Traffic, options: BrokerOptions | None = None
 ) -> Verdict:
-    """Return whether a queue can overflow, by comparing its limits with :func:`maximum_depth`.
+    """Return whether a queue can overflow, by comparing its limits with what is proved of its depth.
 
     Parameters:
         queue, arguments: Its name, and what it is declared with.
@@ -113,13 +133,15 @@ def judge(
         thresholds = FlowThresholds.of(queue, settings, options)
     except AmqpException as error:
         raise DesignError(f"the broker refuses queue {queue!r}: {error}") from None
-    bound = maximum_depth(thresholds, traffic)
+    bound, attained = maximum_depth(thresholds, traffic), attained_depth(thresholds, traffic)
+    stops = thresholds or FlowThresholds(0, 0, 0, 0)
     capacity = sum(sender.capacity for sender in traffic.values())
     volume = sum(sender.capacity * sender.largest for sender in traffic.values())
-    stops = thresholds or FlowThresholds(0, 0, 0, 0)
+    drawn = ", ".join(name for name, sender in traffic.items() if sender.is_drawn)
+    size = effective_max_size(settings, options)
     units = (
-        _unit("count", settings.max_count, stops.stop_count, bound.count, capacity),
-        _unit("size", effective_max_size(settings, options), stops.stop_size, bound.size, volume),
+        _unit("count", settings.max_count, stops.stop_count, bound.count, attained.count, capacity),
+        _unit("size", size, stops.stop_size, bound.size, attained.size, volume, drawn if thresholds else ""),
     )
     policy = settings.policy if settings.policy in WHAT_FOLLOWS else "reject"
     return Verdict(queue, policy, units)
@@ -143,11 +165,18 @@ def judge_workload(workload: Workload) -> dict[str, Verdict]:
     }
 
 
-def _unit(unit: str, limit: int, stop: int, bound: int | None, window: int) -> UnitVerdict:
+def _unit(
+    unit: str, limit: int, stop: int, bound: int | None, attained: int | None, window: int, drawn: str = ""
+) -> UnitVerdict:
     what = {"count": "messages", "size": "bytes"}[unit]
     windows = {"count": "capacities", "size": "capacities × largest messages"}[unit]
     if not limit:
         reason = f"{what}: no limit, so none is exceeded (LP-01)"
+    elif bound is None and drawn:
+        reason = (
+            f"{what}: the sizes of {drawn} are drawn and have no largest, so nothing is proved of the limit "
+            f"of {limit}"
+        )
     elif bound is None:
         reason = f"{what}: nothing stops the producers before the limit of {limit} (FC-02, FC-03)"
     else:
@@ -155,7 +184,7 @@ def _unit(unit: str, limit: int, stop: int, bound: int | None, window: int) -> U
         own = f"stop {stop} + {windows} {window} = {bound}" if stop and stop + window == bound else ""
         own = own or f"at most {bound}, by the other unit's stop and {windows} {window}"
         reason = f"{what}: {own}, which is {_compared(bound, limit)} (CAP-11)"
-    return UnitVerdict(unit, limit, stop, bound, reason)
+    return UnitVerdict(unit, limit, stop, bound, attained, reason)
 
 
 def _compared(bound: int, limit: int) -> str:

@@ -40,9 +40,10 @@ class SessionTable:
     """A producer's session, two queues, and a consumer that takes what it is asked to.
 
     Parameters:
-        moves: What is done at once: the name of a queue sends one message there, ``sync`` and ``flush`` ask
-            for completions, ``("take", message)`` lets the consumer acquire and accept one, ``("purge",
-            queue)`` empties a queue. A message is called by its command: ``p1-2``.
+        moves: What is done at once: the name of a queue sends one message there, and ``("busy", "sync")`` has
+            it ask for a report (CM-05); ``sync`` and ``flush`` ask for completions, ``("take", message)``
+            lets the consumer acquire and accept one, ``("purge", queue)`` empties a queue. A message is
+            called by its command: ``p1-2``.
         stop: ``qpid.flow_stop_count`` of the queue ``busy``; the queue ``idle`` has no flow control.
 
     Attributes:
@@ -96,6 +97,8 @@ class SessionTable:
         number = self.session.completions.next_number
         if what in (*QUEUES, "sync") and number >= MOST:
             raise ValueError(f"the strip has room for {MOST} commands: start again")
+        if what in QUEUES and name not in ("", "sync"):
+            raise ValueError(f"a message asks with 'sync', or not at all; got {name!r}")
         if what == "take" and name not in (waiting := self.waiting()):
             raise ValueError(f"{name!r} is not on a queue; there are {', '.join(waiting) or 'none'}")
         if what == "purge" and name not in QUEUES:
@@ -103,7 +106,8 @@ class SessionTable:
         self.broker.advance(self.broker.now + PAUSE)
         if what in QUEUES:
             self._known[number] = (what, f"p1-{number}")
-            self.session.message_transfer(Message(100, routing_key=what, label=f"p1-{number}"))
+            message = Message(100, routing_key=what, label=f"p1-{number}")
+            self.session.message_transfer(message, sync=bool(name))
         elif what == "sync":
             self._known[number] = ("sync", "")
             self.session.execution_sync()
@@ -170,7 +174,19 @@ class SessionTable:
             if kind == "sync" and number not in complete:
                 said.append(f"The sync with number {number} waits for all before it (CM-06).")
         reported = strip.reports[-1][1] if strip.reports else "none"
-        return (*said, f"The last report to the client names {reported} (CM-05).")
+        said.append(f"The last report to the client names {reported} (CM-05).")
+        completions = self.session.completions
+        unreported = RangeSet()
+        for number in self._known:
+            if number in complete and number not in completions.reported:
+                unreported.add(number)
+        if len(unreported) and not any(completions.is_awaited(number) for number in completions.incomplete):
+            outstanding = len(self._known) - completions.reported.front
+            said.append(
+                f"Complete and not reported: {unreported}, and nobody has asked."
+                f" The client counts {outstanding} as outstanding (CM-14)."
+            )
+        return tuple(said)
 
 
 class _Strip:
@@ -192,7 +208,7 @@ class _Strip:
             detail = dict(event.detail or {})
             match event.kind:
                 case "message.transfer":
-                    self._begin(int(str(detail["command"])))
+                    self._begin(int(str(detail["command"])), ", and asks for a report" * bool(detail["sync"]))
                 case "execution.sync":
                     self._begin(self._next_sync())
                 case "session.flush":
@@ -219,11 +235,11 @@ class _Strip:
         syncs = (number for number, (kind, _) in self._known.items() if kind == "sync")
         return next(number for number in syncs if number not in self.commands)
 
-    def _begin(self, number: int) -> None:
+    def _begin(self, number: int, request: str = "") -> None:
         kind, label = self._known[number]
         self.commands[number] = [number, kind, self._frame, NEVER, NEVER]
         asks = "execution.sync asks for a report when all before it are complete"
-        what = f"{label} goes to {kind}" if label else asks
+        what = f"{label} goes to {kind}{request}" if label else asks
         self._say(f"Command {number}: {what}.", is_turn=not label)
 
     def _complete(self, number: int) -> None:

@@ -484,8 +484,8 @@ class Fold:
         now[first + OUTSTANDING] = outstanding
         if outstanding >= producer.capacity:
             now[first + MOOD] = FULL
-        elif now[first + MOOD] == DEAD:
-            # It sends on a new session.
+        elif now[first + MOOD] in (DEAD, FULL):
+            # It sends on a new session; or its window is larger than was seen before.
             now[first + MOOD] = FREE
         found = self._known.get(label) or self._message(label)
         now[SENDER] = found[0]

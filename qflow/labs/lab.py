@@ -29,9 +29,9 @@ from qflow.labs.picture import Comparison, Picture, compare, picture_of
 from qflow.labs.running import simulated_on
 from qflow.labs.scene import LinkedChart, Scene
 from qflow.labs.share import LABS, Token, TokenError
-from qflow.trace.explain import explain
+from qflow.trace.explain import Link, explain
 from qflow.trace.replaying import trace_of
-from qflow.trace.schema import TraceError
+from qflow.trace.schema import Trace, TraceError
 from qflow.trace.timeline import Timeline
 from qflow.workload import Run
 from qflow.workload.model import SETUP
@@ -493,11 +493,11 @@ def why(picture: Picture, frame: int, subject: str, timeline: Timeline | None = 
     >>> why(picture, 12, "producer:p1")["links"][0]["text"]
     'p1 is blocked: ...'
     """
-    rows = picture.frames.rows
+    frames = picture.frames
     answer: dict[str, Any] = {"subject": subject, "frame": frame, "links": []}
     try:
         timeline = timeline or Timeline(trace_of(picture.run))
-        found = explain(timeline, max(0, rows[frame]), subject)
+        found = explain(timeline, _last_shown(picture, frame), subject)
     except TraceError as error:
         return {**answer, "refusal": str(error)}
     answer["links"] = [
@@ -508,11 +508,29 @@ def why(picture: Picture, frame: int, subject: str, timeline: Timeline | None = 
             "level": link.level,
             "time": link.time,
             "subject": str(link.subject),
-            "frame": min(bisect_left(rows, link.seq), len(rows) - 1),
+            "frame": _frame_of(link, frames.rows, timeline.trace),
         }
         for link in found.links
     ]
     return answer
+
+
+def _frame_of(link: Link, rows: Sequence[int], trace: Trace) -> int:
+    """Return the frame that shows a link's row; one that makes no frame is shown with what came before."""
+    frame = min(bisect_left(rows, link.seq), len(rows) - 1)
+    return frame - 1 if frame and trace.time[rows[frame]] > link.time else frame
+
+
+def _last_shown(picture: Picture, frame: int) -> int:
+    """Return the place of the last event of a frame's instant, those that make no frame included."""
+    frames, events = picture.frames, picture.run.events
+    place = max(0, frames.rows[frame])
+    times = frames.columns[0]
+    if frame + 1 < frames.count and times[frame + 1] == times[frame]:
+        return place
+    while place + 1 < len(events) and events[place + 1].time == events[place].time:
+        place += 1
+    return place
 
 
 def button_of(text: str, tooltip: str, name: str) -> widgets.Button:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from qflow.live.recorder import Recorder as Recorder
     from qflow.live.recorder import recorder as recorder
     from qflow.live.recording import Recording as Recording
-    from qflow.live.recording_tap import Upstream as Upstream
+    from qflow.live.recording import Upstream as Upstream
     from qflow.live.serving import Serving as Serving
     from qflow.live.serving import serve as serve
 

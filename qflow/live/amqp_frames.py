@@ -12,6 +12,7 @@ a peer announces.
 
 from __future__ import annotations
 
+import re
 from collections import namedtuple
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -29,6 +30,7 @@ _FIRST_SECTION, _MESSAGE_ANNOTATIONS = 0x70, 0x72
 _EMPTY_LIST, _SMALL, _LARGE = 0x45, (0xC0, 0xC1), (0xD0, 0xD1)
 _NO_PROPERTIES = b"\x00\x53\x73\x45"
 _BODIES = (b"\x00\x53\x75", b"\x00\x53\x76", b"\x00\x53\x77")
+_ODD_BODIES = (b"\x00\x53\x77\x00", b"\x00\x53\x77\x73")
 
 
 class FrameError(ValueError):
@@ -39,6 +41,27 @@ class FrameError(ValueError):
         ...
     qflow.live.amqp_frames.FrameError: a connection begins with AMQP and a version, got b'GET / HT'
     """
+
+
+_HTTP = re.compile(rb"(GET|HEAD|POST|PUT|DELETE|OPTIONS|PATCH|CONNECT|TRACE|PRI) ")
+_VERSIONS = {b"\0\0\x09\1": "0-9-1", b"\1\1\0\x0a": "0-10", b"\1\1\0\x09": "0-9", b"\1\1\x08\0": "0-8"}
+_OF_1_0 = (b"AMQP\0\1\0\0", b"AMQP\3\1\0\0")
+
+
+def foreign_protocol(first: bytes) -> str:
+    """Return what a client speaks instead of AMQP 1.0, by its first bytes; "" if it may be that.
+
+    >>> foreign_protocol(b"AMQP" + bytes([0, 0, 9, 1])), foreign_protocol(b"AMQP" + bytes([0, 1, 0, 0]))
+    ('AMQP 0-9-1', '')
+    """
+    if first.startswith(_OF_1_0) or (len(first) < _HEADER and b"AMQP".startswith(first[:4])):
+        return ""
+    if first.startswith((b"\x16\x03", b"AMQP\2\1\0\0")):
+        return "TLS"
+    if first.startswith(b"AMQP"):
+        version = first[4:_HEADER]
+        return f"AMQP {_VERSIONS.get(version) or '-'.join(map(str, version))}"
+    return "HTTP" if _HTTP.match(first) else f"no AMQP, its first bytes are {first[:_HEADER]!r}"
 
 
 def _performative(name: str, fields: str) -> Any:
@@ -131,7 +154,7 @@ def outcome_of(state: Any) -> str:
 
 
 class SectionPlaces(NamedTuple):
-    """Where a message's sections are; ``is_bare`` if nothing but a body says anything."""
+    """Where a message's sections are; ``is_bare`` if nothing but a plain body says anything."""
 
     bare: int
     annotations: tuple[int, int]
@@ -172,7 +195,8 @@ def section_places(raw: bytes) -> SectionPlaces:
     except IndexError:
         raise FrameError("a section is longer than the message") from None
     body = at + len(_NO_PROPERTIES) if raw.startswith(_NO_PROPERTIES, at) else at
-    return SectionPlaces(at, annotations, is_bare and raw.startswith(_BODIES, body))
+    is_plain = raw.startswith(_BODIES, body) and not raw.startswith(_ODD_BODIES, body)
+    return SectionPlaces(at, annotations, is_bare and is_plain)
 
 
 class Codec:

@@ -6,6 +6,8 @@ Qpid's brokers take QMF 2 over AMQP 1.0: a request is a message to ``qmf.default
 ``broker``, the answer comes to the address that it names.  The queues to ask for come on standard input, one
 a line; each answer goes to standard output as a JSON object.  A process of its own, as decoding an answer
 takes time in which no byte would pass.
+
+A broker that does not answer, or no longer, is asked again and again: it may have been restarted.
 """
 
 from __future__ import annotations
@@ -24,8 +26,10 @@ from qflow.logs.log_file import SAMPLE_FIELDS
 EVERY = 0.05
 """Seconds from one report to the next."""
 
-PATIENCE = 3.0
+PATIENCE = 2.0
 """Seconds in which management must answer."""
+
+_FIRST_PAUSE, _SHORT_PAUSE, _LONG_PAUSE = 0.5, 2.0, 30.0
 
 _NODE, _SUBJECT = "qmf.default.direct", "broker"
 _PACKAGE = "org.apache.qpid.broker"
@@ -101,11 +105,11 @@ def sample(name: str, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def reports(
-    management: Management, names: set[str], asked: queue.SimpleQueue[str]
+    management: Management, names: set[str], asked: queue.SimpleQueue[str], ended: threading.Event
 ) -> Iterator[dict[str, Any]]:
-    """Yield a report of each queue, and again every :data:`EVERY` seconds."""
+    """Yield a report of each queue, and again every :data:`EVERY` seconds, until it is over."""
     yield {"exchanges": management.exchanges()}
-    while True:
+    while not ended.is_set():
         begin = time.monotonic()
         while not asked.empty():
             names.add(asked.get())
@@ -113,11 +117,11 @@ def reports(
             values = management.queue(name)
             if values is not None:
                 yield sample(name, values)
-        time.sleep(max(0.0, EVERY - (time.monotonic() - begin)))
+        ended.wait(max(0.0, EVERY - (time.monotonic() - begin)))
 
 
 def main(arguments: list[str]) -> int:
-    """Report until standard input ends, or the broker does not answer."""
+    """Report until standard input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     asked: queue.SimpleQueue[str] = queue.SimpleQueue()
     ended = threading.Event()
@@ -128,14 +132,22 @@ def main(arguments: list[str]) -> int:
         ended.set()
 
     threading.Thread(target=listen, daemon=True).start()
-    try:
-        for said in reports(Management(arguments[0]), set(), asked):
-            print(json.dumps(said), flush=True)
-            if ended.is_set():
-                break
-    except Exception as error:
-        # Whatever Proton says of a broker without QMF, it is one more that gives no statistics.
-        print(json.dumps({"error": f"{type(error).__name__}: {error}"}), flush=True)
+    names: set[str] = set()
+    pause, longest, known = _FIRST_PAUSE, _LONG_PAUSE, ""
+    while not ended.is_set():
+        try:
+            for said in reports(Management(arguments[0]), names, asked, ended):
+                print(json.dumps(said), flush=True)
+                # It has management, so it will have it again.
+                pause, longest, known = _FIRST_PAUSE, _SHORT_PAUSE, ""
+        except Exception as error:
+            # Whatever Proton says of a broker without QMF, it is one more that gives no statistics.
+            words = f"{type(error).__name__}: {error}"
+            if words != known:
+                print(json.dumps({"error": words}), flush=True)
+            known = words
+        ended.wait(pause)
+        pause = min(2 * pause, longest)
     return 0
 
 

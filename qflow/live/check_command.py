@@ -7,6 +7,7 @@ import json
 import math
 import signal
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qflow.kit import RefusalError
@@ -36,6 +37,17 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument("--require", type=_facts, default=[], metavar="FACT,…", help=f"of {', '.join(FACTS)}")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--output", action="store_true", help="print what the program printed, run by run")
+    parser.add_argument("--body", metavar="FILE", help="what a receiver's messages carry: a text, or bytes")
+    parser.add_argument(
+        "--content-type", default="", metavar="TYPE", help="of the body, which is sent as bytes then"
+    )
+    parser.add_argument(
+        "--properties",
+        type=_properties,
+        default={},
+        metavar="JSON",
+        help="application properties of a receiver's messages, as one object",
+    )
     parser.add_argument("--queue", default="orders", metavar="NAME", help="the queue's name, orders")
     counts = (
         ("messages", 6_000, "messages that the program is asked to send"),
@@ -67,37 +79,59 @@ def run(namespace: argparse.Namespace) -> int:
         0; 1 if something that was required is not so.
 
     Raises:
-        RefusalError: If there is nothing to run, it cannot be run or measured, or Proton is missing.
+        RefusalError: If there is nothing to run, it cannot be run or measured, Proton is missing, or what is
+            required is of the other role.
     """
+    from qflow.live.client_check import ClientFailedError
+
+    try:
+        card = _check(namespace)
+    except RefusalError as refusal:
+        output = refusal.output if isinstance(refusal, ClientFailedError) else ""
+        if namespace.json:
+            print(json.dumps({"error": str(refusal), "output": output}, indent=2))
+        elif output:
+            print(f"the program's output:\n{output}", file=sys.stderr)
+        raise
+    return _answer(card, namespace)
+
+
+def _check(namespace: argparse.Namespace) -> ClientCard:
     if not namespace.program:
         raise RefusalError("no program was given: qflow check-client -- COMMAND …")
     from qflow.broker.errors import AmqpException, ManagementError
-    from qflow.live.client_check import ClientFailedError, Conditions, check_client
+    from qflow.live.client_check import Conditions, check_client
     from qflow.workload.attributes import WorkloadError
 
+    namespace.body = _body(namespace)
     conditions = Conditions(**{name: getattr(namespace, name) for name in Conditions._fields})
     # A process that is asked to end ends its client, too.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        card = check_client(namespace.program, conditions, progress=_show)
-    except ClientFailedError as failure:
-        if failure.output:
-            print(f"the program's output:\n{failure.output}", file=sys.stderr)
-        raise
+        return check_client(namespace.program, conditions, progress=_show)
     except (WorkloadError, AmqpException, ManagementError) as error:
         raise RefusalError(str(error)) from None
     finally:
         signal.signal(signal.SIGTERM, before)
-    return _answer(card, namespace)
 
 
 def _answer(card: ClientCard, namespace: argparse.Namespace) -> int:
     missed = [name for name in namespace.require if not card.fact(name)]
-    print(json.dumps(card.as_json(), indent=2) if namespace.json else card)
-    failed = [case for case in card.runs.values() if case.status not in (None, 0)]
+    others = [name for name in missed if card.fact(name) is None]
+    own = [name for name in FACTS if card.fact(name) is not None]
+    error = ""
+    if others:
+        error = f"{', '.join(others)} cannot be required of a {card.role}, but {', '.join(own)}"
+    if namespace.json:
+        print(json.dumps({**card.as_json(), "error": error} if error else card.as_json(), indent=2))
+    else:
+        print(card)
+    failed = [case for case in card.runs.values() if case.has_failed]
     for case in card.runs.values() if namespace.output or missed else failed:
         if case.output:
             print(f"\noutput of the run {case.case!r}:\n{case.output}", file=sys.stderr)
+    if error:
+        raise RefusalError(error)
     if missed:
         print(f"qflow check-client: required and not so: {', '.join(missed)}", file=sys.stderr)
     return 1 if missed else 0
@@ -114,6 +148,34 @@ def _facts(text: str) -> list[str]:
         if name not in FACTS:
             raise argparse.ArgumentTypeError(f"{name!r} is not one of {', '.join(FACTS)}")
     return names
+
+
+def _body(namespace: argparse.Namespace) -> str | bytes:
+    """Return what is in the file: a text if it is one and no content type is given."""
+    if namespace.body is None:
+        from qflow.live.client_check import Conditions
+
+        text = Conditions().body
+        return str(text).encode() if namespace.content_type else text
+    try:
+        body = Path(namespace.body).read_bytes()
+        return body if namespace.content_type else body.decode("utf-8")
+    except UnicodeDecodeError:
+        return body
+    except OSError as error:
+        raise RefusalError(f"{namespace.body}: {error.strerror or error}") from None
+
+
+def _properties(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if isinstance(value, dict) and all(isinstance(one, str | bool | int | float) for one in value.values()):
+        return value
+    raise argparse.ArgumentTypeError(
+        f"must be a JSON object of texts, numbers, true and false, got {text[:100]!r}"
+    )
 
 
 def _count(text: str) -> int:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qflow.cli import port_number
+from qflow.kit import RefusalError, heed_interrupts
 
 if TYPE_CHECKING:
     from qflow.live.server import Server
 
 PORT = 5672
 _FILES = 100
+_PASSWORD = "QFLOW_PASSWORD"
+_RUN = "served"
 _HERE = ("127.0.0.1", "localhost", "::1")
 
 
@@ -27,7 +31,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         "control, groups, limits and transactions as the real broker has them on this protocol. Ctrl-C ends "
         "it in good order.",
         epilog="Limits, each of which closes a link or a connection in the protocol's own words: 2,000 "
-        "connections; 256 sessions and 1,000 links each; frames of 1 MiB, messages of 64 MiB; 128 MiB that "
+        "connections; 256 sessions and 1,000 links each; messages of 64 MiB; 128 MiB that "
         "wait for one client; 10 seconds to open a connection. The reference's page serve.md says more.",
     )
     parser.add_argument(
@@ -54,8 +58,20 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--workload", metavar="FILE", help="clients to simulate beside the real ones, in real time"
     )
-    parser.add_argument("--trace", metavar="OUT", help="write all events: .parquet, .jsonl or .jsonl.gz")
-    parser.add_argument("--password", default="", help="what clients have to know (SASL PLAIN)")
+    parser.add_argument(
+        "--trace",
+        metavar="OUT",
+        help="write all events: .jsonl as they happen; .parquet or .jsonl.gz at the end, and until then "
+        "OUT.jsonl has them",
+    )
+    secret = parser.add_mutually_exclusive_group()
+    secret.add_argument(
+        "--password",
+        default="",
+        help=f"what clients have to know (SASL PLAIN); others on this machine can see it, so better give a "
+        f"file, or the environment variable {_PASSWORD}",
+    )
+    secret.add_argument("--password-file", metavar="FILE", help="a file whose first line is the password")
 
 
 def run(namespace: argparse.Namespace) -> int:
@@ -70,6 +86,7 @@ def run(namespace: argparse.Namespace) -> int:
     """
     from qflow.broker.errors import AmqpException, ManagementError
     from qflow.live.serving import make_server
+    from qflow.trace.files import TraceLines
     from qflow.workload.attributes import WorkloadError
     from qflow.workload.cli import check_target
     from qflow.workload.model import Workload
@@ -77,31 +94,66 @@ def run(namespace: argparse.Namespace) -> int:
     try:
         if namespace.trace:
             check_target(Path(namespace.trace))
+        password = _password(namespace)
         workload = Workload.load(namespace.workload) if namespace.workload else None
         server = make_server(
             namespace.queue,
             workload,
             host=namespace.host,
             port=namespace.port,
-            password=namespace.password,
+            password=password,
             is_traced=bool(namespace.trace),
         )
     except (WorkloadError, AmqpException, ManagementError) as error:
         print(f"qflow serve: {error}", file=sys.stderr)
         return 2
     _allow_many_sockets(server.limits.connections)
-    _announce(server, namespace.host)
+    server.on_incident = _report
+    lines = _lines(namespace.trace)
+    if lines is not None:
+        server.lines = TraceLines(lines, _RUN, server.broker.options)
+    heed_interrupts()
     # A process that is asked to end writes its trace, too.
     signal.signal(signal.SIGTERM, lambda number, frame: server.stop())
     try:
+        _announce(server, namespace.host)
         server.run()
     except KeyboardInterrupt:
         print("qflow serve: stopped", file=sys.stderr)
-    if namespace.trace:
+    if lines is not None:
         _write(server, namespace.trace)
+        if lines != Path(namespace.trace):
+            lines.unlink(missing_ok=True)
     for failure in server.failures:
         print(f"qflow serve: an error of qflow's own: {failure}", file=sys.stderr)
     return 0
+
+
+def _report(incident: str) -> None:
+    """Print for what a client's connection was closed: one line, whatever the client is called."""
+    shown = "".join(letter if letter.isprintable() else "?" for letter in incident)
+    print(f"qflow serve: {shown}", file=sys.stderr, flush=True)
+
+
+def _password(namespace: argparse.Namespace) -> str:
+    """Return what clients have to know: as it was given, of a file, or of the environment."""
+    if namespace.password_file is None:
+        return namespace.password or os.environ.get(_PASSWORD, "")
+    first = Path(namespace.password_file).read_bytes().partition(b"\n")[0].rstrip(b"\r")
+    try:
+        password = first.decode()
+    except UnicodeDecodeError:
+        password = ""
+    if not password:
+        raise RefusalError(f"{namespace.password_file} has no password, as UTF-8, in its first line")
+    return password
+
+
+def _lines(trace: str | None) -> Path | None:
+    """Return where events are written as they happen, for a trace that is to be in a file."""
+    if not trace:
+        return None
+    return Path(trace if trace.endswith(".jsonl") else f"{trace}.jsonl")
 
 
 def _announce(server: Server, host: str) -> None:
@@ -110,7 +162,8 @@ def _announce(server: Server, host: str) -> None:
     print(f"qflow serve: amqp://{address}:{port}, queues: {names}", flush=True)
     if host not in _HERE and not server.password:
         print(
-            f"qflow serve: every machine that reaches {address} can use this broker; --password asks for one",
+            f"qflow serve: every machine that reaches {address} can use this broker; "
+            "--password-file asks for a password",
             file=sys.stderr,
         )
 
@@ -135,7 +188,7 @@ def _write(server: Server, path: str) -> None:
     from qflow.trace.schema import Trace
 
     assert server.events is not None
-    trace = Trace("served", server.broker.options)
+    trace = Trace(_RUN, server.broker.options)
     trace.extend(server.events)
     write_trace(trace, path)
     print(f"qflow serve: {len(trace)} events are in {path}", file=sys.stderr)

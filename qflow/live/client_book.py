@@ -2,26 +2,45 @@
 
 What records (the wire's reader, a wrapped connection) says what happened; the book names clients and
 messages, keeps the rows in order, and counts what a workload is inferred from
-(:mod:`qflow.live.recorded_workload`).
+(:mod:`qflow.live.recording_reader`).
+
+A client log calls a message the same where it is sent and where it is delivered.  On AMQP 1.0 no such name is
+on the wire: a delivery id is a link's own.  What a broker must not change is the bare message (properties,
+application-properties, body), so two with the same bytes are taken for one; of several that are the same on a
+queue, the oldest is taken, as a queue gives it first.  That is an inference, and the recording says how often
+it was made.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from heapq import heappop, heappush
+from operator import itemgetter
 from typing import Any
-
-from qflow.live.message_labels import Labels, Mark
 
 MOST_FINDINGS = 1_000
 """Different sentences that are kept."""
+
+QPID_CPP = ("qpid-cpp", "qflow")
+"""How brokers call themselves on AMQP 1.0 whose rules are those of the engine."""
 
 _RESERVED = ("setup", "broker")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}")
 
 Row = tuple[int, str, str, str, str, int, str]
 """A :class:`qflow.logs.log_file.LogRow` as a plain tuple."""
+
+MOST_UNMATCHED = 100_000
+"""Transfers that are remembered for deliveries by other queues than the one they were sent to."""
+
+Mark = tuple[int, int]
+"""What a message is recognised by: a hash of its bare bytes, and their number."""
+
+_Sent = tuple[int, str, int | None]
+"""Its number among all transfers, its label, its size."""
 
 
 @dataclass(slots=True)
@@ -79,6 +98,9 @@ class ClientBook:
         declared (set of str): Queues of which the broker said the arguments, all of them.
         exchanges (set of str)
         binds (dict): Keys are exchange, queue and binding key, in the order in which they were seen.
+        broker (str): The product that the broker calls itself; empty if it has said none.
+        statistics_since (int or None): When the broker's management answered first.
+        missing (str): Why there are no statistics now; empty if there are.
         findings (dict): Sentence to how often, and when first, in microseconds.
         labels (Labels)
         last (int): When something was seen last.
@@ -98,6 +120,9 @@ class ClientBook:
         self.declared: set[str] = set()
         self.exchanges: set[str] = set()
         self.binds: dict[tuple[str, str, str], None] = {}
+        self.broker = ""
+        self.statistics_since: int | None = None
+        self.missing = "the broker's management has said nothing"
         self.findings: dict[str, list[int]] = {}
         self.labels = Labels()
         self.last = self.connections = 0
@@ -123,6 +148,41 @@ class ClientBook:
         self.queues.setdefault(queue, {}).update(arguments)
         self.declared.add(queue)
         self._row(time, "broker", "stats", queue, label)
+
+    def answered(self, time: int) -> None:
+        """Note that the broker's management answers, for the first time or again."""
+        if self.statistics_since is None:
+            self.statistics_since = time
+        else:
+            self.find(time, "the broker's statistics come again")
+        self.missing = ""
+
+    def unanswered(self, time: int, reason: str) -> None:
+        """Note that the broker's management does not answer, or no longer."""
+        self.missing = reason
+        self.find(time, f"without the broker's statistics: {reason}")
+
+    @property
+    def is_qpid_cpp(self) -> bool | None:
+        """Whether the broker is Qpid's in C++, or this kit's engine; None if nothing has shown it.
+
+        >>> book = ClientBook()
+        >>> book.broker = "ActiveMQ Artemis 2.31"
+        >>> book.is_qpid_cpp
+        False
+        """
+        if self.statistics_since is not None:
+            # No other broker has this management.
+            return True
+        return self.broker.startswith(QPID_CPP) if self.broker else None
+
+    def unknown_thresholds(self, queue: str) -> str:
+        """Return why the thresholds of a queue are unknown; empty if they are known."""
+        if self.is_qpid_cpp is False:
+            return f"the broker is {self.broker}, whose brake is not that of Qpid's C++ broker"
+        if queue in self.declared or any("qpid.flow_stop" in key for key in self.queues.get(queue, {})):
+            return ""
+        return f"nothing shows what it was declared with ({self.missing or 'management does not know it'})"
 
     # Clients
 
@@ -268,3 +328,98 @@ class ClientBook:
         else:
             self.labels.gone(label)
         self._row(time, client.name, event, client.queue, label)
+
+
+class Labels:
+    """The messages under way, by what they are recognised by.
+
+    Attributes:
+        alike (int): Deliveries for which more than one transfer could be meant.
+        unseen (int): Deliveries of messages that no client sent through here.
+
+    >>> labels = Labels()
+    >>> labels.sent("p-1", "orders", (7, 3), 9); labels.sent("p-2", "orders", (7, 3), 9)
+    >>> labels.delivered("orders", (7, 3)), labels.alike
+    (('p-1', 9), 1)
+    >>> labels.returned("orders", (7, 3), "p-1"); labels.delivered("orders", (7, 3))
+    ('p-1', 9)
+    """
+
+    def __init__(self) -> None:
+        self.alike = self.unseen = 0
+        self._count = self._kept = 0
+        # Of an address and a mark: those waiting there, the oldest on top.
+        self._waiting: dict[tuple[str, Mark], list[_Sent]] = {}
+        # Of a mark and an address: what was sent, and up to which number each other queue has had it.
+        self._passed: dict[Mark, dict[str, tuple[list[_Sent], dict[str, int]]]] = {}
+        self._delivered: dict[str, _Sent] = {}
+        self._refused: set[str] = set()
+
+    def sent(self, label: str, address: str, mark: Mark, size: int, is_exchange: bool = False) -> None:
+        """Note a transfer of so many bytes, to a queue or to an exchange."""
+        self._count += 1
+        sent = (self._count, label, size)
+        if not is_exchange:
+            heappush(self._waiting.setdefault((address, mark), []), sent)
+        # It may come from another queue: one that is bound, a subscription, an alternate.
+        self._passed.setdefault(mark, {}).setdefault(address, ([], {}))[0].append(sent)
+        self._kept += 1
+        if self._kept > MOST_UNMATCHED:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Forget the oldest; of what is all alike, the older half."""
+        oldest = next(iter(self._passed))
+        if len(self._passed) > 1:
+            self._kept -= sum(len(sent) for sent, _ in self._passed.pop(oldest).values())
+            return
+        for sent, _ in self._passed[oldest].values():
+            half = (len(sent) + 1) // 2
+            del sent[:half]
+            self._kept -= half
+
+    def refused(self, label: str) -> None:
+        """Note that a transfer to a queue was given back, so that no delivery is of it."""
+        self._refused.add(label)
+
+    def delivered(self, queue: str, mark: Mark) -> tuple[str, int | None]:
+        """Return the label and the size of a message that a queue delivers.
+
+        What was not seen before is ``unseen-<n>``, of no size.
+        """
+        found = self._of_queue(queue, mark) or self._of_others(queue, mark)
+        if found is None:
+            self.unseen += 1
+            return f"unseen-{self.unseen}", None
+        self._delivered[found[1]] = found
+        return found[1], found[2]
+
+    def _of_queue(self, queue: str, mark: Mark) -> _Sent | None:
+        waiting = self._waiting.get((queue, mark))
+        while waiting:
+            self.alike += len(waiting) > 1
+            found = heappop(waiting)
+            if not waiting:
+                del self._waiting[queue, mark]
+            if found[1] not in self._refused:
+                return found
+            self._refused.discard(found[1])
+        return None
+
+    def _of_others(self, queue: str, mark: Mark) -> _Sent | None:
+        for address, (sent, reached) in self._passed.get(mark, {}).items():
+            place = bisect_right(sent, reached.get(queue, 0), key=itemgetter(0))
+            if address != queue and place < len(sent):
+                self.alike += len(sent) - place > 1
+                reached[queue] = sent[place][0]
+                return sent[place]
+        return None
+
+    def returned(self, queue: str, mark: Mark, label: str) -> None:
+        """Note that a message is back on its queue, at its old place."""
+        sent = self._delivered.get(label, (0, label, None))
+        heappush(self._waiting.setdefault((queue, mark), []), sent)
+
+    def gone(self, label: str) -> None:
+        """Note that a message was settled for good."""
+        self._delivered.pop(label, None)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from textwrap import shorten
 from typing import Any
 
 from qflow.table import Table
@@ -23,8 +24,8 @@ SENDER, RECEIVER = "sender", "receiver"
 STILL, ENDED, RESENDS, LATE = "waits", "ended", "sends again and again", "still sends"
 """How a part of a run ended; :data:`LATE` is the time limit."""
 _SPIN = 1_000
-_SHOWN = 100
-_ERROR = re.compile(r"\s*[\w.]*(Error|Exception)\b")
+_SHOWN = 160
+_ERROR = re.compile(r"^\s*[\w.]*(Error|Exception)\b|\bamqp:[a-z]")
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,9 @@ class Run:
         status: The exit status, None if the bench ended it.
         rate: Transfers a second while it sent the same again and again.
         output: The last of what it printed.
+        end: How the run ended; as ``pause``, where it has one part only.
+        reaction: What it printed after what the bench did.
+        is_connected: Whether it had a connection in the end.
     """
 
     case: str
@@ -67,6 +71,14 @@ class Run:
     status: int | None = None
     rate: float = 0.0
     output: str = ""
+    end: str = STILL
+    reaction: str = ""
+    is_connected: bool = True
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it ended by itself with a status that says so."""
+        return self.status not in (None, 0)
 
     @property
     def is_presettled(self) -> bool:
@@ -87,6 +99,7 @@ class Settling:
         is_locked: Whether it and a sender with a window waited for each other.
         delivered_locked, unsettled_locked: Messages that had been delivered then, and how many of them were
             not settled.
+        released, rejected: Of the messages that it was given one by one, how many came back so.
     """
 
     credit: int
@@ -97,6 +110,8 @@ class Settling:
     is_locked: bool = False
     delivered_locked: int = 0
     unsettled_locked: int = 0
+    released: int = 0
+    rejected: int = 0
 
 
 @dataclass(frozen=True)
@@ -167,20 +182,27 @@ class ClientCard:
         A client that still sends again what was released has lost nothing yet.
         """
         run = self.runs.get(case)
-        if run is None or run.status not in (None, 0) or run.pause == RESENDS:
+        if run is None or run.has_failed or run.pause == RESENDS:
             return 0
         return self.missing(case)
 
+    def unsent(self, case: str) -> int:
+        """Messages of a run that were never sent, though the program ended and reports no failure."""
+        run = self.runs.get(case)
+        if run is None or run.status != 0 or self.is_endless:
+            return 0
+        return max(0, self.total - run.after.sent)
+
     @property
     def loses_nothing(self) -> bool:
-        """Whether no message was lost at the limit or by a stop."""
-        return self.role == SENDER and not any(map(self.lost, ("stopped", "resumed", "limit", "released")))
+        """Whether no message was lost, or never sent, at the limit or by a stop without a failure."""
+        return self.role == SENDER and not any(self.lost(case) or self.unsent(case) for case in _COUNTED)
 
     @property
     def goes_on(self) -> bool:
         """Whether it sends the rest when flow control is OFF again."""
         run = self.runs.get("resumed")
-        if run is None or run.status not in (None, 0):
+        if run is None or run.has_failed:
             return False
         return run.after.sent > run.before.sent if self.is_endless else run.after.sent >= self.total
 
@@ -188,8 +210,16 @@ class ClientCard:
 
     @property
     def settles(self) -> bool:
-        """Whether what it receives leaves the queue."""
-        return self.settling is not None and (self.settling.is_presettled or self.settling.batch > 0)
+        """Whether what it receives leaves the queue, and it does not die of it."""
+        if self.settling is None or self._dies_of:
+            return False
+        return self.settling.is_presettled or self.settling.batch > 0
+
+    @property
+    def _dies_of(self) -> Run | None:
+        """The run in which a receiver was given messages and failed."""
+        given = [run for case, run in self.runs.items() if self.role == RECEIVER and case != "deleted"]
+        return next((run for run in given if run.has_failed), None)
 
     @property
     def never_locks(self) -> bool:
@@ -201,9 +231,10 @@ class ClientCard:
 
     # Words
 
-    def fact(self, name: str) -> bool:
-        """Return one of :data:`FACTS` by its name on the command line."""
-        return FACTS[name](self)
+    def fact(self, name: str) -> bool | None:
+        """Return one of :data:`FACTS` by its name on the command line; None if it is of the other role."""
+        role, ask = FACTS[name]
+        return ask(self) if role == self.role else None
 
     def lines(self) -> list[tuple[str, str]]:
         """Return the card as pairs of a subject and a sentence."""
@@ -212,12 +243,8 @@ class ClientCard:
     def _of_sender(self) -> list[tuple[str, str]]:
         run = self.runs["stopped"]
         depth = f"{run.before.depth:,} on the queue, {self.past_stop:,} past the stop"
-        if not self.stops:
-            stop = f"no: {depth}"
-        elif run.status not in (None, 0):
-            stop = f"yes, and gives up with status {run.status}: {depth}"
-        else:
-            stop = f"yes: {depth}"
+        end = f"; {self._ending(run)}" if run.has_failed or self.unsent("stopped") else ""
+        stop = f"{'yes' if self.stops else 'no'}: {depth}{end}"
         window = self.client_window
         if window is None and not run.most_unsettled:
             words = "none: it waits for no outcomes"
@@ -234,18 +261,27 @@ class ClientCard:
             ("queue deleted", self._deleted()),
         ]
 
+    def _ending(self, run: Run, verb: str = "ends") -> str:
+        """Say how a program ended by itself, after how many messages if not all, and what it said."""
+        is_short = self.role == SENDER and not self.is_endless and run.after.sent < self.total
+        how_far = f" after {run.after.sent:,} of {self.total:,} messages" if is_short else ""
+        said = _said(run.output) or (" without a word" if is_short and not run.status else "")
+        return f"{verb} with status {run.status}{how_far}{said}"
+
     def _resumed(self) -> str:
         run = self.runs["resumed"]
-        if run.status not in (None, 0):
-            return f"ended with status {run.status}{_said(run)}"
+        if run.pause == ENDED and (run.has_failed or self.unsent("resumed")):
+            return self._ending(run, "had ended before,")
+        if run.has_failed:
+            return self._ending(run)
         if not self.is_endless and run.before.sent >= self.total:
             return "had nothing left to send"
         more = run.after.sent - run.before.sent
         if self.goes_on:
-            return f"goes on: sends the other {more:,}"
+            return f"goes on: sends {'' if self.is_endless else 'the other '}{more:,}"
         if run.pause == LATE:
             return f"was never still; {more:,} more when there was room"
-        return f"does not go on: {more:,} more, then it {run.pause if more else STILL}"
+        return f"does not go on: {more:,} more, then it {_then(run)}"
 
     def _at_limit(self, case: str) -> str:
         run = self.runs[case]
@@ -256,16 +292,18 @@ class ClientCard:
         if run.pause == RESENDS:
             verb = "spins: resends" if run.rate >= _SPIN else "resends"
             return f"{seen}; {verb} what is released, {run.rate:,.0f} times a second"
-        if run.status not in (None, 0):
-            return f"{seen}; dies with status {run.status} after {after.sent:,} messages{_said(run)}"
+        if run.has_failed:
+            return f"{seen}; {self._ending(run, 'dies')}"
         if missing:
             return f"{seen}; {self._losing(run, missing)}"
+        if self.unsent(case):
+            return f"{seen}; {self._ending(run)}"
         resent = 0 if self.is_endless or run.is_presettled else after.sent - self.total
         if resent > 0:
             what = "is released" if after.released else "has no outcome yet"
             return f"{seen}; resends what {what}, {resent:,} times; all arrive when there is room"
         if before.depth < self.limit:
-            return f"never at the limit: {STILL} at {before.depth:,}"
+            return f"never at the limit: {run.pause} at {before.depth:,}"
         return f"{seen}; loses nothing{_waits(run)}"
 
     def _losing(self, run: Run, missing: int) -> str:
@@ -274,34 +312,34 @@ class ClientCard:
             return (
                 f"goes on; {missing:,} of {after.sent:,} are on no queue, lost or sent again: it has no end"
             )
-        how = "goes on" if run.is_presettled or after.sent >= self.total else STILL
-        word = _said(run) or " without a word"
         # What settles its own is not the same in each run: it may close before all is written.
         total = after.sent if run.is_presettled else self.total
-        return f"{how}; loses {missing:,} of {total:,}{word}{_waits(run)}"
+        loses = f"loses {missing:,} of {total:,}"
+        if self.unsent(run.case):
+            return f"{loses}, and {self._ending(run)}"
+        how = "goes on; " if run.is_presettled or after.sent >= self.total else ""
+        return f"{how}{loses}{_said(run.output) or ' without a word'}{_waits(run)}"
 
     def _deleted(self) -> str:
         run = self.runs["deleted"]
-        more = run.after.sent - run.before.sent
+        if run.pause == ENDED:
+            return self._ending(run, "had ended before,")
         if run.status is not None:
-            is_short = self.role == SENDER and not self.is_endless and run.after.sent < self.total
-            end = f"ends with status {run.status}"
-            if is_short:
-                end += f" after {run.after.sent:,} of {self.total:,} messages"
-            return end + (_said(run) or (" without a word" if is_short and not run.status else ""))
-        if run.pause == LATE and not more:
-            return "still sent when it was ended"
-        return f"goes on: sends {more:,} more, to no queue" if more else "is still there, and notices nothing"
+            return self._ending(run)
+        more = run.after.sent - run.before.sent
+        if more:
+            return f"goes on: sends {more:,} more, to no queue"
+        where = "still there" if run.is_connected else "still there, without a connection"
+        word = _quoted(run.reaction)
+        words = f"says {word}, and is {where}" if word else f"is {where}, and has said nothing"
+        # A sender is told by its next transfer (LNK-09).
+        is_done = self.role == SENDER and not self.is_endless and run.before.sent >= self.total
+        return f"had nothing left to send; {words}" if is_done else words
 
     def _of_receiver(self) -> list[tuple[str, str]]:
         settling = self.settling
         assert settling is not None
-        if settling.is_presettled:
-            settles = "has no need to: messages are settled when they are sent to it"
-        elif settling.batch:
-            settles = f"yes, in batches of {settling.batch:,}"
-        else:
-            settles = f"no: {settling.unsettled:,} of {settling.fed:,} wait"
+        settles = self._settling(settling)
         return [
             ("its credit", f"{settling.credit:,}"),
             ("does it settle", settles),
@@ -309,7 +347,31 @@ class ClientCard:
             ("queue deleted", self._deleted()),
         ]
 
+    def _settling(self, settling: Settling) -> str:
+        run, fed = self.runs["free"], f"{settling.fed:,} message{'s' if settling.fed > 1 else ''}"
+        end = "" if run.status is None else f"{'dies' if run.status else 'ends'} with status {run.status}"
+        end = end and f"{end} after {fed}{_said(run.output)}"
+        if settling.is_presettled:
+            words = "has no need to: messages are settled when they are sent to it"
+        elif settling.rejected:
+            words = f"yes: rejects {settling.rejected:,} of {settling.fed:,}"
+        elif settling.batch:
+            words = f"yes, in batches of {settling.batch:,}"
+        elif end:
+            return f"{'not known' if run.has_failed else 'no'}: {end}"
+        elif settling.released:
+            words = f"no: gives back what it receives, {settling.released:,} times"
+        elif settling.unsettled:
+            words = f"no: {settling.unsettled:,} of {settling.fed:,} wait"
+        else:
+            words = (
+                f"not known: its link is gone after {fed}" if settling.credit else "no: it gives no credit"
+            )
+        return f"{words}; {end}" if end else words
+
     def _locking(self, settling: Settling) -> str:
+        if self._dies_of:
+            return f"not known: dies with status {self._dies_of.status}{_said(self._dies_of.output)}"
         if settling.is_locked:
             return (
                 f"yes, with one of window {self.window}: {settling.delivered_locked:,} delivered, "
@@ -332,27 +394,37 @@ class ClientCard:
                 run.most_unsettled,
                 run.before.depth,
                 run.after.stored,
+                self.unsent(run.case),
                 "by the bench" if run.status is None else f"status {run.status}",
             )
             for run in self.runs.values()
         ]
-        names = ["run", "sent", "accepted", "released", "most unsettled", "on queue", "stored", "ended"]
+        names = ["run", "sent", "accepted", "released", "most unsettled", "on queue", "stored"]
+        names += ["never sent", "ended"]
         return Table(rows, names)
 
     def as_json(self) -> dict[str, Any]:
         """Return everything as plain values, the derived facts and the sentences included."""
+        is_sender = self.role == SENDER
+        cases = [case for case in self.runs if case in _COUNTED]
         derived = {
-            "stops": self.stops,
+            "stops": self.fact("stops"),
             "client_window": self.client_window,
-            "past_stop": self.past_stop,
-            "lost": {case: self.lost(case) for case in self.runs if case in _COUNTED},
+            "past_stop": self.past_stop if is_sender else None,
+            "lost": {case: self.lost(case) for case in cases},
+            "unsent": {case: self.unsent(case) for case in cases},
         }
+        if not is_sender:
+            derived |= dict.fromkeys(("asked", "total", "is_endless"))
         facts = {name: self.fact(name) for name in FACTS}
         return {**asdict(self), **derived, "facts": facts, "card": dict(self.lines())}
 
     def __str__(self) -> str:
         asked = "" if self.total == self.asked else f" ({self.asked:,} were asked for)"
         what = "sends without end" if self.is_endless else f"sends {self.total:,} messages{asked}"
+        free = self.runs.get("free")
+        if free is not None and free.has_failed:
+            what += f" and ends with status {free.status} where nothing stops it{_said(free.output)}"
         head = f"a sender, which {what}" if self.role == SENDER else "a receiver"
         thresholds = f"stop above {self.stop}, resume below {self.resume}"
         lines = self.lines()
@@ -364,22 +436,30 @@ class ClientCard:
 
 _COUNTED = ("stopped", "resumed", "limit", "released")
 
-FACTS: dict[str, Callable[[ClientCard], bool]] = {
-    "stops": lambda card: card.role == SENDER and card.stops,
-    "goes-on": lambda card: card.role == SENDER and card.goes_on,
-    "loses-nothing": lambda card: card.loses_nothing,
-    "settles": lambda card: card.settles,
-    "never-locks": lambda card: card.never_locks,
+FACTS: dict[str, tuple[str, Callable[[ClientCard], bool]]] = {
+    "stops": (SENDER, lambda card: card.stops),
+    "goes-on": (SENDER, lambda card: card.goes_on),
+    "loses-nothing": (SENDER, lambda card: card.loses_nothing),
+    "settles": (RECEIVER, lambda card: card.settles),
+    "never-locks": (RECEIVER, lambda card: card.never_locks),
 }
-"""What can be required of a client: the first three of a sender, the last two of a receiver."""
+"""What can be required of a client: the role that it is a fact of, and whether it is so."""
 
 
-def _said(run: Run) -> str:
-    """Return the error of what it printed, or else its last line."""
-    lines = run.output.splitlines()
-    last = next((line for line in reversed(lines) if _ERROR.match(line)), lines[-1] if lines else "").strip()
-    return f", and says {last[:_SHOWN]!r}" if last else ""
+def _quoted(output: str) -> str:
+    """Return the last error of what was printed, or else its last line, in quotation marks."""
+    lines = output.splitlines()
+    last = next((line for line in reversed(lines) if _ERROR.search(line)), lines[-1] if lines else "").strip()
+    return repr(shorten(last, _SHOWN, placeholder=" …")) if last else ""
+
+
+def _said(output: str) -> str:
+    return f", and says {_quoted(output)}" if _quoted(output) else ""
+
+
+def _then(run: Run) -> str:
+    return run.end if run.status is None else f"ends with status {run.status}"
 
 
 def _waits(run: Run) -> str:
-    return ", and then waits" if run.status is None else ""
+    return f", and then {run.end}" if run.status is None else ""

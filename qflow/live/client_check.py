@@ -32,9 +32,9 @@ from dataclasses import replace
 from shlex import quote
 from threading import Thread
 from time import monotonic, sleep
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from qflow.broker import Message
 from qflow.broker.errors import ManagementError
 from qflow.kit import RefusalError
 from qflow.live.client_card import (
@@ -56,7 +56,6 @@ _ENDLESS = 20
 """A client that sends so many times what it was asked for sends without end."""
 _MOST_FED = 400
 _MANY_RESENT = 50
-_MESSAGE_SIZE = 100
 _FEEDER = "qflow-bench"
 _KEPT_LINES = 200
 _LONGEST_LINE = 4_096
@@ -74,6 +73,9 @@ class Conditions(NamedTuple):
         queue: The queue's name (``AMQP_QUEUE``).
         still: Seconds without a change after which a client counts as still.
         timeout: Seconds; the longest that one run of the program may take.
+        body: What a receiver's messages carry: a text as an AMQP value, bytes as data.
+        content_type: Of the body; "" for none.
+        properties: Application properties of a receiver's messages.
     """
 
     stop: int = 10
@@ -84,6 +86,9 @@ class Conditions(NamedTuple):
     queue: str = "orders"
     still: float = 1.0
     timeout: float = 60.0
+    body: str | bytes = "order"
+    content_type: str = ""
+    properties: Mapping[str, Any] = MappingProxyType({})
 
 
 class ClientFailedError(RefusalError):
@@ -206,19 +211,19 @@ class _Bench:
         with self.start(case, options) as watch:
             if case == "stopped":
                 return watch.run(watch.until_still())
-            pause = watch.first_half()
-            before = watch.figures
+            pause = end = watch.first_half()
+            before, printed = watch.figures, watch.program.printed
             if pause in (STILL, LATE) and case == "deleted":
                 watch.delete()
-                watch.until_still()
+                end = watch.until_still()
             elif pause in (STILL, LATE):
-                watch.until_still(watch.drain)
-            return watch.run(pause, before)
+                end = watch.until_still(watch.drain)
+            return watch.run(pause, before, end, printed)
 
     def locked(self, settling: Settling) -> tuple[Settling, Run]:
         """Let a sender with a window send to a receiver through a queue with flow control."""
         with self.start("locked", self.flow) as watch:
-            feeder = _Feeder(watch.serving, self.given.queue)
+            feeder = _Feeder(watch.serving, self.given)
             most = max(10 * (self.given.stop + self.given.window), 2 * settling.batch)
             pause = watch.until_still(lambda: feeder.send(most, self.given.window))
             run = watch.run(pause)
@@ -269,6 +274,7 @@ class Program:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise RefusalError(f"{command[0]!r} cannot be run: {reason}") from None
         self._lines: deque[bytes] = deque(maxlen=_KEPT_LINES)
+        self.printed = 0
         self._reader = Thread(target=self._read, name="output of a client", daemon=True)
         self._reader.start()
 
@@ -277,6 +283,7 @@ class Program:
         with suppress(ValueError, OSError):
             while line := self._process.stdout.readline(_LONGEST_LINE):
                 self._lines.append(line)
+                self.printed += 1
 
     @property
     def status(self) -> int | None:
@@ -289,12 +296,13 @@ class Program:
             self._process.wait(seconds)
         return self.status
 
-    def output(self) -> str:
-        """Return the last 200 lines of what it has printed, errors included."""
+    def output(self, since: int = 0) -> str:
+        """Return the last 200 lines of what it has printed, errors included, after so many lines."""
         if self.status is not None:
             # All that it wrote has been read, unless something that it started still holds the pipe.
             self._reader.join(_GRACE)
-        return b"".join(self._lines).decode("utf-8", "replace").strip()
+        lines = list(self._lines)
+        return b"".join(lines[max(0, since - self.printed + len(lines)) :]).decode("utf-8", "replace").strip()
 
     def end(self) -> None:
         """End the program and all processes that it started: by SIGTERM, and a second later by SIGKILL."""
@@ -328,8 +336,9 @@ class _Watch:
         self.figures = Figures()
         self.most_unsettled = 0
         self.receiver: Mapping[str, Any] = {}
-        self.has_link = False
+        self.has_link = self.is_receiving = False
         self.rate = 0.0
+        self.connections = 0
         self.incidents: list[str] = []
         self.serving = serve(queue, is_traced=False)
         try:
@@ -342,6 +351,8 @@ class _Watch:
                 "messages": str(given.messages),
             }
             variables = {f"AMQP_{name.upper()}": value for name, value in values.items()}
+            # What it has printed is to be seen while it runs.
+            variables["PYTHONUNBUFFERED"] = "1"
             self.program = Program([_filled(word, values) for word in bench.command], variables)
         except BaseException:
             self.serving.close()
@@ -379,8 +390,9 @@ class _Watch:
         waiting = sum(link["unsettled"] for link in receivers)
         self.most_unsettled = max(self.most_unsettled, unsettled, waiting)
         self.receiver = receivers[0] if receivers else self.receiver
+        self.is_receiving, self.connections = bool(receivers), len(seen["clients"])
         self.incidents = seen["incidents"]
-        return self.figures, waiting, len(seen["clients"])
+        return self.figures, waiting, self.connections
 
     def until_still(self, act: Callable[[], object] = lambda: None) -> str:
         """Watch until nothing changes any more, and call ``act`` each time; return how it ended."""
@@ -418,8 +430,8 @@ class _Watch:
         is_without_end = self.case == "free" or self.bench.is_endless
         return is_without_end and self.figures.sent > _ENDLESS * self.given.messages
 
-    def run(self, pause: str, before: Figures | None = None) -> Run:
-        """Return what was measured."""
+    def run(self, pause: str, before: Figures | None = None, end: str = "", printed: int = 0) -> Run:
+        """Return what was measured; the second part ended so, and began after so many printed lines."""
         figures, output = self.figures, self.program.output()
         return Run(
             self.case,
@@ -430,6 +442,9 @@ class _Watch:
             self.program.status,
             round(self.rate, 1),
             output,
+            (end or pause) if self.program.status is None else ENDED,
+            self.program.output(printed) if before else "",
+            self.connections > 0,
         )
 
     def failure(self) -> ClientFailedError:
@@ -474,11 +489,18 @@ class _Watch:
 class _Feeder:
     """A sender beside the client, in this process."""
 
-    def __init__(self, serving: Serving, queue: str) -> None:
-        self.serving, self.queue, self.sent = serving, queue, 0
+    def __init__(self, serving: Serving, given: Conditions) -> None:
+        from proton import Message
+
+        from qflow.live.encoded import Decoder
+
+        self.serving, self.queue, self.sent = serving, given.queue, 0
+        made = Message(given.body, content_type=given.content_type or None, properties=dict(given.properties))
+        made.inferred = isinstance(given.body, bytes)
+        self._encoded, self._decoder = bytes(made.encode()), Decoder()
         with serving.lock:
             self.session = serving.broker.link_session(_FEEDER, container=_FEEDER)
-            self.session.link_attach(_FEEDER, "sender", queue)
+            self.session.link_attach(_FEEDER, "sender", self.queue)
 
     def send(self, most: int, window: int) -> None:
         """Send until so many have been sent, with a window."""
@@ -486,7 +508,8 @@ class _Feeder:
         with self.serving.lock:
             self.serving.server.tell_time()
             while self.sent < most and len(unsettled) < window:
-                message = Message(_MESSAGE_SIZE, routing_key=self.queue)
+                message, _ = self._decoder.decode(self._encoded)
+                message.routing_key = self.queue
                 self.session.message_transfer(message, tag=_FEEDER)
                 self.sent += 1
         self.serving.server.wake()
@@ -496,35 +519,43 @@ def _settling(watch: _Watch) -> Settling:
     """Give a receiver messages one by one, and see how many it settles at once."""
     link = watch.receiver
     credit, is_presettled = int(link["credit"]), bool(link["is_presettled"])
-    feeder = _Feeder(watch.serving, watch.given.queue)
+    feeder = _Feeder(watch.serving, watch.given)
     settled = 0
-    while feeder.sent < _MOST_FED and not settled and watch.program.status is None:
+    while feeder.sent < _MOST_FED and not settled and watch.is_receiving:
         feeder.send(feeder.sent + 1, _MOST_FED)
         settled = _settled(watch, feeder.sent, watch.given.still if feeder.sent == 1 else 2 * _LOOK)
-        if watch.figures.depth - _unsettled(watch) > 0 and not settled:
+        if watch.figures.depth > int(watch.receiver["unsettled"]) and not settled:
             # Its credit is used up: there is no more to wait for than time.
             settled = _settled(watch, feeder.sent, watch.given.still)
             break
-    if settled:
-        sleep(2 * _LOOK)
+    sleep(2 * _LOOK)
+    watch.look()
+    if not watch.is_receiving:
+        watch.program.wait(watch.given.still)
         watch.look()
-        settled = feeder.sent - _unsettled(watch)
-    return Settling(credit, is_presettled, 0 if is_presettled else settled, feeder.sent, _unsettled(watch))
+    with watch.serving.lock:
+        counted = watch.serving.broker.queue(watch.given.queue).statistics()
+    return Settling(
+        credit,
+        is_presettled,
+        0 if is_presettled else feeder.sent - watch.figures.depth if settled else 0,
+        feeder.sent,
+        int(watch.receiver["unsettled"]) if watch.is_receiving else 0,
+        # What a receiver had that is gone is back as well.
+        released=counted.releases if watch.is_receiving else 0,
+        rejected=counted.discardsSubscriber,
+    )
 
 
 def _settled(watch: _Watch, fed: int, seconds: float) -> int:
-    """Wait for messages to be settled; return how many were."""
+    """Wait for messages to be settled, or for the receiver's end; return how many were."""
     end = monotonic() + seconds
     while True:
         sleep(_LOOK / 2)
         watch.look()
         settled = fed - watch.figures.depth
-        if settled or monotonic() >= end:
+        if settled or not watch.is_receiving or monotonic() >= end:
             return settled
-
-
-def _unsettled(watch: _Watch) -> int:
-    return int(watch.receiver["unsettled"])
 
 
 def _filled(word: str, values: Mapping[str, str]) -> str:

@@ -21,9 +21,10 @@ from proton import Array, Data, Described, ProtonException, symbol, ubyte, uint,
 from proton import Message as ProtonMessage
 
 from qflow.broker.consuming import DeliveryRecord
+from qflow.broker.errors import LinkException
 from qflow.broker.links import SUBJECT
 from qflow.broker.message import HeaderValue, Message
-from qflow.live.amqp_frames import FrameError, SectionPlaces, section_places
+from qflow.live.amqp_frames import DECLARE, DISCHARGE, FrameError, SectionPlaces, section_places
 from qflow.messaging.messages import from_delivery
 
 ROOM: Final = 1 << 16
@@ -33,11 +34,11 @@ _HEADER, _MESSAGE_ANNOTATIONS = 0x70, 0x72
 _NO_TTL = 0
 _DEFAULT_PRIORITY = 4
 _ENVELOPE, _BARE, _ANNOTATIONS = "qflow.messaging", "amqp 1.0", "annotations"
-_CONTROLS = {
+_CONTROLS: dict[int | str, str] = {
     "amqp:declare:list": "declare",
-    str(0x31): "declare",
+    DECLARE: "declare",
     "amqp:discharge:list": "discharge",
-    str(0x32): "discharge",
+    DISCHARGE: "discharge",
 }
 
 
@@ -90,7 +91,8 @@ class Decoder:
     def decode(self, raw: bytes) -> tuple[Message, Encoded]:
         """Return what the engine needs of a message, without a routing key yet.
 
-        FrameError if the bytes are no message.
+        FrameError if the bytes are no message; a LinkException for a body on which the connection ends
+        (LNK-28).
 
         >>> raw = bytes(ProtonMessage(body="hello", subject="news", properties={"n": 1}).encode())
         >>> message, encoded = Decoder().decode(raw)
@@ -130,6 +132,7 @@ class Decoder:
             given = Data(properties).get_object()
             if isinstance(given, dict):
                 headers = {str(key): plain(value) for key, value in given.items()}
+        _check_body(lib.pn_message_body(message))
         subject = _text(lib.pn_message_get_subject(message))
         if subject is not None:
             headers = headers or {}
@@ -165,7 +168,7 @@ class Decoder:
             self._message.decode(raw)
             body = self._message.body
             if isinstance(body, Described):
-                kind = _CONTROLS.get(str(body.descriptor))
+                kind = _CONTROLS.get(plain(body.descriptor))
                 if kind is not None:
                     return kind, plain(body.value) or []
         except (ProtonException, ValueError, TypeError) as error:
@@ -178,6 +181,19 @@ class Decoder:
         message = self._message
         properties = {str(key): plain(value) for key, value in (message.properties or {}).items()}
         return plain(message.body), plain(message.correlation_id), properties
+
+
+def _check_body(body: Any) -> None:
+    """Refuse a char, whose bytes the broker's decoder takes for a descriptor (LNK-28)."""
+    lib.pn_data_rewind(body)
+    lib.pn_data_next(body)
+    while lib.pn_data_type(body) == Data.DESCRIBED:
+        lib.pn_data_enter(body)
+        lib.pn_data_next(body)
+        lib.pn_data_next(body)
+    if lib.pn_data_type(body) == Data.CHAR:
+        found = lib.pn_data_get_char(body) >> 16
+        raise LinkException(f"Expected descriptor of type ulong or symbol; found {found}")
 
 
 def _text(pointer: Any) -> str | None:

@@ -63,7 +63,6 @@ _MOST_DRAWN = 8
 _MOST_NUMBERS = 1_000_000
 """Numbers in the frames of a still; of a longer run it shows the last steps."""
 _LATEST = 2_000 * _SECOND
-_LEVELS = (1, 2, 5)
 
 _FOLLOWS = "This picture follows the broker as it serves its clients; pause it to step back and to ask why."
 _STOPPED = "The server has stopped. This is all that happened; broker.trace() has it for every other lab."
@@ -341,7 +340,7 @@ class Follower:
                 ):
                     name = link["session"]
                     most = self._most[name] = max(self._most.get(name, 1), link["unsettled"])
-                    spots[name] = ProducerSpot(name, _level(most), _who(client), name, -1, True)
+                    spots[name] = ProducerSpot(name, most, _who(client), name, -1, True)
         return tuple(spots.values())
 
     def _readers(self, queues: list[str]) -> tuple[ConsumerSpot, ...]:
@@ -353,9 +352,7 @@ class Follower:
                     name = client["name"] if client["name"] not in spots else full
                     credit = min(link["credit"], 1_000)
                     most = self._most[full] = max(self._most.get(full, 1), link["unsettled"] + credit)
-                    spots[name] = ConsumerSpot(
-                        name, queues.index(link["node"]), _level(most), _who(client), full
-                    )
+                    spots[name] = ConsumerSpot(name, queues.index(link["node"]), most, _who(client), full)
         return tuple(spots.values())
 
     def _note_windows(self, frames: Frames) -> None:
@@ -402,20 +399,6 @@ def _about(events: Iterable[tuple[Any, ...]], queues: set[str], base: int) -> li
 
 def _who(client: Mapping[str, Any]) -> str:
     return ", ".join(filter(None, (client["product"], client["address"])))
-
-
-def _level(most: int) -> int:
-    """Return a window's size to draw: 1, 2, 5, 10, 20 and so on, so that a card seldom changes.
-
-    >>> [_level(most) for most in (1, 2, 3, 10, 11, 51, 1_010)]
-    [1, 2, 5, 10, 20, 100, 2000]
-    """
-    scale = 1
-    while True:
-        for step in _LEVELS:
-            if step * scale >= most:
-                return step * scale
-        scale *= 10
 
 
 def _limited(lasting: Mapping[str, Spans]) -> tuple[dict[str, Spans], int]:

@@ -23,7 +23,6 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
-from uuid import uuid4
 
 from cproton import ffi, lib
 from proton import (
@@ -44,6 +43,7 @@ from proton import (
     Terminus,
     Transport,
     symbol,
+    ulong,
 )
 
 from qflow.broker import Broker
@@ -102,16 +102,15 @@ class Limits(NamedTuple):
     Fields:
         connections: Clients at a time; a further one is let go without a word.
         sessions, links: Of one connection.
-        frame_size: Bytes of one frame, as the open frame announces.
         message_size: Bytes of one message.
-        queued_bytes: Bytes of one connection that wait: parts of messages, and what the client does not read.
+        queued_bytes: Bytes of one connection that wait: of a frame, of messages that have not ended, and of
+            what the client does not read.
         handshake: Seconds until a connection has to be open.
     """
 
     connections: int = 2_000
     sessions: int = 256
     links: int = 1_000
-    frame_size: int = 1 << 20
     message_size: int = 64 << 20
     queued_bytes: int = 128 << 20
     handshake: float = 10.0
@@ -233,7 +232,7 @@ class Peer:
         self.sasl = SaslLayer(server.password)
         self.connection, self.collector = Connection(), Collector()
         self.transport = Transport(Transport.SERVER)
-        self.transport.max_frame_size = server.limits.frame_size
+        self.transport.max_frame_size = 0
         self.transport.channel_max = 32_767
         self.connection.collect(self.collector)
         self.transport.bind(self.connection)
@@ -243,6 +242,8 @@ class Peer:
         self.sending: dict[Any, Sending] = {}
         self.receiving: dict[Any, Receiving] = {}
         self.queued = 0
+        # Frames that have come, and bytes since the last of them.
+        self._frames = self._unframed = 0
         self._next_session = 0
         self.outcomes = dict.fromkeys(OUTCOMES, 0)
         self._batches: dict[LiveSession, AbstractContextManager[None]] = {}
@@ -282,12 +283,22 @@ class Peer:
                 lib.pn_transport_push(transport, ffi.from_buffer(part), len(part))
                 view = view[len(part) :]
                 self._handle_events()
+                self._count_unframed(len(part))
             self._end_of_input()
         except SaslRefusedError as refusal:
             self.incident = str(refusal)
             self.end()
         except Exception as error:
             self.fail(error)
+
+    def _count_unframed(self, size: int) -> None:
+        """Refuse a client whose frame does not end: no size of frames is announced (LNK-27)."""
+        frames = lib.pn_transport_get_frames_input(self._transport)
+        self._unframed = self._unframed + size if frames == self._frames else size
+        self._frames = frames
+        most = self.server.limits.queued_bytes
+        if self._unframed > most and not self.is_over:
+            self.refuse("amqp:resource-limit-exceeded", f"a frame has at most {most} bytes")
 
     def _begin_batch(self, session: LiveSession) -> None:
         """Let the broker make its output after the last transfer that came in one read (RF-08)."""
@@ -323,6 +334,8 @@ class Peer:
 
     def end_of_stream(self) -> None:
         """Note that the client has closed its side of the socket."""
+        if self.name and not self.is_over:
+            self.incident = "its socket was closed while its connection was open"
         self.end()
         self.transport.close_tail()
         self._handle_events()
@@ -396,7 +409,7 @@ class Peer:
         """Close the connection because of an error that is no refusal of one link."""
         text = str(error) or type(error).__name__
         if isinstance(error, AmqpException):
-            self.refuse("amqp:internal-error", text)
+            self.refuse("amqp:internal-error", condition_of(error)[1])
         elif isinstance(error, ProtonException | UnicodeError):
             # What Proton cannot make a value of is the client's doing.
             self.refuse("amqp:decode-error", text[:1_000])
@@ -480,7 +493,6 @@ class Peer:
             self.refuse("amqp:resource-limit-exceeded", f"a connection has at most {most} sessions")
             return
         self.sessions[session._impl] = None
-        session.incoming_capacity = (1 << 31) - 1
         session.open()
 
     def _on_end(self, event: Any) -> None:
@@ -524,12 +536,14 @@ class Peer:
             most = self.server.limits.links
             self.refuse("amqp:resource-limit-exceeded", f"a connection has at most {most} links")
             return
-        link.source.copy(link.remote_source)
-        link.target.copy(link.remote_target)
-        link.snd_settle_mode = link.remote_snd_settle_mode
-        link.rcv_settle_mode = link.remote_rcv_settle_mode
-        terminus = link.target if link.is_receiver else link.source
+        if link.is_receiver:
+            side, terminus, asked = "target", link.target, link.remote_target
+        else:
+            side, terminus, asked = "source", link.source, link.remote_source
+            link.snd_settle_mode = link.remote_snd_settle_mode
         try:
+            if asked.type == Terminus.UNSPECIFIED:
+                raise LinkException(f"No {side} specified!", "amqp:precondition-failed")
             if len(name) > _LONGEST_NAME:
                 raise LinkException(f"a link's name has at most {_LONGEST_NAME} characters")
             self._has_acted = True
@@ -559,9 +573,8 @@ class Peer:
             made = session.engine.link_attach(name, "sender", target.address, _options(target))
             assert isinstance(made, IncomingLink)
             sending = Sending(self.outcomes, session, link, name, made)
-            _answer(link.target, target, made)
+            _answer(link.target, made)
         self.sending[link._impl] = sending
-        link.max_message_size = self.server.limits.message_size
         link.open()
         link.flow(CREDIT)
 
@@ -579,15 +592,14 @@ class Peer:
         assert isinstance(made, OutgoingLink)
         receiving = Receiving(session, link._impl, link, name, made)
         self.receiving[link._impl] = session.receivers[name] = receiving
-        _answer(link.source, source, made)
+        _answer(link.source, made)
         granted = made.granted
-        link.source.filter.clear()
         if granted is not None and granted.filters:
-            link.source.filter.put_object({symbol(key): filters[key][2] for key in granted.filters})
-        if not made.acquires:
-            link.source.distribution_mode = Terminus.DIST_MODE_COPY
-        if receiving.is_presettled:
-            link.snd_settle_mode = Link.SND_SETTLED
+            taken = {symbol(key): _taken(filters.get(key), *by) for key, by in granted.filters.items()}
+            link.source.filter.put_object(taken)
+        if not made.own_queue:
+            mode = Terminus.DIST_MODE_MOVE if made.acquires else Terminus.DIST_MODE_COPY
+            link.source.distribution_mode = mode
         link.open()
 
     def _detach(self, event: Any, is_closed: bool) -> None:
@@ -924,19 +936,21 @@ class Peer:
             kind, values = self.server.decoder.control(raw)
             if kind == "declare":
                 session.engine.tx_select()
-                session.transaction = str(uuid4()).encode()
+                # An address, as in the real broker: a session's transactions have one name (LNK-21).
+                session.transaction = hex(id(session)).encode()
                 wrapper.local.data = [session.transaction]
                 wrapper.update(_DECLARED)
                 wrapper.settle()
                 return
-            self._discharge(session, wrapper, values)
+            if values:
+                self._discharge(session, wrapper, values)
         except FrameError as error:
             self._end_sending(sending, LinkException(str(error), "amqp:decode-error"))
         except LinkException as error:
             self._end_sending(sending, error)
 
     def _discharge(self, session: LiveSession, delivery: Delivery, values: list[Any]) -> None:
-        asked, current = _bytes(values[0]) if values else b"", session.transaction
+        asked, current = _bytes(values[0]), session.transaction
         if not current or asked != current:
             known = f"current transaction is {current.decode()}" if current else "no current transaction"
             text = f"Cannot discharge transaction {asked.decode('utf-8', 'replace')}, {known}"
@@ -958,8 +972,8 @@ class Peer:
 
     def _on_transport_error(self, event: Any) -> None:
         condition = self.transport.condition
-        if condition is not None:
-            self.incident = self.incident or f"{condition.name}: {condition.description}"
+        if condition is not None and not self.is_over:
+            self.incident = f"{condition.name}: {condition.description}"
         self.end()
 
 
@@ -1006,31 +1020,40 @@ def _lifetime(value: Any) -> str:
 
 
 def _filters(data: Data) -> dict[str, tuple[str, Any, Any]]:
-    """Return the filters by name: descriptor, value, and as they came."""
+    """Return the filters by name: descriptor, "" for none, value, and as they came."""
     found: dict[str, tuple[str, Any, Any]] = {}
     given = _value_of(data)
     for key, value in _items(given):
         if isinstance(value, Described):
             descriptor = value.descriptor
-            name = _FILTERS.get(int(descriptor), "") if isinstance(descriptor, int) else str(descriptor)
+            name = _FILTERS.get(int(descriptor), "?") if isinstance(descriptor, int) else str(descriptor)
             found[str(key)] = (name, value.value, value)
+        else:
+            found[str(key)] = ("", value, value)
     return found
 
 
-def _answer(own: Terminus, asked: Terminus, made: IncomingLink | OutgoingLink) -> None:
+def _taken(asked: tuple[str, Any, Any] | None, descriptor: str, value: Any) -> Any:
+    """Return a filter that is in force, as it came or as the broker made it (LNK-14)."""
+    if asked is not None and asked[0] == descriptor:
+        return asked[2]
+    if asked is not None and not isinstance(asked[2].descriptor, int):
+        return Described(symbol(descriptor), value)
+    return Described(ulong(next(code for code, name in _FILTERS.items() if name == descriptor)), value)
+
+
+def _answer(own: Terminus, made: IncomingLink | OutgoingLink) -> None:
     """Say in a terminus what was granted: the address, capabilities, properties (LNK-17)."""
     granted = made.granted
     if granted is None:
         return
-    if asked.dynamic:
+    if granted.address:
         own.address = granted.address
-    own.capabilities.clear()
     symbols = [symbol(one) for one in granted.capabilities]
     if len(symbols) == 1:
         own.capabilities.put_object(symbols[0])
     elif symbols:
         own.capabilities.put_object(Array(UNDESCRIBED, Data.SYMBOL, *symbols))
-    own.properties.clear()
     if granted.properties:
         shown: dict[Any, Any] = {symbol(key): value for key, value in granted.properties.items()}
         policy = shown.get(symbol("lifetime-policy"))

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qflow.kit import INTERRUPTED, RefusalError, install_command
+from qflow.kit import INTERRUPTED, RefusalError, heed_interrupts, install_command
 
 if TYPE_CHECKING:
     from qflow.live.recording import Recording
@@ -74,8 +74,7 @@ def run(namespace: argparse.Namespace) -> int:
         raise RefusalError(
             f"recording needs {error.name}, which is not installed; this brings it: {cure}"
         ) from None
-    from qflow.live.recording import Recording
-    from qflow.live.recording_tap import Upstream
+    from qflow.live.recording import Recording, Upstream
 
     out = Path(namespace.out)
     recording = Recording(
@@ -84,6 +83,7 @@ def run(namespace: argparse.Namespace) -> int:
         group_header=namespace.group_header,
         asks_statistics=not namespace.no_statistics,
     )
+    heed_interrupts()
     # Ctrl-C, and what the system says to end a process.
     with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
         asyncio.run(_record(recording, namespace.listen))
@@ -100,11 +100,18 @@ async def _record(recording: Recording, address: tuple[str, int]) -> None:
     await recording.start(*address)
     host, port = address[0], recording.tap.port
     print(f"recording: clients connect to {host}:{port}, the broker is {recording.tap.upstream}", flush=True)
-    line, shown, seconds = Line(), "", 0.0
+    line, shown, seconds, missing = Line(), "", 0.0, ""
     try:
         while True:
             await asyncio.sleep(_LOOK)
             seconds += _LOOK
+            if recording.missing != missing:
+                missing = recording.missing
+                line.end()
+                words = (
+                    f"no statistics of the broker: {missing}" if missing else "the broker's statistics come"
+                )
+                print(f"recording: {words}", file=sys.stderr, flush=True)
             text = recording.progress()
             if text != shown and seconds >= line.pause:
                 line.show(text)

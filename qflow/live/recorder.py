@@ -11,7 +11,7 @@ transfer is complete, from how many the sender calls unsettled, at the next call
 delivered, from when it was fetched.
 
 *A container of Proton*: its ``connect`` leads through a tap in this process
-(:mod:`qflow.live.recording_tap`), so that what is recorded is what passes on the wire.
+(:mod:`qflow.live.recording`), so that what is recorded is what passes on the wire.
 
 Both write the same folder as ``qflow record``.
 """
@@ -28,11 +28,9 @@ from time import perf_counter_ns
 from typing import Any
 
 from qflow.kit import RefusalError
-from qflow.live.client_book import ClientBook, SeenClient
-from qflow.live.message_labels import Mark
-from qflow.live.recording import Recording, checked_folder
-from qflow.live.recording_folder import RecordingFolder
-from qflow.live.recording_tap import Upstream, stopwatch
+from qflow.live.client_book import ClientBook, Mark, SeenClient
+from qflow.live.recording import Recording, Upstream, checked_folder, stopwatch
+from qflow.live.recording_reader import RecordingFolder
 from qflow.messaging.address import ParseError, parse
 from qflow.messaging.exceptions import EncodeError
 from qflow.messaging.messages import content_size

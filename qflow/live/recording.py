@@ -9,6 +9,17 @@
                    │ reads behind
                    ▼
             recording_reader (a process of low priority) ──► part-*.parquet, _recording.json, the workload
+
+Bytes go on first, and as they are, whatever they are; reading them is the work of another process
+(:mod:`qflow.live.recording_reader`), so that a client hardly notices.  A peer that reads slowly makes the
+other one wait, as without the tap: what is buffered here is bounded by asyncio's own marks.
+
+A *capture* is the bytes of all connections as they passed, in files that the other process reads behind.  The
+process that passes the bytes must not wait for anything, so it only appends them there; the reader is free to
+be late.  A record is its time, connection, kind and length, and then its bytes.  A file is left when it has
+:data:`SEGMENT` bytes, and removed by the reader when it has been read: what a recording takes on disk grows
+with what is not yet read, not with its length.  Of SASL, only that it took place is kept: passwords do not
+reach the disk.
 """
 
 from __future__ import annotations
@@ -16,18 +27,36 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
+import ssl
+import struct
 import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from time import perf_counter_ns
 from typing import Any
+from urllib.parse import urlsplit
 
 from qflow.kit import RefusalError
-from qflow.live.capture import STATISTICS, CaptureWriter
-from qflow.live.recording_folder import ENDING, REPORT
-from qflow.live.recording_tap import RecordingTap, Upstream
 
-_LONGEST_LINE = 1 << 24
+REPORT = "_recording.json"
+ENDING = ".parquet"
+
+PATIENCE = 2.0
+"""Seconds after which it is said that no statistics have come."""
+
+PORT, SECURE_PORT = 5672, 5671
+
+SEGMENT = 64 << 20
+"""Bytes of a file after which the next is begun."""
+
+OPENED, FROM_CLIENT, FROM_BROKER, CLOSED, STATISTICS = range(5)
+_RECORD = struct.Struct("<QIBI")
+_NAME = "_capture-{:05d}"
+_SASL_HEADER = b"AMQP\x03"
+_READ = 1 << 20
 
 
 class Recording:
@@ -41,6 +70,7 @@ class Recording:
 
     Attributes:
         problem (str): Why the recording is not whole; empty if it is.
+        missing (str): Why there are no statistics of the broker now; empty if there are, or none are wanted.
 
     Raises:
         RefusalError: If the log's name is of another kind, or something is there already.
@@ -56,7 +86,8 @@ class Recording:
         self, upstream: Upstream, out: Path, *, group_header: str = "", asks_statistics: bool = True
     ) -> None:
         checked_folder(out).mkdir(parents=True, exist_ok=True)
-        self.out, self.problem = out, ""
+        self.out, self.problem, self.missing = out, "", ""
+        self._has_answered = False
         self._asks = asks_statistics
         self.tap = RecordingTap(upstream, CaptureWriter(out))
         self._said: dict[str, Any] = {"rows": 0, "findings": 0, "read": 0, "queues": []}
@@ -64,6 +95,7 @@ class Recording:
         self._reader = _worker("recording_reader", str(out), group_header)
         self._statistics: subprocess.Popen[bytes] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._expected: asyncio.TimerHandle | None = None
         threading.Thread(target=self._listen_to_reader, daemon=True).start()
 
     async def start(self, host: str, port: int) -> None:
@@ -77,10 +109,13 @@ class Recording:
         if self._asks:
             self._statistics = _worker("broker_statistics", str(self.tap.upstream))
             threading.Thread(target=self._listen_to_statistics, daemon=True).start()
+            self._expected = self._loop.call_later(PATIENCE, self._expect_statistics)
 
     async def stop(self) -> None:
         """Take no more; what was captured is still to be read."""
         await self.tap.stop()
+        if self._expected is not None:
+            self._expected.cancel()
         if self._statistics is not None:
             _end(self._statistics)
 
@@ -117,12 +152,14 @@ class Recording:
         return f"recording: {said['rows']} rows written, {connections}{found}{more}"
 
     def findings(self) -> list[str]:
-        """Return what was found, as the report has it."""
+        """Return what was found, and of which queues the thresholds are unknown, as the report has it."""
         try:
             report = json.loads((self.out / REPORT).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return []
-        return [_times(finding["sentence"], finding["times"]) for finding in report["findings"]]
+        found = [_times(finding["sentence"], finding["times"]) for finding in report["findings"]]
+        unknown = report["thresholds_unknown"].items()
+        return [*found, *(f"{queue!r}: its thresholds are unknown: {words}" for queue, words in unknown)]
 
     def _listen_to_reader(self) -> None:
         assert self._reader.stdout is not None
@@ -147,7 +184,13 @@ class Recording:
                 # The loop may be over.
                 self._loop.call_soon_threadsafe(self._keep, line)
 
+    def _expect_statistics(self) -> None:
+        if not self._has_answered and not self.missing:
+            self._keep(json.dumps({"error": f"none came in {PATIENCE:g} s"}).encode())
+
     def _keep(self, line: bytes) -> None:
+        self.missing = json.loads(line)["error"] if line.startswith(b'{"error"') else ""
+        self._has_answered |= not self.missing
         self.tap.capture.append(self.tap.now(), 0, STATISTICS, line)
 
 
@@ -186,3 +229,361 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+
+
+# The tap
+
+
+def stopwatch(clock: Callable[[], int] = perf_counter_ns) -> Callable[[], int]:
+    """Return what returns the microseconds since now; the clock returns nanoseconds."""
+    start = clock()
+    return lambda: (clock() - start) // 1_000
+
+
+class Upstream:
+    """Where a broker is.
+
+    Parameters:
+        text: ``HOST:PORT``, ``amqp://HOST[:PORT]``, or ``amqps://HOST[:PORT]`` for TLS.
+        authorities: A PEM file of certificate authorities, if the system's do not know the broker's.
+
+    Raises:
+        RefusalError: If it is none of these.
+
+    >>> upstream = Upstream("amqps://broker.example")
+    >>> upstream.host, upstream.port, upstream.tls is not None
+    ('broker.example', 5671, True)
+    """
+
+    def __init__(self, text: str, authorities: str | None = None) -> None:
+        allowed = f"HOST:PORT, amqp://HOST:PORT or amqps://HOST:PORT (TLS); got {text!r}"
+        try:
+            parts = urlsplit(text if "://" in text else f"amqp://{text}")
+            port = parts.port
+        except ValueError:
+            raise RefusalError(f"a broker is {allowed}") from None
+        if (
+            parts.scheme not in ("amqp", "amqps")
+            or not parts.hostname
+            or parts.path.strip("/")
+            or parts.username
+        ):
+            raise RefusalError(f"a broker is {allowed}")
+        is_secure = parts.scheme == "amqps"
+        self.host = parts.hostname
+        self.port = port if port is not None else SECURE_PORT if is_secure else PORT
+        self.tls = ssl.create_default_context(cafile=authorities) if is_secure else None
+
+    def __str__(self) -> str:
+        return f"{'amqps' if self.tls else 'amqp'}://{self.host}:{self.port}"
+
+
+class RecordingTap:
+    """Listens for clients, connects each to the broker, and passes what either says.
+
+    Attributes:
+        accepted, connected (int): How many connections there were, and how many there are.
+        now (callable): Returns the microseconds since the start.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> async def main(folder):
+    ...     tap = RecordingTap(Upstream("127.0.0.1:5672"), CaptureWriter(Path(folder)))
+    ...     await tap.listen("127.0.0.1", 0)
+    ...     port = tap.port
+    ...     await tap.stop()
+    ...     tap.capture.close()
+    ...     return port > 0
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     asyncio.run(main(folder))
+    True
+    """
+
+    def __init__(self, upstream: Upstream, capture: CaptureWriter) -> None:
+        self.upstream, self.capture = upstream, capture
+        self.accepted = self.connected = 0
+        self.now = stopwatch()
+        self._server: asyncio.Server | None = None
+        self._pairs: set[_Pair] = set()
+
+    @property
+    def port(self) -> int:
+        """The port that clients connect to."""
+        assert self._server is not None
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    async def listen(self, host: str, port: int) -> None:
+        """Begin to take clients; raises OSError if the port is not free."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(self._accept, host, port)
+
+    def _accept(self) -> asyncio.Protocol:
+        self.accepted += 1
+        pair = _Pair(self, self.accepted)
+        self._pairs.add(pair)
+        return pair.client
+
+    async def stop(self) -> None:
+        """Take no more clients, and end those that are here."""
+        if self._server is not None:
+            self._server.close()
+        for pair in list(self._pairs):
+            pair.end("the recorder was stopped")
+            pair.client.abort()
+            pair.broker.abort()
+        # What was aborted says so in the next round of the loop.
+        await asyncio.sleep(0)
+
+    def leave(self, pair: _Pair) -> None:
+        """Forget a connection."""
+        self._pairs.discard(pair)
+
+
+class _Pair:
+    """A client's connection and the one that was made for it to the broker."""
+
+    def __init__(self, tap: RecordingTap, number: int) -> None:
+        self.tap, self.number = tap, number
+        self.client = _Peer(self, FROM_CLIENT)
+        self.broker = _Peer(self, FROM_BROKER)
+        self.client.other, self.broker.other = self.broker, self.client
+        self._is_over = False
+        self._connecting: asyncio.Task[None] | None = None
+
+    def begin(self, transport: asyncio.Transport) -> None:
+        """Connect to the broker; until then nothing of the client is read."""
+        transport.pause_reading()
+        self.tap.connected += 1
+        peer = transport.get_extra_info("peername") or ("a client", "")
+        self.keep(OPENED, f"{peer[0]}:{peer[1]}".encode())
+        self._connecting = asyncio.get_running_loop().create_task(self._connect(transport))
+
+    async def _connect(self, client: asyncio.Transport) -> None:
+        upstream = self.tap.upstream
+        try:
+            await asyncio.get_running_loop().create_connection(
+                lambda: self.broker, upstream.host, upstream.port, ssl=upstream.tls
+            )
+        except OSError as error:
+            self.end(f"no connection to {upstream}: {error.strerror or error}")
+            return
+        if self._is_over:
+            self.broker.abort()
+        else:
+            client.resume_reading()
+
+    def keep(self, kind: int, data: bytes) -> None:
+        """Capture something, at this moment."""
+        self.tap.capture.append(self.tap.now(), self.number, kind, data)
+
+    def end(self, reason: str = "") -> None:
+        """End both connections, after what is still to be written; say why, if no peer did it."""
+        if self._is_over:
+            return
+        self._is_over = True
+        self.tap.connected -= 1
+        self.tap.leave(self)
+        self.keep(CLOSED, reason.encode())
+        for peer in (self.client, self.broker):
+            peer.close()
+
+
+class _Peer(asyncio.Protocol):
+    """One of the two: what it says is passed to the other and then captured."""
+
+    other: _Peer
+
+    def __init__(self, pair: _Pair, kind: int) -> None:
+        self._pair, self._kind = pair, kind
+        self._transport: asyncio.Transport | None = None
+        self._hider = SaslHider()
+        self._has_ended = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        if self._kind == FROM_CLIENT:
+            self._pair.begin(transport)
+
+    def data_received(self, data: bytes) -> None:
+        other = self.other._transport
+        if other is not None:
+            other.write(data)
+        kept = data if self._hider.is_over else self._hider.kept(data)
+        if kept:
+            self._pair.keep(self._kind, kept)
+
+    def eof_received(self) -> bool:
+        other, self._has_ended = self.other._transport, True
+        if self.other._has_ended or other is None or not other.can_write_eof():
+            return False
+        other.write_eof()
+        return True
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._pair.end()
+
+    def pause_writing(self) -> None:
+        if self.other._transport is not None:
+            self.other._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self.other._transport is not None:
+            self.other._transport.resume_reading()
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+
+# The capture
+
+
+class CaptureWriter:
+    """Appends records; the disk's refusal is kept in :attr:`error`, and never reaches the caller.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     writer = CaptureWriter(Path(folder))
+    ...     writer.append(7, 1, FROM_CLIENT, b"AMQP")
+    ...     writer.close()
+    ...     list(CaptureReader(Path(folder)).records())
+    [(7, 1, 1, b'AMQP')]
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self.error, self.written = folder, "", 0
+        self._number = self._size = 0
+        self._file = self._next()
+
+    def append(self, time: int, connection: int, kind: int, data: bytes) -> None:
+        """Append one record."""
+        if self.error:
+            return
+        record = _RECORD.pack(time, connection, kind, len(data)) + data
+        try:
+            if self._size + len(record) > SEGMENT and self._size:
+                os.close(self._file)
+                self._number += 1
+                self._size = 0
+                self._file = self._next()
+            place = 0
+            while place < len(record):
+                place += os.write(self._file, record[place:] if place else record)
+        except OSError as error:
+            self.error = f"the capture cannot be written: {error.strerror}"
+            return
+        self._size += len(record)
+        self.written += len(record)
+
+    def close(self) -> None:
+        """Leave the file."""
+        os.close(self._file)
+
+    def _next(self) -> int:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | getattr(os, "O_BINARY", 0)
+        return os.open(self._folder / _NAME.format(self._number), flags, 0o600)
+
+
+class CaptureReader:
+    """Reads a capture while another process writes it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self.read = folder, 0
+        self._number = 0
+        self._file = -1
+        self._buffer = b""
+
+    def records(self) -> Iterator[tuple[int, int, int, bytes]]:
+        """Yield time, connection, kind and bytes of each record that is whole; call again for later ones."""
+        while True:
+            place, buffer = 0, self._buffer
+            while len(buffer) - place >= _RECORD.size:
+                time, connection, kind, length = _RECORD.unpack_from(buffer, place)
+                end = place + _RECORD.size + length
+                if end > len(buffer):
+                    break
+                yield time, connection, kind, buffer[place + _RECORD.size : end]
+                self.read += end - place
+                place = end
+            self._buffer = buffer[place:]
+            more = self._more()
+            if not more:
+                return
+            self._buffer += more
+
+    def _more(self) -> bytes:
+        here = self._folder / _NAME.format(self._number)
+        after = self._folder / _NAME.format(self._number + 1)
+        if self._file < 0:
+            if not here.exists():
+                return b""
+            self._file = os.open(here, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        # A file that is followed by another gets nothing more; what it has must be looked for after that.
+        is_left = after.exists()
+        more = os.read(self._file, _READ)
+        if not more and is_left:
+            os.close(self._file)
+            self._file = -1
+            here.unlink()
+            self._number += 1
+            return self._more()
+        return more
+
+    def remove(self) -> None:
+        """Remove the file that is being read: everything has been."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+            (self._folder / _NAME.format(self._number)).unlink(missing_ok=True)
+
+
+class SaslHider:
+    r"""One direction's bytes as they are kept: the bodies of SASL frames are zeros, all else is as it was.
+
+    >>> hider = SaslHider()
+    >>> frame = bytes.fromhex("0000000d0201000041424344ff")
+    >>> hider.kept(b"AMQP\x03\x01\x00\x00" + frame)[-13:].hex()
+    '0000000d020100000000000000'
+    >>> hider.kept(b"AMQP\x00\x01\x00\x00 and all that follows")[-11:]
+    b'hat follows'
+    """
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self._rest = b""
+        self._hidden = 0
+
+    def kept(self, data: bytes) -> bytes:
+        """Return as many bytes as can be judged, the secret ones as zeros; the others come with the next."""
+        if self.is_over:
+            return data
+        data = self._rest + data
+        self._rest = b""
+        kept = []
+        while data:
+            if self._hidden:
+                hidden = min(self._hidden, len(data))
+                kept.append(bytes(hidden))
+                self._hidden -= hidden
+                data = data[hidden:]
+                continue
+            if len(data) < 8:
+                self._rest = data
+                break
+            is_sasl_header = data[:5] == _SASL_HEADER
+            is_sasl_frame = not is_sasl_header and data[:4] != b"AMQP" and data[5] == 1
+            if not is_sasl_header and not is_sasl_frame:
+                self.is_over = True
+                kept.append(data)
+                break
+            kept.append(data[:8])
+            if is_sasl_frame:
+                self._hidden = max(0, int.from_bytes(data[:4], "big") - 8)
+            data = data[8:]
+        return b"".join(kept)

@@ -13,7 +13,7 @@ from typing import Final
 
 from proton import UNDESCRIBED, Array, Data, symbol, ubyte
 
-from qflow.live.amqp_frames import Codec, descriptor_of
+from qflow.live.amqp_frames import Codec, descriptor_of, foreign_protocol
 from qflow.live.encoded import described
 
 SASL_HEADER: Final = b"AMQP\x03\x01\x00\x00"
@@ -22,6 +22,7 @@ _MECHANISMS, _INIT, _OUTCOME = 0x40, 0x41, 0x44
 OK, AUTH, SYS_PERM = 0, 1, 3
 _LARGEST = 4096
 _HEADER_SIZE = 8
+_LONGEST_METHOD = 8
 
 
 class SaslRefusedError(Exception):
@@ -64,7 +65,11 @@ class SaslLayer:
     def _step(self) -> bool:
         """Do one thing; return whether there may be more."""
         if not self._has_header:
-            if len(self._input) < _HEADER_SIZE and SASL_HEADER.startswith(self._input):
+            foreign = foreign_protocol(bytes(self._input[:_LONGEST_METHOD]))
+            if foreign:
+                self.output += SASL_HEADER if self._password else AMQP_HEADER
+                raise SaslRefusedError(f"speaks {foreign}; AMQP 1.0 is served here, without TLS")
+            if len(self._input) < _HEADER_SIZE:
                 return False
             if not self._input.startswith(SASL_HEADER):
                 return self._without_sasl()
@@ -90,7 +95,6 @@ class SaslLayer:
         if self._password:
             self.output += SASL_HEADER
             raise SaslRefusedError("a client without SASL, where a password is asked for")
-        # Whether it is AMQP at all, Proton finds out.
         self.is_done = True
         return False
 

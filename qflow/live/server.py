@@ -17,7 +17,7 @@ from __future__ import annotations
 import socket
 import traceback
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
@@ -33,6 +33,7 @@ from qflow.live.client_book import is_a_name
 from qflow.live.encoded import Decoder, Encoded
 from qflow.live.peer import Limits, Peer
 from qflow.messaging import qmf
+from qflow.trace.files import TraceLines
 from qflow.workload.model import Workload
 from qflow.workload.simulate import set_up
 
@@ -63,6 +64,8 @@ class Server:
         failures (list of str): What went wrong in qflow itself, newest last; a hundred at most.
         incidents (list of str): For what connections were closed, newest last; a hundred at most.
         refusals (list of str): For what links were refused, newest last; a hundred at most.
+        on_incident (callable or None): Called with each incident as soon as it is noted.
+        lines (TraceLines or None): Where all events are written as they happen.
 
     Raises:
         OSError: If the port cannot be had.
@@ -97,6 +100,8 @@ class Server:
         self.failures: list[str] = []
         self.incidents: list[str] = []
         self.refusals: list[str] = []
+        self.on_incident: Callable[[str], None] | None = None
+        self.lines: TraceLines | None = None
         self.departed: Counter[str] = Counter()
         self._started = monotonic()
         self._channels: dict[Peer, _Channel] = {}
@@ -155,6 +160,12 @@ class Server:
         self._tick()
         self.agent.publish_events()
         self._write_all()
+        if self.lines is not None and self.events is not None:
+            try:
+                self.lines.extend(self.events)
+            except OSError as error:
+                self.lines = None
+                self.note_incident("", f"the trace cannot be written as it happens: {error}")
 
     def tell_time(self) -> None:
         """Set the broker's time to the clock's."""
@@ -298,8 +309,10 @@ class Server:
         """
         if channel.is_leaving:
             return
+        peer = channel.peer
         channel.is_leaving = True
-        self.ticking[channel.peer] = monotonic() + _GRACE
+        self._note_end(peer)
+        self.ticking[peer] = monotonic() + _GRACE
         with suppress(OSError):
             channel.socket.shutdown(socket.SHUT_WR)
 
@@ -313,11 +326,16 @@ class Server:
         if self._names.get(peer.name) is peer:
             del self._names[peer.name]
         self.departed.update(peer.outcomes)
-        if peer.incident:
-            self.note_incident(peer.name or peer.address, peer.incident)
+        if not channel.is_leaving:
+            self._note_end(peer)
         with suppress(KeyError, ValueError):
             self._selector.unregister(channel.socket)
         channel.socket.close()
+
+    def _note_end(self, peer: Peer) -> None:
+        """Note for what a connection is closed, as soon as it is."""
+        if peer.incident:
+            self.note_incident(peer.name or peer.address, peer.incident)
 
     def close(self) -> None:
         """Close all connections, and give the port back; :meth:`run` does it at its end."""
@@ -329,6 +347,7 @@ class Server:
                         "amqp:connection:forced", "the broker is shutting down"
                     ),
                 )
+            channel.peer.incident = ""
             self._write(channel)
         for channel in list(self._channels.values()):
             channel.peer.incident = ""
@@ -379,8 +398,11 @@ class Server:
         _keep(self.failures, "".join(traceback.format_exception(error)))
 
     def note_incident(self, who: str, text: str) -> None:
-        """Keep for what a connection was closed."""
-        _keep(self.incidents, f"{who}: {text}" if who else text)
+        """Keep for what a connection was closed, and tell whoever wants to know it at once."""
+        line = f"{who}: {text}" if who else text
+        _keep(self.incidents, line)
+        if self.on_incident is not None:
+            self.on_incident(line)
 
     def note_refusal(self, who: str, text: str) -> None:
         """Keep for what a link was refused."""

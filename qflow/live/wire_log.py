@@ -20,7 +20,7 @@ work in a transaction                      the same, when the transaction is com
 browsing, management, the coordinator      nothing
 =========================================  ===============================================================
 
-What the wire does not say is inferred from what was counted here, and :mod:`qflow.live.recorded_workload`
+What the wire does not say is inferred from what was counted here, and :mod:`qflow.live.recording_reader`
 says so beside each value.
 """
 
@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from qflow.live.amqp_frames import (
     COORDINATOR,
@@ -48,10 +48,10 @@ from qflow.live.amqp_frames import (
     Transfer,
     descriptor_of,
     outcome_of,
+    section_places,
     terminus_of,
 )
-from qflow.live.client_book import ClientBook, SeenClient
-from qflow.live.message_labels import Mark, Sections, sections_of, to_and_subject
+from qflow.live.client_book import ClientBook, Mark, SeenClient
 
 CLIENT, BROKER = 0, 1
 """The two directions of a connection: whose bytes they are."""
@@ -62,6 +62,9 @@ _SERIAL = 1 << 32
 _MANAGEMENT = ("qmf.", "$", "/management")
 _DEFAULT_KEYS = {"amq.topic": "#"}
 _SETTLEMENT = {"accepted": "accept", "released": "release", "modified": "release", "rejected": "reject"}
+_PROPERTIES, _APPLICATION = 0x73, 0x74
+_ENOUGH = 1 << 16
+_TO, _SUBJECT = 2, 3
 
 
 @dataclass(slots=True)
@@ -199,12 +202,13 @@ got b'GET / HT'")
     # Connections, sessions, links
 
     def _open(self, connection: _Connection, side: int, _: int, frame: Any) -> None:
+        opened = frame.performative
+        properties = opened.properties if isinstance(opened.properties, dict) else {}
+        product = " ".join(str(properties[key]) for key in ("product", "version") if key in properties)
         if side == CLIENT:
-            opened = frame.performative
-            connection.container = str(opened.container_id or "")
-            properties = opened.properties if isinstance(opened.properties, dict) else {}
-            known = [str(properties[key]) for key in ("product", "version") if key in properties]
-            connection.product = " ".join(known)
+            connection.container, connection.product = str(opened.container_id or ""), product
+        else:
+            self.book.broker = product or self.book.broker
 
     def _begin(self, connection: _Connection, side: int, _: int, frame: Any) -> None:
         answered = frame.performative.remote_channel
@@ -563,3 +567,59 @@ def _words(error: Any) -> str:
     if not isinstance(fields, list) or not fields:
         return ""
     return ": ".join(str(part) for part in fields[:2] if part)
+
+
+# Messages
+
+
+class Sections(NamedTuple):
+    """What is known of a message from its first sections.
+
+    Fields:
+        bare: From the properties on: what a broker must pass on unchanged.
+        properties: The properties' fields; empty if there are none, or they were not asked for.
+        application: The application-properties; empty if there are none, or they were not asked for.
+    """
+
+    bare: bytes
+    properties: list[object]
+    application: dict[object, object]
+
+
+def sections_of(payload: bytes, codec: Codec, whole: bool = False) -> Sections:
+    """Return a message's parts.
+
+    Parameters:
+        payload: The encoded message, or its first part.
+        whole: Whether the properties are wanted too; that costs more.
+
+    >>> sections_of(bytes.fromhex("005370c0020141005377a103616263"), Codec()).bare.hex()
+    '005377a103616263'
+    """
+    properties: list[object] = []
+    application: dict[object, object] = {}
+    try:
+        place = bare = section_places(payload).bare
+    except FrameError:
+        # Not in sections: the bytes themselves are its mark.
+        return Sections(payload, properties, application)
+    try:
+        while whole and payload[place : place + 2] == b"\x00\x53" and payload[place + 2] <= _APPLICATION:
+            code = payload[place + 2]
+            length, value = codec.decode(payload[place : place + _ENOUGH])
+            place += length
+            if code == _PROPERTIES and isinstance(value.value, list):
+                properties = value.value
+            elif code == _APPLICATION and isinstance(value.value, dict):
+                application = value.value
+    except FrameError:
+        # Longer than is looked at.
+        pass
+    return Sections(payload[bare:], properties, application)
+
+
+def to_and_subject(sections: Sections) -> tuple[str, str]:
+    """Return a message's properties ``to`` and ``subject``, empty where there is none."""
+    fields = [*sections.properties, None, None, None, None]
+    to, subject = fields[_TO], fields[_SUBJECT]
+    return (to if isinstance(to, str) else "", subject if isinstance(subject, str) else "")

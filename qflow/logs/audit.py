@@ -271,7 +271,8 @@ class Auditor:
     Parameters:
         component: Its name.
         state: What :meth:`state` returned, to continue there.
-        tolerance: What is no finding; without a whole log to estimate it from, a second.
+        tolerance: What is no finding; None for what the ``begin`` says: its label is what the whole log
+            showed (:meth:`qflow.logs.checks.Tolerance.text`), or empty, which means a second of each.
         observer: Gets the engine's events as well.
 
     Attributes:
@@ -296,6 +297,7 @@ class Auditor:
         observer: Callable[[Event], None] | None = None,
     ) -> None:
         self.component, self.tolerance = component, tolerance or Tolerance()
+        self._is_told = tolerance is not None
         self.next_seq = self.duplicates = self._number = self._time = 0
         self.is_finished, self._is_whole, self._cannot = False, True, ""
         self.intervals = Intervals()
@@ -323,7 +325,7 @@ class Auditor:
             self._time = time
             checks = self._checks
             if event == BEGIN:
-                self._begin_text(workload or "null")
+                self._begin_text(workload or "null", label)
             elif event == END:
                 self._finish()
             elif checks is not None:
@@ -374,8 +376,10 @@ class Auditor:
         self.player = LogPlayer(workload, observe, state[0])
         self._play = {name: getattr(self.player, name) for name in (*PLAYED, "pass_time")}
 
-    def _begin_text(self, text: str) -> None:
+    def _begin_text(self, text: str, tolerance: str) -> None:
         try:
+            if tolerance and not self._is_told:
+                self.tolerance = Tolerance.of_text(tolerance)
             self.begin(Workload.from_json(json.loads(text), name=self.component))
         except (AmqpException, WorkloadError, ValueError) as error:
             self._cannot = str(error)

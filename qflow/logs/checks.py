@@ -16,6 +16,7 @@ in a set of ranges.  Between two rows the state is a plain value.
 
 from __future__ import annotations
 
+import json
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -27,7 +28,7 @@ from qflow.broker.flow_limit import FlowThresholds
 from qflow.broker.settings import QueueSettings
 from qflow.logs.log_file import LogRow
 from qflow.workload.agenda import SECOND
-from qflow.workload.model import Senders, Workload
+from qflow.workload.model import Senders, Workload, is_unseen
 
 SHORTEST_LAG = 60_000
 """Microseconds: a settlement may wait for a delayed acknowledgement (40 to 44 ms) and for its turn."""
@@ -181,6 +182,23 @@ class Tolerance:
         for row in rows:
             seen.take(row)
         return seen.tolerance()
+
+    def text(self) -> str:
+        """Return both as the label of a component's ``begin`` has them.
+
+        >>> Tolerance.of_text(Tolerance(5, 60_000).text())
+        Tolerance(skew=5, lag=60000)
+        """
+        return f"[{self.skew},{self.lag}]"
+
+    @classmethod
+    def of_text(cls, text: str) -> Tolerance:
+        """Return what :meth:`text` wrote; ValueError if it is no such text."""
+        values = json.loads(text)
+        if not isinstance(values, list) or [type(value) for value in values] != [int, int] or min(values) < 0:
+            allowed = "a list of skew and lag in microseconds, whole numbers from 0"
+            raise ValueError(f"the label of a begin must be {allowed}, or empty, got {text!r}")
+        return cls(*values)
 
 
 class Ways:
@@ -410,17 +428,20 @@ class _Sent:
 class _Queue:
     """What a log has shown of one queue: nested maps of names, so that they are plain values."""
 
-    __slots__ = ("is_fifo", "is_grouped", "policy", "course", "gone", "windows", "evicts", "holders",
-                 "returned", "newest", "owners", "pending", "waiting", "overtaken")  # fmt: skip
+    __slots__ = ("is_known", "is_fifo", "is_grouped", "policy", "course", "gone", "windows", "evicts",
+                 "holders", "returned", "newest", "owners", "pending", "waiting", "overtaken")  # fmt: skip
 
     def __init__(self, workload: Workload, name: str, prefetch: int) -> None:
         settings = QueueSettings.from_arguments(workload.queues[name])
-        self.is_fifo = not settings.priorities and not settings.last_value_queue_key
+        # How an unknown queue chooses and drops messages is no rule's business, nor when it is ON.
+        self.is_known = not is_unseen(workload.queues[name])
+        self.is_fifo = self.is_known and not settings.priorities and not settings.last_value_queue_key
         self.is_grouped = bool(settings.group_header_key)
         self.policy = settings.policy
-        self.course = QueueCourse(FlowThresholds.of(name, settings, workload.options), 1 + prefetch)
+        levels = FlowThresholds.of(name, settings, workload.options) if self.is_known else None
+        self.course = QueueCourse(levels, 1 + prefetch)
         self.gone = LabelSet()
-        self.evicts = False
+        self.evicts = not self.is_known
         self.windows: dict[str, int] = {}
         # Label: consumer and group.
         self.holders: dict[str, list[str]] = {}
@@ -435,7 +456,7 @@ class _Queue:
         self.overtaken: dict[str, list[Any]] = {}
 
     def state(self) -> dict[str, Any]:
-        plain = {name: getattr(self, name) for name in self.__slots__[5:]}
+        plain = {name: getattr(self, name) for name in self.__slots__[6:]}
         return {"course": self.course.state(), "gone": self.gone.state(), **plain}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -593,7 +614,8 @@ class RuleChecks:
             state.waiting.get(client, {}).get(sent.group, {}).pop(label, None)
 
     def _can_have_been_on(self, queues: Iterable[str], since: int) -> bool:
-        return any(self._queues[name].course.can_have_been_on(since) for name in queues)
+        states = (self._queues[name] for name in queues)
+        return any(not state.is_known or state.course.can_have_been_on(since) for state in states)
 
     def due(self, time: int) -> None:
         """Decide what could not be decided until an instant has passed."""

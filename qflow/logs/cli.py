@@ -13,9 +13,12 @@ from qflow.progress import progress
 from qflow.writing import require_apart
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from qflow.logs.audit import Audit
     from qflow.logs.checks import Tolerance
     from qflow.logs.foreign_columns import Recognised
+    from qflow.logs.log_file import LogRow
     from qflow.logs.workload_file import Guess
     from qflow.trace.files import LongTrace, Quarantine
     from qflow.workload.model import Workload
@@ -163,7 +166,7 @@ def _workload(namespace: argparse.Namespace, seen: _Seen) -> tuple[Workload, str
     if not seen.rows and seen.quarantine:
         raise RefusalError(f"{Path(namespace.log).name}: {seen.quarantine.summary()}")
     guessed = seen.guess.workload(source_of(namespace.log))
-    return guessed, "guessed from the log, queues with default arguments"
+    return guessed, "guessed from the log; thresholds unknown, as no log says how its queues were declared"
 
 
 def _given(namespace: argparse.Namespace) -> str | Path | None:
@@ -179,6 +182,7 @@ def _audited(namespace: argparse.Namespace, seen: _Seen, workload: Workload) -> 
     """Audit the log, write the trace if one is asked for, and return how many events there were."""
     from qflow.broker.events import EventTable
     from qflow.logs.audit import audit_parts
+    from qflow.logs.checks import Tolerance
     from qflow.logs.client_log import ClientLog
     from qflow.logs.log_file import read_log, source_of
     from qflow.trace.files import LongTrace
@@ -189,9 +193,11 @@ def _audited(namespace: argparse.Namespace, seen: _Seen, workload: Workload) -> 
         beside = folder if folder.is_dir() else None
         trace = LongTrace(workload.name, workload.options, workload, beside)
     # Rows that their own numbers put in another order have to be sorted first, all of them.
-    columns = namespace.map
-    rows = (bit.log_rows() for bit in read_log(namespace.log, columns))
-    parts = rows if seen.is_ordered else iter([ClientLog.read(namespace.log, columns)[0].rows])
+    columns, estimated = namespace.map, seen.tolerance
+    parts: Iterator[list[LogRow]] = (bit.log_rows() for bit in read_log(namespace.log, columns))
+    if not seen.is_ordered:
+        ordered = ClientLog.read(namespace.log, columns)[0].rows
+        parts, estimated = iter([ordered]), Tolerance.estimated(ordered)
     table, count = EventTable(), 0
 
     def take(done: int) -> None:
@@ -202,7 +208,7 @@ def _audited(namespace: argparse.Namespace, seen: _Seen, workload: Workload) -> 
         del table[:]
         shown(done)
 
-    tolerance = _tolerance(namespace.skew, seen.tolerance)
+    tolerance = _tolerance(namespace.skew, estimated)
     with progress("replaying", seen.rows) as shown:
         audited = audit_parts(source_of(namespace.log), parts, workload, tolerance, table, take)
         take(seen.rows)
@@ -252,6 +258,8 @@ def _facts(file: str, source: str, seen: _Seen, audited: Audit, events: int) -> 
 
 
 def _print(file: str, source: str, seen: _Seen, audited: Audit, events: int) -> None:
+    from qflow.workload.model import is_unseen
+
     name = Path(file).name
     print(f"{name}: {seen.rows} rows became {events} events; workload: {source}")
     for sentence in seen.recognition():
@@ -267,8 +275,12 @@ def _print(file: str, source: str, seen: _Seen, audited: Audit, events: int) -> 
     if len(audited.findings) > _SHOWN:
         print(f"    … and {len(audited.findings) - _SHOWN} more; --json prints them all")
     for queue, found in audited.agreements.items():
+        flow = (
+            f"in {found.flow_differs:.1%}; flowStoppedCount {found.recorded_stops}, here {found.engine_stops}"
+        )
+        if is_unseen(audited.run.workload.queues.get(queue, {})):
+            flow = f"was ON {found.recorded_stops} times, at thresholds unknown"
         print(
             f"  queue {queue}: {found.samples} reports; depth differs by {found.mean_depth_difference:.1f} "
-            f"on average, {found.max_depth_difference} at most; flowStopped in {found.flow_differs:.1%}; "
-            f"flowStoppedCount {found.recorded_stops}, here {found.engine_stops}"
+            f"on average, {found.max_depth_difference} at most; flowStopped {flow}"
         )

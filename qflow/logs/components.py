@@ -16,6 +16,7 @@ from typing import Any
 from qflow.broker.errors import AmqpException
 from qflow.broker.events import Event
 from qflow.logs.audit import BEGIN, END, Auditor, LakeRow, ResultRow
+from qflow.logs.checks import Tolerance
 from qflow.logs.log_file import LogRow
 from qflow.logs.workload_file import workload_text
 from qflow.workload.model import Workload
@@ -153,13 +154,19 @@ class Splitter:
 
     A reader of the parts can so tell what is late and what came twice, whatever order they arrive in.
 
+    Parameters:
+        source: Name of the log.
+        workload: Queues, bindings and clients.
+        tolerance: What the whole log shows to be no finding; None if its end is not known yet.
+
     >>> splitter = Splitter("log", Workload("w", 1, {"q": {}}))
     >>> [(component, row[3]) for component, row in [*splitter.split([]), *splitter.end()]]
     [('log/q', 'begin'), ('log/q', 'end')]
     """
 
-    def __init__(self, source: str, workload: Workload) -> None:
+    def __init__(self, source: str, workload: Workload, tolerance: Tolerance | None = None) -> None:
         self._source, self._time = source, 0
+        self._tolerance = tolerance.text() if tolerance is not None else ""
         self._components = components_of(touches_of(source, workload))
         self._begins = parts_of({source: workload}, self._components)
         self._next: dict[str, int] = {}
@@ -171,7 +178,7 @@ class Splitter:
         """
         for name, text in self._begins.items():
             self._next[name] = 1
-            yield name, (0, 0, "", BEGIN, "", "", 0, "", text)
+            yield name, (0, 0, "", BEGIN, "", self._tolerance, 0, "", text)
         self._begins = {}
         for row in rows:
             self._time = max(0, row.ts_us)
@@ -195,7 +202,7 @@ def lake_of(source: str, workload: Workload, rows: Sequence[LogRow]) -> dict[str
     >>> [row[3] for row in lake["log/q"]]
     ['begin', 'end']
     """
-    splitter = Splitter(source, workload)
+    splitter = Splitter(source, workload, Tolerance.estimated(rows))
     lake: dict[str, list[LakeRow]] = {}
     for component, row in (*splitter.split(rows), *splitter.end()):
         lake.setdefault(component, []).append(row)

@@ -16,7 +16,7 @@ from qflow.logs.client_log import SETTLEMENTS
 from qflow.logs.log_file import LogError, LogRow
 from qflow.trace.schema import Trace
 from qflow.workload.agenda import SECOND
-from qflow.workload.model import INFERRED, SETUP, Consumer, Producer, Workload
+from qflow.workload.model import INFERRED, NOT_SEEN_DECLARED, SETUP, Consumer, Producer, Workload
 from qflow.writing import written
 
 
@@ -47,7 +47,7 @@ class Guess:
 
     A window is as large as the most that was ever outstanding, which only a producer that blocked shows;
     :meth:`inferred` says of which it does not.  Producers send to the queue that their rows name.  No log
-    says what the queues were declared with.
+    says what the queues were declared with, so they have no limit here, and no flow control.
 
     >>> guess = Guess()
     >>> guess.take(LogRow(5, "p", "transfer", "q", "p-1", 7, ""))
@@ -96,7 +96,8 @@ class Guess:
         >>> guess.inferred()["producers.p.capacity"]
         'not seen: no row says what was completed; its number of messages, 1, is written'
         """
-        inferred: dict[str, str] = {}
+        words = "no log says how it was declared; thresholds unknown, it is written without limits"
+        inferred = {f"queues.{name}": f"{NOT_SEEN}: {words}" for name in self._all_queues()}
         for name, of in self._clients.items():
             if not of.sent or (of.has_blocked and of.completed):
                 continue
@@ -108,8 +109,14 @@ class Guess:
             inferred[f"producers.{name}.capacity"] = f"{NOT_SEEN}: {words}"
         return inferred
 
+    def _all_queues(self) -> list[str]:
+        """Return the queues that are sent to, read or reported."""
+        clients = self._clients.values()
+        used = {of.to or "" if of.sent else of.queue for of in clients if of.sent or of.delivered}
+        return sorted(used | self._queues)
+
     def workload(self, name: str) -> Workload:
-        """Return queues with default arguments, and each client as its rows show it; LogError without any."""
+        """Return queues without limits, and each client as its rows show it; LogError without any client."""
         if not self._clients:
             raise LogError("the log tells of no client, so there is no workload behind it")
         seconds = max(1.0, self._last / SECOND)
@@ -125,8 +132,8 @@ class Guess:
             for name, of in readers.items()
             for since in [max(0, of.since) / SECOND]
         )
-        queues = {producer.to[1] for producer in producers} | {consumer.queue for consumer in consumers}
-        arguments: dict[str, dict[str, Any]] = {queue: {} for queue in sorted(queues | self._queues)}
+        unlimited = {"qpid.max_size": 0, **NOT_SEEN_DECLARED}
+        arguments: dict[str, dict[str, Any]] = dict.fromkeys(self._all_queues(), unlimited)
         return Workload(name, seconds, arguments, (), producers, consumers)
 
 

@@ -13,7 +13,9 @@ who withholds the completion, and at which depth it would come.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
 from qflow.broker import Broker, Message
@@ -74,16 +76,17 @@ class Channel:
         self._front = 0
         self._actions: dict[int, Action] = {}
         self._synced_at = -1
+        self._open_write: ExitStack | None = None
 
     def _on_report(self, completed: RangeSet) -> None:
         self.reported = completed
-        self.host.announce(self._read)
+        self.host.announce(self)
 
     def _on_delivery(self, record: DeliveryRecord) -> None:
         self._client.deliver(record)
-        self.host.announce(self._read)
+        self.host.announce(self)
 
-    def _read(self) -> None:
+    def read(self) -> None:
         """Act on each command that is now known complete in an unbroken row; then let the client go on."""
         while self._front < self.reported.front:
             action = self._actions.pop(self._front, None)
@@ -91,6 +94,19 @@ class Channel:
             if action is not None:
                 action()
         self._client.dispatch()
+
+    @contextmanager
+    def write(self) -> Iterator[None]:
+        """Give what follows in one write, as a client's driver does that was woken or has read (RF-08)."""
+        if self._open_write is not None:
+            yield
+            return
+        # It begins with the first command, so that a write of nothing is none.
+        with ExitStack() as self._open_write:
+            try:
+                yield
+            finally:
+                self._open_write = None
 
     @property
     def next_number(self) -> int:
@@ -150,6 +166,8 @@ class Channel:
             AmqpException: The broker's refusal; the session is gone then.
         """
         self.host.begin()
+        if self._open_write is not None and not self.engine.is_pipelining:
+            self._open_write.enter_context(self.engine.pipelined())
         try:
             return method(*args, **kwargs)
         finally:
@@ -176,21 +194,36 @@ class Channel:
         """Return whether a command and all those before it are known to be complete (CM-14)."""
         return number < self.reported.front
 
-    def wait(self, is_done: Callable[[], bool], timeout: float | None) -> bool:
-        """Wait until a condition holds or the session is gone; return whether it holds."""
-        self.host.wait(lambda: is_done() or not self.engine.is_attached, timeout)
+    def wait(self, is_done: Callable[[], bool], timeout: float | None, what: str = "") -> bool:
+        """Wait until a condition holds or the session is gone; return whether it holds.
+
+        A wait for completions says ``what`` waits for them.
+        """
+        warn = partial(self._unreported, what) if what and timeout is None else None
+        self.host.wait(lambda: is_done() or not self.engine.is_attached, timeout, warn)
         return is_done()
+
+    def _unreported(self, what: str) -> str | None:
+        """Return that a wait for completions has no end, if the broker will report none by itself."""
+        return f"{what} waits for ever: {self.holds().text}" if self._is_unasked() else None
+
+    def _is_unasked(self) -> bool:
+        completions = self.engine.completions
+        return not any(completions.is_awaited(number) for number in completions.incomplete)
 
     def holds(self) -> Holds:
         """Return the transfers whose completion is withheld, and who withholds it."""
         held = self.engine.held
         labels = tuple(transfer.label for transfer in held)
         holders = tuple(dict.fromkeys(holder for transfer in held for holder in transfer.held_by))
-        if not held:
-            return Holds((), (), "nothing is held, and the broker was not asked for a report (CM-05)")
-        verb = "is" if len(labels) == 1 else "are"
-        by = " and ".join(_describe_holder(self.host.broker, holder) for holder in holders)
-        return Holds(labels, holders, f"{_shorten(labels)} {verb} held by {by}")
+        text = "nothing is held"
+        if held:
+            verb = "is" if len(labels) == 1 else "are"
+            by = " and ".join(_describe_holder(self.host.broker, holder) for holder in holders)
+            text = f"{_shorten(labels)} {verb} held by {by}"
+        if self._is_unasked():
+            text += ", and the broker was not asked for a report (CM-05; send(sync=True) asks)"
+        return Holds(labels, holders, text)
 
 
 def _describe_holder(broker: Broker, holder: str) -> str:

@@ -391,15 +391,16 @@ class Session(Endpoint):
         if self.connection.error is not None:
             return
         self.channel = Channel(self.broker_host, self.name, self.connection.id, self)
-        if self.transactional:
-            self.channel.give(self.channel.engine.tx_select)
-        for link in self.links():
-            try:
-                link.attach()
-            except (TypeError, ValueError) as error:
-                # As in _link; the call that made it is over, so that the link's next one raises.
-                link.fail(MalformedAddress(text=str(error)))
-        self.dispatch()
+        with self.channel.write():
+            if self.transactional:
+                self.channel.give(self.channel.engine.tx_select)
+            for link in self.links():
+                try:
+                    link.attach()
+                except (TypeError, ValueError) as error:
+                    # As in _link; the call that made it is over, so that the link's next one raises.
+                    link.fail(MalformedAddress(text=str(error)))
+            self.dispatch()
 
     def detach(self) -> None:
         """End the attachment: what is unsettled goes back to the queues (CN-17)."""
@@ -440,13 +441,14 @@ class Session(Endpoint):
         channel = self.channel
         if channel is None or self.closing or not channel.engine.is_attached:
             return
-        for link in self.links():
-            link.leave()
-        if channel.needs_sync and any(sender.is_idle() for sender in self.senders):
-            channel.sync()
-        for receiver in self.receivers:
-            receiver.grant()
-        self._settle(channel)
+        with channel.write():
+            for link in self.links():
+                link.leave()
+            if channel.needs_sync and any(sender.is_idle() for sender in self.senders):
+                channel.sync()
+            for receiver in self.receivers:
+                receiver.grant()
+            self._settle(channel)
 
     # Errors
 
@@ -522,9 +524,11 @@ class Session(Endpoint):
     def _link(self, link: Sender | Receiver) -> None:
         if self.closed or not self.connection.attached():
             return
+        channel = self.channel
         try:
-            link.attach()
-            self.dispatch()
+            with nullcontext() if channel is None else channel.write():
+                link.attach()
+                self.dispatch()
         except (TypeError, ValueError):
             # AMQP cannot carry what the address says, such as a name of 300 bytes: the broker saw nothing.
             (self.senders if isinstance(link, Sender) else self.receivers).remove(link)  # type: ignore[arg-type]
@@ -537,9 +541,9 @@ class Session(Endpoint):
 
     # Receiving
 
-    def wait(self, is_done: Callable[[], bool], timeout: float | None) -> bool:
+    def wait(self, is_done: Callable[[], bool], timeout: float | None, what: str = "") -> bool:
         """Wait until a condition holds; an error of the session is raised instead."""
-        is_so = self.channel.wait(is_done, timeout) if self.channel is not None else is_done()
+        is_so = self.channel.wait(is_done, timeout, what) if self.channel is not None else is_done()
         self.check_error()
         return is_so
 
@@ -555,7 +559,7 @@ class Session(Endpoint):
             Timeout: "... timed out".
             SyncWouldBlock: There is no time-out, and nothing can bring them.
         """
-        if self.wait(is_done, timeout):
+        if self.wait(is_done, timeout, what):
             return
         if timeout is not None:
             raise Timeout(f"{what} timed out")
@@ -704,9 +708,10 @@ class Session(Endpoint):
 
         try:
             self.check_error()
-            self.dispatch()
-            channel.give(channel.engine.tx_commit, then=committed)
-            self.wait(lambda: bool(is_done), timeout)
+            with channel.write():
+                self.dispatch()
+                channel.give(channel.engine.tx_commit, then=committed)
+            self.wait(lambda: bool(is_done), timeout, "commit")
         except TransactionError:
             raise
         except Exception as error:
@@ -740,10 +745,11 @@ class Session(Endpoint):
 
         self.check_error()
         engine = channel.engine
-        self.dispatch()
-        for receiver in self.receivers:
-            channel.give(engine.message_stop, receiver.tag)
-        channel.sync(stopped)
+        with channel.write():
+            self.dispatch()
+            for receiver in self.receivers:
+                channel.give(engine.message_stop, receiver.tag)
+            channel.sync(stopped)
         self.wait_until(lambda: bool(is_done), "rollback", timeout)
 
     def _transaction_channel(self) -> Channel:
@@ -1076,7 +1082,7 @@ class Sender(LinkEndpoint):
             raise InsufficientCapacity(text=f"capacity = {window.capacity}")
         if step is not Step.SEND:
             is_free = self._ask(channel) if step is Step.SYNC else self._has_room
-            if not self.session.wait(is_free, timeout):
+            if not self.session.wait(is_free, timeout, "send"):
                 if timeout is None:
                     raise send_blocks(window.capacity, channel)
                 raise InsufficientCapacity(text=f"capacity = {window.capacity}: {channel.holds().text}")
@@ -1107,7 +1113,7 @@ class Sender(LinkEndpoint):
         """
         self.check_error()
         channel = self.session.channel
-        if channel is None or self.session.wait(self._ask(channel), timeout):
+        if channel is None or self.session.wait(self._ask(channel), timeout, "sync"):
             return
         if timeout is None:
             raise sync_blocks("sync", channel)
@@ -1255,7 +1261,7 @@ class Receiver(LinkEndpoint):
             self._granted = self.returned + 1
         if timeout == 0 and not self._has_more() and not self._is_draining:
             # Grant one and flush, in one write (RF-08): what is not there at once is not waited for.
-            with channel.engine.pipelined():
+            with channel.write():
                 self.session.dispatch()
                 self._drain()
             return self._fetch_last(channel, timeout)
@@ -1276,7 +1282,8 @@ class Receiver(LinkEndpoint):
         return self.received > self.returned
 
     def _is_granted(self) -> bool:
-        return self._impending is None or (self._granted is not None and self._impending >= self._granted)
+        # Without end is as much as wanted, in the real client even before it is granted.
+        return self._granted is None or (self._impending is not None and self._impending >= self._granted)
 
     def _fetch_last(self, channel: Channel, timeout: float | None) -> Message:
         """Wait for the end of the drain, and take what it may have brought (CN-07)."""
@@ -1328,12 +1335,10 @@ class Receiver(LinkEndpoint):
         return -1
 
     def _flow(self, channel: Channel, messages: int) -> None:
-        engine = channel.engine
-        with nullcontext() if engine.is_pipelining else engine.pipelined():
-            if not self._is_open_for_bytes:
-                self._is_open_for_bytes = True
-                channel.give(engine.message_flow, self.tag, BYTE_UNIT, INFINITE)
-            channel.give(engine.message_flow, self.tag, MESSAGE_UNIT, messages)
+        if not self._is_open_for_bytes:
+            self._is_open_for_bytes = True
+            channel.give(channel.engine.message_flow, self.tag, BYTE_UNIT, INFINITE)
+        channel.give(channel.engine.message_flow, self.tag, MESSAGE_UNIT, messages)
 
     def _stopped(self) -> None:
         self._impending = self.received

@@ -22,8 +22,12 @@ broker*, which are those that have called its API and are alive:
   act now.
 * There are none: the same, with one thread.
 
+A thread that waits at *another* broker can act here later: if its time-out, or that of any thread that waits
+there, is over sooner than anything happens here; or if another thread can act there.
+
 A thread that has not called the API yet counts as one that can act for :data:`STARTING` seconds after it was
-first seen: it may be about to.
+first seen: it may be about to.  A call that blocks although no other thread can help it, as the broker was
+never asked to report what it waits for (CM-05), says so after :data:`PATIENCE` seconds, as a warning.
 
 **What a client is sent** (deliveries, reports of completions) reaches it in the middle of a command of
 another client.  It is only noted then; :meth:`Host.settle` has each client act on it after the command.
@@ -34,14 +38,19 @@ from __future__ import annotations
 import re
 import threading
 import time
+import warnings
 from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from functools import wraps
+from math import inf
+from typing import Protocol
 from uuid import NAMESPACE_URL, uuid5
-from weakref import WeakKeyDictionary, WeakSet
+from weakref import WeakKeyDictionary
 
 from qflow.broker import Broker, BrokerOptions
 from qflow.broker.message import AVAILABLE
+from qflow.broker.session import Session
 from qflow.messaging.messages import AMQP_PORT
 from qflow.messaging.qmf import Agent
 
@@ -55,6 +64,9 @@ POLL = 0.05
 STARTING = 2.0
 """Seconds for which a thread that has not used the broker yet is taken to be about to."""
 
+PATIENCE = 1.0
+"""Seconds after which a call that blocks says so, if what it waits for cannot come."""
+
 DEFAULT_URL = "localhost"
 REFUSED = "[Errno 111] Connection refused"
 _URL = re.compile(
@@ -63,12 +75,16 @@ _URL = re.compile(
 )
 
 Clock = Callable[[], float]
+Warn = Callable[[], str | None]
+"""Returns why a wait cannot end, or None if it can."""
+
+TimeLeft = Callable[[], float]
+"""Returns the microseconds until something happens at the broker that is waited for."""
 
 
 # Threads that may be about to use a broker, by when they were first seen: not the daemons that are there
-# already, which are a kernel's own.  And those that wait for a broker.
-_first_seen = WeakKeyDictionary({t: float("-inf") for t in threading.enumerate() if t.daemon})
-_waiting: WeakSet[threading.Thread] = WeakSet()
+# already, which are a kernel's own.
+_first_seen = WeakKeyDictionary({t: -inf for t in threading.enumerate() if t.daemon})
 
 # The thread that a thread waits for in ``join`` without a time-out.
 _joined: dict[threading.Thread, threading.Thread] = {}
@@ -93,13 +109,32 @@ def _noting(join: Callable[..., None]) -> Callable[..., None]:
 threading.Thread.join = _noting(threading.Thread.join)  # type: ignore[method-assign]
 
 
+class Reader(Protocol):
+    """What acts on what a session of the engine was sent: a channel."""
+
+    engine: Session
+
+    def write(self) -> AbstractContextManager[None]:
+        """Give what follows in one write."""
+
+    def read(self) -> None:
+        """Act on what is known now."""
+
+
 @dataclass(slots=True)
 class _Wait:
-    """One thread's wait: its condition, and until when in virtual time (None: without end)."""
+    """One thread's wait: where, its condition, and until when in virtual time (None: without end)."""
 
+    host: Host
     is_done: Callable[[], bool]
     deadline: int | None
+    warn: Warn | None
     noticed: threading.Condition
+    is_asleep: bool = False
+
+
+# A thread waits at one broker at a time.
+_waits: dict[threading.Thread, _Wait] = {}
 
 
 class Host:
@@ -123,10 +158,10 @@ class Host:
         self._clock = clock
         self._read_at = clock() if clock is not None else 0.0
         # Clients that were sent something, in that order.
-        self._news: dict[Callable[[], None], None] = {}
+        self._news: dict[Reader, None] = {}
         self._is_settling = False
-        # The threads that have used the broker, each with what it waits for.
-        self._users: dict[threading.Thread, _Wait | None] = {}
+        # The threads that have used the broker, in that order.
+        self._users: dict[threading.Thread, None] = {}
 
     def __enter__(self) -> Host:
         """Work on the broker, one thread at a time."""
@@ -151,9 +186,9 @@ class Host:
         finally:
             self.lock.release()
 
-    def announce(self, read: Callable[[], None]) -> None:
-        """Note that a client was sent something; ``read`` has it act on that."""
-        self._news[read] = None
+    def announce(self, reader: Reader) -> None:
+        """Note that a client was sent something, and is to act on that."""
+        self._news[reader] = None
 
     def settle(self) -> None:
         """Have each client act on what it was sent, until there is nothing new; wake the threads it frees."""
@@ -165,18 +200,28 @@ class Host:
         self._is_settling = True
         try:
             while self._news:
-                read = next(iter(self._news))
-                del self._news[read]
-                read()
+                connection = next(iter(self._news)).engine.connection
+                readers = [one for one in self._news if one.engine.connection is connection]
+                # The driver of a connection answers all that it has read in one write (RF-08).
+                with ExitStack() as writes:
+                    for reader in readers:
+                        del self._news[reader]
+                        writes.enter_context(reader.write())
+                    for reader in readers:
+                        reader.read()
                 self.publish_events()
         finally:
             self._is_settling = False
             self._wake()
 
     def _wake(self) -> None:
-        for wait in self._users.values():
-            if wait is not None and self._is_over(wait):
+        for wait in self._waits():
+            if self._is_over(wait):
+                wait.is_asleep = False
                 wait.noticed.notify()
+
+    def _waits(self) -> list[_Wait]:
+        return [wait for wait in list(_waits.values()) if wait.host is self]
 
     def _is_over(self, wait: _Wait) -> bool:
         return (wait.deadline is not None and self.broker.now >= wait.deadline) or wait.is_done()
@@ -212,12 +257,13 @@ class Host:
         """Return a UUID for the name of a temporary node; the same in every run."""
         return str(uuid5(NAMESPACE_URL, self.unique_name("node")))
 
-    def wait(self, is_done: Callable[[], bool], timeout: float | None) -> bool:
+    def wait(self, is_done: Callable[[], bool], timeout: float | None, warn: Warn | None = None) -> bool:
         """Wait until a condition holds; return whether it does.
 
         Parameters:
             timeout: Seconds.  None waits for as long as anything can still happen: by itself, or by a thread
                 that can act.  False then means that nothing can.
+            warn: Asked whether the wait can end, once it has blocked for :data:`PATIENCE` seconds.
 
         >>> host = Host(Broker())
         >>> host.wait(lambda: False, 1.5), host.broker.now
@@ -234,22 +280,22 @@ class Host:
             deadline = ends = None
             if timeout is not None:
                 deadline, ends = self.broker.now + round(timeout * MICROSECONDS), time.monotonic() + timeout
-            wait = _Wait(is_done, deadline, threading.Condition(self.lock))
-            self._users[me] = wait
-            _waiting.add(me)
+            self._users[me] = None
+            _waits[me] = wait = _Wait(self, is_done, deadline, warn, threading.Condition(self.lock))
             try:
                 return self._block(wait, ends)
             finally:
-                self._users[me] = None
-                _waiting.discard(me)
+                del _waits[me]
 
     def _block(self, wait: _Wait, ends: float | None) -> bool:
-        steps = 0
+        steps, began = 0, time.monotonic()
         while not self._look(wait.is_done):
             if wait.deadline is not None and self.broker.now >= wait.deadline:
                 return False
             if self._others_can_act():
                 self._sleep(wait, ends)
+                if wait.warn is not None and time.monotonic() - began >= PATIENCE:
+                    self._warn(wait)
                 continue
             due = self._next_moment()
             steps += wait.deadline is None
@@ -264,25 +310,39 @@ class Host:
         """Let other threads act for a moment; what is over in real time is over in virtual time, too."""
         left = POLL if ends is None else min(POLL, ends - time.monotonic())
         if left > 0:
-            wait.noticed.wait(left)
+            self._pause(wait, left)
             self.begin()
         elif wait.deadline is not None:
             self.broker.advance(max(wait.deadline, self.broker.now))
             self._wake()
+
+    def _pause(self, wait: _Wait, seconds: float) -> bool:
+        """Give the lock away until this wait is over, or so long; return whether it was woken."""
+        wait.is_asleep = True
+        try:
+            return wait.noticed.wait(seconds)
+        finally:
+            wait.is_asleep = False
+
+    def _warn(self, wait: _Wait) -> None:
+        text = None if wait.warn is None or wait.is_done() else wait.warn()
+        if text is not None:
+            wait.warn = None
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
 
     def _follow_clock(self, wait: _Wait, due: int) -> bool:
         """Let the clock run for a moment; return False if there is none, or none that runs by itself."""
         if self._clock is None:
             return False
         before = self._clock()
-        was_woken = wait.noticed.wait(min(POLL, max(0, due - self.broker.now) / MICROSECONDS))
+        was_woken = self._pause(wait, min(POLL, max(0, due - self.broker.now) / MICROSECONDS))
         runs = was_woken or self._clock() != before
         self.begin()
         return runs
 
     def _next_moment(self) -> int | None:
         """Return when something happens next, while all threads wait: a timer, or the end of a time-out."""
-        deadlines = [w.deadline for w in self._users.values() if w is not None and w.deadline is not None]
+        deadlines = self._deadlines()
         if not deadlines:
             return _next_event(self.broker)
         timer = self.broker.timers.next_due
@@ -294,29 +354,44 @@ class Host:
         self.settle()
         return is_done()
 
+    def _deadlines(self) -> list[int]:
+        return [wait.deadline for wait in self._waits() if wait.deadline is not None]
+
     # Other threads
 
     def _others_can_act(self) -> bool:
         """Return whether a thread other than this one may still do something to the broker."""
         self._forget_ended()
-        me = threading.current_thread()
-        if any(thread is not me and not self._is_stuck(thread) for thread in self._users):
-            return True
         now = time.monotonic()
         starting = [t for t in threading.enumerate() if now - _first_seen.setdefault(t, now) < STARTING]
-        return any(thread not in self._users and thread not in _waiting for thread in starting)
+        stuck = {threading.current_thread()}
+        stuck.update(t for t, wait in list(_waits.items()) if wait.host is self and not self._is_over(wait))
+        return any(self._can_act(thread, stuck, self._time_left) for thread in {*self._users, *starting})
+
+    def _can_act(self, thread: threading.Thread, stuck: set[threading.Thread], left: TimeLeft) -> bool:
+        """Return whether a thread may act here: now, or when what it waits for elsewhere has come.
+
+        It looks at other brokers without their locks, so that nothing is asked of them that they change.
+        """
+        wait = _waits.get(thread)
+        if thread in stuck:
+            return False
+        if wait is None:
+            joined = _joined.get(thread)
+            return joined is None or joined not in self._users or self._can_act(joined, stuck, left)
+        if wait.host is self or not wait.is_asleep:
+            return True
+        host, stuck = wait.host, stuck | {thread}
+        ends = min(host._deadlines(), default=inf) - host.broker.now
+        return ends < left() or any(host._can_act(other, stuck, left) for other in list(host._users))
+
+    def _time_left(self) -> float:
+        due = self._next_moment()
+        return inf if due is None else due - self.broker.now
 
     def _forget_ended(self) -> None:
         for thread in [thread for thread in self._users if not thread.is_alive()]:
             del self._users[thread]
-
-    def _is_stuck(self, thread: threading.Thread) -> bool:
-        """Return whether a thread waits here, or waits for the end of one that does."""
-        wait = self._users.get(thread)
-        if wait is not None:
-            return not self._is_over(wait)
-        joined = _joined.get(thread)
-        return joined is not None and joined in self._users and self._is_stuck(joined)
 
     def count_others(self) -> int:
         """Return how many other threads use this broker."""
@@ -336,7 +411,7 @@ def _next_event(broker: Broker) -> int | None:
         if task is not broker.cleaner:
             candidates.append(due)
         elif expirations:
-            interval = broker.options.queue_purge_interval * MICROSECONDS
+            interval = broker.options.purge_interval_us
             runs_too_early = max(0, -((due - min(expirations) - 1) // interval))
             candidates.append(due + runs_too_early * interval)
     return min(candidates, default=None)

@@ -147,9 +147,9 @@ class Message:
 
     Parameters:
         content_type: Derived from the content if not given: "amqp/map", "amqp/list" or None.
-        id: The message id; a UUID, or anything.
+        id: The message id; a UUID, its 16 bytes, or anything.
         subject: On an exchange it is the routing key, instead of the sender's.
-        user_id, reply_to, correlation_id: ``reply_to`` is an address.
+        user_id, reply_to, correlation_id: ``reply_to`` is an address, the others are text or bytes.
         durable: None leaves it to the sender's ``durable`` option.
         priority: 0 to 255 (QT-04).
         ttl: Seconds to live, of virtual time (QT-07).
@@ -172,10 +172,10 @@ class Message:
         content: object = None,
         content_type: str | Constant | None = _UNSPECIFIED,
         id: object = None,
-        subject: str | None = None,
-        user_id: str | None = None,
+        subject: str | bytes | None = None,
+        user_id: str | bytes | None = None,
         reply_to: str | None = None,
-        correlation_id: str | None = None,
+        correlation_id: str | bytes | None = None,
         durable: bool | None = None,
         priority: int | None = None,
         ttl: float | None = None,
@@ -254,6 +254,7 @@ ENCODING = "x-amqp-0-10.content-encoding"
 ROUTING_KEY = "x-amqp-0-10.routing-key"
 TIMESTAMP = "x-amqp-0-10.timestamp"
 LONGEST_KEY = 255
+LONGEST_PROPERTY = 65_535
 _UUID_BYTES = 16
 
 
@@ -281,7 +282,7 @@ class ReplyTo(NamedTuple):
 
 
 def to_broker(
-    message: Message, routing_key: str | None, subject: str | None, counts_header: bool = True
+    message: Message, routing_key: str | bytes | None, subject: str | bytes | None, counts_header: bool = True
 ) -> BrokerMessage:
     """Return the engine's message for an application's; later changes of the latter make no difference.
 
@@ -297,6 +298,13 @@ def to_broker(
     >>> to_broker(Message("1", subject="a"), "a", "a").encoded_size("stats-test-exchange") - 1
     63
     """
+    if isinstance(routing_key, bytes):
+        try:
+            routing_key = routing_key.decode()
+        except UnicodeDecodeError:
+            raise EncodeError(
+                text=f"routing key: got {routing_key!r}, allowed is a text, or its UTF-8"
+            ) from None
     if routing_key is not None and len(routing_key.encode()) > LONGEST_KEY:
         raise EncodeError(
             text=f"routing key: got {len(routing_key.encode())} bytes, at most {LONGEST_KEY} fit (EX-03)"
@@ -311,13 +319,14 @@ def to_broker(
     if subject is not None:
         headers[SUBJECT] = subject
     app_id = headers.get(APP_ID)
-    if isinstance(app_id, bytes):
-        # The engine's is a text; what is none counts among the others, and the header keeps the bytes.
-        try:
-            app_id = app_id.decode()
-        except UnicodeDecodeError:
-            extras_size += 2 + len(app_id)
-            app_id = None
+    texts: dict[str, Any] = {}
+    for name, value in (
+        ("correlation_id", message.correlation_id),
+        ("user_id", message.user_id),
+        ("app_id", app_id if app_id is None or isinstance(app_id, bytes) else str(app_id)),
+    ):
+        texts[name], size = _as_text(name, value, extras)
+        extras_size += size
     try:
         encoded = BrokerMessage(
             content_size=content_size(body, message.content_type) + (extras_size if counts_header else 0),
@@ -326,12 +335,10 @@ def to_broker(
             priority=message.priority,
             ttl=_milliseconds(message.ttl),
             durable=bool(message.durable),
-            message_id=message.id if isinstance(message.id, UUID) else None,
-            correlation_id=message.correlation_id,
+            message_id=_as_uuid(message.id),
             content_type=message.content_type,
-            user_id=message.user_id,
-            app_id=None if app_id is None else str(app_id),
             content=enclose(body, extras),
+            **texts,
         )
         encoded.encoded_size("")
     except (TypeError, ValueError, AttributeError) as error:
@@ -343,13 +350,37 @@ def _as_sent(value: Any) -> Any:
     """Return a copy of a value as it arrives: what AMQP has no type of its own for is what it is sent as."""
     if isinstance(value, dict):
         return {key: _as_sent(item) for key, item in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_as_sent(item) for item in value]
     if isinstance(value, datetime | timestamp):
         return timestamp(math.floor(timestamp(value)))
     if isinstance(value, bytearray | memoryview):
         return bytes(value)
     return copy.deepcopy(value)
+
+
+def _as_text(name: str, value: Any, extras: dict[str, HeaderValue]) -> tuple[str | None, int]:
+    """Return a property as the engine's text; bytes go apart, and are counted here if they are no UTF-8."""
+    if value is None or isinstance(value, str):
+        return value, 0
+    if not isinstance(value, bytes):
+        raise EncodeError(text=f"cannot encode the message: {name} is text, bytes or None; got {value!r}")
+    if len(value) > LONGEST_PROPERTY:
+        raise EncodeError(
+            text=f"cannot encode the message: {name} is at most {LONGEST_PROPERTY} bytes; got {len(value)}"
+        )
+    extras[name] = value
+    try:
+        return value.decode(), 0
+    except UnicodeDecodeError:
+        return None, 2 + len(value)
+
+
+def _as_uuid(id: object) -> UUID | None:
+    """Return a message id as AMQP carries it; bytes are cut or filled up, a text goes apart."""
+    if isinstance(id, bytes):
+        return UUID(bytes=id[:_UUID_BYTES].ljust(_UUID_BYTES, b"\0"))
+    return id if isinstance(id, UUID) else None
 
 
 _MOST_MILLISECONDS = (1 << 64) - 1
@@ -375,24 +406,21 @@ def from_delivery(record: DeliveryRecord, now: int) -> Message:
     headers: dict[str, Any] = copy.deepcopy(record.message.headers())
     message = Message(copy.deepcopy(sent.body), sent.content_type)
     message.id = extras.get("id", sent.message_id)
-    subject = headers.get(SUBJECT)
-    message.subject = None if subject is None else str(subject)
-    message.user_id = sent.user_id
+    message.subject = headers.get(SUBJECT)
+    message.user_id = extras.get("user_id", sent.user_id)
     message.reply_to = ReplyTo(*extras["reply_to"]).address if "reply_to" in extras else None
-    message.correlation_id = sent.correlation_id
+    message.correlation_id = extras.get("correlation_id", sent.correlation_id)
     message.durable = True if sent.durable else extras.get("durable")
     message.priority = sent.priority
     if transfer.expiration is not None:
         message.ttl = max(0, transfer.expiration - now) // 1000 / 1000
     message.redelivered = record.redelivered
     added = {
-        APP_ID: sent.app_id,
+        APP_ID: extras.get("app_id", sent.app_id),
         ENCODING: extras.get("encoding"),
         ROUTING_KEY: sent.routing_key,
         TIMESTAMP: sent.timestamp,
     }
-    if isinstance(headers.get(APP_ID), bytes):
-        del added[APP_ID]
     message.properties = headers | {key: value for key, value in added.items() if value is not None}
     message._transfer_id = record.id
     message._disposition = None
@@ -423,7 +451,7 @@ def _extras(message: Message) -> tuple[dict[str, HeaderValue], int]:
     """Return properties that the engine's message has no field for, and their bytes."""
     extras: dict[str, HeaderValue] = {}
     size = 0
-    if message.id is not None and not isinstance(message.id, UUID):
+    if message.id is not None and not isinstance(message.id, UUID | bytes):
         extras["id"] = str(message.id)
         size += _UUID_BYTES
     if message.reply_to:

@@ -24,8 +24,8 @@ from math import ceil, floor
 from typing import Any
 
 from qflow.prediction.replays import CHANCE, Replay
+from qflow.workload.measures import Measures
 from qflow.workload.model import Producer, Workload
-from qflow.workload.run import Measures
 
 COVER = 0.8
 """The share of recordings that an interval is to hold."""

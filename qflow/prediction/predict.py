@@ -49,8 +49,9 @@ from qflow.table import Tabular, columns_of
 from qflow.workload.agenda import SECOND
 from qflow.workload.attributes import is_whole, require
 from qflow.workload.many import run_many
+from qflow.workload.measures import Measures
 from qflow.workload.model import MODELS, Workload
-from qflow.workload.run import Measures, Run, measure_text
+from qflow.workload.run import Run, measure_text
 from qflow.workload.simulate import simulate, simulate_in_slices
 from qflow.workload.stage import GRACE, uncollected
 

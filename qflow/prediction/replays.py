@@ -30,14 +30,20 @@ from qflow.logs.client_log import ClientLog, rows_by_client
 from qflow.logs.log_file import LogRow
 from qflow.prediction.costs import USUAL, works_of
 from qflow.workload.agenda import SECOND
-from qflow.workload.model import Client, Consumer, Producer, Senders, Workload
+from qflow.workload.measures import (
+    DepthMeter,
+    Measures,
+    acts_of,
+    latency_measures,
+    producer_measures,
+    queue_measures,
+)
+from qflow.workload.model import Client, Consumer, Producer, Workload
 from qflow.workload.network import Steps
-from qflow.workload.run import CLIENT_EVENTS, DepthMeter, Measures, Run, queue_measures
+from qflow.workload.run import Run
 
 Sections = Mapping[str, Mapping[str, Measures]]
 """Measures by name, in three sections: queues, producers and consumers."""
-
-PERCENTILES = (50, 90, 99)
 
 
 # Measures
@@ -60,7 +66,12 @@ def recorded_sections(workload: Workload, log: ClientLog, end: int) -> dict[str,
         measures = recorded_queue(log, name, accepted[name], end)
         if measures is not None:
             queues[name] = measures
-    return {"queues": queues, **_clients(workload, rows_by_client(log.rows), end, only_present=True)}
+    clients = _clients(workload, rows_by_client(log.rows), end, only_present=True)
+    if not any(row.event == "complete" for row in log.rows):
+        # Not that nothing was complete: such a log does not say.
+        for measures in clients["producers"].values():
+            measures.update((name, None) for name in latency_measures([]))
+    return {"queues": queues, **clients}
 
 
 def predicted_sections(
@@ -72,8 +83,7 @@ def predicted_sections(
     >>> predicted_sections(Run(workload, [], end=SECOND), workload, SECOND)["producers"]
     {}
     """
-    without = [producer for producer in run.workload.producers if producer.network is None]
-    clients = _clients(workload, rows_by_client(rows_of_run(run.events, without)), end)
+    clients = _clients(workload, rows_by_client(rows_of_run(run.events, run.workload.producers)), end)
     return {"queues": queue_measures(run.events, workload, end, filled), **clients}
 
 
@@ -186,31 +196,16 @@ def longest_silence(log: ClientLog, end: int) -> float | None:
     return longest / SECOND if longest else None
 
 
-def rows_of_run(events: Iterable[Event], without: Iterable[Producer] = ()) -> list[LogRow]:
+def rows_of_run(events: Iterable[Event], producers: Iterable[Producer] = ()) -> list[LogRow]:
     """Return what the clients of a simulated run would have logged, without sizes and groups.
 
     Parameters:
-        events: What happened.
-        without: Those without a network: what they send is at the broker at once, and what is complete they
-            know.
+        events, producers: As for :func:`qflow.workload.measures.acts_of`.
 
     >>> rows_of_run([Event(7, "client.block", session="p"), Event(8, "enqueued", queue="q")])
     [LogRow(ts_us=7, client='p', event='block', queue='', label='', size=0, group='')]
     """
-    senders = Senders(without)
-    rows: list[LogRow] = []
-    for event in of_kinds(events, _LOGGED if without else {"exception", *_BY_CLIENTS}):
-        kind, message = event.kind, event.message
-        if kind == "exception":
-            names: tuple[str, ...] = senders.on(event.session) or (event.session,)
-        elif kind in _AT_THE_BROKER:
-            sender = senders.of(event.session, message)
-            names = (sender,) if sender and message else ()
-        else:
-            names = (event.session,)
-        for name in names:
-            rows.append(LogRow(event.time, name, _LOGGED[kind], event.queue, message, 0, ""))
-    return rows
+    return [LogRow(*act, 0, "") for act in acts_of(events, producers)]
 
 
 COURSE = 120
@@ -241,47 +236,6 @@ def course_of(events: Iterable[Event], queues: Iterable[str], end: int) -> dict[
             depth[event.queue] += 1 if event.kind == "enqueued" else -1
     note(COURSE)
     return {queue: tuple(course) for queue, course in found.items()}
-
-
-_AT_THE_BROKER = {"message.transfer": "transfer", "completed": "complete", "exception": "error"}
-_BY_CLIENTS = {kind: kind.removeprefix("client.") for kind in CLIENT_EVENTS if kind != "client.differs"}
-_LOGGED = {**_AT_THE_BROKER, **_BY_CLIENTS}
-"""Kinds of event to what clients log of them."""
-
-
-def producer_measures(rows: Sequence[LogRow], end: int) -> Measures:
-    """Measure a producer: blocked share, throughput and percentiles of the time to completion, in seconds.
-
-    A producer whose session ended is not blocked any more.
-
-    >>> rows = [LogRow(0, "p", "transfer", "", "p-1", 0, ""), LogRow(9000, "p", "complete", "", "p-1", 0, "")]
-    >>> producer_measures(rows, SECOND)["latency_p50"]
-    0.009
-    """
-    blocked = transfers = 0
-    since: int | None = None
-    sent: dict[str, int] = {}
-    latencies: list[int] = []
-    for row in rows:
-        if row.ts_us > end:
-            break
-        if row.event == "block" and since is None:
-            since = row.ts_us
-        elif row.event in ("unblock", "error") and since is not None:
-            blocked, since = blocked + row.ts_us - since, None
-        elif row.event == "transfer":
-            transfers += 1
-            sent[row.label] = row.ts_us
-        elif row.event == "complete" and row.label in sent:
-            latencies.append(row.ts_us - sent.pop(row.label))
-    if since is not None:
-        blocked += end - since
-    latencies.sort()
-    measures: Measures = {"blocked_share": blocked / end, "throughput": transfers * SECOND / end}
-    for percent in PERCENTILES:
-        place = min(len(latencies) - 1, len(latencies) * percent // 100)
-        measures[f"latency_p{percent}"] = latencies[place] / SECOND if latencies else None
-    return measures
 
 
 def consumer_measures(rows: Sequence[LogRow], end: int) -> Measures:

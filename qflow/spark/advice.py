@@ -79,6 +79,9 @@ def advised(
     return list(_rows(component, workload, made))
 
 
+_WORDS = {True: "could overflow", False: "cannot overflow", None: "not proved"}
+
+
 def _rows(component: str, workload: Workload, made: Recommendation) -> Iterator[AdviceRow]:
     windows = {name: made.capacities[name] for name in sorted(made.capacities)}
     costs = {"declared": _costs(made.declared), "recommended": _costs(made.evidence)}
@@ -88,7 +91,7 @@ def _rows(component: str, workload: Workload, made: Recommendation) -> Iterator[
             component,
             queue,
             made.lines.get(queue, ""),
-            "could overflow" if before.can_overflow else "cannot overflow",
+            _WORDS[before.can_overflow],
             "; ".join(before.reasons),
             "; ".join(after.reasons),
             json.dumps({"capacity": windows, **costs}, sort_keys=True),

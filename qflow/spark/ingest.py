@@ -12,13 +12,15 @@ import json
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qflow.kit import RefusalError
-from qflow.logs.client_log import client_rows
+from qflow.logs.checks import Tolerance, Ways
+from qflow.logs.client_log import ClientLog, client_rows
 from qflow.logs.log_file import LOG_ENDINGS, Bit, LogError, read_log, source_of
 from qflow.logs.workload_file import workload_of, workload_text
 from qflow.spark.lake import assign, components, lay_out, strangers, touches, write_lake
@@ -163,6 +165,40 @@ def _events(source: str, bit: Bit) -> Iterator[Any]:
     yield pyarrow.RecordBatch.from_arrays(arrays, schema=EVENTS.arrow())
 
 
+def tolerances(
+    spark: SparkSession, files: Sequence[str], columns: str | Mapping[str, str] | None = None
+) -> dict[str, Tolerance]:
+    """Return for each log, by its name, what is no finding in it, as :func:`tolerance_of` has it."""
+    named = spark.createDataFrame([(file,) for file in files], "file string")
+    named = named.repartition(max(1, min(len(files), 64)))
+    found = named.mapInArrow(partial(_tolerances, columns=columns), "source string, skew bigint, lag bigint")
+    return {row.source: Tolerance(row.skew, row.lag) for row in found.collect()}
+
+
+def _tolerances(batches: Iterator[Any], columns: str | Mapping[str, str] | None) -> Iterator[Any]:
+    import pyarrow
+
+    for path in _paths(batches):
+        found = tolerance_of(path, columns)
+        row = {"source": source_of(path), "skew": found.skew, "lag": found.lag}
+        yield pyarrow.RecordBatch.from_pylist([row])
+
+
+def tolerance_of(path: str, columns: str | Mapping[str, str] | None = None) -> Tolerance:
+    """Return what is no finding in a log or a trace, as its rows show it in the order of their numbers."""
+    ways, last = Ways(), -1
+    # A file that cannot be read is a row of the quarantine.
+    with suppress(OSError, LogError, TraceError):
+        for bit in _bits(path, columns):
+            numbers = bit.numbers if isinstance(bit.numbers, list) else bit.numbers.to_pylist()
+            for number, row in zip(numbers, bit.log_rows(), strict=True):
+                if number <= last:
+                    return Tolerance.estimated(ClientLog.read(path, columns)[0].rows)
+                last = number
+                ways.take(row)
+    return ways.tolerance()
+
+
 def _paths(batches: Iterator[Any]) -> Iterator[str]:
     for batch in batches:
         yield from batch.column("file").to_pylist()
@@ -254,7 +290,8 @@ def make_lake(
         if first and events.isEmpty():
             raise RefusalError(f"{first[0].source}: {first[0].reason}")
         made_of = _made_of(files, known, columns)
-        counts = write_lake(lay_out(assigned, found, known), folder, buckets, made_of)
+        lake = lay_out(assigned, found, known, tolerances(spark, files, columns))
+        counts = write_lake(lake, folder, buckets, made_of)
     finally:
         events.unpersist()
         aside.unpersist()

@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 from qflow.kit import RefusalError
 from qflow.logs.audit import BEGIN, END
+from qflow.logs.checks import Tolerance
 from qflow.logs.components import components_of, parts_of, touches_of
 from qflow.logs.log_file import MOST_ROWS
 from qflow.spark.steps import Steps, require_finished
@@ -167,7 +168,12 @@ def strangers(assigned: DataFrame) -> DataFrame:
     )
 
 
-def lay_out(assigned: DataFrame, components: DataFrame, workloads: Mapping[str, Workload]) -> DataFrame:
+def lay_out(
+    assigned: DataFrame,
+    components: DataFrame,
+    workloads: Mapping[str, Workload],
+    tolerances: Mapping[str, Tolerance] | None = None,
+) -> DataFrame:
     """Return the rows of a lake: each component's own, numbered, between its begin and its end.
 
     An event that is there twice counts once.  The end of every component is the end of its log.
@@ -176,6 +182,7 @@ def lay_out(assigned: DataFrame, components: DataFrame, workloads: Mapping[str, 
         assigned: What :func:`assign` gave.
         components (DataFrame of COMPONENTS)
         workloads: Source to its workload; each component's begin holds its part of it.
+        tolerances: Source to what is no finding in it; without one, a second of skew, and of lag.
 
     Returns:
         In no order.
@@ -195,7 +202,9 @@ def lay_out(assigned: DataFrame, components: DataFrame, workloads: Mapping[str, 
     edges: list[tuple[Any, ...]] = []
     for component, text in parts.items():
         source = component.split("/", 1)[0]
-        edges.append((component, source, _FIRST, 0, "", BEGIN, "", "", 0, "", text))
+        tolerance = (tolerances or {}).get(source)
+        label = tolerance.text() if tolerance is not None else ""
+        edges.append((component, source, _FIRST, 0, "", BEGIN, "", label, 0, "", text))
         edges.append((component, source, _LAST, last.get(source, 0), "", END, "", "", 0, "", None))
     rows = known.unionByName(spark.createDataFrame(edges, _PLACED), allowMissingColumns=True)
     in_component = Window.partitionBy("component").orderBy("row")

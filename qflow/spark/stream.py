@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from qflow.kit import RefusalError
 from qflow.logs.audit import Auditor, LakeRow, ResultRow
+from qflow.logs.checks import Tolerance
 from qflow.logs.components import Splitter
 from qflow.logs.log_file import LogRow
 from qflow.spark.tables import LAKE, RESULTS, write_rows
@@ -195,12 +196,15 @@ class Shipper:
         source: Name of the log.
         workload: Queues, bindings and clients.
         folder: Is made if it does not exist.
+        tolerance: What is no finding; None if the whole log is not known: a second of skew, and of lag.
     """
 
-    def __init__(self, source: str, workload: Workload, folder: str | Path) -> None:
+    def __init__(
+        self, source: str, workload: Workload, folder: str | Path, tolerance: Tolerance | None = None
+    ) -> None:
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._source, self._splitter, self._files = source, Splitter(source, workload), 0
+        self._source, self._splitter, self._files = source, Splitter(source, workload, tolerance), 0
 
     def send(self, rows: Iterable[LogRow]) -> None:
         """Put some rows into a file of their own; the first file also begins all components."""

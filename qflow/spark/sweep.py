@@ -37,8 +37,8 @@ from qflow.spark.tables import LAKE, MEASURES, Column, Table, by_component, to_b
 from qflow.spark.workers import freeze_modules
 from qflow.workload.agenda import SECOND
 from qflow.workload.attributes import WorkloadError
+from qflow.workload.measures import Measures
 from qflow.workload.model import Workload
-from qflow.workload.run import Measures
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

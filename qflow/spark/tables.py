@@ -60,7 +60,12 @@ _EVENT = (
     Column("client", "string", "a producer, a consumer, or broker for what the broker reported"),
     Column("event", "string", "one of qflow.logs.log_file.LOG_EVENTS; in a lake also begin and end"),
     Column("queue", "string", "consumers and reports: the queue; producers: the routing key or the exchange"),
-    Column("label", "string", "the message; for error its text; for stats a JSON list"),
+    Column(
+        "label",
+        "string",
+        "the message; for error its text; for stats a JSON list; for begin what is no finding, [skew,lag] in "
+        "microseconds, or empty",
+    ),
     Column("size", "bigint", "content bytes, or 0"),
     Column("group", "string", "the message's group, or empty"),
 )
@@ -166,7 +171,11 @@ ADVICE = Table(
         Column("component", "string", "source/queue"),
         Column("queue", "string", "the queue; empty if the whole component was left out"),
         Column("line", "string", "a qpid-config line, or empty if the queue is left as it is"),
-        Column("before", "string", "whether what is declared could overflow or cannot overflow"),
+        Column(
+            "before",
+            "string",
+            "whether what is declared could overflow, cannot overflow, or neither is proved",
+        ),
         Column("reasons_before", "string", "why"),
         Column("reasons", "string", "why what is recommended cannot"),
         Column("evidence", "string", "JSON: capacities, and what both settings cost in simulation"),

@@ -161,6 +161,7 @@ def _facts(file: str, trace: Trace, quarantine: Quarantine) -> dict[str, Any]:
 
 def _print_facts(file: str, trace: Trace, quarantine: Quarantine) -> None:
     from qflow.trace.diff import summarize
+    from qflow.workload.run import measure_text
 
     last = trace.time[-1] / 1_000_000 if len(trace) else 0
     print(f"{Path(file).name}: run {trace.run!r}, {len(trace)} rows, {last:g} s")
@@ -168,9 +169,8 @@ def _print_facts(file: str, trace: Trace, quarantine: Quarantine) -> None:
         clients = f"{len(trace.workload.producers)} producers, {len(trace.workload.consumers)} consumers"
         print(f"  workload {trace.workload.name!r}: {clients}")
     for name, summary in summarize(trace).items():
-        values = summary.values()
-        values["time_on_us"] = values.pop("time_on")
-        print(f"  queue {name}: {', '.join(f'{key} {value}' for key, value in values.items())}")
+        values = (f"{key} {measure_text(value)}" for key, value in summary.values().items())
+        print(f"  queue {name}: {', '.join(values)}")
     kinds = Counter(trace.kind).most_common(SHOWN)
     print(f"  most rows: {', '.join(f'{kind} {count}' for kind, count in kinds) or 'none'}")
     if quarantine:

@@ -2,16 +2,18 @@
 
 Equal rows up to some place, then one that differs: after that row the two runs are two courses of events, and
 comparing further rows says nothing.  So the first difference is reported exactly, and what became of the two
-runs only by queue: enqueues, drops, the greatest depth, the time ON.
+runs only by queue: enqueues, drops, the greatest depth, the share of time ON.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
 from qflow.trace.schema import NAMES, Row, Trace
+from qflow.workload.measures import DepthMeter
+from qflow.workload.run import measure_text
 
 _COMPARED = tuple(name for name in NAMES if name not in ("run", "seq"))
 
@@ -78,13 +80,15 @@ def _first_unequal(a: Trace, b: Trace, name: str, common: int) -> int:
     return next(index for index in range(common) if first[index] != second[index])
 
 
-_COUNTED = {"enqueued": 1, "dequeued": -1, "dropped": 0, "held": 0, "flow_stopped": 0}
+_COUNTED = {"enqueued": 1, "dequeued": -1, "dropped": 0, "held": 0}
 """Kinds of rows that are counted, and by how much each makes its queue deeper."""
+
+_FLOW = ("flow_stopped", "flow_resumed", "queueDelete")
 
 
 @dataclass(slots=True)
 class QueueSummary:
-    """What became of one queue in one run; ``time_on`` is in microseconds."""
+    """What became of one queue in one run; as :mod:`qflow.workload.measures` has it, where that does."""
 
     enqueued: int = 0
     dequeued: int = 0
@@ -92,50 +96,51 @@ class QueueSummary:
     held: int = 0
     depth: int = 0
     max_depth: int = 0
-    flow_stopped: int = 0
-    time_on: int = 0
-    _on_since: int | None = field(default=None, repr=False, compare=False)
+    flowStoppedCount: int = 0
+    share_on: float = 0.0
 
-    def take(self, kind: str, time: int) -> None:
+    def count(self, kind: str) -> None:
         """Count one row."""
         if kind in _COUNTED:
             setattr(self, kind, getattr(self, kind) + 1)
             self.depth += _COUNTED[kind]
-            self.max_depth = max(self.max_depth, self.depth)
-        if kind == "flow_stopped":
-            self._on_since = time
-        elif kind in ("flow_resumed", "queueDelete"):
-            self.end(time)
 
-    def end(self, time: int) -> None:
-        """Flow control is OFF from now on, or the run is over."""
-        if self._on_since is not None:
-            self.time_on += time - self._on_since
-            self._on_since = None
-
-    def values(self) -> dict[str, int]:
-        """Return the counts by name."""
-        return {item.name: getattr(self, item.name) for item in fields(self) if item.name[0] != "_"}
+    def values(self) -> dict[str, float]:
+        """Return the counts and measures by name."""
+        return asdict(self)
 
 
-def summarize(trace: Trace) -> dict[str, QueueSummary]:
+def summarize(trace: Trace, end: int | None = None) -> dict[str, QueueSummary]:
     """Return what became of each queue of a trace.
+
+    Parameters:
+        end: Microseconds, what came later does not count; None for the time of the last row.
 
     >>> from qflow.broker import Event
     >>> trace = Trace()
     >>> for time, kind in ((0, "enqueued"), (5, "flow_stopped"), (25, "dequeued"), (25, "flow_resumed")):
     ...     trace.append(Event(time, kind, queue="q"))
     >>> summary = summarize(trace)["q"]
-    >>> summary.max_depth, summary.depth, summary.time_on
-    (1, 0, 20)
+    >>> summary.max_depth, summary.depth, summary.share_on
+    (1, 0, 0.8)
     """
+    end = max(1, trace.time[-1] if end is None and len(trace) else end or 0)
     queues: dict[str, QueueSummary] = {}
+    meters: dict[str, DepthMeter] = {}
+    is_stopped: dict[str, bool] = {}
     for kind, queue, time in zip(trace.kind, trace.queue, trace.time, strict=True):
         # Commands name queues too, which need not exist.
-        if queue and "." not in kind:
-            queues.setdefault(queue, QueueSummary()).take(kind, time)
-    for summary in queues.values():
-        summary.end(trace.time[-1])
+        if queue and "." not in kind and time <= end:
+            summary = queues.setdefault(queue, QueueSummary())
+            summary.count(kind)
+            if kind in _FLOW:
+                is_stopped[queue] = kind == "flow_stopped"
+            meters.setdefault(queue, DepthMeter(end)).at(time, summary.depth, is_stopped.get(queue, False))
+    for queue, meter in meters.items():
+        measures = meter.measures()
+        queues[queue].max_depth = int(measures["max_depth"] or 0)
+        queues[queue].share_on = measures["share_on"] or 0.0
+        queues[queue].flowStoppedCount = meter.stops
     return queues
 
 
@@ -160,7 +165,9 @@ class Comparison:
         for name, (a, b) in self.queues.items():
             theirs = b.values()
             changes = [
-                f"{key} {value} -> {theirs[key]}" for key, value in a.values().items() if value != theirs[key]
+                f"{key} {measure_text(value)} -> {measure_text(theirs[key])}"
+                for key, value in a.values().items()
+                if value != theirs[key]
             ]
             yield f"queue {name}: {', '.join(changes) or 'no difference in the end'}"
 

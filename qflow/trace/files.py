@@ -16,12 +16,12 @@ import marshal
 import tempfile
 import zlib
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from qflow.broker.events import EFFECTS, EventTable
+from qflow.broker.events import EFFECTS, WIDTH, EventTable
 from qflow.broker.options import BrokerOptions
 from qflow.kit import install_command
 from qflow.trace.schema import COLUMNS, KINDS, NAMES, Row, Trace, TraceError, decode_detail
@@ -80,9 +80,11 @@ class Quarantine(list[QuarantinedRow]):
 
     def write(self, path: str | Path) -> None:
         """Write the table as JSON lines: row, column, reason, values."""
-        with written(path) as beside, beside.open("w", encoding="utf-8", newline="\n") as file:
+        # A lone surrogate, which UTF-8 cannot carry, is written as JSON writes it: as an escape.
+        with written(path) as beside, beside.open("wb") as file:
             for entry in self:
-                file.write(json.dumps(entry._asdict(), ensure_ascii=False) + "\n")
+                line = json.dumps(entry._asdict(), ensure_ascii=False) + "\n"
+                file.write(line.encode(errors="backslashreplace"))
 
 
 class Checker:
@@ -255,6 +257,42 @@ class LongTrace:
         """Yield all rows in order."""
         for part, _, _ in self.parts():
             yield from part.rows()
+
+
+class TraceLines:
+    """A trace that is written while it happens: JSON lines, which can be read at any moment and after a kill.
+
+    Parameters:
+        path: Where to; a file that is there begins anew.
+        run, options: As for :class:`~qflow.trace.schema.Trace`.
+
+    >>> from qflow.broker.events import Event
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     lines = TraceLines(Path(folder, "demo.jsonl"), "demo")
+    ...     lines.extend(EventTable([Event(0, "queueDelete", queue="q", detail={"reason": "delete"})]))
+    ...     [row.queue for row in load_trace(Path(folder, "demo.jsonl")).rows()]
+    ['q']
+    """
+
+    def __init__(self, path: str | Path, run: str = "run", options: BrokerOptions | None = None) -> None:
+        self._empty = Trace(run, options)
+        self._written = 0
+        self._file = open(path, "wb")  # noqa: SIM115
+        # How many rows there will be is not known.
+        self._write([{**self._empty.header(), "rows": None}])
+
+    def extend(self, events: EventTable) -> None:
+        """Write those events of a table that are not written yet."""
+        first, self._written = self._written, len(events)
+        if first < self._written:
+            part = self._empty.empty()
+            part.put(events.cells[first * WIDTH :])
+            part.seq = array("q", range(first, self._written))
+            self._write(row._asdict() for row in part.rows())
+
+    def _write(self, items: Iterable[dict[str, Any]]) -> None:
+        self._file.write("".join(_dump(item) + "\n" for item in items).encode())
+        self._file.flush()
 
 
 def _parts(trace: Trace | LongTrace) -> Iterator[tuple[Trace, int, int]]:

@@ -126,8 +126,8 @@ def summarise(run: Run) -> dict[str, Any]:
     >>> summarise(simulate(Workload("w", 1, {"q": {}})))["queues"]["q"]["max_depth"]
     0
     """
+    from qflow.workload.measures import queue_measures
     from qflow.workload.model import Senders
-    from qflow.workload.run import queue_measures
 
     kinds = {
         "message.transfer": "sent",

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from qflow.broker.message import QueuedMessage, QueueObserver
 from qflow.workload.agenda import SECOND, Agenda
+from qflow.workload.measures import ProducerMeter
 from qflow.workload.model import Workload
 from qflow.workload.stage import GRACE, ClientObserver, Stage
 
@@ -20,32 +21,31 @@ POINTS: Final = 40
 
 
 class Measured(NamedTuple):
-    """The measures of one run.
+    """The measures of one run, as :mod:`qflow.workload.measures` defines them.
 
     Fields:
-        deepest: The most messages that were ever on one queue.
-        blocked: Share of the time in which a producer had a message due and no room in its window, up to the
-            last message that is sent; the mean over the producers.
-        died: The producers whose session a full queue ended (506), in their order.
+        max_depth: Of the queue that became deepest.
+        blocked_share: Up to the last message that is sent; the mean over the producers.
+        sessions_ended: The producers whose session ended, in their order.
         course: That time in equal parts, and for each the most messages on the deepest queue, from 0 to 255
-            of ``deepest``.
+            of ``max_depth``.
     """
 
-    deepest: int
-    blocked: float
-    died: tuple[str, ...]
+    max_depth: int
+    blocked_share: float
+    sessions_ended: tuple[str, ...]
     course: bytes
 
 
 class Gauge(QueueObserver):
     """Notes how deep a queue becomes, and when."""
 
-    __slots__ = ("agenda", "depth", "deepest", "last", "times", "depths")
+    __slots__ = ("agenda", "depth", "max_depth", "last", "times", "depths")
 
     def __init__(self, agenda: Agenda) -> None:
         self.agenda = agenda
         self.depth = 0
-        self.deepest = 0
+        self.max_depth = 0
         self.last = 0
         self.times: list[int] = []
         self.depths: list[int] = []
@@ -53,8 +53,8 @@ class Gauge(QueueObserver):
     def enqueued(self, message: QueuedMessage) -> None:
         """Note one message more."""
         self.depth += 1
-        if self.depth > self.deepest:
-            self.deepest = self.depth
+        if self.depth > self.max_depth:
+            self.max_depth = self.depth
         self.last = self.agenda.now
         self.times.append(self.agenda.now)
         self.depths.append(self.depth)
@@ -79,30 +79,25 @@ class Gauge(QueueObserver):
             most[part] = max(most[part], level)
         for rest in range(part + 1, POINTS):
             most[rest] = level
-        return bytes([255 * depth // max(1, self.deepest) for depth in most])
+        return bytes([255 * depth // max(1, self.max_depth) for depth in most])
 
 
 class Waits(ClientObserver):
     """Keeps when producers wait."""
 
-    def __init__(self, agenda: Agenda) -> None:
+    def __init__(self, agenda: Agenda, producers: list[str]) -> None:
         self.agenda = agenda
-        self.since: dict[str, int] = {}
-        self.spans: list[tuple[int, int]] = []
+        self.meters = {name: ProducerMeter() for name in producers}
 
     def noted(self, kind: str, client: str) -> None:
-        """Note that a producer begins to wait, or goes on."""
-        if kind == "client.block":
-            if client not in self.since:
-                self.since[client] = self.agenda.now
-        elif kind == "client.unblock":
-            self.spans.append((self.since[client], self.agenda.now))
-            del self.since[client]
+        """Note that a producer begins to wait, goes on, or has lost its session."""
+        if client in self.meters:
+            self.meters[client].note(kind.removeprefix("client."), self.agenda.now)
 
-    def until(self, end: int) -> int:
-        """Return the sum of all waits up to an instant, in microseconds."""
-        spans = self.spans + [(since, end) for since in self.since.values()]
-        return sum([max(0, min(until, end) - since) for since, until in spans])
+    def blocked_share(self, end: int) -> float:
+        """Return the mean over the producers, up to an instant."""
+        shares = [meter.blocked_share(end) for meter in self.meters.values()]
+        return sum(shares) / max(1, len(shares))
 
 
 def measure(stage: Stage, workload: Workload, queue: str = "") -> Measured:
@@ -123,7 +118,7 @@ def measure(stage: Stage, workload: Workload, queue: str = "") -> Measured:
     (15, 0.84, ())
     """
     stage.broker.observe(None)
-    waits = Waits(stage.agenda)
+    waits = Waits(stage.agenda, [producer.name for producer in workload.producers])
     stage.client_observer = waits
     names = [queue] if queue else list(workload.queues)
     gauges = [Gauge(stage.agenda) for _ in names]
@@ -139,9 +134,8 @@ def measure(stage: Stage, workload: Workload, queue: str = "") -> Measured:
         end = min(end, max([gauge.last for gauge in gauges], default=end))
     end = max(1, end)
     deepest = max(gauges, key=_deepest, default=Gauge(stage.agenda))
-    blocked = waits.until(end) / end / max(1, len(workload.producers))
-    return Measured(deepest.deepest, blocked, tuple(died), deepest.course(end))
+    return Measured(deepest.max_depth, waits.blocked_share(end), tuple(died), deepest.course(end))
 
 
 def _deepest(gauge: Gauge) -> int:
-    return gauge.deepest
+    return gauge.max_depth

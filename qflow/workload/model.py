@@ -42,6 +42,9 @@ from qflow.workload.network import Network
 INFERRED = "inferred"
 """Key of a workload file under which a recorder says what it inferred, and from what."""
 
+NOT_SEEN_DECLARED = {"qflow.arguments": "unknown"}
+"""Argument of a queue of which nothing recorded says how it was declared: its thresholds are unknown."""
+
 SETUP = "setup"
 """Name of the session that declares the queues; no client may have it."""
 
@@ -449,7 +452,8 @@ class Workload:
         """
         path = Path(path)
         try:
-            return cls.from_json(json.loads(path.read_text(encoding="utf-8-sig")), name=path.stem)
+            text = path.read_text(encoding="utf-8-sig")
+            return cls.from_json(json.loads(text, object_pairs_hook=_without_duplicates), name=path.stem)
         except WorkloadError as error:
             raise WorkloadError(f"{path.name}: {error}") from None
         except ValueError as error:
@@ -463,7 +467,8 @@ class Workload:
             mapping (mapping): Attributes of the same names as the parameters of :class:`Workload`; ``queues``
                 and ``duration`` are required, clients are mappings of their parameters, and their ``network``
                 is a mapping of those of :class:`qflow.workload.Network`.  ``inferred``, which a recorder
-                writes, says for readers which values were not seen; it decides nothing.
+                writes, says for readers which values were not seen; of a queue whose arguments were not, as
+                ``queues.orders``, nothing is then said of thresholds.
             name (str): Used if the mapping holds none.
 
         Raises:
@@ -478,7 +483,7 @@ class Workload:
 required are name, queue, prefetch, service
         """
         if isinstance(mapping, Mapping):
-            mapping = {name: value for name, value in mapping.items() if name != INFERRED}
+            mapping = _with_unseen(mapping)
         given = dict(_attributes(cls, "workload", mapping, optional=("name",)))
         for group, kind in (("producers", Producer), ("consumers", Consumer)):
             items = given.get(group, [])
@@ -548,6 +553,23 @@ required are name, queue, prefetch, service
         return tuple(dataclasses.replace(c, **changes) if c.name == name else c for c in clients)
 
 
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object; JSON's own rule, that the last of two values holds, hides a mistake."""
+    made = dict(pairs)
+    if len(made) == len(pairs):
+        return made
+    names = [name for name, _ in pairs]
+    key = next(name for name in names if names.count(name) > 1)
+    shown = " and ".join(_shown_value(value) for name, value in pairs if name == key)
+    whose = f" of {made['name']!r}" if "name" in made and key != "name" else ""
+    raise WorkloadError(f"each key may be given once, got {key!r}{whose} {names.count(key)} times: {shown}")
+
+
+def _shown_value(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:50]} …"
+
+
 def _is_queues(value: object) -> bool:
     return isinstance(value, Mapping) and all(
         is_name(name) and isinstance(arguments, Mapping) for name, arguments in value.items()
@@ -598,8 +620,37 @@ def _options(given: object) -> BrokerOptions:
     values = _attributes(BrokerOptions, "options", given)
     for name, value in values.items():
         default = getattr(BrokerOptions(), name)
-        require(type(value) is type(default), "options", name, value, f"a value like {default!r}")
+        # Whether one may be a fraction, the options themselves say.
+        is_alike = type(value) in (type(default), float)
+        require(is_alike, "options", name, value, f"a value like {default!r}")
     try:
         return BrokerOptions(**values)
     except StartupError as error:
         raise WorkloadError(f"options: {error}") from None
+
+
+def _with_unseen(mapping: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a workload file's mapping in which queues whose arguments were not seen say so themselves."""
+    inferred, queues = mapping.get(INFERRED), mapping.get("queues")
+    given = {name: value for name, value in mapping.items() if name != INFERRED}
+    if isinstance(inferred, Mapping) and isinstance(queues, Mapping):
+        given["queues"] = {
+            name: {**arguments, **NOT_SEEN_DECLARED}
+            if f"queues.{name}" in inferred and isinstance(arguments, Mapping)
+            else arguments
+            for name, arguments in queues.items()
+        }
+    return given
+
+
+def is_unseen(arguments: Mapping[str, Any]) -> bool:
+    """Return whether nothing recorded says how a queue was declared, and nobody has said it since.
+
+    >>> is_unseen({}), is_unseen(NOT_SEEN_DECLARED)
+    (False, True)
+    >>> is_unseen({**NOT_SEEN_DECLARED, "qpid.flow_stop_count": 9})
+    False
+    """
+    levels = ("qpid.flow_", "qpid.max_")
+    given = [name for name, value in arguments.items() if value and name.startswith(levels)]
+    return not given and NOT_SEEN_DECLARED.items() <= arguments.items()

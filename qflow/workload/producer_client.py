@@ -14,7 +14,6 @@ with other senders on one session (CAP-09).
 from __future__ import annotations
 
 from collections import deque
-from itertools import islice
 from random import Random
 from typing import Final
 
@@ -27,7 +26,7 @@ from qflow.workload.agenda import SECOND, SEND, SETTLE, Action, nothing
 from qflow.workload.arrivals import Arrivals
 from qflow.workload.model import Producer
 from qflow.workload.network import ASLEEP, Course, Link, Network
-from qflow.workload.stage import Stage, make_message
+from qflow.workload.stage import Stage, message_of
 
 TURN: Final = 10_000
 """Microseconds for which a client learns of completions before it sends again, or sends before it learns:
@@ -41,7 +40,7 @@ class ProducerClient:
     """Sends what is due until ``last_due``; while its ideal window is full it waits for one completion."""
 
     def __init__(self, model: Producer, stage: Stage, last_due: int) -> None:
-        self._name, (self._exchange, self._key), self._priority = model.name, model.to, model.priority
+        self._model, self._name, self._exchange = model, model.name, model.to[0]
         self._stage = stage
         self._next = Arrivals(model)
         self._last_due = last_due
@@ -96,7 +95,7 @@ class ProducerClient:
             self._send()
         else:
             self._is_blocked = True
-            self._stage.note("client.block", self._name)
+            self._stage.note("client.block", self._name, detail={"due": self._due})
         if not self._is_direct:
             self._is_sending = not self._is_blocked and self._is_due()
             self._learn_next()
@@ -121,8 +120,7 @@ class ProducerClient:
     def _send(self) -> None:
         number = self._sent
         self._sent += 1
-        label = f"{self._name}-{self._sent}"
-        message = make_message(self._key, label, self._next.size, self._next.group, self._priority)
+        message = message_of(self._model, self._sent, self._next.size, self._next.group)
         self._stage.count_message()
         agenda = self._stage.agenda
         self._next.advance()
@@ -132,7 +130,7 @@ class ProducerClient:
             self._arrive(message)
         else:
             self._outstanding[number] = None
-            self._stage.note("client.transfer", self._name, message=label)
+            self._stage.note("client.transfer", self._name, message=message.label)
             self._free_at = agenda.now + self._work(self._send_cost)
             self._write(message)
         if self._session.is_attached:
@@ -147,7 +145,7 @@ class ProducerClient:
         try:
             self._session.message_transfer(message, self._exchange, sync=True)
         except AmqpException as error:
-            self._stage.errors[self._name] = error
+            self._stage.end_session([self._name], error)
 
     # Learning of completions
 
@@ -162,7 +160,13 @@ class ProducerClient:
         if self._wakes:
             self._woken = max(self._woken, arrives + self._until_awake(now))
             arrives = self._woken
-        for number in list(islice((n for n in self._outstanding if n in completed), self._completed - known)):
+        found: list[int] = []
+        for number in self._outstanding:
+            if len(found) == self._completed - known:
+                break
+            if number in completed:
+                found.append(number)
+        for number in found:
             del self._outstanding[number]
             self._inbox.append((arrives, number))
         self._link.answered()
@@ -275,7 +279,7 @@ class WindowedProducer:
             self._shared.session.execution_sync()
         if not self._may_go_on():
             self._is_noted = True
-            self._stage.note("client.block", self._model.name)
+            self._stage.note("client.block", self._model.name, detail={"due": self._due})
         elif step is Step.SYNC:
             self.hear()
 
@@ -304,8 +308,7 @@ class WindowedProducer:
         self._sent += 1
         self._sent_at = stage.agenda.now
         stage.count_message()
-        model = self._model
-        message = make_message(model.to[1], f"{model.name}-{self._sent}", size, group, model.priority)
+        message = message_of(self._model, self._sent, size, group)
         if self._window.wants_flush():
             session.session_flush()
         asks = self._window.sync_flag(False)
@@ -313,7 +316,7 @@ class WindowedProducer:
         try:
             session.message_transfer(message, self._model.to[0], sync=asks)
         except AmqpException as error:
-            stage.errors.update(dict.fromkeys((sender.name for sender in self._shared.senders), error))
+            stage.end_session([sender.name for sender in self._shared.senders], error)
             return
         self._next.advance()
         self._due = self._next.due + (stage.agenda.now if self._is_closed else 0)

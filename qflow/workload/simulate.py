@@ -105,9 +105,14 @@ def _set_up_to_keep(workload: Workload, message_limit: int | None = None) -> Sta
             "a shorter duration or lower rates"
         )
     stage = set_up(workload, message_limit)
-    recorded = sum(len(producer.recorded) for producer in workload.producers)
-    stage.acts = MOST_ACTS * max(1, recorded // MOST_MESSAGES)
+    stage.acts = most_acts(workload)
     return stage
+
+
+def most_acts(workload: Workload) -> int:
+    """Return how many messages the clients of a run can send and settle before it is refused."""
+    recorded = sum(len(producer.recorded) for producer in workload.producers)
+    return MOST_ACTS * max(1, recorded // MOST_MESSAGES)
 
 
 def _expected_messages(producer: Producer, duration: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -13,7 +13,7 @@ from qflow.broker.events import Detail, EventTable
 from qflow.broker.message import Message
 from qflow.workload.agenda import SECOND, Action, Agenda
 from qflow.workload.attributes import WorkloadError
-from qflow.workload.model import SETUP, Senders, Workload
+from qflow.workload.model import SETUP, Producer, Senders, Workload
 from qflow.workload.run import Run
 
 GRACE = 10 * SECOND
@@ -27,7 +27,7 @@ class ClientObserver:
     """Sees what only a client can report, though no event is made of it."""
 
     def noted(self, kind: str, client: str) -> None:
-        """Note what a client reports: a kind of :data:`qflow.workload.CLIENT_EVENTS`."""
+        """Note what a client reports: a kind of :data:`qflow.workload.CLIENT_EVENTS`, or "client.error"."""
 
 
 class Stage:
@@ -105,6 +105,13 @@ class Stage:
         if self.broker.observer is not None:
             self.broker.emit(kind, queue, client, message=message, detail=detail)
 
+    def end_session(self, names: Iterable[str], error: AmqpException) -> None:
+        """Note what the session of some producers died of."""
+        for name in names:
+            self.errors[name] = error
+            if self.client_observer is not None:
+                self.client_observer.noted("client.error", name)
+
     def finish(self, workload: Workload) -> Run:
         """Return the run; the stage is of no more use then."""
         senders = Senders(workload.producers)
@@ -158,6 +165,12 @@ def make_message(key: str, label: str, size: int, group: str, priority: int | st
         return Message(size, routing_key=key, headers=headers, label=label)
     urgency = _urgency_of(group) if isinstance(priority, str) else priority
     return Message(size, routing_key=key, headers=headers, priority=urgency, label=label)
+
+
+def message_of(producer: Producer, number: int, size: int, group: str) -> Message:
+    """Make the message that a producer sends as its ``number``-th: all that counts bytes of it is here."""
+    label = f"{producer.name}-{number}"
+    return make_message(producer.to[1], label, size, group, producer.priority)
 
 
 def _urgency_of(group: str) -> int | None:

@@ -7,24 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import BYTES, INFINITE, MESSAGES, Bench, refused, sized, through_json, visible
 
-from qflow.broker import Broker, BrokerOptions, Message, Session, events
-from qflow.broker.completions import Completions
+from qflow.broker import Broker, BrokerOptions, Message, MessageStore, Session, events
 from qflow.broker.errors import AmqpException, SessionDetached, StartupError
 
 VICTIM = "victim"
-
-
-class Whole:
-    """A whole number that is no int, as NumPy's are."""
-
-    def __init__(self, value: int) -> None:
-        self.value = value
-
-    def __index__(self) -> int:
-        return self.value
-
-    def __lt__(self, other: int) -> bool:
-        return self.value < other
 
 
 def busy_bench() -> Bench:
@@ -214,7 +200,6 @@ def test_time_does_not_go_back():
         pytest.param({"headers": {"a": "\ud800"}}, ValueError, id="DQ-07 half a character in a header"),
         pytest.param({"headers": {"k" * 256: 1}}, ValueError, id="DQ-07 a header with a name over 255 bytes"),
         pytest.param({"headers": [("a", 1)]}, TypeError, id="headers that are no map"),
-        pytest.param({"content_size": Whole(5)}, TypeError, id="DQ-05 a size that is no int"),
         pytest.param({"content_size": float("nan")}, TypeError, id="DQ-05 no number of bytes"),
         pytest.param({"content_size": 1 << 64}, ValueError, id="DQ-05 a size of 65 bits"),
         pytest.param({"ttl": float("nan")}, TypeError, id="QT-07 no number of milliseconds"),
@@ -411,20 +396,20 @@ def test_a_mistake_is_no_command(act, is_observed):
 
 
 @pytest.mark.parametrize("error", [RecursionError, AttributeError, MemoryError])
-def test_any_other_exception_takes_the_number_back(error, monkeypatch):
+def test_any_other_exception_takes_the_number_back(error):
     """CM-01: whatever a command raises, it leaves no hole in the numbers for ever."""
-    bench = busy_bench()
-    session = bench.session(VICTIM)
-    before = bench.broker.state_hash()
 
-    def fail(*_: object) -> None:
-        raise error
+    class Failing(MessageStore):
+        def flush(self) -> None:
+            raise error
 
-    with monkeypatch.context() as patch:
-        patch.setattr(Completions, "sync_point", fail)
-        with pytest.raises(error):
-            session.execution_sync()
-    assert bench.broker.state_hash() == before
+    broker = Broker(store=Failing())
+    session = broker.session("s")
+    with pytest.raises(error):
+        session.execution_sync()
+    number = session.completions.next_number
+    session.queue_query("q")
+    assert number in session.completed and number == 0
 
 
 @pytest.mark.parametrize("opening", ["(", "NOT (", "-(", "1 + ("])

@@ -8,7 +8,7 @@ from dataclasses import fields
 import pytest
 from recordings import SCENARIOS
 
-from qflow.broker import Broker, BrokerOptions
+from qflow.broker import Broker, BrokerOptions, Message
 from qflow.broker.errors import StartupError
 from qflow.broker.options import MODELLED, NOT_MODELLED, read_options
 from qflow.configuration.broker_setup import BrokerSetup
@@ -71,10 +71,16 @@ def test_the_same_with_an_equals_sign():
         ("queue-purge-interval", "30", "queue_purge_interval", 30),
         ("queue-purge-interval", "2s", "queue_purge_interval", 2),
         ("queue-purge-interval", "5000ms", "queue_purge_interval", 5),
+        ("queue-purge-interval", "0.5", "queue_purge_interval", 0.5),
+        ("queue-purge-interval", "500ms", "queue_purge_interval", 0.5),
+        ("queue-purge-interval", "2.3", "queue_purge_interval", 2.3),
+        ("queue-purge-interval", "1e3", "queue_purge_interval", 1000),
+        ("queue-purge-interval", "-1", "queue_purge_interval", -1),
         ("max-purge-batch", "1", "max_purge_batch", 1),
         ("message-size", "content", "message_size", "content"),
         ("wake-up", "eager", "wake_up", "eager"),
         ("flow-control", "java", "flow_control", "java"),
+        ("start-time", "1", "start_time", 1),
     ],
 )
 def test_values_of_every_modelled_option(option, value, attribute, converted):
@@ -114,8 +120,9 @@ BOOL = ". Valid choices are 'on|off', 'yes|no', '1|0' and 'true|false'"
         ("enable-timestamp", "maybe", BOOL),
         ("max-purge-batch", "many", ""),
         ("queue-purge-interval", "soon", ""),
-        ("queue-purge-interval", "-1", ""),
-        ("queue-purge-interval", "1.5", ": this model of the broker counts whole seconds here"),
+        ("queue-purge-interval", "1 s", ""),
+        ("queue-purge-interval", "1e99", ""),
+        ("queue-purge-interval", "1.0005", ": this model of the broker counts whole milliseconds here"),
     ],
 )
 def test_bad_values(option, value, reason):
@@ -132,6 +139,10 @@ def test_bad_values(option, value, reason):
     [
         ({"default_queue_limit": "10"}, "default_queue_limit: got '10', allowed is a value like 104857600"),
         ({"default_queue_limit": -1}, "default_queue_limit: got -1, allowed are whole numbers from 0"),
+        (
+            {"queue_purge_interval": float("nan")},
+            "queue_purge_interval: got nan, allowed is a value like 600",
+        ),
         ({"enable_timestamp": 1}, "enable_timestamp: got 1, allowed is a value like False"),
         ({"message_size": "both"}, "message_size: got 'both', allowed are 'encoded', 'content'"),
         ({"wake_up": "never"}, "wake_up: got 'never', allowed are 'faithful', 'eager'"),
@@ -152,7 +163,7 @@ def test_bad_keywords(keywords, text):
         (["--default-msg-group", "x"], "unrecognised option '--default-msg-group'"),
         (["--default-msg-group=x"], "unrecognised option '--default-msg-group'"),
         (["-z"], "unrecognised option '-z'"),
-        (["default-queue-limit"], "unrecognised option 'default-queue-limit'"),
+        (["--default-flow-stop-threshold", ""], f"the argument for option '{STOP}' is invalid"),
         (["--default-queue-limit"], "the required argument for option '--default-queue-limit' is missing"),
         (
             ["--default-queue-limit", "--auth", "no"],
@@ -176,6 +187,30 @@ def test_bad_keywords(keywords, text):
 def test_command_lines_that_are_refused(words, text):
     """X-03: unknown options in general are refused, the example of the group documentation too."""
     assert refusal(*words) == CLI + text
+
+
+def test_rf_47_stray_words_are_ignored():
+    """RF-47: as qpidd does; but the explanation mentions them."""
+    words = ["default-queue-limit=7", f"{STOP}=90", "-", "--auth", "no", "yes"]
+    assert BrokerOptions.parse(words) == BrokerOptions(default_flow_stop_threshold=90)
+    setup = BrokerSetup.read(words)
+    assert setup.words == ("default-queue-limit=7", "-", "yes")
+    assert "default-queue-limit=7 is no option" in [remark.text for remark in setup.remarks()][1]
+
+
+@pytest.mark.parametrize(("interval", "purged"), [(0.5, 3), (1, 2), (0, 0), (-1, 0)])
+def test_rf_47_the_cleaner_runs_as_often_as_it_is_told(interval, purged):
+    """QT-07: of three messages that die within a second and a half; a negative interval never runs."""
+    broker = Broker(BrokerOptions(queue_purge_interval=interval))
+    session = broker.session("p")
+    session.queue_declare("q")
+    for ttl in (100, 600, 1100):
+        session.message_transfer(Message(1, "q", ttl=ttl))
+    broker.advance(1_600_000)
+    assert broker.queue("q").statistics().discardsTtl == purged
+    assert Broker(BrokerOptions(queue_purge_interval=float(interval))).state_hash() == (
+        Broker(BrokerOptions(queue_purge_interval=interval)).state_hash()
+    )
 
 
 def test_the_start_of_a_name_is_enough():

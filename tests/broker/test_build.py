@@ -1,5 +1,6 @@
 """What the build hook leaves to the interpreter, and what it compiles beside the engine, is there."""
 
+import ast
 import importlib.util
 import inspect
 import pkgutil
@@ -30,6 +31,55 @@ def test_every_module_that_is_named_exists(hook, root):
 
 def test_each_has_its_reason(hook):
     assert all(reason.strip() for reason in hook.INTERPRETED.values())
+
+
+LOOPS = {"any", "all", "next"}
+"""What the compiler turns into a loop that ends where Python's would."""
+TAKERS = {"tuple", "list", "set", "frozenset", "dict", "sum", "min", "max", "sorted", "join", "fromkeys"}
+"""What asks for every item in any case."""
+
+
+def test_nothing_compiled_relies_on_a_generator_expression_being_lazy(hook, root):
+    """Compiled, all items are made first: also one that nobody would have asked for, and that may raise."""
+    lazy = []
+    for path in hook.modules(root):
+        tree = ast.parse((root / path).read_text("utf-8"))
+        parents = {child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)}
+        for node in ast.walk(tree):
+            parent = parents.get(node)
+            if isinstance(parent, ast.Call):
+                taker = parent.func
+                name = taker.attr if isinstance(taker, ast.Attribute) else getattr(taker, "id", "")
+                is_safe = name in TAKERS or (isinstance(taker, ast.Name) and name in LOOPS)
+            else:
+                # Unpacked: a, b = (…), or f(*(…)).
+                is_safe = isinstance(parent, ast.Assign | ast.Starred)
+            if isinstance(node, ast.GeneratorExp) and not is_safe:
+                lazy.append(f"{path}:{node.lineno}: {ast.unparse(parent)}")
+    assert lazy == []
+
+
+def test_nothing_compiled_promises_what_any_function_returns(hook, root):
+    """``Callable[..., int]``: compiled, a float that comes back is a TypeError."""
+    promises = []
+    for path in hook.modules(root):
+        for node in ast.walk(ast.parse((root / path).read_text("utf-8"))):
+            if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "Callable":
+                given, returned = map(ast.unparse, node.slice.elts)
+                if given == "..." and returned not in ("Any", "object"):
+                    promises.append(f"{path}:{node.lineno}: {ast.unparse(node)}")
+    assert promises == []
+
+
+def test_nobody_asks_for_the_cause_of_an_error(root):
+    """``raise … from``: compiled, the cause is lost; who needs it finds it in an attribute of the error."""
+    asking = [
+        f"{path.relative_to(root)}:{node.lineno}"
+        for path in sorted((root / "qflow").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in ("__cause__", "__context__")
+    ]
+    assert asking == []
 
 
 def parts(kind: type = Restorable) -> set[type]:

@@ -330,6 +330,47 @@ def test_what_is_there_is_not_compared_and_shown_as_it_is():
     assert link.granted.properties == {"supported-dist-modes": "move", "qpid.max_count": "7"}
 
 
+ANSWERED = [
+    ("queue", {"auto-delete": True}, {"lifetime-policy": "amqp:delete-on-no-links:list"}),
+    ("queue", {"auto-delete": False}, {}),
+    ("queue", {"lifetime-policy": "", "durable": True}, {"durable": True}),
+    (
+        "queue",
+        {"lifetime-policy": "amqp:delete-on-close:list", "exclusive": True},
+        {"lifetime-policy": "amqp:delete-on-close:list", "exclusive": True},
+    ),
+    ("queue", {"alternate-exchange": "amq.fanout", "x": 1}, {"alternate-exchange": "amq.fanout"}),
+    ("topic", {"auto-delete": True}, {"auto-delete": True, "exchange-type": "topic"}),
+    ("topic", {"auto-delete": False, "durable": True}, {"auto-delete": False, "durable": True}),
+    (
+        "topic",
+        {"exchange-type": "fanout", "alternate-exchange": "amq.topic"},
+        {"exchange-type": "fanout", "alternate-exchange": "amq.topic"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "asked", "answered"), ANSWERED)
+def test_the_answer_has_the_real_values_of_what_was_asked_for(bench, kind, asked, answered):
+    """LNK-17: auto-delete is answered as a queue's lifetime; an exchange's type is always told."""
+    capabilities = ["create-on-demand", kind]
+    shown = bench.attach_sender(
+        "made", tag="t", capabilities=capabilities, properties=asked
+    ).granted.properties
+    default = {"supported-dist-modes": "move"} if kind == "queue" else {"supported-dist-modes": "copy"}
+    if kind == "topic":
+        default["exchange-type"] = "topic"
+    assert shown == default | answered
+
+
+@pytest.mark.parametrize("properties", [{"durable": True}, {"auto-delete": False}])
+def test_a_dynamic_node_that_is_to_stay_stays(bench, properties):
+    """LNK-18."""
+    bench.attach_sender(None, tag="t", dynamic=True, properties=properties)
+    bench.sender.link_detach("t", "sender")
+    assert "s_t" in bench.broker.queues.queues
+
+
 LIFETIMES = [
     ("", "sender goes", True),
     ("amqp:delete-on-close:list", "sender goes", True),

@@ -91,12 +91,12 @@ def test_one_number_everywhere():
 @pytest.mark.parametrize(("own", "size"), [(None, 21), (5, 21)], ids=["stamped", "brings its own"])
 def test_stamping_adds_eight_bytes(own, size):
     """DQ-05: ``enable-timestamp`` is applied before the size is computed."""
-    bench = Bench(enable_timestamp=True)
+    bench = Bench(enable_timestamp=True, start_time=100)
     bench.declare("ab")
     bench.broker.advance(3_000_000)
     transfer = bench.session("p").message_transfer(Message(1, routing_key="ab", timestamp=own))
     assert (transfer.size, bench.stat("ab").byteDepth) == (size, size)
-    assert transfer.message.timestamp == (3 if own is None else own)
+    assert transfer.message.timestamp == (103 if own is None else own)
 
 
 def test_content_only_accounting():

@@ -1,11 +1,11 @@
-"""Odd cases: alternates that refuse, the cleaner, declare arguments (RF-34, RF-37 to RF-39)."""
+"""Odd cases: alternates that refuse, the cleaner, declare arguments (RF-34, RF-37 to RF-39, RF-45)."""
 
 from __future__ import annotations
 
 import pytest
 from support import Bench, refused
 
-from qflow.broker import Broker, BrokerOptions, Message
+from qflow.broker import INFINITE, Broker, BrokerOptions, Message
 from qflow.broker.errors import ResourceLimitExceededException
 
 FULL = "Maximum depth exceeded on dl"
@@ -66,6 +66,74 @@ def test_rf_34_a_queue_stays_visible_to_management_until_its_last_reader_goes(wa
     assert bench.broker.queues.shown("q") is not None
     session.message_cancel("browser")
     assert bench.broker.queues.shown("q") is None
+
+
+@pytest.mark.parametrize("end", ["accept", "release", "close", "commit", "rollback", "close in transaction"])
+def test_rf_45_what_is_unsettled_or_in_a_transaction_keeps_it_visible(end):
+    """RF-45: a delivery of a cancelled subscription or a publish, until it is settled or its session ends."""
+    bench = bench_with_full_alternate()
+    session = bench.session("c")
+    if end in ("accept", "release", "close"):
+        session.message_subscribe("q", "s")
+        session.message_flow("s", 1, INFINITE)
+        session.message_flow("s", 0, INFINITE)
+        session.message_cancel("s")
+    else:
+        session.tx_select()
+        session.message_transfer(Message(1, "q"))
+    bench.send("q")
+    with refused(506, FULL):
+        bench.ctl.queue_delete("q")
+    assert bench.broker.queues.shown("q").statistics().msgDepth == 0
+    twin = Broker.restore(bench.broker.snapshot())
+    for broker in (bench.broker, twin):
+        client = broker.sessions["c"]
+        {
+            "accept": lambda: client.message_accept([0]),  # noqa: B023
+            "release": lambda: client.message_release([0]),  # noqa: B023
+            "commit": client.tx_commit,
+            "rollback": client.tx_rollback,
+        }.get(end, client.close)()
+        assert broker.queues.shown("q") is None
+
+
+HANGING = "durable queue q {}: the real broker hangs then, for all clients"
+
+
+def test_lp_15_a_durable_queue_does_not_destroy_itself():
+    """LP-15, RF-34: 540 says why; nothing is lost."""
+    bench = Bench()
+    bench.ctl.queue_declare("q", {"qpid.policy_type": "self-destruct", "qpid.max_count": 1}, durable=True)
+    with refused(540, HANGING.format("destroys itself")):
+        bench.send("q", 2)
+    assert bench.stat("q").msgDepth == 1
+
+
+@pytest.mark.parametrize("policy", ["delete-on-close", "delete-if-unused-and-empty", "delete-if-unused"])
+@pytest.mark.parametrize("durable", [False, True], ids=["transient", "durable"])
+def test_rf_19_a_durable_queue_does_not_go_with_an_accept(policy, durable):
+    """RF-19: 540 says why; the message comes back, as its session ends."""
+    bench = Bench()
+    bench.ctl.queue_declare("q", {"qpid.lifetime-policy": policy}, durable=durable)
+    reader = bench.read("q")
+    bench.send("q", 2)
+    reader.session.message_accept([0])
+    if policy == "delete-on-close":
+        # Or it would go with the last of its readers.
+        bench.session("browser").message_subscribe("q", "b", acquire_mode=1)
+    else:
+        reader.session.message_cancel(reader.tag)
+    if policy == "delete-if-unused":
+        # It went with the subscription.
+        assert "q" not in bench.broker.queues.queues
+        return
+    if not durable:
+        reader.session.message_accept([1])
+        assert "q" not in bench.broker.queues.queues
+        return
+    with refused(540, HANGING.format("goes with an accept")):
+        reader.session.message_accept([1])
+    assert bench.stat("q").releases == 1
 
 
 def test_rf_34_a_new_queue_of_the_name_is_the_one_that_is_shown():

@@ -549,6 +549,9 @@ def test_flow_control_in_one_sentence(options, broker, flow, cited):
         ("--max-queue-count=10", "hint", ("CAP-11",)),
         ("--max-queue-count=100 --flow-stop-count=100", "warning", ("FC-14", "LP-02")),
         ("--max-queue-size=100 --flow-stop-size=100", "warning", ("FC-14", "LP-02")),
+        ("--durable --argument qpid.policy_type=self-destruct", "warning", ("LP-15",)),
+        ("--durable --argument qpid.lifetime-policy=delete-on-close", "warning", ("RF-19",)),
+        ("--durable --argument qpid.lifetime-policy=delete-if-unused-and-empty", "warning", ("RF-19",)),
     ],
 )
 def test_warnings_and_hints(options, kind, cited):

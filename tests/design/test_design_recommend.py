@@ -83,7 +83,7 @@ def test_what_overflowed_as_declared_is_safe_as_recommended():
     assert made.declared.errors and made.before["orders"].can_overflow
     run = simulate(made.workload)
     assert run.errors == {} == dict(made.evidence.errors)
-    assert made.evidence.maximum_depth["orders"] <= 100
+    assert made.evidence.max_depth["orders"] <= 100
 
 
 @settings(max_examples=12, deadline=None)
@@ -222,7 +222,7 @@ def test_parts_are_joined_by_producers_and_by_sessions():
 GOLDEN = """\
 qpid-config add queue orders --max-queue-count=100 --flow-stop-count=35 --flow-resume-count=31
   messages: stop 35 + capacities 65 = 100, which is within the limit of 100 (CAP-11)
-  bytes: at most 14700, by the other unit's stop and capacities × largest messages 9555, which is within the \
+  bytes: at most 15100, by the other unit's stop and capacities × largest messages 9815, which is within the \
 limit of 104857600 (CAP-11)
   proved: never more than 100 messages at once, whatever the clients do
   simulated: 65 messages at once at most, in 10 runs that differ by chance
@@ -254,6 +254,15 @@ def test_the_command_draws_the_map(tmp_path, capsys, monkeypatch):
     said = capsys.readouterr().out
     assert "stop × capacity of orders" in said and "of the 9 settings" in said
     assert file.read_text(encoding="utf-8").startswith("<svg")
+
+
+def test_a_picture_without_a_limit_in_messages_is_refused_before_anything_runs(tmp_path, capsys, monkeypatch):
+    module = sys.modules["qflow.design.recommend"]
+    monkeypatch.setattr(module, "recommend", lambda *_, **__: pytest.fail("simulated"))
+    path = written(tmp_path, queues={"orders": {}})
+    words = ["design", path, "--max-size", "200000", "--picture", str(tmp_path / "map.svg")]
+    assert cli.main(words) == 2
+    assert "queue 'orders' has no limit in messages; give it one" in capsys.readouterr().err
 
 
 def test_of_several_queues_each_has_a_file_whatever_its_name(tmp_path, monkeypatch):

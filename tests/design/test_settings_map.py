@@ -31,8 +31,8 @@ def test_each_cell_is_what_its_run_shows(drawn):
     for place in range(0, len(drawn), 3):
         run = simulate(flow_workload(**drawn.at(place)), message_limit=300)
         depths = [event.detail["depth"] for event in run.events if event.kind == "enqueued"]
-        assert drawn.found[place].deepest == max(depths)
-        assert set(drawn.found[place].died) == set(run.errors)
+        assert drawn.found[place].max_depth == max(depths)
+        assert set(drawn.found[place].sessions_ended) == set(run.errors)
         assert (drawn.kind(place) == "dead") == bool(run.errors)
 
 
@@ -122,5 +122,5 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(change, sentence):
 
 def test_it_is_a_table_of_its_cells(drawn):
     columns = drawn.columns()
-    assert list(columns) == ["stop", "capacity", "kind", "deepest", "blocked", "died"]
+    assert list(columns) == ["stop", "capacity", "kind", "max_depth", "blocked_share", "sessions_ended"]
     assert len(columns["stop"]) == 25 and drawn.to_arrow().num_rows == 25

@@ -25,10 +25,9 @@ WEIGHT = sum(weight for weight, _ in KINDS.values())
 @pytest.fixture(scope="module")
 def places(root) -> dict[str, Path]:
     """Where each form is imported from."""
-    if form() == "compiled":
+    if form() == COMPILED:
         return dict.fromkeys(FORMS, root)
-    named = os.environ.get("QFLOW_TEST_COMPILED")
-    installed = Path(named or "no folder")
+    installed = Path(os.environ.get("QFLOW_TEST_COMPILED") or "no folder")
     if not (installed / "qflow").is_dir():
         pytest.skip("there is no compiled form here; QFLOW_TEST_COMPILED names its folder")
     return {**dict.fromkeys(FORMS, root), COMPILED: installed}

@@ -4,6 +4,8 @@ import errno
 import json
 import os
 import shutil
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -188,3 +190,30 @@ def test_progress_that_may_not_be_read_is_not_replaced(tmp_path, monkeypatch):
     file.chmod(0)
     assert not learner.keep("exercises", "b", {})
     assert names(tmp_path) == ["progress.json"]
+
+
+def test_a_second_interrupt_leaves_no_part(tmp_path, monkeypatch):
+    """While what was written is put in its place, Ctrl-C comes again."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.replace", interrupt)
+    with pytest.raises(KeyboardInterrupt), written(tmp_path / "out.json") as beside:
+        beside.write_text("half")
+        raise KeyboardInterrupt
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_command_that_ends_hears_no_further_interrupt():
+    """A second Ctrl-C, while Python ends, was a traceback of its threading module."""
+    program = (
+        "import signal, sys, qflow.cli as cli\n"
+        "def interrupt(given): raise KeyboardInterrupt\n"
+        "cli._answer = interrupt\n"
+        "status = cli.main()\n"
+        "signal.raise_signal(signal.SIGINT)\n"
+        "sys.exit(status)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (130, "qflow: interrupted\n")

@@ -43,6 +43,22 @@ def test_what_is_complete_and_what_is_reported(moves, done, report):
     assert held == {transfer.number for transfer in table.session.held}
 
 
+def test_what_is_complete_and_never_reported():
+    """RF-48: the transfer that asked is let go first, and nobody asks for the others; a sync does."""
+    lost = [*[("busy",)] * 3, ("busy", "sync"), *(("take", f"p1-{n}") for n in (3, 0, 1, 2))]
+    table = SessionTable(lost, stop=1)
+    picture = table.picture()
+    assert (complete(picture), picture.drawing["reports"][-1][1]) == ("0-3", "0 3")
+    assert picture.claims == (
+        "Complete are the commands 0-3 of 4 (CM-04).",
+        "The last report to the client names 0 3 (CM-05).",
+        "Complete and not reported: 1-2, and nobody has asked. The client counts 3 as outstanding (CM-14).",
+    )
+    assert "Command 3: p1-3 goes to busy, and asks for a report." in dict(picture.drawing["captions"])[4]
+    table.do("sync")
+    assert table.picture().claims[1:] == ("The last report to the client names 0-4 (CM-05).",)
+
+
 def test_every_step_has_a_sentence():
     picture = completion_run()
     assert [frame for frame, _ in picture.drawing["captions"]] == list(range(1, picture.frames.count))
@@ -69,6 +85,7 @@ def test_the_lab_takes_a_message_off_a_queue_and_answers_the_sync():
     [
         ({"what": "fly"}, "what can be done is busy, idle, sync, flush, take, purge; got 'fly'"),
         ({"what": "take", "name": "p1-9"}, "'p1-9' is not on a queue; there are p1-0"),
+        ({"what": "idle", "name": "flush"}, "a message asks with 'sync', or not at all; got 'flush'"),
         ({"what": "purge", "name": "x"}, "there is no queue 'x'; there are busy, idle"),
     ],
 )

@@ -58,6 +58,7 @@ from qflow.teaching.rules import RULE, rule_book
 from qflow.trace.files import write_trace
 from qflow.trace.replaying import trace_of
 from qflow.trace.schema import TraceError
+from qflow.trace.timeline import Timeline
 from qflow.workload import Consumer, Producer, Workload, simulate
 
 OPENERS = {
@@ -373,6 +374,38 @@ def test_why_follows_the_engine_and_its_links_lead_to_frames():
     assert told["links"][0]["frame"] == picture.frames.transitions[0].frame
     assert all(0 <= link["frame"] < picture.frames.count for link in told["links"])
     assert "refusal" in why(picture, frame, "queue:nowhere")
+
+
+def test_why_is_answered_for_all_of_an_instant():
+    """MG-07: to subscribe takes three commands, of which one makes a frame; credit is granted after it."""
+    picture = group_run(messages="AAA", prefetch=(1, 1), actions=())
+    last = picture.frames.count - 1
+    texts = [link["text"] for link in why(picture, last, "consumer:c2")["links"]]
+    assert "A-2 is of group A, which is not c2's." in texts
+    assert not [text for text in texts if "granted" in text]
+
+
+WINDOW_PICTURES = {
+    "groups by hand": lambda: group_run(messages="AABB", prefetch=(1, 1), actions=[("c1", "accept")] * 2),
+    "groups that work": lambda: group_run(messages="AABBAC", prefetch=(1, 2), paces=(2.0, 0.5)),
+    "flow": lambda: flow_run(messages=60, stop=10, resume=5, prefetch=3, service=0.02),
+}
+
+
+@pytest.mark.parametrize("name", WINDOW_PICTURES)
+def test_why_and_the_picture_say_the_same_of_a_window(name):
+    """CN-06: what is delivered and not completed is what the picture counts as prefetched."""
+    picture, seen = WINDOW_PICTURES[name](), 0
+    timeline = Timeline(trace_of(picture.run))
+    for frame in range(picture.frames.count):
+        shown = picture.frames.at(frame)
+        for spot in picture.frames.topology.consumers:
+            links = why(picture, frame, f"consumer:{spot.name}", timeline).get("links")
+            said = "".join(link["text"] for link in links if link["subject"] == f"consumer:{spot.name}")
+            for used, granted in re.findall(r"(\d+) of (\d+) messages of its window", said):
+                seen += 1
+                assert (int(used), int(granted)) == (shown[f"consumer.{spot.name}.holds"], spot.prefetch)
+    assert seen
 
 
 def test_the_scene_is_answered(small):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import select
 import signal
 import subprocess
 import sys
@@ -24,7 +26,16 @@ class Recorder:
         first = self.process.stdout.readline()
         assert first.startswith("recording: clients connect to 127.0.0.1:"), self.process.stderr.read()
         self.port = int(first.split(",")[0].rpartition(":")[2])
-        self.words = ""
+        self.words = self.said = ""
+
+    def wait_for(self, words):
+        """Wait until it has said something on standard error."""
+        stream = self.process.stderr.fileno()
+        while words not in self.said:
+            assert select.select([stream], [], [], 60)[0], self.said
+            more = os.read(stream, 4096)
+            assert more, self.said
+            self.said += more.decode()
 
     def stop(self):
         """End it by Ctrl-C, and return what it printed."""

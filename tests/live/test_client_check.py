@@ -19,7 +19,7 @@ from commands import status_of
 from qflow.kit import RefusalError
 from qflow.live import Conditions, check_client
 from qflow.live.check_command import FACTS as NAMES
-from qflow.live.client_card import FACTS, ClientCard, Figures, Run
+from qflow.live.client_card import FACTS, ClientCard, Figures, Run, Settling
 from qflow.live.client_check import ClientFailedError
 from qflow.live.samples import proton_credit
 
@@ -182,6 +182,265 @@ def test_a_client_without_end_does_not_stop_and_its_runs_end(tmp_path):
     assert "sends without end" in str(card)
 
 
+SENDER = """
+    import os
+    from proton import Message
+    from proton.handlers import MessagingHandler
+    from proton.reactor import Container
+
+    class Sender(MessagingHandler):
+        sent = unsettled = 0
+        total = int(os.environ["AMQP_MESSAGES"])
+
+        def on_start(self, event):
+            self.connection = event.container.connect(os.environ["AMQP_URL"], reconnect=False)
+            event.container.create_sender(self.connection, os.environ["AMQP_QUEUE"])
+
+        def on_sendable(self, event):
+            self.fill(event.sender)
+
+        def fill(self, sender):
+            while sender.credit and self.sent < self.total and self.unsettled < 10:
+                self.sent += 1
+                self.unsettled += 1
+                sender.send(Message(body="x"))
+
+        def on_settled(self, event):
+            self.unsettled -= 1
+            self.fill(event.link)
+            if self.sent == self.total and not self.unsettled:
+                event.connection.close()
+
+        def on_link_error(self, event):
+            print("link closed:", event.link.remote_condition.name)
+            {end}
+
+    Container(Sender()).run()
+"""
+GIVES_UP = """
+    import os
+    from proton import Message, ProtonException
+    from proton.utils import BlockingConnection
+
+    connection = BlockingConnection(os.environ["AMQP_URL"], timeout=1.5)
+    sender = connection.create_sender(os.environ["AMQP_QUEUE"])
+    try:
+        for number in range(int(os.environ["AMQP_MESSAGES"])):
+            sender.send(Message(body="x"))
+    except ProtonException as error:
+        print("gave up:", type(error).__name__, flush=True)
+    os._exit(0)
+"""
+READER = """
+    import json, os
+    from proton.handlers import MessagingHandler
+    from proton.reactor import Container
+
+    class Reader(MessagingHandler):
+        def on_start(self, event):
+            connection = event.container.connect(os.environ["AMQP_URL"])
+            event.container.create_receiver(connection, os.environ["AMQP_QUEUE"])
+
+        def on_message(self, event):
+            message = event.message
+            body = message.body if isinstance(message.body, str) else bytes(message.body)
+            print(json.loads(body)["order"], message.content_type, message.properties, flush=True)
+
+    Container(Reader()).run()
+"""
+QUICK = Conditions(messages=100)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        ("pass", "says 'link closed: amqp:resource-deleted', and is still there"),
+        (
+            "raise SystemExit(3)",
+            "ends with status 3 after 20 of 100 messages, and says 'link closed: amqp:resource-deleted'",
+        ),
+    ],
+)
+def test_what_a_client_says_of_a_deleted_queue_is_on_its_card(tmp_path, end, words):
+    card = check_client(script(tmp_path, SENDER.replace("{end}", end)), QUICK)
+    assert dict(card.lines())["queue deleted"] == words
+
+
+@pytest.mark.slow
+def test_what_was_never_sent_is_counted_of_a_client_that_ends_as_if_all_were_well(tmp_path):
+    card = check_client(script(tmp_path, GIVES_UP), QUICK._replace(still=3.0))
+    words = dict(card.lines())
+    gave_up = "with status 0 after 11 of 100 messages, and says 'gave up: Timeout'"
+    assert words == {
+        "does it stop": f"yes: 11 on the queue, 1 past the stop; ends {gave_up}",
+        "its window": "1 without an outcome",
+        "after resume": f"had ended before, {gave_up}",
+        "limit 30, with flow control": f"11 on the queue; ends {gave_up}",
+        "limit 30, without": "30 on the queue, 1 released; loses 1 of 100, and ends with status 0 "
+        "after 31 of 100 messages, and says 'gave up: SendException'",
+        "queue deleted": f"had ended before, {gave_up}",
+    }
+    got = json.loads(json.dumps(card.as_json()))
+    assert got["unsent"] == {"stopped": 89, "resumed": 89, "limit": 89, "released": 69}
+    assert got["facts"] == {
+        "stops": True, "goes-on": False, "loses-nothing": False, "settles": None, "never-locks": None
+    }  # fmt: skip
+    assert "never sent" in str(card)
+
+
+@pytest.mark.slow
+def test_a_receiver_that_dies_of_a_message_is_said_to_have_died(tmp_path):
+    card = check_client(script(tmp_path, READER), QUICK)
+    words = dict(card.lines())
+    error = "'json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)'"
+    assert words["does it settle"] == f"not known: dies with status 1 after 1 message, and says {error}"
+    assert words["locked with a sender"] == f"not known: dies with status 1, and says {error}"
+    assert not card.settles and not card.never_locks
+    got = card.as_json()
+    assert got["facts"] == {
+        "stops": None, "goes-on": None, "loses-nothing": None, "settles": False, "never-locks": False
+    }  # fmt: skip
+    assert {got[name] for name in ("stops", "past_stop", "client_window", "asked", "total")} == {None}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "printed"),
+    [
+        ((), "5 None {'kind': 'a', 'n': 2}"),
+        (("--content-type", "application/json"), "5 application/json {'kind': 'a', 'n': 2}"),
+    ],
+)
+def test_a_receiver_is_sent_the_messages_that_it_understands(tmp_path, capsys, options, printed):
+    body = tmp_path / "body.json"
+    body.write_text('{"order": 5}')
+    command = ["--body", body, "--properties", '{"kind": "a", "n": 2}', *options]
+    command += ["--json", "--require", "settles,never-locks", "--", *script(tmp_path, READER)]
+    assert status_of("check-client", *command) == 0
+    got = json.loads(capsys.readouterr().out)
+    assert got["card"]["does it settle"] == "yes, in batches of 1"
+    assert got["runs"]["free"]["output"] == printed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("does", "words"),
+    [
+        ("reject()", "yes: rejects 1 of 1"),
+        ("release(delivered=False)", "no: "),
+        (
+            "accept(); connection.close(); raise SystemExit(0)",
+            "yes, in batches of 1; ends with status 0 after 1 message",
+        ),
+    ],
+)
+def test_what_a_receiver_does_with_a_message_is_said_as_it_is(tmp_path, does, words):
+    text = f"""
+        import os
+        from proton.utils import BlockingConnection
+
+        connection = BlockingConnection(os.environ["AMQP_URL"])
+        receiver = connection.create_receiver(os.environ["AMQP_QUEUE"], credit=5)
+        while True:
+            receiver.receive(timeout=None)
+            receiver.{does}
+    """
+    card = check_client(script(tmp_path, text), QUICK)
+    assert dict(card.lines())["does it settle"].startswith(words)
+    assert "wait" not in dict(card.lines())["does it settle"]
+
+
+@pytest.mark.slow
+def test_a_fact_of_the_other_role_cannot_be_required(tmp_path, capsys):
+    command = ("--messages", 100, "--require", "stops,settles")
+    assert status_of("check-client", *command, "--json", "--", *sample("proton_window")) == 2
+    got = capsys.readouterr()
+    sentence = "settles cannot be required of a sender, but stops, goes-on, loses-nothing"
+    assert sentence in got.err
+    assert json.loads(got.out)["error"] == sentence
+    assert json.loads(got.out)["facts"]["stops"] is True
+
+
+def of_runs(sent, status=None, end="waits", pause="waits", total=6_000, depth=11, stored=11, **more):
+    """The card of a sender of which every run was this one."""
+    before = Figures(sent=11, accepted=10, stored=depth, depth=depth)
+    after = Figures(sent=sent, accepted=10, stored=stored, depth=depth)
+    cases = ("free", "stopped", "resumed", "limit", "released", "deleted")
+    runs = {case: Run(case, before, after, 1, pause, status, end=end, **more) for case in cases}
+    return dict(ClientCard(("send",), "sender", 10, 5, 30, 20, 6_000, total, False, runs).lines())
+
+
+@pytest.mark.parametrize(
+    ("given", "case", "words"),
+    [
+        ({"sent": 12, "stored": 12}, "after resume", "does not go on: 1 more, then it waits"),
+        (
+            {"sent": 12, "stored": 12, "status": 0},
+            "after resume",
+            "does not go on: 1 more, then it ends with status 0",
+        ),
+        (
+            {"sent": 12, "stored": 12, "end": "still sends", "pause": "still sends"},
+            "after resume",
+            "was never still; 1 more when there was room",
+        ),
+        ({"sent": 6_000, "stored": 6_000}, "after resume", "goes on: sends the other 5,989"),
+        (
+            {"sent": 60, "stored": 30, "depth": 30},
+            "limit 30, without",
+            "30 on the queue; loses 30 of 6,000 without a word, and then waits",
+        ),
+        (
+            {"sent": 60, "stored": 30, "depth": 30, "status": 0},
+            "limit 30, without",
+            "30 on the queue; loses 30 of 6,000, and ends with status 0 after 60 of 6,000 messages "
+            "without a word",
+        ),
+        (
+            {"sent": 11, "status": 0, "pause": "ended"},
+            "queue deleted",
+            "had ended before, with status 0 after 11 of 6,000 messages without a word",
+        ),
+        (
+            {"sent": 11, "total": 11, "stored": 11},
+            "queue deleted",
+            "had nothing left to send; is still there, and has said nothing",
+        ),
+        ({"sent": 11}, "queue deleted", "is still there, and has said nothing"),
+        (
+            {"sent": 11, "is_connected": False, "reaction": "x\namqp:resource-deleted\nI retry"},
+            "queue deleted",
+            "says 'amqp:resource-deleted', and is still there, without a connection",
+        ),
+        ({"sent": 13}, "queue deleted", "goes on: sends 2 more, to no queue"),
+    ],
+)
+def test_sentences_say_how_a_run_ended(given, case, words):
+    assert of_runs(**given)[case] == words
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "words"),
+    [
+        (Settling(10, False, 0, 400, 400), None, "no: 400 of 400 wait"),
+        (Settling(0, False, 0, 1, 0), None, "no: it gives no credit"),
+        (Settling(10, False, 0, 1, 0), None, "not known: its link is gone after 1 message"),
+        (Settling(10, False, 0, 9, 5, released=7), None, "no: gives back what it receives, 7 times"),
+        (Settling(10, False, 0, 9, 0), 0, "no: ends with status 0 after 9 messages"),
+        (Settling(10, False, 0, 1, 0), 1, "not known: dies with status 1 after 1 message"),
+        (Settling(10, False, 3, 3, 0), 1, "yes, in batches of 3; dies with status 1 after 3 messages"),
+        (Settling(10, False, 1, 1, 0, rejected=1), None, "yes: rejects 1 of 1"),
+    ],
+)
+def test_sentences_say_what_a_receiver_did(given, status, words):
+    seen = Figures()
+    runs = {case: Run(case, seen, seen, status=status) for case in ("free", "deleted")}
+    card = ClientCard(("read",), "receiver", 10, 5, 30, 20, 6_000, 6_000, False, runs, given)
+    assert dict(card.lines())["does it settle"] == words
+    assert card.settles is (words.startswith("yes") and status is None)
+
+
 def test_the_facts_of_the_command_are_those_of_the_card():
     assert tuple(FACTS) == NAMES
 
@@ -197,6 +456,8 @@ def test_the_facts_of_the_command_are_those_of_the_card():
         (("--resume", "11", "--", "x"), "resume <= stop < limit must hold, got resume 11, stop 10, limit 30"),
         (("--messages", "30", "--", "x"), "30 messages are too few to reach the limit of 30"),
         (("--queue", "", "--", "x"), "name"),
+        (("--body", "no-such-file", "--", "x"), "no-such-file: No such file or directory"),
+        (("--properties", "[1]", "--", "x"), "must be a JSON object of texts, numbers, true and false, got"),
     ],
 )
 def test_bad_commands_give_a_sentence(capsys, words, sentence):
@@ -219,6 +480,14 @@ def test_a_program_that_never_uses_the_queue_is_refused_with_its_output(capsys, 
     assert status == 2
     assert sentence in error
     assert "no broker for me" in error
+
+
+def test_status_2_prints_an_object_with_json(capsys, tmp_path):
+    command = script(tmp_path, "print('no broker for me')")
+    assert status_of("check-client", "--json", "--", *command) == 2
+    got = json.loads(capsys.readouterr().out)
+    assert "ended with status 0, and neither sent to the queue 'orders'" in got["error"]
+    assert got["output"] == "no broker for me"
 
 
 def test_a_client_that_sends_too_little_is_refused(tmp_path):
@@ -259,8 +528,8 @@ def test_what_is_required_and_not_so_is_the_status(capsys):
         "stops": False,
         "goes-on": True,
         "loses-nothing": False,
-        "settles": False,
-        "never-locks": False,
+        "settles": None,
+        "never-locks": None,
     }
 
 

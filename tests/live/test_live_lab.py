@@ -81,6 +81,38 @@ def test_a_picture_is_made_of_who_is_there_and_what_waits():
         assert content["clients"][0]["is_gone"] and content["outcomes"]["lost"] == 1
 
 
+@pytest.mark.parametrize("looks", [(60,), (1, 53, 60), (7, 59, 60)])
+def test_a_window_is_drawn_as_large_as_it_is(looks):
+    """LNK-02: a client that is stopped with 60 transfers in flight has a full window of 60."""
+    with qf.serve("orders --flow-stop-count=3 --flow-resume-count=2") as broker:
+        follower = Follower(broker)
+        session = broker.broker.link_session("inside", container="inside")
+        with broker.lock:
+            session.link_attach("out", "sender", "orders")
+        link = {"role": "sender", "node": "orders", "session": "inside", "name": "out", "credit": 100}
+        seen = broker.snapshot
+
+        def snapshot(first):
+            client = {"name": "inside", "product": "", "address": "", "container": "inside"}
+            return {
+                **seen(first),
+                "clients": [{**client, "links": [{**link, "unsettled": max(0, sent - 3)}]}],
+            }
+
+        broker.snapshot, sent = snapshot, 0
+        for look in looks:
+            for _ in range(look + 3 - sent):
+                with broker.lock:
+                    session.message_transfer(qf.Message(10, routing_key="orders"), tag="out")
+            sent = look + 3
+            content, numbers = follower.look()
+            (spot,) = content["picture"]["topology"]["producers"]
+            assert (column(content, numbers, "producer.outstanding")[-1], spot["capacity"]) == (look, look)
+            assert content["picture"]["words"]["moods"][column(content, numbers, "producer.mood")[-1]] == (
+                "window full"
+            )
+
+
 def test_many_clients_are_named_and_the_queue_alone_is_drawn():
     with qf.serve("orders") as broker:
         follower = Follower(broker)

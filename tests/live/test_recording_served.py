@@ -1,5 +1,6 @@
 """A recording in front of ``qflow serve`` says what the engine's own trace says, and is a log of it."""
 
+import json
 from collections import Counter
 from contextlib import nullcontext
 
@@ -10,7 +11,7 @@ pytest.importorskip("pyarrow")
 
 from proton import Message
 from proton.utils import BlockingConnection, SendException
-from small_recording import recording
+from small_recording import Recorder, recording
 from test_recording_tap import Receiver, Sender, in_thread
 from waiting import wait_until
 
@@ -85,6 +86,41 @@ def test_the_replay_agrees_with_the_brokers_statistics_but_for_what_is_in_flight
     assert (window, prefetch) == (40, 10)
     assert agreement.max_depth_difference <= window + prefetch
     assert agreement.recorded_stops >= 1 and agreement.engine_stops >= 1
+
+
+def test_the_recording_says_which_broker_it_was_and_that_the_thresholds_are_known(served):
+    out, _ = served
+    report = json.loads((out / "_recording.json").read_text())
+    assert report["broker"]["product"].startswith("qflow") and report["broker"]["is_qpid_cpp"]
+    assert report["statistics"]["since_us"] >= 0 and not report["statistics"]["missing"]
+    assert report["thresholds_unknown"] == {}
+    assert "queues.orders" not in json.loads(out.with_name("orders.json").read_text())["inferred"]
+
+
+def test_after_a_restart_of_the_broker_its_statistics_come_again(tmp_path):
+    out = tmp_path / "restarted.parquet"
+    queue = "orders --flow-stop-count=10 --flow-resume-count=5"
+    with serve(queue) as first:
+        port = first.server.address[1]
+        tap = Recorder(first.url, out)
+        connection = BlockingConnection(f"127.0.0.1:{tap.port}")
+        connection.create_sender("orders").send(Message(body="one"))
+        wait_until(lambda: reports(out), "the broker's statistics")
+    tap.wait_for("recording: no statistics of the broker: ")
+    before = len(reports(out))
+    with serve(queue, port=port):
+        tap.wait_for("recording: the broker's statistics come\n")
+        wait_until(lambda: len(reports(out)) > before, "its statistics again")
+        tap.stop()
+    report = json.loads((out / "_recording.json").read_text())
+    texts = [finding["sentence"] for finding in report["findings"]]
+    assert "the broker's statistics come again" in texts
+    assert any(text.startswith("without the broker's statistics: ") for text in texts)
+    assert not report["statistics"]["missing"]
+
+
+def reports(out):
+    return [row for row in so_far(out) if row.event == "stats"]
 
 
 def test_released_at_the_limit_and_messages_that_come_back(tmp_path):

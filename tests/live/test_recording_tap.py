@@ -28,9 +28,7 @@ from small_recording import Recorder, recording
 from waiting import wait_until
 
 from qflow.kit import INTERRUPTED, RefusalError
-from qflow.live.capture import CaptureReader, CaptureWriter
-from qflow.live.recording import Recording
-from qflow.live.recording_tap import RecordingTap, Upstream
+from qflow.live.recording import CaptureReader, CaptureWriter, Recording, RecordingTap, Upstream
 from qflow.logs import ClientLog, audit
 from qflow.spark.ingest import is_trace, log_files, read_events
 from qflow.workload import Workload
@@ -291,6 +289,27 @@ def test_a_broker_that_is_not_there_ends_the_client_and_is_a_finding(tmp_path):
     assert "no connection to amqp://127.0.0.1" in finding_texts(out)[0]
 
 
+def test_that_no_statistics_come_is_said_at_once_and_in_the_recording(tmp_path):
+    """The small broker takes requests to its management, and answers none."""
+    out = tmp_path / "silent.parquet"
+    with (
+        SmallBroker({"orders": SmallQueue(10, 5)}) as broker,
+        recording(f"127.0.0.1:{broker.port}", out) as tap,
+    ):
+        tap.wait_for("recording: no statistics of the broker: ")
+        connection = BlockingConnection(f"127.0.0.1:{tap.port}")
+        connection.create_sender("orders").send(Message(body="one"))
+        connection.close()
+    report = json.loads((out / "_recording.json").read_text())
+    assert any(text.startswith("without the broker's statistics: ") for text in finding_texts(out))
+    assert report["broker"] == {"product": "", "is_qpid_cpp": None}
+    assert report["statistics"]["since_us"] is None and report["statistics"]["missing"]
+    assert list(report["thresholds_unknown"]) == ["orders"]
+    stated = json.loads(out.with_name("silent.json").read_text())
+    assert stated["inferred"]["queues.orders"].startswith("not seen: its thresholds are unknown: ")
+    assert "'orders': its thresholds are unknown: nothing shows what it was declared with" in tap.words
+
+
 def test_a_client_of_another_protocol_passes_and_is_a_finding(tmp_path):
     out = tmp_path / "old.parquet"
     with (
@@ -392,7 +411,7 @@ def say(connection, data, piece):
 
 
 def test_a_capture_is_read_behind_and_takes_no_more_room_than_what_is_not_read(tmp_path, monkeypatch):
-    monkeypatch.setattr("qflow.live.capture.SEGMENT", 1_000)
+    monkeypatch.setattr("qflow.live.recording.SEGMENT", 1_000)
     writer, reader, chance = CaptureWriter(tmp_path), CaptureReader(tmp_path), random.Random(3)
     written, read = [], []
     for number in range(500):
@@ -417,7 +436,7 @@ def test_a_full_disk_stops_the_recording_and_not_the_bytes(tmp_path, monkeypatch
         tap = RecordingTap(Upstream(f"127.0.0.1:{upstream}"), capture)
         await tap.listen("127.0.0.1", 0)
         reader, writer = await asyncio.open_connection("127.0.0.1", tap.port)
-        monkeypatch.setattr("qflow.live.capture.os.write", refuse)
+        monkeypatch.setattr("qflow.live.recording.os.write", refuse)
         writer.write(b"AMQP\x00\x01\x00\x00 hello")
         echoed = await reader.readexactly(14)
         monkeypatch.undo()

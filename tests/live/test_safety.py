@@ -20,6 +20,7 @@ pytest.importorskip("proton")
 from proton import Described, Endpoint, Message, Terminus, symbol
 from proton.utils import BlockingConnection
 from scenario10 import Client, Player, reason
+from test_serving import opening
 
 from qflow.live import Limits, serve
 
@@ -160,12 +161,24 @@ def test_a_message_that_is_too_big_closes_its_link(served, world):
     link.target.address = "q"
     link.open()
     world.pump(lambda: link.credit)
-    assert link.remote_max_message_size == SMALL.message_size
     link.delivery("1")
     link.send(Message(body=b"x" * 30_000).encode())
     link.advance()
     world.pump(lambda: link.state & Endpoint.REMOTE_CLOSED)
     assert link.remote_condition.name == "amqp:link:message-size-exceeded"
+    assert is_alive(served)
+
+
+def test_a_frame_that_does_not_end_is_limited(served):
+    """LNK-27: no size is announced, and one has to be kept until it is whole."""
+    announced = (2 << 30).to_bytes(4, "big") + b"\2\0\0\0"
+    with socket.create_connection(served.server.address) as connection:
+        connection.settimeout(5)
+        with suppress(ConnectionError):
+            connection.sendall(opening("big") + announced)
+            for _ in range(2 * SMALL.queued_bytes // 1000):
+                connection.sendall(b"x" * 1000)
+        assert b"a frame has at most 200000 bytes" in heard(connection)
     assert is_alive(served)
 
 

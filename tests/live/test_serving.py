@@ -282,7 +282,7 @@ def test_the_command_serves_writes_a_trace_and_ends(tmp_path):
     process.terminate()
     _, errors = process.communicate(timeout=20)
     assert process.returncode == 0
-    assert errors.count("--password asks for one") == 1
+    assert errors.count("--password-file asks for a password") == 1
     kinds = qf.read_trace(trace)[0].kind
     assert kinds.count("enqueued") == 1
 

@@ -8,8 +8,8 @@ pytest.importorskip("proton")
 
 from proton import Data, Described, symbol, uint, ulong
 
-from qflow.live.message_labels import Labels
-from qflow.live.recorded_workload import recorded_workload
+from qflow.live.client_book import Labels
+from qflow.live.recording_reader import recorded_workload, report
 from qflow.live.wire_log import BROKER, CLIENT, WireLog
 from qflow.workload import Workload
 
@@ -320,6 +320,37 @@ def test_the_group_is_the_application_property_of_the_queues_group_header():
     assert "queues.orders" not in workload["inferred"]
 
 
+@pytest.mark.parametrize(
+    ("product", "answers", "is_qpid_cpp", "unknown"),
+    [
+        ("qpid-cpp", True, True, ""),
+        ("qpid-cpp", False, True, "nothing shows what it was declared with"),
+        ("", False, None, "nothing shows what it was declared with"),
+        ("RabbitMQ", False, False, "the broker is RabbitMQ 1.40.0, whose brake is not that of Qpid's C++"),
+    ],
+)
+def test_whether_thresholds_are_known_and_which_broker_it_was(product, answers, is_qpid_cpp, unknown):
+    wire = Wire()
+    named = {symbol("product"): product, symbol("version"): "1.40.0"} if product else None
+    wire.frame(BROKER, 0x10, "broker", None, None, None, None, None, None, None, None, named)
+    wire.attach(0, "orders")
+    wire.transfer(CLIENT, 0, message("one"))
+    book = wire.log.book
+    if answers:
+        book.answered(9)
+        book.statistics(9, "orders", "[0, 0, false, 0, 0, 0, 0]", {})
+    assert report(book)["broker"] == {
+        "product": f"{product} 1.40.0".strip() if product else "",
+        "is_qpid_cpp": is_qpid_cpp,
+    }
+    assert book.unknown_thresholds("orders").startswith(unknown) and bool(unknown) == bool(
+        report(book)["thresholds_unknown"]
+    )
+    stated = recorded_workload(book, "w")["inferred"].get("queues.orders", "")
+    assert stated.startswith(f"not seen: its thresholds are unknown: {unknown}" if unknown else "")
+    assert bool(stated) == bool(unknown)
+
+
 def test_windows_and_service_times_are_marked_as_inferred_and_the_workload_can_be_read():
     wire = Wire()
     wire.attach(0, "orders")
@@ -388,7 +419,7 @@ def test_a_message_that_comes_from_another_address_has_its_label():
 
 
 def test_what_is_remembered_of_messages_that_are_all_alike_is_bounded(monkeypatch):
-    monkeypatch.setattr("qflow.live.message_labels.MOST_UNMATCHED", 100)
+    monkeypatch.setattr("qflow.live.client_book.MOST_UNMATCHED", 100)
     labels = Labels()
     for number in range(10_000):
         labels.sent(f"p-{number}", "amq.fanout", (number % 2, 9), 9, is_exchange=True)

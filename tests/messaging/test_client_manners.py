@@ -10,10 +10,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from messaging_support import Bench, address, contents, drain
+from messaging_support import Bench, address, contents, drain, texts
 
 from qflow.broker import Event
 from qflow.messaging import (
+    UNLIMITED,
     ConnectError,
     Connection,
     Empty,
@@ -322,6 +323,79 @@ def test_the_fetch_after_a_rollback_after_a_drain() -> None:
     for _ in range(3):
         assert receiver.fetch(0).content == "a"
         session.rollback()
+
+
+def test_a_larger_capacity_does_not_wait_for_an_end_of_credit() -> None:
+    """CN-09: credit without end is no more than what was granted; the message of a hidden drain is here."""
+    bench = Bench()
+    bench.sender(address("q")).send("x")
+    receiver = bench.receiver("q; {mode: browse}")
+    hold(bench)
+    with pytest.raises(SyncWouldBlock):
+        receiver.fetch(timeout=0)
+    receiver.capacity = UNLIMITED
+    assert receiver.fetch(timeout=1).content == "x"
+
+
+def test_a_smaller_capacity_waits_for_the_stop() -> None:
+    """CN-09, CM-14: from no end to 5 takes a message.stop, which a held transfer hides."""
+    bench = Bench()
+    receiver = bench.receiver(address("q"), capacity=UNLIMITED)
+    bench.sender("q").send("x")
+    hold(bench)
+    receiver.capacity = 5
+    with pytest.raises(SyncWouldBlock, match="fetch would wait for ever"):
+        receiver.fetch(timeout=1)
+    bench.stat("stopped").purge(0)
+    assert receiver.fetch(timeout=1).content == "x"
+
+
+# What is one write (RF-08)
+
+
+@pytest.mark.parametrize("sessions", [1, 2])
+def test_receivers_that_are_granted_together_take_turns(sessions: int) -> None:
+    """RF-08, RF-12: two grants come in one write of a connection, and output is made after both."""
+    bench = Bench()
+    sender = bench.sender(address("q"))
+    for number in range(6):
+        sender.send(f"{number}")
+    connection = Connection(bench.url)
+    own = [connection.session() for _ in range(sessions)]
+    receivers = [own[n % sessions].receiver("q", capacity=UNLIMITED) for n in range(2)]
+    connection.open()
+    assert [receiver.available() for receiver in receivers] == [3, 3]
+    receivers[0].close()
+    assert texts(receivers[1]) == "1 3 5 0* 2* 4*"
+
+
+@pytest.mark.parametrize(
+    ("act", "writes"),
+    [
+        (lambda r: r.close(), ["cancel release"]),
+        (lambda r: (r.fetch(), r.session.acknowledge()), ["flow", "completed accept"]),
+        (lambda r: r.session.rollback(), ["stop stop sync", "completed release rollback", "flow"]),
+        (lambda r: r.session.commit(), ["commit"]),
+    ],
+    ids=["close", "acknowledge", "rollback", "commit"],
+)
+def test_what_is_one_write(act: Callable[[Receiver], object], writes: list[str]) -> None:
+    """RF-08: all that the driver gives when it is woken, or has read; nobody is served in between."""
+    bench = Bench()
+    bench.sender(address("q")).send("x")
+    session = bench.new_session(transactional=True)
+    receiver, _ = (session.receiver(address(name), capacity=1) for name in ("q", "other"))
+    seen: list[list[str]] = [[]]
+
+    def note(event: Event) -> None:
+        if event.kind == "session.written":
+            seen.append([])
+        elif event.kind in COMMANDS | {"session.completed"}:
+            seen[-1].append(event.kind.partition(".")[2])
+
+    bench.broker.observe(note)
+    act(receiver)
+    assert [" ".join(write) for write in seen] == [*writes, ""]
 
 
 # Addresses and messages

@@ -1,4 +1,4 @@
-"""Message groups through the messaging API: the cases of ``msg_groups.py`` (MG-05 … MG-22).
+"""Message groups as the API and the console have them; the rules themselves: tests/broker/test_groups.py.
 
 Messages are named by group and index: "A0 A1 B2". Consumers have no prefetch, so that each fetch scans.
 """
@@ -6,7 +6,7 @@ Messages are named by group and index: "A0 A1 B2". Consumers have no prefetch, s
 import pytest
 from messaging_support import GROUP, Bench, address, drain
 
-from qflow.messaging import REJECTED, RELEASED, Disposition, Empty, Message, Receiver, Sender, SessionError
+from qflow.messaging import Empty, Message, Receiver, Sender, SessionError
 
 QUEUE = "msg-group-q"
 GROUPED = address(QUEUE, {"qpid.group_header_key": GROUP, "qpid.shared_msg_group": 1}, delete="sender")
@@ -20,8 +20,8 @@ def names(messages: list[Message]) -> str:
     return " ".join(map(name, messages))
 
 
-def make(label: str, **properties: object) -> Message:
-    return Message({"index": int(label[1:])}, properties={GROUP: label[0]}, **properties)
+def make(label: str) -> Message:
+    return Message({"index": int(label[1:])}, properties={GROUP: label[0]})
 
 
 def wanted(group: str) -> dict[str, object]:
@@ -35,10 +35,9 @@ def wanted(group: str) -> dict[str, object]:
 class Scene:
     """A grouped queue with messages on it, and consumers that fetch and acknowledge by name."""
 
-    def __init__(self, labels: str = "", transactional: bool = False, **options: object) -> None:
+    def __init__(self, labels: str, **options: object) -> None:
         self.bench = Bench(**options)
-        session = self.bench.new_session(transactional) if transactional else self.bench.session
-        self.sender: Sender = session.sender(GROUPED)
+        self.sender: Sender = self.bench.sender(GROUPED)
         self.held: dict[str, Message] = {}
         self.send(labels)
 
@@ -46,10 +45,9 @@ class Scene:
         for label in labels.split():
             self.sender.send(make(label))
 
-    def consumer(self, transactional: bool = False) -> Receiver:
-        session = self.bench.new_session(transactional)
+    def consumer(self) -> Receiver:
         # An option the client does not know, as the real suite gives it, makes no difference.
-        return session.receiver(QUEUE, options={"capacity": 0})
+        return self.bench.new_session().receiver(QUEUE, options={"capacity": 0})
 
     def browser(self) -> Receiver:
         return self.bench.new_session().receiver(f"{QUEUE}; {{mode: browse}}")
@@ -70,57 +68,6 @@ class Scene:
         receiver.session.acknowledge(self.held.pop(label))
 
 
-def test_simple() -> None:
-    """MG-07 … MG-11, MG-18: two consumers share three groups, one group never two consumers."""
-    scene = Scene("A0 A1 A2 B3 B4 B5 C6 C7 C8")
-    c1, c2 = scene.consumer(), scene.consumer()
-    scene.expect(c1, "A0")
-    scene.expect(c2, "B3")
-    scene.ack(c1, "A0")
-    scene.expect(c2, "A1")
-    scene.expect(c1, "C6")
-    scene.ack(c2, "B3")
-    scene.expect(c1, "B4")
-    scene.ack(c1, "C6")
-    scene.expect(c2, "A2 C7")
-    c2.session.acknowledge()
-    scene.expect(c2, "C8")
-    scene.ack(c1, "B4")
-    scene.expect(c2, "B5")
-    scene.expect_nothing(c1)
-    c1.session.acknowledge()
-    c2.session.acknowledge()
-    for link in (c1, c2, scene.sender):
-        link.close()
-    assert not scene.bench.exists("queue", QUEUE)
-
-
-def test_simple_browse() -> None:
-    """MG-17: a browser sees what is available of any group, and takes no ownership."""
-    scene = Scene("A0 B1 A2 B3 C4")
-    consumer, browser = scene.consumer(), scene.browser()
-    scene.expect(browser, "A0")
-    scene.expect(consumer, "A0")
-    scene.expect(browser, "B1 A2 B3")
-    scene.expect(consumer, "B1")
-    scene.expect(browser, "C4")
-
-
-@pytest.mark.parametrize(
-    ("disposition", "next_one"),
-    [(Disposition(RELEASED, set_redelivered=True), "A0"), (Disposition(REJECTED), "A1")],
-    ids=["release", "reject"],
-)
-def test_release_and_reject(disposition: Disposition, next_one: str) -> None:
-    """MG-08: both free the group when nothing of it is acquired any more."""
-    scene = Scene("A0 A1 B2 B3")
-    c1, c2 = scene.consumer(), scene.consumer()
-    scene.expect(c1, "A0")
-    scene.expect(c2, "B2")
-    c1.session.acknowledge(scene.held["A0"], disposition)
-    scene.expect(c2, next_one)
-
-
 def test_close() -> None:
     """MG-15, MG-16: closing the receiver keeps the group, closing its session frees it."""
     scene = Scene("A0 A1 B2 B3")
@@ -133,60 +80,6 @@ def test_close() -> None:
     c1.session.close()
     scene.expect(c2, "A0 A1")
     scene.expect_nothing(c2)
-
-
-def test_transaction() -> None:
-    """MG-22: accepts keep the group until commit; rollback gives everything back in order."""
-    scene = Scene("A0 A1 B2 B3 A4 B5")
-    c1, c2 = scene.consumer(transactional=True), scene.consumer(transactional=True)
-    scene.expect(c1, "A0")
-    scene.expect(c2, "B2")
-    scene.ack(c1, "A0")
-    scene.ack(c2, "B2")
-    c1.session.commit()
-    c2.session.rollback()
-    scene.expect(c2, "A1")
-    scene.expect(c1, "B2")
-    scene.ack(c2, "A1")
-    scene.ack(c1, "B2")
-    c1.session.commit()
-    scene.expect(c1, "B3")
-    scene.expect(c2, "A4")
-    scene.ack(c2, "A4")
-    c2.session.rollback()
-    scene.expect(c1, "A1")
-    scene.expect_nothing(c2)
-    scene.expect(c1, "A4")
-    c1.session.acknowledge()
-    scene.expect_nothing(c2)
-    c1.session.commit()
-    scene.expect(c2, "B5")
-    c2.session.acknowledge()
-    c2.session.commit()
-    assert scene.bench.stat(QUEUE).msgDepth == 0
-
-
-def test_send_transaction() -> None:
-    """MG-22, CM-10: what is sent in a transaction joins its group at commit."""
-    scene = Scene("A0 B1", transactional=True)
-    scene.sender.session.commit()
-    scene.send("A2")
-    c1, c2 = scene.consumer(transactional=True), scene.consumer(transactional=True)
-    scene.expect(c1, "A0")
-    scene.expect(c2, "B1")
-    scene.expect_nothing(c1)
-    scene.expect_nothing(c2)
-    scene.sender.session.commit()
-    scene.send("B3")
-    scene.expect_nothing(c2)
-    scene.expect(c1, "A2")
-    scene.sender.session.commit()
-    scene.expect_nothing(c1)
-    scene.expect(c2, "B3")
-    c1.session.rollback()
-    scene.expect(c2, "A0 A2")
-    c2.session.acknowledge()
-    c2.session.commit()
 
 
 def test_query() -> None:
@@ -279,45 +172,6 @@ def test_queue_delete() -> None:
             receiver.fetch(0)
         assert raised.value.code == 408
         assert str(raised.value).startswith(f"resource-deleted: Queue {QUEUE} has been deleted.")
-
-
-def test_default_group_id() -> None:
-    """MG-05: a message without the header belongs to the default group."""
-    scene = Scene()
-    scene.sender.send(Message({}, properties={"NO-GROUP-HEADER": "HA-HA"}))
-    answer = scene.bench.object("broker", "amqp-broker").query("queue", QUEUE)
-    shown = answer.outArgs["results"]["qpid.message_group_queue"]["group_state"]
-    assert [group["group_id"] for group in shown] == ["qpid.no-group"]
-
-
-def test_transaction_order() -> None:
-    """MG-22: rollback keeps the order (QPID-3804)."""
-    scene = Scene("A0 B1 A2")
-    consumer = scene.consumer(transactional=True)
-    scene.expect(consumer, "A0")
-    scene.ack(consumer, "A0")
-    consumer.session.rollback()
-    scene.expect(consumer, "A0 B1 A2")
-    consumer.session.commit()
-    consumer.close()
-    consumer.session.close()
-    scene.sender.close()
-
-
-def test_ttl_expire() -> None:
-    """MG-21, QT-07: expired messages are passed over and never give ownership."""
-    scene = Scene()
-    for label in ("A0", "B1", "C2", "A3", "B4", "C5"):
-        scene.sender.send(make(label, ttl=1 if label[0] == "B" else None))
-    scene.bench.sleep(2)
-    c1, c2 = scene.consumer(), scene.consumer()
-    scene.expect(c1, "A0")
-    scene.expect(c2, "C2")
-    scene.expect(c1, "A3")
-    scene.expect(c2, "C5")
-    scene.expect_nothing(c1)
-    scene.expect_nothing(c2)
-    assert scene.bench.stat(QUEUE).discardsTtl == 2
 
 
 @pytest.mark.parametrize(("wake_up", "at_once"), [("faithful", 0), ("eager", 1)])

@@ -74,6 +74,9 @@ def test_content_type_given() -> None:
         Message("x", durable=False),
         Message("x", id="an id"),
         Message("x", id=UUID(int=5), user_id="me"),
+        Message("x", correlation_id=b"1", user_id=b"me"),
+        Message("x", correlation_id=b"\xff", user_id=b"\xfe"),
+        Message("x", subject=b"s"),
     ],
     ids=repr,
 )
@@ -87,6 +90,36 @@ def test_echo(message: Message) -> None:
     assert back.properties == message.properties | added
     if isinstance(message.content, dict) and "true" in message.content:
         assert all(isinstance(value, bool) for value in back.content.values())
+
+
+@pytest.mark.parametrize(
+    ("sent", "arrives"),
+    [
+        (b"0123456789abcdef", UUID(bytes=b"0123456789abcdef")),
+        (b"short", UUID(bytes=b"short" + bytes(11))),
+        (b"0123456789abcdefgh", UUID(bytes=b"0123456789abcdef")),
+    ],
+)
+def test_an_id_of_bytes(sent: bytes, arrives: UUID) -> None:
+    """16 bytes are what AMQP has for an id; fewer are filled up with zeros, more are cut."""
+    assert echo(Message("x", id=sent)).id == arrives
+
+
+def test_a_tuple_is_a_list() -> None:
+    """AMQP knows lists only, wherever they are."""
+    message = Message([(1, (2,))], properties={"t": (1, {"u": (2, 3)})})
+    back = echo(message)
+    assert (back.content, back.properties["t"]) == ([[1, [2]]], [1, {"u": [2, 3]}])
+    assert echo(Message((1, 2), content_type="amqp/list")).content == [1, 2]
+
+
+def test_a_subject_of_bytes_is_the_routing_key() -> None:
+    bench = Bench()
+    receiver = bench.receiver("amq.topic/news")
+    bench.sender("amq.topic").send(Message("x", subject=b"news"))
+    assert receiver.fetch(0).subject == b"news"
+    with pytest.raises(EncodeError, match="routing key: got b'.xff', allowed is a text, or its UTF-8"):
+        bench.sender("amq.topic").send(Message("x", subject=b"\xff"))
 
 
 @pytest.mark.parametrize(
@@ -111,12 +144,15 @@ def test_time_to_live() -> None:
     assert bench.receiver("q").fetch(0).ttl == 58.5
 
 
+START = 1_000_000_000
+
+
 def test_timestamp() -> None:
-    """CF-11: present only if the broker stamps arrivals; 8 bytes (DQ-05)."""
-    bench = Bench(enable_timestamp=True)
+    """CF-11, RF-46: present only if the broker stamps arrivals; 8 bytes (DQ-05)."""
+    bench = Bench(enable_timestamp=True, start_time=START)
     bench.sleep(100)
     bench.sender(address("q")).send("x")
-    assert bench.receiver("q").fetch(0).properties["x-amqp-0-10.timestamp"] == 100
+    assert bench.receiver("q").fetch(0).properties["x-amqp-0-10.timestamp"] == START + 100
     assert bench.stat("q").byteDepth == 26 + 1 + 1 + 8
     assert "x-amqp-0-10.timestamp" not in echo(Message("x")).properties
 
@@ -180,6 +216,8 @@ def test_repr() -> None:
         ("ab", Message("", durable=False), 28 + 1),
         ("ab", Message("", content_type="text/plain"), 28 + 11),
         ("ab", Message("", correlation_id="cid"), 28 + 5),
+        ("ab", Message("", correlation_id=b"\xff", user_id=b"me"), 28 + 3 + 4),
+        ("ab", Message("", id=b"short"), 28 + 16),
         ("ab", Message("", id=UUID(int=1)), 28 + 16),
         ("ab", Message("", id="text"), 28 + 16),
         ("ab", Message("", reply_to="reply"), 28 + 4 + 6),
@@ -250,12 +288,15 @@ def test_content_size(content: object, content_type: str, size: int) -> None:
             "content of type 'amqp/list': got a dict, wanted a list",
         ),
         (lambda: Message({}, content_type=None), "content of type None: got a dict, wanted a str"),
-        (lambda: Message({"k": object()}), "cannot encode the content: a header holds None, bool"),
+        (lambda: Message({"k": object()}), "cannot encode the content: a body is made of None, bool"),
         (
             lambda: Message("x", properties={"k": {1, 2}}),
-            "cannot encode the message: a header holds None, bool",
+            "cannot encode the message: headers is made of None, bool",
         ),
         (lambda: Message(5), "content: got a int, allowed are str, bytes, dict, list and None"),
+        (lambda: Message("x", user_id=bytes(65_536)), "user_id is at most 65535 bytes; got 65536"),
+        (lambda: Message("x", correlation_id=b"\xff" * 65_536), "correlation_id is at most 65535 bytes"),
+        (lambda: Message("x", correlation_id=5), "correlation_id is text, bytes or None; got 5"),
         (lambda: Message("x", reply_to="; bad"), r"reply_to: unexpected token SEMI\(;\)"),
     ],
 )

@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 import threading
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pytest
 from messaging_support import Bench, address, contents, drain
@@ -18,6 +20,7 @@ from qflow.messaging import (
     FetchWouldBlock,
     InsufficientCapacity,
     Message,
+    Sender,
     SendWouldBlock,
     Session,
     SessionError,
@@ -25,6 +28,7 @@ from qflow.messaging import (
     TargetCapacityExceeded,
     Timeout,
     brokers,
+    hosts,
     sleep,
 )
 
@@ -55,7 +59,12 @@ class Worker(threading.Thread):
 def until_waiting(bench: Bench, worker: threading.Thread) -> None:
     """Wait until a thread waits for the broker."""
     host = bench.connection.broker_host
-    wait_until(lambda: host._users.get(worker) or not worker.is_alive(), "the thread waits")
+
+    def is_waiting() -> bool:
+        wait = hosts._waits.get(worker)
+        return (wait is not None and wait.host is host) or not worker.is_alive()
+
+    wait_until(is_waiting, "the thread waits")
     assert worker.is_alive()
 
 
@@ -216,6 +225,151 @@ def test_alone_again_after_the_others_have_ended() -> None:
     assert receiver.fetch().content == "x"
     with pytest.raises(FetchWouldBlock, match="no other thread uses this broker"):
         receiver.fetch()
+
+
+# Completions that nobody was asked to report
+
+
+def lose_reports(bench: Bench, ahead: int = 0) -> Sender:
+    """Have ten transfers complete, of which the client is told those that no stopped queue held (RF-48)."""
+    sender = bench.sender(stopping(), capacity=10)
+    first, second = (bench.consumer("q") for _ in range(2))
+    for number in range(ahead):
+        bench.new_session().sender("q").send(f"ahead {number}")
+    for number in range(10):
+        sender.send(f"{number}", sync=False)
+    assert contents(drain(first, ahead + 5))[ahead:] == list("01234")
+    assert contents(drain(second)) == list("56789")
+    for consumer in (second, first):
+        consumer.session.acknowledge()
+    return sender
+
+
+UNASKED = "nothing is held, and the broker was not asked for a report"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda sender: sender.sync(),
+        lambda sender: sender.session.sync(),
+        lambda sender: sender.close(),
+    ],
+    ids=["sync", "session sync", "close"],
+)
+def test_a_sync_that_never_returns(call: Callable[[Sender], object]) -> None:
+    """RF-48, CM-05: the numbers of the real client at the real broker; a send with sync settles it."""
+    bench = Bench()
+    sender = lose_reports(bench)
+    channel = bench.session.channel
+    assert channel is not None
+    assert bench.stat("q").msgDepth == 0
+    assert len(channel.engine.completed) == channel.next_number
+    assert sender.unsettled() == 9
+    with pytest.raises(SyncWouldBlock, match=f"sync would wait for ever: {UNASKED}") as raised:
+        call(sender)
+    assert (raised.value.held, raised.value.held_by) == ((), ())
+    sender.send("the next", sync=True)
+    assert sender.unsettled() == 0
+
+
+@pytest.mark.parametrize(
+    ("ahead", "call", "what"),
+    [
+        (0, lambda sender: sender.sync(), "sync"),
+        (1, lambda sender: sender.send("into a full window", sync=False), "send"),
+    ],
+)
+def test_a_thread_that_waits_for_no_report_is_warned(
+    ahead: int, call: Callable[[Sender], object], what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """RF-48: while another thread can act, the call blocks as the real one does, and says why.
+
+    An answer that the session is given brings a report of all that is complete.
+    """
+    monkeypatch.setattr(hosts, "PATIENCE", 0.0)
+    bench = Bench()
+    sender = lose_reports(bench, ahead)
+    assert sender.available() == 1 - ahead
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        worker = Worker(lambda: call(sender))
+        wait_until(lambda: caught or not worker.is_alive(), "the thread is warned")
+        bench.session.sender(address("elsewhere"))
+        assert not isinstance(worker.result(), Exception)
+    assert [f"{what} waits for ever: {UNASKED}" in str(one.message) for one in caught] == [True]
+
+
+def test_a_thread_that_a_consumer_will_free_is_not_warned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """FC-15: what is held carries a request to be reported."""
+    monkeypatch.setattr(hosts, "PATIENCE", 0.0)
+    bench = Bench()
+    sender = bench.sender(stopping())
+    sender.send("1")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        worker = Worker(lambda: sender.send("2"))
+        until_waiting(bench, worker)
+        with pytest.raises(Timeout):
+            bench.new_session().sender("q").send("3", timeout=3 * hosts.POLL)
+        bench.stat("q").purge(0)
+        assert worker.result() is None
+
+
+# Several brokers
+
+
+@pytest.mark.parametrize("has_used", [False, True])
+@pytest.mark.parametrize("pause", ["fetch", "sleep"])
+def test_a_thread_that_waits_at_another_broker_comes_back(pause: str, has_used: bool) -> None:
+    """Its time-out passes at once, as nothing happens here before; then it sends."""
+    bench, elsewhere = Bench(), Bench()
+    receiver = bench.receiver(address("q"))
+
+    def work() -> None:
+        if has_used:
+            Connection.establish(bench.url)
+        if pause == "sleep":
+            sleep(HOUR, elsewhere.url)
+        else:
+            with suppress(Empty):
+                elsewhere.consumer(address("q")).fetch(timeout=HOUR)
+        Connection.establish(bench.url).session().sender("q").send("back")
+
+    worker = Worker(work)
+    until_waiting(elsewhere, worker)
+    assert receiver.fetch().content == "back"
+    assert worker.result() is None
+
+
+def test_a_thread_that_waits_for_a_thread_at_another_broker() -> None:
+    """Who waits at the second broker is freed by this thread, and then frees who waits at the first."""
+    first, second = "chain-1", "chain-2"
+
+    def pass_on() -> None:
+        sender = Connection.establish(first).session().sender(address("q"))
+        sender.send(Connection.establish(second).session().receiver(address("q")).fetch().content)
+
+    def take() -> object:
+        return Connection.establish(first).session().receiver(address("q")).fetch().content
+
+    session = Connection.establish(second).session()
+    workers = [Worker(work) for work in (pass_on, take)]
+    wait_until(lambda: not {*workers} - {*hosts._waits}, "both threads wait", 10)
+    session.sender(address("q")).send("x")
+    assert [worker.result() for worker in workers] == [None, "x"]
+
+
+def test_two_threads_that_wait_for_each_other_at_two_brokers() -> None:
+    """Each could free the other, and neither will: the first that notices raises."""
+    benches = [Bench(), Bench()]
+
+    def take(bench: Bench) -> object:
+        receivers = [one.new_session().receiver(address("q")) for one in benches]
+        return receivers[benches.index(bench)].fetch()
+
+    workers = [Worker(lambda bench=bench: take(bench)) for bench in benches]
+    assert [type(worker.result()) for worker in workers] == [FetchWouldBlock] * 2
 
 
 # Time

@@ -219,6 +219,26 @@ def test_unsettled_send() -> None:
     assert (sender.unsettled(), sender.available()) == (0, 50)
 
 
+def test_rf_48_a_sync_that_never_returns() -> None:
+    """RF-48, CM-05, RF-40: recorded; the flagged tenth is freed first, and nobody is told of the others."""
+    bench = Bench()
+    sender = bench.sender(address("q", {"qpid.flow_stop_count": 1}), capacity=10)
+    for _ in range(10):
+        sender.send("x", sync=False)
+    one, other = bench.new_session(), bench.new_session()
+    for session in (one, other):
+        drain(session.receiver("q"), limit=5)
+    for session in (other, one):
+        session.acknowledge()
+    assert (bench.stat("q").msgDepth, sender.unsettled()) == (0, 9)
+    with pytest.raises(SyncWouldBlock):
+        sender.sync()
+    assert sender.unsettled() == 9
+    sender.send("x", sync=True)
+    assert sender.unsettled() == 0
+    sender.sync()
+
+
 def test_python_unsettled_and_unlimited() -> None:
     """CAP-05, CAP-07: without a capacity nothing is asked for, and nothing is limited."""
     bench = Bench()

@@ -12,8 +12,8 @@ from qflow.prediction.predict import report_text
 from qflow.prediction.replays import producer_measures, recorded_sections, rows_of_run
 from qflow.workload import Consumer, Producer, Workload, WorkloadError, simulate
 from qflow.workload.arrivals import due_messages
+from qflow.workload.measures import queue_measures
 from qflow.workload.network import Network
-from qflow.workload.run import queue_measures
 
 MEASURES = {"mean_depth", "max_depth", "share_on", "flowStoppedCount", "throughput", "discards"}
 NETWORK = Network(ack_delay=0.042, send_cost=0.00008, report_cost=0.0002)

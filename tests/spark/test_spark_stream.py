@@ -11,6 +11,7 @@ from spark_kit import SOME, fleet, fleet_lake, fleet_results, small_lake, spark 
 from waiting import wait_until
 
 from qflow.cli import main
+from qflow.logs import Tolerance
 from qflow.logs.audit import finding_of
 from qflow.logs.components import audit_in_memory as audit
 from qflow.logs.components import result_hash
@@ -139,7 +140,7 @@ def test_a_shipped_log_is_the_lake(tmp_path):
     from pyarrow import parquet
 
     workload, rows = fleet()
-    shipper = Shipper("fleet", workload, tmp_path)
+    shipper = Shipper("fleet", workload, tmp_path, Tolerance.estimated(rows))
     for start in range(0, len(rows), 9_000):
         shipper.send(rows[start : start + 9_000])
     shipper.end()

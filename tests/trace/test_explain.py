@@ -45,6 +45,24 @@ def test_an_instant_is_a_seq_or_a_time_or_the_cursor(timeline):
         explain(timeline, -3, "C1")
 
 
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        (
+            {"instant": "0.5s"},
+            "a row's seq must be a whole number, got '0.5s'; an instant is a row's seq, such",
+        ),
+        ({"instant": 0.5}, "a row's seq must be a whole number, got 0.5; "),
+        ({"instant": True}, "a row's seq must be a whole number, got True; "),
+        ({"time": "1s"}, r"a time must be a whole number, got '1s'; .* time=500_000\)"),
+        ({"instant": 5, "subject": None}, "a subject is a text, such as 'queue:q', got a NoneType"),
+    ],
+)
+def test_what_is_no_instant_and_no_subject_gets_a_sentence_with_what_is_allowed(timeline, asked, sentence):
+    with pytest.raises(TraceError, match=sentence):
+        explain(timeline, **{"subject": "C1", **asked})
+
+
 def test_asking_moves_nothing(timeline):
     timeline.seek(300)
     state = timeline.broker.state_hash()

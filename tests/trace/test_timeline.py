@@ -269,7 +269,7 @@ def test_a_fork_with_other_settings_shows_what_they_change(trace):
     wide = fork(trace, -1, queues={"orders": {"qpid.flow_stop_count": 1000, "qpid.flow_resume_count": None}})
     assert Replay(wide).run() == wide
     before, after = compare(trace, wide).queues["orders"]
-    assert before.flow_stopped > 0 == after.flow_stopped == after.held
+    assert before.flowStoppedCount > 0 == after.flowStoppedCount == after.held
     assert after.enqueued == before.enqueued
     assert after.dequeued == before.dequeued, "clients settle the same messages, each as soon as it has it"
 

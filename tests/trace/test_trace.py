@@ -536,6 +536,16 @@ def test_info_as_json_and_the_quarantine_table(trace, tmp_path, capsys):
     assert (line["row"], line["column"], line["reason"]) == (10, "time", "must be a whole number, got 'soon'")
 
 
+def test_a_row_with_a_lone_surrogate_is_written_to_the_quarantine(trace, tmp_path):
+    """UTF-8 carries none; JSON writes it as an escape, and so it comes back."""
+    write_trace(trace, tmp_path / "good.jsonl")
+    text = (tmp_path / "good.jsonl").read_text(encoding="utf-8")
+    (tmp_path / "bad.jsonl").write_text(text.replace('"enqueued"', r'"enqueued\ud800"'), encoding="utf-8")
+    assert command("info", "--quarantine", tmp_path / "q.jsonl", tmp_path / "bad.jsonl") == 1
+    kept = [json.loads(line) for line in (tmp_path / "q.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert "got 'enqueued\\ud800'" in kept[0]["reason"] and r"enqueued\ud800" in str(kept)
+
+
 def test_replay_says_where_the_engine_differs(trace, tmp_path, capsys):
     lines = lines_of(trace, tmp_path)
     place = next(i for i, line in enumerate(lines) if '"kind":"enqueued"' in line)

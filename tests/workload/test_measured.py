@@ -59,8 +59,8 @@ def by_events(workload, messages):
 def test_measures_are_those_of_the_events(workload, messages):
     found = measure(set_up(workload, messages), workload)
     deepest, blocked, died = by_events(workload, messages)
-    assert (found.deepest, found.died) == (deepest, died)
-    assert found.blocked == pytest.approx(blocked)
+    assert (found.max_depth, found.sessions_ended) == (deepest, died)
+    assert found.blocked_share == pytest.approx(blocked)
     assert len(found.course) == POINTS and max(found.course) == 255
 
 

@@ -185,3 +185,29 @@ def test_messages_that_reach_no_queue_are_mentioned(tmp_path, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[-1] == f"{count} of {count} messages of m reached no queue, as no binding matched (EX-08)"
     assert not any("of p reached" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            '{"duration": 1, "duration": 20, "queues": {}}',
+            "w.json: each key may be given once, got 'duration' 2 times: 1 and 20",
+        ),
+        (
+            '{"duration": 1, "queues": {"q": {"qpid.max_count": 5, "qpid.max_count": 50}}}',
+            "w.json: each key may be given once, got 'qpid.max_count' 2 times: 5 and 50",
+        ),
+        (
+            '{"duration": 1, "queues": {"q": {}}, "consumers": [{"name": "c", "queue": "q", "prefetch": 1, '
+            '"prefetch": 2, "service": ["const", 1]}]}',
+            "w.json: each key may be given once, got 'prefetch' of 'c' 2 times: 1 and 2",
+        ),
+    ],
+)
+def test_a_key_that_is_given_twice_is_refused(tmp_path, capsys, text, sentence):
+    """JSON's readers take the last one: a setting that never takes effect."""
+    path = tmp_path / "w.json"
+    path.write_text(text)
+    assert status_of("run", str(path)) == 2
+    assert sentence in capsys.readouterr().err

@@ -10,7 +10,7 @@ from qflow.teaching.exercises.capacity import burst
 from qflow.teaching.trial import Trial, cache_judgement, simulate_case
 from qflow.workload import Consumer, Producer, Workload
 from qflow.workload.agenda import SECOND
-from qflow.workload.run import queue_measures
+from qflow.workload.measures import queue_measures
 
 SECONDS = 20
 _OFF_SHARE = 0.8

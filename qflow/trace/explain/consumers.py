@@ -102,7 +102,9 @@ def _all_refused(
         f"have none of the {len(available)} messages" if len(available) > 1 else "not have the only message"
     )
     text = f"{subject.name} has {has_credit(subscription)}, but may {none} available."
-    distinct = {refusal.because or refusal.text: refusal for refusal in refusals}
+    distinct: dict[object, Reason] = {}
+    for refusal in refusals:
+        distinct.setdefault(refusal.because or refusal.text, refusal)
     row = instant.last("idle", "link", subscription.owner)
     return Reason(text, ("CN-21",), row, subject, tuple(distinct.values()))
 
@@ -315,8 +317,7 @@ def _missing(instant: Instant, session: Session, subscription: Subscription, uni
     balance = subscription.credit.balance(unit)
     row = instant.last("out_of_credit", "link", subscription.owner)
     if balance.granted:
-        used = f"{balance.used} of {balance.granted} {noun}s"
-        text = f"{subject.name} has no {noun} credit: {used} of its window are delivered and not completed."
+        text = f"{subject.name} has no {noun} credit: {_window(session, subscription, unit)}."
         held = work(instant, session, subscription)
         if not held:
             held = (_only_completion(instant, subject, session.name),)
@@ -336,6 +337,21 @@ def _missing(instant: Instant, session: Session, subscription: Subscription, uni
         return Reason(text, ("CN-06", "CN-05"), row, subject, work(instant, session, subscription))
     text = f"{subject.name} has no {noun} credit in window mode; each mode has its own balances."
     return Reason(text, ("CN-04", "CN-05"), row, subject)
+
+
+def _window(session: Session, subscription: Subscription, unit: int) -> str:
+    """Say what fills a window: what the subscription holds, and what it has settled and not completed."""
+    balance, noun = subscription.credit.balance(unit), UNITS[unit]
+    records = [record for record in unsettled(session, subscription.name) if not record.is_completed]
+    held = len(records) if unit == MESSAGE_UNIT else sum(record.size for record in records)
+    more = balance.used - held
+    if more <= 0 or not subscription.acquires:
+        return f"{balance.used} of {balance.granted} {noun}s of its window are delivered and not completed"
+    are = "is" if more == 1 else "are"
+    return (
+        f"it holds {held} of {balance.granted} {noun}s of its window, and {more} more {are} delivered "
+        "and not completed"
+    )
 
 
 def _only_completion(instant: Instant, subject: Subject, session: str) -> Reason:
@@ -375,7 +391,8 @@ def refused(
     if transfer.is_expired(instant.broker.now):
         return expired(label)
     selector = subscription.selector
-    if selector is not None and not selector.matches(transfer, message.delivery_count):
+    epoch = queue.context.start_time
+    if selector is not None and not selector.matches(transfer, message.delivery_count, epoch):
         text = f"The selector of {subject.name}, {selector.expression}, refuses {label}."
         row = instant.last("subscribe", "link", subscription.name)
         return Reason(text, ("CN-21",), row, subject)

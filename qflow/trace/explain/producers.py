@@ -50,7 +50,17 @@ def _own(session: Session, model: Producer | None) -> list[Transfer]:
 def _blocked(instant: Instant, model: Producer | None, session: Session, row: int) -> Reason:
     name = instant.trace.session[row]
     subject = Subject("producer", name)
-    text = f"{name} is blocked: a message has been due since {instant.when(row)}, and its window is full."
+    due, count = instant.detail(row).get("due"), _count(instant, model, session, name)
+    if not isinstance(due, int):
+        # A log's client counts by itself; the engine may be a transfer ahead of it.
+        text = f"{name} has been blocked since {instant.when(row)}, as it reports."
+    elif model is not None and count is not None and count < model.capacity:
+        outstanding, rules = _outstanding(instant, model, session, name)
+        since = f"a message has been due since {seconds(due)}"
+        text = f"{name} waits no longer: {since}, and its window has room again."
+        return Reason(text, ("CAP-01",), row, subject, (Reason(f"{outstanding}.", rules, None, subject),))
+    else:
+        text = f"{name} is blocked: a message has been due since {seconds(due)}, and its window is full."
     # The qpid-cpp sender syncs, and so waits for whatever is held on its session (CAP-02, CAP-09).
     is_syncing = model is not None and model.window == "qpid-cpp"
     waiting = session.held if is_syncing else _own(session, model)
@@ -87,20 +97,29 @@ def _outstanding(
 ) -> tuple[str, tuple[str, ...]]:
     if model is None:
         return f"{name} counts its window itself", ("CAP-01",)
+    count = _count(instant, model, session, name)
     if model.network is not None:
-        count = instant.index.count("client.transfer", "session", name, instant.end)
-        count -= instant.index.count("client.complete", "session", name, instant.end)
         return f"{name} has {count} of {model.capacity} outstanding", ("CAP-01",)
-    if model.window != "ideal":
+    if count is None:
         rule = "CAP-02" if model.window == "qpid-cpp" else "CAP-07"
         shared = ("CAP-09",) if model.session else ()
         text = f"{name} counts {model.capacity} of {model.capacity} outstanding, as {model.window} does"
         if model.window == "qpid-cpp":
             text += f", and syncs the whole session {session.name}"
         return text, (rule, *shared)
-    completions = session.completions
-    count = completions.next_number - len(completions.reported)
     return f"{name} has {count} of {model.capacity} outstanding", ("CAP-01", "CAP-08")
+
+
+def _count(instant: Instant, model: Producer | None, session: Session, name: str) -> int | None:
+    """Return how many transfers fill an ideal window; None of a window that is counted otherwise."""
+    if model is not None and model.network is not None:
+        count = instant.index.count("client.transfer", "session", name, instant.end)
+        return count - instant.index.count("client.complete", "session", name, instant.end)
+    if model is None or model.window != "ideal":
+        return None
+    if model.session:
+        return len(_own(session, model))
+    return session.completions.next_number - len(session.completions.reported)
 
 
 def _stopped_by_flow(instant: Instant, session: Session, subject: Subject) -> Reason:
@@ -127,9 +146,8 @@ def _free(
         outstanding = (
             f"{counted(len(labels), 'transfer')} of {name} {'is' if len(labels) == 1 else 'are'} held"
         )
-    completions = session.completions
-    sent = completions.next_number - len(completions.reported)
-    if model.window == "ideal" and model.network is None and sent >= model.capacity:
+    count = _count(instant, model, session, name)
+    if model.network is None and count is not None and count >= model.capacity:
         text = f"{name} is not blocked, as it has nothing to send now: {outstanding}."
         return Reason(text, rules, row, subject, (_next_message(instant, session, subject, is_full=True),))
     since = f" since {instant.when(row)}" if row is not None else ""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
+from typing import SupportsIndex
 
 from qflow.trace.explain.chain import Explanation, Link, Reason, Subject, section_of
 from qflow.trace.explain.consumers import explain_consumer, explain_group
@@ -189,21 +190,31 @@ def explain(
 
 
 def _explained(timeline: Timeline, instant: int | None, time: int | None, subject: str) -> Explanation:
-    _go(timeline, instant, time)
+    _go(timeline, instant, time, subject)
     found = Subjects(timeline.trace, timeline.index).find(subject)
     seen = Instant(timeline.trace, timeline.index, timeline.broker, timeline.cursor)
     return _explanation(seen, found, _EXPLAINERS[found.kind](seen, found.name))
 
 
-def _go(timeline: Timeline, instant: int | None, time: int | None) -> None:
+def _go(timeline: Timeline, instant: int | None, time: int | None, subject: str) -> None:
+    for what, value in (("a row's seq", instant), ("a time", time)):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, SupportsIndex)):
+            shown = repr(value) if isinstance(value, str | int | float) else f"a {type(value).__name__}"
+            raise TraceError(
+                f"{what} must be a whole number, got {shown}; an instant is a row's seq, such as "
+                'explain(trace, 1200, "q"), or a time in microseconds, such as '
+                'explain(trace, subject="q", time=500_000)'
+            )
+    if not isinstance(subject, str):
+        raise TraceError(f"a subject is a text, such as 'queue:q', got a {type(subject).__name__}")
     if instant is not None and time is not None:
         raise TraceError(f"an instant is either a row or a time; got row {instant} and time {time}")
     if instant is not None:
-        timeline.seek(instant)
+        timeline.seek(int(instant))
     elif time is not None:
         if time < 0:
             raise TraceError(f"a time is microseconds from 0, got {time}")
-        timeline.seek_time(time)
+        timeline.seek_time(int(time))
 
 
 def _group(instant: Instant, name: str) -> Reason:

@@ -15,6 +15,7 @@ from qflow.trace.explain.chain import Reason, Subject
 from qflow.trace.explain.consumers import readers
 from qflow.trace.explain.instant import REASONS, Instant
 from qflow.wording import counted
+from qflow.workload.model import is_unseen
 
 UNITS = {"count": "message", "size": "byte"}
 
@@ -25,6 +26,11 @@ def explain_queue(instant: Instant, name: str) -> Reason:
     if queue is None:
         return _absent(instant, name)
     lost = losses(instant, queue.name)
+    if is_unseen(queue.settings.arguments):
+        why = unseen(instant, queue)
+        text = f"{name} has {counted(queue.message_depth, 'message')}; its thresholds are unknown."
+        rest = readers(instant, queue) if queue.message_depth else ()
+        return Reason(text, why.rules, why.row, why.subject, (why, *rest, *lost))
     if queue.flow_limit is None:
         why = no_flow_control(instant, queue)
         depth = counted(queue.message_depth, "message")
@@ -47,6 +53,9 @@ def on(instant: Instant, queue: Queue) -> Reason:
     row = instant.last("flow_stopped", "queue", queue.name)
     subject = Subject("queue", queue.name)
     assert row is not None, "a queue that is ON has turned ON"
+    if is_unseen(queue.settings.arguments):
+        text = f"{queue.name} is ON at the defaults of a broker; its own thresholds are unknown."
+        return Reason(text, ("FC-02",), row, subject, (unseen(instant, queue),))
     detail = instant.detail(row)
     label = _message_before(instant, row, queue.name)
     unit = _tripped(queue, detail["count"], detail["size"])
@@ -252,8 +261,17 @@ def _origin(
     return ("FC-02",), f"{queue.name} has no limit to take a percentage of"
 
 
+def unseen(instant: Instant, queue: Queue) -> Reason:
+    """Say that nothing is known of a queue's thresholds and limits."""
+    row = instant.last("queueDeclare", "queue", queue.name)
+    text = f"Thresholds unknown: nothing recorded says what {queue.name} was declared with."
+    return Reason(text, ("FC-01", "LP-01"), row, Subject("queue", queue.name))
+
+
 def limit_of(instant: Instant, queue: Queue) -> Reason:
     """Say how much fits on a queue, and what set that (LP-01)."""
+    if is_unseen(queue.settings.arguments):
+        return unseen(instant, queue)
     row = instant.last("queueDeclare", "queue", queue.name)
     parts = []
     if queue.depth.max_count:

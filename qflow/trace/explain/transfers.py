@@ -25,8 +25,18 @@ from qflow.trace.explain.consumers import (
     settlement,
 )
 from qflow.trace.explain.instant import Instant
-from qflow.trace.explain.queues import died_of, dropped, gone, limit_of, no_flow_control, on, turned_off
+from qflow.trace.explain.queues import (
+    died_of,
+    dropped,
+    gone,
+    limit_of,
+    no_flow_control,
+    on,
+    turned_off,
+    unseen,
+)
 from qflow.wording import counted, listed
+from qflow.workload.model import is_unseen
 
 
 def explain_transfer(instant: Instant, label: str) -> Reason:
@@ -184,6 +194,11 @@ def _never_held(instant: Instant, label: str, enqueued: list[int]) -> Reason:
         text = f"{label} went to {listed(names)}; as the Java broker does, it tells senders to stop instead."
         return Reason(text, ("ALT-12",), row, subject)
     queues = [queue for name in names if (queue := instant.queue(name)) is not None]
+    unknown = [queue for queue in queues if is_unseen(queue.settings.arguments)]
+    if unknown:
+        why = unseen(instant, unknown[0])
+        text = f"{label} went to {listed(names)}; nothing recorded says when {unknown[0].name} was ON."
+        return Reason(text, why.rules, row, subject, (why,))
     if len(queues) == len(names) and all(queue.flow_limit is None for queue in queues):
         because = tuple(no_flow_control(instant, queue) for queue in queues)
         text = f"{label} went to {listed(names)}, without flow control."

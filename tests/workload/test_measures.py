@@ -1,0 +1,95 @@
+"""Measures: one definition each, whichever way they are asked for."""
+
+import pytest
+
+from qflow.design.frontier import costs
+from qflow.logs.client_log import ClientLog
+from qflow.prediction.replays import predicted_sections, recorded_sections, rows_of_run
+from qflow.trace import Trace
+from qflow.trace.diff import summarize
+from qflow.workload import Consumer, Producer, Workload, simulate
+from qflow.workload.agenda import SECOND
+from qflow.workload.measured import measure
+from qflow.workload.measures import ProducerMeter, queue_measures
+from qflow.workload.network import Network
+from qflow.workload.simulate import set_up
+
+STALLED = Workload(
+    "stalled",
+    10,
+    {"q": {"qpid.flow_stop_count": 10, "qpid.flow_resume_count": 5}},
+    producers=(Producer("p", ("", "q"), rate=100, capacity=5, size=100, arrival="const"),),
+)
+READ = STALLED.replace(consumers=(Consumer("c", "q", prefetch=3, service=("const", 0.015)),))
+DEAD = READ.with_queue("q", {"qpid.max_count": 12}).replace(
+    producers=tuple(
+        Producer(name, ("", "q"), 100, 5, 100, window="qpid-cpp", session="s", seed=n)
+        for n, name in enumerate(("p", "r"))
+    )
+)
+DISTANT = READ.with_producer("p", network=Network(latency=0.004))
+
+
+def test_p99_of_a_queue_that_stopped_and_that_nobody_reads_is_what_was_waited():
+    """It was 9.76 s in ``design`` and 0.0 in ``predict``, of the same run."""
+    run = simulate(STALLED)
+    end = 10 * SECOND
+    predicted = predicted_sections(run, STALLED, end)["producers"]["p"]
+    # The eleventh message is held at 0.11 s, the fifteenth and last at 0.15 s.
+    assert predicted["latency_p99"] == pytest.approx(9.89) and predicted["latency_p50"] == 0
+    assert costs(run, ["q"], ["p"]).latency_p99 == predicted["latency_p99"]
+    log = ClientLog("stalled", rows_of_run(run.events, STALLED.producers))
+    assert recorded_sections(STALLED, log, end)["producers"]["p"] == predicted
+
+
+def test_a_log_that_does_not_say_what_is_complete_has_no_latency():
+    rows = [
+        row for row in rows_of_run(simulate(STALLED).events, STALLED.producers) if row.event == "transfer"
+    ]
+    measures = recorded_sections(STALLED, ClientLog("mute", rows), 10 * SECOND)["producers"]["p"]
+    assert measures["latency_p99"] is None and measures["throughput"] == 1.5
+
+
+def test_nobody_waits_once_the_session_has_ended():
+    meter = ProducerMeter()
+    for kind, time in (("transfer", 0), ("block", 100_000), ("error", 300_000)):
+        meter.note(kind, time, "p-1")
+    measures = meter.measures(SECOND)
+    assert (measures["latency_p99"], measures["blocked_share"]) == (0.3, 0.2)
+
+
+@pytest.mark.parametrize(
+    "workload", [STALLED, READ, DEAD, DISTANT], ids=["stalled", "read", "dead", "distant"]
+)
+def test_all_ways_give_the_same(workload):
+    """Run, prediction, recorded rows, design, the map's quick run, and the comparison of two traces."""
+    run, end = simulate(workload), 10 * SECOND
+    names = [producer.name for producer in workload.producers]
+    queue = queue_measures(run.events, workload, end)["q"]
+    predicted = predicted_sections(run, workload, end)
+    assert predicted["queues"]["q"] == queue
+    log = ClientLog("same", rows_of_run(run.events, workload.producers))
+    assert recorded_sections(workload, log, end)["producers"] == {
+        name: measures for name, measures in predicted["producers"].items() if measures["throughput"]
+    }
+    designed = costs(run, ["q"], names)
+    blocked = sum(predicted["producers"][name]["blocked_share"] for name in names) / len(names)
+    assert designed.max_depth == {"q": queue["max_depth"]}
+    assert designed.flips_per_minute == pytest.approx(queue["flowStoppedCount"] * 6)
+    assert designed.accepts == pytest.approx(queue["throughput"] * 10)
+    assert designed.blocked_share == pytest.approx(blocked)
+    if len(names) == 1:
+        assert designed.latency_p50 == predicted["producers"]["p"]["latency_p50"]
+        assert designed.latency_p99 == predicted["producers"]["p"]["latency_p99"]
+    quick = measure(set_up(workload), workload)
+    assert quick.max_depth == queue["max_depth"]
+    assert quick.sessions_ended == tuple(name for name in names if name in run.errors)
+    if not run.errors:
+        assert quick.blocked_share == pytest.approx(blocked)
+    trace = Trace("same")
+    for event in run.events:
+        if event.time <= end:
+            trace.append(event)
+    summary = summarize(trace, end)["q"]
+    assert (summary.max_depth, summary.flowStoppedCount) == (queue["max_depth"], queue["flowStoppedCount"])
+    assert summary.share_on == pytest.approx(queue["share_on"])
