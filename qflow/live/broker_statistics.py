@@ -36,11 +36,7 @@ _PACKAGE = "org.apache.qpid.broker"
 
 
 class Management:
-    """A broker's management over AMQP 1.0.
-
-    Raises:
-        proton.ProtonException, OSError: If the broker has no management of this kind, or does not answer.
-    """
+    """A connection to the management (QMF 2) of a broker over AMQP 1.0."""
 
     def __init__(self, url: str) -> None:
         from proton.utils import BlockingConnection

@@ -45,28 +45,18 @@ _Sent = tuple[int, str, int | None]
 
 @dataclass(slots=True)
 class SeenClient:
-    """One client of the log, and what was seen of it.
-
-    Parameters:
-        name: As in the log.
-        role ({"producer", "consumer"})
-        queue, exchange, key: What it reads; or where it sends to.
-        start: When its link was made, in microseconds.
-        origin: Its container, link, product and peer, for readers.
-        most_credit: The most messages that it was ready to take.
-
-    >>> client = ClientBook().client("shop", "producer", "orders", 5, key="orders")
-    >>> client.name, client.messages
-    ('shop', 0)
-    """
+    """One client of the log, and what was seen of it."""
 
     name: str
     role: str
+    # What it reads; or where it sends to.
     queue: str
     exchange: str
     key: str
+    # When its link was made, in microseconds; its container, link, product and peer, for readers.
     start: int
     origin: Mapping[str, str]
+    # The most messages that it was ready to take.
     most_credit: int = 0
     messages: int = 0
     bytes: int = 0
@@ -91,20 +81,6 @@ def is_a_name(container: str) -> bool:
 class ClientBook:
     """The rows of a log, its clients and its queues.
 
-    Attributes:
-        rows (list of tuple): In order of time; the list may be emptied.
-        clients (dict): Name to :class:`SeenClient`.
-        queues (dict): Queue name to its declare arguments, as far as they were seen.
-        declared (set of str): Queues of which the broker said the arguments, all of them.
-        exchanges (set of str)
-        binds (dict): Keys are exchange, queue and binding key, in the order in which they were seen.
-        broker (str): The product that the broker calls itself; empty if it has said none.
-        statistics_since (int or None): When the broker's management answered first.
-        missing (str): Why there are no statistics now; empty if there are.
-        findings (dict): Sentence to how often, and when first, in microseconds.
-        labels (Labels)
-        last (int): When something was seen last.
-
     >>> book = ClientBook()
     >>> shop = book.client("shop", "producer", "orders", 5, key="orders")
     >>> label = book.transfer(7, shop, 100, (1, 100))
@@ -114,15 +90,20 @@ class ClientBook:
     """
 
     def __init__(self) -> None:
+        # In order of time; the list may be emptied.
         self.rows: list[Row] = []
         self.clients: dict[str, SeenClient] = {}
+        # Declare arguments, as far as they were seen; and of which queues the broker has said all of them.
         self.queues: dict[str, dict[str, Any]] = {}
         self.declared: set[str] = set()
         self.exchanges: set[str] = set()
+        # Exchange, queue and binding key, in the order in which they were seen.
         self.binds: dict[tuple[str, str, str], None] = {}
+        # The product that the broker calls itself; when its management answered first, or why it does not.
         self.broker = ""
         self.statistics_since: int | None = None
         self.missing = "the broker's management has said nothing"
+        # Sentence to how often, and when first, in microseconds.
         self.findings: dict[str, list[int]] = {}
         self.labels = Labels()
         self.last = self.connections = 0
@@ -164,13 +145,7 @@ class ClientBook:
 
     @property
     def is_qpid_cpp(self) -> bool | None:
-        """Whether the broker is Qpid's in C++, or this kit's engine; None if nothing has shown it.
-
-        >>> book = ClientBook()
-        >>> book.broker = "ActiveMQ Artemis 2.31"
-        >>> book.is_qpid_cpp
-        False
-        """
+        """Whether the broker is Qpid's in C++, or this kit's engine; None if nothing has shown it."""
         if self.statistics_since is not None:
             # No other broker has this management.
             return True
@@ -225,13 +200,7 @@ class ClientBook:
     def ended(
         self, time: int, client: SeenClient, error: str, reason: str, left: Iterable[tuple[str, Mark]]
     ) -> None:
-        """Note that a client is gone; what a consumer had not settled is on its queue again.
-
-        Parameters:
-            error: The broker's own words, if it ended the client.
-            reason: How the client ended otherwise.
-            left: Label and mark of what has no outcome.
-        """
+        """Note that a client is gone; what a consumer had not settled is on its queue again."""
         left = list(left)
         client.unsettled, client.ended = 0, error or reason
         is_consumer = client.role == "consumer"
@@ -295,10 +264,8 @@ class ClientBook:
     def deliver(
         self, time: int, client: SeenClient, size: int, mark: Mark, group: str = "", is_settled: bool = False
     ) -> str:
-        """Note a message that is delivered; return its label.
-
-        Its size is the one that it was sent with, if that was seen: a broker adds to it on the way.
-        """
+        """Note a message that is delivered; return its label."""
+        # The size that it was sent with, if that was seen: a broker adds to a message on the way.
         label, sent_size = self.labels.delivered(client.queue, mark)
         size = size if sent_size is None else sent_size
         client.messages += 1
@@ -333,10 +300,6 @@ class ClientBook:
 class Labels:
     """The messages under way, by what they are recognised by.
 
-    Attributes:
-        alike (int): Deliveries for which more than one transfer could be meant.
-        unseen (int): Deliveries of messages that no client sent through here.
-
     >>> labels = Labels()
     >>> labels.sent("p-1", "orders", (7, 3), 9); labels.sent("p-2", "orders", (7, 3), 9)
     >>> labels.delivered("orders", (7, 3)), labels.alike
@@ -346,6 +309,7 @@ class Labels:
     """
 
     def __init__(self) -> None:
+        # Deliveries for which more than one transfer could be meant; and of what no client sent through here.
         self.alike = self.unseen = 0
         self._count = self._kept = 0
         # Of an address and a mark: those waiting there, the oldest on top.
@@ -383,10 +347,7 @@ class Labels:
         self._refused.add(label)
 
     def delivered(self, queue: str, mark: Mark) -> tuple[str, int | None]:
-        """Return the label and the size of a message that a queue delivers.
-
-        What was not seen before is ``unseen-<n>``, of no size.
-        """
+        """Return the label and the size of a delivered message; the size is None if none was sent here."""
         found = self._of_queue(queue, mark) or self._of_others(queue, mark)
         if found is None:
             self.unseen += 1

@@ -30,48 +30,37 @@ _ERROR = re.compile(r"^\s*[\w.]*(Error|Exception)\b|\bamqp:[a-z]")
 
 @dataclass(frozen=True)
 class Figures:
-    """What a server has seen of a client at one moment.
+    """What a server has seen of a client at one moment."""
 
-    Parameters:
-        sent: Transfers, those that were sent again included.
-        accepted, released, unsettled: Outcomes, and transfers that wait for one.
-        stored: Messages that came onto the queue.
-        depth: Messages on the queue.
-    """
-
+    # Transfers, those that were sent again included, and what became of them.
     sent: int = 0
     accepted: int = 0
     released: int = 0
     unsettled: int = 0
+    # Messages that came onto the queue; messages on it.
     stored: int = 0
     depth: int = 0
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run of the program.
-
-    Parameters:
-        before, after: When it was still or ended, and after what the bench did then.
-        most_unsettled: The most transfers without an outcome, or deliveries that were not settled.
-        pause: How the first part ended.
-        status: The exit status, None if the bench ended it.
-        rate: Transfers a second while it sent the same again and again.
-        output: The last of what it printed.
-        end: How the run ended; as ``pause``, where it has one part only.
-        reaction: What it printed after what the bench did.
-        is_connected: Whether it had a connection in the end.
-    """
+    """One run of the program."""
 
     case: str
+    # When it was still or had ended, and after what the bench did then.
     before: Figures
     after: Figures
+    # Transfers without an outcome, or deliveries that were not settled.
     most_unsettled: int = 0
+    # How the first part ended; ``end`` is how the run did.
     pause: str = STILL
+    # The exit status, None if the bench ended it.
     status: int | None = None
+    # Transfers a second while it sent the same again and again.
     rate: float = 0.0
     output: str = ""
     end: str = STILL
+    # What it printed after what the bench did.
     reaction: str = ""
     is_connected: bool = True
 
@@ -88,28 +77,20 @@ class Run:
 
 @dataclass(frozen=True)
 class Settling:
-    """How a receiver settles.
+    """How a receiver settles."""
 
-    Parameters:
-        credit: For how many messages it was ready, 1,000 at most are seen.
-        is_presettled: Whether it asked for messages that need no settling.
-        batch: Messages that it settled at once, when they came one by one; 0 if it settled none.
-        fed: Messages that it was given for that.
-        unsettled: Delivered and not settled in the end.
-        is_locked: Whether it and a sender with a window waited for each other.
-        delivered_locked, unsettled_locked: Messages that had been delivered then, and how many of them were
-            not settled.
-        released, rejected: Of the messages that it was given one by one, how many came back so.
-    """
-
+    # For how many messages it was ready, 1,000 at most are seen.
     credit: int
     is_presettled: bool
+    # Messages that it settled at once, when they came one by one, and how many it was given for that.
     batch: int
     fed: int
     unsettled: int
+    # Whether it and a sender with a window waited for each other, and what it had then.
     is_locked: bool = False
     delivered_locked: int = 0
     unsettled_locked: int = 0
+    # Of the messages that it was given one by one, how many came back so.
     released: int = 0
     rejected: int = 0
 

@@ -244,21 +244,7 @@ _NO_FLOW = "--flow-stop-count=0 --flow-stop-size=0"
 
 
 class Program:
-    """A client program that runs until it ends by itself or the ``with`` block does, with its output kept.
-
-    It is run in a process group of its own, so that what it starts ends with it: at the end of the ``with``
-    block, after Ctrl-C, and when an error of ours comes first.
-
-    Raises:
-        RefusalError: If there is no such program, or it may not be run.
-
-    >>> import sys
-    >>> with Program([sys.executable, "-c", "print('hello')"], {}) as program:
-    ...     program.wait(60)
-    0
-    >>> program.output()
-    'hello'
-    """
+    """A client program in a process group of its own; the end of the ``with`` block ends all it started."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         try:

@@ -43,21 +43,14 @@ _CONTROLS: dict[int | str, str] = {
 
 
 class Encoded(NamedTuple):
-    """A message as it came.
+    """A message as it came."""
 
-    The engine keeps it as the content of its :class:`~qflow.broker.message.Message`, in the form in which the
-    clients of :mod:`qflow.messaging` keep theirs: a body, here all of the bytes, and what belongs to it.
-
-    Fields:
-        raw: All of it.
-        bare: Where the bare message begins.
-        annotations: Where the message annotations begin and end; the same number twice if there are none.
-        to, reply_to: Addresses; an anonymous relay routes by ``to`` (LNK-06).
-    """
-
+    # In the engine it is a message's content, as the clients of qflow.messaging keep theirs.
     raw: bytes
     bare: int
+    # Where they begin and end; the same number twice if there are none.
     annotations: tuple[int, int]
+    # An anonymous relay routes by it (LNK-06).
     to: str | None = None
     reply_to: str | None = None
 
@@ -78,21 +71,16 @@ class Encoded(NamedTuple):
 
 
 class Decoder:
-    """Decodes messages, one after the other, in one message of Proton's.
-
-    ``room`` is where Proton puts the bytes of a message that has come.
-    """
+    """Decodes messages, one after the other, in one message of Proton's."""
 
     def __init__(self) -> None:
+        # Where Proton puts the bytes of a message that has come.
         self.room = ffi.new("char[]", ROOM)
         self._message = ProtonMessage()
         self._impl = self._message._msg
 
     def decode(self, raw: bytes) -> tuple[Message, Encoded]:
         """Return what the engine needs of a message, without a routing key yet.
-
-        FrameError if the bytes are no message; a LinkException for a body on which the connection ends
-        (LNK-28).
 
         >>> raw = bytes(ProtonMessage(body="hello", subject="news", properties={"n": 1}).encode())
         >>> message, encoded = Decoder().decode(raw)
@@ -160,10 +148,7 @@ class Decoder:
         )
 
     def control(self, raw: bytes) -> tuple[str, list[Any]]:
-        """Return what a coordinator is asked for, ``declare`` or ``discharge``, and its fields.
-
-        FrameError if the message asks for nothing of the kind.
-        """
+        """Return what a coordinator is asked for, ``declare`` or ``discharge``, and its fields."""
         try:
             self._message.decode(raw)
             body = self._message.body
@@ -250,11 +235,7 @@ _MOST_MILLISECONDS: Final = (1 << 32) - 1
 
 
 def outgoing(record: DeliveryRecord, now: int) -> bytes:
-    """Return the bytes of a delivery: a new header, annotations, the bare message.
-
-    Parameters:
-        now: Microseconds of the broker's time: what is left of the time to live depends on it.
-    """
+    """Return the bytes of a delivery at an instant: a new header, annotations, the bare message."""
     queued = record.message
     transfer = queued.transfer
     sent = transfer.message

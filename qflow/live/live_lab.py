@@ -69,15 +69,7 @@ _STOPPED = "The server has stopped. This is all that happened; broker.trace() ha
 
 
 class LiveLab(Lab):
-    """The picture of a broker that serves real clients, as it runs.
-
-    Parameters:
-        serving: A :class:`qflow.live.serving.Serving` that keeps events.
-
-    Attributes:
-        follower (Follower): What the picture is made of.
-        note (str): What the lab has to say besides.
-    """
+    """The picture of a broker that serves real clients, as it runs."""
 
     def __init__(self, serving: Any) -> None:
         if serving.server.events is None:
@@ -402,10 +394,7 @@ def _who(client: Mapping[str, Any]) -> str:
 
 
 def _limited(lasting: Mapping[str, Spans]) -> tuple[dict[str, Spans], int]:
-    """Return what lasts without most of what is over, if that is too much; and one of how many is left.
-
-    A message is left in all tables or in none.
-    """
+    """Return what lasts without most of what is over, if that is too much; and one of how many is left."""
     most = max((len(table) for table in lasting.values()), default=0)
     every = -(-most // _MOST_ROWS)
     if every <= 1:

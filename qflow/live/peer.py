@@ -147,31 +147,26 @@ class Host(Protocol):
 
 @dataclass(slots=True, eq=False)
 class LiveSession:
-    """A session of a client: the engine's, and which of Proton's deliveries wait for an outcome.
-
-    Attributes:
-        held: Number of a transfer whose outcome is withheld, to Proton's delivery and its link.
-        receivers: Links on which the client receives, by name.
-        transaction: The id of its transaction; b"" for none.
-    """
+    """A session of a client: the engine's, and which of Proton's deliveries wait for an outcome."""
 
     engine: LinkSession
+    # Number of a transfer whose outcome is withheld, to Proton's delivery and its link.
     held: dict[int, tuple[Any, Sending]] = field(default_factory=dict)
     receivers: dict[str, Receiving] = field(default_factory=dict)
+    # The id of its transaction; b"" for none.
     transaction: bytes = b""
 
 
 @dataclass(slots=True, eq=False)
 class Sending:
-    """A link on which the client sends; ``link`` is None for a transaction's coordinator.
+    """A link on which the client sends."""
 
-    ``of_all`` counts what has become of the transfers of all links of the client, ``outcomes`` of this one's.
-    """
-
+    # What has become of the transfers of all links of the client; ``outcomes`` is of this one.
     of_all: dict[str, int]
     session: LiveSession
     wrapper: Link
     name: str
+    # None for a transaction's coordinator.
     link: IncomingLink | None
     outcomes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
 
@@ -191,19 +186,18 @@ class Sending:
 
 @dataclass(slots=True, eq=False)
 class Receiving:
-    """A link on which the client receives; ``unsettled`` maps Proton's delivery to the engine's number.
-
-    ``number`` is where Proton finds the ``tag`` of the next delivery.
-    """
+    """A link on which the client receives."""
 
     session: LiveSession
     impl: Any
     wrapper: Link
     name: str
     link: OutgoingLink
+    # Proton's delivery to the engine's number.
     unsettled: dict[Any, int] = field(default_factory=dict)
     is_presettled: bool = False
     is_portioned: bool = False
+    # Where Proton finds the tag of the next delivery.
     number: Any = field(default_factory=lambda: ffi.new("uint32_t *"))
     tag: Any = None
 
@@ -213,21 +207,14 @@ class Receiving:
 
 
 class Peer:
-    """One client's connection.
-
-    Attributes:
-        name (str): Its connection's name in the broker: the container-id, with a number if that is taken.
-        container, product, address, user (str): Who is there, as the client says it.
-        outcomes (dict): What has become of the transfers of all its links, those that are gone included.
-        is_over (bool): Whether nothing more is to be expected; the socket can be closed once all is written.
-        incident (str): What the connection was closed for, if something was wrong.
-    """
+    """One client's connection."""
 
     def __init__(self, server: Host, address: str) -> None:
         self.server = server
         self.address = address
         self.container = self.product = self.name = ""
         self.incident = ""
+        # Whether nothing more is to be expected; the socket can be closed once all is written.
         self.is_over = self.is_refused = False
         self.sasl = SaslLayer(server.password)
         self.connection, self.collector = Connection(), Collector()
@@ -813,11 +800,9 @@ class Peer:
         self._close_link(sending.wrapper, error)
 
     def _let_go(self, sending: Sending) -> None:
-        """End a sender's link in the broker; a coordinator's takes its transaction with it.
-
-        What is withheld is settled without a state: neither yes nor no (LNK-07).
-        """
+        """End a sender's link in the broker; a coordinator's takes its transaction with it."""
         session = sending.session
+        # What is withheld is settled without a state: neither yes nor no (LNK-07).
         for number in [number for number, (_, owner) in session.held.items() if owner is sending]:
             lib.pn_delivery_settle(session.held.pop(number)[0])
             sending.count("lost")

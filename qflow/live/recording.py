@@ -195,14 +195,7 @@ class Recording:
 
 
 def checked_folder(out: Path) -> Path:
-    """Return the folder of a recording to come.
-
-    Raises:
-        RefusalError: If its name is of another kind, or something is there already.
-
-    >>> checked_folder(Path("monday.parquet")).name
-    'monday.parquet'
-    """
+    """Return the folder of a recording to come; RefusalError if its name or what is there forbids it."""
     if not out.name.endswith(ENDING):
         allowed = f"its name ends in {ENDING}"
         raise RefusalError(f"a recording is a folder of Parquet parts, so {allowed}; got {out.name!r}")
@@ -279,25 +272,7 @@ class Upstream:
 
 
 class RecordingTap:
-    """Listens for clients, connects each to the broker, and passes what either says.
-
-    Attributes:
-        accepted, connected (int): How many connections there were, and how many there are.
-        now (callable): Returns the microseconds since the start.
-
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> async def main(folder):
-    ...     tap = RecordingTap(Upstream("127.0.0.1:5672"), CaptureWriter(Path(folder)))
-    ...     await tap.listen("127.0.0.1", 0)
-    ...     port = tap.port
-    ...     await tap.stop()
-    ...     tap.capture.close()
-    ...     return port > 0
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     asyncio.run(main(folder))
-    True
-    """
+    """Listens for clients, connects each to the broker, and passes what either says."""
 
     def __init__(self, upstream: Upstream, capture: CaptureWriter) -> None:
         self.upstream, self.capture = upstream, capture

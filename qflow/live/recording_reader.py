@@ -68,18 +68,7 @@ SHORTEST_SERVICE = 0.000001
 
 
 class RecordingReader:
-    """Reads what was captured, and writes it in parts.
-
-    >>> import tempfile
-    >>> from qflow.live.recording import CaptureWriter
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     writer = CaptureWriter(Path(folder))
-    ...     writer.append(7, 1, OPENED, b"127.0.0.1:40000")
-    ...     writer.close()
-    ...     RecordingReader(folder).run(lambda: True)
-    ...     sorted(path.name for path in Path(folder).iterdir())
-    ['_recording.json']
-    """
+    """Reads what was captured, and writes it in parts."""
 
     def __init__(
         self, path: str | Path, group_header: str = "", tell: Callable[[dict[str, Any]], None] | None = None
@@ -161,19 +150,7 @@ class RecordingReader:
 
 
 class RecordingFolder:
-    """Writes the parts of a log, its report, and the workload beside it.
-
-    Raises:
-        OSError: If it cannot be written.
-
-    >>> import tempfile
-    >>> from qflow.logs import ClientLog
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     recording = RecordingFolder(Path(folder) / "orders.parquet")
-    ...     recording.write([(5, "p", "transfer", "orders", "p-1", 100, "")])
-    ...     ClientLog.load(recording.path).rows[0].label
-    'p-1'
-    """
+    """Writes the parts of a log, its report, and the workload beside it."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -210,11 +187,7 @@ class RecordingFolder:
 
 
 def report(book: ClientBook) -> dict[str, Any]:
-    """Return what a reader of a recording should know, as JSON holds it.
-
-    >>> report(ClientBook())["connections"]
-    0
-    """
+    """Return what a reader of a recording should know, as JSON holds it."""
     return {
         "broker": {"product": book.broker, "is_qpid_cpp": book.is_qpid_cpp},
         "statistics": {"since_us": book.statistics_since, "missing": book.missing},
@@ -243,13 +216,7 @@ def _facts(client: Any) -> dict[str, Any]:
 
 
 def recorded_workload(book: ClientBook, name: str) -> dict[str, Any]:
-    """Return a workload as JSON holds it; ``inferred`` says which values were not seen.
-
-    >>> book = ClientBook()
-    >>> book.queues["orders"] = {"qpid.flow_stop_count": 10}
-    >>> recorded_workload(book, "monday")["queues"]
-    {'orders': {'qpid.flow_stop_count': 10}}
-    """
+    """Return a workload as JSON holds it; ``inferred`` says which values were not seen."""
     inferred: dict[str, str] = {}
     producers, consumers = [], []
     seconds = max(1.0, book.last / SECOND)
@@ -308,11 +275,7 @@ def _consumer(client: SeenClient, inferred: dict[str, str]) -> Consumer:
 
 
 def recorded_workload_text(book: ClientBook, name: str) -> str:
-    """Return the same as the text of a file; what makes no workload is left out, and the text says why.
-
-    >>> recorded_workload_text(ClientBook(), "nothing").splitlines()[1]
-    ' "name": "nothing",'
-    """
+    """Return the same as the text of a file; what makes no workload is left out, and the text says why."""
     try:
         value = recorded_workload(book, name)
     except WorkloadError as error:

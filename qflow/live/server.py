@@ -48,28 +48,7 @@ _SECOND = 1_000_000
 
 
 class Server:
-    """A broker that clients of AMQP 1.0 can connect to; :meth:`run` is its loop.
-
-    Parameters:
-        options: What the broker is started with.
-        host, port: Where it listens; port 0 chooses one.
-        password: What clients have to know, by SASL ``PLAIN``; "" for nothing (LNK-24).
-        is_traced: Whether events are kept, for traces and labs.
-        workload: Clients that are simulated beside the real ones, in real time; they bring queues, and the
-            options.
-
-    Attributes:
-        broker (Broker)
-        events (EventTable or None): All that has happened.
-        failures (list of str): What went wrong in qflow itself, newest last; a hundred at most.
-        incidents (list of str): For what connections were closed, newest last; a hundred at most.
-        refusals (list of str): For what links were refused, newest last; a hundred at most.
-        on_incident (callable or None): Called with each incident as soon as it is noted.
-        lines (TraceLines or None): Where all events are written as they happen.
-
-    Raises:
-        OSError: If the port cannot be had.
-    """
+    """A broker that clients of AMQP 1.0 can connect to; :meth:`run` is its loop."""
 
     version = __version__
     requests = qmf.REQUESTS
@@ -97,6 +76,7 @@ class Server:
         self.lock = RLock()
         self.dirty: dict[Peer, None] = {}
         self.ticking: dict[Peer, float] = {}
+        # The last hundred: what went wrong in qflow itself, why connections were closed, and links refused.
         self.failures: list[str] = []
         self.incidents: list[str] = []
         self.refusals: list[str] = []
@@ -303,10 +283,7 @@ class Server:
             self._selector.modify(channel.socket, mask, channel)
 
     def _leave(self, channel: _Channel) -> None:
-        """Say that no more will come; the client closes, or it is dropped after a while.
-
-        A socket that is closed with something unread in it would take our last words from the client.
-        """
+        """Say that no more will come; the client closes, or it is dropped after a while."""
         if channel.is_leaving:
             return
         peer = channel.peer
@@ -359,10 +336,7 @@ class Server:
     # What peers ask for
 
     def connection_name(self, container: str, peer: Peer) -> str:
-        """Return the name of a client's connection in the broker: its container-id, if it is free.
-
-        A container-id that only a library made up is ``client-1`` and so on, as in a recorded log.
-        """
+        """Return the name of a client's connection in the broker: its container-id, if it is free."""
         if is_a_name(container):
             base = container
         else:

@@ -136,10 +136,6 @@ _Place = tuple[_Connection, _Session, _Link]
 class WireLog:
     """Takes the bytes of any number of connections, and makes the rows of a client log of them.
 
-    Parameters:
-        group_header: The application property that names a message's group; without it the one that the queue
-            was declared with (``qpid.group_header_key``), where that was seen.
-
     >>> log = WireLog()
     >>> log.opened(5, 1, "127.0.0.1:40000"); log.passed(6, 1, CLIENT, b"GET / HTTP/1.1")
     >>> log.book.rows, next(iter(log.book.findings))
@@ -150,6 +146,7 @@ got b'GET / HT'")
     def __init__(self, group_header: str = "") -> None:
         self.book = ClientBook()
         self.connections: dict[int, _Connection] = {}
+        # The application property that names a group; without it the one its queue was declared with.
         self._group_header = group_header
         self._codec = Codec()
         self._handlers: dict[type, Callable[..., None]] = {
@@ -573,29 +570,17 @@ def _words(error: Any) -> str:
 
 
 class Sections(NamedTuple):
-    """What is known of a message from its first sections.
+    """What is known of a message from its first sections."""
 
-    Fields:
-        bare: From the properties on: what a broker must pass on unchanged.
-        properties: The properties' fields; empty if there are none, or they were not asked for.
-        application: The application-properties; empty if there are none, or they were not asked for.
-    """
-
+    # From the properties on: what a broker must pass on unchanged.
     bare: bytes
+    # Empty if there are none, or they were not asked for.
     properties: list[object]
     application: dict[object, object]
 
 
 def sections_of(payload: bytes, codec: Codec, whole: bool = False) -> Sections:
-    """Return a message's parts.
-
-    Parameters:
-        payload: The encoded message, or its first part.
-        whole: Whether the properties are wanted too; that costs more.
-
-    >>> sections_of(bytes.fromhex("005370c0020141005377a103616263"), Codec()).bare.hex()
-    '005377a103616263'
-    """
+    """Return a message's parts."""
     properties: list[object] = []
     application: dict[object, object] = {}
     try:
