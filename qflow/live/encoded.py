@@ -185,6 +185,12 @@ def _text(pointer: Any) -> str | None:
     return None if pointer == ffi.NULL else ffi.string(pointer).decode()
 
 
+def value_of(data: Data) -> Any:
+    """Return what is in a piece of Proton's data, or None."""
+    data.rewind()
+    return data.get_object() if data.next() else None
+
+
 def plain(value: Any) -> Any:
     """Return a value of Proton's as one that the engine and a trace can keep, copied.
 
@@ -264,9 +270,7 @@ def _merged(section: bytes, added: dict[str, HeaderValue]) -> bytes:
     if section:
         data = Data()
         data.decode(section)
-        data.rewind()
-        data.next()
-        known = dict(data.get_object().value)
+        known = dict(value_of(data).value)
     known |= {symbol(key): value for key, value in added.items()}
     return described(_MESSAGE_ANNOTATIONS, known)
 

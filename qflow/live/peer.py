@@ -19,21 +19,18 @@ the broker does; all else uses those objects.
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
 from cproton import ffi, lib
 from proton import (
-    UNDESCRIBED,
-    Array,
     Collector,
     Condition,
     Connection,
     Data,
     Delivery,
-    Described,
     Disposition,
     Endpoint,
     Event,
@@ -43,18 +40,12 @@ from proton import (
     Terminus,
     Transport,
     symbol,
-    ulong,
 )
 
 from qflow.broker import Broker
 from qflow.broker.consuming import DeliveryRecord
 from qflow.broker.errors import AmqpException, LinkException, SessionException
 from qflow.broker.links import (
-    DIRECT_FILTER,
-    HEADERS_FILTER,
-    NO_LOCAL_FILTER,
-    SELECTOR_FILTER,
-    TOPIC_FILTER,
     IncomingLink,
     LinkSession,
     OutgoingLink,
@@ -62,8 +53,10 @@ from qflow.broker.links import (
     is_released,
 )
 from qflow.live.amqp_frames import FrameError
-from qflow.live.encoded import ROOM, Decoder, Encoded, outgoing, plain
+from qflow.live.coordinator import TRANSACTIONAL, Coordinator
+from qflow.live.encoded import ROOM, Decoder, Encoded, outgoing, plain, value_of
 from qflow.live.sasl import SaslLayer, SaslRefusedError
+from qflow.live.terminus import answer_source, answer_terminus, read_source, read_terminus
 
 CREDIT: Final = 500
 """Credit of a sender's link, filled up whenever something was read (LNK-01)."""
@@ -78,22 +71,8 @@ OUTCOMES = ("accepted", "released", "presettled", "lost")
 
 _ACCEPTED, _REJECTED = int(Disposition.ACCEPTED), int(Disposition.REJECTED)
 _RELEASED, _MODIFIED = int(Disposition.RELEASED), int(Disposition.MODIFIED)
-_DECLARED, _TRANSACTIONAL = 0x33, 0x34
+_DECLARED: Final = 0x33
 _DELIVERY, _FLOW = int(lib.PN_DELIVERY), int(lib.PN_LINK_FLOW)
-
-_LIFETIMES = {
-    0x2B: "amqp:delete-on-close:list",
-    0x2C: "amqp:delete-on-no-links:list",
-    0x2D: "amqp:delete-on-no-messages:list",
-    0x2E: "amqp:delete-on-no-links-or-messages:list",
-}
-_FILTERS = {
-    0x468C00000000: DIRECT_FILTER,
-    0x468C00000001: TOPIC_FILTER,
-    0x468C00000002: HEADERS_FILTER,
-    0x468C00000003: NO_LOCAL_FILTER,
-    0x468C00000004: SELECTOR_FILTER,
-}
 
 
 class Limits(NamedTuple):
@@ -153,8 +132,10 @@ class LiveSession:
     # Number of a transfer whose outcome is withheld, to Proton's delivery and its link.
     held: dict[int, tuple[Any, Sending]] = field(default_factory=dict)
     receivers: dict[str, Receiving] = field(default_factory=dict)
-    # The id of its transaction; b"" for none.
-    transaction: bytes = b""
+    coordinator: Coordinator = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.coordinator = Coordinator(self.engine)
 
 
 @dataclass(slots=True, eq=False)
@@ -557,36 +538,21 @@ class Peer:
         if target.type == Terminus.COORDINATOR:
             sending = Sending(self.outcomes, session, link, name, None)
         else:
-            made = session.engine.link_attach(name, "sender", target.address, _options(target))
+            made = session.engine.link_attach(name, "sender", target.address, read_terminus(target))
             assert isinstance(made, IncomingLink)
             sending = Sending(self.outcomes, session, link, name, made)
-            _answer(link.target, made)
+            answer_terminus(link.target, made)
         self.sending[link._impl] = sending
         link.open()
         link.flow(CREDIT)
 
     def _attach_receiving(self, session: LiveSession, link: Link, name: str) -> None:
-        source = link.remote_source
-        options = _options(source)
-        filters = _filters(source.filter)
-        options["filters"] = {key: [of, plain(value)] for key, (of, value, _) in filters.items()}
-        options["copy"] = source.distribution_mode == Terminus.DIST_MODE_COPY
-        options["settled"] = link.remote_snd_settle_mode == Link.SND_SETTLED
-        options["unsettled"] = link.remote_snd_settle_mode == Link.SND_UNSETTLED
-        options["durable"] = bool(source.durability) or source.expiry_policy == Terminus.EXPIRE_NEVER
-        options["timeout"] = int(source.timeout)
-        made = session.engine.link_attach(name, "receiver", source.address, options)
+        address = link.remote_source.address
+        made = session.engine.link_attach(name, "receiver", address, read_source(link))
         assert isinstance(made, OutgoingLink)
         receiving = Receiving(session, link._impl, link, name, made)
         self.receiving[link._impl] = session.receivers[name] = receiving
-        _answer(link.source, made)
-        granted = made.granted
-        if granted is not None and granted.filters:
-            taken = {symbol(key): _taken(filters.get(key), *by) for key, by in granted.filters.items()}
-            link.source.filter.put_object(taken)
-        if not made.own_queue:
-            mode = Terminus.DIST_MODE_MOVE if made.acquires else Terminus.DIST_MODE_COPY
-            link.source.distribution_mode = mode
+        answer_source(link, made)
         link.open()
 
     def _detach(self, event: Any, is_closed: bool) -> None:
@@ -763,7 +729,7 @@ class Peer:
                 return
         else:
             message.routing_key = encoded.to
-        is_transactional = bool(session.transaction) and self._is_transactional(session, delivery)
+        is_transactional = session.coordinator.includes(delivery)
         if session not in self._batches:
             self._begin_batch(session)
         number = engine.completions.next_number
@@ -808,16 +774,8 @@ class Peer:
             sending.count("lost")
         if sending.link is not None:
             session.engine.link_detach(sending.name, "sender")
-        elif session.transaction:
-            session.transaction = b""
-            session.engine.tx_rollback()
-
-    def _is_transactional(self, session: LiveSession, delivery: Any) -> bool:
-        """Return whether a delivery belongs to the session's transaction; an unknown id is passed over."""
-        if lib.pn_delivery_remote_state(delivery) != _TRANSACTIONAL:
-            return False
-        data = Delivery.wrap(delivery).remote.data
-        return isinstance(data, list) and bool(data) and _bytes(data[0]) == session.transaction
+        else:
+            session.coordinator.abandon()
 
     def _on_disposition(self, receiving: Receiving, delivery: Any) -> None:
         state, is_settled = lib.pn_delivery_remote_state(delivery), lib.pn_delivery_settled(delivery)
@@ -827,8 +785,11 @@ class Peer:
         if number is None:
             return
         session = receiving.session
-        if state == _TRANSACTIONAL:
-            self._settle_in_transaction(session, delivery, number)
+        if state == TRANSACTIONAL:
+            self._flush_accepts()
+            self._has_acted = True
+            is_transactional = session.coordinator.includes(delivery)
+            session.engine.message_accept([number], transactional=is_transactional)
         elif state in (_RELEASED, _REJECTED, _MODIFIED):
             self._flush_accepts()
             self._has_acted = True
@@ -843,12 +804,6 @@ class Peer:
             lib.pn_delivery_update(delivery, state)
         lib.pn_delivery_settle(delivery)
 
-    def _settle_in_transaction(self, session: LiveSession, delivery: Any, number: int) -> None:
-        self._flush_accepts()
-        self._has_acted = True
-        is_transactional = bool(session.transaction) and self._is_transactional(session, delivery)
-        session.engine.message_accept([number], transactional=is_transactional)
-
     def _give_back(self, engine: LinkSession, delivery: Any, number: int, state: int) -> None:
         if state == _RELEASED:
             engine.message_release([number])
@@ -856,7 +811,7 @@ class Peer:
             engine.message_reject([number])
         else:
             remote = Delivery.wrap(delivery).remote
-            annotations = {_name(key): plain(value) for key, value in _items(remote.annotations)}
+            annotations = plain(remote.annotations) if isinstance(remote.annotations, dict) else {}
             engine.message_modify([number], bool(remote.failed), bool(remote.undeliverable), annotations)
 
     def _flush_accepts(self) -> None:
@@ -915,45 +870,24 @@ class Peer:
     def _coordinate(self, sending: Sending, delivery: Any, raw: bytes) -> None:
         self._flush_accepts()
         self._has_acted = True
-        session = sending.session
-        wrapper = Delivery.wrap(delivery)
+        coordinator, wrapper = sending.session.coordinator, Delivery.wrap(delivery)
         try:
             kind, values = self.server.decoder.control(raw)
             if kind == "declare":
-                session.engine.tx_select()
-                # An address, as in the real broker: a session's transactions have one name (LNK-21).
-                session.transaction = hex(id(session)).encode()
-                wrapper.local.data = [session.transaction]
+                wrapper.local.data = [coordinator.declare()]
                 wrapper.update(_DECLARED)
                 wrapper.settle()
-                return
-            if values:
-                self._discharge(session, wrapper, values)
+            elif values:
+                error = coordinator.discharge(values[0], len(values) > 1 and bool(values[1]))
+                wrapper.update(Disposition.REJECTED if error else Disposition.ACCEPTED)
+                wrapper.settle()
+                if error:
+                    # One queue without room costs the client its connection (LNK-23).
+                    self.refuse("amqp:internal-error", str(error))
         except FrameError as error:
             self._end_sending(sending, LinkException(str(error), "amqp:decode-error"))
         except LinkException as error:
             self._end_sending(sending, error)
-
-    def _discharge(self, session: LiveSession, delivery: Delivery, values: list[Any]) -> None:
-        asked, current = _bytes(values[0]), session.transaction
-        if not current or asked != current:
-            known = f"current transaction is {current.decode()}" if current else "no current transaction"
-            text = f"Cannot discharge transaction {asked.decode('utf-8', 'replace')}, {known}"
-            raise LinkException(text, "amqp:transaction:unknown-id")
-        session.transaction = b""
-        if len(values) > 1 and values[1]:
-            session.engine.tx_rollback()
-        else:
-            try:
-                session.engine.tx_commit()
-            except AmqpException as error:
-                # One queue without room costs the client its connection (LNK-23).
-                delivery.update(Disposition.REJECTED)
-                delivery.settle()
-                self.refuse("amqp:internal-error", str(error))
-                return
-        delivery.update(Disposition.ACCEPTED)
-        delivery.settle()
 
     def _on_transport_error(self, event: Any) -> None:
         condition = self.transport.condition
@@ -975,103 +909,16 @@ _HANDLERS: dict[int, Callable[[Peer, Any], None]] = {
 }
 
 
-# What a terminus says
-
-
-def _value_of(data: Data) -> Any:
-    """Return what is in a piece of Proton's data, or None."""
-    data.rewind()
-    return data.get_object() if data.next() else None
-
-
-def _options(terminus: Terminus) -> dict[str, Any]:
-    """Return what a terminus asks for, as plain values."""
-    asked = _value_of(terminus.capabilities)
-    capabilities = plain(asked) if isinstance(asked, Array | list | tuple) else [asked] if asked else []
-    given = _value_of(terminus.properties)
-    properties: dict[str, Any] = {}
-    for key, value in _items(given):
-        properties[_name(key)] = _lifetime(value) if str(key) == "lifetime-policy" else plain(value)
-    return {
-        "dynamic": bool(terminus.dynamic),
-        "capabilities": [str(one) for one in capabilities],
-        "properties": properties,
-    }
-
-
-def _lifetime(value: Any) -> str:
-    descriptor = value.descriptor if isinstance(value, Described) else value
-    return _LIFETIMES.get(int(descriptor), "") if isinstance(descriptor, int) else str(descriptor)
-
-
-def _filters(data: Data) -> dict[str, tuple[str, Any, Any]]:
-    """Return the filters by name: descriptor, "" for none, value, and as they came."""
-    found: dict[str, tuple[str, Any, Any]] = {}
-    given = _value_of(data)
-    for key, value in _items(given):
-        if isinstance(value, Described):
-            descriptor = value.descriptor
-            name = _FILTERS.get(int(descriptor), "?") if isinstance(descriptor, int) else str(descriptor)
-            found[str(key)] = (name, value.value, value)
-        else:
-            found[str(key)] = ("", value, value)
-    return found
-
-
-def _taken(asked: tuple[str, Any, Any] | None, descriptor: str, value: Any) -> Any:
-    """Return a filter that is in force, as it came or as the broker made it (LNK-14)."""
-    if asked is not None and asked[0] == descriptor:
-        return asked[2]
-    if asked is not None and not isinstance(asked[2].descriptor, int):
-        return Described(symbol(descriptor), value)
-    return Described(ulong(next(code for code, name in _FILTERS.items() if name == descriptor)), value)
-
-
-def _answer(own: Terminus, made: IncomingLink | OutgoingLink) -> None:
-    """Say in a terminus what was granted: the address, capabilities, properties (LNK-17)."""
-    granted = made.granted
-    if granted is None:
-        return
-    if granted.address:
-        own.address = granted.address
-    symbols = [symbol(one) for one in granted.capabilities]
-    if len(symbols) == 1:
-        own.capabilities.put_object(symbols[0])
-    elif symbols:
-        own.capabilities.put_object(Array(UNDESCRIBED, Data.SYMBOL, *symbols))
-    if granted.properties:
-        shown: dict[Any, Any] = {symbol(key): value for key, value in granted.properties.items()}
-        policy = shown.get(symbol("lifetime-policy"))
-        if policy is not None:
-            shown[symbol("lifetime-policy")] = Described(symbol(policy), [])
-        own.properties.put_object(shown)
-
-
 def _product_of(data: Any) -> str:
     """Return what a client says it is, from the properties of its open frame."""
     try:
-        given = plain(_value_of(data)) if isinstance(data, Data) else plain(data)
+        given = plain(value_of(data)) if isinstance(data, Data) else plain(data)
     except (TypeError, ValueError):
         return ""
     if not isinstance(given, dict):
         return ""
     parts = [str(given[key]) for key in ("product", "version") if given.get(key)]
     return " ".join(parts)[:_LONGEST_NAME]
-
-
-def _items(value: Any) -> Iterable[tuple[Any, Any]]:
-    """Return the entries of what should be a map, and may be anything."""
-    return value.items() if isinstance(value, dict) else ()
-
-
-def _name(key: Any) -> str:
-    return str(plain(key))
-
-
-def _bytes(value: Any) -> bytes:
-    if isinstance(value, str):
-        return value.encode()
-    return bytes(value) if isinstance(value, bytes | bytearray | memoryview) else b""
 
 
 def _subject_key(headers: Any) -> str:
