@@ -223,7 +223,7 @@ def _key(key: Any) -> str:
     return copied.decode("utf-8", "replace") if isinstance(copied, bytes) else str(copied)
 
 
-def described(descriptor: int, value: object) -> bytes:
+def encode_described(descriptor: int, value: object) -> bytes:
     """Return the encoding of a value that a number describes, such as a section or a frame's body."""
     data = Data()
     data.put_object(Described(ulong(descriptor), value))
@@ -234,13 +234,13 @@ def described(descriptor: int, value: object) -> bytes:
 def _header(durable: bool, priority: int, ttl: int, count: int) -> bytes:
     """Return a header section."""
     fields = [durable, ubyte(priority), uint(ttl) if ttl > _NO_TTL else None, not count, uint(count)]
-    return described(_HEADER, fields)
+    return encode_described(_HEADER, fields)
 
 
 _MOST_MILLISECONDS: Final = (1 << 32) - 1
 
 
-def outgoing(record: DeliveryRecord, now: int) -> bytes:
+def encode_delivery(record: DeliveryRecord, now: int) -> bytes:
     """Return the bytes of a delivery at an instant: a new header, annotations, the bare message."""
     queued = record.message
     transfer = queued.transfer
@@ -250,7 +250,7 @@ def outgoing(record: DeliveryRecord, now: int) -> bytes:
         ttl = min(max(1, (transfer.expiration - now) // 1000), _MOST_MILLISECONDS)
     content = sent.content
     if not isinstance(content, tuple) or _BARE not in content[2]:
-        content = _translated(record, now).content()
+        content = _translate(record, now).content()
     _, raw, known = content
     # The engine counts from -1: what has been delivered once and not failed is at 0.
     count = max(0, queued.delivery_count)
@@ -260,22 +260,22 @@ def outgoing(record: DeliveryRecord, now: int) -> bytes:
         start, end = known[_ANNOTATIONS]
         annotations = raw[start:end]
     if queued.annotations:
-        annotations = _merged(annotations, queued.annotations)
+        annotations = _merge(annotations, queued.annotations)
     bare: bytes = raw[known[_BARE] :]
     return head + annotations + bare
 
 
-def _merged(section: bytes, added: dict[str, HeaderValue]) -> bytes:
+def _merge(section: bytes, added: dict[str, HeaderValue]) -> bytes:
     known: dict[Any, Any] = {}
     if section:
         data = Data()
         data.decode(section)
         known = dict(value_of(data).value)
     known |= {symbol(key): value for key, value in added.items()}
-    return described(_MESSAGE_ANNOTATIONS, known)
+    return encode_described(_MESSAGE_ANNOTATIONS, known)
 
 
-def _translated(record: DeliveryRecord, now: int) -> Encoded:
+def _translate(record: DeliveryRecord, now: int) -> Encoded:
     """Return a message that came another way (management's answers, simulated clients) in this encoding."""
     message = from_delivery(record, now)
     made = ProtonMessage(

@@ -54,7 +54,7 @@ from qflow.broker.links import (
 )
 from qflow.live.amqp_frames import FrameError
 from qflow.live.coordinator import TRANSACTIONAL, Coordinator
-from qflow.live.encoded import ROOM, Decoder, Encoded, outgoing, plain, value_of
+from qflow.live.encoded import ROOM, Decoder, Encoded, encode_delivery, plain, value_of
 from qflow.live.sasl import SaslLayer, SaslRefusedError
 from qflow.live.terminus import answer_source, answer_terminus, read_source, read_terminus
 
@@ -75,7 +75,7 @@ _DECLARED: Final = 0x33
 _DELIVERY, _FLOW = int(lib.PN_DELIVERY), int(lib.PN_LINK_FLOW)
 
 
-class Limits(NamedTuple):
+class ClientLimits(NamedTuple):
     """What one server gives away at most; more closes a link or a connection.
 
     Fields:
@@ -95,12 +95,12 @@ class Limits(NamedTuple):
     handshake: float = 10.0
 
 
-class Host(Protocol):
+class PeerServer(Protocol):
     """What a client's connection asks of the server; :class:`~qflow.live.server.Server` is one."""
 
     broker: Broker
     decoder: Decoder
-    limits: Limits
+    limits: ClientLimits
     password: str
     container: str
     version: str
@@ -108,7 +108,7 @@ class Host(Protocol):
     dirty: dict[Peer, None]
     ticking: dict[Peer, float]
 
-    def tell_time(self) -> None:
+    def advance_time(self) -> None:
         """Let the broker's time be the clock's."""
 
     def connection_name(self, container: str, peer: Peer) -> str:
@@ -190,7 +190,7 @@ class Receiving:
 class Peer:
     """One client's connection."""
 
-    def __init__(self, server: Host, address: str) -> None:
+    def __init__(self, server: PeerServer, address: str) -> None:
         self.server = server
         self.address = address
         self.container = self.product = self.name = ""
@@ -238,7 +238,7 @@ class Peer:
     def receive(self, data: bytes) -> None:
         """Take bytes from the socket, and do what they ask for; it all happens at one time."""
         self._has_acted = False
-        self.server.tell_time()
+        self.server.advance_time()
         try:
             if not self.sasl.is_done:
                 data = self.sasl.receive(data)
@@ -324,7 +324,7 @@ class Peer:
             self.queued = 0
         return int(pending)
 
-    def written(self, size: int) -> None:
+    def pop_output(self, size: int) -> None:
         """Note that so much of the output has been written."""
         if self.sasl.output:
             del self.sasl.output[:size]
@@ -421,7 +421,7 @@ class Peer:
             sending.count("lost")
             del delivery
         session.held.clear()
-        self.server.tell_time()
+        self.server.advance_time()
         engine.close()
 
     # Connection and sessions
@@ -611,7 +611,7 @@ class Peer:
             if receiving is None:
                 return
             try:
-                data = outgoing(record, broker.now)
+                data = encode_delivery(record, broker.now)
             except Exception as error:
                 self.server.note_failure(error)
                 data = b""

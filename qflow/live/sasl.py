@@ -14,7 +14,7 @@ from typing import Final
 from proton import UNDESCRIBED, Array, Data, symbol, ubyte
 
 from qflow.live.amqp_frames import Codec, descriptor_of, foreign_protocol
-from qflow.live.encoded import described
+from qflow.live.encoded import encode_described
 
 SASL_HEADER: Final = b"AMQP\x03\x01\x00\x00"
 AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
@@ -111,7 +111,7 @@ class SaslLayer:
 
 
 def _frame(descriptor: int, fields: list[object]) -> bytes:
-    body = described(descriptor, fields)
+    body = encode_described(descriptor, fields)
     return (len(body) + _HEADER_SIZE).to_bytes(4, "big") + b"\x02\x01\x00\x00" + body
 
 
