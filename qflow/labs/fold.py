@@ -245,13 +245,12 @@ class Fold:
         self._links: dict[str, dict[str, dict[object, None]]] = {}
         self._finish(0, 0)
 
-    def follow(self, events: Sequence[Event], most: int | None = None) -> None:
-        """Count a run's events from the first that was not counted yet, in their order; at most so many."""
-        end = len(events) if most is None else min(len(events), self.seen + most)
+    def follow(self, events: Sequence[Event]) -> None:
+        """Count a run's events from the first that was not counted yet, in their order."""
         if isinstance(events, EventTable):
-            self.add(events.cells, self.seen, end)
+            self.add(events.cells, self.seen)
         else:
-            self.add(EventTable(events[self.seen : end]).cells)
+            self.add(EventTable(events[self.seen :]).cells)
 
     def end(self) -> None:
         """Finish the last step: nothing follows."""
@@ -379,18 +378,12 @@ class Fold:
 
     # Steps
 
-    def add(self, cells: Cells, start: int = 0, end: int | None = None) -> None:
-        """Count events that follow those seen.
-
-        Parameters:
-            cells: As :attr:`qflow.broker.events.EventTable.cells` has them.
-            start, end: The first event there to count, and the first that is left; None for none.
-        """
+    def add(self, cells: Cells, start: int = 0) -> None:
+        """Count events that follow those seen, in the cells of a table, from a place there on."""
         first, width, detail, kinds = start * WIDTH, WIDTH, DETAIL, _KINDS
-        last = len(cells) if end is None else end * width
         place, time = self.seen - 1, self._time
-        moments: list[int] = cells[first:last:width]
-        for index, name in enumerate(cells[first + 1 : last : width]):
+        moments: list[int] = cells[first::width]
+        for index, name in enumerate(cells[first + 1 :: width]):
             kind = kinds.get(name)
             moment = moments[index]
             if moment != time or (kind is not None and kind.begins):

@@ -3,10 +3,6 @@
 A run in steps is a generator. It yields the part that is done and returns what it ran for: a run, a picture,
 a comparison. Whatever the slices of time are, the events are those of one run without a pause, and what is
 known of an instant does not change any more, so that a picture of a part can be drawn while the rest runs.
-
-The frames of a run take longer than the run. Those of a long run are counted up to the instant that is looked
-at, and a little further; then the run goes ahead of them, to its end. Its outline can be drawn then
-(:mod:`qflow.labs.outline`), a good while before the last frame is counted.
 """
 
 from __future__ import annotations
@@ -19,10 +15,8 @@ from functools import partial
 from typing import TypeVar
 
 from qflow.broker.errors import AmqpException
-from qflow.broker.events import EventTable
 from qflow.kit import RefusalError
 from qflow.labs.fold import Fold
-from qflow.labs.outline import outline_of
 from qflow.labs.picture import Comparison, Picture, picture_of
 from qflow.labs.topology import Topology
 from qflow.labs.words import DEAD
@@ -40,12 +34,6 @@ An instant that is sent to it, in microseconds, makes the next step end right be
 
 _MOST_EVENTS = 4_000
 _SLICE = SECOND // 10
-_LONG = 20_000
-"""Messages of a run that goes ahead of its frames; all of a shorter one is there almost as soon."""
-_FURTHER = 30_000
-"""Events beyond the instant that is looked at whose frames are counted before the outline is drawn."""
-_SHARE_OF_RUN = 0.4
-"""Which part of the work the run is, and not its frames."""
 
 
 class SoFar(float):
@@ -54,14 +42,12 @@ class SoFar(float):
     Attributes:
         time: Up to which instant, in microseconds, everything that happens is known.
         frames: How many frames that makes.
-        is_outlined: Whether the run has ended, so that the picture has its outline.
         draw: Called with the length of the time axis; returns the picture of that much. It has no claims:
             those come with the last frame.
     """
 
     time: int
     frames: int
-    is_outlined: bool = False
     draw: Callable[[int], Picture]
 
 
@@ -104,49 +90,18 @@ def drawing(workload: Workload, messages: int) -> Steps[Picture]:
     with uncollected():
         folding = Fold(Topology.of(workload, stage.agenda.end))
     slices = _Slices(stage)
-    known, enough = 0, None
     for done in slices:
-        if enough is None or folding.seen < enough:
-            with _set_apart():
-                folding.follow(stage.events)
-                # Whatever comes now comes later, and begins another step.
-                folding.end()
-            known = done
-        part = SoFar((1 - stage.remaining / messages) * _part_of_work(folding, stage.events))
-        part.time, part.frames = known, folding.count
-        part.draw = partial(_sketch, Run(workload, stage.events, known), folding)
+        with _set_apart():
+            folding.follow(stage.events)
+            # Whatever comes now comes later, and begins another step.
+            folding.end()
+        part = SoFar(1 - stage.remaining / messages)
+        part.time, part.frames = done, folding.count
+        part.draw = partial(_sketch, Run(workload, stage.events, done), folding)
         slices.aim = yield part
-        if messages >= _LONG and enough is None and slices.aim is not None and slices.aim < known:
-            enough = folding.seen + _FURTHER
     run = stage.finish(workload)
-    if folding.seen < len(stage.events):
-        yield from _counted(run, stage.events, folding, known)
     with uncollected():
         return replace(picture_of(run, frames=folding.whole(run.end)), messages=messages)
-
-
-def _counted(run: Run, events: EventTable, folding: Fold, known: int) -> Generator[float, int | None, None]:
-    """Count the frames that a run is ahead of, once its outline could be drawn."""
-    try:
-        with _set_apart():
-            frames = folding.so_far(known)
-            outline = outline_of(events, replace(frames.topology, end=run.end))
-        part = SoFar(_part_of_work(folding, events))
-        part.time, part.frames, part.is_outlined = known, folding.count, True
-        part.draw = lambda _: picture_of(run, frames=frames, room=outline.topology.end, outline=outline)
-        yield part
-        while folding.seen < len(events):
-            with _set_apart():
-                folding.follow(events, _MOST_EVENTS)
-            yield _part_of_work(folding, events)
-        folding.end()
-    finally:
-        gc.unfreeze()
-
-
-def _part_of_work(folding: Fold, events: EventTable) -> float:
-    """Return which part of the work for some events is done, given the frames that are counted."""
-    return _SHARE_OF_RUN + (1 - _SHARE_OF_RUN) * folding.seen / len(events) if events else 1.0
 
 
 def simulated_on(

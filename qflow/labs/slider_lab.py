@@ -3,8 +3,7 @@
 A run begins when a slider is let go of, and already while it rests in the hand: most sliders are let go of
 where they rest, and their picture is then there. A run has the kernel to itself for half a second; then it
 goes on between other messages, with its progress and a way to cancel it, and makes room for a later run at
-once. Of a run that takes longer, the instant that the reader looks at is drawn first; of a long run then its
-whole axis of time, before all of its steps.
+once. Of a run that takes longer, the instant that the reader looks at is drawn first.
 
 Runs are counted. A picture is drawn only if no later run is drawn already.
 """
@@ -317,12 +316,11 @@ holds for 3 of the 9 settings.
         """Draw what there is of a run that takes longer, once the instant that is looked at is there."""
         if not isinstance(part, SoFar) or part.time <= self.looked_at:
             return False
-        if not part.is_outlined:
-            # The run before says how much to expect of this one.
-            known, ahead = part.frames, self.first.frames.count - part.frames
-            is_near = (time.monotonic() - self._begun) * ahead < WORTHWHILE * known
-            if self.scene.run >= number or is_near:
-                return False
+        # The run before says how much to expect of this one.
+        known, ahead = part.frames, self.first.frames.count - part.frames
+        is_near = (time.monotonic() - self._begun) * ahead < WORTHWHILE * known
+        if self.scene.run >= number or is_near:
+            return False
         self.scene.refusal = ""
         self.scene.show(self._beside(part.draw(self.first.frames.topology.end)), number, is_whole=False)
         _send_out()

@@ -138,21 +138,6 @@ def test_a_longer_run_first_shows_the_instant_that_is_looked_at(lab, drawn):
     assert lab.scene.is_whole
 
 
-def test_a_long_run_shows_its_outline_before_all_of_its_frames(lab, drawn, monkeypatch):
-    monkeypatch.setattr("qflow.labs.running._LONG", 0)
-    monkeypatch.setattr("qflow.labs.running._FURTHER", 50)
-    look_at(lab, 100_000)
-    lab.sliders["stop"].value = 60
-    (_, _, beginning), (run, is_whole, outlined), (_, _, whole) = drawn
-    assert (run, is_whole) == (2, False)
-    assert beginning.outline is whole.outline is None
-    assert beginning.frames.count < outlined.frames.count < whole.frames.count
-    assert outlined.lanes == whole.lanes
-    assert outlined.room == whole.frames.topology.end
-    assert not outlined.claims, "what a run shows is said when all frames are there"
-    assert lab.picture is whole
-
-
 def test_a_late_instant_is_shown_with_the_whole_run(lab, drawn):
     look_at(lab, lab.picture.frames.topology.end + 10**9)
     lab.sliders["stop"].value = 60
