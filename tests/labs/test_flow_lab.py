@@ -15,7 +15,7 @@ from qflow.broker.errors import AmqpException
 from qflow.design.settings_map import defaults_of
 from qflow.labs import depth_chart, flow_lab, flow_run, flow_workload, recorded_lab, recorded_picture
 from qflow.labs.claims import share, times
-from qflow.labs.experiments import FLOW_KNOBS
+from qflow.labs.experiments import FLOW
 from qflow.labs.opened import agreement, on_spans
 from qflow.labs.scene import Scene
 from qflow.labs.share import open_token
@@ -40,9 +40,9 @@ def test_a_lab_shows_what_the_same_run_shows_without_widgets(lab):
 
 
 def test_sliders_carry_the_product_s_names_and_the_rules():
-    assert [knob.label for knob in FLOW_KNOBS[:2]] == ["qpid.flow_stop_count", "qpid.flow_resume_count"]
-    assert {knob.setting for knob in FLOW_KNOBS} == set(defaults_of(flow_workload))
-    for knob, slider in zip(FLOW_KNOBS, flow_lab(messages=10).sliders.values(), strict=True):
+    assert [knob.label for knob in FLOW.knobs[:2]] == ["qpid.flow_stop_count", "qpid.flow_resume_count"]
+    assert {knob.setting for knob in FLOW.knobs} == set(defaults_of(flow_workload))
+    for knob, slider in zip(FLOW.knobs, flow_lab(messages=10).sliders.values(), strict=True):
         assert slider.tooltip == knob.tooltip
         assert not slider.continuous_update
 

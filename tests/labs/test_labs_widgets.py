@@ -46,7 +46,7 @@ from qflow.labs import (
     state_space_lab,
     trace_lab,
 )
-from qflow.labs.experiments import history_steps, policy_steps
+from qflow.labs.experiments import HISTORY, POLICY
 from qflow.labs.html_export import to_html
 from qflow.labs.lab import actions_of, fork_picture, why
 from qflow.labs.opened import replayed_picture
@@ -813,9 +813,9 @@ def test_where_a_slider_rested_is_not_where_it_is():
     assert slow.finished == [1, 100, 1]
 
 
-@pytest.mark.parametrize("steps", [history_steps, policy_steps])
-def test_progress_of_several_runs_only_grows(steps):
-    parts = list(steps(messages=60))
+@pytest.mark.parametrize("experiment", [HISTORY, POLICY])
+def test_progress_of_several_runs_only_grows(experiment):
+    parts = list(experiment.steps(messages=60))
     assert parts == sorted(parts)
     assert parts[-1] == 1
 
