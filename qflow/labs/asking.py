@@ -45,18 +45,14 @@ class Question(Protocol):
 
 @dataclass(frozen=True)
 class Mark:
-    """What a learner marks in a picture.
-
-    Parameters:
-        word: What the mark says: before its number on a tank, after its name at a client.
-        told: The answer as a sentence.
-        pause: Called with the picture and what follows the mark's key in the question; returns the frame at
-            which to ask. ValueError if the run has none.
-        answer: Likewise, the frame that answers, and the answer.
-    """
+    """What a learner marks in a picture."""
 
     word: str
+    """What it says: before its number on a tank, after its name at a client."""
     told: str
+    """The answer as a sentence."""
+    # Called with the picture and what follows the mark's key in the question: the frame at which to ask;
+    # the frame that answers, and the answer. ValueError if the run has none.
     pause: Callable[[Picture, str], int]
     answer: Callable[[Picture, str], tuple[int, int | str]]
 
@@ -138,15 +134,7 @@ answered at once, and which consumer gets a message, as in ``gets A-2``."""
 
 
 class Asking:
-    """The questions of a lab, from the first to the last.
-
-    Parameters:
-        picture: Of the run that answers.
-        asked: The questions, in the order in which the run answers them.
-
-    Raises:
-        RefusalError: If a question has no mark, or this run does not answer it, or too soon.
-    """
+    """The questions of a lab, in the order in which its run answers them; RefusalError if it does not."""
 
     def __init__(self, picture: Picture, asked: Sequence[Question]) -> None:
         self._asked = list(asked)

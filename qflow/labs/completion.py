@@ -39,20 +39,6 @@ _OWN_STEPS = frozenset({"execution.sync", "session.flush"})
 class SessionTable:
     """A producer's session, two queues, and a consumer that takes what it is asked to.
 
-    Parameters:
-        moves: What is done at once: the name of a queue sends one message there, and ``("busy", "sync")`` has
-            it ask for a report (CM-05); ``sync`` and ``flush`` ask for completions, ``("take", message)``
-            lets the consumer acquire and accept one, ``("purge", queue)`` empties a queue. A message is
-            called by its command: ``p1-2``.
-        stop: ``qpid.flow_stop_count`` of the queue ``busy``; the queue ``idle`` has no flow control.
-
-    Attributes:
-        moves: What was done so far.
-        session: The producer's.
-
-    Raises:
-        AmqpException: The broker's own refusal of the threshold.
-
     >>> table = SessionTable([("busy",), ("busy",), ("idle",), ("sync",)], stop=1)
     >>> print(table.session.completed)
     0 2
@@ -87,11 +73,7 @@ class SessionTable:
             self.do(*move)
 
     def do(self, what: str, name: str = "") -> None:
-        """Do one of :data:`MOVES`.
-
-        Raises:
-            ValueError: If there is no such move, message or queue, or no room for another command.
-        """
+        """Do one of :data:`MOVES`; ValueError if there is no such move, message or queue, or no room."""
         if what not in MOVES:
             raise ValueError(f"what can be done is {', '.join(MOVES)}; got {what!r}")
         number = self.session.completions.next_number
@@ -122,10 +104,7 @@ class SessionTable:
         self.moves.append((what, name) if name else (what,))
 
     def forked(self, time: int, queue: str) -> SessionTable:
-        """Return a table on which the same is done, but a queue is purged at an instant, in microseconds.
-
-        Afterwards all goes on as it was done here, but for messages that cannot be taken any more.
-        """
+        """Return a table on which the same is done as far as it can be, but a queue is purged once."""
         before = time // PAUSE
         table = SessionTable([*self.moves[:before], ("purge", queue)], stop=self.stop)
         for move in self.moves[before:]:

@@ -17,11 +17,7 @@ _STOP = Knob("stop", "qpid.flow_stop_count of busy", "More messages than this tu
 
 
 class CompletionLab(HandLab):
-    """The strip, its queues, and a slider for the stop threshold; see :func:`completion_lab`.
-
-    Attributes:
-        table: The session that is played on.
-    """
+    """The strip, its queues, and a slider for the stop threshold; see :func:`completion_lab`."""
 
     name = "completion"
 

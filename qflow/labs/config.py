@@ -35,16 +35,7 @@ _STYLE = (
 
 
 def draw_gauge(explanation: Explanation) -> str:
-    """Return a queue's thresholds and limits as an SVG document, messages beside bytes.
-
-    Between resume and stop the state depends on what was before; the area above the stop threshold, where
-    producers are held, is tinted.
-
-    >>> from qflow.configuration.explanation import explain
-    >>> from qflow.configuration.notations import read_line
-    >>> draw_gauge(explain(read_line("orders --max-queue-count 90"))).count("stop 72")
-    1
-    """
+    """Return a queue's thresholds and limits as an SVG document, messages beside bytes."""
     values = {item.name: item.value for item in _in_force(explanation)}
     name = escape(explanation.declaration.name)
     parts = [
@@ -107,11 +98,6 @@ EXAMPLE = "orders --max-queue-count 1000 --flow-stop-count 900 --flow-resume-cou
 @dataclass(frozen=True)
 class ConfigPicture:
     """What a queue's configuration comes to.
-
-    Parameters:
-        text: What was typed.
-        explanation: The declaration, the thresholds in force and the rule behind each, or the broker's
-            refusal.
 
     >>> print(config_run("orders --max-queue-count 100 --flow-stop-count 5").refusal)
     The broker refuses (542 invalid-argument): Queue "orders": qpid.flow_resume_count=70 must be less or \

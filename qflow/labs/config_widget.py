@@ -35,13 +35,7 @@ class Dress(anywidget.AnyWidget):
 
 
 class ConfigLab(widgets.VBox):
-    """A field to type in, the gauges, and the rule behind every value.
-
-    Its parameters are those of :func:`config_lab`.
-
-    Attributes:
-        picture: What is shown: of the last text that could be read.
-    """
+    """A field to type in, the gauges, and the rule behind every value; see :func:`config_lab`."""
 
     def __init__(self, text: str, broker_options: str) -> None:
         self.typed = _field("queue", text, _HINT).add_class("qf-typed")

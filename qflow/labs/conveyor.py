@@ -29,21 +29,13 @@ PASSED, TAKEN, NOTHING = range(3)
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """How the carts of a run came off.
+    """How the carts of a run came off."""
 
-    Parameters:
-        wrong: For each message that removes an item before it is added: the frame in which it was accepted,
-            and its row among the stays.
-        carts: For each time a cart goes wrong for the first time: the frame, and how many carts are wrong
-            then.
-        of: How many carts there are.
-
-    >>> Race(((9, 1),), ((9, 1),), 4).count
-    1
-    """
-
+    # Of each message that removes an item before it is added: the frame of its accept, and its row of stays.
     wrong: tuple[tuple[int, int], ...]
+    # Each time another cart goes wrong: the frame, and how many carts are wrong then.
     carts: tuple[tuple[int, int], ...]
+    # How many carts there are.
     of: int
 
     @property
@@ -178,11 +170,6 @@ class _Line:
 
 def conveyor_of(picture: Picture, **settings: Any) -> tuple[Picture, Race]:
     """Return the picture of a run with one queue, to be drawn as a conveyor, and its race.
-
-    Parameters:
-        picture: The picture; its run is over.
-        settings: What the drawing shows besides: whether the queue is ``grouped``, whether its consumers'
-            ``works`` is their own, and the count of the other race, if that was ``tried``.
 
     >>> from qflow.labs.group import GroupTable
     >>> picture, race = conveyor_of(GroupTable("AAB", prefetch=(1, 1)).picture())

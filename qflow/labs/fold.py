@@ -157,22 +157,6 @@ class _Queue:
 class Fold:
     """The frames of a run, while its events go by; events of clients outside its topology leave no mark.
 
-    The events may come in portions, as they happen: the frames are the same. A step that may still go on
-    when a portion ends becomes a frame with the next one.
-
-    Parameters:
-        topology: The clients and queues to show.
-        grain: Microseconds from one frame to the next at least: what happens meanwhile is one step. 0 keeps
-            each.
-        own_steps: Kinds of events that make a frame although they change no number in it.
-
-    Attributes:
-        count: How many frames are finished.
-        seen: How many events were counted.
-
-    Raises:
-        ValueError: When an event is later than a frame's clock can hold: 2147 seconds.
-
     >>> from qflow.labs import flow_workload
     >>> from qflow.workload import simulate
     >>> run = simulate(flow_workload(), message_limit=10)
@@ -185,8 +169,11 @@ class Fold:
 
     def __init__(self, topology: Topology, grain: int = 0, own_steps: Collection[str] = ()) -> None:
         self.topology = topology
+        # Microseconds from one frame to the next at least: what happens meanwhile is one step. 0 keeps each.
         self.grain = grain
+        # Kinds of events that make a frame although they change no number in it.
         self._own_steps = frozenset(own_steps)
+        # How many frames are finished, and how many events were counted.
         self.count = self.seen = 0
         queues_at = AFTER_STEP + len(PRODUCER_CHANNELS) * len(topology.producers)
         consumers_at = queues_at + len(QUEUE_CHANNELS) * len(topology.queues)
@@ -258,11 +245,7 @@ class Fold:
             self._finish(self._time, self.seen - 1)
 
     def so_far(self, end: int) -> Frames:
-        """Return the frames of all finished steps; a run that goes on will have these and more.
-
-        Parameters:
-            end: The instant up to which the picture has room, in microseconds.
-        """
+        """Return the frames of all finished steps, with room up to an instant; a run may go on."""
         topology = replace(self.topology, routes=tuple(sorted(self._routes)), end=end)
         tables = (
             ("sendings", SENDINGS, self._sendings),
@@ -287,11 +270,7 @@ class Fold:
         )
 
     def whole(self, end: int) -> Frames:
-        """Return the frames of a run that was counted to its end, without an idle rest.
-
-        Parameters:
-            end: The run's last instant, in microseconds.
-        """
+        """Return the frames of a run that was counted to its last instant, without an idle rest."""
         frames = self.so_far(end)
         last = frames.at(-1)
         if any(value for name, value in last.items() if name.endswith(_UNSETTLED)):
@@ -300,14 +279,7 @@ class Fold:
         return replace(frames, topology=replace(frames.topology, end=last["time"]))
 
     def renewed(self, topology: Topology, first: int) -> Fold:
-        """Return a fold that goes on from here, for other clients and queues, with the last frames only.
-
-        What clients and queues of both topologies have counted goes on, and what still lasts is kept,
-        however long ago it began.
-
-        Parameters:
-            topology: The clients and queues to show from now on.
-            first: The first frame to keep; it is the new fold's frame 0.
+        """Return a fold that goes on from a frame, for other clients and queues.
 
         >>> from qflow.labs import flow_workload
         >>> from qflow.workload import simulate

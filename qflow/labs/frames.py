@@ -43,12 +43,7 @@ class Transition:
 
 
 class Spans:
-    """A table of things that last for some frames.
-
-    Parameters:
-        columns: The names of a row's numbers; ``start`` and ``end`` are frames, the end not included. The
-            tables are defined in :mod:`qflow.labs.fold`.
-        data: The numbers of each column, top to bottom.
+    """A table of things that last for some frames; :mod:`qflow.labs.fold` defines them.
 
     >>> locks = Spans(("group", "start", "end"), [array("i", [1]), array("i", [5]), array("i", [9])])
     >>> list(locks.alive(5)), list(locks.alive(9))
@@ -198,12 +193,6 @@ class Frames:
 
 def packed(columns: Sequence[array[int]]) -> bytes:
     r"""Return columns of 32-bit numbers, deflated: the low bytes of all, column after column, then the next.
-
-    A column changes little from row to row, and its high bytes hardly ever, so that this takes a twentieth of
-    the room. The browser inflates it by itself and reads each column where it lies (``static/timeline.js``).
-
-    Parameters:
-        columns: The numbers of each.
 
     >>> zlib.decompress(packed([array("i", [1, 258]), array("i", [7, 7])]))
     b'\x01\x02\x07\x07\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'

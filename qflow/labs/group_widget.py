@@ -23,14 +23,7 @@ _TENTH = 0.1
 
 
 class GroupLab(HandLab):
-    """The conveyor, sliders for prefetch and pace, and what is done by hand.
-
-    Its parameters are those of :func:`group_lab`.
-
-    Attributes:
-        table: The queue that is played on.
-        sliders: Setting, such as ``prefetch-c1`` or ``pace-c1``, to slider.
-    """
+    """The conveyor, sliders for prefetch and pace, and what is done by hand; see :func:`group_lab`."""
 
     name = "group"
 
@@ -129,16 +122,7 @@ class GroupLab(HandLab):
     def settle(
         self, consumer: str, verdict: str, label: str = "", time: int | None = None, *, plays: bool = False
     ) -> None:
-        """Let a consumer answer a message at an instant of what is shown; what came later happens anew.
-
-        Parameters:
-            consumer, verdict, label: As for :meth:`qflow.labs.group.GroupTable.settle`.
-            time: In microseconds; None for the end.
-            plays: Whether the picture then plays on.
-
-        Raises:
-            ValueError: If the consumer cannot do that then.
-        """
+        """Let a consumer answer a message at an instant of what is shown; what came later happens anew."""
         self._act({"what": verdict, "consumer": consumer, "label": label}, time, plays=plays)
 
     def _act(self, then: Mapping[str, str], time: int | None = None, *, plays: bool = False) -> None:

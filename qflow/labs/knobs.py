@@ -15,23 +15,19 @@ from qflow.workload.attributes import is_number, require
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """One slider of a lab.
-
-    Parameters:
-        setting: The parameter of the experiment that it sets.
-        label: Its name, as in the product.
-        tooltip: What it does, with the rule's id.
-        low, high, step: Its range.
-        unit: How many of the setting make one on the slider.
-    """
+    """One slider of a lab."""
 
     setting: str
+    """The parameter of the experiment that it sets."""
     label: str
+    """Its name, as in the product."""
     tooltip: str
+    """What it does, with the rule's id."""
     low: int
     high: int
     step: int = 1
     unit: float = 1
+    """How many of the setting make one on the slider."""
 
 
 def begin(

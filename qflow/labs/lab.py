@@ -359,22 +359,7 @@ def actions_of(picture: Picture) -> dict[str, str]:
 
 
 def fork_picture(picture: Picture, frame: int, action: str, timeline: Timeline | None = None) -> Comparison:
-    """Return a run beside another course of events from a frame on.
-
-    A simulated run is simulated on: its clients react. The clients of a recorded run, or of one done by hand,
-    do what they did, as far as they still can; only the broker's part is worked out anew, and the name of
-    the fork says so.
-
-    Parameters:
-        picture: The run.
-        frame: The last one that both have in common, with all else of its instant if the run is simulated.
-        action: A key of :func:`actions_of`; or, of a message that a consumer holds then, ``accept``,
-            ``release`` or ``reject``, the consumer and the message: ``release:c1:p1-57``.
-        timeline: Of the picture's run, if the caller has it.
-
-    Raises:
-        KeyError: If there is no such action.
-        TraceError: If the run cannot be taken up at that frame.
+    """Return a run beside another course of events, which an action begins after a frame.
 
     >>> from qflow.labs import flow_run
     >>> both = fork_picture(flow_run(messages=60, stop=20, resume=10), 80, "purge:orders")
@@ -474,19 +459,7 @@ def _command(picture: Picture, action: str, timeline: Timeline) -> Event:
 
 
 def why(picture: Picture, frame: int, subject: str, timeline: Timeline | None = None) -> dict[str, Any]:
-    """Return why a client, a queue, a message or a group is at a frame as the picture shows it.
-
-    Parameters:
-        picture: The picture.
-        frame: Which frame.
-        subject: Such as ``producer:p1``, ``queue:orders``, ``transfer:p1-57``, ``message:p1-57``,
-            ``group:A``.
-        timeline: Of the picture's run, if the caller has it.
-
-    Returns:
-        ``subject``, ``frame``, and ``links``, a chain of causes: each with ``text``, ``rules``, ``section``,
-        ``level``, ``time``, ``subject`` and the ``frame`` that shows it. Without an answer, ``refusal`` says
-        why.
+    """Return a chain of causes: why a client, queue, message or group is at a frame as the picture shows it.
 
     >>> from qflow.labs import flow_run
     >>> picture = flow_run(messages=40, stop=3, resume=2, prefetch=1, service=1.0, capacity=2)

@@ -21,10 +21,7 @@ from qflow.workload import Run
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A bar under the depth plot of a queue that is filled while something holds.
-
-    Its kind is ``on`` (flow control), ``real`` (the recorded broker's) or ``wait`` (a full window).
-    """
+    """A bar under the depth plot of a queue that is filled while something holds."""
 
     queue: int
     label: str

@@ -37,37 +37,18 @@ _SLICE = SECOND // 10
 
 
 class SoFar(float):
-    """The part that is done, from 0 to 1, of a run that can be drawn before it is whole.
-
-    Attributes:
-        time: Up to which instant, in microseconds, everything that happens is known.
-        frames: How many frames that makes.
-        draw: Called with the length of the time axis; returns the picture of that much. It has no claims:
-            those come with the last frame.
-    """
+    """The part that is done, from 0 to 1, of a run that can be drawn before it is whole."""
 
     time: int
+    """Up to which instant, in microseconds, everything that happens is known."""
     frames: int
+    """How many frames that makes."""
     draw: Callable[[int], Picture]
+    """Called with the length of the time axis; returns the picture of that much, without claims."""
 
 
 def running(workload: Workload, messages: int) -> Steps[Run]:
-    """Run a workload in small steps, each yielding the part of the messages that is sent.
-
-    Parameters:
-        workload: What to run.
-        messages: Most messages that all producers together send; consumers go on for ten more seconds.
-
-    Raises:
-        AmqpException: The broker's own refusal of a queue.
-        WorkloadError: If the messages are no whole number from 1, or more than a run can have.
-
-    >>> from qflow.labs.experiments import flow_workload
-    >>> from qflow.workload import simulate
-    >>> whole = simulate(flow_workload(stop=20, resume=10), message_limit=300)
-    >>> finished(running(flow_workload(stop=20, resume=10), 300)).events == whole.events
-    True
-    """
+    """Run a workload in small steps, each yielding the part of the messages that is sent."""
     stage = _set_up(workload, messages)
     slices = _Slices(stage)
     for _ in slices:
@@ -76,16 +57,7 @@ def running(workload: Workload, messages: int) -> Steps[Run]:
 
 
 def drawing(workload: Workload, messages: int) -> Steps[Picture]:
-    """Run a workload as :func:`running` does, and fold it as it goes, into the picture of the whole run.
-
-    Each step yields a :class:`SoFar`, by which a lab can draw the part that is done.
-
-    >>> from qflow.labs import flow_run
-    >>> from qflow.labs.experiments import flow_workload
-    >>> picture = finished(drawing(flow_workload(stop=20, resume=10), 300))
-    >>> picture.frames.columns == flow_run(messages=300, stop=20, resume=10).frames.columns
-    True
-    """
+    """Run a workload in small steps, and fold it as it goes; each yields a :class:`SoFar`."""
     stage = _set_up(workload, messages)
     with uncollected():
         folding = Fold(Topology.of(workload, stage.agenda.end))
@@ -108,12 +80,6 @@ def simulated_on(
     workload: Workload, messages: int, time: int, act: Callable[[Stage], None], until: int | None = None
 ) -> Run:
     """Run a workload in which something else is done at an instant, and its clients react to that.
-
-    Parameters:
-        workload, messages: As for :func:`running`.
-        time: The instant, in microseconds; what the clients do then comes first.
-        act: Called with the stage at that instant.
-        until: The last instant of the run at the latest, in microseconds: a client may then wait for ever.
 
     >>> from qflow.labs import flow_workload
     >>> from qflow.workload import simulate
@@ -203,13 +169,7 @@ def finished(steps: Steps[Result]) -> Result:
 def side_by_side(
     workloads: Mapping[str, Workload], messages: int, verdict: Callable[[Picture], str]
 ) -> Steps[Comparison]:
-    """Run workloads that differ in one thing, one after the other, into one comparison.
-
-    Parameters:
-        workloads: What differs, in a few words, to the workload.
-        messages: Each run ends when so many have been sent and the rest has been served.
-        verdict: Returns one sentence about a picture: the claim of its workload.
-    """
+    """Run workloads one after the other into one comparison, with one sentence about each picture."""
     pictures = {}
     for index, (name, workload) in enumerate(workloads.items()):
         pictures[name] = picture_of((yield from _part(running(workload, messages), index, len(workloads))))

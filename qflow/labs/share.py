@@ -90,12 +90,6 @@ def _shown(value: object) -> str:
 class Token:
     """What a token says.
 
-    Parameters:
-        lab: One of :data:`LABS`.
-        settings: The arguments that open it.
-        time, back: The instant: microseconds, and how many steps back from the last of that time.
-        engine: :func:`engine_hash` of the engine that drew it.
-
     >>> token = Token("flow", {"stop": 20}, time=5)
     >>> Token.read(token.text()) == token
     True
@@ -107,6 +101,7 @@ class Token:
 
     lab: str
     settings: Mapping[str, Any]
+    # Microseconds, and how many steps back from the last of that time.
     time: int = 0
     back: int = 0
     engine: str = field(default_factory=engine_hash)
@@ -119,11 +114,7 @@ class Token:
 
     @classmethod
     def read(cls, text: str) -> Token:
-        """Read a token.
-
-        Raises:
-            TokenError: If it is none, or not whole, or what it says makes no sense.
-        """
+        """Read a token; TokenError if it is none, or not whole, or what it says makes no sense."""
         text = text.strip()
         if not text.startswith(_MARK):
             raise TokenError(f"this is no token of a lab: it does not begin with {_MARK!r}")

@@ -42,15 +42,10 @@ _FATES = (
 
 @dataclass(frozen=True)
 class StateSpace:
-    """All states of a configuration, with one of them in the picture.
-
-    Parameters:
-        states: The graph of states, as :func:`qflow.design.explore` returns it.
-        node: The state whose shortest history the picture shows; its last frame is the state.
-        picture: That history; its claims are about the graph, too.
-    """
+    """All states of a configuration, with one of them in the picture."""
 
     states: StateGraph
+    # The state whose shortest history the picture shows; its last frame is the state.
     node: int
     picture: Picture
 
@@ -67,11 +62,6 @@ class StateSpace:
 class Walk:
     """A way through the states that a learner chooses, in search of the deepest.
 
-    Parameters:
-        states: All states.
-        nodes: Those on the way, from the start to where it is now.
-        actions: What was done between them.
-
     >>> from qflow.design import SmallConfiguration, explore
     >>> walk = Walk(explore(SmallConfiguration.of(stop=1, capacities=(1,))))
     >>> walk.moves
@@ -83,6 +73,7 @@ class Walk:
     """
 
     states: StateGraph
+    # Those on the way, from the start to where it is now, and what was done between them.
     nodes: tuple[int, ...] = (0,)
     actions: tuple[str, ...] = ()
 
@@ -108,11 +99,7 @@ class Walk:
         return len(self.states.path_to(self.states.deepest))
 
     def after(self, action: str) -> Walk:
-        """Return the way with one move more.
-
-        Raises:
-            DesignError: If that cannot be done now.
-        """
+        """Return the way with one move more; DesignError if that cannot be done now."""
         if action not in self.moves:
             possible = ", ".join(self.moves) or "nothing"
             raise DesignError(f"{action!r} is not possible in state {self.nodes[-1]}; possible: {possible}")
@@ -190,11 +177,7 @@ def state_space_steps(
 
 
 def load_state(states: StateGraph, node: int) -> StateSpace:
-    """Return a state, given by its number, with the picture of the shortest way there.
-
-    Raises:
-        DesignError: If there is no such state.
-    """
+    """Return a state, given by its number, with the picture of the shortest way there."""
     picture = _history(states.configuration, states.path_to(node))
     # States know no time, so what a run's claims say of waits and shares of time is left out here.
     deaths = [claim for claim in picture.claims if "session died of" in claim]

@@ -32,20 +32,15 @@ KNOBS = (
 
 
 class StateGraphWidget(anywidget.AnyWidget):
-    """The drawing of a graph of states.
-
-    Attributes:
-        graph: Nodes with places and marks, and the ways between them.
-        chosen: The state that is loaded; set by a click, or by arrow keys.
-        walk: The states on the way that is walked in the game, the last of which is where the mark is; empty
-            without a game.
-    """
+    """The drawing of a graph of states."""
 
     _esm = read_static("svg.js", "states.js")
     _css = read_static(*STYLES)
 
     graph = traitlets.Dict().tag(sync=True)
+    # The state that is loaded; set by a click, or by arrow keys.
     chosen = traitlets.Int(0).tag(sync=True)
+    # The states on the way that is walked in the game; empty without a game.
     walk = traitlets.List().tag(sync=True)
 
     def __repr__(self) -> str:
@@ -53,16 +48,7 @@ class StateGraphWidget(anywidget.AnyWidget):
 
 
 class StateSpaceLab(SliderLab):
-    """Sliders of a small configuration, the graph of its states, and the scene of the chosen one.
-
-    In the game, the learner walks: each move is a button, or a click on a state that it leads to.
-
-    Attributes:
-        space: The states, and which is loaded.
-        states: The widget that draws the graph.
-        walk: The way so far in the game; None without one.
-        moves: What can be done, to its button in the game.
-    """
+    """Sliders of a small configuration, the graph of its states, and the scene of the chosen one."""
 
     def __init__(self, settings: dict[str, float]) -> None:
         self.states = StateGraphWidget()
@@ -118,11 +104,7 @@ class StateSpaceLab(SliderLab):
         self._show_next(self.space.picture)
 
     def move_on(self, action: str) -> None:
-        """Make a move.
-
-        Raises:
-            DesignError: If it is not possible now.
-        """
+        """Make a move of the game; DesignError if it is not possible now."""
         if self.walk is not None:
             self._walked(self.walk.after(action))
 
