@@ -138,7 +138,7 @@ class Asking:
 
     def __init__(self, picture: Picture, asked: Sequence[Question]) -> None:
         self._asked = list(asked)
-        self._found = [_found(picture, question) for question in asked]
+        self._found = [_find_answer(picture, question) for question in asked]
         self._number = 0
 
     def answers(self) -> dict[str, int | str]:
@@ -150,9 +150,9 @@ class Asking:
         if self._number == len(self._asked):
             return {}
         question = self._asked[self._number]
-        return {**self._posed(self._number), "guess": question.guess, "sure": question.sure}
+        return {**self._pose(self._number), "guess": question.guess, "sure": question.sure}
 
-    def _posed(self, number: int) -> dict[str, Any]:
+    def _pose(self, number: int) -> dict[str, Any]:
         question = self._asked[number]
         return {
             "question": question.question,
@@ -167,7 +167,7 @@ class Asking:
         """Return what a page without a kernel needs: each question, where it is answered, what to say."""
         return [
             {
-                "asking": self._posed(number),
+                "asking": self._pose(number),
                 "answered": {"frame": frame, "answer": answer},
                 "told": _mark_of(asked).told.format(answer),
                 "within": asked.within,
@@ -176,7 +176,7 @@ class Asking:
             for number, (asked, (_, frame, answer)) in enumerate(zip(self._asked, self._found, strict=True))
         ]
 
-    def heard(self, content: dict[str, Any]) -> dict[str, Any]:
+    def receive(self, content: dict[str, Any]) -> dict[str, Any]:
         """Take a guess (None for none), or go on to the next question; return what the scene is to show."""
         if content["ask"] == "next":
             self._number += 1
@@ -194,7 +194,7 @@ def _mark_of(question: Question) -> Mark:
     return MARKS[question.mark.partition(" ")[0]]
 
 
-def _found(picture: Picture, question: Question) -> tuple[int, int, int | str]:
+def _find_answer(picture: Picture, question: Question) -> tuple[int, int, int | str]:
     """Return where to pause for a question, and the frame that answers, with the answer."""
     kind, _, of = question.mark.partition(" ")
     if kind not in MARKS:

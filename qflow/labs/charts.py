@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from qflow.prediction.predict import Prediction
 
 Point = tuple[float, float]
-SpanRow = tuple[str, float, float, str]
+_SpanRow = tuple[str, float, float, str]
 """A row's name, from and to in seconds, and what is said when it is pointed at."""
 
 COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#8a8000", "#7a5195")
 """Okabe and Ito's, with one of its own for the yellow that no white page shows."""
-DASHES = ("solid", "dash", "dot", "dashdot")
-HATCHES = ("", "/", "\\", "x", "-", "|", "+", ".")
+_DASHES = ("solid", "dash", "dot", "dashdot")
+_HATCHES = ("", "/", "\\", "x", "-", "|", "+", ".")
 STOP, REAL = "#c04c00", "#a8487f"
 _LEVELS = {"stop": (STOP, "solid"), "resume": ("#007a59", "dash"), "limit": ("#57606a", "solid")}
 _PALE = "rgba(0,114,178,0.25)"
@@ -89,7 +89,7 @@ class Chart:
     bands: tuple[Band, ...] = ()
     # A distribution: where, and how much; each bar reaches to the next.
     bars: tuple[Point, ...] = ()
-    rows: tuple[tuple[str, tuple[SpanRow, ...]], ...] = ()
+    rows: tuple[tuple[str, tuple[_SpanRow, ...]], ...] = ()
     end: float = 1.0
     # How far the scale reaches at least.
     reach: float = 1.0
@@ -318,7 +318,7 @@ def ownership_chart(picture: Picture) -> Chart:
     """
     frames = picture.frames
     moments = frames.column("time")
-    rows: dict[str, list[SpanRow]] = {spot.name: [] for spot in frames.topology.consumers}
+    rows: dict[str, list[_SpanRow]] = {spot.name: [] for spot in frames.topology.consumers}
     owners: dict[str, list[str]] = {}
     for lock in frames.lasting["locks"]:
         group = frames.groups[lock["group"] - 1]
@@ -400,7 +400,7 @@ def _band(band: Band, top: float) -> dict[str, Any]:
 
 
 def _line(line: Line, index: int, unit: str) -> dict[str, Any]:
-    style: dict[str, Any] = {"color": COLORS[index % len(COLORS)], "dash": DASHES[index % len(DASHES)]}
+    style: dict[str, Any] = {"color": COLORS[index % len(COLORS)], "dash": _DASHES[index % len(_DASHES)]}
     style["shape"] = "hv"
     if line.is_sampled:
         style = {"color": REAL, "dash": "dot", "width": 2}
@@ -426,11 +426,11 @@ def _bars(chart: Chart) -> dict[str, Any]:
     }
 
 
-def _spans(name: str, rows: tuple[SpanRow, ...], index: int, *, is_alone: bool) -> dict[str, Any]:
+def _spans(name: str, rows: tuple[_SpanRow, ...], index: int, *, is_alone: bool) -> dict[str, Any]:
     """Return one kind of spans: distinguished by its name, a hatching, and a colour."""
     color = COLORS[index % len(COLORS)]
     ink = _ink_on(color)
-    hatch = {"shape": HATCHES[index % len(HATCHES)], "fillmode": "overlay", "fgcolor": ink}
+    hatch = {"shape": _HATCHES[index % len(_HATCHES)], "fillmode": "overlay", "fgcolor": ink}
     return {
         "orientation": "h",
         "base": [start for _, start, _, _ in rows],

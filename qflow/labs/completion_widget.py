@@ -43,9 +43,9 @@ class CompletionLab(HandLab):
         self.table.do(str(content["what"]), str(content.get("name", "")))
         self._show_from(self.table.picture(), before + 1)
 
-    def _forked(self, picture: Picture, action: str, frame: int, time: int) -> Comparison:
+    def _fork_at(self, picture: Picture, action: str, frame: int, time: int) -> Comparison:
         """Return the session beside another in which a queue is purged at an instant."""
-        forked = self.table.forked(time, action.partition(":")[2]).picture()
+        forked = self.table.fork(time, action.partition(":")[2]).picture()
         return beside(picture, forked, action, reacts=False)
 
     def _again(self, _: object) -> None:

@@ -34,7 +34,7 @@ _STYLE = (
 )
 
 
-def draw_gauge(explanation: Explanation) -> str:
+def _draw_gauge(explanation: Explanation) -> str:
     """Return a queue's thresholds and limits as an SVG document, messages beside bytes."""
     values = {item.name: item.value for item in _in_force(explanation)}
     name = escape(explanation.declaration.name)
@@ -118,18 +118,18 @@ equal to qpid.flow_stop_count=5
         """What the configuration comes to, in sentences; each ends with its rules."""
         explanation = self.explanation
         if explanation.refusal:
-            return (self.refusal, *(_ruled(remark.text, remark.rules) for remark in explanation.remarks))
+            return (self.refusal, *(_with_rules(remark.text, remark.rules) for remark in explanation.remarks))
         values = _in_force(explanation)
         return (
-            _ruled(explanation.flow, explanation.flow_rules),
-            *(_ruled(f"{level.name} = {level.value}: {level.why}.", level.rules) for level in values),
-            *(_ruled(remark.text, remark.rules) for remark in explanation.remarks),
+            _with_rules(explanation.flow, explanation.flow_rules),
+            *(_with_rules(f"{level.name} = {level.value}: {level.why}.", level.rules) for level in values),
+            *(_with_rules(remark.text, remark.rules) for remark in explanation.remarks),
         )
 
     @property
     def svg(self) -> str:
         """A gauge for messages and one for bytes, with every threshold and limit in force, as a drawing."""
-        return draw_gauge(self.explanation)
+        return _draw_gauge(self.explanation)
 
     def values(self) -> dict[str, Effective]:
         """Return every value in force by its name, such as ``stop_count``.
@@ -167,5 +167,5 @@ def config_run(text: str = EXAMPLE, *, broker_options: Sequence[str] = ()) -> Co
     return ConfigPicture(text, explain(read_any(text), BrokerSetup.read(list(broker_options), {}, "")))
 
 
-def _ruled(text: str, rules: Sequence[str]) -> str:
+def _with_rules(text: str, rules: Sequence[str]) -> str:
     return f"{text.removesuffix('.')} ({', '.join(rules)})." if rules else text

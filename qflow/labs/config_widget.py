@@ -56,7 +56,7 @@ class ConfigLab(widgets.VBox):
         self.add_class("qflow-lab").add_class("qf-config")
         self._show()
         for field in (self.typed, self.options):
-            field.observe(self._changed, names="value")
+            field.observe(self._on_change, names="value")
 
     @property
     def claims(self) -> tuple[str, ...]:
@@ -72,7 +72,7 @@ class ConfigLab(widgets.VBox):
         """Return a token of what was typed; see :mod:`qflow.labs.share`. A configuration knows no time."""
         return Token("config", self.settings).text()
 
-    def opened(self, token: Token) -> None:
+    def go_to(self, token: Token) -> None:
         """Say what differs here from where the token was made."""
         if token.difference():
             self._refuse(token.difference(), "")
@@ -86,7 +86,7 @@ class ConfigLab(widgets.VBox):
         close_parts(self)
         super().close()
 
-    def _changed(self, _: object) -> None:
+    def _on_change(self, _: object) -> None:
         try:
             self.picture = config_run(self.typed.value, broker_options=self.options.value.split())
         except ConfigurationError as error:
@@ -105,7 +105,7 @@ class ConfigLab(widgets.VBox):
         else:
             self._refusal.value = ""
             self._gauge.value = self.picture.svg
-        self._claims.value = _listed(self.picture)
+        self._claims.value = _list_claims(self.picture)
 
     def _refuse(self, text: str, kept: str) -> None:
         kept = f"<br>{html.escape(kept)}" if kept else ""
@@ -155,7 +155,7 @@ def _field(label: str, text: str, tooltip: str) -> widgets.Textarea:
     )
 
 
-def _listed(picture: ConfigPicture) -> str:
+def _list_claims(picture: ConfigPicture) -> str:
     explanation = picture.explanation
     values = picture.values().values()
     if explanation.refusal:

@@ -42,7 +42,7 @@ from qflow.labs.knobs import (
     stop_knob,
 )
 from qflow.labs.picture import Comparison, Picture
-from qflow.labs.running import Steps, death_of, drawing, finished, first_time, side_by_side
+from qflow.labs.running import Steps, death_of, drawing, finish_steps, first_time, side_by_side
 from qflow.labs.words import BITS
 from qflow.workload import Consumer, Producer, Workload
 
@@ -69,7 +69,7 @@ class Experiment(Generic[Shown]):
 
     def run(self, messages: int, settings: Mapping[str, float]) -> Shown:
         """Run with some settings."""
-        return finished(self.steps(messages=messages, **settings))
+        return finish_steps(self.steps(messages=messages, **settings))
 
     def open(self, messages: int, settings: Mapping[str, float], more: Sequence[Knob] = ()) -> SliderLab:
         """Open the lab, whose sliders begin at some settings, with some knobs more."""
@@ -133,7 +133,7 @@ def _one_queue(
 
 # Flow control
 
-BURST = (0.8, 2.4)
+_BURST = (0.8, 2.4)
 """Seconds on and off. A producer without pauses would come back from each block with so much overdue that
 the queue is ON again at the same instant, and it would never be seen OFF."""
 
@@ -164,7 +164,7 @@ def flow_workload(
     20
     """
     levels = {"qpid.max_count": limit, "qpid.flow_stop_count": stop, "qpid.flow_resume_count": resume}
-    p1 = Producer("p1", ("", "orders"), rate=rate, capacity=capacity, size=100, burst=BURST, seed=1)
+    p1 = Producer("p1", ("", "orders"), rate=rate, capacity=capacity, size=100, burst=_BURST, seed=1)
     return _one_queue("one producer, one consumer", {**levels, **arguments}, p1, prefetch, service)
 
 
@@ -181,7 +181,7 @@ FLOW = OneRun(
         Knob(
             "rate",
             "producer rate (1/s)",
-            f"Messages a second due at p1 in a burst, {BURST[0]:g} s of every {sum(BURST):g} s (CAP-01)",
+            f"Messages a second due at p1 in a burst, {_BURST[0]:g} s of every {sum(_BURST):g} s (CAP-01)",
             *(100, 3_000, 100),
         ),
         service_knob(),
@@ -215,7 +215,7 @@ def flow_run(
 qpid.flow_resume_count=600 must be less or equal to qpid.flow_stop_count=500
     """
     if workload is not None:
-        return finished(drawing(workload, messages))
+        return finish_steps(drawing(workload, messages))
     return FLOW.run(messages, settings)
 
 
@@ -248,7 +248,7 @@ must be less or equal to qpid.flow_stop_count=20
 # Capacity
 
 CLIENTS = ("C1", "C2")
-READER_COMES = 2.5
+_READER_COMES = 2.5
 """Seconds until the consumer comes: both clients wait by then, at the bound."""
 
 
@@ -274,7 +274,7 @@ def capacity_workload(
     arguments = {"qpid.max_count": limit, "qpid.flow_stop_count": stop, "qpid.flow_resume_count": resume}
     capacities = (capacity_1, capacity_2)
     reader = Consumer(
-        "reader", "orders", prefetch=prefetch, service=("exp", service), start=READER_COMES, seed=100
+        "reader", "orders", prefetch=prefetch, service=("exp", service), start=_READER_COMES, seed=100
     )
     return Workload(
         "two clients, one queue",

@@ -89,7 +89,7 @@ LOCKS = ("queue", "group", "consumer", "start", "end")
 REASONS = ("", "accept", "accept-none", "ring", "reject", "lvq", "queue-deleted", "purge", "expired", "other")
 """Why a message left its queue; the first is for one that is still there."""
 
-LATEST: Final = 2**31 - 1
+_LATEST: Final = 2**31 - 1
 """The last microsecond that a frame can hold."""
 
 Sender = tuple[Any, Any]
@@ -278,7 +278,7 @@ class Fold:
         # Nothing waits for anything any more: the rest of the run would show nothing.
         return replace(frames, topology=replace(frames.topology, end=last["time"]))
 
-    def renewed(self, topology: Topology, first: int) -> Fold:
+    def renew(self, topology: Topology, first: int) -> Fold:
         """Return a fold that goes on from a frame, for other clients and queues.
 
         >>> from qflow.labs import flow_workload
@@ -286,7 +286,7 @@ class Fold:
         >>> run = simulate(flow_workload(), message_limit=10)
         >>> fold = Fold(Topology.of(run.workload, run.end))
         >>> fold.follow(run.events)
-        >>> last = fold.renewed(fold.topology, fold.count - 3)
+        >>> last = fold.renew(fold.topology, fold.count - 3)
         >>> last.end(); fold.end()
         >>> last.count, last.so_far(run.end).at(-1) == fold.so_far(run.end).at(-1)
         (3, True)
@@ -318,29 +318,29 @@ class Fold:
 
     def _hand_over(self, new: Fold, shift: _Shift) -> None:
         """Give a fold that goes on the spans that still last, and where they are."""
-        sendings, new._sendings = shift.kept(self._sendings, SENDINGS, {"producer": shift.producer})
+        sendings, new._sendings = shift.keep(self._sendings, SENDINGS, {"producer": shift.producer})
         for session, sent in self._sent.items():
             if session in new._sent:
-                new._sent[session] = _moved(sent, sendings)
-        stays, new._stays = shift.kept(
-            self._stays, STAYS, {"queue": shift.queue, "producer": shift.nth_producer}
+                new._sent[session] = _move(sent, sendings)
+        stays, new._stays = shift.keep(
+            self._stays, STAYS, {"queue": shift.queue, "producer": shift._nth_producer}
         )
         width = len(STAYS)
 
         def stay(row: int) -> int:
             return stays.get(row * width, -width) // width
 
-        holdings, new._holdings = shift.kept(
-            self._holdings, HOLDINGS, {"stay": stay, "consumer": shift.nth_consumer}
+        holdings, new._holdings = shift.keep(
+            self._holdings, HOLDINGS, {"stay": stay, "consumer": shift._nth_consumer}
         )
-        locks, new._locks = shift.kept(
-            self._locks, LOCKS, {"queue": shift.queue, "consumer": shift.nth_consumer}
+        locks, new._locks = shift.keep(
+            self._locks, LOCKS, {"queue": shift.queue, "consumer": shift._nth_consumer}
         )
         for name, queue in self._queues.items():
             if name in new._queues:
                 same = new._queues[name]
-                same.stays, same.newest = _moved(queue.stays, stays), _moved(queue.newest, stays)
-                same.holdings, same.locks = _moved(queue.holdings, holdings), _moved(queue.locks, locks)
+                same.stays, same.newest = _move(queue.stays, stays), _move(queue.newest, stays)
+                same.holdings, same.locks = _move(queue.holdings, holdings), _move(queue.locks, locks)
         for name, producer in self._producers.items():
             if name in new._producers:
                 new._producers[name].holds = producer.holds
@@ -375,7 +375,7 @@ class Fold:
 
     def _finish(self, time: int, row: int) -> None:
         """Finish the current frame, and begin the next."""
-        if time > LATEST:
+        if time > _LATEST:
             raise ValueError(f"a picture's clock ends at 2147 s; the run has an event at {time / 1e6:g} s")
         now = self._now
         now[0] = time
@@ -908,11 +908,11 @@ class _Shift:
         """Return a queue's index; -1 for one that is not shown any more."""
         return self._places[1].get(index, -1)
 
-    def nth_producer(self, number: int) -> int:
+    def _nth_producer(self, number: int) -> int:
         """Return a producer's number from 1; 0 for none."""
         return self._places[0].get(number - 1, -1) + 1
 
-    def nth_consumer(self, number: int) -> int:
+    def _nth_consumer(self, number: int) -> int:
         """Return a consumer's number from 1; 0 for none."""
         return self._places[2].get(number - 1, -1) + 1
 
@@ -930,12 +930,12 @@ class _Shift:
             moved[new] = row[old]
         for at, index in ((PRODUCER, self.producer), (QUEUE, self.queue), (WAITER, self.producer)):
             moved[at] = max(0, index(row[at]))
-        moved[CONSUMER] = max(0, self.nth_consumer(row[CONSUMER] + 1) - 1)
+        moved[CONSUMER] = max(0, self._nth_consumer(row[CONSUMER] + 1) - 1)
         for at in (SENDER, GOT_SENDER, LOST_SENDER):
-            moved[at] = self.nth_producer(row[at])
+            moved[at] = self._nth_producer(row[at])
         return moved
 
-    def kept(
+    def keep(
         self, data: list[int], names: tuple[str, ...], moves: Mapping[str, Callable[[int], int]]
     ) -> tuple[dict[int, int], list[int]]:
         """Return the rows of a table that still last: where each begins now, and their numbers."""
@@ -975,7 +975,7 @@ def _names(topology: Topology) -> tuple[list[str], list[str], list[str]]:
     )
 
 
-def _moved(starts: Mapping[Any, int], where: Mapping[int, int]) -> dict[Any, int]:
+def _move(starts: Mapping[Any, int], where: Mapping[int, int]) -> dict[Any, int]:
     """Return where the rows begin that were kept."""
     return {key: where[start] for key, start in starts.items() if start in where}
 

@@ -44,7 +44,7 @@ class MapWidget(anywidget.AnyWidget):
         self._task: asyncio.Task[None] | None = None
         self._is_seen = False
         self.show(drawn)
-        self.on_msg(self._heard)
+        self.on_msg(self._receive)
 
     @property
     def claims(self) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ class MapWidget(anywidget.AnyWidget):
         if self._is_seen:
             self._run_rest()
 
-    def _heard(self, _: object, content: dict[str, Any], __: object) -> None:
+    def _receive(self, _: object, content: dict[str, Any], __: object) -> None:
         # A map that no browser shows, as when a chapter is built, stays coarse.
         if content.get("ask") == "runs" and not self._is_seen:
             self._is_seen = True

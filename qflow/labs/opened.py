@@ -88,12 +88,10 @@ def recorded_picture(name: str) -> Picture:
     >>> recorded_picture("ring").frames.topology.queues[0].name
     'q'
     """
-    return replayed_picture(*_load(name))
+    return replay_picture(*_load(name))
 
 
-def replayed_picture(
-    log: ClientLog, workload: Workload, tell: Callable[[int], None] | None = None
-) -> Picture:
+def replay_picture(log: ClientLog, workload: Workload, tell: Callable[[int], None] | None = None) -> Picture:
     """Return a client log, replayed through the engine, with the real broker's reports beside it."""
     run = replay(log, workload, tell)
     reports = {queue: log.statistics(queue) for queue in workload.queues}
@@ -198,7 +196,7 @@ def trace_picture(
         model = Workload.load(_workload_path(path, workload))
         with _reporting(f"replaying {path.name}", tell, len(log.rows)) as done:
             if len(model.queues) <= MOST_QUEUES:
-                return replayed_picture(log, model, done)
+                return replay_picture(log, model, done)
             run = replay(log, model, done)
         return run_picture(run, queues)
     with _reporting(f"reading {path.name}", tell) as done:

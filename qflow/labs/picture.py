@@ -88,7 +88,7 @@ class Picture:
             "width": len(frames.channels),
             "count": frames.count,
             "lasting": [[name, table.columns, len(table)] for name, table in frames.lasting.items()],
-            "numbers": frames.packed(),
+            "numbers": frames.pack(),
             "groups": frames.groups,
             "reasons": REASONS,
             "words": vocabulary(),

@@ -76,14 +76,14 @@ def drawing(workload: Workload, messages: int) -> Steps[Picture]:
         return replace(picture_of(run, frames=folding.whole(run.end)), messages=messages)
 
 
-def simulated_on(
+def simulate_with(
     workload: Workload, messages: int, time: int, act: Callable[[Stage], None], until: int | None = None
 ) -> Run:
     """Run a workload in which something else is done at an instant, and its clients react to that.
 
     >>> from qflow.labs import flow_workload
     >>> from qflow.workload import simulate
-    >>> run = simulated_on(flow_workload(), 100, 50_000, lambda stage: stage.broker.sessions["c1"].close())
+    >>> run = simulate_with(flow_workload(), 100, 50_000, lambda stage: stage.broker.sessions["c1"].close())
     >>> same = simulate(flow_workload(), message_limit=100)
     >>> first = next(event for event, other in zip(run.events, same.events) if event != other)
     >>> first.time, first.kind
@@ -156,7 +156,7 @@ def _set_apart() -> Iterator[None]:
         gc.freeze()
 
 
-def finished(steps: Steps[Result]) -> Result:
+def finish_steps(steps: Steps[Result]) -> Result:
     """Take all steps, and return their result."""
     while True:
         try:

@@ -123,7 +123,7 @@ class LinkedChart(anywidget.AnyWidget):
         self._make = lambda shown: make(shown, **options)
         super().__init__(cursor_of=scene)
         self.show(picture)
-        self.on_msg(self._heard)
+        self.on_msg(self._receive)
 
     def show(self, picture: Picture | Comparison) -> None:
         """Draw the chart of another picture; of several side by side, that of the last."""
@@ -137,11 +137,11 @@ class LinkedChart(anywidget.AnyWidget):
             self.about = " ".join(self.chart.claims)
             self.figure = str(figure.to_json())
 
-    def _heard(self, _: object, content: dict[str, Any], __: object) -> None:
+    def _receive(self, _: object, content: dict[str, Any], __: object) -> None:
         if content.get("ask") != "plotly":
             return
         try:
-            self.send({"script": "plotly"}, buffers=[plotly_script()])
+            self.send({"script": "plotly"}, buffers=[_plotly_script()])
         except OSError:
             self.send({"missing": _MISSING})
 
@@ -155,7 +155,7 @@ class LinkedChart(anywidget.AnyWidget):
 
 
 @cache
-def plotly_script() -> bytes:
+def _plotly_script() -> bytes:
     """Return plotly.js as a page gets it: gzip'd, a third of its size."""
     script = files("plotly") / "package_data" / "plotly.min.js"
     return gzip.compress(script.read_bytes(), 6, mtime=0)

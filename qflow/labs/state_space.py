@@ -19,13 +19,13 @@ from qflow.design import DesignError, SmallConfiguration, StateGraph, explore
 from qflow.design.graph import MARKS, Situation
 from qflow.labs.claims import times
 from qflow.labs.picture import Picture, picture_of
-from qflow.labs.running import Steps, finished
+from qflow.labs.running import Steps, finish_steps
 from qflow.labs.topology import ConsumerSpot, ProducerSpot, QueueSpot, Topology
 from qflow.wording import counted
 from qflow.workload import Run, Workload
 from qflow.workload.agenda import SECOND
 
-MOST_STATES = 2_000
+_MOST_STATES = 2_000
 PAUSE = SECOND // 10
 """Microseconds between two actions in a picture; the states themselves know no time."""
 
@@ -160,7 +160,7 @@ def state_space_run(
     """
     chosen = {"stop": stop, "resume": resume, "limit": limit}
     capacities = {"capacity_1": capacity_1, "capacity_2": capacity_2}
-    return finished(state_space_steps(**chosen, **capacities, state=state))
+    return finish_steps(state_space_steps(**chosen, **capacities, state=state))
 
 
 def state_space_steps(
@@ -172,7 +172,7 @@ def state_space_steps(
         stop=int(stop), resume=int(resume), limit=int(limit) or None, capacities=capacities
     )
     yield 0.0
-    states = explore(configuration, state_limit=MOST_STATES)
+    states = explore(configuration, state_limit=_MOST_STATES)
     return load_state(states, states.deepest if state is None else state)
 
 

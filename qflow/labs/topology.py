@@ -200,7 +200,7 @@ def layout_of(topology: Topology) -> dict[str, list[int]]:
         "consumer": len(topology.consumers),
     }
     near: dict[tuple[str, int], dict[tuple[str, int], None]] = defaultdict(dict)
-    for one, other in _joined(topology):
+    for one, other in _links(topology):
         near[one][other] = near[other][one] = None
     order = {kind: list(range(size)) for kind, size in sizes.items()}
     for number in range(_ROUNDS):
@@ -218,7 +218,7 @@ def layout_of(topology: Topology) -> dict[str, list[int]]:
     return order
 
 
-def _joined(topology: Topology) -> Iterator[tuple[tuple[str, int], tuple[str, int]]]:
+def _links(topology: Topology) -> Iterator[tuple[tuple[str, int], tuple[str, int]]]:
     """Yield who hands messages to whom, each as its kind and index."""
     for index, producer in enumerate(topology.producers):
         if producer.exchange >= 0:
@@ -291,7 +291,7 @@ def topology_of_events(run: Run) -> Topology:
         return Topology.of(run.workload, run.end)
     witness = _Witness()
     for event in run.events:
-        witness.hear(event)
+        witness.receive(event)
     return witness.topology(run)
 
 
@@ -311,14 +311,14 @@ class _Witness:
         self.linked: dict[str, dict[int, str]] = {}
         self.routes: dict[tuple[str, str], None] = {}
 
-    def hear(self, event: Event) -> None:
+    def receive(self, event: Event) -> None:
         detail: Any = event.detail or {}
         if event.kind == "session.attach" and "container" in detail:
             self.linked[event.session] = {}
         elif event.kind == "enqueued":
             self.routes[event.session, event.queue] = None
         elif event.session in self.linked:
-            self.hear_link(event, detail, self.linked[event.session])
+            self.receive_link(event, detail, self.linked[event.session])
         elif event.kind == "queueDeclare":
             self.queues.setdefault(event.queue, detail["arguments"])
         elif event.kind == "bind" and event.link:
@@ -337,7 +337,7 @@ class _Witness:
         elif event.kind == "reported":
             self.outstanding[event.session] -= self.unreported.pop(event.session, 0)
 
-    def hear_link(self, event: Event, detail: Any, waiting: dict[int, str]) -> None:
+    def receive_link(self, event: Event, detail: Any, waiting: dict[int, str]) -> None:
         """Take what a client of AMQP 1.0 does: each of its transfers has an outcome by itself."""
         session, link = event.session, f"{event.session}::{event.link}"
         if event.kind == "message.transfer":
@@ -383,7 +383,7 @@ class _Witness:
         return Topology(
             tuple(producers),
             tuple(QueueSpot.of(name, self.queues[name], run.workload.options) for name in names),
-            tuple(_told_apart(consumers)),
+            tuple(_tell_apart(consumers)),
             tuple(
                 (senders.index(session), names.index(queue))
                 for session, queue in self.routes
@@ -406,7 +406,7 @@ class _Witness:
         return 1 if credit in (0, INFINITE) else credit
 
 
-def _told_apart(consumers: list[ConsumerSpot]) -> list[ConsumerSpot]:
+def _tell_apart(consumers: list[ConsumerSpot]) -> list[ConsumerSpot]:
     """Return consumers under their whole link where tags repeat."""
     tags = Counter(consumer.name for consumer in consumers)
     return [spot if tags[spot.name] == 1 else replace(spot, name=spot.link) for spot in consumers]

@@ -219,9 +219,9 @@ def written(trace: Trace, folder: Path) -> Path:
 def drawn(messages: int) -> object:
     """Run a lab's workload as after a move of a slider, and return what the browser gets of the whole run."""
     from qflow.labs.experiments import flow_workload
-    from qflow.labs.running import drawing, finished
+    from qflow.labs.running import drawing, finish_steps
 
-    return finished(drawing(flow_workload(), messages)).payload()
+    return finish_steps(drawing(flow_workload(), messages)).payload()
 
 
 def first_drawn(messages: int, looked_at: int) -> object:

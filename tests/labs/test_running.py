@@ -15,7 +15,7 @@ from qflow.labs.experiments import fanout_workload, history_workload, policy_wor
 from qflow.labs.fold import Fold
 from qflow.labs.frames import Frames
 from qflow.labs.picture import picture_of
-from qflow.labs.running import drawing, finished
+from qflow.labs.running import drawing, finish_steps
 from qflow.labs.topology import Topology
 from qflow.workload import Run, Workload, simulate
 from qflow.workload.stage import uncollected
@@ -79,7 +79,7 @@ def test_a_run_may_be_folded_in_portions(run: Run, cuts: list[int]):
 def test_a_picture_drawn_as_the_run_goes_is_that_of_the_run_in_one_go(seed):
     """The same bytes for the browser, and the same sentences, however the time is sliced."""
     in_one_go = picture_of(simulate(some_workload(seed), message_limit=400))
-    as_it_goes = finished(drawing(some_workload(seed), 400))
+    as_it_goes = finish_steps(drawing(some_workload(seed), 400))
     assert as_it_goes.payload() == in_one_go.payload()
     assert as_it_goes.claims == in_one_go.claims
     assert as_it_goes.run.events == in_one_go.run.events
@@ -87,7 +87,7 @@ def test_a_picture_drawn_as_the_run_goes_is_that_of_the_run_in_one_go(seed):
 
 def test_what_is_seen_of_an_instant_does_not_depend_on_how_far_the_run_has_come():
     workload = flow_workload(stop=20, resume=10, capacity=5)
-    whole = finished(drawing(workload, 200)).frames
+    whole = finish_steps(drawing(workload, 200)).frames
     seen = 0
     for part in drawing(workload, 200):
         sketch = part.draw(0).frames
@@ -108,7 +108,7 @@ def test_the_picture_of_a_part_says_up_to_where_it_knows_and_leaves_room_for_the
     assert part.draw(0).room == part.time
     assert picture.claims == ()
     assert all(to <= part.time for lane in picture.lanes for _, to in lane.spans)
-    assert "room" not in finished(parts).payload()
+    assert "room" not in finish_steps(parts).payload()
 
 
 def test_the_collector_is_left_as_it_was_whether_a_run_ends_or_is_dropped():
