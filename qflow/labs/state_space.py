@@ -2,7 +2,7 @@
 
 :func:`qflow.design.explore` visits every state that one queue with one or two producers and a consumer can
 come to, at any pace. One of them is loaded: the shortest way there is played on the engine, and its picture
-ends at the state. :mod:`qflow.labs.state_widget` is the lab.
+ends at the state. :mod:`qflow.labs.state_space_widget` is the lab.
 
 :class:`Walk` is the game on it: the learner chooses each step, and looks for the deepest state.
 """
