@@ -3,7 +3,7 @@
 A thread of its own looks at the broker ten times a second, folds what has happened since into frames of a
 thirtieth of a second, and sends the last two seconds of them to the browser, which plays them a little later,
 so that every mark is seen on its way.  Clients that come and go are taken into the fold as they do
-(:meth:`qflow.labs.fold.Fold.renewed`).  With more than six clients on a side they are named in two lists, and
+(:meth:`qflow.labs.fold.Fold.renew`).  With more than six clients on a side they are named in two lists, and
 the queues alone are drawn: thirty clients fit on one screen.
 
 The broker is never slower for it than the fold costs.  Nothing is sent before the browser has drawn what was
@@ -126,7 +126,7 @@ class LiveLab(Lab):
             raise RefusalError("the server has stopped: there is nothing to follow any more")
         self._is_paused = False
         self.picture = Comparison({}, (_FOLLOWS,))
-        self.say(self.claims)
+        self.show_claims(self.claims)
         self.scene.is_followed = True
         self._wanted.set()
         return self
@@ -284,7 +284,7 @@ class Follower:
         most = _MOST_NUMBERS // len(channel_names(part))
         frames = folding.so_far(part.end)
         if folding.count > most:
-            frames = folding.renewed(part, folding.count - most).so_far(part.end)
+            frames = folding.renew(part, folding.count - most).so_far(part.end)
             said.append(f"These are the last {frames.count:,} of {folding.count:,} steps.")
         picture = picture_of(replace(run, end=part.end), frames=frames)
         return replace(picture, claims=(*said, *picture.claims))
@@ -365,7 +365,7 @@ class Follower:
             self.fold = Fold(topology, _GRAIN)
         elif _shape(topology) != _shape(old) or self.fold.count > 2 * _WINDOW // _GRAIN:
             first = self.fold.so_far(0).index_at(max(0, now - self._base - _WINDOW))
-            self.fold = self.fold.renewed(topology, first)
+            self.fold = self.fold.renew(topology, first)
         self._known |= names
 
     def _table(self) -> EventTable:
