@@ -86,19 +86,6 @@ def test_alerts_that_cause_alerts_end() -> None:
     assert bench.stat(alerts.queue).msgTotalEnqueues - published < 20
 
 
-def test_events_of_queues() -> None:
-    """CF-12: a queue's coming and going, by declare, delete, auto-delete with and without an owner."""
-    bench = Bench()
-    gone, made = subscribe(bench, "queueDelete.*"), subscribe(bench, "queueDeclare.*")
-    bench.sender("myq; {create:always, delete:always}").close()
-    other = bench.new_session()
-    other.sender("owned; {create:always, node:{x-declare:{auto-delete:True, exclusive:True}}}")
-    other.close()
-    bench.receiver("shared; {create:always, node:{x-declare:{auto-delete:True}}}").close()
-    assert [values(event, "queueDeclare")["qName"] for event in drain(made)] == ["myq", "owned", "shared"]
-    assert [values(event, "queueDelete")["qName"] for event in drain(gone)] == ["myq", "owned", "shared"]
-
-
 def test_other_events_and_filter_by_key() -> None:
     """CF-12: exchanges, bindings and subscriptions; a receiver gets what its key asks for and no more."""
     bench = Bench()

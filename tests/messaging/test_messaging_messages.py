@@ -1,12 +1,14 @@
 """Messages: what arrives of them, and how many bytes the broker counts for them (DQ-05 … DQ-09)."""
 
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import pytest
 from messaging_support import Bench, address
 
 from qflow.broker import Message as BrokerMessage
-from qflow.messaging import REJECTED, Disposition, EncodeError, Message
+from qflow.messaging import REJECTED, Disposition, EncodeError, Message, Serial, timestamp
 
 MAP = {
     "key1": "string",
@@ -169,6 +171,40 @@ def test_repr() -> None:
     assert repr(Message("x")) == "Message('x')"
     assert repr(Message(content_type="t", priority=3)) == "Message(priority=3, content_type='t')"
     assert repr(Disposition(REJECTED, code=1)) == "Disposition(REJECTED, code=1)"
+
+
+@pytest.mark.parametrize("app_id", ["text", b"bytes", b"\xff\x00"])
+def test_app_ids(app_id: object) -> None:
+    """They come back as they were, bytes as bytes; both have the same size."""
+    back = echo(Message("x", properties={"x-amqp-0-10.app-id": app_id}))
+    assert back.properties["x-amqp-0-10.app-id"] == app_id
+
+
+@pytest.mark.parametrize("made", [bytes, bytearray, memoryview])
+def test_bodies_of_bytes(made: Callable[[bytes], object]) -> None:
+    back = echo(Message(made(b"body"), properties={"key": made(b"value")})).content
+    assert back == b"body"
+    assert isinstance(back, bytes)
+
+
+def test_points_in_time() -> None:
+    """A datetime arrives as seconds since 1970, in properties and in maps and lists."""
+    when = datetime(2011, 2, 19, 12, 30, 15, 999_999, tzinfo=UTC)
+    message = echo(Message([when, {"a": timestamp(1.5)}], properties={"when": when}))
+    assert message.properties["when"] == timestamp(1_298_118_615)
+    assert message.content == [timestamp(1_298_118_615), {"a": timestamp(1)}]
+    assert all(isinstance(found, timestamp) for found in (message.properties["when"], message.content[0]))
+    assert message.content[0].datetime() == datetime.fromtimestamp(1_298_118_615)
+    assert timestamp(10) + timedelta(minutes=1) - 5 == timestamp(65)
+
+
+def test_serial_numbers() -> None:
+    """They count round at 2^32, and the later one is the greater."""
+    last = Serial(2**32 - 1)
+    assert (last + 1, last + 3 - last, int(Serial(2**32 + 7))) == (Serial(0), Serial(3), 7)
+    assert last < last + 1 < last + 2
+    assert sorted([Serial(1), last, Serial(0)]) == [last, Serial(0), Serial(1)]
+    assert len({Serial(1), Serial(2**32 + 1)}) == 1
 
 
 # Bytes
