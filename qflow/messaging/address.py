@@ -64,11 +64,11 @@ class Token(NamedTuple):
     @property
     def place(self) -> str:
         """Line, column, and the line itself, as error messages show them."""
-        line, column, text = locate(self.text, self.position)
+        line, column, text = _locate(self.text, self.position)
         return f"line:{line},{column}:{text}"
 
 
-def locate(text: str, position: int) -> tuple[int, int, str]:
+def _locate(text: str, position: int) -> tuple[int, int, str]:
     """Return number (from 1), column (from 0) and text of the line that a position is in."""
     start = text.rfind("\n", 0, position) + 1
     end = text.find("\n", position)
@@ -76,10 +76,7 @@ def locate(text: str, position: int) -> tuple[int, int, str]:
 
 
 def lex(text: str) -> Iterator[Token]:
-    """Cut an address into tokens, white space included; the last one is the end.
-
-    Raises:
-        LexError: "unrecognized characters", with line, column and the line.
+    """Cut an address into tokens, white space included; the last one is the end; or raise a LexError.
 
     >>> [token.type for token in lex("foo-3 - 3")]
     ['ID', 'WSPACE', 'SYM', 'WSPACE', 'NUMBER', 'EOF']
@@ -88,7 +85,7 @@ def lex(text: str) -> Iterator[Token]:
     while position < len(text):
         match = _LEXER.match(text, position)
         if match is None:
-            line, column, shown = locate(text, position)
+            line, column, shown = _locate(text, position)
             raise LexError(f"unrecognized characters line:{line},{column}: {shown}")
         yield Token(str(match.lastgroup), match.group(), text, position)
         position = match.end()
@@ -208,10 +205,7 @@ class _Parser:
 
 
 def parse(text: str) -> Address:
-    """Parse an address.
-
-    Raises:
-        LexError, ParseError: What is wrong, and where.
+    """Parse an address; a LexError or ParseError says what is wrong, and where.
 
     >>> parse("orders/new.#; {create: always, node: {durable: True}}")
     Address(name='orders', subject='new.#', options={'create': 'always', 'node': {'durable': True}})
@@ -223,7 +217,7 @@ def parse(text: str) -> Address:
     return _Parser(text).address()
 
 
-def _unquoted(token: Token) -> str:
+def _unquote(token: Token) -> str:
     try:
         return str(ast.literal_eval(token.value))
     except (SyntaxError, ValueError):
@@ -233,7 +227,7 @@ def _unquoted(token: Token) -> str:
 
 def _as_text(token: Token) -> str:
     if token.type == STRING:
-        return _unquoted(token)
+        return _unquote(token)
     if token.type == ESC:
         return chr(int(token.value[2:], 16)) if token.value[1] in "xu" else token.value[1]
     return token.value
@@ -241,7 +235,7 @@ def _as_text(token: Token) -> str:
 
 def _as_object(token: Token) -> object:
     if token.type == STRING:
-        return _unquoted(token)
+        return _unquote(token)
     if token.type == NUMBER:
         return float(token.value) if "." in token.value else int(token.value)
     return _CONSTANTS.get(token.value, token.value)
@@ -251,7 +245,7 @@ Check = Callable[[object], str | None]
 """Looks at a value; returns what is wrong with it, or None."""
 
 
-def one_of(*allowed: str) -> Check:
+def _one_of(*allowed: str) -> Check:
     """Allow these words."""
 
     def check(value: object) -> str | None:
@@ -260,7 +254,7 @@ def one_of(*allowed: str) -> Check:
     return check
 
 
-def of_type(*allowed: type) -> Check:
+def _of_type(*allowed: type) -> Check:
     """Allow values of these types."""
 
     def check(value: object) -> str | None:
@@ -272,13 +266,10 @@ def of_type(*allowed: type) -> Check:
     return check
 
 
-def a_map(
+def _a_map(
     entries: Mapping[str, Check], any_other: bool = False, elsewhere: Mapping[str, str] | None = None
 ) -> Check:
-    """Allow a map with these keys, each absent, None or right; others only if ``any_other``.
-
-    ``elsewhere`` says of keys that are not allowed where they are, or what does the same.
-    """
+    """Allow a map with these keys, each absent, None or right; ``elsewhere`` says where other keys belong."""
     hints = elsewhere or {}
 
     def check(value: object) -> str | None:
@@ -297,7 +288,7 @@ def a_map(
     return check
 
 
-def a_list(check_item: Check) -> Check:
+def _a_list(check_item: Check) -> Check:
     """Allow a list of such items."""
 
     def check(value: object) -> str | None:
@@ -308,41 +299,41 @@ def a_list(check_item: Check) -> Check:
     return check
 
 
-ANYTHING = a_map({}, any_other=True)
-POLICY = one_of("always", "sender", "receiver", "never")
-BINDINGS = a_list(
-    a_map({"exchange": of_type(str), "queue": of_type(str), "key": of_type(str), "arguments": ANYTHING})
+_ANYTHING = _a_map({}, any_other=True)
+_POLICY = _one_of("always", "sender", "receiver", "never")
+_BINDINGS = _a_list(
+    _a_map({"exchange": _of_type(str), "queue": _of_type(str), "key": _of_type(str), "arguments": _ANYTHING})
 )
 _OF_QPID_CPP = {
     "selector": " (qpid-cpp has it; here: x-subscribe: {arguments: {x-apache-selector: ...}})",
     "timeout": " (qpid-cpp has it; here: x-declare: {arguments: {'qpid.auto_delete_timeout': ...}})",
 }
 _COMMON: dict[str, Check] = {
-    "create": POLICY,
-    "delete": POLICY,
-    "assert": POLICY,
-    "node": a_map(
+    "create": _POLICY,
+    "delete": _POLICY,
+    "assert": _POLICY,
+    "node": _a_map(
         {
-            "type": one_of("queue", "topic"),
-            "durable": of_type(bool),
-            "x-declare": ANYTHING,
-            "x-bindings": BINDINGS,
+            "type": _one_of("queue", "topic"),
+            "durable": _of_type(bool),
+            "x-declare": _ANYTHING,
+            "x-bindings": _BINDINGS,
         }
     ),
-    "link": a_map(
+    "link": _a_map(
         {
-            "name": of_type(str),
-            "durable": of_type(bool),
-            "reliability": one_of("unreliable", "at-most-once", "at-least-once", "exactly-once"),
-            "x-declare": ANYTHING,
-            "x-bindings": BINDINGS,
-            "x-subscribe": ANYTHING,
+            "name": _of_type(str),
+            "durable": _of_type(bool),
+            "reliability": _one_of("unreliable", "at-most-once", "at-least-once", "exactly-once"),
+            "x-declare": _ANYTHING,
+            "x-bindings": _BINDINGS,
+            "x-subscribe": _ANYTHING,
         },
         elsewhere=_OF_QPID_CPP,
     ),
 }
-_RECEIVER = a_map({**_COMMON, "mode": one_of("browse", "consume")})
-_SENDER = a_map(_COMMON)
+_RECEIVER = _a_map({**_COMMON, "mode": _one_of("browse", "consume")})
+_SENDER = _a_map(_COMMON)
 
 
 def find_error(options: Options, role: str) -> str | None:

@@ -57,19 +57,16 @@ class Holds(NamedTuple):
 
 
 class Channel:
-    """Gives commands to one session of the engine, and acts on what the broker reports complete.
-
-    Attributes:
-        reported (RangeSet): Commands of which the client was sent that they are complete.
-        needs_sync (bool): The last command did not ask to be reported.
-    """
+    """Gives commands to one session of the engine, and acts on what the broker reports complete."""
 
     def __init__(self, host: Host, name: str, connection: str, client: Client) -> None:
         self.host = host
         self.engine = host.broker.session(name, connection)
         self.engine.completions.on_report = self._on_report
         self.engine.consuming.on_delivery = self._on_delivery
+        # Commands of which the client was sent that they are complete.
         self.reported = RangeSet()
+        # Whether the last command did not ask to be reported.
         self.needs_sync = False
         self._client = client
         # All commands before this one are known to be complete; what to do when that comes to the others.
@@ -116,19 +113,11 @@ class Channel:
     def give(
         self, command: Callable[..., Result], *arguments: Any, then: Action | None = None, **named: Any
     ) -> Result | None:
-        """Give a command.
-
-        Parameters:
-            command: Of the engine's session, with its arguments.
-            then: Called when the command and all before it are known to be complete (CM-14).  A command with
-                such an action carries the sync flag, others are not reported for themselves (CM-05).
-
-        Returns:
-            What the broker answers; the real client knows it when ``then`` is called.  None if the broker
-            refused the command, which the client was sent.
-        """
+        """Give a command, and return the broker's answer; None if it refused, which the client was sent."""
         number = self.next_number
         if then is not None:
+            # Called when all up to the command are known complete (CM-14); only such a command carries the
+            # sync flag, others are not reported for themselves (CM-05).
             self._actions[number] = then
             self.engine.completions.report_when_complete(number)
         self.needs_sync = then is None
@@ -160,11 +149,7 @@ class Channel:
     def control(
         self, method: Callable[Arguments, Result], *args: Arguments.args, **kwargs: Arguments.kwargs
     ) -> Result:
-        """Have the broker do something between two commands, or carry one out.
-
-        Raises:
-            AmqpException: The broker's refusal; the session is gone then.
-        """
+        """Have the broker do something between two commands, or carry one out; raise its refusal."""
         self.host.begin()
         if self._open_write is not None and not self.engine.is_pipelining:
             self._open_write.enter_context(self.engine.pipelined())
@@ -195,15 +180,13 @@ class Channel:
         return number < self.reported.front
 
     def wait(self, is_done: Callable[[], bool], timeout: float | None, what: str = "") -> bool:
-        """Wait until a condition holds or the session is gone; return whether it holds.
-
-        A wait for completions says ``what`` waits for them.
-        """
-        warn = partial(self._unreported, what) if what and timeout is None else None
+        """Wait until a condition holds or the session is gone; return whether it holds."""
+        # Only a wait for completions says what waits for them.
+        warn = partial(self._describe_wait, what) if what and timeout is None else None
         self.host.wait(lambda: is_done() or not self.engine.is_attached, timeout, warn)
         return is_done()
 
-    def _unreported(self, what: str) -> str | None:
+    def _describe_wait(self, what: str) -> str | None:
         """Return that a wait for completions has no end, if the broker will report none by itself."""
         return f"{what} waits for ever: {self.holds().text}" if self._is_unasked() else None
 

@@ -248,10 +248,7 @@ class Object:
         return [(one, values[one.name]) for one in self._schema.statistics if one.name in values]
 
     def getTimestamps(self) -> tuple[int, int, int]:
-        """Return when the values were taken, when the object was made, and when it was deleted or 0.
-
-        Nanoseconds of the broker's time.  When an object was made is not kept: 0.
-        """
+        """Return when the values were taken, 0 (not kept: when made), and when deleted or 0; nanoseconds."""
         content = self._content
         return content["_update_ts"], content["_create_ts"], content["_delete_ts"]
 
@@ -272,21 +269,13 @@ class Object:
         return self._broker.getBrokerAgent()
 
     def mergeUpdate(self, newer: Object) -> None:
-        """Take the values of another record of the same object.
-
-        Raises:
-            ValueError: It is a record of another object.
-        """
+        """Take the values of another record of the same object."""
         if newer.getObjectId() != self.getObjectId():
             raise ValueError(f"a record of {self.getIndex()} is updated by one of it; got {newer.getIndex()}")
         self._content = newer._content
 
     def update(self) -> None:
-        """Take the values as they are now.
-
-        Raises:
-            LookupError: The object is gone.
-        """
+        """Take the values as they are now; raise a LookupError if the object is gone."""
         found = self._broker.find(self.getIndex())
         if found is None:
             raise LookupError(f"{self.getIndex()} is gone")
@@ -645,9 +634,9 @@ class Session:
 
     def getAgents(self, broker: Broker | None = None) -> list[Agent]:
         """Return the agents of all brokers, or of one."""
-        return [agent for one in self._chosen(broker) for agent in one.getAgents()]
+        return [agent for one in self._choose(broker) for agent in one.getAgents()]
 
-    def _chosen(self, broker: Broker | None) -> list[Broker]:
+    def _choose(self, broker: Broker | None) -> list[Broker]:
         return [one for one in (self.brokers if broker is None else [broker]) if one.isConnected()]
 
     # The schema
@@ -684,7 +673,7 @@ class Session:
         """
         meta = {key: wanted.pop(key) for key in list(wanted) if key.startswith("_")}
         agent = meta.get("_agent")
-        chosen = self._chosen(meta.get("_broker") or (agent.broker if agent is not None else None))
+        chosen = self._choose(meta.get("_broker") or (agent.broker if agent is not None else None))
         found = [one for broker in chosen for one in _query(broker, meta)]
         return [one for one in found if all(getattr(one, key, None) == wanted[key] for key in wanted)]
 

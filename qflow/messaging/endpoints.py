@@ -103,8 +103,8 @@ from qflow.messaging.nodes import (
 )
 from qflow.windows import QpidPythonWindow, Step, Window, make_window
 
-ErrorHandler = Callable[["Endpoint", Exception], None]
-ReceivedHandler = Callable[["Session"], object]
+_ErrorHandler = Callable[["Endpoint", Exception], None]
+_ReceivedHandler = Callable[["Session"], object]
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -130,7 +130,7 @@ class Endpoint:
 
     def __init__(self) -> None:
         self._error: Exception | None = None
-        self._on_error: ErrorHandler | None = None
+        self._on_error: _ErrorHandler | None = None
 
     @property
     def error(self) -> Exception | None:
@@ -143,7 +143,7 @@ class Endpoint:
         if error is not None and self._on_error is not None:
             self._on_error(self, error)
 
-    def set_async_exception_notify_handler(self, handler: ErrorHandler | None) -> None:
+    def set_async_exception_notify_handler(self, handler: _ErrorHandler | None) -> None:
         """Have a function called with the endpoint and the exception when an error is noticed.
 
         The error is raised by the next call as well.  The function must not use the API.
@@ -275,11 +275,11 @@ class Connection(Endpoint):
         self._connected = True
         for session in list(self.sessions.values()):
             session.attach()
-        if not self.broker_host.wait(lambda: self.error is not None or not self._unlinked(), timeout):
+        if not self.broker_host.wait(lambda: self.error is not None or not self._awaits_links(), timeout):
             raise Timeout("Connection attach timed out")
         self.check_error()
 
-    def _unlinked(self) -> bool:
+    def _awaits_links(self) -> bool:
         return any(
             not (link.linked or link.closed or link.error)
             for session in self.sessions.values()
@@ -373,7 +373,7 @@ class Session(Endpoint):
         self._to_settle: list[Message] = []
         self._next_sender = 0
         self._next_receiver = 0
-        self._on_received: ReceivedHandler | None = None
+        self._on_received: _ReceivedHandler | None = None
         self.attach()
 
     def __repr__(self) -> str:
@@ -409,7 +409,7 @@ class Session(Endpoint):
             channel.control(channel.engine.close)
         self._forget_deliveries()
         for link in self.links():
-            link.detached()
+            link.forget_attachment()
         if self.transactional and not self.closed:
             self.closed = True
             self.error = TransactionAborted(text="Transaction aborted due to transport failure")
@@ -490,7 +490,7 @@ class Session(Endpoint):
                 before, the sender is returned, and its first call raises.
             SyncWouldBlock: An earlier transfer of this session is held, and hides the answers (CM-14).
         """
-        sender = Sender(self, self._next_sender, self._named(target), options)
+        sender = Sender(self, self._next_sender, self._complete_address(target), options)
         self._next_sender += 1
         self.senders.append(sender)
         self._link(sender)
@@ -507,13 +507,13 @@ class Session(Endpoint):
         Raises:
             LinkError, SessionError, SyncWouldBlock: As for :meth:`sender`.
         """
-        receiver = Receiver(self, self._next_receiver, self._named(source), options)
+        receiver = Receiver(self, self._next_receiver, self._complete_address(source), options)
         self._next_receiver += 1
         self.receivers.append(receiver)
         self._link(receiver)
         return receiver
 
-    def _named(self, address: str | None) -> str | None:
+    def _complete_address(self, address: str | None) -> str | None:
         """Put a UUID in front of an address that begins with ``#``; another ``#`` means nothing (RF-41)."""
         if address is not None and not isinstance(address, str):
             raise TypeError(f"an address is a string; got {address!r}")
@@ -592,7 +592,7 @@ class Session(Endpoint):
                 return message
         return None
 
-    def set_message_received_notify_handler(self, handler: ReceivedHandler | None) -> None:
+    def set_message_received_notify_handler(self, handler: _ReceivedHandler | None) -> None:
         """Have a function called with the session whenever a message arrives; it must not use the API."""
         self._on_received = handler
 
@@ -656,7 +656,7 @@ class Session(Endpoint):
             if message._transfer_id is None or message._receiver.accept_mode != EXPLICIT:
                 self.acked.remove(message)
                 continue
-            if run and not _same(run[-1]._disposition, message._disposition):
+            if run and not _are_alike(run[-1]._disposition, message._disposition):
                 self._dispose(channel, run)
                 run = []
             run.append(message)
@@ -667,17 +667,17 @@ class Session(Endpoint):
         disposition, numbers = messages[0]._disposition or ACCEPTED, _numbers(messages)
         engine = channel.engine
 
-        def confirmed() -> None:
+        def forget() -> None:
             for message in messages:
                 self.acked.remove(message)
 
         if disposition.type is RELEASED:
             again = bool(disposition.options.get("set_redelivered"))
-            channel.give(engine.message_release, numbers, again, then=confirmed)
+            channel.give(engine.message_release, numbers, again, then=forget)
         elif disposition.type is REJECTED:
-            channel.give(engine.message_reject, numbers, then=confirmed)
+            channel.give(engine.message_reject, numbers, then=forget)
         else:
-            channel.give(engine.message_accept, numbers, then=confirmed)
+            channel.give(engine.message_accept, numbers, then=forget)
             if self.transactional:
                 self.in_transaction += numbers
 
@@ -702,7 +702,7 @@ class Session(Endpoint):
         channel = self._transaction_channel()
         is_done: list[bool] = []
 
-        def committed() -> None:
+        def finish() -> None:
             self.in_transaction.clear()
             is_done.append(True)
 
@@ -710,7 +710,7 @@ class Session(Endpoint):
             self.check_error()
             with channel.write():
                 self.dispatch()
-                channel.give(channel.engine.tx_commit, then=committed)
+                channel.give(channel.engine.tx_commit, then=finish)
             self.wait(lambda: bool(is_done), timeout, "commit")
         except TransactionError:
             raise
@@ -732,13 +732,13 @@ class Session(Endpoint):
         channel = self._transaction_channel()
         is_done: list[bool] = []
 
-        def stopped() -> None:
+        def give_back() -> None:
             numbers = self._forget_deliveries()
             channel.give_control(engine.session_completed, numbers)
             channel.give(engine.message_release, numbers, True)
-            channel.give(engine.tx_rollback, then=undone)
+            channel.give(engine.tx_rollback, then=finish)
 
-        def undone() -> None:
+        def finish() -> None:
             for receiver in self.receivers:
                 receiver.forget()
             is_done.append(True)
@@ -749,7 +749,7 @@ class Session(Endpoint):
             self.dispatch()
             for receiver in self.receivers:
                 channel.give(engine.message_stop, receiver.tag)
-            channel.sync(stopped)
+            channel.sync(give_back)
         self.wait_until(lambda: bool(is_done), "rollback", timeout)
 
     def _transaction_channel(self) -> Channel:
@@ -792,18 +792,13 @@ def _numbers(messages: list[Message]) -> list[int]:
     return [message._transfer_id for message in messages if message._transfer_id is not None]
 
 
-def _same(one: Disposition | None, other: Disposition | None) -> bool:
+def _are_alike(one: Disposition | None, other: Disposition | None) -> bool:
     first, second = one or ACCEPTED, other or ACCEPTED
     return first.type is second.type and first.options == second.options
 
 
 class LinkEndpoint(Endpoint):
-    """A sender or receiver of a session.
-
-    Attributes:
-        options (dict): As given to ``session.sender`` or ``session.receiver``; what is not known is ignored.
-        linked, closed (bool): Whether it is attached to its node; whether it has ended.
-    """
+    """Attaches a sender or receiver of a session to its node; unknown options are ignored."""
 
     ROLE = ""
     ADDRESS_NAME = ""
@@ -871,10 +866,10 @@ class LinkEndpoint(Endpoint):
         self.closed = True
         self.error = error
 
-    def _linked(self) -> None:
+    def _finish_attach(self) -> None:
         self.linked = True
 
-    def detached(self) -> None:
+    def forget_attachment(self) -> None:
         """Note that the connection is gone; the next one attaches anew."""
         self.linked = self._is_attaching = self._is_leaving = False
 
@@ -929,11 +924,11 @@ class LinkEndpoint(Endpoint):
         if address.wants("delete"):
             for command in self._detaching(channel):
                 channel.give(command)
-            self._nodes(channel).delete(address, self._closed)
+            self._nodes(channel).delete(address, self._finish_close)
         else:
-            channel.give_all(self._detaching(channel), self._closed)
+            channel.give_all(self._detaching(channel), self._finish_close)
 
-    def _closed(self) -> None:
+    def _finish_close(self) -> None:
         self.closed = True
 
     def _detaching(self, channel: Channel) -> list[Command]:
@@ -962,7 +957,7 @@ class Sender(LinkEndpoint):
         self.durable: bool | None = options.get("durable")
         window = make_window(str(options.get("window", QpidPythonWindow.name)), None)
         capacity = options.get("capacity", UNLIMITED if window.default_capacity is None else None)
-        window.resize(window.default_capacity if capacity is None else _bounded(capacity))
+        window.resize(window.default_capacity if capacity is None else _as_bound(capacity))
         self.window: Window = window
         self._exchange = ""
         self._routing_key: str | None = None
@@ -983,9 +978,9 @@ class Sender(LinkEndpoint):
     def capacity(self, capacity: int | Constant) -> None:
         with self.broker_host:
             channel = self.session.channel
-            if self.window.resize(_bounded(capacity)) and channel is not None and self.linked:
+            if self.window.resize(_as_bound(capacity)) and channel is not None and self.linked:
                 channel.give_control(channel.engine.session_flush)
-                self._hear()
+                self._read_reports()
 
     @property
     def threshold(self) -> float:
@@ -1000,17 +995,17 @@ class Sender(LinkEndpoint):
     @synchronized
     def unsettled(self) -> int:
         """Return how many sent messages are not known to be complete."""
-        self._hear()
+        self._read_reports()
         return self.window.unsettled()
 
     @synchronized
     def available(self) -> int | Constant:
         """Return how many more messages the window has room for."""
-        self._hear()
+        self._read_reports()
         available = self.window.available()
         return UNLIMITED if available is None else available
 
-    def _hear(self) -> None:
+    def _read_reports(self) -> None:
         if self.session.channel is not None:
             self.window.reported(self.session.channel.reported)
 
@@ -1076,7 +1071,7 @@ class Sender(LinkEndpoint):
     def _make_room(self, channel: Channel, timeout: float | None) -> None:
         window = self.window
         if not window.is_deaf_while_sending:
-            self._hear()
+            self._read_reports()
         step = window.next_step()
         if step is Step.REFUSE:
             raise InsufficientCapacity(text=f"capacity = {window.capacity}")
@@ -1087,13 +1082,13 @@ class Sender(LinkEndpoint):
                     raise send_blocks(window.capacity, channel)
                 raise InsufficientCapacity(text=f"capacity = {window.capacity}: {channel.holds().text}")
             if step is Step.SYNC:
-                self._hear()
+                self._read_reports()
                 window.synced()
         if window.wants_flush():
             channel.give_control(channel.engine.session_flush)
 
     def _has_room(self) -> bool:
-        self._hear()
+        self._read_reports()
         return self.window.next_step() is Step.SEND
 
     def _transfer(self, channel: Channel, encoded: BrokerMessage, waits: bool) -> None:
@@ -1131,7 +1126,7 @@ class Sender(LinkEndpoint):
         return lambda: not self._has_outstanding(last)
 
     def _has_outstanding(self, last: int) -> bool:
-        self._hear()
+        self._read_reports()
         self.window.unsettled()
         return bool(self.window.outstanding) and self.window.outstanding[0] <= last
 
@@ -1146,7 +1141,7 @@ class Sender(LinkEndpoint):
         else:
             self._exchange, self._routing_key = "", address.name
             commands = bindings(channel.engine, address.link, queue=address.name)
-        channel.give_all(commands, self._linked)
+        channel.give_all(commands, self._finish_attach)
 
     @synchronized
     def close(self, timeout: float | None = None) -> None:
@@ -1155,9 +1150,9 @@ class Sender(LinkEndpoint):
             self.sync(timeout)
         super().close(timeout)
 
-    def detached(self) -> None:
+    def forget_attachment(self) -> None:
         """Note that the connection has ended: messages that the broker has received are not sent again."""
-        super().detached()
+        super().forget_attachment()
         self.window.outstanding.clear()
         self._synced = self._queued
 
@@ -1170,7 +1165,7 @@ class Sender(LinkEndpoint):
             self.session.senders.remove(self)
 
 
-def _bounded(capacity: int | Constant) -> int | None:
+def _as_bound(capacity: int | Constant) -> int | None:
     return None if isinstance(capacity, Constant) else capacity
 
 
@@ -1205,7 +1200,7 @@ class Receiver(LinkEndpoint):
         self._is_draining = False
         self._own_queue = ""
         self.tag = str(id)
-        self._capacity = _bounded(options.get("capacity", 0))
+        self._capacity = _as_bound(options.get("capacity", 0))
         self._want_credit()
 
     # Capacity
@@ -1218,7 +1213,7 @@ class Receiver(LinkEndpoint):
     @capacity.setter
     def capacity(self, capacity: int | Constant) -> None:
         with self.broker_host:
-            self._capacity = _bounded(capacity)
+            self._capacity = _as_bound(capacity)
             self._want_credit()
             self.session.dispatch()
 
@@ -1322,10 +1317,10 @@ class Receiver(LinkEndpoint):
             self._flow(channel, missing)
         elif missing < 0 and not self._wants_drain:
             self._is_draining = True
-            channel.give(channel.engine.message_stop, self.tag, then=self._stopped)
+            channel.give(channel.engine.message_stop, self.tag, then=self._finish_stop)
         if self._wants_drain:
             self._is_draining = True
-            channel.give(channel.engine.message_flush, self.tag, then=self._drained)
+            channel.give(channel.engine.message_flush, self.tag, then=self._finish_drain)
 
     def _missing(self) -> int:
         if self._impending is not None and self._granted is not None:
@@ -1340,12 +1335,12 @@ class Receiver(LinkEndpoint):
             channel.give(channel.engine.message_flow, self.tag, BYTE_UNIT, INFINITE)
         channel.give(channel.engine.message_flow, self.tag, MESSAGE_UNIT, messages)
 
-    def _stopped(self) -> None:
+    def _finish_stop(self) -> None:
         self._impending = self.received
         self._is_draining = self._is_open_for_bytes = False
         self.grant()
 
-    def _drained(self) -> None:
+    def _finish_drain(self) -> None:
         self._impending = self._granted = self.received
         self._is_draining = self._is_open_for_bytes = self._wants_drain = False
 
@@ -1384,7 +1379,7 @@ class Receiver(LinkEndpoint):
         self._impending = self.returned = self.received
         self._is_open_for_bytes = self._wants_drain = self._is_draining = False
         self._want_credit()
-        channel.give_all(commands, self._linked)
+        channel.give_all(commands, self._finish_attach)
 
     def _making_queue(
         self, channel: Channel, address: LinkAddress, node: Node, reliability: str
@@ -1417,9 +1412,9 @@ class Receiver(LinkEndpoint):
             commands.append(partial(engine.message_release, numbers, True))
         return commands
 
-    def detached(self) -> None:
+    def forget_attachment(self) -> None:
         """Note that the connection is gone."""
-        super().detached()
+        super().forget_attachment()
         self._impending = self.returned = self.received
 
     def _leave(self) -> None:

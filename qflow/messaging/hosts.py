@@ -54,8 +54,8 @@ from qflow.broker.session import Session
 from qflow.messaging.messages import AMQP_PORT
 from qflow.messaging.qmf import Agent
 
-MICROSECONDS = 1_000_000
-MOST_STEPS = 10_000
+_MICROSECONDS = 1_000_000
+_MOST_STEPS = 10_000
 """So many timers a wait without a time-out lets run: one that always sets itself again is no help."""
 
 POLL = 0.05
@@ -75,10 +75,10 @@ _URL = re.compile(
 )
 
 Clock = Callable[[], float]
-Warn = Callable[[], str | None]
+_Warn = Callable[[], str | None]
 """Returns why a wait cannot end, or None if it can."""
 
-TimeLeft = Callable[[], float]
+_TimeLeft = Callable[[], float]
 """Returns the microseconds until something happens at the broker that is waited for."""
 
 
@@ -90,9 +90,9 @@ _first_seen = WeakKeyDictionary({t: -inf for t in threading.enumerate() if t.dae
 _joined: dict[threading.Thread, threading.Thread] = {}
 
 
-def _noting(join: Callable[..., None]) -> Callable[..., None]:
+def _note_waits(join: Callable[..., None]) -> Callable[..., None]:
     @wraps(join)
-    def noted(thread: threading.Thread, timeout: float | None = None) -> None:
+    def note_and_join(thread: threading.Thread, timeout: float | None = None) -> None:
         if timeout is not None:
             return join(thread, timeout)
         me = threading.current_thread()
@@ -102,11 +102,11 @@ def _noting(join: Callable[..., None]) -> Callable[..., None]:
         finally:
             _joined.pop(me, None)
 
-    return noted
+    return note_and_join
 
 
 # There is no other safe way to know it: reading the frames of a running thread can crash Python.
-threading.Thread.join = _noting(threading.Thread.join)  # type: ignore[method-assign]
+threading.Thread.join = _note_waits(threading.Thread.join)  # type: ignore[method-assign]
 
 
 class Reader(Protocol):
@@ -128,7 +128,7 @@ class _Wait:
     host: Host
     is_done: Callable[[], bool]
     deadline: int | None
-    warn: Warn | None
+    warn: _Warn | None
     noticed: threading.Condition
     is_asleep: bool = False
 
@@ -142,17 +142,14 @@ class Host:
 
     ``with host:`` is how a client, or a console, works on the broker: one thread at a time, at the time of
     the clock if there is one, and followed by what it causes at other clients.
-
-    Attributes:
-        lock (threading.RLock): Held by every call of the API, and by a thread that works on ``broker`` itself
-            while others use it.
-        refusal (str or None): Why connections to it are refused, if they are.
     """
 
     def __init__(self, broker: Broker, clock: Clock | None = None) -> None:
         self.broker = broker
         self.agent = Agent.of(broker)
+        # Held by every call of the API, and by a thread that works on the broker while others use it.
         self.lock = threading.RLock()
+        # Why connections are refused, if they are.
         self.refusal: str | None = None
         self._names = 0
         self._clock = clock
@@ -227,13 +224,10 @@ class Host:
         return (wait.deadline is not None and self.broker.now >= wait.deadline) or wait.is_done()
 
     def begin(self) -> None:
-        """Let the time pass that has passed on the clock, if any, and observe events if a console does.
-
-        Called before each command: bindings to the topic of events and other observers come and go.
-        """
+        """Let the clock's time pass, and observe events if a console does; called before each command."""
         if self._clock is not None:
             now = self._clock()
-            passed, self._read_at = round((now - self._read_at) * MICROSECONDS), now
+            passed, self._read_at = round((now - self._read_at) * _MICROSECONDS), now
             if passed > 0:
                 self.broker.advance(self.broker.now + passed)
         agent = self.agent
@@ -257,13 +251,8 @@ class Host:
         """Return a UUID for the name of a temporary node; the same in every run."""
         return str(uuid5(NAMESPACE_URL, self.unique_name("node")))
 
-    def wait(self, is_done: Callable[[], bool], timeout: float | None, warn: Warn | None = None) -> bool:
-        """Wait until a condition holds; return whether it does.
-
-        Parameters:
-            timeout: Seconds.  None waits for as long as anything can still happen: by itself, or by a thread
-                that can act.  False then means that nothing can.
-            warn: Asked whether the wait can end, once it has blocked for :data:`PATIENCE` seconds.
+    def wait(self, is_done: Callable[[], bool], timeout: float | None, warn: _Warn | None = None) -> bool:
+        """Wait for a condition, without a time-out (seconds) as long as anything can happen; return it.
 
         >>> host = Host(Broker())
         >>> host.wait(lambda: False, 1.5), host.broker.now
@@ -279,7 +268,7 @@ class Host:
             me = threading.current_thread()
             deadline = ends = None
             if timeout is not None:
-                deadline, ends = self.broker.now + round(timeout * MICROSECONDS), time.monotonic() + timeout
+                deadline, ends = self.broker.now + round(timeout * _MICROSECONDS), time.monotonic() + timeout
             self._users[me] = None
             _waits[me] = wait = _Wait(self, is_done, deadline, warn, threading.Condition(self.lock))
             try:
@@ -299,7 +288,7 @@ class Host:
                 continue
             due = self._next_moment()
             steps += wait.deadline is None
-            if due is None or steps > MOST_STEPS:
+            if due is None or steps > _MOST_STEPS:
                 return False
             if not self._follow_clock(wait, due):
                 self.broker.advance(max(due, self.broker.now))
@@ -335,7 +324,7 @@ class Host:
         if self._clock is None:
             return False
         before = self._clock()
-        was_woken = self._pause(wait, min(POLL, max(0, due - self.broker.now) / MICROSECONDS))
+        was_woken = self._pause(wait, min(POLL, max(0, due - self.broker.now) / _MICROSECONDS))
         runs = was_woken or self._clock() != before
         self.begin()
         return runs
@@ -368,11 +357,9 @@ class Host:
         stuck.update(t for t, wait in list(_waits.items()) if wait.host is self and not self._is_over(wait))
         return any(self._can_act(thread, stuck, self._time_left) for thread in {*self._users, *starting})
 
-    def _can_act(self, thread: threading.Thread, stuck: set[threading.Thread], left: TimeLeft) -> bool:
-        """Return whether a thread may act here: now, or when what it waits for elsewhere has come.
-
-        It looks at other brokers without their locks, so that nothing is asked of them that they change.
-        """
+    def _can_act(self, thread: threading.Thread, stuck: set[threading.Thread], left: _TimeLeft) -> bool:
+        """Return whether a thread may act here: now, or when what it waits for elsewhere has come."""
+        # Other brokers are looked at without their locks: nothing is asked of them that they change.
         wait = _waits.get(thread)
         if thread in stuck:
             return False

@@ -250,22 +250,22 @@ def _type_of(content: object) -> str | None:
 
 SUBJECT = "qpid.subject"
 APP_ID = "x-amqp-0-10.app-id"
-ENCODING = "x-amqp-0-10.content-encoding"
-ROUTING_KEY = "x-amqp-0-10.routing-key"
-TIMESTAMP = "x-amqp-0-10.timestamp"
-LONGEST_KEY = 255
-LONGEST_PROPERTY = 65_535
+_ENCODING = "x-amqp-0-10.content-encoding"
+_ROUTING_KEY = "x-amqp-0-10.routing-key"
+_TIMESTAMP = "x-amqp-0-10.timestamp"
+_LONGEST_KEY = 255
+_LONGEST_PROPERTY = 65_535
 _UUID_BYTES = 16
 
 
-class ReplyTo(NamedTuple):
+class _ReplyTo(NamedTuple):
     """Where a reply goes: an exchange and a routing key."""
 
     exchange: str | None
     routing_key: str | None
 
     @classmethod
-    def of(cls, address: str) -> ReplyTo:
+    def of(cls, address: str) -> _ReplyTo:
         """Read an address: a queue unless it says ``node: {type: topic}``."""
         name, subject, options = parse(address)
         node = (options or {}).get("node")
@@ -284,14 +284,7 @@ class ReplyTo(NamedTuple):
 def to_broker(
     message: Message, routing_key: str | bytes | None, subject: str | bytes | None, counts_header: bool = True
 ) -> BrokerMessage:
-    """Return the engine's message for an application's; later changes of the latter make no difference.
-
-    Parameters:
-        routing_key, subject: As the sender's address and the message's subject give them.
-        counts_header: Whether the broker counts more than the content (DQ-05, DQ-09).
-
-    Raises:
-        EncodeError: If content, type, properties or key cannot be encoded.
+    """Return a copy as the engine's message, or raise an EncodeError; a header counts in 0-10 (DQ-05, DQ-09).
 
     >>> to_broker(Message("12345"), "ttq", None).encoded_size("")            # DQ-08: 26 + 3 + 5
     34
@@ -305,9 +298,9 @@ def to_broker(
             raise EncodeError(
                 text=f"routing key: got {routing_key!r}, allowed is a text, or its UTF-8"
             ) from None
-    if routing_key is not None and len(routing_key.encode()) > LONGEST_KEY:
+    if routing_key is not None and len(routing_key.encode()) > _LONGEST_KEY:
         raise EncodeError(
-            text=f"routing key: got {len(routing_key.encode())} bytes, at most {LONGEST_KEY} fit (EX-03)"
+            text=f"routing key: got {len(routing_key.encode())} bytes, at most {_LONGEST_KEY} fit (EX-03)"
         )
     if not isinstance(message.properties, dict):
         raise EncodeError(text=f"cannot encode the message: properties is a dict; got {message.properties!r}")
@@ -365,9 +358,9 @@ def _as_text(name: str, value: Any, extras: dict[str, HeaderValue]) -> tuple[str
         return value, 0
     if not isinstance(value, bytes):
         raise EncodeError(text=f"cannot encode the message: {name} is text, bytes or None; got {value!r}")
-    if len(value) > LONGEST_PROPERTY:
+    if len(value) > _LONGEST_PROPERTY:
         raise EncodeError(
-            text=f"cannot encode the message: {name} is at most {LONGEST_PROPERTY} bytes; got {len(value)}"
+            text=f"cannot encode the message: {name} is at most {_LONGEST_PROPERTY} bytes; got {len(value)}"
         )
     extras[name] = value
     try:
@@ -395,11 +388,7 @@ def _milliseconds(ttl: object) -> int:
 
 
 def from_delivery(record: DeliveryRecord, now: int) -> Message:
-    """Return the message that an application fetches, a copy of its own.
-
-    Parameters:
-        now: Microseconds of virtual time: the time to live that is left depends on it.
-    """
+    """Return the message that an application fetches now (microseconds), a copy of its own."""
     transfer = record.message.transfer
     sent = transfer.message
     extras: dict[str, Any] = sent.apart
@@ -408,7 +397,7 @@ def from_delivery(record: DeliveryRecord, now: int) -> Message:
     message.id = extras.get("id", sent.message_id)
     message.subject = headers.get(SUBJECT)
     message.user_id = extras.get("user_id", sent.user_id)
-    message.reply_to = ReplyTo(*extras["reply_to"]).address if "reply_to" in extras else None
+    message.reply_to = _ReplyTo(*extras["reply_to"]).address if "reply_to" in extras else None
     message.correlation_id = extras.get("correlation_id", sent.correlation_id)
     message.durable = True if sent.durable else extras.get("durable")
     message.priority = sent.priority
@@ -417,9 +406,9 @@ def from_delivery(record: DeliveryRecord, now: int) -> Message:
     message.redelivered = record.redelivered
     added = {
         APP_ID: extras.get("app_id", sent.app_id),
-        ENCODING: extras.get("encoding"),
-        ROUTING_KEY: sent.routing_key,
-        TIMESTAMP: sent.timestamp,
+        _ENCODING: extras.get("encoding"),
+        _ROUTING_KEY: sent.routing_key,
+        _TIMESTAMP: sent.timestamp,
     }
     message.properties = headers | {key: value for key, value in added.items() if value is not None}
     message._transfer_id = record.id
@@ -428,10 +417,7 @@ def from_delivery(record: DeliveryRecord, now: int) -> Message:
 
 
 def content_size(content: object, content_type: str | None) -> int:
-    """Return how many bytes a body has once it is encoded.
-
-    Raises:
-        EncodeError: If the body is not what its type says.
+    """Return how many bytes a body has once encoded; raise an EncodeError if it is not what its type says.
 
     >>> content_size("ä", None), content_size({"index": 0}, "amqp/map"), content_size([], "amqp/list")
     (2, 23, 8)
@@ -458,12 +444,12 @@ def _extras(message: Message) -> tuple[dict[str, HeaderValue], int]:
         if not isinstance(message.reply_to, str):
             raise EncodeError(text=f"reply_to: got {message.reply_to!r}, allowed is an address, or None")
         try:
-            reply_to = ReplyTo.of(message.reply_to)
+            reply_to = _ReplyTo.of(message.reply_to)
         except (ParseError, LexError) as error:
             raise EncodeError(text=f"reply_to: {error}") from error
         extras["reply_to"] = list(reply_to)
         size += reply_to_size(*reply_to)
-    encoding = message.properties.get(ENCODING)
+    encoding = message.properties.get(_ENCODING)
     if encoding is not None:
         extras["encoding"] = str(encoding)
         size += 1 + len(str(encoding).encode())

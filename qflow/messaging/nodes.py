@@ -52,20 +52,11 @@ class Node:
 
 
 KnownNodes = dict[str, tuple[Node, int]]
+"""What a connection has found for its ``address_ttl``: nodes by name, and when (microseconds)."""
 
 
 class Nodes:
-    """Finds, creates and deletes the nodes of addresses, on one channel.
-
-    What an address was found to name is remembered for a while, by all sessions of the connection: a second
-    sender for the same name asks nothing.  Each method goes on with ``then`` when the broker's answers are
-    known, which a held transfer before them delays (:mod:`qflow.messaging.channel`).
-
-    Parameters:
-        channel: Where commands are given.
-        known: The nodes by name, with the time at which each was found, in microseconds of virtual time.
-        seconds: For how long that counts: the connection's ``address_ttl``.
-    """
+    """Finds, creates and deletes nodes; goes on with ``then`` when the broker's answers are known."""
 
     def __init__(self, channel: Channel, known: KnownNodes, seconds: float) -> None:
         self._channel = channel
@@ -75,19 +66,13 @@ class Nodes:
     def resolve(
         self, link: LinkAddress, then: Callable[[Node], None], fail: Callable[[LinkError], None]
     ) -> None:
-        """Find the node of an address, after creating and binding it as the address says.
-
-        With ``assert`` the real client compares the type only, and it has asked for a node of that type, so
-        that one of another type is not found (CF-15).
-
-        Parameters:
-            then, fail: Called with the node; or with a NotFound: there is none of this type, and the address
-                does not have this side create it.
-        """
+        """Find the node of an address, after creating and binding it as the address says, or fail."""
+        # With assert the real client compares the type only, and it has asked for a node of that type, so
+        # that one of another type is not found (CF-15).
         wanted = link.node.get("type")
         must_create = link.wants("create")
 
-        def found(node: Node | None) -> None:
+        def go_on(node: Node | None) -> None:
             if node is None and must_create:
                 self._declare(link, then)
             elif node is None:
@@ -98,11 +83,11 @@ class Nodes:
 
         if must_create and wanted:
             # A node of a stated type is not asked for: a declare finds it, too.
-            found(None)
+            go_on(None)
         elif wanted is None and not must_create and (known := self._recall(link.name)):
-            found(known)
+            go_on(known)
         else:
-            self._ask(link.name, wanted, found)
+            self._ask(link.name, wanted, go_on)
 
     def _recall(self, name: str) -> Node | None:
         node, found_at = self._known.get(name, (None, 0))
@@ -116,17 +101,17 @@ class Nodes:
         channel, engine = self._channel, self._channel.engine
         found: list[Node] = []
 
-        def answered() -> None:
+        def finish() -> None:
             if found:
                 self._remember(name, found[0])
             then(found[0] if found else None)
 
         if wanted != QUEUE:
-            topic = channel.give(engine.exchange_query, name, then=nothing if wanted is None else answered)
+            topic = channel.give(engine.exchange_query, name, then=nothing if wanted is None else finish)
             if topic is not None and not topic.not_found:
                 found.append(Node(TOPIC, topic.type))
         if wanted != TOPIC:
-            queue = channel.give(engine.queue_query, name, then=answered)
+            queue = channel.give(engine.queue_query, name, then=finish)
             if queue is not None and queue.queue:
                 found.insert(0, Node(QUEUE))
 
@@ -161,28 +146,28 @@ class Nodes:
                 arguments=wanted.get("arguments") or {},
             )
 
-        def declared() -> None:
+        def finish() -> None:
             self._remember(link.name, node)
             then(node)
 
-        self._channel.give_all([command, *self._node_bindings(link)], declared)
+        self._channel.give_all([command, *self._node_bindings(link)], finish)
 
     def delete(self, link: LinkAddress, then: Action) -> None:
         """Delete the node of an address, if it is still there."""
         engine = self._channel.engine
 
-        def found(node: Node | None) -> None:
+        def delete(node: Node | None) -> None:
             if node is None:
                 then()
             else:
                 command = engine.exchange_delete if node.type == TOPIC else engine.queue_delete
-                self._channel.give(command, link.name, then=deleted)
+                self._channel.give(command, link.name, then=finish)
 
-        def deleted() -> None:
+        def finish() -> None:
             self._known.pop(link.name, None)
             then()
 
-        self._ask(link.name, link.node.get("type"), found)
+        self._ask(link.name, link.node.get("type"), delete)
 
 
 def bindings(
@@ -192,10 +177,7 @@ def bindings(
     exchange: str | None = None,
     key: str | None = None,
 ) -> list[Command]:
-    """Return the commands that bind as the ``x-bindings`` of a node or link say.
-
-    As in the real client, what one binding leaves out is taken from the one before it.
-    """
+    """Return the commands of ``x-bindings``; what one binding leaves out is taken from the one before."""
     commands: list[Command] = []
     for binding in options.get("x-bindings") or []:
         queue, exchange = binding.get("queue", queue), binding.get("exchange", exchange)

@@ -28,17 +28,17 @@ from qflow.broker.links import LinkSession
 from qflow.broker.message import Transfer
 from qflow.broker.statistics import ConnectionStatistics
 
-EVENTS_EXCHANGE = "qmf.default.topic"
+_EVENTS_EXCHANGE = "qmf.default.topic"
 REQUESTS = "qmf.default.direct"
 PACKAGE = "org.apache.qpid.broker"
 AGENT_SESSION = "qmf.agent"
 APP_ID = "x-amqp-0-10.app-id"
 QMF = "qmf2"
 
-PUBLISH_INTERVAL = 10_000_000
+_PUBLISH_INTERVAL = 10_000_000
 """Microseconds between two looks at all objects for the consoles of this process (``mgmt-pub-interval``)."""
 
-GENERATIONS = 2
+_GENERATIONS = 2
 """Events that publishing an event causes are published; those which that causes are not, or it never ends."""
 
 Values = dict[str, Any]
@@ -96,7 +96,7 @@ def _routing_key(kind: str) -> str:
     return f"agent.ind.event.{package}.{kind}.{_severity(kind)}.{agent}"
 
 
-def indication(event: Event) -> Values:
+def _indicate(event: Event) -> Values:
     """Return what QMFv2 says of an event of the engine, one of :data:`EVENTS`."""
     detail = dict(event.detail or {})
     names = [word.partition(":")[0] for word in EVENT_FIELDS[event.kind].split()]
@@ -121,9 +121,9 @@ def _message(
 
 # Objects (CF-09, CF-10)
 
-Named = Iterator[tuple[str, Values]]
+_Named = Iterator[tuple[str, Values]]
 BROKER_NAME = "amqp-broker"
-DEPRECATED = dict.fromkeys(
+_DEPRECATED = dict.fromkeys(
     [f"{unit}Ftd{what}" for unit in ("msg", "byte") for what in ("Enqueues", "Dequeues", "Depth")], 0
 )
 """Statistics of a flow to disk that the broker gave up: always 0 (CF-09)."""
@@ -133,21 +133,21 @@ def _reference(kind: str, name: str) -> Values:
     return {"_object_name": f"{PACKAGE}:{kind}:{name}"}
 
 
-def _brokers(broker: Broker) -> Named:
+def _brokers(broker: Broker) -> _Named:
     statistics = asdict(broker.statistics())
     totals = statistics.pop("totals")
     own = {"name": BROKER_NAME, "uptime": broker.now * 1000}
-    yield BROKER_NAME, {**own, **totals, **statistics, **DEPRECATED}
+    yield BROKER_NAME, {**own, **totals, **statistics, **_DEPRECATED}
 
 
-def _memory(broker: Broker) -> Named:
+def _memory(broker: Broker) -> _Named:
     """The memory of a model is that of the messages on its queues; of all the rest it has no number."""
     names = ("arena", "ordblks", "hblks", "hblkhd", "uordblks", "fordblks", "keepcost")
     held = dict.fromkeys(("arena", "uordblks"), broker.statistics().byteDepth)
     yield BROKER_NAME, {"name": BROKER_NAME, **{f"malloc_{name}": held.get(name, 0) for name in names}}
 
 
-def _queues(broker: Broker) -> Named:
+def _queues(broker: Broker) -> _Named:
     for name in dict.fromkeys((*broker.queues.queues, *broker.queues.lingering)):
         queue = broker.queues.shown(name)
         if queue is None:
@@ -157,7 +157,7 @@ def _queues(broker: Broker) -> Named:
             name,
             {
                 **queue.statistics().asdict(),
-                **DEPRECATED,
+                **_DEPRECATED,
                 "durable": queue.durable,
                 "autoDelete": queue.lifetime.deletes_itself,
                 "exclusive": bool(queue.lifetime.owner),
@@ -167,7 +167,7 @@ def _queues(broker: Broker) -> Named:
         )
 
 
-def _exchanges(broker: Broker) -> Named:
+def _exchanges(broker: Broker) -> _Named:
     for name, exchange in broker.exchanges.exchanges.items():
         alternate = exchange.alternate
         yield (
@@ -182,7 +182,7 @@ def _exchanges(broker: Broker) -> Named:
         )
 
 
-def _bindings(broker: Broker) -> Named:
+def _bindings(broker: Broker) -> _Named:
     for name, exchange in broker.exchanges.exchanges.items():
         for binding in exchange.bindings.values():
             yield (
@@ -202,14 +202,14 @@ def _clients(broker: Broker) -> Iterator[tuple[str, Session]]:
     return ((name, session) for name, session in broker.sessions.items() if name != AGENT_SESSION)
 
 
-def _sessions(broker: Broker) -> Named:
+def _sessions(broker: Broker) -> _Named:
     for name, session in _clients(broker):
         if session.is_attached:
             connection = _reference("connection", session.connection.name)
             yield name, {**asdict(session.statistics()), "connectionRef": connection, "attached": True}
 
 
-def _subscriptions(broker: Broker) -> Named:
+def _subscriptions(broker: Broker) -> _Named:
     for name, session in _clients(broker):
         for subscription in session.consuming.shown():
             values = asdict(subscription.statistics())
@@ -218,7 +218,7 @@ def _subscriptions(broker: Broker) -> Named:
             yield f"{name},{queue},{subscription.name}", values | references
 
 
-def _connections(broker: Broker) -> Named:
+def _connections(broker: Broker) -> _Named:
     for name, connection in broker.connections.items():
         if connection.sessions and name != AGENT_SESSION:
             speaks_links = any(isinstance(session, LinkSession) for session in connection.sessions)
@@ -240,7 +240,7 @@ def _connection(statistics: ConnectionStatistics, protocol: str) -> Values:
     }
 
 
-_OBJECT_KINDS: dict[str, Callable[[Broker], Named]] = {
+_OBJECT_KINDS: dict[str, Callable[[Broker], _Named]] = {
     "broker": _brokers,
     "memory": _memory,
     "queue": _queues,
@@ -315,13 +315,7 @@ _OPTIONAL = {"properties", "strict", "options", "qty", "filter", "targetQueue", 
 
 
 def call(broker: Broker, identity: str, method: str, arguments: Values) -> Values:
-    """Call a method of :data:`METHODS` on the broker, a queue or a connection; return its output arguments.
-
-    The identity is ``org.apache.qpid.broker:broker:amqp-broker``, ``org.apache.qpid.broker:queue:<name>`` or
-    ``org.apache.qpid.broker:connection:<address>``.
-
-    Raises:
-        ManagementError: With the status (CF-08).
+    """Call a method of :data:`METHODS` on an object; return its outputs, or raise a ManagementError (CF-08).
 
     >>> broker = Broker()
     >>> there = "org.apache.qpid.broker:broker:amqp-broker"
@@ -358,11 +352,11 @@ def _check(method: str, names: tuple[str, ...], arguments: Values) -> None:
 # The agent
 
 
-class Listener(Protocol):
+class _Listener(Protocol):
     """A console of this process: it is called between commands, and needs no queue for that."""
 
     def receive(self, content: Values) -> None:
-        """Take an event, as :func:`indication` gives it."""
+        """Take an event, as :func:`_indicate` gives it."""
 
     def look(self) -> None:
         """See what has become of the objects since the last time."""
@@ -377,11 +371,6 @@ class Agent:
     It answers by itself, as soon as the command that brought the request is over.  Events need help from
     who gives the commands: :meth:`watch` before each one, :meth:`publish_events` after it, as
     :class:`qflow.messaging.hosts.Host` does for the clients of :mod:`qflow.messaging`.
-
-    Attributes:
-        listeners (list of Listener): Consoles of this process; others subscribe to ``qmf.default.topic``.
-        bindings (dict): Those of others: without listeners and bindings no event is observed.
-        pending (list of Event): Events that are not published yet.
 
     >>> broker = Broker()
     >>> agent = Agent(broker)
@@ -404,9 +393,10 @@ class Agent:
 
     def __init__(self, broker: Broker) -> None:
         self.broker = broker
-        self.listeners: list[Listener] = []
-        self.bindings = broker.exchanges.get(EVENTS_EXCHANGE).bindings
-        self._looked_at = broker.now // PUBLISH_INTERVAL
+        # Consoles of this process, and the bindings of others: without either no event is observed.
+        self.listeners: list[_Listener] = []
+        self.bindings = broker.exchanges.get(_EVENTS_EXCHANGE).bindings
+        self._looked_at = broker.now // _PUBLISH_INTERVAL
         self.pending: list[Event] = []
         self._other_observer: Observer | None = None
         # One object, for comparison with the observer in place; a bound method is new each time.
@@ -438,19 +428,16 @@ class Agent:
             self._other_observer(event)
 
     def publish_events(self) -> None:
-        """Publish the events since the last time, and those that this causes in turn; after each command.
-
-        So an alert never runs inside the enqueue that raised it.
-        """
+        """Publish events, and those that this causes, after a command: no alert runs inside its enqueue."""
         if not self.pending and not self.listeners:
             return
-        for _ in range(GENERATIONS):
+        for _ in range(_GENERATIONS):
             pending, self.pending = self.pending, []
             for event in pending:
                 self._publish(event)
         self.pending.clear()
         if self.listeners and self.broker.now >= self.next_look:
-            self._looked_at = self.broker.now // PUBLISH_INTERVAL
+            self._looked_at = self.broker.now // _PUBLISH_INTERVAL
             for listener in list(self.listeners):
                 listener.look()
         for listener in list(self.listeners):
@@ -459,15 +446,15 @@ class Agent:
     @property
     def next_look(self) -> int:
         """When the listeners look at the objects next, in microseconds of virtual time."""
-        return (self._looked_at + 1) * PUBLISH_INTERVAL
+        return (self._looked_at + 1) * _PUBLISH_INTERVAL
 
     def _publish(self, event: Event) -> None:
-        content, key = indication(event), _routing_key(event.kind)
+        content, key = _indicate(event), _routing_key(event.kind)
         for listener in list(self.listeners):
             listener.receive(content)
         if any(topic_matches(binding.key, key) for binding in self.bindings.values()):
             message = _message([content], "_data_indication", "indication", key, content="_event")
-            self._send(message, EVENTS_EXCHANGE)
+            self._send(message, _EVENTS_EXCHANGE)
 
     def _send(self, message: Message, exchange: str) -> None:
         """Send a message; it is lost without an error if a queue has no room for it."""
@@ -498,7 +485,7 @@ class Agent:
             if opcode == "_method_request":
                 return _message({"_arguments": self._call(content)}, "_method_response", "response")
             if opcode == "_query_request":
-                return _message(_found(self.broker, content), "_query_response", "response", content="_data")
+                return _message(_query(self.broker, content), "_query_response", "response", content="_data")
             if opcode == "_agent_locate_request":
                 return _message({"_values": self._attributes()}, "_agent_locate_response", "indication")
             raise ManagementError(EXCEPTION, f"unknown opcode: {opcode!s}")
@@ -521,7 +508,7 @@ class Agent:
             "_instance": instance,
             "_name": AGENT_NAME,
             "_timestamp": self.broker.now * 1000,
-            "_heartbeat_interval": PUBLISH_INTERVAL // 1_000_000,
+            "_heartbeat_interval": _PUBLISH_INTERVAL // 1_000_000,
             "_epoch": 1,
         }
 
@@ -532,7 +519,7 @@ def _object_name(content: Values) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _found(broker: Broker, content: Values) -> list[Values]:
+def _query(broker: Broker, content: Values) -> list[Values]:
     """Return the objects that a query asks for; none for anything but objects."""
     if content.get("_what", "OBJECT") != "OBJECT":
         return []

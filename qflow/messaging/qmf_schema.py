@@ -21,7 +21,6 @@ TYPES = {
     "absTime": 8, "deltaTime": 9, "objId": 10, "bool": 11, "map": 15,
 }  # fmt: skip
 """The numbers that consoles know the types by."""
-REFERENCE = TYPES["objId"]
 
 _FLOW_TO_DISK = "msgFtdEnqueues msgFtdDequeues msgFtdDepth byteFtdEnqueues byteFtdDequeues byteFtdDepth"
 _COUNTED = (
@@ -227,18 +226,18 @@ def _table(name: str, properties: str, statistics: str) -> SchemaClass:
         ClassKey(PACKAGE, name, "_data"),
         SchemaClass.CLASS_KIND_TABLE,
         tuple(_property(word) for word in properties.split()),
-        tuple(SchemaStatistic(*_typed(word), unit=_unit(word)) for word in statistics.split()),
+        tuple(SchemaStatistic(*_split_type(word), unit=_unit(word)) for word in statistics.split()),
         tuple(methods),
     )
 
 
 def _event(name: str, words: str) -> SchemaClass:
-    arguments = tuple(SchemaArgument(*_typed(word)) for word in words.split())
+    arguments = tuple(SchemaArgument(*_split_type(word)) for word in words.split())
     key = ClassKey(PACKAGE, name, "_event")
     return SchemaClass(key, SchemaClass.CLASS_KIND_EVENT, arguments=arguments)
 
 
-def _typed(word: str) -> tuple[str, int]:
+def _split_type(word: str) -> tuple[str, int]:
     name, _, kind = word.partition(":")
     return name.lstrip("*"), TYPES[kind.rstrip("?") or "count64"]
 
@@ -246,7 +245,7 @@ def _typed(word: str) -> tuple[str, int]:
 def _property(word: str) -> SchemaProperty:
     is_index = word.startswith("*")
     access = "1" if is_index else "3"
-    return SchemaProperty(*_typed(word), index=is_index, optional=word.endswith("?"), access=access)
+    return SchemaProperty(*_split_type(word), index=is_index, optional=word.endswith("?"), access=access)
 
 
 def _unit(word: str) -> str | None:
@@ -257,7 +256,7 @@ def _unit(word: str) -> str | None:
 
 
 def _method(name: str, inputs: tuple[str, ...]) -> SchemaMethod:
-    types = dict(_typed(word) for word in _ARGUMENT_TYPES.split())
+    types = dict(_split_type(word) for word in _ARGUMENT_TYPES.split())
     outputs = RESULTS.get(name, ())
     arguments = []
     for argument in dict.fromkeys((*inputs, *outputs)):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -18,14 +16,11 @@ from qflow.messaging import (
     ConnectError,
     Connection,
     Empty,
-    EncodeError,
     InsufficientCapacity,
     Message,
     NotFound,
     Receiver,
     Sender,
-    Serial,
-    Session,
     SessionError,
     SyncWouldBlock,
     TargetCapacityExceeded,
@@ -33,9 +28,7 @@ from qflow.messaging import (
     brokers,
     refuse,
     sleep,
-    timestamp,
 )
-from qflow.messaging.exceptions import MessagingError
 
 STOPPED = address("stopped", {"qpid.flow_stop_count": 1})
 COMMANDS = {
@@ -136,21 +129,6 @@ def test_close_times_out(closes: str) -> None:
     with pytest.raises(Timeout, match="timed out"):
         {"session": bench.session, "receiver": receiver}[closes].close(timeout=2)
     assert bench.broker.now == 2_000_000
-
-
-def test_one_session_for_both_directions_deadlocks() -> None:
-    """CAP-12: the consumer that would make room cannot be made on the producer's session, but on another."""
-    bench = Bench()
-    sender = bench.sender(STOPPED)
-    sender.send("one")
-    with pytest.raises(Timeout):
-        sender.send("two", timeout=0)
-    with pytest.raises(SyncWouldBlock):
-        bench.receiver("stopped; {create: always}")
-    consumer = bench.consumer("stopped")
-    assert contents(drain(consumer)) == ["one", "two"]
-    consumer.session.acknowledge()
-    sender.sync(timeout=0)
 
 
 def test_a_message_that_came_is_fetched_behind_a_held_transfer() -> None:
@@ -398,7 +376,7 @@ def test_what_is_one_write(act: Callable[[Receiver], object], writes: list[str])
     assert [" ".join(write) for write in seen] == [*writes, ""]
 
 
-# Addresses and messages
+# Addresses
 
 
 @pytest.mark.parametrize("stated", [True, False])
@@ -415,57 +393,6 @@ def test_node_bindings_of_an_exchange(stated: bool) -> None:
     with pytest.raises(SessionError) as raised:
         bench.sender(target).send("x")
     assert raised.value.code == 542
-
-
-def echo(message: Message) -> Message:
-    bench = Bench()
-    bench.sender(address("q")).send(message)
-    return bench.receiver("q").fetch(0)
-
-
-@pytest.mark.parametrize("app_id", ["text", b"bytes", b"\xff\x00"])
-def test_app_ids(app_id: object) -> None:
-    """They come back as they were, bytes as bytes; both have the same size."""
-    back = echo(Message("x", properties={"x-amqp-0-10.app-id": app_id}))
-    assert back.properties["x-amqp-0-10.app-id"] == app_id
-
-
-@pytest.mark.parametrize("made", [bytes, bytearray, memoryview])
-def test_bodies_of_bytes(made: Callable[[bytes], object]) -> None:
-    back = echo(Message(made(b"body"), properties={"key": made(b"value")})).content
-    assert back == b"body"
-    assert isinstance(back, bytes)
-
-
-def test_points_in_time() -> None:
-    """A datetime arrives as seconds since 1970, in properties and in maps and lists."""
-    when = datetime(2011, 2, 19, 12, 30, 15, 999_999, tzinfo=UTC)
-    message = echo(Message([when, {"a": timestamp(1.5)}], properties={"when": when}))
-    assert message.properties["when"] == timestamp(1_298_118_615)
-    assert message.content == [timestamp(1_298_118_615), {"a": timestamp(1)}]
-    assert all(isinstance(found, timestamp) for found in (message.properties["when"], message.content[0]))
-    assert message.content[0].datetime() == datetime.fromtimestamp(1_298_118_615)
-    assert timestamp(10) + timedelta(minutes=1) - 5 == timestamp(65)
-
-
-def test_serial_numbers() -> None:
-    """They count round at 2^32, and the later one is the greater."""
-    last = Serial(2**32 - 1)
-    assert (last + 1, last + 3 - last, int(Serial(2**32 + 7))) == (Serial(0), Serial(3), 7)
-    assert last < last + 1 < last + 2
-    assert sorted([Serial(1), last, Serial(0)]) == [last, Serial(0), Serial(1)]
-    assert len({Serial(1), Serial(2**32 + 1)}) == 1
-
-
-@pytest.mark.parametrize("ttl", ["10", -1, float("nan"), float("inf"), [1], 1e30])
-def test_a_ttl_that_is_no_number_is_refused(ttl: object) -> None:
-    """Nothing is sent, and the session lives."""
-    bench = Bench()
-    sender = bench.sender(address("q"))
-    with pytest.raises(EncodeError, match="ttl: got .*, allowed is a number of seconds"):
-        sender.send(Message("x", ttl=ttl))  # type: ignore[arg-type]
-    sender.send(Message("x", ttl=1.5))
-    assert bench.stat("q").msgDepth == 1
 
 
 # A dead session
@@ -522,17 +449,6 @@ def test_a_refused_url() -> None:
         Connection.establish(bench.url, timeout=1)
     brokers.install(bench.url, bench.broker)
     assert Connection.establish(bench.url).session().receiver("q").fetch(0).content == "x"
-
-
-def test_a_wait_on_a_running_clock_lasts_as_long_as_it_says() -> None:
-    """A broker with time.monotonic: the real seconds of a wait are those of virtual time."""
-    broker = brokers.install("running-clock", clock=time.monotonic)
-    receiver = Connection.establish("running-clock").session().receiver(address("q"))
-    started, before = time.monotonic(), broker.now
-    with pytest.raises(Empty):
-        receiver.fetch(timeout=0.1)
-    assert time.monotonic() - started >= 0.1
-    assert broker.now - before >= 100_000
 
 
 # Small programs beside the table
@@ -655,13 +571,3 @@ def test_what_no_unbroken_row_covers_is_unsettled(
         front = channel.engine.completions.reported.front
         for sender, given_numbers in zip(target, numbers, strict=True):
             assert sender.unsettled() == sum(n >= front for n in given_numbers)
-
-
-def test_the_error_of_a_session_is_raised_by_what_waits() -> None:
-    """LP-06: a command that is refused while a link is made is the session's error, raised by that call."""
-    bench = Bench()
-    with pytest.raises(MessagingError, match="not-found"):
-        bench.receiver("amq.topic; {link: {x-bindings: [{exchange: nowhere}]}}")
-    session: Session = bench.session
-    assert session.closed
-    session.close()

@@ -11,8 +11,7 @@ from qflow.broker import Broker
 from qflow.broker.errors import LEFT_OUT, AmqpException, ManagementError, StartupError, refuse
 from qflow.broker.options import NOT_MODELLED, read_options
 from qflow.maintain.reference import left_out_page
-from qflow.messaging import ConnectError, Connection, ConnectionError, Empty, Message, brokers
-from qflow.messaging import refuse as refuse_url
+from qflow.messaging import Connection, ConnectionError, Empty, Message, brokers
 from qflow.messaging.qmf import BROKER_NAME, PACKAGE, call
 
 Ask = Callable[[Broker], object]
@@ -150,13 +149,6 @@ def test_nothing_is_refused_by_itself(options: dict[str, str]) -> None:
     session = connection.session()
     session.sender(address("q")).send(Message("x", user_id="another"))
     assert session.receiver("q").fetch(0).user_id == "another"
-
-
-def test_a_url_can_be_refused() -> None:
-    """For programs that have to be tried without a broker."""
-    refuse_url("gone.away:5673")
-    with pytest.raises(ConnectError):
-        Connection.establish("gone.away:5673")
 
 
 def test_the_older_protocol_of_management_is_not_answered() -> None:

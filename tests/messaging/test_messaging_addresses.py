@@ -7,14 +7,12 @@ from messaging_support import Bench, drain, is_empty, texts
 
 from qflow.messaging import (
     AssertionFailed,
-    Empty,
     EncodeError,
     MalformedAddress,
     Message,
     NotFound,
     ReceiverError,
     SessionError,
-    TargetCapacityExceeded,
 )
 
 # create and delete
@@ -114,35 +112,6 @@ def test_delete_what_may_not_be_deleted() -> None:
     bench.connection._remove_session(bench.session)
 
 
-def test_declare_refused_by_the_broker() -> None:
-    """EX-03, CF-03: the refusal is the session's end, with code and text."""
-    for address, code, text in (
-        ("amq.mine; {create: always, node: {type: topic}}", 530, "not-allowed: Exchange names beginning"),
-        (
-            "x; {create: always, node: {type: topic, x-declare: {type: round}}}",
-            404,
-            "not-found: Exchange type",
-        ),
-        (
-            "q; {create: always, node: {x-declare: {arguments: {'qpid.max_count': -1}}}}",
-            542,
-            "invalid conversion",
-        ),
-        (
-            "q; {create: always, node: {x-declare: {alternate-exchange: none}}}",
-            404,
-            "not-found: Exchange not",
-        ),
-    ):
-        bench = Bench()
-        with pytest.raises((SessionError, NotFound), match=text) as raised:
-            bench.sender(address)
-        assert raised.value.code == code
-        late = bench.receiver("amq.topic")
-        with pytest.raises((SessionError, NotFound), match=text):
-            late.fetch(0)
-
-
 # Subjects and keys
 
 
@@ -188,38 +157,6 @@ def test_what_a_subscription_gets(exchange: str, source: str, got: str) -> None:
     for key in ("a", "a.b", "c"):
         sender.send(Message(key, subject=key))
     assert texts(receiver) == got
-
-
-def test_simple_topic() -> None:
-    """EX-06 (MessagingSessionTests testSimpleTopic): what is published while one subscribes."""
-    bench = Bench()
-    sender = bench.sender("t; {create: always, node: {type: topic}}")
-    receivers, seen = [], []
-    for number, text in enumerate(("one", "two", "three", "four", "five", "six")):
-        if 0 < number < 4:
-            receivers.append(bench.receiver("t"))
-        sender.send(text)
-        if number == 4:
-            seen = [texts(receiver) for receiver in receivers]
-    assert seen == ["two three four five", "three four five", "four five"]
-
-
-def test_headers_exchange() -> None:
-    """EX-07: qpid.subject in a binding is not looked at; a headers binding without arguments is refused."""
-    bench = Bench()
-    bindings = (
-        "[{exchange: 'amq.match', key: k, arguments: {x-match: all, qpid.subject: abc, p: v}}]".replace(
-            "qpid.subject", "'qpid.subject'"
-        )
-    )
-    receiver = bench.receiver(f"amq.match; {{link: {{x-bindings: {bindings}}}}}")
-    sender = bench.sender("amq.match")
-    for subject, value in (("abc", "v"), ("xyz", "v"), ("abc", "w")):
-        sender.send(Message(f"{subject}={value}", subject=subject, properties={"p": value}))
-    assert texts(receiver) == "abc=v xyz=v"
-    with pytest.raises(SessionError) as raised:
-        bench.receiver("amq.match")
-    assert raised.value.code == 541
 
 
 def test_large_routing_key() -> None:
@@ -289,17 +226,6 @@ def test_link_bindings() -> None:
     assert texts(other) == "a b"
 
 
-def test_link_binding_ends_with_its_session() -> None:
-    """EX-11: x-scope session."""
-    bench = Bench()
-    bench.sender("q; {create: always}")
-    session = bench.new_session()
-    session.receiver("q; {link: {x-bindings: [{exchange: 'amq.fanout', arguments: {x-scope: session}}]}}")
-    assert bench.stat("q").bindingCount == 2
-    session.close()
-    assert bench.stat("q").bindingCount == 1
-
-
 def test_link_name() -> None:
     """CF-14: the subscription's queue can be named, and read under that name in the same session."""
     bench = Bench()
@@ -332,30 +258,6 @@ def test_unsubscribe_on_close() -> None:
     receiver.close()
     assert not bench.exists("queue", receiver.queue)
     assert bench.object("exchange", "amq.topic").bindingCount == 0
-
-
-def test_alternate_exchange_of_a_subscription() -> None:
-    """QT-24: closing it re-routes what it had, in order."""
-    bench = Bench()
-    alternate = bench.receiver("amq.fanout")
-    receiver = bench.receiver("amq.direct/k; {link: {x-declare: {alternate-exchange: 'amq.fanout'}}}")
-    sender = bench.sender("amq.direct/k")
-    for number in range(10):
-        sender.send(f"{number}")
-    receiver.close()
-    assert texts(alternate) == "0 1 2 3 4 5 6 7 8 9"
-
-
-def test_timeout_of_a_subscription_queue() -> None:
-    """QT-08: the subscription's queue outlives its session by so many seconds."""
-    bench = Bench()
-    declare = "{exclusive: False, arguments: {'qpid.auto_delete_timeout': 10}}"
-    source = f"amq.topic; {{link: {{name: late, x-declare: {declare}}}}}"
-    bench.consumer(source).session.close()
-    bench.sleep(9)
-    assert bench.exists("queue", "late")
-    bench.sleep(2)
-    assert not bench.exists("queue", "late")
 
 
 def test_selector() -> None:
@@ -521,146 +423,6 @@ def test_ambiguous_delete(kind: str, left: str) -> None:
 
 
 # Whole stories (MessagingSessionTests)
-
-
-def test_browse_only() -> None:
-    """QT-10: every receiver sees all of it."""
-    bench = Bench()
-    sender = bench.sender("q; {create: always, node: {x-declare: {arguments: {'qpid.browse-only': 1}}}}")
-    for number in range(10):
-        sender.send(f"{number}")
-    assert [len(drain(bench.consumer("q"))) for _ in range(2)] == [10, 10]
-
-
-def test_self_destruct_queue() -> None:
-    """LP-15, LP-16: 20 sends succeed; the queue that destructs takes its receiver with it."""
-    bench = Bench()
-    arguments = "{'qpid.max_count': 10, 'qpid.policy_type': self-destruct, 'qpid.flow_stop_count': 0}"
-    small = bench.consumer(f"amq.fanout; {{link: {{x-declare: {{arguments: {arguments}}}}}}}")
-    large = bench.receiver("amq.fanout")
-    sender = bench.new_session().sender("amq.fanout")
-    for number in range(20):
-        sender.send(f"{number}")
-    with pytest.raises(SessionError):
-        small.fetch(0)
-    assert len(drain(large)) == 20
-
-
-def test_rerouting_ring_queue() -> None:
-    """LP-10: the ring has 11 … 20, the alternate exchange got 1 … 10."""
-    bench = Bench()
-    alternate = bench.receiver("amq.fanout")
-    declare = (
-        "{alternate-exchange: 'amq.fanout', arguments: {'qpid.max_count': 10, 'qpid.policy_type': ring}}"
-    )
-    sender = bench.sender(f"ring; {{create: always, node: {{x-declare: {declare}}}}}")
-    for number in range(1, 21):
-        sender.send(f"{number}")
-    assert texts(bench.receiver("ring")) == " ".join(map(str, range(11, 21)))
-    assert texts(alternate) == " ".join(map(str, range(1, 11)))
-
-
-def test_priority_ring_eviction() -> None:
-    """LP-11, LP-12: what was evicted while acquired is not there to be released."""
-    bench = Bench()
-    arguments = "{'qpid.priorities': 10, 'qpid.max_count': 5, 'qpid.policy_type': ring}"
-    sender = bench.sender(f"ring; {{create: always, node: {{x-declare: {{arguments: {arguments}}}}}}}")
-    for number in range(1, 6):
-        sender.send(f"{number}")
-    first = bench.consumer("ring")
-    assert texts(first) == "1 2 3 4 5"
-    for number in range(6, 11):
-        sender.send(f"{number}")
-    first.session.close()
-    assert texts(bench.consumer("ring")) == "6 7 8 9 10"
-    assert bench.stat("ring").releases == 0
-
-
-def test_delete_queue_with_unacknowledged_messages() -> None:
-    """QT-24, CN-15: prefetched ones too go to the alternate exchange, and have been delivered before."""
-    bench = Bench()
-    alternate = bench.receiver("amq.direct/q; {link: {name: alternate}}")
-    sender = bench.sender(
-        "q; {create: always, delete: sender, node: {x-declare: {alternate-exchange: 'amq.direct'}}}"
-    )
-    for number in range(10):
-        sender.send(f"{number}")
-    bench.consumer("q").capacity = 5
-    sender.close()
-    assert texts(alternate) == "0* 1* 2* 3* 4* 5 6 7 8 9"
-
-
-def test_exclusive_queue_and_browser() -> None:
-    """CN-23: others may browse an exclusive queue, not read it."""
-    bench = Bench()
-    bench.receiver("q; {create: always, node: {x-declare: {exclusive: True}}}")
-    bench.sender("q").send("x")
-    assert texts(bench.consumer("q; {mode: browse}")) == "x"
-    with pytest.raises(ReceiverError):
-        bench.consumer("q")
-
-
-def test_release_resets_the_cursor() -> None:
-    """CN-14, MG-11: a second reader past 2 … 10 gets 1 after the first has released it."""
-    from qflow.messaging import RELEASED, Disposition
-
-    bench = Bench()
-    sender = bench.sender("q; {create: always}")
-    for number in range(1, 11):
-        sender.send(f"{number}")
-    first, second = bench.consumer("q"), bench.consumer("q")
-    message = first.fetch(0)
-    assert texts(second) == " ".join(map(str, range(2, 11)))
-    first.session.acknowledge(message, Disposition(RELEASED))
-    assert second.fetch(0).content == "1"
-    with pytest.raises(Empty):
-        second.fetch(0)
-
-
-def test_sequence_numbers() -> None:
-    """QT-15, LP-10 (new_api.py): one acquired and five more in a ring of four: the next one has 3."""
-    bench = Bench()
-    arguments = "{'qpid.queue_msg_sequence': 'qpid.seq', 'qpid.policy_type': ring, 'qpid.max_count': 4}"
-    sender = bench.sender(
-        f"q; {{create: sender, node: {{x-declare: {{auto-delete: True, arguments: {arguments}}}}}}}"
-    )
-    receiver = bench.receiver("q")
-    sender.send(Message())
-    message = receiver.fetch(1)
-    assert message.properties["qpid.seq"] == 1
-    for _ in range(5):
-        sender.send(message)
-    assert receiver.fetch(1).properties["qpid.seq"] == 3
-    receiver.close()
-
-
-def test_no_local_subscription() -> None:
-    """QT-17, QT-24 (new_api.py): what comes back to its own connection is dropped."""
-    from qflow.messaging import Connection
-
-    bench = Bench()
-    elsewhere = Connection.establish(bench.url)
-    mine = bench.sender(
-        "q; {create: always, delete: always, node: {x-declare: {alternate-exchange: 'amq.fanout'}}}"
-    )
-    theirs = elsewhere.session().sender("q")
-    for sender, text in ((theirs, "a"), (mine, "b"), (theirs, "c")):
-        sender.send(text)
-    receiver = bench.receiver("amq.fanout; {link: {x-declare: {arguments: {'no-local': True}}}}")
-    elsewhere.close()
-    mine.close()
-    assert texts(receiver) == "a c"
-
-
-def test_queue_limit_through_the_exchange() -> None:
-    """LP-08: a full subscription queue refuses the sender."""
-    bench = Bench()
-    arguments = "{'qpid.max_count': 1, 'qpid.flow_stop_count': 0}"
-    bench.consumer(f"amq.fanout; {{link: {{x-declare: {{arguments: {arguments}}}}}}}")
-    sender = bench.sender("amq.fanout")
-    sender.send("one")
-    with pytest.raises(TargetCapacityExceeded):
-        sender.send("two")
 
 
 @pytest.mark.parametrize("role", ["sender", "receiver"])

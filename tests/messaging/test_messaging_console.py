@@ -227,20 +227,6 @@ def test_the_console_has_a_session() -> None:
     assert not broker.isConnected()
 
 
-def test_a_connection_is_closed_by_reference() -> None:
-    """management.py test_connection_close."""
-    bench = Bench()
-    victim = Bench.__new__(Bench)
-    victim.connection = type(bench.connection).establish(bench.url)
-    mine = victim.connection.session("mine")
-    mine.sender(address("q"))
-    found = [s for s in bench.console.getObjects(_class="session") if s.name.endswith("mine")][0]
-    answer = found._connectionRef_.close()
-    assert (answer.status, answer.text) == (0, "OK")
-    assert mine.get_error().code == 320
-    assert not [s for s in bench.console.getObjects(_class="session") if s.name.endswith("mine")]
-
-
 def test_handles() -> None:
     """What a handle of a broker and its agent say of themselves."""
     bench = Bench()
@@ -488,64 +474,6 @@ def test_a_program_that_shows_rates() -> None:
     assert program.printed == ["connected", "q 10s 20 +1.0 -0.0", "q 10s 20 +0.1 -0.1", "q gone"]
     program.session.delBroker(program.broker)
     assert not program.session.brokers
-
-
-class Tool(Console):
-    """Numbers the objects it hears of, lists and shows them, and calls their methods by number."""
-
-    def __init__(self, url: str) -> None:
-        self.session = Session(self, manageConnections=True)
-        self.broker = self.session.addBroker(url)
-        self.objects: dict[int, Object] = {}
-        self.numbers: dict[ObjectId, int] = {}
-        self.answers: list[str] = []
-
-    def objectProps(self, broker: object, record: Object) -> None:
-        number = self.numbers.setdefault(record.getObjectId(), 100 + len(self.numbers))
-        self.objects[number] = record
-
-    def methodResponse(self, broker: object, seq: int, response: MethodResult) -> None:
-        self.answers.append(f"{seq}: {response}")
-
-    def list(self, kind: str) -> dict[str, int]:
-        keys = [
-            key for key in self.session.getClasses("org.apache.qpid.broker") if key.getClassName() == kind
-        ]
-        return {
-            one.getIndex().rpartition(":")[2]: number
-            for number, one in self.objects.items()
-            if one.getClassKey() in keys and not one.isDeleted()
-        }
-
-    def show(self, number: int) -> dict[str, Any]:
-        one = self.objects[number]
-        return {element.name: value for element, value in (*one.getProperties(), *one.getStatistics())}
-
-    def call(self, number: int, method: str, *arguments: object) -> None:
-        one = self.objects[number]
-        self.session._sendMethodRequest(self.broker, one.getClassKey(), one.getObjectId(), method, arguments)
-
-
-def test_a_program_that_lists_shows_and_calls() -> None:
-    """CF-11, qpid-tool: objects come within an interval, methods are called by number, the gone go."""
-    bench = Bench()
-    bench.sender(address("q")).send("x")
-    tool = Tool(bench.url)
-    assert tool.list("queue") == {}
-    sleep(10, bench.url)
-    queues = tool.list("queue")
-    assert list(queues) == ["q"]
-    shown = tool.show(queues["q"])
-    assert (shown["name"], shown["msgDepth"], shown["flowStopped"]) == ("q", 1, False)
-    tool.call(queues["q"], "purge", 0, {})
-    (broker,) = tool.list("broker").values()
-    tool.call(broker, "delete", "queue", "q", {})
-    tool.call(broker, "delete", "queue", "q", {})
-    refused = "3: not-found: Delete failed. No such queue: q (7) - {}"
-    assert tool.answers == ["1: OK (0) - {}", "2: OK (0) - {}", refused]
-    sleep(10, bench.url)
-    assert tool.list("queue") == {}
-    assert tool.list("exchange")["amq.topic"]
 
 
 def test_without_a_console_nothing_is_observed() -> None:

@@ -4,7 +4,7 @@ import pytest
 from messaging_support import Bench, drain, is_empty
 
 from qflow.broker import Event
-from qflow.messaging import Connection, Message, Receiver
+from qflow.messaging import Message, Receiver
 
 UP, DOWN, EXCEEDED = (f"queueThreshold{kind}" for kind in ("CrossedUpward", "CrossedDownward", "Exceeded"))
 OVERHEAD = 29
@@ -86,54 +86,6 @@ def test_alerts_that_cause_alerts_end() -> None:
     assert bench.stat(alerts.queue).msgTotalEnqueues - published < 20
 
 
-def test_hysteresis() -> None:
-    """QT-12, QT-13: up 10, down 5; every further event needs the other one in between (golden sequence)."""
-    bench = Bench()
-    up, down = subscribe(bench, UP), subscribe(bench, DOWN)
-    sender = bench.sender(declared("thq", "'qpid.alert_count_up':10,'qpid.alert_count_down':5"))
-    receiver = bench.receiver("thq")
-    up.capacity = down.capacity = receiver.capacity = 5
-    depth = 0
-    for change, ups, downs in (
-        (8, 0, 0),
-        (-6, 0, 0),
-        (8, 1, 0),
-        (-1, 0, 0),
-        (1, 0, 0),
-        (10, 0, 0),
-        (-5, 0, 0),
-        (-12, 0, 1),
-        (-1, 0, 0),
-        (6, 0, 0),
-        (6, 1, 0),
-        (-9, 0, 1),
-        (1, 0, 0),
-        (-1, 0, 0),
-        (-5, 0, 0),
-    ):
-        depth += change
-        for number in range(change):
-            sender.send(Message(f"msg-{number}"))
-        for _ in range(-change):
-            receiver.fetch(timeout=1)
-        bench.session.acknowledge()
-        assert bench.stat("thq").msgDepth == depth
-        assert (len(drain(up)), len(drain(down))) == (ups, downs), f"at {depth}"
-
-
-def test_events_of_queues() -> None:
-    """CF-12: a queue's coming and going, by declare, delete, auto-delete with and without an owner."""
-    bench = Bench()
-    gone, made = subscribe(bench, "queueDelete.*"), subscribe(bench, "queueDeclare.*")
-    bench.sender("myq; {create:always, delete:always}").close()
-    other = bench.new_session()
-    other.sender("owned; {create:always, node:{x-declare:{auto-delete:True, exclusive:True}}}")
-    other.close()
-    bench.receiver("shared; {create:always, node:{x-declare:{auto-delete:True}}}").close()
-    assert [values(event, "queueDeclare")["qName"] for event in drain(made)] == ["myq", "owned", "shared"]
-    assert [values(event, "queueDelete")["qName"] for event in drain(gone)] == ["myq", "owned", "shared"]
-
-
 def test_other_events_and_filter_by_key() -> None:
     """CF-12: exchanges, bindings and subscriptions; a receiver gets what its key asks for and no more."""
     bench = Bench()
@@ -177,12 +129,3 @@ def test_nobody_listens_nothing_is_sent() -> None:
     bench.sender(declared("ttq", "'qpid.alert_count':1")).send("one")
     assert bench.broker.statistics().discardsNoRoute == 0
     assert "qmf.agent" not in bench.broker.sessions
-
-
-def test_events_of_another_connection() -> None:
-    """Whoever causes an event, its receiver gets it."""
-    bench = Bench()
-    up = subscribe(bench, UP)
-    elsewhere = Connection.establish(bench.url).session()
-    elsewhere.sender(declared("ttq", "'qpid.alert_count':1")).send("one")
-    assert values(up.fetch(0), UP)["qName"] == "ttq"

@@ -89,43 +89,20 @@ def test_create_and_delete() -> None:
     ("method", "arguments", "status", "text"),
     [
         ("create", {"type": "queue", "name": "q"}, 7, "object already exists: q"),
-        ("create", {"type": "pile", "name": "x"}, 7, "unknown object type: pile"),
-        (
-            "create",
-            {"type": "exchange", "name": "x", "properties": {"exchange-type": "z"}},
-            7,
-            "Invalid exchange",
-        ),
-        (
-            "create",
-            {"type": "queue", "name": "x", "properties": {"qpid.max_count": "abc"}},
-            7,
-            "invalid conversion",
-        ),
-        (
-            "create",
-            {"type": "queue", "name": "x", "properties": {"qpid.flow_stop_count": 5, "qpid.max_count": 100}},
-            7,
-            'invalid-argument: Queue "x": qpid.flow_resume_count=70',
-        ),
-        ("delete", {"type": "queue", "name": "x"}, 7, "not-found: Delete failed. No such queue: x"),
-        ("delete", {"type": "queue", "name": "q", "options": {"if_empty": True}}, 7, "precondition-failed"),
+        ("create",
+         {"type": "queue", "name": "x", "properties": {"qpid.flow_stop_count": 5, "qpid.max_count": 100}}, 7,
+         'invalid-argument: Queue "x": qpid.flow_resume_count=70'),
         ("query", {"type": "queue", "name": "x"}, 1, "UnknownObject"),
         ("query", {"type": "exchange", "name": "x"}, 3, "NotImplemented"),
-        ("query", {"type": "pile", "name": "x"}, 7, "unknown object type"),
         ("queueMoveMessages", {"srcQueue": "x", "destQueue": "q", "qty": 0}, 4, "InvalidParameter"),
         ("fly", {}, 2, "UnknownMethod: broker has no 'fly'"),
         ("create", {"type": "queue"}, 4, "InvalidParameter: create: got ['type']"),
-        (
-            "create",
-            {"type": "queue", "name": "x", "colour": "red"},
-            4,
-            "InvalidParameter: create: got ['colour'",
-        ),
+        ("create", {"type": "queue", "name": "x", "colour": "red"}, 4,
+         "InvalidParameter: create: got ['colour'"),
     ],
-)
+)  # fmt: skip
 def test_refusals(method: str, arguments: dict[str, object], status: int, text: str) -> None:
-    """CF-08, FC-05: status and text, by message and on the console alike."""
+    """CF-08, FC-05: each status once, by message and on the console alike; all: broker/test_management.py."""
     bench = Bench()
     bench.sender(address("q")).send("x")
     code, error = Tool(bench).call(method, arguments)
@@ -387,62 +364,6 @@ def test_the_agent_is_no_client() -> None:
     for kind in ("session", "connection", "subscription"):
         found = tool.find(kind=kind)
         assert found and not [o for o in found if "qmf.agent" in str(o)]
-
-
-def test_statistics_by_message() -> None:
-    """CF-09, CF-10, CF-13: what qpid-stat shows of the broker, its memory, a connection, an exchange."""
-    bench = Bench()
-    tool = Tool(bench)
-    bench.sender(address("q")).send("x" * 60)
-    broker = tool.find(kind="broker")[0]["_values"]
-    queue = tool.find(identity="org.apache.qpid.broker:queue:q")[0]["_values"]
-    assert (queue["msgDepth"], queue["bytePersistEnqueues"], queue["msgFtdDepth"]) == (1, 0, 0)
-    replies = sum(o["_values"]["byteDepth"] for o in tool.find(kind="queue")) - queue["byteDepth"]
-    assert broker["msgDepth"] >= 1
-    assert broker["byteDepth"] >= queue["byteDepth"] > 60
-    memory = tool.find(kind="memory")[0]["_values"]
-    assert memory["name"] == "amqp-broker"
-    assert memory["malloc_uordblks"] == memory["malloc_arena"] >= queue["byteDepth"] + replies
-    assert len(memory) == 8
-    connection = tool.find(kind="connection")[0]["_values"]
-    assert connection["msgsFromClient"] == 1 + tool.number
-    assert connection["msgsToClient"] == tool.number - 1
-    assert connection["bytesFromClient"] > 60
-    assert connection["framesFromClient"] == 3 * (1 + tool.number)
-    assert (
-        tool.call("create", {"type": "exchange", "name": "s", "properties": {"qpid.msg_sequence": 1}}) == {}
-    )
-    exchange = tool.find(identity="org.apache.qpid.broker:exchange:s")[0]["_values"]
-    assert exchange["arguments"] == {"qpid.msg_sequence": 1}
-
-
-def test_what_qpid_config_unbind_sends() -> None:
-    """CF-07: delete with strict, and without options."""
-    bench = Bench()
-    tool = Tool(bench)
-    bench.sender(address("q"))
-    assert tool.call("create", {"type": "binding", "name": "amq.topic/q/k", "strict": True}) == {}
-    assert bench.stat("q").bindingCount == 2
-    assert tool.call("delete", {"type": "binding", "name": "amq.topic/q/k", "strict": True}) == {}
-    assert bench.stat("q").bindingCount == 1
-
-
-def test_time_stamps_and_log_level_by_message() -> None:
-    """CF-11, management.py test_timestamp_config: the property is there while it is switched on."""
-    bench = Bench(start_time=100)
-    tool = Tool(bench)
-    sender, receiver = bench.sender(address("q")), bench.receiver("q")
-    assert tool.call("getTimestampConfig", {}) == {"receive": False}
-    assert tool.call("setTimestampConfig", {"receive": True}) == {}
-    bench.sleep(5)
-    sender.send("stamped")
-    assert tool.call("setTimestampConfig", {"receive": False}) == {}
-    sender.send("plain")
-    stamps = [message.properties.get("x-amqp-0-10.timestamp") for message in drain(receiver)]
-    assert stamps == [105, None]
-    assert tool.call("setLogLevel", {"level": "info+"}) == {}
-    assert tool.call("getLogLevel", {}) == {"level": "info+"}
-    assert tool.call("setLogLevel", {"level": "loud"}) == (7, "Invalid log level name: loud")
 
 
 def test_a_connection_is_closed_by_management() -> None:

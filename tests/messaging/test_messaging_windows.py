@@ -162,51 +162,6 @@ def test_cpp_alone_on_a_queue_that_stops_at_ten(capacity: int, depth: int) -> No
     assert bench.stat("q").msgDepth == depth
 
 
-@pytest.mark.parametrize("capacity", [1, 2, 3, 10])
-@pytest.mark.parametrize("window", ["ideal", "qpid-python"])
-def test_others_fill_their_window(window: str, capacity: int) -> None:
-    """CAP-08: stop + capacity is the bound; the ideal window reaches it."""
-    bench = Bench()
-    sender = bench.sender(address("q", stopping(10)), window=window, capacity=capacity)
-    send_until_blocked(sender)
-    assert bench.stat("q").msgDepth <= 10 + capacity
-    if window == "ideal":
-        assert bench.stat("q").msgDepth == 10 + capacity
-        assert (sender.unsettled(), sender.available()) == (capacity, 0)
-
-
-@pytest.mark.parametrize(("window", "burst"), [("qpid-cpp", [50, 15]), ("ideal", [51, 15])])
-def test_the_165_example(window: str, burst: list[int]) -> None:
-    """CAP-08, G-03, X-21: pre-loaded 100, capacities 50 and 15: 165; 100 is still ON; 99 is OFF; a burst.
-
-    The message that fills the queue up to 100 again completes at once.  The ideal window knows and sends
-    one more, to 165; the qpid-cpp window does not look, and stalls at 164.
-    """
-    bench = Bench()
-    target = address("q", stopping(100))
-    loader = bench.sender(target)
-    for _ in range(100):
-        loader.send("preload")
-    senders = [bench.new_session().sender(target, window=window, capacity=n) for n in (50, 15)]
-    for sender in senders:
-        send_until_blocked(sender)
-    queue = bench.stat("q")
-    assert (queue.msgDepth, queue.flowStopped, queue.flowStoppedCount) == (165, True, 1)
-    receiver = bench.receiver("q")
-    drain(receiver, limit=65)
-    bench.session.acknowledge()
-    queue.update()
-    assert (queue.msgDepth, queue.flowStopped) == (100, True)
-    assert [sender.unsettled() for sender in senders] == [50, 15]
-    drain(receiver, limit=1)
-    bench.session.acknowledge()
-    queue.update()
-    assert (queue.msgDepth, queue.flowStopped) == (99, False)
-    assert [send_until_blocked(sender) for sender in senders] == burst
-    queue.update()
-    assert (queue.msgDepth, queue.flowStopped, queue.flowStoppedCount) == (99 + sum(burst), True, 2)
-
-
 def test_unsettled_send() -> None:
     """CAP-04, CAP-05: qpid-cpp's 10 sends are unsettled until a sync; capacity 50 unless said otherwise."""
     bench = Bench()
@@ -217,26 +172,6 @@ def test_unsettled_send() -> None:
     assert (sender.unsettled(), sender.available()) == (10, 40)
     bench.session.sync()
     assert (sender.unsettled(), sender.available()) == (0, 50)
-
-
-def test_rf_48_a_sync_that_never_returns() -> None:
-    """RF-48, CM-05, RF-40: recorded; the flagged tenth is freed first, and nobody is told of the others."""
-    bench = Bench()
-    sender = bench.sender(address("q", {"qpid.flow_stop_count": 1}), capacity=10)
-    for _ in range(10):
-        sender.send("x", sync=False)
-    one, other = bench.new_session(), bench.new_session()
-    for session in (one, other):
-        drain(session.receiver("q"), limit=5)
-    for session in (other, one):
-        session.acknowledge()
-    assert (bench.stat("q").msgDepth, sender.unsettled()) == (0, 9)
-    with pytest.raises(SyncWouldBlock):
-        sender.sync()
-    assert sender.unsettled() == 9
-    sender.send("x", sync=True)
-    assert sender.unsettled() == 0
-    sender.sync()
 
 
 def test_python_unsettled_and_unlimited() -> None:
@@ -405,20 +340,6 @@ def test_shrinking_a_cpp_window_asks(capacity: int = 3) -> None:
         sender.send("x")
     sender.capacity = capacity
     assert sender.unsettled() == 0
-
-
-def test_transactions_are_not_throttled() -> None:
-    """CM-10, G-18: in a transaction nothing is held; the next plain sender is."""
-    bench = Bench()
-    session = bench.new_session(transactional=True)
-    sender = session.sender(address("q", stopping(5)))
-    for _ in range(10):
-        sender.send("x", timeout=0)
-    session.commit()
-    queue = bench.stat("q")
-    assert (queue.msgDepth, queue.flowStopped, queue.flowStoppedCount) == (10, True, 1)
-    with pytest.raises(Timeout):
-        bench.sender("q").send("y", timeout=0)
 
 
 def test_durable_waits_for_the_store_and_the_queue() -> None:
