@@ -234,11 +234,13 @@ class Message(Sent):
         found: Any = self.apart.get("reply_to")
         return None if found is None else (found[0], found[1])
 
-    def header(self, key: str) -> HeaderValue:
+    def header(self, key: Text) -> HeaderValue:
         """Return one application header, or None when it is absent."""
+        if not isinstance(key, str):
+            raise TypeError(f"a header's name is a string; got {shown(key)}")
         return None if self.headers is None else self.headers.get(key)
 
-    def property_as_string(self, key: str) -> str:
+    def property_as_string(self, key: Text) -> str:
         """Return the text of one application header as groups, last values and filters read it (MG-04).
 
         Integers pass through 32 bits; what has no text (absent, boolean, float, list, map) is "".
@@ -258,8 +260,10 @@ class Message(Sent):
             return str((value + (1 << 31)) % (1 << 32) - (1 << 31))
         return ""
 
-    def encoded_size(self, exchange: str) -> int:
+    def encoded_size(self, exchange: Text) -> int:
         """Return the bytes of header and content, the exchange's name included (DQ-05, DQ-06)."""
+        if type(exchange) is not str:
+            exchange = encodable("exchange", exchange, 255)
         if self.size is not None:
             return self.size
         size = self.content_size + _STRUCT + _short_text(exchange)
@@ -523,7 +527,7 @@ def map_size(what: str, entries: dict[Any, Any], depth: int = 0) -> int:
 def _value_size(what: str, value: object, depth: int) -> int:
     """Bytes of one value, as a client encodes it: integers in 8, text with a 2-byte length."""
     if isinstance(value, str):
-        return _long_text(value)
+        return 2 + len(value) if value.isascii() else _long_text(encodable(what, value))
     if value is None:
         return 0
     if isinstance(value, bool):
