@@ -51,7 +51,8 @@ def evaluate(shown: Picture | Comparison, expression: str) -> Any:
 def test_every_frame_is_said_in_the_words_of_python(name):
     picture = PICTURES[name]
     frames = picture.frames
-    told = "(([one]) => Array.from(one.times, (_, at) => [stepSentence(one, at), stateSentence(one, at)]))(timelines)"
+    sentences = "[stepSentence(timelines[0], at), stateSentence(timelines[0], at)]"
+    told = f"Array.from(timelines[0].times, (_, at) => {sentences})"
     ours = [[step_sentence(frames, at), state_sentence(frames, at)] for at in range(frames.count)]
     assert evaluate(picture, told) == ours
 
