@@ -7,16 +7,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from nbval import plugin
-from xdist import plugin as xdist_plugin
 
-# Kernels and servers that tests start shall see the qflow under test, installed or not; like the workers they
-# do without an import that takes two seconds.
+# Kernels and servers that tests start shall see the qflow under test, installed or not; they do without an
+# import that takes two seconds.
 _ROOT = str(Path(__file__).resolve().parent)
 _LIGHTER = str(Path(_ROOT, "tests", "lighter"))
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [_ROOT, _LIGHTER, os.environ.get("PYTHONPATH")]))
-# xdist gives its workers the path it began with.
-getattr(xdist_plugin, "_sys_path", []).insert(0, _LIGHTER)
 # A compiled module is imported for the source beside it, whose examples are run.
 os.environ["PY_IGNORE_IMPORTMISMATCH"] = "1"
 os.environ["PLOTLY_RENDERER"] = "plotly_mimetype"
@@ -44,22 +40,14 @@ _WHOLE_FLEET = "notebooks/13-"
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session):
-    """Collect no garbage while tests are collected, of which none goes away; nor look through them later."""
+    """Collect no garbage while tests are collected, of which none goes away: it takes half of the time."""
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
         gc.enable()
-        gc.set_threshold(20_000, *gc.get_threshold()[1:])
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown(item, nextitem):
-    """Nor look again through what a file has left, the recordings and runs that its tests keep for others."""
-    if nextitem is None or nextitem.path != item.path:
-        gc.collect()
-        gc.freeze()
+        gc.set_threshold(20_000)
 
 
 def pytest_itemcollected(item):
@@ -75,17 +63,14 @@ if find_spec("proton") is None:
     collect_ignore_glob = ["qflow/live/*", "tests/live/scenario10.py", "tests/live/small_broker.py"]
     collect_ignore_glob += ["notebooks/15-your-own-clients.ipynb"]
 
-_as_written = plugin.IPyNbFile.__init__
 
+def pytest_collectstart(collector):
+    """Leave out of a notebook's comparison what differs in the last digit from one processor to another.
 
-def _skipping_charts(self, *arguments, **named):
-    # nbval has no option for this. A chart's floats may differ in their last digit from one processor to
-    # another, and what stands beside it as text is compared; standard error holds warnings of other packages.
-    _as_written(self, *arguments, **named)
-    self.skip_compare += ("application/vnd.plotly.v1+json", "stderr")
-
-
-plugin.IPyNbFile.__init__ = _skipping_charts
+    What stands beside a chart as text is compared. Standard error holds warnings of other packages.
+    """
+    if collector.path.suffix == ".ipynb" and hasattr(collector, "skip_compare"):
+        collector.skip_compare += ("application/vnd.plotly.v1+json", "stderr")
 
 
 @pytest.hookimpl(optionalhook=True, wrapper=True)

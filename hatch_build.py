@@ -34,17 +34,17 @@ INTERPRETED = {
 
 WORKLOAD_LOOP = ("agenda", "arrivals", "consumer_client", "measured", "producer_client", "stage")
 
-BESIDE_IT = ("labs/fold", "labs/outline")
+BESIDE_IT = ("labs/fold",)
 """What reads every event of a run, as the labs do before a picture is drawn."""
 
 OPTIMISED = {
     **dict.fromkeys(("errors", "link_nodes", "links", "management", "selector", "settings"), "-O0"),
     **dict.fromkeys(("signature", "statistics", "alternatives", "cluster", "overflow_list"), "-O0"),
-    **dict.fromkeys(("fold", "outline"), "-O1"),
+    "fold": "-O1",
 }
 """Modules that the C compiler optimises less than the others, by how much: it needs a third of the time then.
 The first run at a declare, a query or a refusal, for a link, a selector or a variant that only history knows,
-so that most messages do not meet them; the last two are as fast but for one or two per cent."""
+so that most messages do not meet them; the last is as fast but for one or two per cent."""
 
 
 class CompileHook(BuildHookInterface):
@@ -218,9 +218,9 @@ def docstrings(source: str) -> dict[str, str]:
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             found[node.name] = ast.get_docstring(node)
-        for method in node.body if isinstance(node, ast.ClassDef) else ():
-            if isinstance(method, ast.FunctionDef):
-                found[f"{node.name}.{method.name}"] = ast.get_docstring(method)
+        if isinstance(node, ast.ClassDef):
+            methods = [part for part in node.body if isinstance(part, ast.FunctionDef)]
+            found |= {f"{node.name}.{method.name}": ast.get_docstring(method) for method in methods}
     return {name: text for name, text in found.items() if text}
 
 

@@ -23,6 +23,8 @@ from qflow.qflow_error import QflowError
 
 # Rooms that read their own arguments; imported only when asked for, as importing one imports the engine.
 ROOMS = {
+    "lab": ("qflow.launch.chapters", "open JupyterLab on the chapters"),
+    "conform": ("qflow.conformance.cli", "say where the engine differs from recordings of the real broker"),
     "config": ("qflow.configuration.cli", "read qpid-config's options and show what a queue will really do"),
     "run": ("qflow.workload.cli", "run a workload file and say what happened"),
     "predict": ("qflow.prediction.cli", "run the workload behind a client log again, under other settings"),
@@ -33,6 +35,7 @@ ROOMS = {
     "spark": ("qflow.spark.cli", "audit a fleet's logs, sweep settings, follow a stream, make a fleet"),
     "record": ("qflow.live.record_command", "record what AMQP 1.0 clients do, between them and their broker"),
     "exercises": ("qflow.teaching.checking", "show which exercises you have solved"),
+    "rules": ("qflow.teaching.rules", "list the broker's rules and the tests that hold the engine to each"),
     "site": ("qflow.launch.site", "build a site that runs the chapters with no server behind it"),
     "workshop": ("qflow.launch.workshop", "prepare a folder for a room without network"),
     "doctor": ("qflow.launch.doctor", "say if this machine is ready for the kit, and what cures what is not"),
@@ -105,9 +108,10 @@ def guarded(work: Callable[[], int]) -> int:
 def _answer(given: list[str]) -> int:
     parser = _parser(given)
     chosen, further = parser.parse_known_args(given)
-    if further and chosen.command != "lab":
-        parser.error(f"unknown argument {further[0]!r}")
-    return _run(chosen, further)
+    chosen.further = further
+    if chosen.further and chosen.command != "lab":
+        parser.error(f"unknown argument {chosen.further[0]!r}")
+    return _run(chosen)
 
 
 def _flush() -> None:
@@ -134,19 +138,7 @@ def _ready_streams() -> None:
             stream.reconfigure(errors="replace")
 
 
-def _run(chosen: argparse.Namespace, further: list[str]) -> int:
-    if chosen.command == "lab":
-        from qflow.launch import chapters
-
-        return chapters.lab(chosen.dir, browser=chosen.browser, port=chosen.port, further=further)
-    if chosen.command == "conform":
-        from qflow.conformance import cli
-
-        return cli.run(chosen.recordings, chosen.json)
-    if chosen.command == "rules":
-        from qflow.teaching import rules
-
-        return rules.show(chosen.rules)
+def _run(chosen: argparse.Namespace) -> int:
     status: int = importlib.import_module(ROOMS[chosen.command][0]).run(chosen)
     return status
 
@@ -155,44 +147,12 @@ def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
     parser = Parser(prog="qflow", description="A message broker you can hold in your hand.")
     parser.add_argument("--version", action="version", version=f"qflow {__version__} ({form()})")
     rooms = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    _add_lab(rooms)
-    _add_conform(rooms)
     for name, (module, purpose) in ROOMS.items():
         if name in given:
             importlib.import_module(module).add_arguments(rooms)
         else:
             rooms.add_parser(name, help=purpose)
-    rules = rooms.add_parser(
-        "rules", help="list the broker's rules and the tests that hold the engine to each"
-    )
-    rules.add_argument(
-        "rules", nargs="*", metavar="RULE", help="an id such as FC-14, to print that rule whole"
-    )
     return parser
-
-
-def _add_lab(rooms: argparse._SubParsersAction[Parser]) -> None:
-    lab = rooms.add_parser(
-        "lab",
-        help="open JupyterLab on the chapters",
-        description="Open JupyterLab on the chapters. Further options are handed on to JupyterLab.",
-        allow_abbrev=False,
-    )
-    lab.add_argument(
-        "--dir", metavar="FOLDER", help="put the chapters into FOLDER; what you changed there stays"
-    )
-    lab.add_argument("--no-browser", dest="browser", action="store_false", help="open no browser window")
-    lab.add_argument("--port", type=port_number, metavar="N", help="the port to listen on")
-
-
-def _add_conform(rooms: argparse._SubParsersAction[Parser]) -> None:
-    conform = rooms.add_parser(
-        "conform",
-        help="play recorded scenarios and say where the engine differs from the real broker",
-        description="Play recorded scenarios against the engine; status 0 only if all of them agree.",
-    )
-    conform.add_argument("recordings", nargs="+", metavar="FILE.jsonl", help="a file of recorded scenarios")
-    conform.add_argument("--json", action="store_true", help="print one JSON object for each scenario")
 
 
 def port_number(text: str) -> int:

@@ -171,10 +171,10 @@ leave
 # ## What nobody can record
 #
 # Some legal requests end the real broker, or hang it, so that no recording says what comes next: a selector
-# that divides an integer by 0, or looks at `amqp.message_id`; a ring that gets back what it drops, through its
-# own alternate exchange; a durable queue that goes with the accept of its last message. No document warns of
-# them. The engine refuses them and says why. One declare is enough: a durable queue that destroys itself when
-# it is full.
+# that divides an integer by 0, or looks at `amqp.message_id`; a ring that gets back what it drops, through
+# its own alternate exchange; a durable queue that goes with the accept of its last message. No document warns
+# of them. The engine refuses them and says why. One declare is enough: a durable queue that destroys itself
+# when it is full.
 
 # %% id="hangs"
 session = qf.Broker().session("one client")

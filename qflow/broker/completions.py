@@ -9,11 +9,11 @@ Compare the two classes ``SessionState``, of the broker and of the common part.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, ClassVar, Final, SupportsIndex
 
 from qflow.broker.context import BrokerContext
-from qflow.broker.message import CommandOwner, Transfer
+from qflow.broker.message import CommandOwner, Transfer, integer, shown, whole
 from qflow.broker.restorable import Restorable
 from qflow.broker.snapshot import mypyc_attr
 
@@ -54,15 +54,20 @@ class RangeSet(Restorable):
         self._behind = 0
 
     @classmethod
-    def of(cls, ranges: Sequence[tuple[int, int]]) -> RangeSet:
+    def of(cls, ranges: Iterable[tuple[SupportsIndex, SupportsIndex]]) -> RangeSet:
         """Make a set from disjoint (first, last) pairs in ascending order."""
         made = cls()
-        for first, last in ranges:
+        try:
+            pairs = [(one, other) for one, other in ranges]
+        except (TypeError, ValueError):
+            raise TypeError(f"ranges are pairs (first, last); got {shown(ranges)}") from None
+        for one, other in pairs:
+            first, last = whole("first", one), whole("last", other)
             if first == made.front:
-                made.front = last + 1
+                made.front = max(first, last + 1)
             else:
                 for number in range(first, last + 1):
-                    made.add(number)
+                    made._add(number)
         return made
 
     def copy(self) -> RangeSet:
@@ -76,8 +81,11 @@ class RangeSet(Restorable):
     def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
         return RangeSet.of, (self.ranges(),)
 
-    def add(self, number: int) -> None:
+    def add(self, number: SupportsIndex) -> None:
         """Add one number; adding it twice changes nothing."""
+        self._add(whole("number", number))
+
+    def _add(self, number: int) -> None:
         if number == self.front:
             self.front = number + 1
             if self._behind:
@@ -105,10 +113,11 @@ class RangeSet(Restorable):
                 return
             del self._blocks[block]
 
-    def __contains__(self, number: int) -> bool:
-        if number < self.front:
-            return number >= 0
-        return bool(self._blocks.get(number >> _SHIFT, 0) >> (number & (_SIZE - 1)) & 1)
+    def __contains__(self, number: object) -> bool:
+        one = integer("number", number)
+        if one < self.front:
+            return one >= 0
+        return bool(self._blocks.get(one >> _SHIFT, 0) >> (one & (_SIZE - 1)) & 1)
 
     def __len__(self) -> int:
         return self.front + self._behind
@@ -267,7 +276,7 @@ class Completions(CommandOwner):
             self._complete(first, self._done_early.pop(first))
 
     def _complete(self, number: int, label: str) -> None:
-        self.completed.add(number)
+        self.completed._add(number)
         if self._awaited and number in self._awaited:
             self._awaited.discard(number)
             # Reported before what the same batch completes after it (RF-40).

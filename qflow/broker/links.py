@@ -707,8 +707,8 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
         exchange: Text = "",
         sync: Flag = False,
         *,
-        tag: str = "",
-        transactional: bool = False,
+        tag: Text = "",
+        transactional: Flag = False,
     ) -> Transfer:
         """Send a message on a link.
 
@@ -726,6 +726,10 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
         self.require_attached("message.transfer")
         if not isinstance(message, Message):
             raise TypeError(f"message.transfer: message is a Message; got {shown(message)}")
+        if not isinstance(tag, str):
+            raise TypeError(f"message.transfer: tag is a string; got {shown(tag)}")
+        if not isinstance(transactional, bool):
+            raise TypeError(f"message.transfer: transactional is True or False; got {shown(transactional)}")
         link = self.senders.get(tag)
         if link is None:
             raise NotFoundException(f"Unknown link {tag} session={self.name}")
@@ -785,8 +789,10 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
 
     # Receiving
 
-    def message_accept(self, transfers: Iterable[int], transactional: bool = False) -> None:
+    def message_accept(self, transfers: Iterable[int], transactional: Flag = False) -> None:
         """Accept deliveries, or settle them without a state, which is the same (LNK-12)."""
+        if not isinstance(transactional, bool):
+            raise TypeError(f"message.accept: transactional is True or False; got {shown(transactional)}")
         if transactional:
             self._accept_at_commit(transfers, transactional=True)
         else:

@@ -56,6 +56,9 @@ class Message(Sent):
     itself may travel along for clients that want to see it.  ``label`` names the message for people, traces
     and pictures; it is not sent.
 
+    A whole number may be of any type that stands for one, such as NumPy's, but for bool.  Headers and content
+    are kept as plain copies, and are nested at most 100 levels deep.
+
     Parameters:
         content_size: Bytes of content.
         routing_key: None leaves the property out (1 byte less than an empty key).
@@ -231,11 +234,13 @@ class Message(Sent):
         found: Any = self.apart.get("reply_to")
         return None if found is None else (found[0], found[1])
 
-    def header(self, key: str) -> HeaderValue:
+    def header(self, key: Text) -> HeaderValue:
         """Return one application header, or None when it is absent."""
+        if not isinstance(key, str):
+            raise TypeError(f"a header's name is a string; got {shown(key)}")
         return None if self.headers is None else self.headers.get(key)
 
-    def property_as_string(self, key: str) -> str:
+    def property_as_string(self, key: Text) -> str:
         """Return the text of one application header as groups, last values and filters read it (MG-04).
 
         Integers pass through 32 bits; what has no text (absent, boolean, float, list, map) is "".
@@ -255,8 +260,10 @@ class Message(Sent):
             return str((value + (1 << 31)) % (1 << 32) - (1 << 31))
         return ""
 
-    def encoded_size(self, exchange: str) -> int:
+    def encoded_size(self, exchange: Text) -> int:
         """Return the bytes of header and content, the exchange's name included (DQ-05, DQ-06)."""
+        if type(exchange) is not str:
+            exchange = encodable("exchange", exchange, 255)
         if self.size is not None:
             return self.size
         size = self.content_size + _STRUCT + _short_text(exchange)
@@ -403,7 +410,7 @@ def plain(what: str, value: object, depth: int = 0) -> Any:
     if isinstance(value, bytes):
         return bytes(value)
     # Clients have a float of their own for points in time, and wish to see it again.
-    if isinstance(value, float):
+    if issubclass(kind, float):
         return value
     if isinstance(value, UUID):
         return UUID(int=value.int)
@@ -421,21 +428,22 @@ def plain_map(what: str, value: object) -> dict[str, Any]:
     """Return a plain copy of a mapping whose keys are strings, see :func:`plain`."""
     if not isinstance(value, Mapping):
         raise TypeError(f"{what} is a mapping; got {shown(value)}")
-    entries: dict[str, Any] = plain(what, dict(value))
+    entries: dict[Any, Any] = plain(what, dict(value))
     for key in entries:
         if not isinstance(key, str):
             raise TypeError(f"{what} has strings as keys; got {key!r}")
     return entries
 
 
-def _headers(headers: Mapping[str, HeaderValue]) -> dict[str, HeaderValue]:
+def _headers(headers: object) -> dict[str, HeaderValue]:
     """Return a plain copy of application headers, which mostly are plain and not nested."""
     if type(headers) is dict:
-        for key, item in headers.items():
+        entries: dict[Any, Any] = headers
+        for key, item in entries.items():
             if type(key) is not str or type(item) not in _SCALARS:
                 break
         else:
-            return headers.copy()
+            return entries.copy()
     return plain_map("headers", headers)
 
 
@@ -504,7 +512,7 @@ def body_size(body: object) -> int:
     raise TypeError(f"a body is text, bytes, a dict, a list or None; got {shown(body)}")
 
 
-def map_size(what: str, entries: dict[str, Any], depth: int = 0) -> int:
+def map_size(what: str, entries: dict[Any, Any], depth: int = 0) -> int:
     """Return the bytes of a map; TypeError or ValueError if AMQP cannot carry an entry."""
     size = 8
     for key, value in entries.items():
@@ -519,7 +527,7 @@ def map_size(what: str, entries: dict[str, Any], depth: int = 0) -> int:
 def _value_size(what: str, value: object, depth: int) -> int:
     """Bytes of one value, as a client encodes it: integers in 8, text with a 2-byte length."""
     if isinstance(value, str):
-        return _long_text(value)
+        return 2 + len(value) if value.isascii() else _long_text(encodable(what, value))
     if value is None:
         return 0
     if isinstance(value, bool):

@@ -16,6 +16,7 @@ from operator import index
 from typing import NoReturn
 
 from qflow.broker.errors import StartupError
+from qflow.broker.message import shown
 
 COMMAND_LINE, ENVIRONMENT = "command line options", "environment variables"
 PREFIX = "QPID_"
@@ -298,7 +299,7 @@ flowStopRatio=60 flowResumeRatio=70
         for name, allowed in _CHOICES.items():
             value = getattr(self, name)
             if value not in allowed:
-                raise StartupError(f"{name}: got {value!r}, allowed are {', '.join(map(repr, allowed))}")
+                raise StartupError(f"{name}: got {shown(value)}, allowed are {', '.join(map(repr, allowed))}")
 
     @property
     def purge_interval_us(self) -> int:
@@ -414,7 +415,7 @@ def _of_type(name: str, value: object, default: object) -> object:
             # So that 5.0 and 5 are one state.
             return int(value) if value.is_integer() else value
     if type(value) is not type(default):
-        raise StartupError(f"{name}: got {value!r}, allowed is a value like {default!r}")
+        raise StartupError(f"{name}: got {shown(value)}, allowed is a value like {default!r}")
     if isinstance(value, int) and value < 0 and not name.startswith("default_flow"):
-        raise StartupError(f"{name}: got {value!r}, allowed are whole numbers from 0")
+        raise StartupError(f"{name}: got {shown(value)}, allowed are whole numbers from 0")
     return value

@@ -23,8 +23,9 @@ from collections.abc import Callable
 from typing import ClassVar, Final, NamedTuple
 
 from qflow.broker.errors import FramingErrorException, NotImplementedException
-from qflow.broker.message import HeaderValue, Message, Transfer
+from qflow.broker.message import HeaderValue, Message, Transfer, encodable, shown
 from qflow.broker.restorable import Frozen
+from qflow.broker.snapshot import Refused, Text
 
 # Names
 
@@ -436,12 +437,14 @@ class Selector(Frozen):
 
     __slots__ = ("expression", "_evaluate")
 
-    def __init__(self, expression: str = "") -> None:
-        self.expression = expression
-        self._evaluate: Expression | None = _Parser(expression).parse()
+    def __init__(self, expression: Text = "") -> None:
+        self.expression = encodable("expression", expression)
+        self._evaluate: Expression | None = _Parser(self.expression).parse()
 
-    def accepts(self, message: Message) -> bool:
+    def accepts(self, message: Message | Refused) -> bool:
         """Return whether the expression is true for a message that nothing has been done with yet."""
+        if not isinstance(message, Message):
+            raise TypeError(f"message is a Message; got {shown(message)}")
         return self.matches(Transfer(message=message))
 
     def matches(self, transfer: Transfer, delivery_count: int = -1, epoch: int = 0) -> bool:

@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from qflow.broker.errors import FramingErrorException, InvalidArgumentException, InvalidConversion, refuse
+from qflow.broker.message import plain_map
 from qflow.broker.restorable import Frozen
+from qflow.broker.snapshot import Refused
 
 Argument = object
 """A value of an arguments map: None, bool, int, float, str, list or dict."""
@@ -92,7 +94,8 @@ use asString() if conversion is required.
 
 
 def _type_name(value: Argument) -> str:
-    return _TYPE_NAMES.get(type(value), "int64")
+    kind = type(value)
+    return "double" if issubclass(kind, float) else _TYPE_NAMES.get(kind, "int64")
 
 
 LEGACY_LVQ_KEY = "qpid.LVQ_key"
@@ -159,7 +162,7 @@ class QueueSettings(Frozen):
     arguments: Mapping[str, Argument] = field(default_factory=dict)
 
     @classmethod
-    def from_arguments(cls, arguments: Mapping[str, Argument]) -> QueueSettings:
+    def from_arguments(cls, arguments: Mapping[str, Argument] | Refused) -> QueueSettings:
         """Convert the arguments of a declare, without checking how they combine (CF-04).
 
         542 for a value of the wrong type; the first bad key wins, and of two names of one setting the last:
@@ -167,7 +170,8 @@ class QueueSettings(Frozen):
         """
         values: dict[str, object] = {}
         levels: dict[int, int] = {}
-        for key, value in sorted(arguments.items()):
+        given = plain_map("arguments", arguments)
+        for key, value in sorted(given.items()):
             if key in KEYS:
                 name, convert = KEYS[key]
                 values[name] = convert(value)
@@ -179,7 +183,7 @@ class QueueSettings(Frozen):
                     # Of a bad level and a bad value the value is reported (RF-38).
                     limit = _uint32(value)
                     levels[_uint32(level)] = limit
-        return cls(fairshare_levels=tuple(sorted(levels.items())), arguments=dict(arguments), **values)  # type: ignore[arg-type]
+        return cls(fairshare_levels=tuple(sorted(levels.items())), arguments=given, **values)  # type: ignore[arg-type]
 
     def validate(self) -> None:
         """Check the combinations, in the broker's order.

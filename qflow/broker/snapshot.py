@@ -49,7 +49,9 @@ class Refused(Protocol):
 
 
 Text = str | Refused
+"""A string, or what is refused in words."""
 Flag = bool | Refused
+"""True or False, or what is refused in words."""
 
 Snapshot = dict[str, Any]
 

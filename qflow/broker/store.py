@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from qflow.broker.message import Transfer
-from qflow.broker.snapshot import mypyc_attr
+from qflow.broker.message import Transfer, encodable, shown
+from qflow.broker.snapshot import Flag, Text, mypyc_attr
 
 
 class StoreListener(Protocol):
@@ -56,8 +56,10 @@ class DelayedStore(MessageStore):
 
     __slots__ = ("flushes_on_sync", "_pending")
 
-    def __init__(self, flushes_on_sync: bool = False) -> None:
+    def __init__(self, flushes_on_sync: Flag = False) -> None:
         super().__init__()
+        if not isinstance(flushes_on_sync, bool):
+            raise TypeError(f"flushes_on_sync is True or False; got {shown(flushes_on_sync)}")
         self.flushes_on_sync = flushes_on_sync
         self._pending: list[Transfer] = []
 
@@ -71,8 +73,9 @@ class DelayedStore(MessageStore):
         if transfer.hold(STORE):
             self._pending.append(transfer)
 
-    def finish(self, label: str) -> None:
+    def finish(self, label: Text) -> None:
         """Be done with one pending message, in any order; KeyError for any other."""
+        label = encodable("label", label)
         for transfer in self._pending:
             if transfer.label == label:
                 if self.listener is not None:

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections.abc import Sequence
 from itertools import chain
+from typing import Any
 
 from qflow.conformance.report import check_file
 from qflow.conformance.scenario import ScenarioError
 from qflow.progress import progress
 
 
-def run(paths: Sequence[str], as_json: bool = False) -> int:
-    """Play the files and print the verdicts.
+def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
+    """Add ``conform`` to the ``qflow`` command."""
+    parser = rooms.add_parser(
+        "conform",
+        help="say where the engine differs from recordings of the real broker",
+        description="Play recorded scenarios against the engine; status 0 only if all of them agree.",
+    )
+    parser.add_argument("recordings", nargs="+", metavar="FILE.jsonl", help="a file of recorded scenarios")
+    parser.add_argument("--json", action="store_true", help="print one JSON object for each scenario")
 
-    With ``as_json`` each verdict is a line of JSON, and the count goes to standard error.
-    """
+
+def run(chosen: argparse.Namespace) -> int:
+    """Run ``qflow conform``; return the exit status."""
+    return check_files(chosen.recordings, chosen.json)
+
+
+def check_files(paths: Sequence[str], as_json: bool = False) -> int:
+    """Play files and print the verdicts, as lines of JSON if asked; return the exit status."""
     total = agreeing = 0
     try:
         with progress("playing", unit="scenarios") as shown:

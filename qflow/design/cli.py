@@ -56,15 +56,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(namespace: argparse.Namespace) -> int:
-    """Recommend, and print it.
-
-    Returns:
-        0.
-
-    Raises:
-        RefusalError: If a file or an option makes no sense, or nothing is safe, in one sentence.
-        OSError: If a file cannot be opened.
-    """
+    """Recommend, and print it."""
     from qflow.broker.errors import AmqpException
     from qflow.design.frontier import choices, require_counts
     from qflow.design.recommend import recommend, recommendation_text

@@ -61,14 +61,11 @@ def explore(
 
 @dataclass(slots=True)
 class _State:
-    """A state under exploration: how it is reached, what is possible in it, and where that leads.
-
-    ``before`` is the state and the action it was reached from on the shortest way known so far, of
-    ``distance`` steps.
-    """
+    """A state under exploration: how it is reached, what is possible in it, and where that leads."""
 
     facts: dict[str, Any]
     actions: tuple[str, ...]
+    # The shortest way known so far, of ``distance`` steps: the state before, and the action.
     before: tuple[_State, str] | None
     distance: int
     ways: dict[str, Hashable] = field(default_factory=dict)

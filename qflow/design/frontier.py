@@ -69,11 +69,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Three shares: of the capacities, of the largest safe stop, and of the stop for the resume level.
-
-    >>> Choice(capacity=0.5, stop=1.0, resume=0.8).window(15)
-    7
-    """
+    """Three shares: of the capacities, of the largest safe stop, and of the stop for the resume level."""
 
     capacity: float
     stop: float
@@ -107,17 +103,15 @@ def safe_arguments(
 ) -> dict[str, Argument] | None:
     """Return declare arguments with which a queue cannot overflow; None if this choice has none.
 
-    Each limited unit stops at a share of :func:`~qflow.design.bounds.largest_stop`, and says its resume
-    level too: a stop alone is refused if the default resume is above it (FC-07).  The broker's own byte
-    limit (LP-01) gets thresholds only if its defaults are not safe.
-
-    The traffic is that of producers with the windows of the choice.  Of sizes that are drawn, and have no
-    largest, the largest that was seen is taken for it: that proves nothing in bytes, as the verdict says.
-
     >>> workload = Workload("w", 1, {"q": {}})
     >>> safe_arguments("q", workload, {"p": Sender(20, 150)}, Limits(count=100), Choice(1.0, 1.0, 0.5))
     {'qpid.max_count': 100, 'qpid.flow_stop_count': 80, 'qpid.flow_resume_count': 40}
     """
+    # Each limited unit stops at a share of :func:`~qflow.design.bounds.largest_stop`, and says its resume
+    # level too: a stop alone is refused if the default resume is above it (FC-07).  The broker's own byte
+    # limit (LP-01) gets thresholds only if its defaults are not safe.
+    # The traffic is that of producers with the windows of the choice.  Of sizes that are drawn, and have no
+    # largest, the largest that was seen is taken for it: that proves nothing in bytes, as the verdict says.
     arguments = dict(workload.queues[queue])
     settings = QueueSettings.from_arguments(arguments)
     maxima = {
@@ -182,21 +176,11 @@ def candidate(
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What a run cost one part of a workload.
+    """What a run cost one part of a workload, in the terms of :mod:`qflow.workload.measures`."""
 
-    Parameters:
-        flips_per_minute: How often its queues turned ON.
-        blocked_share: Share of the time for which its producers had something to send and no room in their
-            windows; the mean over the producers.
-        latency_p50, latency_p99: Seconds from a transfer to its completion, as for every run
-            (:mod:`qflow.workload.measures`); None if nothing was sent.
-        max_depth: Queue name to the most messages that were ever on it.
-        transfers, accepts: How many messages were sent, and how many consumers accepted.
-        seconds: The time over which all this was measured.
-        errors: Producer name to what its session died of.
-    """
-
+    # How often its queues turned ON.
     flips_per_minute: float
+    # The mean over the producers.
     blocked_share: float
     latency_p50: float | None
     latency_p99: float | None
@@ -212,15 +196,7 @@ class Costs:
 
 
 def costs(run: Run, queues: Collection[str], producers: Iterable[str]) -> Costs:
-    """Return what a run cost some queues and producers, over the time in which messages fell due.
-
-    >>> from qflow.workload import Producer, Workload, simulate
-    >>> producer = Producer("p", ("", "q"), rate=100, capacity=5, size=100)
-    >>> run = simulate(Workload("w", 1, {"q": {"qpid.flow_stop_count": 10}}, producers=(producer,)))
-    >>> measured = costs(run, ["q"], ["p"])
-    >>> measured.flips_per_minute, measured.max_depth, measured.latency_p50, measured.errors
-    (60.0, {'q': 15}, 0.0, {})
-    """
+    """Return what a run cost some queues and producers, over the time in which messages fell due."""
     end = max(1, min(run.end - GRACE, round(run.workload.duration * SECOND)))
     found = queue_measures(run.events, run.workload, end)
     mine = [found[queue] for queue in queues]
@@ -259,14 +235,13 @@ class Part:
 def parts_of(traffic: Mapping[str, Traffic], sessions: Mapping[str, str] | None = None) -> list[Part]:
     """Return the parts of the traffic to some queues, in the order of their first queues.
 
-    Two queues belong together if a producer sends to both: its window is shared.  So do two producers on
-    one session, whose commands are counted together (CAP-09); ``sessions`` has its name for each of them.
-
     >>> from qflow.design.bounds import Sender
     >>> p, r = {"p": Sender(1)}, {"r": Sender(1)}
     >>> parts_of({"a": p, "b": r, "c": {**p}})
     [Part(queues=('a', 'c'), producers=('p',)), Part(queues=('b',), producers=('r',))]
     """
+    # Two queues belong together if a producer sends to both: its window is shared.  So do two producers on
+    # one session, whose commands are counted together (CAP-09); ``sessions`` has its name for each of them.
     linked: dict[str, set[str]] = {}
     for queue, senders in traffic.items():
         ties = {f"q {queue}"} | {f"p {name}" for name in senders}
@@ -290,23 +265,15 @@ def parts_of(traffic: Mapping[str, Traffic], sessions: Mapping[str, str] | None 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One choice for one part of a workload, and what it cost in a simulation.
-
-    Parameters:
-        part: Queues and producers.
-        choice: Shares of capacities, stop and resume.
-        arguments: Queue name to declare arguments.
-        capacities: Producer name to its window.
-        costs: What was measured.
-        is_pareto: Whether no other choice is as good in flips, blocked share and slowest completions, and
-            better in one.
-    """
+    """One choice for one part of a workload, and what it cost in a simulation."""
 
     part: Part
     choice: Choice
+    # By queue, and by producer.
     arguments: Mapping[str, Mapping[str, Argument]]
     capacities: Mapping[str, int]
     costs: Costs
+    # Whether no other choice is as good in all of :meth:`Costs.objectives`, and better in one.
     is_pareto: bool = False
 
 
@@ -437,11 +404,7 @@ def _designed(
 
 
 def require_counts(workload: Workload, limits: Mapping[str, Limits]) -> None:
-    """Refuse to draw a map of a designed queue that has no limit in messages.
-
-    Raises:
-        DesignError: For the first such queue; or if there is nothing to design.
-    """
+    """Refuse to draw a map of a designed queue that has no limit in messages."""
     for queue, most in _designed(workload, limits, traffic_of(workload)).items():
         if not (most.count or QueueSettings.from_arguments(workload.queues[queue]).max_count):
             raise DesignError(
@@ -483,10 +446,8 @@ def _rows(
 
 
 def mark(rows: Sequence[Row]) -> list[Row]:
-    """Return the rows of one part, those marked that no other beats.
-
-    Of rows with the same settings, or the same costs, the first is kept as the one that changes least.
-    """
+    """Return the rows of one part, those marked that no other beats."""
+    # Of rows with the same settings, or the same costs, the first is kept as the one that changes least.
     different: dict[str, Row] = {}
     for row in rows:
         different.setdefault(repr((row.arguments, row.capacities)), row)
@@ -508,11 +469,9 @@ def _is_no_worse(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
 
 
 def best(rows: Sequence[Row]) -> Row:
-    """Return the row of the frontier that is nearest to having everything.
-
-    Each of the three costs is measured from the least on the frontier, 0, to the greatest, 1; the row with
-    the least sum is taken, and among equals the first, which changes least.
-    """
+    """Return the row of the frontier that is nearest to having everything."""
+    # Each of the three costs is measured from the least on the frontier, 0, to the greatest, 1; the row with
+    # the least sum is taken, and among equals the first, which changes least.
     found = [row for row in rows if row.is_pareto]
     columns = [[row.costs.objectives()[number] for row in found] for number in range(3)]
     spans = [(min(column), max(column) - min(column)) for column in columns]

@@ -214,14 +214,7 @@ FREE = "."
 
 
 class Situation:
-    """A broker of the engine, its producers and its consumers.
-
-    Every action is what a client does; what follows from it is left to the engine.
-
-    Parameters:
-        configuration: Who and what there is.
-        observer: Sees everything the broker does, from its start: called with each
-            :class:`qflow.broker.events.Event`.
+    """A broker of the engine, its producers and its consumers, between two actions of clients.
 
     >>> situation = Situation(SmallConfiguration.of(stop=1, capacities=(1,)))
     >>> situation.perform("C1 sends"); situation.perform("C1 sends"); list(situation.actions())
@@ -231,6 +224,7 @@ class Situation:
     def __init__(
         self, configuration: SmallConfiguration, observer: Callable[[Event], None] | None = None
     ) -> None:
+        # The observer sees everything the broker does, from its start.
         self.configuration = configuration
         self.broker = Broker(configuration.options)
         if observer is not None:

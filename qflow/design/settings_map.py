@@ -283,16 +283,7 @@ def map_of_queue(
     messages: int = MESSAGES,
     processes: int | None = None,
 ) -> SettingsMap:
-    """Return the map of one queue of any workload: its stop, and the capacities of its producers together.
-
-    Capacities keep their proportions; everything else is as the workload has it.
-
-    Parameters:
-        queue: One of its queues; it needs a limit in messages.
-        cells, messages, processes: As for :func:`settings_map`.
-
-    Raises:
-        DesignError: If the queue has no limit in messages, or no producer's messages reach it.
+    """Return the map of one queue, which needs a limit in messages: its stop, and its producers' capacities.
 
     >>> from qflow.labs.experiments import capacity_workload
     >>> drawn = map_of_queue(capacity_workload(), "orders", cells=3, messages=300, processes=1)
@@ -353,12 +344,10 @@ def drawn_up(
     most: Mapping[str, int] | None = None,
     label: str = "",
 ) -> SettingsMap:
-    """Return a map with nothing run yet.
-
-    It reaches from 1 to the limit, and from 1 to the capacity that is too much whatever the stop, so that
-    the law's line goes from corner to corner; where there is no limit, to the most that is given for each
-    setting.  What the settings are is on it in any case.
-    """
+    """Return a map with nothing run yet."""
+    # It reaches from 1 to the limit, and from 1 to the capacity that is too much whatever the stop, so that
+    # the law's line goes from corner to corner; where there is no limit, to the most that is given for each
+    # setting.  What the settings are is on it in any case.
     given = {stop: 300, capacity: 240, **(most or {})}
     widest = _limit_of(describe(**settings), "") or given[stop]
     law = _Law(describe(**settings), messages)
@@ -456,11 +445,9 @@ _PATTERNS = (
 
 
 class _Drawing:
-    """The map as an SVG: cells that are known are filled, the law's side is tinted.
+    """The map as an SVG: cells that are known are filled, the law's side is tinted."""
 
-    A lab's map is this drawing too: the browser puts cells of its own in the place of these, and beside them
-    the run of the cell that is pointed at.
-    """
+    # A lab's map is this drawing too: the browser puts cells of its own in the place of these.
 
     LEFT, TOP, WIDE, HIGH, SIDE, SIZE = 74, 12, 420, 330, 540, (970, 396)
 

@@ -29,19 +29,13 @@ WHAT_FOLLOWS = {
 
 @dataclass(frozen=True, slots=True)
 class UnitVerdict:
-    """One unit of one queue.
-
-    Parameters:
-        unit ({"count", "size"}): Messages or bytes.
-        limit, stop: Limit and stop threshold in force; 0 for none.
-        bound: What can be on the queue at most, were there no limit; None if there is no bound.
-        attained: What is on it in some run, were there no limit; None for as much as there is time for.
-        reason: In one sentence.
-    """
+    """One unit of one queue: "count" for messages, "size" for bytes."""
 
     unit: str
+    # In force; 0 for none.
     limit: int
     stop: int
+    # Were there no limit: what can be on the queue at most (None: no bound), and what is on it in some run.
     bound: int | None
     attained: int | None
     reason: str

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from qflow.labs.share import open_token as open_token
     from qflow.labs.slider_lab import SliderLab as SliderLab
     from qflow.labs.state_space import state_space_run as state_space_run
-    from qflow.labs.state_widget import state_space_lab as state_space_lab
+    from qflow.labs.state_space_widget import state_space_lab as state_space_lab
     from qflow.labs.trace_widget import recorded_lab as recorded_lab
     from qflow.labs.trace_widget import trace_lab as trace_lab
 

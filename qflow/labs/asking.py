@@ -45,18 +45,14 @@ class Question(Protocol):
 
 @dataclass(frozen=True)
 class Mark:
-    """What a learner marks in a picture.
-
-    Parameters:
-        word: What the mark says: before its number on a tank, after its name at a client.
-        told: The answer as a sentence.
-        pause: Called with the picture and what follows the mark's key in the question; returns the frame at
-            which to ask. ValueError if the run has none.
-        answer: Likewise, the frame that answers, and the answer.
-    """
+    """What a learner marks in a picture."""
 
     word: str
+    """What it says: before its number on a tank, after its name at a client."""
     told: str
+    """The answer as a sentence."""
+    # Called with the picture and what follows the mark's key in the question: the frame at which to ask;
+    # the frame that answers, and the answer. ValueError if the run has none.
     pause: Callable[[Picture, str], int]
     answer: Callable[[Picture, str], tuple[int, int | str]]
 
@@ -138,19 +134,11 @@ answered at once, and which consumer gets a message, as in ``gets A-2``."""
 
 
 class Asking:
-    """The questions of a lab, from the first to the last.
-
-    Parameters:
-        picture: Of the run that answers.
-        asked: The questions, in the order in which the run answers them.
-
-    Raises:
-        RefusalError: If a question has no mark, or this run does not answer it, or too soon.
-    """
+    """The questions of a lab, in the order in which its run answers them; RefusalError if it does not."""
 
     def __init__(self, picture: Picture, asked: Sequence[Question]) -> None:
         self._asked = list(asked)
-        self._found = [_found(picture, question) for question in asked]
+        self._found = [_find_answer(picture, question) for question in asked]
         self._number = 0
 
     def answers(self) -> dict[str, int | str]:
@@ -162,9 +150,9 @@ class Asking:
         if self._number == len(self._asked):
             return {}
         question = self._asked[self._number]
-        return {**self._posed(self._number), "guess": question.guess, "sure": question.sure}
+        return {**self._pose(self._number), "guess": question.guess, "sure": question.sure}
 
-    def _posed(self, number: int) -> dict[str, Any]:
+    def _pose(self, number: int) -> dict[str, Any]:
         question = self._asked[number]
         return {
             "question": question.question,
@@ -179,7 +167,7 @@ class Asking:
         """Return what a page without a kernel needs: each question, where it is answered, what to say."""
         return [
             {
-                "asking": self._posed(number),
+                "asking": self._pose(number),
                 "answered": {"frame": frame, "answer": answer},
                 "told": _mark_of(asked).told.format(answer),
                 "within": asked.within,
@@ -188,7 +176,7 @@ class Asking:
             for number, (asked, (_, frame, answer)) in enumerate(zip(self._asked, self._found, strict=True))
         ]
 
-    def heard(self, content: dict[str, Any]) -> dict[str, Any]:
+    def receive(self, content: dict[str, Any]) -> dict[str, Any]:
         """Take a guess (None for none), or go on to the next question; return what the scene is to show."""
         if content["ask"] == "next":
             self._number += 1
@@ -206,7 +194,7 @@ def _mark_of(question: Question) -> Mark:
     return MARKS[question.mark.partition(" ")[0]]
 
 
-def _found(picture: Picture, question: Question) -> tuple[int, int, int | str]:
+def _find_answer(picture: Picture, question: Question) -> tuple[int, int, int | str]:
     """Return where to pause for a question, and the frame that answers, with the answer."""
     kind, _, of = question.mark.partition(" ")
     if kind not in MARKS:

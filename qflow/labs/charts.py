@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from qflow.prediction.predict import Prediction
 
 Point = tuple[float, float]
-SpanRow = tuple[str, float, float, str]
+_SpanRow = tuple[str, float, float, str]
 """A row's name, from and to in seconds, and what is said when it is pointed at."""
 
 COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#8a8000", "#7a5195")
 """Okabe and Ito's, with one of its own for the yellow that no white page shows."""
-DASHES = ("solid", "dash", "dot", "dashdot")
-HATCHES = ("", "/", "\\", "x", "-", "|", "+", ".")
+_DASHES = ("solid", "dash", "dot", "dashdot")
+_HATCHES = ("", "/", "\\", "x", "-", "|", "+", ".")
 STOP, REAL = "#c04c00", "#a8487f"
 _LEVELS = {"stop": (STOP, "solid"), "resume": ("#007a59", "dash"), "limit": ("#57606a", "solid")}
 _PALE = "rgba(0,114,178,0.25)"
@@ -66,47 +66,32 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """When something held, from and to in seconds: hatched, or in a lane of its own below the axis.
-
-    With ``heights`` it is between what a quantity lies in each of these spans.
-    """
+    """When something held, from and to in seconds: hatched, or in a lane of its own below the axis."""
 
     name: str
     spans: tuple[Point, ...]
     is_below: bool = False
+    # Between what a quantity lies in each of the spans.
     heights: tuple[Point, ...] = ()
 
 
 @dataclass(frozen=True, repr=False)
 class Chart:
-    """A chart of a run.
-
-    Parameters:
-        title: What it is about.
-        x_title, y_title: The axes, with their units.
-        claims: What it shows, in sentences.
-        lines, levels, bands: Quantities over time, the thresholds that they are held against (``stop``,
-            ``resume``, ``limit``; one of 0 is none), and when something held.
-        bars: (where, how much): a distribution; each bar reaches to the next.
-        rows: (name, spans): for each kind of span, all of its rows.
-        end: The right end of the axis.
-        reach: How far the scale reaches at least.
-
-    >>> chart = Chart("depth", "seconds", "messages", ("It is empty.",), bars=((0, 3), (1, 2)), end=3)
-    >>> chart, len(chart.figure.data)
-    (It is empty., 1)
-    """
+    """A chart of a run."""
 
     title: str
     x_title: str
     y_title: str
     claims: tuple[str, ...]
     lines: tuple[Line, ...] = ()
+    # The thresholds that the lines are held against: ``stop``, ``resume``, ``limit``; one of 0 is none.
     levels: Mapping[str, float] = field(default_factory=dict)
     bands: tuple[Band, ...] = ()
+    # A distribution: where, and how much; each bar reaches to the next.
     bars: tuple[Point, ...] = ()
-    rows: tuple[tuple[str, tuple[SpanRow, ...]], ...] = ()
+    rows: tuple[tuple[str, tuple[_SpanRow, ...]], ...] = ()
     end: float = 1.0
+    # How far the scale reaches at least.
     reach: float = 1.0
 
     @property
@@ -153,17 +138,7 @@ class Chart:
         return still(self.figure)
 
     def save(self, path: str | Path) -> Path:
-        """Write the chart to a file, whose ending says as what, and return its path.
-
-        Parameters:
-            path: ``.html`` (a whole page: it needs no server and no kernel), ``.svg`` (a still) or ``.png``,
-                for which plotly asks for the packages kaleido and a Chrome; in a browser, the camera of the
-                chart's tool bar and the buttons of :class:`qflow.labs.LinkedChart` need neither.
-
-        Raises:
-            RefusalError: For another ending, or for a PNG without the package that draws one.
-            OSError: If the file cannot be written.
-        """
+        """Write the chart as ``.html`` (a whole page), ``.svg`` (a still) or ``.png``; return the path."""
         path = Path(path)
         ending = path.suffix.lower()
         if ending == ".svg":
@@ -343,7 +318,7 @@ def ownership_chart(picture: Picture) -> Chart:
     """
     frames = picture.frames
     moments = frames.column("time")
-    rows: dict[str, list[SpanRow]] = {spot.name: [] for spot in frames.topology.consumers}
+    rows: dict[str, list[_SpanRow]] = {spot.name: [] for spot in frames.topology.consumers}
     owners: dict[str, list[str]] = {}
     for lock in frames.lasting["locks"]:
         group = frames.groups[lock["group"] - 1]
@@ -366,11 +341,7 @@ def ownership_chart(picture: Picture) -> Chart:
 
 
 def steps_of(frames: Frames, channel: str) -> tuple[Point, ...]:
-    """Return a channel over time, in seconds, thinned to what a chart can show.
-
-    Of each slice of time only the first, lowest, highest and last value are kept: on a chart of no more
-    pixels nothing is lost to the eye.
-    """
+    """Return a channel over time, in seconds: of each slice the first, lowest, highest and last value."""
     slices: dict[int, list[Point]] = {}
     end = max(frames.topology.end, 1)
     for time, value in zip(frames.column("time"), frames.column(channel), strict=True):
@@ -429,7 +400,7 @@ def _band(band: Band, top: float) -> dict[str, Any]:
 
 
 def _line(line: Line, index: int, unit: str) -> dict[str, Any]:
-    style: dict[str, Any] = {"color": COLORS[index % len(COLORS)], "dash": DASHES[index % len(DASHES)]}
+    style: dict[str, Any] = {"color": COLORS[index % len(COLORS)], "dash": _DASHES[index % len(_DASHES)]}
     style["shape"] = "hv"
     if line.is_sampled:
         style = {"color": REAL, "dash": "dot", "width": 2}
@@ -455,11 +426,11 @@ def _bars(chart: Chart) -> dict[str, Any]:
     }
 
 
-def _spans(name: str, rows: tuple[SpanRow, ...], index: int, *, is_alone: bool) -> dict[str, Any]:
+def _spans(name: str, rows: tuple[_SpanRow, ...], index: int, *, is_alone: bool) -> dict[str, Any]:
     """Return one kind of spans: distinguished by its name, a hatching, and a colour."""
     color = COLORS[index % len(COLORS)]
     ink = _ink_on(color)
-    hatch = {"shape": HATCHES[index % len(HATCHES)], "fillmode": "overlay", "fgcolor": ink}
+    hatch = {"shape": _HATCHES[index % len(_HATCHES)], "fillmode": "overlay", "fgcolor": ink}
     return {
         "orientation": "h",
         "base": [start for _, start, _, _ in rows],

@@ -15,18 +15,7 @@ from qflow.wording import counted
 
 
 def claims_of(frames: Frames, errors: Mapping[str, AmqpException] | None = None) -> tuple[str, ...]:
-    """Return what a run shows: each queue's flow control, each producer's window, each consumer's work.
-
-    Parameters:
-        frames: Of the run.
-        errors: Client name to what its session died of.
-
-    >>> from qflow.labs import flow_run
-    >>> for claim in flow_run(messages=300, stop=20, resume=10, capacity=5).claims[:2]:
-    ...     print(claim)
-    orders turned ON 18 times; first at 0.015 s, when p1-23 made it 21 messages deep. ...
-    orders turned OFF 18 times, at 9 messages, and released 5 held completions at once.
-    """
+    """Return a run's claims; `errors` is what each client's session died of."""
     topology = frames.topology
     said: list[str] = []
     for queue in topology.queues:

@@ -39,20 +39,6 @@ _OWN_STEPS = frozenset({"execution.sync", "session.flush"})
 class SessionTable:
     """A producer's session, two queues, and a consumer that takes what it is asked to.
 
-    Parameters:
-        moves: What is done at once: the name of a queue sends one message there, and ``("busy", "sync")`` has
-            it ask for a report (CM-05); ``sync`` and ``flush`` ask for completions, ``("take", message)``
-            lets the consumer acquire and accept one, ``("purge", queue)`` empties a queue. A message is
-            called by its command: ``p1-2``.
-        stop: ``qpid.flow_stop_count`` of the queue ``busy``; the queue ``idle`` has no flow control.
-
-    Attributes:
-        moves: What was done so far.
-        session: The producer's.
-
-    Raises:
-        AmqpException: The broker's own refusal of the threshold.
-
     >>> table = SessionTable([("busy",), ("busy",), ("idle",), ("sync",)], stop=1)
     >>> print(table.session.completed)
     0 2
@@ -87,11 +73,7 @@ class SessionTable:
             self.do(*move)
 
     def do(self, what: str, name: str = "") -> None:
-        """Do one of :data:`MOVES`.
-
-        Raises:
-            ValueError: If there is no such move, message or queue, or no room for another command.
-        """
+        """Do one of :data:`MOVES`; ValueError if there is no such move, message or queue, or no room."""
         if what not in MOVES:
             raise ValueError(f"what can be done is {', '.join(MOVES)}; got {what!r}")
         number = self.session.completions.next_number
@@ -121,11 +103,8 @@ class SessionTable:
             self._admin.queue_purge(name)
         self.moves.append((what, name) if name else (what,))
 
-    def forked(self, time: int, queue: str) -> SessionTable:
-        """Return a table on which the same is done, but a queue is purged at an instant, in microseconds.
-
-        Afterwards all goes on as it was done here, but for messages that cannot be taken any more.
-        """
+    def fork(self, time: int, queue: str) -> SessionTable:
+        """Return a table on which the same is done as far as it can be, but a queue is purged once."""
         before = time // PAUSE
         table = SessionTable([*self.moves[:before], ("purge", queue)], stop=self.stop)
         for move in self.moves[before:]:
@@ -212,24 +191,24 @@ class _Strip:
                 case "execution.sync":
                     self._begin(self._next_sync())
                 case "session.flush":
-                    self._say("session.flush asks what is complete.")
+                    self._note("session.flush asks what is complete.")
                 case "held":
                     number = int(str(detail["command"]))
                     self.commands[number][3] = self._frame
-                    self._say(f"Completion {number} is held.", is_turn=True)
+                    self._note(f"Completion {number} is held.", is_turn=True)
                 case "completed" if event.session == "p1":
                     self._complete(int(str(detail["command"])))
                 case "reported" if event.session == "p1":
                     self.reports.append([self._frame, detail["completed"]])
-                    self._say(f"session.completed names {detail['completed']}.", is_turn=True)
+                    self._note(f"session.completed names {detail['completed']}.", is_turn=True)
                 case "flow_stopped" | "flow_resumed":
                     state = "ON" if event.kind == "flow_stopped" else "OFF"
-                    self._say(f"{event.queue} turns {state}.", is_turn=True)
+                    self._note(f"{event.queue} turns {state}.", is_turn=True)
                 case "acquired":
-                    self._say(f"c1 takes {event.message}.")
+                    self._note(f"c1 takes {event.message}.")
                 case "dequeued":
                     how = {"accept": "c1 accepts", "purge": "A purge removes"}[str(detail["reason"])]
-                    self._say(f"{how} {event.message}, which leaves {event.queue}.")
+                    self._note(f"{how} {event.message}, which leaves {event.queue}.")
 
     def _next_sync(self) -> int:
         syncs = (number for number, (kind, _) in self._known.items() if kind == "sync")
@@ -240,7 +219,7 @@ class _Strip:
         self.commands[number] = [number, kind, self._frame, NEVER, NEVER]
         asks = "execution.sync asks for a report when all before it are complete"
         what = f"{label} goes to {kind}{request}" if label else asks
-        self._say(f"Command {number}: {what}.", is_turn=not label)
+        self._note(f"Command {number}: {what}.", is_turn=not label)
 
     def _complete(self, number: int) -> None:
         self.commands[number][4] = self._frame
@@ -249,11 +228,11 @@ class _Strip:
         kind, _ = self._known[number]
         was_held = self.commands[number][3] != NEVER
         if kind == "sync":
-            self._say(f"All before {number} are complete: the sync is answered.", is_turn=True)
+            self._note(f"All before {number} are complete: the sync is answered.", is_turn=True)
         else:
-            self._say(f"{number} is complete{' after all' if was_held else ''}.", is_turn=was_held)
+            self._note(f"{number} is complete{' after all' if was_held else ''}.", is_turn=was_held)
 
-    def _say(self, sentence: str, *, is_turn: bool = False) -> None:
+    def _note(self, sentence: str, *, is_turn: bool = False) -> None:
         self.said.setdefault(self._frame, []).append(sentence)
         if is_turn:
             self.turns.add(self._frame)

@@ -17,11 +17,7 @@ _STOP = Knob("stop", "qpid.flow_stop_count of busy", "More messages than this tu
 
 
 class CompletionLab(HandLab):
-    """The strip, its queues, and a slider for the stop threshold; see :func:`completion_lab`.
-
-    Attributes:
-        table: The session that is played on.
-    """
+    """The strip, its queues, and a slider for the stop threshold; see :func:`completion_lab`."""
 
     name = "completion"
 
@@ -47,9 +43,9 @@ class CompletionLab(HandLab):
         self.table.do(str(content["what"]), str(content.get("name", "")))
         self._show_from(self.table.picture(), before + 1)
 
-    def _forked(self, picture: Picture, action: str, frame: int, time: int) -> Comparison:
+    def _fork_at(self, picture: Picture, action: str, frame: int, time: int) -> Comparison:
         """Return the session beside another in which a queue is purged at an instant."""
-        forked = self.table.forked(time, action.partition(":")[2]).picture()
+        forked = self.table.fork(time, action.partition(":")[2]).picture()
         return beside(picture, forked, action, reacts=False)
 
     def _again(self, _: object) -> None:

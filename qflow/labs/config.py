@@ -34,17 +34,8 @@ _STYLE = (
 )
 
 
-def draw_gauge(explanation: Explanation) -> str:
-    """Return a queue's thresholds and limits as an SVG document, messages beside bytes.
-
-    Between resume and stop the state depends on what was before; the area above the stop threshold, where
-    producers are held, is tinted.
-
-    >>> from qflow.configuration.explanation import explain
-    >>> from qflow.configuration.notations import read_line
-    >>> draw_gauge(explain(read_line("orders --max-queue-count 90"))).count("stop 72")
-    1
-    """
+def _draw_gauge(explanation: Explanation) -> str:
+    """Return a queue's thresholds and limits as an SVG document, messages beside bytes."""
     values = {item.name: item.value for item in _in_force(explanation)}
     name = escape(explanation.declaration.name)
     parts = [
@@ -108,11 +99,6 @@ EXAMPLE = "orders --max-queue-count 1000 --flow-stop-count 900 --flow-resume-cou
 class ConfigPicture:
     """What a queue's configuration comes to.
 
-    Parameters:
-        text: What was typed.
-        explanation: The declaration, the thresholds in force and the rule behind each, or the broker's
-            refusal.
-
     >>> print(config_run("orders --max-queue-count 100 --flow-stop-count 5").refusal)
     The broker refuses (542 invalid-argument): Queue "orders": qpid.flow_resume_count=70 must be less or \
 equal to qpid.flow_stop_count=5
@@ -132,18 +118,18 @@ equal to qpid.flow_stop_count=5
         """What the configuration comes to, in sentences; each ends with its rules."""
         explanation = self.explanation
         if explanation.refusal:
-            return (self.refusal, *(_ruled(remark.text, remark.rules) for remark in explanation.remarks))
+            return (self.refusal, *(_with_rules(remark.text, remark.rules) for remark in explanation.remarks))
         values = _in_force(explanation)
         return (
-            _ruled(explanation.flow, explanation.flow_rules),
-            *(_ruled(f"{level.name} = {level.value}: {level.why}.", level.rules) for level in values),
-            *(_ruled(remark.text, remark.rules) for remark in explanation.remarks),
+            _with_rules(explanation.flow, explanation.flow_rules),
+            *(_with_rules(f"{level.name} = {level.value}: {level.why}.", level.rules) for level in values),
+            *(_with_rules(remark.text, remark.rules) for remark in explanation.remarks),
         )
 
     @property
     def svg(self) -> str:
         """A gauge for messages and one for bytes, with every threshold and limit in force, as a drawing."""
-        return draw_gauge(self.explanation)
+        return _draw_gauge(self.explanation)
 
     def values(self) -> dict[str, Effective]:
         """Return every value in force by its name, such as ``stop_count``.
@@ -181,5 +167,5 @@ def config_run(text: str = EXAMPLE, *, broker_options: Sequence[str] = ()) -> Co
     return ConfigPicture(text, explain(read_any(text), BrokerSetup.read(list(broker_options), {}, "")))
 
 
-def _ruled(text: str, rules: Sequence[str]) -> str:
+def _with_rules(text: str, rules: Sequence[str]) -> str:
     return f"{text.removesuffix('.')} ({', '.join(rules)})." if rules else text

@@ -35,13 +35,7 @@ class Dress(anywidget.AnyWidget):
 
 
 class ConfigLab(widgets.VBox):
-    """A field to type in, the gauges, and the rule behind every value.
-
-    Its parameters are those of :func:`config_lab`.
-
-    Attributes:
-        picture: What is shown: of the last text that could be read.
-    """
+    """A field to type in, the gauges, and the rule behind every value; see :func:`config_lab`."""
 
     def __init__(self, text: str, broker_options: str) -> None:
         self.typed = _field("queue", text, _HINT).add_class("qf-typed")
@@ -62,7 +56,7 @@ class ConfigLab(widgets.VBox):
         self.add_class("qflow-lab").add_class("qf-config")
         self._show()
         for field in (self.typed, self.options):
-            field.observe(self._changed, names="value")
+            field.observe(self._on_change, names="value")
 
     @property
     def claims(self) -> tuple[str, ...]:
@@ -78,7 +72,7 @@ class ConfigLab(widgets.VBox):
         """Return a token of what was typed; see :mod:`qflow.labs.share`. A configuration knows no time."""
         return Token("config", self.settings).text()
 
-    def opened(self, token: Token) -> None:
+    def go_to(self, token: Token) -> None:
         """Say what differs here from where the token was made."""
         if token.difference():
             self._refuse(token.difference(), "")
@@ -92,7 +86,7 @@ class ConfigLab(widgets.VBox):
         close_parts(self)
         super().close()
 
-    def _changed(self, _: object) -> None:
+    def _on_change(self, _: object) -> None:
         try:
             self.picture = config_run(self.typed.value, broker_options=self.options.value.split())
         except ConfigurationError as error:
@@ -111,7 +105,7 @@ class ConfigLab(widgets.VBox):
         else:
             self._refusal.value = ""
             self._gauge.value = self.picture.svg
-        self._claims.value = _listed(self.picture)
+        self._claims.value = _list_claims(self.picture)
 
     def _refuse(self, text: str, kept: str) -> None:
         kept = f"<br>{html.escape(kept)}" if kept else ""
@@ -161,7 +155,7 @@ def _field(label: str, text: str, tooltip: str) -> widgets.Textarea:
     )
 
 
-def _listed(picture: ConfigPicture) -> str:
+def _list_claims(picture: ConfigPicture) -> str:
     explanation = picture.explanation
     values = picture.values().values()
     if explanation.refusal:

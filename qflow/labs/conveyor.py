@@ -21,7 +21,7 @@ from qflow.labs.frames import Frames, Spans
 from qflow.labs.picture import Picture
 from qflow.wording import counted
 
-LOOKS = ("consumer", "stay", "kind", "start", "end")
+_LOOKS = ("consumer", "stay", "kind", "start", "end")
 """A look: the consumer, from 1; the message's row among the stays, -1 for the end; what came of it."""
 
 PASSED, TAKEN, NOTHING = range(3)
@@ -29,21 +29,13 @@ PASSED, TAKEN, NOTHING = range(3)
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """How the carts of a run came off.
+    """How the carts of a run came off."""
 
-    Parameters:
-        wrong: For each message that removes an item before it is added: the frame in which it was accepted,
-            and its row among the stays.
-        carts: For each time a cart goes wrong for the first time: the frame, and how many carts are wrong
-            then.
-        of: How many carts there are.
-
-    >>> Race(((9, 1),), ((9, 1),), 4).count
-    1
-    """
-
+    # Of each message that removes an item before it is added: the frame of its accept, and its row of stays.
     wrong: tuple[tuple[int, int], ...]
+    # Each time another cart goes wrong: the frame, and how many carts are wrong then.
     carts: tuple[tuple[int, int], ...]
+    # How many carts there are.
     of: int
 
     @property
@@ -83,27 +75,27 @@ class _Line:
                 self.frame = self._frames.showing(place, event.time)
                 handler(event)
 
-    def _say(self, sentence: str, *, is_turn: bool = False) -> None:
+    def _note(self, sentence: str, *, is_turn: bool = False) -> None:
         self.said[self.frame].append(sentence)
         if is_turn:
             self.turns.add(self.frame)
 
     def _on_subscribe(self, event: Event) -> None:
         if event.kind == "message.subscribe":
-            self._say(f"{event.session} subscribes to {event.queue}.")
+            self._note(f"{event.session} subscribes to {event.queue}.")
 
     def _on_enqueued(self, event: Event) -> None:
         position = _position(event)
         self._line[position] = self._stays, event.message, event.group
         self._groups.add(event.message.rpartition("-")[0])
         self._stays += 1
-        self._say(f"{event.message} comes to {event.queue}.")
+        self._note(f"{event.message} comes to {event.queue}.")
 
     def _on_group_owned(self, event: Event) -> None:
         self._owned.add(event.group)
 
     def _on_group_freed(self, event: Event) -> None:
-        self._say(f"The lock of {event.group} opens.", is_turn=True)
+        self._note(f"The lock of {event.group} opens.", is_turn=True)
         # Where more of the group waits, every consumer begins at the head again (MG-11).
         if any(group == event.group for _, _, group in self._line.values()):
             self._cursor.clear()
@@ -121,7 +113,7 @@ class _Line:
         if is_first := group in self._owned:
             self._owned.discard(group)
         now = f": group {group} is {name}'s" if is_first else ""
-        self._say(f"{name}{over} takes {label}{now}.", is_turn=is_first)
+        self._note(f"{name}{over} takes {label}{now}.", is_turn=is_first)
 
     def _on_idle(self, event: Event) -> None:
         if event.link in self._index:
@@ -129,15 +121,15 @@ class _Line:
             self._look(event.link, -1, NOTHING)
             self._cursor[event.link] = max(self._line, default=0)
             over = f" passes over {counted(passed, 'message')} of others, and" if passed else ""
-            self._say(f"{self._names[event.link]}{over} finds nothing to take.")
+            self._note(f"{self._names[event.link]}{over} finds nothing to take.")
 
     def _on_dequeued(self, event: Event) -> None:
         row, label, _ = self._line.pop(_position(event))
         link, reason = self._holder.pop(_position(event), ""), (event.detail or {})["reason"]
         if reason not in ("accept", "reject") or not link:
-            self._say(f"{label} leaves {event.queue}: {reason}.")
+            self._note(f"{label} leaves {event.queue}: {reason}.")
             return
-        self._say(f"{self._names[link]} {reason}s {label}.")
+        self._note(f"{self._names[link]} {reason}s {label}.")
         if reason == "accept":
             self._done.add(label)
             self._race(row, label)
@@ -147,7 +139,7 @@ class _Line:
         add = f"{cart}-{int(number) - 1}"
         if int(number) % 2 or add not in {label for _, label, _ in self._line.values()}:
             return
-        self._say(f"{label} removes what {add} has not added yet: cart {cart} is wrong.", is_turn=True)
+        self._note(f"{label} removes what {add} has not added yet: cart {cart} is wrong.", is_turn=True)
         self.wrong.append((self.frame, row))
         if cart not in self._bad:
             self._bad[cart] = None
@@ -156,7 +148,7 @@ class _Line:
     def _on_requeued(self, event: Event) -> None:
         position = _position(event)
         link = self._holder.pop(position, "")
-        self._say(f"{self._names.get(link, 'The broker')} gives {event.message} back.", is_turn=True)
+        self._note(f"{self._names.get(link, 'The broker')} gives {event.message} back.", is_turn=True)
         for reader in self._cursor:
             self._cursor[reader] = min(self._cursor[reader], position - 1)
 
@@ -179,11 +171,6 @@ class _Line:
 def conveyor_of(picture: Picture, **settings: Any) -> tuple[Picture, Race]:
     """Return the picture of a run with one queue, to be drawn as a conveyor, and its race.
 
-    Parameters:
-        picture: The picture; its run is over.
-        settings: What the drawing shows besides: whether the queue is ``grouped``, whether its consumers'
-            ``works`` is their own, and the count of the other race, if that was ``tried``.
-
     >>> from qflow.labs.group import GroupTable
     >>> picture, race = conveyor_of(GroupTable("AAB", prefetch=(1, 1)).picture())
     >>> print(picture.drawing["captions"][-1][1])
@@ -194,7 +181,7 @@ def conveyor_of(picture: Picture, **settings: Any) -> tuple[Picture, Race]:
     frames = picture.frames
     line = _Line(frames)
     line.follow(list(picture.run.events))
-    looks = Spans(LOOKS, [array("i", line.looks[column :: len(LOOKS)]) for column in range(len(LOOKS))])
+    looks = Spans(_LOOKS, [array("i", line.looks[column :: len(_LOOKS)]) for column in range(len(_LOOKS))])
     race = line.race
     drawing: Mapping[str, object] = {
         "form": "conveyor",

@@ -1,8 +1,9 @@
 """Experiments: small workloads that show one thing each, with the labs in which they can be tried.
 
-An experiment is a function that describes a :class:`~qflow.workload.Workload`, a ``…_run`` that runs it and
-returns what a lab would show, and a ``…_lab`` that opens the lab: sliders, the picture, its claims. A run
-needs the standard library only; widgets are imported when a lab is opened.
+An :class:`Experiment` is a function that describes a :class:`~qflow.workload.Workload`, the knobs that set
+its parameters, and what is said of its picture. Its ``…_run`` runs it and returns what a lab would show; its
+``…_lab`` opens the lab: sliders, the picture, its claims. A run needs the standard library only; widgets are
+imported when a lab is opened.
 
 ====================  ======================================================================
 flow control          one producer in bursts, one steady consumer that is slower
@@ -21,46 +22,94 @@ together, ``WorkloadError`` for a number that makes no sense whatever the broker
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from qflow.broker.options import FLOW_CONTROLS, BrokerOptions
 from qflow.broker.settings import Argument
 from qflow.labs.claims import seconds, share, times
 from qflow.labs.frames import Frames
 from qflow.labs.knobs import (
-    CAPACITY,
     PREFETCH,
     RATE,
     Knob,
     argument_knob,
     begin,
+    capacity_knob,
     limit_knob,
     resume_knob,
     service_knob,
     stop_knob,
 )
 from qflow.labs.picture import Comparison, Picture
-from qflow.labs.running import Steps, death_of, drawing, finished, first_time, side_by_side
+from qflow.labs.running import Steps, death_of, drawing, finish_steps, first_time, side_by_side
 from qflow.labs.words import BITS
 from qflow.workload import Consumer, Producer, Workload
 
 if TYPE_CHECKING:
     from qflow.labs.slider_lab import SliderLab
 
+Shown = TypeVar("Shown", Picture, Comparison)
 
-def _open(
-    name: str,
-    knobs: Sequence[Knob],
-    describe: Callable[..., Workload],
-    steps: Callable[..., Steps[Any]],
-    settings: Mapping[str, float],
-    **more: int,
-) -> SliderLab:
-    from qflow.labs.slider_lab import SliderLab
 
-    begins = begin(f"{name}_lab", describe, knobs, settings)
-    return SliderLab(knobs, begins, steps, name=name, more=more, describe=describe)
+@dataclass(frozen=True)
+class Experiment(Generic[Shown]):
+    """Describes a workload by settings, runs it, and opens its lab."""
+
+    name: str
+    describe: Callable[..., Workload]
+    """Returns the workload of some settings; its parameters are those that a knob may set."""
+    messages: int
+    """How many a run sends, unless it is told otherwise."""
+    knobs: Sequence[Knob]
+
+    def steps(self, *, messages: int, **settings: Any) -> Steps[Shown]:
+        """Run with some settings, in steps; see :mod:`qflow.labs.running`."""
+        raise NotImplementedError
+
+    def run(self, messages: int, settings: Mapping[str, float]) -> Shown:
+        """Run with some settings."""
+        return finish_steps(self.steps(messages=messages, **settings))
+
+    def open(self, messages: int, settings: Mapping[str, float], more: Sequence[Knob] = ()) -> SliderLab:
+        """Open the lab, whose sliders begin at some settings, with some knobs more."""
+        from qflow.labs.slider_lab import SliderLab
+
+        knobs = [*self.knobs, *more]
+        begins = begin(f"{self.name}_lab", self.describe, knobs, settings)
+        kept = {"messages": messages}
+        return SliderLab(knobs, begins, self.steps, name=self.name, more=kept, describe=self.describe)
+
+
+@dataclass(frozen=True)
+class OneRun(Experiment[Picture]):
+    """Shows one run, with claims of its own before those of any picture."""
+
+    claims: Callable[[Picture], list[str]] = lambda picture: []
+    finish: Callable[[Picture], Picture] = lambda picture: picture
+    """Changes the picture when it is whole."""
+
+    def steps(self, *, messages: int, **settings: Any) -> Steps[Picture]:
+        """Run, and draw the run as it goes."""
+        picture = yield from drawing(self.describe(**settings), messages)
+        return self.finish(replace(picture, claims=(*self.claims(picture), *picture.claims)))
+
+
+@dataclass(frozen=True)
+class SideBySide(Experiment[Comparison]):
+    """Shows runs that differ in one setting, side by side, with a sentence about each."""
+
+    setting: str
+    names: Mapping[str, str]
+    """Each value of that setting, and what its run is called."""
+    verdict: Callable[[Picture], str]
+
+    def steps(self, *, messages: int, **settings: Any) -> Steps[Comparison]:
+        """Run one after the other."""
+        workloads = {
+            name: self.describe(**settings, **{self.setting: value}) for value, name in self.names.items()
+        }
+        return (yield from side_by_side(workloads, messages, self.verdict))
 
 
 def _one_queue(
@@ -84,26 +133,9 @@ def _one_queue(
 
 # Flow control
 
-FLOW_MESSAGES = 2_000
-
-BURST = (0.8, 2.4)
+_BURST = (0.8, 2.4)
 """Seconds on and off. A producer without pauses would come back from each block with so much overdue that
 the queue is ON again at the same instant, and it would never be seen OFF."""
-
-FLOW_KNOBS = (
-    stop_knob(1_200, 10),
-    resume_knob(1_200, 10),
-    limit_knob(1_200, 10),
-    CAPACITY,
-    PREFETCH,
-    Knob(
-        "rate",
-        "producer rate (1/s)",
-        f"Messages a second due at p1 in a burst, {BURST[0]:g} s of every {sum(BURST):g} s (CAP-01)",
-        *(100, 3_000, 100),
-    ),
-    service_knob(),
-)
 
 
 def flow_workload(
@@ -132,12 +164,33 @@ def flow_workload(
     20
     """
     levels = {"qpid.max_count": limit, "qpid.flow_stop_count": stop, "qpid.flow_resume_count": resume}
-    p1 = Producer("p1", ("", "orders"), rate=rate, capacity=capacity, size=100, burst=BURST, seed=1)
+    p1 = Producer("p1", ("", "orders"), rate=rate, capacity=capacity, size=100, burst=_BURST, seed=1)
     return _one_queue("one producer, one consumer", {**levels, **arguments}, p1, prefetch, service)
 
 
+FLOW = OneRun(
+    "flow",
+    flow_workload,
+    2_000,
+    (
+        stop_knob(1_200, 10),
+        resume_knob(1_200, 10),
+        limit_knob(1_200, 10),
+        capacity_knob(),
+        PREFETCH,
+        Knob(
+            "rate",
+            "producer rate (1/s)",
+            f"Messages a second due at p1 in a burst, {_BURST[0]:g} s of every {sum(_BURST):g} s (CAP-01)",
+            *(100, 3_000, 100),
+        ),
+        service_knob(),
+    ),
+)
+
+
 def flow_run(
-    workload: Workload | None = None, *, messages: int = FLOW_MESSAGES, **settings: float
+    workload: Workload | None = None, *, messages: int = FLOW.messages, **settings: float
 ) -> Picture:
     """Run the flow control experiment, and return its picture.
 
@@ -161,19 +214,12 @@ def flow_run(
     qflow.broker.errors.InvalidArgumentException: invalid-argument: Queue "orders": \
 qpid.flow_resume_count=600 must be less or equal to qpid.flow_stop_count=500
     """
-    return finished(flow_steps(workload, messages=messages, **settings))
+    if workload is not None:
+        return finish_steps(drawing(workload, messages))
+    return FLOW.run(messages, settings)
 
 
-def flow_steps(
-    workload: Workload | None = None, *, messages: int = FLOW_MESSAGES, **settings: float
-) -> Steps[Picture]:
-    """Run the experiment of :func:`flow_run` in steps; see :mod:`qflow.labs.running`."""
-    if workload is None:
-        workload = flow_workload(**settings)  # type: ignore[arg-type]
-    return (yield from drawing(workload, messages))
-
-
-def flow_lab(*, messages: int = FLOW_MESSAGES, **settings: float) -> SliderLab:
+def flow_lab(*, messages: int = FLOW.messages, **settings: float) -> SliderLab:
     """Open the flow control lab: drag a threshold, and see a queue go ON and OFF.
 
     Parameters:
@@ -196,29 +242,14 @@ def flow_lab(*, messages: int = FLOW_MESSAGES, **settings: float) -> SliderLab:
 must be less or equal to qpid.flow_stop_count=20
     """
     asked = [argument_knob(key, value) for key, value in settings.items() if key.startswith("qpid.")]
-    return _open("flow", [*FLOW_KNOBS, *asked], flow_workload, flow_steps, settings, messages=messages)
+    return FLOW.open(messages, settings, asked)
 
 
 # Capacity
 
-CAPACITY_MESSAGES = 800
-
 CLIENTS = ("C1", "C2")
-READER_COMES = 2.5
+_READER_COMES = 2.5
 """Seconds until the consumer comes: both clients wait by then, at the bound."""
-
-CAPACITY_KNOBS = (
-    stop_knob(300),
-    resume_knob(300),
-    limit_knob(400),
-    *(
-        replace(CAPACITY, setting=f"capacity_{n}", label=f"capacity of {name}")
-        for n, name in enumerate(CLIENTS, 1)
-    ),
-    PREFETCH,
-    RATE,
-    service_knob(),
-)
 
 
 def capacity_workload(
@@ -243,7 +274,7 @@ def capacity_workload(
     arguments = {"qpid.max_count": limit, "qpid.flow_stop_count": stop, "qpid.flow_resume_count": resume}
     capacities = (capacity_1, capacity_2)
     reader = Consumer(
-        "reader", "orders", prefetch=prefetch, service=("exp", service), start=READER_COMES, seed=100
+        "reader", "orders", prefetch=prefetch, service=("exp", service), start=_READER_COMES, seed=100
     )
     return Workload(
         "two clients, one queue",
@@ -255,27 +286,6 @@ def capacity_workload(
         ),
         consumers=(reader,),
     )
-
-
-def capacity_run(*, messages: int = CAPACITY_MESSAGES, **settings: float) -> Picture:
-    """Run the capacity experiment, and return its picture.
-
-    Its first claims compare the deepest the queue was with the bound: stop plus all capacities. The arguments
-    are those of :func:`flow_run`; the settings are those of :func:`capacity_workload`.
-
-    >>> print(capacity_run().claims[0])
-    The bound is 100 + 50 + 15 = 165 messages: stop, and the windows. At its deepest, orders had 165.
-    >>> print(capacity_run(capacity_1=70).claims[1])
-    The bound is 5 above the limit of 180: 1 of 2 sessions died of it, although flow control was ON (FC-24).
-    """
-    return finished(capacity_steps(messages=messages, **settings))
-
-
-def capacity_steps(*, messages: int = CAPACITY_MESSAGES, **settings: float) -> Steps[Picture]:
-    """Run the experiment of :func:`capacity_run` in steps; see :mod:`qflow.labs.running`."""
-    workload = capacity_workload(**settings)  # type: ignore[arg-type]
-    picture = yield from drawing(workload, messages)
-    return replace(picture, claims=(*_bound(picture), *picture.claims))
 
 
 def _bound(picture: Picture) -> list[str]:
@@ -305,7 +315,38 @@ def _bound(picture: Picture) -> list[str]:
     return [*said, f"The bound is {over} above the limit of {queue.max_count}: {how}."]
 
 
-def capacity_lab(*, messages: int = CAPACITY_MESSAGES, **settings: float) -> SliderLab:
+CAPACITY = OneRun(
+    "capacity",
+    capacity_workload,
+    800,
+    (
+        stop_knob(300),
+        resume_knob(300),
+        limit_knob(400),
+        *(capacity_knob(f"capacity_{n}", f"capacity of {name}") for n, name in enumerate(CLIENTS, 1)),
+        PREFETCH,
+        RATE,
+        service_knob(),
+    ),
+    _bound,
+)
+
+
+def capacity_run(*, messages: int = CAPACITY.messages, **settings: float) -> Picture:
+    """Run the capacity experiment, and return its picture.
+
+    Its first claims compare the deepest the queue was with the bound: stop plus all capacities. The arguments
+    are those of :func:`flow_run`; the settings are those of :func:`capacity_workload`.
+
+    >>> print(capacity_run().claims[0])
+    The bound is 100 + 50 + 15 = 165 messages: stop, and the windows. At its deepest, orders had 165.
+    >>> print(capacity_run(capacity_1=70).claims[1])
+    The bound is 5 above the limit of 180: 1 of 2 sessions died of it, although flow control was ON (FC-24).
+    """
+    return CAPACITY.run(messages, settings)
+
+
+def capacity_lab(*, messages: int = CAPACITY.messages, **settings: float) -> SliderLab:
     """Open the capacity lab: how far two clients' windows overshoot a stop threshold.
 
     The arguments and errors are those of :func:`flow_lab`, the settings those of :func:`capacity_workload`;
@@ -316,41 +357,10 @@ def capacity_lab(*, messages: int = CAPACITY_MESSAGES, **settings: float) -> Sli
     >>> print(lab.claims[0])
     The bound is 100 + 50 + 30 = 180 messages: stop, and the windows. At its deepest, orders had 180.
     """
-    return _open("capacity", CAPACITY_KNOBS, capacity_workload, capacity_steps, settings, messages=messages)
+    return CAPACITY.open(messages, settings)
 
 
 # Bytes and counts
-
-BYTES_MESSAGES = 220
-
-BYTES_KNOBS = (
-    Knob(
-        "size",
-        "message size (bytes)",
-        "Content of each message; its header counts too (DQ-05)",
-        10,
-        1_000,
-        10,
-    ),
-    stop_knob(120),
-    resume_knob(120),
-    Knob(
-        "stop_size",
-        "qpid.flow_stop_size",
-        "More bytes than this on the queue turn it ON (FC-14). 0: no threshold in bytes (FC-08)",
-        *(0, 20_000, 100),
-    ),
-    Knob(
-        "resume_size",
-        "qpid.flow_resume_size",
-        "Fewer bytes than this, and fewer messages than the other resume, turn it OFF again (FC-16)",
-        *(0, 20_000, 100),
-    ),
-    CAPACITY,
-    PREFETCH,
-    RATE,
-    service_knob(),
-)
 
 
 def bytes_workload(
@@ -383,37 +393,19 @@ def bytes_workload(
     return _one_queue("messages and bytes", arguments, p1, prefetch, service)
 
 
-def bytes_run(*, messages: int = BYTES_MESSAGES, **settings: float) -> Picture:
-    """Run the experiment of messages and bytes, and return its picture.
-
-    Its first claims say which unit turned flow control ON, and which was the last below its resume threshold.
-    The arguments are those of :func:`flow_run`; the settings are those of :func:`bytes_workload`.
-
-    >>> for claim in bytes_run().claims[:2]:
-    ...     print(claim)
-    It turned ON by messages 5 times, by bytes never (FC-14).
-    The last to fall below its resume threshold: messages never, bytes 5 times (FC-16).
-    """
-    return finished(bytes_steps(messages=messages, **settings))
-
-
-def bytes_steps(*, messages: int = BYTES_MESSAGES, **settings: float) -> Steps[Picture]:
-    """Run the experiment of :func:`bytes_run` in steps; see :mod:`qflow.labs.running`."""
-    workload = bytes_workload(**settings)  # type: ignore[arg-type]
-    picture = yield from drawing(workload, messages)
+def _verdicts_beside(picture: Picture) -> Picture:
+    """Return the picture with what each unit says beside its tank."""
+    topology = picture.frames.topology
     verdicts = {
         "messages": _verdicts(picture.frames, "depth", "count"),
         "bytes": _verdicts(picture.frames, "bytes", "size"),
     }
-    claims = (*_units(picture.frames), *picture.claims)
     # Beside two tanks there is less room for words.
-    topology = picture.frames.topology
     consumers = tuple(replace(c, note=c.note.replace("for each message", "each")) for c in topology.consumers)
     return replace(
         picture,
         frames=replace(picture.frames, topology=replace(topology, consumers=consumers)),
-        drawing={"verdicts": verdicts, "size": workload.producers[0].size},
-        claims=claims,
+        drawing={"verdicts": verdicts, "size": picture.run.workload.producers[0].size},
     )
 
 
@@ -435,8 +427,9 @@ def _verdicts(frames: Frames, channel: str, unit: str) -> list[tuple[int, str]]:
     return found
 
 
-def _units(frames: Frames) -> list[str]:
+def _units(picture: Picture) -> list[str]:
     """Say which unit turned the queue ON, and which was the last to be below its resume threshold."""
+    frames = picture.frames
     (queue,) = frames.topology.queues
     on = [change.frame for change in frames.transitions if change.is_on]
     off = [change.frame for change in frames.transitions if not change.is_on]
@@ -454,7 +447,58 @@ def _units(frames: Frames) -> list[str]:
     return said
 
 
-def bytes_lab(*, messages: int = BYTES_MESSAGES, **settings: float) -> SliderLab:
+BYTES = OneRun(
+    "bytes",
+    bytes_workload,
+    220,
+    (
+        Knob(
+            "size",
+            "message size (bytes)",
+            "Content of each message; its header counts too (DQ-05)",
+            10,
+            1_000,
+            10,
+        ),
+        stop_knob(120),
+        resume_knob(120),
+        Knob(
+            "stop_size",
+            "qpid.flow_stop_size",
+            "More bytes than this on the queue turn it ON (FC-14). 0: no threshold in bytes (FC-08)",
+            *(0, 20_000, 100),
+        ),
+        Knob(
+            "resume_size",
+            "qpid.flow_resume_size",
+            "Fewer bytes than this, and fewer messages than the other resume, turn it OFF again (FC-16)",
+            *(0, 20_000, 100),
+        ),
+        capacity_knob(),
+        PREFETCH,
+        RATE,
+        service_knob(),
+    ),
+    _units,
+    _verdicts_beside,
+)
+
+
+def bytes_run(*, messages: int = BYTES.messages, **settings: float) -> Picture:
+    """Run the experiment of messages and bytes, and return its picture.
+
+    Its first claims say which unit turned flow control ON, and which was the last below its resume threshold.
+    The arguments are those of :func:`flow_run`; the settings are those of :func:`bytes_workload`.
+
+    >>> for claim in bytes_run().claims[:2]:
+    ...     print(claim)
+    It turned ON by messages 5 times, by bytes never (FC-14).
+    The last to fall below its resume threshold: messages never, bytes 5 times (FC-16).
+    """
+    return BYTES.run(messages, settings)
+
+
+def bytes_lab(*, messages: int = BYTES.messages, **settings: float) -> SliderLab:
     """Open the lab of messages and bytes: two units, each with thresholds of its own.
 
     The arguments and errors are those of :func:`flow_lab`, the settings those of :func:`bytes_workload`;
@@ -465,22 +509,12 @@ def bytes_lab(*, messages: int = BYTES_MESSAGES, **settings: float) -> SliderLab
     >>> print(lab.claims[0])
     It turned ON by messages never, by bytes 7 times (FC-14).
     """
-    return _open("bytes", BYTES_KNOBS, bytes_workload, bytes_steps, settings, messages=messages)
+    return BYTES.open(messages, settings)
 
 
 # Fanout
 
-FANOUT_MESSAGES = 800
 QUEUES = ("fast", "medium", "slow")
-
-FANOUT_KNOBS = (
-    stop_knob(200),
-    resume_knob(200),
-    CAPACITY,
-    PREFETCH,
-    RATE,
-    *(service_knob(name, f"service of {name} (ms)") for name in QUEUES),
-)
 
 
 def fanout_workload(
@@ -517,25 +551,6 @@ def fanout_workload(
     )
 
 
-def fanout_run(*, messages: int = FANOUT_MESSAGES, **settings: float) -> Picture:
-    """Run the fanout experiment, and return its picture.
-
-    Its first claims say which queue the producer waited for, and what that cost the others. The arguments are
-    those of :func:`flow_run`; the settings are those of :func:`fanout_workload`.
-
-    >>> print(fanout_run(messages=300).claims[0])
-    A transfer to three queues is complete when no queue holds it: p1 waited 69 % of the time.
-    """
-    return finished(fanout_steps(messages=messages, **settings))
-
-
-def fanout_steps(*, messages: int = FANOUT_MESSAGES, **settings: float) -> Steps[Picture]:
-    """Run the experiment of :func:`fanout_run` in steps; see :mod:`qflow.labs.running`."""
-    workload = fanout_workload(**settings)  # type: ignore[arg-type]
-    picture = yield from drawing(workload, messages)
-    return replace(picture, claims=(*_blame(picture), *picture.claims))
-
-
 def _blame(picture: Picture) -> list[str]:
     frames = picture.frames
     end = frames.topology.end
@@ -551,7 +566,35 @@ def _blame(picture: Picture) -> list[str]:
     return said
 
 
-def fanout_lab(*, messages: int = FANOUT_MESSAGES, **settings: float) -> SliderLab:
+FANOUT = OneRun(
+    "fanout",
+    fanout_workload,
+    800,
+    (
+        stop_knob(200),
+        resume_knob(200),
+        capacity_knob(),
+        PREFETCH,
+        RATE,
+        *(service_knob(name, f"service of {name} (ms)") for name in QUEUES),
+    ),
+    _blame,
+)
+
+
+def fanout_run(*, messages: int = FANOUT.messages, **settings: float) -> Picture:
+    """Run the fanout experiment, and return its picture.
+
+    Its first claims say which queue the producer waited for, and what that cost the others. The arguments are
+    those of :func:`flow_run`; the settings are those of :func:`fanout_workload`.
+
+    >>> print(fanout_run(messages=300).claims[0])
+    A transfer to three queues is complete when no queue holds it: p1 waited 69 % of the time.
+    """
+    return FANOUT.run(messages, settings)
+
+
+def fanout_lab(*, messages: int = FANOUT.messages, **settings: float) -> SliderLab:
     """Open the fanout lab: one slow queue holds up a producer, and with it all the others.
 
     The arguments and errors are those of :func:`flow_lab`, the settings those of :func:`fanout_workload`;
@@ -560,12 +603,10 @@ def fanout_lab(*, messages: int = FANOUT_MESSAGES, **settings: float) -> SliderL
     >>> print(fanout_lab(messages=300).claims[0])
     A transfer to three queues is complete when no queue holds it: p1 waited 69 % of the time.
     """
-    return _open("fanout", FANOUT_KNOBS, fanout_workload, fanout_steps, settings, messages=messages)
+    return FANOUT.open(messages, settings)
 
 
 # Policies
-
-POLICY_MESSAGES = 150
 
 POLICIES: dict[str, dict[str, Argument]] = {
     "reject": {"qpid.policy_type": "reject"},
@@ -575,21 +616,6 @@ POLICIES: dict[str, dict[str, Argument]] = {
     "priority": {"qpid.priorities": 10, "qpid.policy_type": "ring"},
 }
 """What each picture's queue is declared with, besides its limit."""
-
-POLICY_KNOBS = (
-    limit_knob(60),
-    Knob(
-        "stop",
-        "qpid.flow_stop_count",
-        "Flow control before the limit is reached (FC-14); 0: none. A ring never has any (FC-03)",
-        *(0, 60),
-    ),
-    CAPACITY,
-    PREFETCH,
-    RATE,
-    service_knob(),
-    Knob("groups", "values of the header", "The last value's keys (QT-01); g1 is most urgent (QT-04)", 1, 8),
-)
 
 
 def policy_workload(
@@ -623,27 +649,6 @@ def policy_workload(
     return _one_queue(policy, {**arguments, **POLICIES[policy]}, p1, prefetch, service)
 
 
-def policy_run(*, messages: int = POLICY_MESSAGES, **settings: float) -> Comparison:
-    """Run the same messages into each kind of queue, and return their pictures.
-
-    There is one picture for each of :data:`POLICIES`. The arguments are those of :func:`flow_run`,
-    for each run; the settings are those of :func:`policy_workload`, but for `policy`.
-
-    >>> print(policy_run().claims[1])
-    ring: p1 sent 150 messages, c1 accepted 57; 93 were thrown out or dropped.
-    """
-    return finished(policy_steps(messages=messages, **settings))
-
-
-def policy_steps(*, messages: int = POLICY_MESSAGES, **settings: float) -> Steps[Comparison]:
-    """Run the experiment of :func:`policy_run` in steps; see :mod:`qflow.labs.running`."""
-    workloads = {
-        policy: policy_workload(**settings, policy=policy)  # type: ignore[arg-type]
-        for policy in POLICIES
-    }
-    return (yield from side_by_side(workloads, messages, _policy_verdict))
-
-
 def _policy_verdict(picture: Picture) -> str:
     frames = picture.frames
     last = frames.at(-1)
@@ -662,7 +667,45 @@ def _policy_verdict(picture: Picture) -> str:
     return f"{said}; {lost} were {how}."
 
 
-def policy_lab(*, messages: int = POLICY_MESSAGES, **settings: float) -> SliderLab:
+POLICY = SideBySide(
+    "policy",
+    policy_workload,
+    150,
+    (
+        limit_knob(60),
+        Knob(
+            "stop",
+            "qpid.flow_stop_count",
+            "Flow control before the limit is reached (FC-14); 0: none. A ring never has any (FC-03)",
+            *(0, 60),
+        ),
+        capacity_knob(),
+        PREFETCH,
+        RATE,
+        service_knob(),
+        Knob(
+            "groups", "values of the header", "The last value's keys (QT-01); g1 is most urgent (QT-04)", 1, 8
+        ),
+    ),
+    "policy",
+    {name: name for name in POLICIES},
+    _policy_verdict,
+)
+
+
+def policy_run(*, messages: int = POLICY.messages, **settings: float) -> Comparison:
+    """Run the same messages into each kind of queue, and return their pictures.
+
+    There is one picture for each of :data:`POLICIES`. The arguments are those of :func:`flow_run`,
+    for each run; the settings are those of :func:`policy_workload`, but for `policy`.
+
+    >>> print(policy_run().claims[1])
+    ring: p1 sent 150 messages, c1 accepted 57; 93 were thrown out or dropped.
+    """
+    return POLICY.run(messages, settings)
+
+
+def policy_lab(*, messages: int = POLICY.messages, **settings: float) -> SliderLab:
     """Open the policy lab: what a full queue does, five ways side by side, with the same messages.
 
     The arguments and errors are those of :func:`flow_lab`, the settings those of :func:`policy_workload`;
@@ -671,12 +714,11 @@ def policy_lab(*, messages: int = POLICY_MESSAGES, **settings: float) -> SliderL
     >>> list(policy_lab(messages=60).picture.pictures)
     ['reject', 'ring', 'self-destruct', 'last value', 'priority']
     """
-    return _open("policy", POLICY_KNOBS, policy_workload, policy_steps, settings, messages=messages)
+    return POLICY.open(messages, settings)
 
 
 # History
 
-HISTORY_MESSAGES = 600
 SIZE = 100
 
 NAMES = {
@@ -686,8 +728,6 @@ NAMES = {
     "watermark": "watermark proposal",
     "java": "Java broker",
 }
-
-HISTORY_KNOBS = (stop_knob(150), resume_knob(150), limit_knob(200), CAPACITY, PREFETCH, RATE, service_knob())
 
 
 def history_workload(
@@ -722,28 +762,6 @@ def history_workload(
     return _one_queue(NAMES[flow_control], levels, p1, prefetch, service, options)
 
 
-def history_run(*, messages: int = HISTORY_MESSAGES, **settings: float) -> Comparison:
-    """Run the same workload under each alternative, and return their pictures.
-
-    There is one picture for each of :data:`NAMES`, what shipped first. The arguments are those of
-    :func:`flow_run`; the settings are those of :func:`history_workload`, but for `flow_control`.
-
-    >>> for claim in history_run(messages=200).claims:
-    ...     print(claim)
-    shipped in 0.10: ...
-    """
-    return finished(history_steps(messages=messages, **settings))
-
-
-def history_steps(*, messages: int = HISTORY_MESSAGES, **settings: float) -> Steps[Comparison]:
-    """Run the experiment of :func:`history_run` in steps; see :mod:`qflow.labs.running`."""
-    workloads = {
-        NAMES[kind]: history_workload(**settings, flow_control=kind)  # type: ignore[arg-type]
-        for kind in FLOW_CONTROLS
-    }
-    return (yield from side_by_side(workloads, messages, _history_verdict))
-
-
 def _history_verdict(picture: Picture) -> str:
     frames = picture.frames
     last = frames.at(-1)
@@ -756,7 +774,31 @@ def _history_verdict(picture: Picture) -> str:
     return f"no session died; {fate}."
 
 
-def history_lab(*, messages: int = HISTORY_MESSAGES, **settings: float) -> SliderLab:
+HISTORY = SideBySide(
+    "history",
+    history_workload,
+    600,
+    (stop_knob(150), resume_knob(150), limit_knob(200), capacity_knob(), PREFETCH, RATE, service_knob()),
+    "flow_control",
+    {kind: NAMES[kind] for kind in FLOW_CONTROLS},
+    _history_verdict,
+)
+
+
+def history_run(*, messages: int = HISTORY.messages, **settings: float) -> Comparison:
+    """Run the same workload under each alternative, and return their pictures.
+
+    There is one picture for each of :data:`NAMES`, what shipped first. The arguments are those of
+    :func:`flow_run`; the settings are those of :func:`history_workload`, but for `flow_control`.
+
+    >>> for claim in history_run(messages=200).claims:
+    ...     print(claim)
+    shipped in 0.10: ...
+    """
+    return HISTORY.run(messages, settings)
+
+
+def history_lab(*, messages: int = HISTORY.messages, **settings: float) -> SliderLab:
     """Open the history lab: what shipped, what was before, and what was proposed, on one workload.
 
     The arguments and errors are those of :func:`flow_lab`, the settings those of :func:`history_workload`;
@@ -765,4 +807,4 @@ def history_lab(*, messages: int = HISTORY_MESSAGES, **settings: float) -> Slide
     >>> len(history_lab(messages=60).picture.pictures)
     5
     """
-    return _open("history", HISTORY_KNOBS, history_workload, history_steps, settings, messages=messages)
+    return HISTORY.open(messages, settings)

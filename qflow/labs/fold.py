@@ -89,7 +89,7 @@ LOCKS = ("queue", "group", "consumer", "start", "end")
 REASONS = ("", "accept", "accept-none", "ring", "reject", "lvq", "queue-deleted", "purge", "expired", "other")
 """Why a message left its queue; the first is for one that is still there."""
 
-LATEST: Final = 2**31 - 1
+_LATEST: Final = 2**31 - 1
 """The last microsecond that a frame can hold."""
 
 Sender = tuple[Any, Any]
@@ -157,22 +157,6 @@ class _Queue:
 class Fold:
     """The frames of a run, while its events go by; events of clients outside its topology leave no mark.
 
-    The events may come in portions, as they happen: the frames are the same. A step that may still go on
-    when a portion ends becomes a frame with the next one.
-
-    Parameters:
-        topology: The clients and queues to show.
-        grain: Microseconds from one frame to the next at least: what happens meanwhile is one step. 0 keeps
-            each.
-        own_steps: Kinds of events that make a frame although they change no number in it.
-
-    Attributes:
-        count: How many frames are finished.
-        seen: How many events were counted.
-
-    Raises:
-        ValueError: When an event is later than a frame's clock can hold: 2147 seconds.
-
     >>> from qflow.labs import flow_workload
     >>> from qflow.workload import simulate
     >>> run = simulate(flow_workload(), message_limit=10)
@@ -185,8 +169,11 @@ class Fold:
 
     def __init__(self, topology: Topology, grain: int = 0, own_steps: Collection[str] = ()) -> None:
         self.topology = topology
+        # Microseconds from one frame to the next at least: what happens meanwhile is one step. 0 keeps each.
         self.grain = grain
+        # Kinds of events that make a frame although they change no number in it.
         self._own_steps = frozenset(own_steps)
+        # How many frames are finished, and how many events were counted.
         self.count = self.seen = 0
         queues_at = AFTER_STEP + len(PRODUCER_CHANNELS) * len(topology.producers)
         consumers_at = queues_at + len(QUEUE_CHANNELS) * len(topology.queues)
@@ -245,13 +232,12 @@ class Fold:
         self._links: dict[str, dict[str, dict[object, None]]] = {}
         self._finish(0, 0)
 
-    def follow(self, events: Sequence[Event], most: int | None = None) -> None:
-        """Count a run's events from the first that was not counted yet, in their order; at most so many."""
-        end = len(events) if most is None else min(len(events), self.seen + most)
+    def follow(self, events: Sequence[Event]) -> None:
+        """Count a run's events from the first that was not counted yet, in their order."""
         if isinstance(events, EventTable):
-            self.add(events.cells, self.seen, end)
+            self.add(events.cells, self.seen)
         else:
-            self.add(EventTable(events[self.seen : end]).cells)
+            self.add(EventTable(events[self.seen :]).cells)
 
     def end(self) -> None:
         """Finish the last step: nothing follows."""
@@ -259,11 +245,7 @@ class Fold:
             self._finish(self._time, self.seen - 1)
 
     def so_far(self, end: int) -> Frames:
-        """Return the frames of all finished steps; a run that goes on will have these and more.
-
-        Parameters:
-            end: The instant up to which the picture has room, in microseconds.
-        """
+        """Return the frames of all finished steps, with room up to an instant; a run may go on."""
         topology = replace(self.topology, routes=tuple(sorted(self._routes)), end=end)
         tables = (
             ("sendings", SENDINGS, self._sendings),
@@ -288,11 +270,7 @@ class Fold:
         )
 
     def whole(self, end: int) -> Frames:
-        """Return the frames of a run that was counted to its end, without an idle rest.
-
-        Parameters:
-            end: The run's last instant, in microseconds.
-        """
+        """Return the frames of a run that was counted to its last instant, without an idle rest."""
         frames = self.so_far(end)
         last = frames.at(-1)
         if any(value for name, value in last.items() if name.endswith(_UNSETTLED)):
@@ -300,22 +278,15 @@ class Fold:
         # Nothing waits for anything any more: the rest of the run would show nothing.
         return replace(frames, topology=replace(frames.topology, end=last["time"]))
 
-    def renewed(self, topology: Topology, first: int) -> Fold:
-        """Return a fold that goes on from here, for other clients and queues, with the last frames only.
-
-        What clients and queues of both topologies have counted goes on, and what still lasts is kept,
-        however long ago it began.
-
-        Parameters:
-            topology: The clients and queues to show from now on.
-            first: The first frame to keep; it is the new fold's frame 0.
+    def renew(self, topology: Topology, first: int) -> Fold:
+        """Return a fold that goes on from a frame, for other clients and queues.
 
         >>> from qflow.labs import flow_workload
         >>> from qflow.workload import simulate
         >>> run = simulate(flow_workload(), message_limit=10)
         >>> fold = Fold(Topology.of(run.workload, run.end))
         >>> fold.follow(run.events)
-        >>> last = fold.renewed(fold.topology, fold.count - 3)
+        >>> last = fold.renew(fold.topology, fold.count - 3)
         >>> last.end(); fold.end()
         >>> last.count, last.so_far(run.end).at(-1) == fold.so_far(run.end).at(-1)
         (3, True)
@@ -347,29 +318,29 @@ class Fold:
 
     def _hand_over(self, new: Fold, shift: _Shift) -> None:
         """Give a fold that goes on the spans that still last, and where they are."""
-        sendings, new._sendings = shift.kept(self._sendings, SENDINGS, {"producer": shift.producer})
+        sendings, new._sendings = shift.keep(self._sendings, SENDINGS, {"producer": shift.producer})
         for session, sent in self._sent.items():
             if session in new._sent:
-                new._sent[session] = _moved(sent, sendings)
-        stays, new._stays = shift.kept(
-            self._stays, STAYS, {"queue": shift.queue, "producer": shift.nth_producer}
+                new._sent[session] = _move(sent, sendings)
+        stays, new._stays = shift.keep(
+            self._stays, STAYS, {"queue": shift.queue, "producer": shift._nth_producer}
         )
         width = len(STAYS)
 
         def stay(row: int) -> int:
             return stays.get(row * width, -width) // width
 
-        holdings, new._holdings = shift.kept(
-            self._holdings, HOLDINGS, {"stay": stay, "consumer": shift.nth_consumer}
+        holdings, new._holdings = shift.keep(
+            self._holdings, HOLDINGS, {"stay": stay, "consumer": shift._nth_consumer}
         )
-        locks, new._locks = shift.kept(
-            self._locks, LOCKS, {"queue": shift.queue, "consumer": shift.nth_consumer}
+        locks, new._locks = shift.keep(
+            self._locks, LOCKS, {"queue": shift.queue, "consumer": shift._nth_consumer}
         )
         for name, queue in self._queues.items():
             if name in new._queues:
                 same = new._queues[name]
-                same.stays, same.newest = _moved(queue.stays, stays), _moved(queue.newest, stays)
-                same.holdings, same.locks = _moved(queue.holdings, holdings), _moved(queue.locks, locks)
+                same.stays, same.newest = _move(queue.stays, stays), _move(queue.newest, stays)
+                same.holdings, same.locks = _move(queue.holdings, holdings), _move(queue.locks, locks)
         for name, producer in self._producers.items():
             if name in new._producers:
                 new._producers[name].holds = producer.holds
@@ -379,18 +350,12 @@ class Fold:
 
     # Steps
 
-    def add(self, cells: Cells, start: int = 0, end: int | None = None) -> None:
-        """Count events that follow those seen.
-
-        Parameters:
-            cells: As :attr:`qflow.broker.events.EventTable.cells` has them.
-            start, end: The first event there to count, and the first that is left; None for none.
-        """
+    def add(self, cells: Cells, start: int = 0) -> None:
+        """Count events that follow those seen, in the cells of a table, from a place there on."""
         first, width, detail, kinds = start * WIDTH, WIDTH, DETAIL, _KINDS
-        last = len(cells) if end is None else end * width
         place, time = self.seen - 1, self._time
-        moments: list[int] = cells[first:last:width]
-        for index, name in enumerate(cells[first + 1 : last : width]):
+        moments: list[int] = cells[first::width]
+        for index, name in enumerate(cells[first + 1 :: width]):
             kind = kinds.get(name)
             moment = moments[index]
             if moment != time or (kind is not None and kind.begins):
@@ -410,7 +375,7 @@ class Fold:
 
     def _finish(self, time: int, row: int) -> None:
         """Finish the current frame, and begin the next."""
-        if time > LATEST:
+        if time > _LATEST:
             raise ValueError(f"a picture's clock ends at 2147 s; the run has an event at {time / 1e6:g} s")
         now = self._now
         now[0] = time
@@ -943,11 +908,11 @@ class _Shift:
         """Return a queue's index; -1 for one that is not shown any more."""
         return self._places[1].get(index, -1)
 
-    def nth_producer(self, number: int) -> int:
+    def _nth_producer(self, number: int) -> int:
         """Return a producer's number from 1; 0 for none."""
         return self._places[0].get(number - 1, -1) + 1
 
-    def nth_consumer(self, number: int) -> int:
+    def _nth_consumer(self, number: int) -> int:
         """Return a consumer's number from 1; 0 for none."""
         return self._places[2].get(number - 1, -1) + 1
 
@@ -965,12 +930,12 @@ class _Shift:
             moved[new] = row[old]
         for at, index in ((PRODUCER, self.producer), (QUEUE, self.queue), (WAITER, self.producer)):
             moved[at] = max(0, index(row[at]))
-        moved[CONSUMER] = max(0, self.nth_consumer(row[CONSUMER] + 1) - 1)
+        moved[CONSUMER] = max(0, self._nth_consumer(row[CONSUMER] + 1) - 1)
         for at in (SENDER, GOT_SENDER, LOST_SENDER):
-            moved[at] = self.nth_producer(row[at])
+            moved[at] = self._nth_producer(row[at])
         return moved
 
-    def kept(
+    def keep(
         self, data: list[int], names: tuple[str, ...], moves: Mapping[str, Callable[[int], int]]
     ) -> tuple[dict[int, int], list[int]]:
         """Return the rows of a table that still last: where each begins now, and their numbers."""
@@ -1010,7 +975,7 @@ def _names(topology: Topology) -> tuple[list[str], list[str], list[str]]:
     )
 
 
-def _moved(starts: Mapping[Any, int], where: Mapping[int, int]) -> dict[Any, int]:
+def _move(starts: Mapping[Any, int], where: Mapping[int, int]) -> dict[Any, int]:
     """Return where the rows begin that were kept."""
     return {key: where[start] for key, start in starts.items() if start in where}
 

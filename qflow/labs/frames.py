@@ -5,7 +5,7 @@ a few counts for each producer, queue and consumer. Frames count; *spans* say wh
 row for everything that lasts for some frames, such as a message's stay on a queue. A row of a span names the
 frame in which it begins and the first frame in which it is over.
 
-The browser gets these tables once for each run, as plain columns of 32-bit numbers (:func:`packed`), and only
+The browser gets these tables once for each run, as plain columns of 32-bit numbers (:func:`pack`), and only
 looks numbers up. It works nothing out, so a step back shows exactly what was there.
 
 :mod:`qflow.labs.fold` makes frames of a run's events.
@@ -43,12 +43,7 @@ class Transition:
 
 
 class Spans:
-    """A table of things that last for some frames.
-
-    Parameters:
-        columns: The names of a row's numbers; ``start`` and ``end`` are frames, the end not included. The
-            tables are defined in :mod:`qflow.labs.fold`.
-        data: The numbers of each column, top to bottom.
+    """A table of things that last for some frames; :mod:`qflow.labs.fold` defines them.
 
     >>> locks = Spans(("group", "start", "end"), [array("i", [1]), array("i", [5]), array("i", [9])])
     >>> list(locks.alive(5)), list(locks.alive(9))
@@ -191,21 +186,15 @@ class Frames:
                 return column.index(most)
         return self.count - 1
 
-    def packed(self) -> bytes:
-        """Return the frames, then each table of spans, as the browser gets them; see :func:`packed`."""
-        return packed([*self.columns, *(column for table in self.lasting.values() for column in table.data)])
+    def pack(self) -> bytes:
+        """Return the frames, then each table of spans, as the browser gets them; see :func:`pack`."""
+        return pack([*self.columns, *(column for table in self.lasting.values() for column in table.data)])
 
 
-def packed(columns: Sequence[array[int]]) -> bytes:
+def pack(columns: Sequence[array[int]]) -> bytes:
     r"""Return columns of 32-bit numbers, deflated: the low bytes of all, column after column, then the next.
 
-    A column changes little from row to row, and its high bytes hardly ever, so that this takes a twentieth of
-    the room. The browser inflates it by itself and reads each column where it lies (``static/timeline.js``).
-
-    Parameters:
-        columns: The numbers of each.
-
-    >>> zlib.decompress(packed([array("i", [1, 258]), array("i", [7, 7])]))
+    >>> zlib.decompress(pack([array("i", [1, 258]), array("i", [7, 7])]))
     b'\x01\x02\x07\x07\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
     """
     places: list[list[bytes]] = [[], [], [], []]

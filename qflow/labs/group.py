@@ -27,7 +27,7 @@ from qflow.labs.topology import Topology
 from qflow.workload import Consumer, Producer, Run, Workload
 
 QUEUE = "carts"
-SHOP = "shop"
+_SHOP = "shop"
 PAUSE = 100_000
 """Microseconds between two actions, so that each has an instant of its own."""
 
@@ -92,7 +92,7 @@ class GroupTable:
             **({} if stop else {"qpid.flow_stop_size": 0}),
         }
         self.broker.observe(self._events.append)
-        self._shop = self.broker.session(SHOP)
+        self._shop = self.broker.session(_SHOP)
         self._shop.queue_declare(QUEUE, self.arguments)
         for group in messages:
             self.send(group)
@@ -148,7 +148,7 @@ class GroupTable:
         self._shop.message_transfer(message, sync=True)
         self._sent[group] += 1
         self.moves.append(("send", group, self.broker.now))
-        self.done.append(f"{SHOP} sends {label}.")
+        self.done.append(f"{_SHOP} sends {label}.")
 
     def settle(self, consumer: str, verdict: str, label: str = "") -> None:
         """Let a consumer accept, release or reject a message.
@@ -253,7 +253,7 @@ class GroupTable:
     def picture(self) -> Picture:
         """Return the picture of everything so far; its last frame is now."""
         senders = (
-            Producer(group, ("", QUEUE), rate=1, capacity=number, size=100, session=SHOP)
+            Producer(group, ("", QUEUE), rate=1, capacity=number, size=100, session=_SHOP)
             for group, number in sorted(self._sent.items())
         )
         paces = self._paces or [1.0] * len(self._prefetch)
@@ -330,17 +330,19 @@ def work_in_turn(table: GroupTable) -> None:
 def group_picture(table: GroupTable, **settings: Any) -> Picture:
     """Return a table's picture as a conveyor, with claims about its carts and groups; see `conveyor_of`."""
     picture, race = conveyor_of(table.picture(), grouped=table.grouped, works=table.works, **settings)
-    return replace(picture, claims=(*_owned(picture), *_order(picture), *_raced(race), *_idle(table)))
+    return replace(
+        picture, claims=(*_claim_owners(picture), *_order(picture), *_claim_race(race), *_idle(table))
+    )
 
 
-def _raced(race: Race) -> list[str]:
+def _claim_race(race: Race) -> list[str]:
     noun = "cart" if race.of == 1 else "carts"
     return (
         [f"An item was removed before it was added in {race.count} of {race.of} {noun}."] if race.of else []
     )
 
 
-def _owned(picture: Picture) -> list[str]:
+def _claim_owners(picture: Picture) -> list[str]:
     frames = picture.frames
     if not picture.drawing["grouped"]:
         return ["The queue has no groups: every consumer may have every message."]

@@ -23,14 +23,7 @@ _TENTH = 0.1
 
 
 class GroupLab(HandLab):
-    """The conveyor, sliders for prefetch and pace, and what is done by hand.
-
-    Its parameters are those of :func:`group_lab`.
-
-    Attributes:
-        table: The queue that is played on.
-        sliders: Setting, such as ``prefetch-c1`` or ``pace-c1``, to slider.
-    """
+    """The conveyor, sliders for prefetch and pace, and what is done by hand; see :func:`group_lab`."""
 
     name = "group"
 
@@ -66,7 +59,7 @@ class GroupLab(HandLab):
         send = button_of("send one more", tip, "qf-send")
         send.on_click(lambda _: self._do({"what": "send"}))
         panel = widgets.Box([*self.sliders.values(), self.group, send]).add_class("qf-panel")
-        super().__init__(self._played(moves), [panel])
+        super().__init__(self._play(moves), [panel])
         for slider in self.sliders.values():
             slider.observe(self._deal, names="value")
         if not self._works:
@@ -89,7 +82,7 @@ class GroupLab(HandLab):
     def _handles(self) -> dict[str, widgets.IntSlider]:
         return {name: slider for name, slider in self.sliders.items() if name.startswith("prefetch")}
 
-    def _played(
+    def _play(
         self, moves: Sequence[Sequence[Any]], then: Mapping[str, str] | None = None, time: int = 0
     ) -> Picture:
         """Deal the messages again, do `moves` and then something else at an instant; return the picture."""
@@ -98,7 +91,7 @@ class GroupLab(HandLab):
             self.table.send(then["group"])
         elif then:
             self.table.settle(then["consumer"], then["what"], then["label"])
-        picture = self._drawn(self.table)
+        picture = self._draw(self.table)
         if self._works:
             self._tried[self._grouped] = len(picture.drawing["carts"])  # type: ignore[arg-type]
         return picture
@@ -111,12 +104,12 @@ class GroupLab(HandLab):
             table.work(time)
         return table
 
-    def _drawn(self, table: GroupTable) -> Picture:
+    def _draw(self, table: GroupTable) -> Picture:
         """Let the consumers work until all wait, and return the picture."""
         table.work()
         return group_picture(table, tried=self._tried.get(not self._grouped, -1))
 
-    def _forked(self, picture: Picture, action: str, frame: int, time: int) -> Comparison:
+    def _fork_at(self, picture: Picture, action: str, frame: int, time: int) -> Comparison:
         """Return the run beside another: the consumers go on working, and react to what is different."""
         table = self._until([move for move in self.table.moves if move[-1] <= time], time)
         kind, _, name = action.partition(":")
@@ -124,26 +117,17 @@ class GroupLab(HandLab):
             table.purge()
         else:
             table.leave(name)
-        return beside(picture, self._drawn(table), action, reacts=True)
+        return beside(picture, self._draw(table), action, reacts=True)
 
     def settle(
         self, consumer: str, verdict: str, label: str = "", time: int | None = None, *, plays: bool = False
     ) -> None:
-        """Let a consumer answer a message at an instant of what is shown; what came later happens anew.
-
-        Parameters:
-            consumer, verdict, label: As for :meth:`qflow.labs.group.GroupTable.settle`.
-            time: In microseconds; None for the end.
-            plays: Whether the picture then plays on.
-
-        Raises:
-            ValueError: If the consumer cannot do that then.
-        """
+        """Let a consumer answer a message at an instant of what is shown; what came later happens anew."""
         self._act({"what": verdict, "consumer": consumer, "label": label}, time, plays=plays)
 
     def _act(self, then: Mapping[str, str], time: int | None = None, *, plays: bool = False) -> None:
         now = self.table.broker.now if time is None else time
-        picture = self._played([move for move in self.table.moves if move[-1] <= now], then, now)
+        picture = self._play([move for move in self.table.moves if move[-1] <= now], then, now)
         self._show_from(picture, self.table.moves[-1][-1], plays=plays or not self._works)
 
     def _settle(self, content: dict[str, Any]) -> None:
@@ -167,7 +151,7 @@ class GroupLab(HandLab):
 
     def _deal(self, _: object) -> None:
         """Begin again from the start, nothing done by hand."""
-        self._show_from(self._played(()), 0)
+        self._show_from(self._play(()), 0)
 
 
 def group_lab(

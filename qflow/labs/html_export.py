@@ -80,22 +80,6 @@ def stored(
 ) -> str:
     """Return a run as a piece of HTML that plays it in any page, and asks no server for anything.
 
-    It is what a notebook keeps of a lab for readers without a kernel. Where scripts are taken out (JupyterLab
-    before a notebook is run or trusted, GitHub), the claims are left. The same run gives the same text, but
-    for ``numbers``, which another release of zlib may deflate in another way; ``digest`` is that of the
-    numbers themselves.
-
-    Parameters:
-        picture: The run, or several side by side.
-        place: The instant it opens at: ``time`` in microseconds, and steps ``back``; None for the most
-            telling.
-        plays: Whether it plays by itself as soon as it is seen, from the start.
-        states: The graph of states that the run goes through, drawn above it: ``graph``, the nodes of its
-            ``walk``, and the microseconds of ``pause`` between two of them. None for none.
-        asks: Questions that the picture asks before the run answers them, as
-            :meth:`qflow.labs.asking.Asking.stored` returns them; their sentences take the place of the
-            claims.
-
     >>> from qflow.labs import flow_run
     >>> print(stored(flow_run(messages=20)))
     <div class="qflow-stored">
@@ -136,10 +120,7 @@ def packed_text(numbers: bytes) -> str:
 
 @cache
 def stored_scripts(more: str = "") -> str:
-    """Return the element with all scripts and styles that draw stored runs; a page needs it once.
-
-    `more` is a page's own script, which sees all of theirs.
-    """
+    """Return the element with all scripts and styles that draw stored runs, with more of a page's own."""
     # Comments are for readers of the sources.
     script = re.sub(r"(?m)^\s*//.*\n", "", f"{read_static(*SCRIPTS, 'states.js', 'stored.js')}\n{more}")
     script = re.sub(r"(?m)^export default .*\n", "", script)
@@ -163,10 +144,6 @@ def to_html(
     plays: bool = False,
 ) -> str:
     """Return a run as one HTML page that plays it, and asks no server for anything.
-
-    Parameters:
-        picture, place, plays: As for :func:`stored`.
-        title: The page's heading.
 
     >>> from qflow.labs import flow_run
     >>> page = to_html(flow_run(messages=20))

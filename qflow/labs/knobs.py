@@ -15,39 +15,25 @@ from qflow.workload.attributes import is_number, require
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """One slider of a lab.
-
-    Parameters:
-        setting: The parameter of the experiment that it sets.
-        label: Its name, as in the product.
-        tooltip: What it does, with the rule's id.
-        low, high, step: Its range.
-        unit: How many of the setting make one on the slider.
-    """
+    """One slider of a lab."""
 
     setting: str
+    """The parameter of the experiment that it sets."""
     label: str
+    """Its name, as in the product."""
     tooltip: str
+    """What it does, with the rule's id."""
     low: int
     high: int
     step: int = 1
     unit: float = 1
+    """How many of the setting make one on the slider."""
 
 
 def begin(
     name: str, describe: Callable[..., object], knobs: Sequence[Knob], given: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return where a lab's sliders begin: setting to value.
-
-    Parameters:
-        name: The lab's, for its refusal.
-        describe: The function whose parameters are the settings, and whose defaults are used.
-        knobs: The lab's knobs.
-        given: What the caller wants.
-
-    Raises:
-        TypeError: If a setting is none of the lab's.
-        WorkloadError: If a value is no number.
+    """Return where a lab's sliders begin, by setting: at what is given, or else at its default.
 
     >>> from qflow.labs.experiments import flow_workload
     >>> begin("flow_lab", flow_workload, [Knob("stop", "stop", "", 0, 9)], {})
@@ -89,15 +75,17 @@ def argument_knob(key: str, value: float) -> Knob:
     return Knob(key, key, tooltip, 0, max(50, 2 * int(value)))
 
 
+def capacity_knob(setting: str = "capacity", label: str = "producer capacity") -> Knob:
+    """Return the knob of a producer's window."""
+    return Knob(setting, label, "Most transfers a producer may have outstanding (CAP-01)", 1, 240)
+
+
 def service_knob(setting: str = "service", label: str = "consumer service (ms)") -> Knob:
     """Return the knob of a consumer's pace."""
     tooltip = "Milliseconds a consumer works on a message before it accepts it, on average (CN-13)"
     return Knob(setting, label, tooltip, 1, 50, unit=0.001)
 
 
-CAPACITY = Knob(
-    "capacity", "producer capacity", "Most transfers a producer may have outstanding (CAP-01)", 1, 240
-)
 PREFETCH = Knob(
     "prefetch", "consumer prefetch", "Most messages a consumer may hold: its credit window (CN-06)", 1, 100
 )

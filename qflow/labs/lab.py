@@ -26,7 +26,7 @@ from qflow.labs.conveyor import conveyor_of
 from qflow.labs.group import VERDICTS
 from qflow.labs.html_export import stored, to_html
 from qflow.labs.picture import Comparison, Picture, compare, picture_of
-from qflow.labs.running import simulated_on
+from qflow.labs.running import simulate_with
 from qflow.labs.scene import LinkedChart, Scene
 from qflow.labs.share import LABS, Token, TokenError
 from qflow.trace.explain import Link, explain
@@ -64,7 +64,7 @@ class Lab(widgets.VBox):
         # A comparison of nothing is what a lab shows that is still at work: its scene stays empty.
         is_empty = isinstance(picture, Comparison) and not picture.pictures
         self.scene = Scene(None if is_empty else picture)
-        self._text = widgets.HTML(_listed(picture.claims)).add_class("qf-claims")
+        self._text = widgets.HTML(_list_claims(picture.claims)).add_class("qf-claims")
         self._asks: list[dict[str, Any]] = []
         self._charts: list[LinkedChart] = []
         self._timelines: dict[int, tuple[Picture, Timeline]] = {}
@@ -109,7 +109,7 @@ class Lab(widgets.VBox):
         if not self.scene.show(picture, run):
             return False
         self.picture = picture
-        self._text.value = _listed(picture.claims)
+        self._text.value = _list_claims(picture.claims)
         for chart in self._charts:
             chart.show(picture)
         self._offer()
@@ -143,10 +143,10 @@ class Lab(widgets.VBox):
         self._asks = self.asking.stored()
         return self
 
-    def say(self, claims: Sequence[str]) -> None:
+    def show_claims(self, claims: Sequence[str]) -> None:
         """Show other sentences below the picture."""
         self.picture = replace(self.picture, claims=tuple(claims))
-        self._text.value = _listed(claims)
+        self._text.value = _list_claims(claims)
 
     def chart(self, make: Callable[..., Chart], **options: Any) -> LinkedChart:
         """Return a chart of what is shown, linked to the scene's cursor.
@@ -190,7 +190,7 @@ class Lab(widgets.VBox):
             raise TokenError("no token can open this lab")
         return Token(self.name, self.shown_settings, time, back).text()
 
-    def opened(self, token: Token) -> None:
+    def go_to(self, token: Token) -> None:
         """Go to a token's instant, and say what differs here from where the token was made."""
         self.scene.place = {"time": token.time, "back": token.back}
         self.scene.refusal = token.difference()
@@ -240,7 +240,7 @@ class Lab(widgets.VBox):
                 case "settle":
                     self._settle(content)
                 case "guess" | "next":
-                    self.scene.asking = self.asking.heard(content)
+                    self.scene.asking = self.asking.receive(content)
                 case "do":
                     self._do(content)
                 case "token":
@@ -280,10 +280,10 @@ class Lab(widgets.VBox):
     def _fork(self, content: dict[str, Any]) -> None:
         if isinstance(self.picture, Picture):
             time = int(content["time"])
-            self.show_beside(self._forked(self.picture, str(content["action"]), int(content["frame"]), time))
+            self.show_beside(self._fork_at(self.picture, str(content["action"]), int(content["frame"]), time))
             self.scene.place = {"time": time, "back": 0, "number": self.scene.run}
 
-    def _forked(self, picture: Picture, action: str, frame: int, time: int) -> Comparison:
+    def _fork_at(self, picture: Picture, action: str, frame: int, time: int) -> Comparison:
         """Return a run beside another course of events, from a frame or an instant on."""
         return fork_picture(picture, frame, action, self._timeline(picture))
 
@@ -319,10 +319,10 @@ class Lab(widgets.VBox):
         # A reader without a kernel gets the run to play; where nothing is drawn, all of the text, which
         # ipywidgets would cut short.
         bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
-        shown = {"text/html": self._stored()} if self.scene.pictures else {}
+        shown = {"text/html": self._store()} if self.scene.pictures else {}
         return {**bundle, **shown, "text/plain": repr(self)}
 
-    def _stored(self) -> str:
+    def _store(self) -> str:
         """Return what a notebook keeps of the lab."""
         return stored(self.picture, self.scene.place, plays=self.scene.plays, asks=self._asks)
 
@@ -359,22 +359,7 @@ def actions_of(picture: Picture) -> dict[str, str]:
 
 
 def fork_picture(picture: Picture, frame: int, action: str, timeline: Timeline | None = None) -> Comparison:
-    """Return a run beside another course of events from a frame on.
-
-    A simulated run is simulated on: its clients react. The clients of a recorded run, or of one done by hand,
-    do what they did, as far as they still can; only the broker's part is worked out anew, and the name of
-    the fork says so.
-
-    Parameters:
-        picture: The run.
-        frame: The last one that both have in common, with all else of its instant if the run is simulated.
-        action: A key of :func:`actions_of`; or, of a message that a consumer holds then, ``accept``,
-            ``release`` or ``reject``, the consumer and the message: ``release:c1:p1-57``.
-        timeline: Of the picture's run, if the caller has it.
-
-    Raises:
-        KeyError: If there is no such action.
-        TraceError: If the run cannot be taken up at that frame.
+    """Return a run beside another course of events, which an action begins after a frame.
 
     >>> from qflow.labs import flow_run
     >>> both = fork_picture(flow_run(messages=60, stop=20, resume=10), 80, "purge:orders")
@@ -386,7 +371,7 @@ def fork_picture(picture: Picture, frame: int, action: str, timeline: Timeline |
     time = picture.frames.at(frame)["time"]
     if picture.messages:
         act = partial(_act, action, _sessions(picture))
-        run = simulated_on(picture.run.workload, picture.messages, time, act, until=picture.run.end)
+        run = simulate_with(picture.run.workload, picture.messages, time, act, until=picture.run.end)
         topology = replace(picture.frames.topology, end=run.end)
         forked = replace(picture_of(run, topology=topology), messages=picture.messages)
         return beside(picture, forked, action, reacts=True)
@@ -448,10 +433,10 @@ def _act(action: str, sessions: Mapping[str, str], stage: Stage) -> None:
     if kind == "leave":
         session.close()
         return
-    getattr(session, f"message_{kind}")(_held_as(session, name, label))
+    getattr(session, f"message_{kind}")(_delivery_of(session, name, label))
 
 
-def _held_as(session: Session, name: str, label: str) -> tuple[int, ...]:
+def _delivery_of(session: Session, name: str, label: str) -> tuple[int, ...]:
     """Return the number of the delivery of a message that a consumer holds."""
     found = [number for number, record in session.consuming.records.items() if record.label == label]
     if not found:
@@ -469,24 +454,12 @@ def _command(picture: Picture, action: str, timeline: Timeline) -> Event:
         return Event(time, "queue.purge", session=session, detail={"queue": name})
     if kind == "leave":
         return Event(time, "session.detach", session=sessions[name], detail={})
-    transfers = _held_as(timeline.restore().sessions[sessions[name]], name, label)
+    transfers = _delivery_of(timeline.restore().sessions[sessions[name]], name, label)
     return Event(time, f"message.{kind}", session=sessions[name], detail={"transfers": transfers})
 
 
 def why(picture: Picture, frame: int, subject: str, timeline: Timeline | None = None) -> dict[str, Any]:
-    """Return why a client, a queue, a message or a group is at a frame as the picture shows it.
-
-    Parameters:
-        picture: The picture.
-        frame: Which frame.
-        subject: Such as ``producer:p1``, ``queue:orders``, ``transfer:p1-57``, ``message:p1-57``,
-            ``group:A``.
-        timeline: Of the picture's run, if the caller has it.
-
-    Returns:
-        ``subject``, ``frame``, and ``links``, a chain of causes: each with ``text``, ``rules``, ``section``,
-        ``level``, ``time``, ``subject`` and the ``frame`` that shows it. Without an answer, ``refusal`` says
-        why.
+    """Return a chain of causes: why a client, queue, message or group is at a frame as the picture shows it.
 
     >>> from qflow.labs import flow_run
     >>> picture = flow_run(messages=40, stop=3, resume=2, prefetch=1, service=1.0, capacity=2)
@@ -549,6 +522,6 @@ def close_parts(widget: widgets.Widget) -> None:
             part.close()
 
 
-def _listed(claims: Sequence[str]) -> str:
+def _list_claims(claims: Sequence[str]) -> str:
     items = "".join(f"<li>{html.escape(claim)}</li>" for claim in claims)
     return f"<b>What this picture shows</b><ul>{items}</ul>"

@@ -23,23 +23,17 @@ _PAUSE, _INTERVAL = 0.02, 0.15
 
 
 class MapWidget(anywidget.AnyWidget):
-    """The drawing of a map of settings, and the runs that fill it.
-
-    Attributes:
-        drawn: The map: what is known of it.
-        axes: What both sides are, which cells are safe by the law, and the drawing that the browser fills.
-        cells, courses: What the runs came to, and each depth over time, for the browser.
-        dot: Where the lab is: stop and capacity.
-        chosen: The cell that was clicked, or chosen with Enter.
-        words: What the map shows, in sentences.
-    """
+    """The drawing of a map of settings, and the runs that fill it."""
 
     _esm = read_static("svg.js", "map.js")
     _css = read_static(*STYLES, "map.css")
 
+    # Both sides, the cells that are safe by the law, and the drawing that the browser fills.
     axes = traitlets.Dict().tag(sync=True)
+    # What the runs came to, and each depth over time.
     cells = traitlets.Bytes(b"").tag(sync=True)
     courses = traitlets.Bytes(b"").tag(sync=True)
+    # Where the lab is: stop and capacity; and the cell that was clicked.
     dot = traitlets.List([0, 0]).tag(sync=True)
     chosen = traitlets.Dict().tag(sync=True)
     words = traitlets.List().tag(sync=True)
@@ -50,7 +44,7 @@ class MapWidget(anywidget.AnyWidget):
         self._task: asyncio.Task[None] | None = None
         self._is_seen = False
         self.show(drawn)
-        self.on_msg(self._heard)
+        self.on_msg(self._receive)
 
     @property
     def claims(self) -> tuple[str, ...]:
@@ -82,7 +76,7 @@ class MapWidget(anywidget.AnyWidget):
         if self._is_seen:
             self._run_rest()
 
-    def _heard(self, _: object, content: dict[str, Any], __: object) -> None:
+    def _receive(self, _: object, content: dict[str, Any], __: object) -> None:
         # A map that no browser shows, as when a chapter is built, stays coarse.
         if content.get("ask") == "runs" and not self._is_seen:
             self._is_seen = True

@@ -36,27 +36,21 @@ _ENDINGS, _LOG_ENDINGS = (".csv.gz", ".parquet"), (".csv", ".csv.gz")
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How the engine's flow control compares with what a real broker reported of one queue.
-
-    Parameters:
-        queue: The queue.
-        polls: How many reports there are between the engine's first and last event.
-        agreeing: At how many of them both are in the same state.
-        farthest: Microseconds from the worst of the others to the nearest change of the engine's state.
-        gap: Microseconds between two reports, typically.
-        turned_on, really_turned_on: How often flow control turned ON in the engine, and in the real broker.
-        until: Time of the last report, in microseconds.
-        depth_difference: Messages by which the two depths differ at the typical report.
-    """
+    """How the engine's flow control compares with what a real broker reported of one queue."""
 
     queue: str
+    # Reports between the engine's first and last event; at how many of them both are in the same state.
     polls: int
     agreeing: int
+    # Microseconds from the worst of the others to the nearest change of the engine's state.
     farthest: int
+    # Microseconds between two reports, typically.
     gap: int
     turned_on: int
     really_turned_on: int
+    # Time of the last report, in microseconds.
     until: int
+    # Messages by which the two depths differ at the typical report.
     depth_difference: int
 
     def sentences(self) -> list[str]:
@@ -94,22 +88,11 @@ def recorded_picture(name: str) -> Picture:
     >>> recorded_picture("ring").frames.topology.queues[0].name
     'q'
     """
-    return replayed_picture(*_load(name))
+    return replay_picture(*_load(name))
 
 
-def replayed_picture(
-    log: ClientLog, workload: Workload, tell: Callable[[int], None] | None = None
-) -> Picture:
-    """Return a client log, replayed through the engine, with the real broker's reports beside it.
-
-    Parameters:
-        log: What the clients recorded.
-        workload: What they were to do.
-        tell: Called now and then with the number of rows replayed; it may raise to stop.
-
-    Raises:
-        LogError: If the log names queues or clients that the workload does not have.
-    """
+def replay_picture(log: ClientLog, workload: Workload, tell: Callable[[int], None] | None = None) -> Picture:
+    """Return a client log, replayed through the engine, with the real broker's reports beside it."""
     run = replay(log, workload, tell)
     reports = {queue: log.statistics(queue) for queue in workload.queues}
     lanes, samples, said = [], [], []
@@ -151,10 +134,7 @@ def agreement(frames: Frames, queue: str, reports: Sequence[QueueSample]) -> Agr
 
 
 def on_spans(reports: Sequence[QueueSample]) -> tuple[Span, ...]:
-    """Return the times during which a real broker reported flow control ON.
-
-    Each lasts from the first report of ON to the first of OFF, or to the last report.
-    """
+    """Return when a real broker reported ON, each time from the first report of it to the first of OFF."""
     return spans_of(
         ((report.ts_us, report.flowStopped) for report in reports), reports[-1].ts_us if reports else 0
     )
@@ -216,7 +196,7 @@ def trace_picture(
         model = Workload.load(_workload_path(path, workload))
         with _reporting(f"replaying {path.name}", tell, len(log.rows)) as done:
             if len(model.queues) <= MOST_QUEUES:
-                return replayed_picture(log, model, done)
+                return replay_picture(log, model, done)
             run = replay(log, model, done)
         return run_picture(run, queues)
     with _reporting(f"reading {path.name}", tell) as done:

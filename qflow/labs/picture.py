@@ -14,8 +14,6 @@ from dataclasses import asdict, dataclass, field
 from qflow.labs.claims import claims_of
 from qflow.labs.fold import AFTER_STEP, CONSUMER_CHANNELS, PRODUCER_CHANNELS, QUEUE_CHANNELS, REASONS, fold
 from qflow.labs.frames import Frames, Span
-from qflow.labs.outline import PRODUCER_CHANNELS as OUTLINED_OF_PRODUCER
-from qflow.labs.outline import QUEUE_CHANNELS as OUTLINED_OF_QUEUE
 from qflow.labs.topology import Topology, layout_of
 from qflow.labs.words import DEAD, vocabulary
 from qflow.workload import Run
@@ -23,10 +21,7 @@ from qflow.workload import Run
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """A bar under the depth plot of a queue that is filled while something holds.
-
-    Its kind is ``on`` (flow control), ``real`` (the recorded broker's) or ``wait`` (a full window).
-    """
+    """A bar under the depth plot of a queue that is filled while something holds."""
 
     queue: int
     label: str
@@ -56,7 +51,6 @@ class Picture:
         messages: Of a simulated run: the most messages that it sent; 0 of one that was recorded or done by
             hand.
         drawing: What a drawing of another form needs besides, its ``form`` first; empty for tanks and gates.
-        outline: Of a run that has ended, while its frames are still counted: see :mod:`qflow.labs.outline`.
 
     >>> from qflow.labs import flow_run
     >>> picture = flow_run(messages=200, stop=20, resume=10)
@@ -72,7 +66,6 @@ class Picture:
     room: int = 0
     messages: int = 0
     drawing: Mapping[str, object] = field(default_factory=dict)
-    outline: Frames | None = None
 
     def __repr__(self) -> str:
         return "\n".join(self.claims)
@@ -95,7 +88,7 @@ class Picture:
             "width": len(frames.channels),
             "count": frames.count,
             "lasting": [[name, table.columns, len(table)] for name, table in frames.lasting.items()],
-            "numbers": frames.packed(),
+            "numbers": frames.pack(),
             "groups": frames.groups,
             "reasons": REASONS,
             "words": vocabulary(),
@@ -105,7 +98,6 @@ class Picture:
             "lanes": [[lane.queue, lane.label, lane.kind, lane.spans] for lane in self.lanes],
             "samples": [[sample.queue, sample.label, sample.points] for sample in self.samples],
             **({"room": self.room} if self.room else {}),
-            **({"outline": _outline_payload(self.outline)} if self.outline else {}),
             **self.drawing,
         }
 
@@ -137,7 +129,6 @@ def picture_of(
     topology: Topology | None = None,
     frames: Frames | None = None,
     room: int = 0,
-    outline: Frames | None = None,
 ) -> Picture:
     """Return the picture of a run; it has no claims while the run goes on.
 
@@ -147,7 +138,6 @@ def picture_of(
         topology: The clients and queues to show; None for all of the run's workload.
         frames: The run's frames, if the caller has them.
         room: Of a run that still goes on: how far the time axis reaches, in microseconds.
-        outline: Of a run whose frames are not all counted yet: what lies along the axis is read off it.
 
     >>> from qflow.labs import flow_workload
     >>> from qflow.workload import simulate
@@ -155,10 +145,9 @@ def picture_of(
     orders turned ON ...
     """
     frames = frames or fold(run, topology)
-    along = outline or frames
-    lanes = (*_flow_lanes(along), *more_lanes, *_window_lanes(along))
+    lanes = (*_flow_lanes(frames), *more_lanes, *_window_lanes(frames))
     claims = () if room else claims_of(frames, run.errors)
-    return Picture(run, frames, claims, lanes, tuple(samples), room, outline=outline)
+    return Picture(run, frames, claims, lanes, tuple(samples), room)
 
 
 def compare(one: Picture, other: Picture, names: tuple[str, str] = ("before", "after")) -> Comparison:
@@ -208,23 +197,6 @@ def _window_lanes(frames: Frames) -> list[Lane]:
             Lane(max(fed, key=lambda queue: on[queue], default=0), f"{spot.name} waits", "wait", spans)
         )
     return lanes
-
-
-def _outline_payload(outline: Frames) -> dict[str, object]:
-    """Return an outline as the browser gets it: what differs from the payload of its picture."""
-    queues = len(outline.topology.queues)
-    return {
-        "topology": asdict(outline.topology),
-        "columns": {
-            "queue": [1, OUTLINED_OF_QUEUE],
-            "producer": [1 + len(OUTLINED_OF_QUEUE) * queues, OUTLINED_OF_PRODUCER],
-        },
-        "width": len(outline.channels),
-        "count": outline.count,
-        "lasting": [],
-        "numbers": outline.packed(),
-        "deaths": outline.deaths,
-    }
 
 
 def _turns(frames: Frames) -> list[int]:

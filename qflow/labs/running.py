@@ -3,10 +3,6 @@
 A run in steps is a generator. It yields the part that is done and returns what it ran for: a run, a picture,
 a comparison. Whatever the slices of time are, the events are those of one run without a pause, and what is
 known of an instant does not change any more, so that a picture of a part can be drawn while the rest runs.
-
-The frames of a run take longer than the run. Those of a long run are counted up to the instant that is looked
-at, and a little further; then the run goes ahead of them, to its end. Its outline can be drawn then
-(:mod:`qflow.labs.outline`), a good while before the last frame is counted.
 """
 
 from __future__ import annotations
@@ -19,10 +15,8 @@ from functools import partial
 from typing import TypeVar
 
 from qflow.broker.errors import AmqpException
-from qflow.broker.events import EventTable
 from qflow.kit import RefusalError
 from qflow.labs.fold import Fold
-from qflow.labs.outline import outline_of
 from qflow.labs.picture import Comparison, Picture, picture_of
 from qflow.labs.topology import Topology
 from qflow.labs.words import DEAD
@@ -40,48 +34,21 @@ An instant that is sent to it, in microseconds, makes the next step end right be
 
 _MOST_EVENTS = 4_000
 _SLICE = SECOND // 10
-_LONG = 20_000
-"""Messages of a run that goes ahead of its frames; all of a shorter one is there almost as soon."""
-_FURTHER = 30_000
-"""Events beyond the instant that is looked at whose frames are counted before the outline is drawn."""
-_SHARE_OF_RUN = 0.4
-"""Which part of the work the run is, and not its frames."""
 
 
 class SoFar(float):
-    """The part that is done, from 0 to 1, of a run that can be drawn before it is whole.
-
-    Attributes:
-        time: Up to which instant, in microseconds, everything that happens is known.
-        frames: How many frames that makes.
-        is_outlined: Whether the run has ended, so that the picture has its outline.
-        draw: Called with the length of the time axis; returns the picture of that much. It has no claims:
-            those come with the last frame.
-    """
+    """The part that is done, from 0 to 1, of a run that can be drawn before it is whole."""
 
     time: int
+    """Up to which instant, in microseconds, everything that happens is known."""
     frames: int
-    is_outlined: bool = False
+    """How many frames that makes."""
     draw: Callable[[int], Picture]
+    """Called with the length of the time axis; returns the picture of that much, without claims."""
 
 
 def running(workload: Workload, messages: int) -> Steps[Run]:
-    """Run a workload in small steps, each yielding the part of the messages that is sent.
-
-    Parameters:
-        workload: What to run.
-        messages: Most messages that all producers together send; consumers go on for ten more seconds.
-
-    Raises:
-        AmqpException: The broker's own refusal of a queue.
-        WorkloadError: If the messages are no whole number from 1, or more than a run can have.
-
-    >>> from qflow.labs.experiments import flow_workload
-    >>> from qflow.workload import simulate
-    >>> whole = simulate(flow_workload(stop=20, resume=10), message_limit=300)
-    >>> finished(running(flow_workload(stop=20, resume=10), 300)).events == whole.events
-    True
-    """
+    """Run a workload in small steps, each yielding the part of the messages that is sent."""
     stage = _set_up(workload, messages)
     slices = _Slices(stage)
     for _ in slices:
@@ -90,79 +57,33 @@ def running(workload: Workload, messages: int) -> Steps[Run]:
 
 
 def drawing(workload: Workload, messages: int) -> Steps[Picture]:
-    """Run a workload as :func:`running` does, and fold it as it goes, into the picture of the whole run.
-
-    Each step yields a :class:`SoFar`, by which a lab can draw the part that is done.
-
-    >>> from qflow.labs import flow_run
-    >>> from qflow.labs.experiments import flow_workload
-    >>> picture = finished(drawing(flow_workload(stop=20, resume=10), 300))
-    >>> picture.frames.columns == flow_run(messages=300, stop=20, resume=10).frames.columns
-    True
-    """
+    """Run a workload in small steps, and fold it as it goes; each yields a :class:`SoFar`."""
     stage = _set_up(workload, messages)
     with uncollected():
         folding = Fold(Topology.of(workload, stage.agenda.end))
     slices = _Slices(stage)
-    known, enough = 0, None
     for done in slices:
-        if enough is None or folding.seen < enough:
-            with _set_apart():
-                folding.follow(stage.events)
-                # Whatever comes now comes later, and begins another step.
-                folding.end()
-            known = done
-        part = SoFar((1 - stage.remaining / messages) * _part_of_work(folding, stage.events))
-        part.time, part.frames = known, folding.count
-        part.draw = partial(_sketch, Run(workload, stage.events, known), folding)
+        with _set_apart():
+            folding.follow(stage.events)
+            # Whatever comes now comes later, and begins another step.
+            folding.end()
+        part = SoFar(1 - stage.remaining / messages)
+        part.time, part.frames = done, folding.count
+        part.draw = partial(_sketch, Run(workload, stage.events, done), folding)
         slices.aim = yield part
-        if messages >= _LONG and enough is None and slices.aim is not None and slices.aim < known:
-            enough = folding.seen + _FURTHER
     run = stage.finish(workload)
-    if folding.seen < len(stage.events):
-        yield from _counted(run, stage.events, folding, known)
     with uncollected():
         return replace(picture_of(run, frames=folding.whole(run.end)), messages=messages)
 
 
-def _counted(run: Run, events: EventTable, folding: Fold, known: int) -> Generator[float, int | None, None]:
-    """Count the frames that a run is ahead of, once its outline could be drawn."""
-    try:
-        with _set_apart():
-            frames = folding.so_far(known)
-            outline = outline_of(events, replace(frames.topology, end=run.end))
-        part = SoFar(_part_of_work(folding, events))
-        part.time, part.frames, part.is_outlined = known, folding.count, True
-        part.draw = lambda _: picture_of(run, frames=frames, room=outline.topology.end, outline=outline)
-        yield part
-        while folding.seen < len(events):
-            with _set_apart():
-                folding.follow(events, _MOST_EVENTS)
-            yield _part_of_work(folding, events)
-        folding.end()
-    finally:
-        gc.unfreeze()
-
-
-def _part_of_work(folding: Fold, events: EventTable) -> float:
-    """Return which part of the work for some events is done, given the frames that are counted."""
-    return _SHARE_OF_RUN + (1 - _SHARE_OF_RUN) * folding.seen / len(events) if events else 1.0
-
-
-def simulated_on(
+def simulate_with(
     workload: Workload, messages: int, time: int, act: Callable[[Stage], None], until: int | None = None
 ) -> Run:
     """Run a workload in which something else is done at an instant, and its clients react to that.
 
-    Parameters:
-        workload, messages: As for :func:`running`.
-        time: The instant, in microseconds; what the clients do then comes first.
-        act: Called with the stage at that instant.
-        until: The last instant of the run at the latest, in microseconds: a client may then wait for ever.
-
     >>> from qflow.labs import flow_workload
     >>> from qflow.workload import simulate
-    >>> run = simulated_on(flow_workload(), 100, 50_000, lambda stage: stage.broker.sessions["c1"].close())
+    >>> run = simulate_with(flow_workload(), 100, 50_000, lambda stage: stage.broker.sessions["c1"].close())
     >>> same = simulate(flow_workload(), message_limit=100)
     >>> first = next(event for event, other in zip(run.events, same.events) if event != other)
     >>> first.time, first.kind
@@ -235,7 +156,7 @@ def _set_apart() -> Iterator[None]:
         gc.freeze()
 
 
-def finished(steps: Steps[Result]) -> Result:
+def finish_steps(steps: Steps[Result]) -> Result:
     """Take all steps, and return their result."""
     while True:
         try:
@@ -248,13 +169,7 @@ def finished(steps: Steps[Result]) -> Result:
 def side_by_side(
     workloads: Mapping[str, Workload], messages: int, verdict: Callable[[Picture], str]
 ) -> Steps[Comparison]:
-    """Run workloads that differ in one thing, one after the other, into one comparison.
-
-    Parameters:
-        workloads: What differs, in a few words, to the workload.
-        messages: Each run ends when so many have been sent and the rest has been served.
-        verdict: Returns one sentence about a picture: the claim of its workload.
-    """
+    """Run workloads one after the other into one comparison, with one sentence about each picture."""
     pictures = {}
     for index, (name, workload) in enumerate(workloads.items()):
         pictures[name] = picture_of((yield from _part(running(workload, messages), index, len(workloads))))

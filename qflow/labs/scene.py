@@ -30,53 +30,40 @@ _MISSING = (
 
 
 class Scene(anywidget.AnyWidget):
-    """The scene of a picture, or of several side by side.
-
-    Parameters:
-        picture: What to draw first; None draws nothing yet.
-
-    Attributes:
-        run: Number of the run that is drawn. It only grows: a run that took longer than a later one is never
-            drawn over it.
-        is_whole: Whether that run has ended; if not, the picture shows its beginning, and the whole one
-            follows.
-        pictures: What is drawn: see :func:`qflow.labs.picture.payload_of`.
-        refusal: Text of a banner above the picture; empty for none.
-        running, progress: Number of a run that takes long, and which part of it is done; 0 when none does.
-        cancelled: Number of the run that the reader does not want to wait for any more.
-        answer: To the last question why: see :func:`qflow.labs.lab.why`.
-        place: Where to go: ``time`` in microseconds, and how many steps ``back`` from the last of that time.
-        actions, offers: What a fork can begin with (pairs of key and label), and what else can be asked for:
-            ``compare``, ``token``, ``html``; and ``pinned`` while comparing.
-        plays: Whether the first picture plays by itself, from its start.
-        asking: What is asked in the picture: see :mod:`qflow.labs.asking`; empty for nothing.
-        handles: What is dragged on the picture itself: setting, least, most and step, in the numbers of its
-            slider.
-        token: The last token asked for.
-        is_followed: Whether the scene follows a broker that serves (:class:`qflow.live.live_lab.LiveLab`).
-        cursor: Microseconds of what is shown now, for charts beside the scene; it stays in the browser, and
-            is -1 here.
-    """
+    """The scene of a picture, or of several side by side; without one, nothing is drawn yet."""
 
     _esm = read_static(*SCRIPTS)
     _css = read_static(*STYLES)
 
+    # The number of the run that is drawn only grows: one that took longer is never drawn over a later one.
     run = traitlets.Int(0).tag(sync=True)
+    # Whether that run has ended; if not, its beginning is drawn, and the whole one follows.
     is_whole = traitlets.Bool(True)
     pictures = traitlets.List().tag(sync=True)
+    # The text of a banner above the picture.
     refusal = traitlets.Unicode("").tag(sync=True)
+    # The number of a run that takes long, and the part of it that is done; the one not to wait for any more.
     running = traitlets.Int(0).tag(sync=True)
     progress = traitlets.Float(0.0).tag(sync=True)
     cancelled = traitlets.Int(0).tag(sync=True)
+    # To the last question why.
     answer = traitlets.Dict().tag(sync=True)
+    # Where to go: time in microseconds, and how many steps back from the last of that time.
     place = traitlets.Dict().tag(sync=True)
+    # What a fork can begin with, as pairs of key and label.
     actions = traitlets.List().tag(sync=True)
+    # Whether the first picture plays by itself, from its start.
     plays = traitlets.Bool(False).tag(sync=True)
     asking = traitlets.Dict().tag(sync=True)
+    # What is dragged on the picture itself: setting, least, most and step, in the numbers of its slider.
     handles = traitlets.List().tag(sync=True)
+    # What else can be asked for: compare, token, html; and pinned while comparing.
     offers = traitlets.List().tag(sync=True)
+    # The last token asked for.
     token = traitlets.Unicode("").tag(sync=True)
+    # Microseconds of what is shown now, for charts beside the scene; it stays in the browser, and is -1 here.
     cursor = traitlets.Int(-1).tag(sync=True)
+    # Whether it follows a broker that serves.
     is_followed = traitlets.Bool(False).tag(sync=True)
 
     def __init__(self, picture: Picture | Comparison | None = None) -> None:
@@ -85,11 +72,7 @@ class Scene(anywidget.AnyWidget):
             self.show(picture, 1)
 
     def show(self, picture: Picture | Comparison, run: int, *, is_whole: bool = True) -> bool:
-        """Draw a picture, unless a later run is drawn already, or this one as a whole.
-
-        `run` is the number of its run, and `is_whole` says whether that has ended; returned is whether the
-        picture was drawn.
-        """
+        """Draw the picture of a run, given by its number, unless a later one or it as a whole is drawn."""
         if run < self.run or (run == self.run and self.is_whole):
             return False
         with self.hold_sync():
@@ -140,7 +123,7 @@ class LinkedChart(anywidget.AnyWidget):
         self._make = lambda shown: make(shown, **options)
         super().__init__(cursor_of=scene)
         self.show(picture)
-        self.on_msg(self._heard)
+        self.on_msg(self._receive)
 
     def show(self, picture: Picture | Comparison) -> None:
         """Draw the chart of another picture; of several side by side, that of the last."""
@@ -154,11 +137,11 @@ class LinkedChart(anywidget.AnyWidget):
             self.about = " ".join(self.chart.claims)
             self.figure = str(figure.to_json())
 
-    def _heard(self, _: object, content: dict[str, Any], __: object) -> None:
+    def _receive(self, _: object, content: dict[str, Any], __: object) -> None:
         if content.get("ask") != "plotly":
             return
         try:
-            self.send({"script": "plotly"}, buffers=[plotly_script()])
+            self.send({"script": "plotly"}, buffers=[_plotly_script()])
         except OSError:
             self.send({"missing": _MISSING})
 
@@ -172,11 +155,7 @@ class LinkedChart(anywidget.AnyWidget):
 
 
 @cache
-def plotly_script() -> bytes:
-    """Return plotly.js as a page gets it: gzip'd, a third of its size.
-
-    Raises:
-        FileNotFoundError: If the installed plotly brings no script.
-    """
+def _plotly_script() -> bytes:
+    """Return plotly.js as a page gets it: gzip'd, a third of its size."""
     script = files("plotly") / "package_data" / "plotly.min.js"
     return gzip.compress(script.read_bytes(), 6, mtime=0)

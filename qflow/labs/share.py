@@ -73,7 +73,7 @@ class TokenError(RefusalError):
     """A text is no token, or one of a lab that is not here; the sentence says which."""
 
 
-def _unpacked(body: str) -> bytes:
+def _unpack(body: str) -> bytes:
     unpacking = zlib.decompressobj()
     plain = unpacking.decompress(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)), _MOST)
     if not unpacking.eof:
@@ -81,7 +81,7 @@ def _unpacked(body: str) -> bytes:
     return plain
 
 
-def _shown(value: object) -> str:
+def _shorten(value: object) -> str:
     text = repr(value)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
@@ -89,12 +89,6 @@ def _shown(value: object) -> str:
 @dataclass(frozen=True)
 class Token:
     """What a token says.
-
-    Parameters:
-        lab: One of :data:`LABS`.
-        settings: The arguments that open it.
-        time, back: The instant: microseconds, and how many steps back from the last of that time.
-        engine: :func:`engine_hash` of the engine that drew it.
 
     >>> token = Token("flow", {"stop": 20}, time=5)
     >>> Token.read(token.text()) == token
@@ -107,6 +101,7 @@ class Token:
 
     lab: str
     settings: Mapping[str, Any]
+    # Microseconds, and how many steps back from the last of that time.
     time: int = 0
     back: int = 0
     engine: str = field(default_factory=engine_hash)
@@ -119,26 +114,22 @@ class Token:
 
     @classmethod
     def read(cls, text: str) -> Token:
-        """Read a token.
-
-        Raises:
-            TokenError: If it is none, or not whole, or what it says makes no sense.
-        """
+        """Read a token; TokenError if it is none, or not whole, or what it says makes no sense."""
         text = text.strip()
         if not text.startswith(_MARK):
             raise TokenError(f"this is no token of a lab: it does not begin with {_MARK!r}")
         try:
-            values = json.loads(_unpacked(text.removeprefix(_MARK)))
+            values = json.loads(_unpack(text.removeprefix(_MARK)))
         except (ValueError, RecursionError, zlib.error):
             values = None
         if not isinstance(values, list) or len(values) != len(_KINDS):
             raise TokenError("this token is not whole: copy all of it, from the first letter to the last")
         lab, settings, time, back, engine = values
         if lab not in LABS:
-            raise TokenError(f"this token is of a lab {_shown(lab)}; here there are {', '.join(LABS)}")
+            raise TokenError(f"this token is of a lab {_shorten(lab)}; here there are {', '.join(LABS)}")
         for value, (what, holds, allowed) in zip(values, _KINDS, strict=True):
             if not holds(value):
-                raise TokenError(f"this token's {what} must be {allowed}, got {_shown(value)}")
+                raise TokenError(f"this token's {what} must be {allowed}, got {_shorten(value)}")
         return cls(lab, settings, time, back, engine)
 
     def difference(self) -> str:
@@ -176,7 +167,7 @@ sender, allow it: open_token(text, allow_files=True)
     """
     token = Token.read(text)
     try:
-        settings = _checked(token, allow_files)
+        settings = _check(token, allow_files)
         lab = getattr(import_module("qflow.labs"), f"{token.lab}_lab")(**settings)
     except FileNotFoundError as error:
         raise TokenError(f"the file this token is about is not here: {error.filename}") from None
@@ -188,21 +179,21 @@ sender, allow it: open_token(text, allow_files=True)
         words = " ".join(str(error).split()) or type(error).__name__
         said = words if len(words) <= _SENTENCE else f"{words[:_SENTENCE]}…"
         raise TokenError(f"the lab of this token is another one here: {said}") from error
-    lab.opened(token)
+    lab.go_to(token)
     return lab
 
 
-def shared_path(path: str | Path) -> str:
+def share_path(path: str | Path) -> str:
     """Return a path as a token names it: of a recording of the kit, its place in the kit.
 
-    >>> shared_path(kit_path("data") / "recordings" / "workloads" / "ring.csv.gz")
+    >>> share_path(kit_path("data") / "recordings" / "workloads" / "ring.csv.gz")
     'recordings/workloads/ring.csv.gz'
     """
     whole, kit = Path(path).resolve(), kit_path("data").resolve()
     return whole.relative_to(kit).as_posix() if whole.is_relative_to(kit) else str(path)
 
 
-def _checked(token: Token, allow_files: bool) -> dict[str, Any]:
+def _check(token: Token, allow_files: bool) -> dict[str, Any]:
     """Return a token's settings, with files where they are here; TokenError for one that is not allowed."""
     settings = dict(token.settings)
     recordings = (kit_path("data") / "recordings").resolve()
@@ -222,6 +213,6 @@ def _checked(token: Token, allow_files: bool) -> dict[str, Any]:
 
 def _not_allowed(path: str) -> TokenError:
     return TokenError(
-        f"this token opens the file {_shown(path)} of this machine; if you trust its sender, allow it: "
+        f"this token opens the file {_shorten(path)} of this machine; if you trust its sender, allow it: "
         "open_token(text, allow_files=True)"
     )

@@ -3,8 +3,7 @@
 A run begins when a slider is let go of, and already while it rests in the hand: most sliders are let go of
 where they rest, and their picture is then there. A run has the kernel to itself for half a second; then it
 goes on between other messages, with its progress and a way to cancel it, and makes room for a later run at
-once. Of a run that takes longer, the instant that the reader looks at is drawn first; of a long run then its
-whole axis of time, before all of its steps.
+once. Of a run that takes longer, the instant that the reader looks at is drawn first.
 
 Runs are counted. A picture is drawn only if no later run is drawn already.
 """
@@ -27,7 +26,7 @@ from qflow.labs.knobs import Knob
 from qflow.labs.lab import Lab
 from qflow.labs.map_widget import MapWidget
 from qflow.labs.picture import Comparison, Picture, compare
-from qflow.labs.running import SoFar, Steps, finished, refusal_text
+from qflow.labs.running import SoFar, Steps, finish_steps, refusal_text
 from qflow.workload import Workload
 from qflow.workload.stage import uncollected
 
@@ -101,12 +100,12 @@ class SliderLab(Lab):
         self.sliders = {knob.setting: slider_of(knob, settings[knob.setting]) for knob in knobs}
         panel = widgets.Box(list(self.sliders.values())).add_class("qf-panel")
         self._drawn = self.settings
-        first = finished(steps(**self._drawn))
+        first = finish_steps(steps(**self._drawn))
         super().__init__(first, [panel])
         self.looked_at = self.first.frames.at(self.first.frames.most_telling())["time"]
-        self.scene.on_msg(self._hear)
+        self.scene.on_msg(self._receive)
         for slider in self.sliders.values():
-            slider.observe(self._moved, names="value")
+            slider.observe(self._on_move, names="value")
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -129,14 +128,14 @@ class SliderLab(Lab):
         """
         sliders = list(self.sliders.values())
         for slider in sliders:
-            slider.unobserve(self._moved, names="value")
+            slider.unobserve(self._on_move, names="value")
         for knob in self._knobs:
             if knob.setting in settings:
                 slider = self.sliders[knob.setting]
                 slider.value = min(slider.max, max(slider.min, round(settings[knob.setting] / knob.unit)))
         for slider in sliders:
-            slider.observe(self._moved, names="value")
-        self._moved(None)
+            slider.observe(self._on_move, names="value")
+        self._on_move(None)
 
     def map(self, **options: Any) -> MapWidget:
         """Return the map of this lab: a run for each stop and each capacity; a click moves the lab there.
@@ -189,7 +188,7 @@ holds for 3 of the 9 settings.
         stop, capacity = made.drawn.across.setting, made.drawn.up.setting
         own: list[bool] = []
 
-        def clicked(_: object) -> None:
+        def follow_click(_: object) -> None:
             chosen = {stop: made.chosen["stop"], capacity: made.chosen["capacity"]}
             if "resume" in self.sliders:
                 # The map's cell has the resume level of its lab, or its stop where that is less (FC-05).
@@ -201,7 +200,7 @@ holds for 3 of the 9 settings.
                 own.pop()
             made.dot = [chosen[stop], chosen[capacity]]
 
-        def moved(change: Any) -> None:
+        def follow_slider(change: Any) -> None:
             if own:
                 return
             if change.owner in (self.sliders[stop], self.sliders[capacity]):
@@ -209,9 +208,9 @@ holds for 3 of the 9 settings.
             elif not self.scene.refusal:
                 made.show(plan())
 
-        made.observe(clicked, names="chosen")
+        made.observe(follow_click, names="chosen")
         for slider in self.sliders.values():
-            slider.observe(moved, names="value")
+            slider.observe(follow_slider, names="value")
 
     def _handles(self) -> dict[str, widgets.IntSlider]:
         return {setting: slider for setting, slider in self.sliders.items() if setting in HANDLES}
@@ -219,9 +218,9 @@ holds for 3 of the 9 settings.
     def _set(self, setting: str, value: int) -> None:
         super()._set(setting, value)
         # A handle that came back to where it was has not moved its slider.
-        self._moved(None)
+        self._on_move(None)
 
-    def _moved(self, _: object) -> None:
+    def _on_move(self, _: object) -> None:
         # A slider that rested here before it was let go of has its picture already, or soon.
         if self.settings != self._asked:
             self.run_again()
@@ -230,7 +229,7 @@ holds for 3 of the 9 settings.
         """Run with the settings of now, and show the picture unless a later run begins before it is done."""
         self._run(self.settings, PATIENCE)
 
-    def _rested(self, setting: str, value: int) -> None:
+    def _on_rest(self, setting: str, value: int) -> None:
         """Run for a slider that is still held: most of them are let go of where they rest."""
         slider = self.sliders[setting]
         knob = next(knob for knob in self._knobs if knob.setting == setting)
@@ -317,12 +316,11 @@ holds for 3 of the 9 settings.
         """Draw what there is of a run that takes longer, once the instant that is looked at is there."""
         if not isinstance(part, SoFar) or part.time <= self.looked_at:
             return False
-        if not part.is_outlined:
-            # The run before says how much to expect of this one.
-            known, ahead = part.frames, self.first.frames.count - part.frames
-            is_near = (time.monotonic() - self._begun) * ahead < WORTHWHILE * known
-            if self.scene.run >= number or is_near:
-                return False
+        # The run before says how much to expect of this one.
+        known, ahead = part.frames, self.first.frames.count - part.frames
+        is_near = (time.monotonic() - self._begun) * ahead < WORTHWHILE * known
+        if self.scene.run >= number or is_near:
+            return False
         self.scene.refusal = ""
         self.scene.show(self._beside(part.draw(self.first.frames.topology.end)), number, is_whole=False)
         _send_out()
@@ -336,11 +334,11 @@ holds for 3 of the 9 settings.
             with self.scene.hold_sync():
                 self.scene.running, self.scene.progress = number, max(0.01, float(part))
 
-    def _hear(self, _: object, content: dict[str, Any], __: object) -> None:
+    def _receive(self, _: object, content: dict[str, Any], __: object) -> None:
         if content.get("ask") == "look":
             self.looked_at = int(content["time"])
         elif content.get("ask") == "rest" and content["setting"] in self.sliders:
-            self._rested(content["setting"], int(content["value"]))
+            self._on_rest(content["setting"], int(content["value"]))
 
     def _refuse(self, error: Exception, number: int) -> None:
         self.scene.progress = 0.0

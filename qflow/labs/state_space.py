@@ -2,7 +2,7 @@
 
 :func:`qflow.design.explore` visits every state that one queue with one or two producers and a consumer can
 come to, at any pace. One of them is loaded: the shortest way there is played on the engine, and its picture
-ends at the state. :mod:`qflow.labs.state_widget` is the lab.
+ends at the state. :mod:`qflow.labs.state_space_widget` is the lab.
 
 :class:`Walk` is the game on it: the learner chooses each step, and looks for the deepest state.
 """
@@ -19,13 +19,13 @@ from qflow.design import DesignError, SmallConfiguration, StateGraph, explore
 from qflow.design.graph import MARKS, Situation
 from qflow.labs.claims import times
 from qflow.labs.picture import Picture, picture_of
-from qflow.labs.running import Steps, finished
+from qflow.labs.running import Steps, finish_steps
 from qflow.labs.topology import ConsumerSpot, ProducerSpot, QueueSpot, Topology
 from qflow.wording import counted
 from qflow.workload import Run, Workload
 from qflow.workload.agenda import SECOND
 
-MOST_STATES = 2_000
+_MOST_STATES = 2_000
 PAUSE = SECOND // 10
 """Microseconds between two actions in a picture; the states themselves know no time."""
 
@@ -42,15 +42,10 @@ _FATES = (
 
 @dataclass(frozen=True)
 class StateSpace:
-    """All states of a configuration, with one of them in the picture.
-
-    Parameters:
-        states: The graph of states, as :func:`qflow.design.explore` returns it.
-        node: The state whose shortest history the picture shows; its last frame is the state.
-        picture: That history; its claims are about the graph, too.
-    """
+    """All states of a configuration, with one of them in the picture."""
 
     states: StateGraph
+    # The state whose shortest history the picture shows; its last frame is the state.
     node: int
     picture: Picture
 
@@ -67,11 +62,6 @@ class StateSpace:
 class Walk:
     """A way through the states that a learner chooses, in search of the deepest.
 
-    Parameters:
-        states: All states.
-        nodes: Those on the way, from the start to where it is now.
-        actions: What was done between them.
-
     >>> from qflow.design import SmallConfiguration, explore
     >>> walk = Walk(explore(SmallConfiguration.of(stop=1, capacities=(1,))))
     >>> walk.moves
@@ -83,6 +73,7 @@ class Walk:
     """
 
     states: StateGraph
+    # Those on the way, from the start to where it is now, and what was done between them.
     nodes: tuple[int, ...] = (0,)
     actions: tuple[str, ...] = ()
 
@@ -108,11 +99,7 @@ class Walk:
         return len(self.states.path_to(self.states.deepest))
 
     def after(self, action: str) -> Walk:
-        """Return the way with one move more.
-
-        Raises:
-            DesignError: If that cannot be done now.
-        """
+        """Return the way with one move more; DesignError if that cannot be done now."""
         if action not in self.moves:
             possible = ", ".join(self.moves) or "nothing"
             raise DesignError(f"{action!r} is not possible in state {self.nodes[-1]}; possible: {possible}")
@@ -173,7 +160,7 @@ def state_space_run(
     """
     chosen = {"stop": stop, "resume": resume, "limit": limit}
     capacities = {"capacity_1": capacity_1, "capacity_2": capacity_2}
-    return finished(state_space_steps(**chosen, **capacities, state=state))
+    return finish_steps(state_space_steps(**chosen, **capacities, state=state))
 
 
 def state_space_steps(
@@ -185,16 +172,12 @@ def state_space_steps(
         stop=int(stop), resume=int(resume), limit=int(limit) or None, capacities=capacities
     )
     yield 0.0
-    states = explore(configuration, state_limit=MOST_STATES)
+    states = explore(configuration, state_limit=_MOST_STATES)
     return load_state(states, states.deepest if state is None else state)
 
 
 def load_state(states: StateGraph, node: int) -> StateSpace:
-    """Return a state, given by its number, with the picture of the shortest way there.
-
-    Raises:
-        DesignError: If there is no such state.
-    """
+    """Return a state, given by its number, with the picture of the shortest way there."""
     picture = _history(states.configuration, states.path_to(node))
     # States know no time, so what a run's claims say of waits and shares of time is left out here.
     deaths = [claim for claim in picture.claims if "session died of" in claim]

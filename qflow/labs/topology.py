@@ -23,54 +23,41 @@ from qflow.workload import Consumer, Producer, Run, Workload
 
 @dataclass(frozen=True, slots=True)
 class ProducerSpot:
-    """A producer in the picture.
-
-    Parameters:
-        name: The client's name.
-        capacity: Most transfers it may have outstanding (CAP-01).
-        note: What it does, in a few words.
-        session: The session it sends on, which it may share (CAP-09).
-        exchange: Index of the exchange it sends to; -1 for the nameless one, which leads straight to a queue
-            (EX-02).
-        is_measured: Whether its capacity is the most that it had outstanding, as of a client of AMQP 1.0:
-            when such a client waits is not in a trace.
-    """
+    """A producer in the picture."""
 
     name: str
+    # Most transfers it may have outstanding (CAP-01).
     capacity: int
+    # What it does, in a few words.
     note: str
+    # It may share its session (CAP-09).
     session: str
+    # Index of the exchange it sends to; -1 for the nameless one, which leads straight to a queue (EX-02).
     exchange: int = -1
+    # Whether its capacity is the most that it had outstanding, as of a client of AMQP 1.0: when such a client
+    # waits is not in a trace.
     is_measured: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class QueueSpot:
-    """A queue in the picture; a level of 0 takes no part.
-
-    Parameters:
-        name: The queue.
-        max_count, max_size: Its limits, the broker's default included (LP-01).
-        stop_count, resume_count, stop_size, resume_size: The thresholds in force, which may differ from what
-            was asked for (FC-02, FC-05).
-        policy: What it keeps and what it does when it is full, in a word or two (LP-04, QT-01, QT-04).
-    """
+    """A queue in the picture; a level of 0 takes no part."""
 
     name: str
+    # The broker's default included (LP-01).
     max_count: int = 0
     max_size: int = 0
+    # Those in force, which may differ from what was asked for (FC-02, FC-05).
     stop_count: int = 0
     resume_count: int = 0
     stop_size: int = 0
     resume_size: int = 0
+    # What it keeps and what it does when it is full, in a word or two (LP-04, QT-01, QT-04).
     policy: str = ""
 
     @classmethod
     def of(cls, name: str, arguments: Mapping[str, Argument], options: BrokerOptions) -> QueueSpot:
         """Return a queue's limits and thresholds in force, from how it is declared.
-
-        Raises:
-            AmqpException: If the broker refuses the declaration.
 
         >>> spot = QueueSpot.of("orders", {"qpid.max_count": 1000}, BrokerOptions())
         >>> spot.stop_count, spot.resume_count                    # 80 % and 70 %: FC-10
@@ -92,51 +79,39 @@ class QueueSpot:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerSpot:
-    """A consumer in the picture.
+    """A consumer in the picture."""
 
-    Parameters:
-        name: The client's name, which is its subscription's tag as well.
-        queue: Index of the queue it reads.
-        prefetch: Its credit window: most messages it may hold.
-        note: What it does, in a few words.
-        link: Its subscription as events name it: session, ``::``, tag.
-    """
-
+    # The client's, which is its subscription's tag as well.
     name: str
+    # Index of the queue it reads.
     queue: int
     prefetch: int
     note: str
+    # Its subscription as events name it: session, ``::``, tag.
     link: str
 
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """Producers, queues, consumers, and the routes between them.
-
-    Parameters:
-        producers, queues, consumers: In the order of the workload.
-        routes: Pairs (index of producer, index of queue).
-        end: The run's last instant, in microseconds.
-        exchanges: Names of the exchanges that are bound to queues or sent to, but for the nameless one.
-        bindings: Pairs (index of exchange, index of queue).
-        group_key: Application header that distinguishes messages; "" for none (MG-04, QT-01).
-    """
+    """Producers, queues, consumers, and the routes between them."""
 
     producers: tuple[ProducerSpot, ...]
     queues: tuple[QueueSpot, ...]
     consumers: tuple[ConsumerSpot, ...]
+    # Pairs (index of producer, index of queue).
     routes: tuple[tuple[int, int], ...]
+    # The run's last instant, in microseconds.
     end: int
+    # Those that are bound to queues or sent to, but for the nameless one.
     exchanges: tuple[str, ...] = ()
+    # Pairs (index of exchange, index of queue).
     bindings: tuple[tuple[int, int], ...] = ()
+    # The application header that distinguishes messages; "" for none (MG-04, QT-01).
     group_key: str = ""
 
     @classmethod
     def of(cls, workload: Workload, end: int) -> Topology:
-        """Return the topology of a workload whose run ended at `end`, in microseconds.
-
-        Routes through exchanges are left for the run to show.
-        """
+        """Return the topology of a workload whose run ended at `end`, but for routes through exchanges."""
         names = list(workload.queues)
         queues = [QueueSpot.of(name, workload.queues[name], workload.options) for name in names]
         sent_to = [producer.to[0] for producer in workload.producers if producer.to[0]]
@@ -174,9 +149,7 @@ class Topology:
 
 
 def group_key(queues: Iterable[Mapping[str, Argument]]) -> str:
-    """Return the header that distinguishes the messages of some queues, given their declare arguments.
-
-    It is the first group header or last value key; without one, ``group``, which producers set (MG-04).
+    """Return the first group header or last value key in declare arguments, or else ``group`` (MG-04).
 
     >>> group_key([{}, {"qpid.last_value_queue_key": "stock"}])
     'stock'
@@ -216,9 +189,6 @@ _SOURCES_FIRST, _ALL = ("producer", "exchange", "consumer"), ("exchange", "produ
 def layout_of(topology: Topology) -> dict[str, list[int]]:
     """Return the order of each column of the picture from top to bottom, such that few lines cross.
 
-    The columns are producers, exchanges, queues, consumers: kind to the indices of its members. In each, a
-    client or queue comes at the mean height of those it is joined with, as far as there is room.
-
     >>> crossed = (ConsumerSpot("a", 1, 1, "", "a::a"), ConsumerSpot("b", 0, 1, "", "b::b"))
     >>> layout_of(Topology((), (QueueSpot("q1"), QueueSpot("q2")), crossed, (), 0))["consumer"]
     [1, 0]
@@ -230,7 +200,7 @@ def layout_of(topology: Topology) -> dict[str, list[int]]:
         "consumer": len(topology.consumers),
     }
     near: dict[tuple[str, int], dict[tuple[str, int], None]] = defaultdict(dict)
-    for one, other in _joined(topology):
+    for one, other in _links(topology):
         near[one][other] = near[other][one] = None
     order = {kind: list(range(size)) for kind, size in sizes.items()}
     for number in range(_ROUNDS):
@@ -248,7 +218,7 @@ def layout_of(topology: Topology) -> dict[str, list[int]]:
     return order
 
 
-def _joined(topology: Topology) -> Iterator[tuple[tuple[str, int], tuple[str, int]]]:
+def _links(topology: Topology) -> Iterator[tuple[tuple[str, int], tuple[str, int]]]:
     """Yield who hands messages to whom, each as its kind and index."""
     for index, producer in enumerate(topology.producers):
         if producer.exchange >= 0:
@@ -316,15 +286,12 @@ def part_of(topology: Topology, queues: Collection[str]) -> Topology:
 
 
 def topology_of_events(run: Run) -> Topology:
-    """Return the topology of a run: of its workload if that names its queues, else as its events show it.
-
-    By the events, a producer's capacity is the most it had outstanding.
-    """
+    """Return the topology of a run: of its workload if that names its queues, else as its events show it."""
     if run.workload.queues:
         return Topology.of(run.workload, run.end)
     witness = _Witness()
     for event in run.events:
-        witness.hear(event)
+        witness.receive(event)
     return witness.topology(run)
 
 
@@ -344,14 +311,14 @@ class _Witness:
         self.linked: dict[str, dict[int, str]] = {}
         self.routes: dict[tuple[str, str], None] = {}
 
-    def hear(self, event: Event) -> None:
+    def receive(self, event: Event) -> None:
         detail: Any = event.detail or {}
         if event.kind == "session.attach" and "container" in detail:
             self.linked[event.session] = {}
         elif event.kind == "enqueued":
             self.routes[event.session, event.queue] = None
         elif event.session in self.linked:
-            self.hear_link(event, detail, self.linked[event.session])
+            self.receive_link(event, detail, self.linked[event.session])
         elif event.kind == "queueDeclare":
             self.queues.setdefault(event.queue, detail["arguments"])
         elif event.kind == "bind" and event.link:
@@ -370,7 +337,7 @@ class _Witness:
         elif event.kind == "reported":
             self.outstanding[event.session] -= self.unreported.pop(event.session, 0)
 
-    def hear_link(self, event: Event, detail: Any, waiting: dict[int, str]) -> None:
+    def receive_link(self, event: Event, detail: Any, waiting: dict[int, str]) -> None:
         """Take what a client of AMQP 1.0 does: each of its transfers has an outcome by itself."""
         session, link = event.session, f"{event.session}::{event.link}"
         if event.kind == "message.transfer":
@@ -416,7 +383,7 @@ class _Witness:
         return Topology(
             tuple(producers),
             tuple(QueueSpot.of(name, self.queues[name], run.workload.options) for name in names),
-            tuple(_told_apart(consumers)),
+            tuple(_tell_apart(consumers)),
             tuple(
                 (senders.index(session), names.index(queue))
                 for session, queue in self.routes
@@ -439,7 +406,7 @@ class _Witness:
         return 1 if credit in (0, INFINITE) else credit
 
 
-def _told_apart(consumers: list[ConsumerSpot]) -> list[ConsumerSpot]:
+def _tell_apart(consumers: list[ConsumerSpot]) -> list[ConsumerSpot]:
     """Return consumers under their whole link where tags repeat."""
     tags = Counter(consumer.name for consumer in consumers)
     return [spot if tags[spot.name] == 1 else replace(spot, name=spot.link) for spot in consumers]

@@ -17,14 +17,14 @@ from qflow.kit import RefusalError
 from qflow.labs.lab import Lab
 from qflow.labs.opened import recorded_picture, trace_picture
 from qflow.labs.picture import Comparison, Picture
-from qflow.labs.share import Token, shared_path
+from qflow.labs.share import Token, share_path
 
 LARGE = 300_000
 """Bytes of a packed file from which on its lab opens empty, with progress and a way not to wait for it.
 
 Its size decides and not the time it takes, so that a notebook shows the same on any machine."""
 
-PACKED = (".gz", ".parquet")
+_PACKED = (".gz", ".parquet")
 _PACKING = 10
 _BREATH = 0.1
 
@@ -78,7 +78,7 @@ class TraceLab(Lab):
         except Exception as error:  # it is shown in the lab: nothing above catches it
             self.scene.progress = 0.0
             self.scene.refusal = str(error)
-            self.say((f"{name} is not read.",))
+            self.show_claims((f"{name} is not read.",))
         finally:
             is_over = True
 
@@ -86,8 +86,8 @@ class TraceLab(Lab):
     def settings(self) -> dict[str, Any]:
         """Which file, and what its bytes are."""
         path, workload, queues = self._opened
-        found = {"path": shared_path(path), "queues": list(queues), "digest": _digest(path)}
-        return found if workload is None else {**found, "workload": shared_path(workload)}
+        found = {"path": share_path(path), "queues": list(queues), "digest": _digest(path)}
+        return found if workload is None else {**found, "workload": share_path(workload)}
 
     def close(self) -> None:
         """Free everything the lab used, and stop reading its file."""
@@ -95,9 +95,9 @@ class TraceLab(Lab):
             self._task.cancel()
         super().close()
 
-    def opened(self, token: Token) -> None:
+    def go_to(self, token: Token) -> None:
         """Go to a token's instant, with a notice if the file or the engine is not the token's."""
-        super().opened(token)
+        super().go_to(token)
         if self._expected not in ("", _digest(self._opened[0])):
             text = (
                 f"{Path(self._opened[0]).name} is not the file that this token was made of: its bytes differ."
@@ -110,7 +110,7 @@ def _is_large(path: Path) -> bool:
         size = path.stat().st_size
     except OSError:  # opening it says what is the matter
         return False
-    return size >= (LARGE if path.suffix in PACKED else LARGE * _PACKING)
+    return size >= (LARGE if path.suffix in _PACKED else LARGE * _PACKING)
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

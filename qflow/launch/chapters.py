@@ -10,6 +10,7 @@ process, so that stopping ``qflow lab`` stops all of it.
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import importlib
 import importlib.util
@@ -18,7 +19,9 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+from qflow.cli import port_number
 from qflow.kit import RefusalError, install_command, kit_path, nearest_checkout
 from qflow.wording import listed
 from qflow.writing import written
@@ -220,6 +223,24 @@ def lab(folder: str | None, *, browser: bool, port: int | None, further: Sequenc
     _quieten_news()
     importlib.import_module("jupyterlab.labapp").main(arguments)
     return 0
+
+
+def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
+    """Add ``lab`` to the ``qflow`` command."""
+    parser = rooms.add_parser(
+        "lab",
+        help="open JupyterLab on the chapters",
+        description="Open JupyterLab on the chapters. Further options are handed on to JupyterLab.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--dir", metavar="FOLDER", help="where your copies lie; what you changed there stays")
+    parser.add_argument("--no-browser", dest="browser", action="store_false", help="open no browser window")
+    parser.add_argument("--port", type=port_number, metavar="N", help="the port to listen on")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Run ``qflow lab``; return the exit status."""
+    return lab(chosen.dir, browser=chosen.browser, port=chosen.port, further=chosen.further)
 
 
 def require(modules: dict[str, str], *, extra: str) -> None:

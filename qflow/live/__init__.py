@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from qflow.live.client_card import ClientCard as ClientCard
     from qflow.live.client_check import Conditions as Conditions
     from qflow.live.client_check import check_client as check_client
-    from qflow.live.peer import Limits as Limits
+    from qflow.live.peer import ClientLimits as ClientLimits
     from qflow.live.recorder import Recorder as Recorder
     from qflow.live.recorder import recorder as recorder
     from qflow.live.recording import Recording as Recording

@@ -34,13 +34,7 @@ _ODD_BODIES = (b"\x00\x53\x77\x00", b"\x00\x53\x77\x73")
 
 
 class FrameError(ValueError):
-    """Bytes that are no AMQP 1.0; the text says what was seen and what is allowed.
-
-    >>> list(FrameReader().feed(b"GET / HTTP/1.1"))
-    Traceback (most recent call last):
-        ...
-    qflow.live.amqp_frames.FrameError: a connection begins with AMQP and a version, got b'GET / HT'
-    """
+    """Bytes that are no AMQP 1.0; the text says what was seen and what is allowed."""
 
 
 _HTTP = re.compile(rb"(GET|HEAD|POST|PUT|DELETE|OPTIONS|PATCH|CONNECT|TRACE|PRI) ")
@@ -115,16 +109,11 @@ TRANSACTIONAL, DISCHARGE, DECLARE, DECLARED = 0x34, 0x32, 0x31, 0x33
 
 
 class Frame(NamedTuple):
-    """One performative as it was on the wire.
-
-    Fields:
-        performative: One of this module's, such as :class:`Transfer`.
-        payload: What comes behind it, at most :data:`MOST_KEPT` bytes of it.
-        length: How long the payload is.
-    """
+    """One performative as it was on the wire."""
 
     channel: int
     performative: Any
+    # What comes behind the performative, at most MOST_KEPT bytes of it, and how long it is.
     payload: bytes
     length: int
 
@@ -162,9 +151,7 @@ class SectionPlaces(NamedTuple):
 
 
 def section_places(raw: bytes) -> SectionPlaces:
-    """Return where the bare message and the annotations are.
-
-    FrameError if the bytes are in no sections.
+    """Return where the bare message and the annotations are; FrameError for bytes in no sections.
 
     >>> section_places(bytes.fromhex("005370c0020141005377a103616263"))
     SectionPlaces(bare=7, annotations=(0, 0), is_bare=False)
@@ -200,22 +187,13 @@ def section_places(raw: bytes) -> SectionPlaces:
 
 
 class Codec:
-    """Proton's codec, for one value at a time.
-
-    Its C functions are asked, as its Python objects take longer than all the rest of the reading.
-
-    Raises:
-        ImportError: Without python-qpid-proton.
-
-    >>> codec = Codec()
-    >>> codec.decode(bytes.fromhex("005316c003024341"))
-    (8, Described(22, [0, True]))
-    """
+    """Proton's codec, for one value at a time."""
 
     def __init__(self) -> None:
         from cproton import ffi, lib, pn_error_text
         from proton import Data, Described
 
+        # Proton's C functions: its Python objects take longer than all the rest of the reading.
         self._data, self._unpack, self._error_text = Data(), ffi.unpack, pn_error_text
         self._impl, self._lib = self._data._data, lib
         numbers = ("bool", "ubyte", "byte", "ushort", "short", "uint", "int", "ulong", "long", "timestamp")
@@ -283,15 +261,13 @@ class Codec:
 class FrameReader:
     r"""One direction of a connection.
 
-    Attributes:
-        is_secure (bool): Whether the peers went over to TLS, so that nothing more can be read.
-
     >>> end = bytes.fromhex("0000000c0200000300531745")
     >>> [frame.performative for frame in FrameReader().feed(b"AMQP\x00\x01\x00\x00" + end)]
     [End(error=None)]
     """
 
     def __init__(self, codec: Codec | None = None) -> None:
+        # Whether the peers went over to TLS, so that nothing more can be read.
         self.is_secure = False
         self._codec = codec or Codec()
         self._rest = b""
@@ -300,11 +276,7 @@ class FrameReader:
         self._missing = 0
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """Yield the frames that are whole now; one that is too long to be kept, as soon as it is known.
-
-        Raises:
-            FrameError: If the bytes are no AMQP 1.0; what follows cannot be read any more.
-        """
+        """Yield the frames that are whole, and one that is too long to keep as soon as that is known."""
         if self._missing:
             passed = min(self._missing, len(data))
             self._missing -= passed

@@ -73,15 +73,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(namespace: argparse.Namespace) -> int:
-    """Check a program and print its card.
-
-    Returns:
-        0; 1 if something that was required is not so.
-
-    Raises:
-        RefusalError: If there is nothing to run, it cannot be run or measured, Proton is missing, or what is
-            required is of the other role.
-    """
+    """Check a program and print its card; return 1 if something that was required is not so."""
     from qflow.live.client_check import ClientFailedError
 
     try:

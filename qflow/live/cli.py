@@ -75,15 +75,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(namespace: argparse.Namespace) -> int:
-    """Serve until Ctrl-C, then write the trace if one was asked for.
-
-    Returns:
-        0; 2 if something that was given makes no sense.
-
-    Raises:
-        RefusalError: If Proton is missing, or something that was given cannot be read.
-        OSError: If the port cannot be had, or a file cannot be opened.
-    """
+    """Serve until Ctrl-C, then write the trace if one was asked for."""
     from qflow.broker.errors import AmqpException, ManagementError
     from qflow.live.serving import make_server
     from qflow.trace.files import TraceLines

@@ -21,10 +21,10 @@ from heapq import heappop, heappush
 from operator import itemgetter
 from typing import Any
 
-MOST_FINDINGS = 1_000
+_MOST_FINDINGS = 1_000
 """Different sentences that are kept."""
 
-QPID_CPP = ("qpid-cpp", "qflow")
+_QPID_CPP = ("qpid-cpp", "qflow")
 """How brokers call themselves on AMQP 1.0 whose rules are those of the engine."""
 
 _RESERVED = ("setup", "broker")
@@ -45,28 +45,18 @@ _Sent = tuple[int, str, int | None]
 
 @dataclass(slots=True)
 class SeenClient:
-    """One client of the log, and what was seen of it.
-
-    Parameters:
-        name: As in the log.
-        role ({"producer", "consumer"})
-        queue, exchange, key: What it reads; or where it sends to.
-        start: When its link was made, in microseconds.
-        origin: Its container, link, product and peer, for readers.
-        most_credit: The most messages that it was ready to take.
-
-    >>> client = ClientBook().client("shop", "producer", "orders", 5, key="orders")
-    >>> client.name, client.messages
-    ('shop', 0)
-    """
+    """One client of the log, and what was seen of it."""
 
     name: str
     role: str
+    # What it reads; or where it sends to.
     queue: str
     exchange: str
     key: str
+    # When its link was made, in microseconds; its container, link, product and peer, for readers.
     start: int
     origin: Mapping[str, str]
+    # The most messages that it was ready to take.
     most_credit: int = 0
     messages: int = 0
     bytes: int = 0
@@ -91,20 +81,6 @@ def is_a_name(container: str) -> bool:
 class ClientBook:
     """The rows of a log, its clients and its queues.
 
-    Attributes:
-        rows (list of tuple): In order of time; the list may be emptied.
-        clients (dict): Name to :class:`SeenClient`.
-        queues (dict): Queue name to its declare arguments, as far as they were seen.
-        declared (set of str): Queues of which the broker said the arguments, all of them.
-        exchanges (set of str)
-        binds (dict): Keys are exchange, queue and binding key, in the order in which they were seen.
-        broker (str): The product that the broker calls itself; empty if it has said none.
-        statistics_since (int or None): When the broker's management answered first.
-        missing (str): Why there are no statistics now; empty if there are.
-        findings (dict): Sentence to how often, and when first, in microseconds.
-        labels (Labels)
-        last (int): When something was seen last.
-
     >>> book = ClientBook()
     >>> shop = book.client("shop", "producer", "orders", 5, key="orders")
     >>> label = book.transfer(7, shop, 100, (1, 100))
@@ -114,15 +90,20 @@ class ClientBook:
     """
 
     def __init__(self) -> None:
+        # In order of time; the list may be emptied.
         self.rows: list[Row] = []
         self.clients: dict[str, SeenClient] = {}
+        # Declare arguments, as far as they were seen; and of which queues the broker has said all of them.
         self.queues: dict[str, dict[str, Any]] = {}
         self.declared: set[str] = set()
         self.exchanges: set[str] = set()
+        # Exchange, queue and binding key, in the order in which they were seen.
         self.binds: dict[tuple[str, str, str], None] = {}
+        # The product that the broker calls itself; when its management answered first, or why it does not.
         self.broker = ""
         self.statistics_since: int | None = None
         self.missing = "the broker's management has said nothing"
+        # Sentence to how often, and when first, in microseconds.
         self.findings: dict[str, list[int]] = {}
         self.labels = Labels()
         self.last = self.connections = 0
@@ -140,16 +121,16 @@ class ClientBook:
         """Note what a reader of the log should know; the same words are counted."""
         if words in self.findings:
             self.findings[words][0] += 1
-        elif len(self.findings) < MOST_FINDINGS:
+        elif len(self.findings) < _MOST_FINDINGS:
             self.findings[words] = [1, time]
 
-    def statistics(self, time: int, queue: str, label: str, arguments: Mapping[str, Any]) -> None:
+    def report(self, time: int, queue: str, label: str, arguments: Mapping[str, Any]) -> None:
         """Note what the broker reports of a queue, and what it says that the queue was declared with."""
         self.queues.setdefault(queue, {}).update(arguments)
         self.declared.add(queue)
         self._row(time, "broker", "stats", queue, label)
 
-    def answered(self, time: int) -> None:
+    def note_management(self, time: int) -> None:
         """Note that the broker's management answers, for the first time or again."""
         if self.statistics_since is None:
             self.statistics_since = time
@@ -157,24 +138,18 @@ class ClientBook:
             self.find(time, "the broker's statistics come again")
         self.missing = ""
 
-    def unanswered(self, time: int, reason: str) -> None:
+    def miss_management(self, time: int, reason: str) -> None:
         """Note that the broker's management does not answer, or no longer."""
         self.missing = reason
         self.find(time, f"without the broker's statistics: {reason}")
 
     @property
     def is_qpid_cpp(self) -> bool | None:
-        """Whether the broker is Qpid's in C++, or this kit's engine; None if nothing has shown it.
-
-        >>> book = ClientBook()
-        >>> book.broker = "ActiveMQ Artemis 2.31"
-        >>> book.is_qpid_cpp
-        False
-        """
+        """Whether the broker is Qpid's in C++, or this kit's engine; None if nothing has shown it."""
         if self.statistics_since is not None:
             # No other broker has this management.
             return True
-        return self.broker.startswith(QPID_CPP) if self.broker else None
+        return self.broker.startswith(_QPID_CPP) if self.broker else None
 
     def unknown_thresholds(self, queue: str) -> str:
         """Return why the thresholds of a queue are unknown; empty if they are known."""
@@ -222,22 +197,16 @@ class ClientBook:
         self._names[name] = 1
         return name
 
-    def ended(
+    def end_client(
         self, time: int, client: SeenClient, error: str, reason: str, left: Iterable[tuple[str, Mark]]
     ) -> None:
-        """Note that a client is gone; what a consumer had not settled is on its queue again.
-
-        Parameters:
-            error: The broker's own words, if it ended the client.
-            reason: How the client ended otherwise.
-            left: Label and mark of what has no outcome.
-        """
+        """Note that a client is gone; what a consumer had not settled is on its queue again."""
         left = list(left)
         client.unsettled, client.ended = 0, error or reason
         is_consumer = client.role == "consumer"
         if is_consumer:
             for label, mark in left:
-                self.labels.returned(client.queue, mark, label)
+                self.labels.put_back(client.queue, mark, label)
         if error or (left and is_consumer):
             self._row(time, client.name, "error", "", error or f"closed: {reason}")
         elif left:
@@ -263,7 +232,7 @@ class ClientBook:
         client.messages += 1
         client.bytes += size
         label = f"{client.name}-{client.messages}"
-        self.labels.sent(label, client.key, mark, size, bool(client.exchange))
+        self.labels.add(label, client.key, mark, size, bool(client.exchange))
         self._row(time, client.name, "transfer", client.queue, label, size, group)
         if is_settled:
             client.settled_by_sender += 1
@@ -282,12 +251,12 @@ class ClientBook:
         """Note that a producer's window is full (``block``), or has room again (``unblock``)."""
         self._row(time, client.name, event, "", "")
 
-    def refused(self, time: int, client: SeenClient, label: str) -> None:
+    def refuse(self, time: int, client: SeenClient, label: str) -> None:
         """Note that the broker gives a message back."""
         client.unsettled = max(0, client.unsettled - 1)
         client.refused += 1
         if not client.exchange:
-            self.labels.refused(label)
+            self.labels.refuse(label)
         self._row(time, client.name, "refused", "", label)
 
     # What consumers do
@@ -295,18 +264,16 @@ class ClientBook:
     def deliver(
         self, time: int, client: SeenClient, size: int, mark: Mark, group: str = "", is_settled: bool = False
     ) -> str:
-        """Note a message that is delivered; return its label.
-
-        Its size is the one that it was sent with, if that was seen: a broker adds to it on the way.
-        """
-        label, sent_size = self.labels.delivered(client.queue, mark)
+        """Note a message that is delivered; return its label."""
+        # The size that it was sent with, if that was seen: a broker adds to a message on the way.
+        label, sent_size = self.labels.take(client.queue, mark)
         size = size if sent_size is None else sent_size
         client.messages += 1
         client.bytes += size
         self._row(time, client.name, "deliver", client.queue, label, size, group)
         if is_settled:
             client.settled_by_sender += 1
-            self.labels.gone(label)
+            self.labels.forget(label)
             self._row(time, client.name, "accept", client.queue, label)
         else:
             client.unsettled += 1
@@ -324,28 +291,25 @@ class ClientBook:
         client.settled_at = time
         if event == "release":
             self._let_leave(time, client.queue)
-            self.labels.returned(client.queue, mark, label)
+            self.labels.put_back(client.queue, mark, label)
         else:
-            self.labels.gone(label)
+            self.labels.forget(label)
         self._row(time, client.name, event, client.queue, label)
 
 
 class Labels:
     """The messages under way, by what they are recognised by.
 
-    Attributes:
-        alike (int): Deliveries for which more than one transfer could be meant.
-        unseen (int): Deliveries of messages that no client sent through here.
-
     >>> labels = Labels()
-    >>> labels.sent("p-1", "orders", (7, 3), 9); labels.sent("p-2", "orders", (7, 3), 9)
-    >>> labels.delivered("orders", (7, 3)), labels.alike
+    >>> labels.add("p-1", "orders", (7, 3), 9); labels.add("p-2", "orders", (7, 3), 9)
+    >>> labels.take("orders", (7, 3)), labels.alike
     (('p-1', 9), 1)
-    >>> labels.returned("orders", (7, 3), "p-1"); labels.delivered("orders", (7, 3))
+    >>> labels.put_back("orders", (7, 3), "p-1"); labels.take("orders", (7, 3))
     ('p-1', 9)
     """
 
     def __init__(self) -> None:
+        # Deliveries for which more than one transfer could be meant; and of what no client sent through here.
         self.alike = self.unseen = 0
         self._count = self._kept = 0
         # Of an address and a mark: those waiting there, the oldest on top.
@@ -355,7 +319,7 @@ class Labels:
         self._delivered: dict[str, _Sent] = {}
         self._refused: set[str] = set()
 
-    def sent(self, label: str, address: str, mark: Mark, size: int, is_exchange: bool = False) -> None:
+    def add(self, label: str, address: str, mark: Mark, size: int, is_exchange: bool = False) -> None:
         """Note a transfer of so many bytes, to a queue or to an exchange."""
         self._count += 1
         sent = (self._count, label, size)
@@ -365,9 +329,9 @@ class Labels:
         self._passed.setdefault(mark, {}).setdefault(address, ([], {}))[0].append(sent)
         self._kept += 1
         if self._kept > MOST_UNMATCHED:
-            self._forget()
+            self._forget_oldest()
 
-    def _forget(self) -> None:
+    def _forget_oldest(self) -> None:
         """Forget the oldest; of what is all alike, the older half."""
         oldest = next(iter(self._passed))
         if len(self._passed) > 1:
@@ -378,15 +342,12 @@ class Labels:
             del sent[:half]
             self._kept -= half
 
-    def refused(self, label: str) -> None:
+    def refuse(self, label: str) -> None:
         """Note that a transfer to a queue was given back, so that no delivery is of it."""
         self._refused.add(label)
 
-    def delivered(self, queue: str, mark: Mark) -> tuple[str, int | None]:
-        """Return the label and the size of a message that a queue delivers.
-
-        What was not seen before is ``unseen-<n>``, of no size.
-        """
+    def take(self, queue: str, mark: Mark) -> tuple[str, int | None]:
+        """Return the label and the size of a delivered message; the size is None if none was sent here."""
         found = self._of_queue(queue, mark) or self._of_others(queue, mark)
         if found is None:
             self.unseen += 1
@@ -415,11 +376,11 @@ class Labels:
                 return sent[place]
         return None
 
-    def returned(self, queue: str, mark: Mark, label: str) -> None:
+    def put_back(self, queue: str, mark: Mark, label: str) -> None:
         """Note that a message is back on its queue, at its old place."""
         sent = self._delivered.get(label, (0, label, None))
         heappush(self._waiting.setdefault((queue, mark), []), sent)
 
-    def gone(self, label: str) -> None:
+    def forget(self, label: str) -> None:
         """Note that a message was settled for good."""
         self._delivered.pop(label, None)

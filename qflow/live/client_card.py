@@ -30,48 +30,37 @@ _ERROR = re.compile(r"^\s*[\w.]*(Error|Exception)\b|\bamqp:[a-z]")
 
 @dataclass(frozen=True)
 class Figures:
-    """What a server has seen of a client at one moment.
+    """What a server has seen of a client at one moment."""
 
-    Parameters:
-        sent: Transfers, those that were sent again included.
-        accepted, released, unsettled: Outcomes, and transfers that wait for one.
-        stored: Messages that came onto the queue.
-        depth: Messages on the queue.
-    """
-
+    # Transfers, those that were sent again included, and what became of them.
     sent: int = 0
     accepted: int = 0
     released: int = 0
     unsettled: int = 0
+    # Messages that came onto the queue; messages on it.
     stored: int = 0
     depth: int = 0
 
 
 @dataclass(frozen=True)
-class Run:
-    """One run of the program.
-
-    Parameters:
-        before, after: When it was still or ended, and after what the bench did then.
-        most_unsettled: The most transfers without an outcome, or deliveries that were not settled.
-        pause: How the first part ended.
-        status: The exit status, None if the bench ended it.
-        rate: Transfers a second while it sent the same again and again.
-        output: The last of what it printed.
-        end: How the run ended; as ``pause``, where it has one part only.
-        reaction: What it printed after what the bench did.
-        is_connected: Whether it had a connection in the end.
-    """
+class ClientRun:
+    """One run of the program."""
 
     case: str
+    # When it was still or had ended, and after what the bench did then.
     before: Figures
     after: Figures
+    # Transfers without an outcome, or deliveries that were not settled.
     most_unsettled: int = 0
+    # How the first part ended; ``end`` is how the run did.
     pause: str = STILL
+    # The exit status, None if the bench ended it.
     status: int | None = None
+    # Transfers a second while it sent the same again and again.
     rate: float = 0.0
     output: str = ""
     end: str = STILL
+    # What it printed after what the bench did.
     reaction: str = ""
     is_connected: bool = True
 
@@ -88,28 +77,20 @@ class Run:
 
 @dataclass(frozen=True)
 class Settling:
-    """How a receiver settles.
+    """How a receiver settles."""
 
-    Parameters:
-        credit: For how many messages it was ready, 1,000 at most are seen.
-        is_presettled: Whether it asked for messages that need no settling.
-        batch: Messages that it settled at once, when they came one by one; 0 if it settled none.
-        fed: Messages that it was given for that.
-        unsettled: Delivered and not settled in the end.
-        is_locked: Whether it and a sender with a window waited for each other.
-        delivered_locked, unsettled_locked: Messages that had been delivered then, and how many of them were
-            not settled.
-        released, rejected: Of the messages that it was given one by one, how many came back so.
-    """
-
+    # For how many messages it was ready, 1,000 at most are seen.
     credit: int
     is_presettled: bool
+    # Messages that it settled at once, when they came one by one, and how many it was given for that.
     batch: int
     fed: int
     unsettled: int
+    # Whether it and a sender with a window waited for each other, and what it had then.
     is_locked: bool = False
     delivered_locked: int = 0
     unsettled_locked: int = 0
+    # Of the messages that it was given one by one, how many came back so.
     released: int = 0
     rejected: int = 0
 
@@ -124,10 +105,10 @@ class ClientCard:
             receiver was given.
         asked, total: Messages that the client was asked to send; that it sends where nothing stops it.
         is_endless: Whether it sends without end, so that ``total`` says nothing.
-        runs: Case to :class:`Run`.
+        runs: Case to :class:`ClientRun`.
 
     >>> still = Figures(sent=11, accepted=10, unsettled=1, stored=11, depth=11)
-    >>> runs = {"stopped": Run("stopped", still, still, most_unsettled=1)}
+    >>> runs = {"stopped": ClientRun("stopped", still, still, most_unsettled=1)}
     >>> card = ClientCard(("send",), "sender", 10, 5, 30, 20, 300, 300, False, runs)
     >>> card.stops, card.client_window, card.past_stop
     (True, 1, 1)
@@ -142,7 +123,7 @@ class ClientCard:
     asked: int
     total: int
     is_endless: bool
-    runs: dict[str, Run] = field(default_factory=dict)
+    runs: dict[str, ClientRun] = field(default_factory=dict)
     settling: Settling | None = None
 
     # Senders
@@ -216,7 +197,7 @@ class ClientCard:
         return self.settling.is_presettled or self.settling.batch > 0
 
     @property
-    def _dies_of(self) -> Run | None:
+    def _dies_of(self) -> ClientRun | None:
         """The run in which a receiver was given messages and failed."""
         given = [run for case, run in self.runs.items() if self.role == RECEIVER and case != "deleted"]
         return next((run for run in given if run.has_failed), None)
@@ -238,12 +219,12 @@ class ClientCard:
 
     def lines(self) -> list[tuple[str, str]]:
         """Return the card as pairs of a subject and a sentence."""
-        return self._of_sender() if self.role == SENDER else self._of_receiver()
+        return self._sender_lines() if self.role == SENDER else self._receiver_lines()
 
-    def _of_sender(self) -> list[tuple[str, str]]:
+    def _sender_lines(self) -> list[tuple[str, str]]:
         run = self.runs["stopped"]
         depth = f"{run.before.depth:,} on the queue, {self.past_stop:,} past the stop"
-        end = f"; {self._ending(run)}" if run.has_failed or self.unsent("stopped") else ""
+        end = f"; {self._describe_end(run)}" if run.has_failed or self.unsent("stopped") else ""
         stop = f"{'yes' if self.stops else 'no'}: {depth}{end}"
         window = self.client_window
         if window is None and not run.most_unsettled:
@@ -255,25 +236,25 @@ class ClientCard:
         return [
             ("does it stop", stop),
             ("its window", words),
-            ("after resume", self._resumed()),
-            (f"limit {self.limit}, with flow control", self._at_limit("limit")),
-            (f"limit {self.limit}, without", self._at_limit("released")),
-            ("queue deleted", self._deleted()),
+            ("after resume", self._describe_resume()),
+            (f"limit {self.limit}, with flow control", self._describe_limit("limit")),
+            (f"limit {self.limit}, without", self._describe_limit("released")),
+            ("queue deleted", self._describe_deletion()),
         ]
 
-    def _ending(self, run: Run, verb: str = "ends") -> str:
+    def _describe_end(self, run: ClientRun, verb: str = "ends") -> str:
         """Say how a program ended by itself, after how many messages if not all, and what it said."""
         is_short = self.role == SENDER and not self.is_endless and run.after.sent < self.total
         how_far = f" after {run.after.sent:,} of {self.total:,} messages" if is_short else ""
-        said = _said(run.output) or (" without a word" if is_short and not run.status else "")
+        said = _quote_after(run.output) or (" without a word" if is_short and not run.status else "")
         return f"{verb} with status {run.status}{how_far}{said}"
 
-    def _resumed(self) -> str:
+    def _describe_resume(self) -> str:
         run = self.runs["resumed"]
         if run.pause == ENDED and (run.has_failed or self.unsent("resumed")):
-            return self._ending(run, "had ended before,")
+            return self._describe_end(run, "had ended before,")
         if run.has_failed:
-            return self._ending(run)
+            return self._describe_end(run)
         if not self.is_endless and run.before.sent >= self.total:
             return "had nothing left to send"
         more = run.after.sent - run.before.sent
@@ -281,9 +262,9 @@ class ClientCard:
             return f"goes on: sends {'' if self.is_endless else 'the other '}{more:,}"
         if run.pause == LATE:
             return f"was never still; {more:,} more when there was room"
-        return f"does not go on: {more:,} more, then it {_then(run)}"
+        return f"does not go on: {more:,} more, then it {_describe_rest(run)}"
 
-    def _at_limit(self, case: str) -> str:
+    def _describe_limit(self, case: str) -> str:
         run = self.runs[case]
         before, after, missing = run.before, run.after, self.missing(case)
         seen = f"{before.depth:,} on the queue"
@@ -293,20 +274,20 @@ class ClientCard:
             verb = "spins: resends" if run.rate >= _SPIN else "resends"
             return f"{seen}; {verb} what is released, {run.rate:,.0f} times a second"
         if run.has_failed:
-            return f"{seen}; {self._ending(run, 'dies')}"
+            return f"{seen}; {self._describe_end(run, 'dies')}"
         if missing:
-            return f"{seen}; {self._losing(run, missing)}"
+            return f"{seen}; {self._describe_loss(run, missing)}"
         if self.unsent(case):
-            return f"{seen}; {self._ending(run)}"
+            return f"{seen}; {self._describe_end(run)}"
         resent = 0 if self.is_endless or run.is_presettled else after.sent - self.total
         if resent > 0:
             what = "is released" if after.released else "has no outcome yet"
             return f"{seen}; resends what {what}, {resent:,} times; all arrive when there is room"
         if before.depth < self.limit:
             return f"never at the limit: {run.pause} at {before.depth:,}"
-        return f"{seen}; loses nothing{_waits(run)}"
+        return f"{seen}; loses nothing{_describe_wait(run)}"
 
-    def _losing(self, run: Run, missing: int) -> str:
+    def _describe_loss(self, run: ClientRun, missing: int) -> str:
         after = run.after
         if self.is_endless:
             return (
@@ -316,41 +297,41 @@ class ClientCard:
         total = after.sent if run.is_presettled else self.total
         loses = f"loses {missing:,} of {total:,}"
         if self.unsent(run.case):
-            return f"{loses}, and {self._ending(run)}"
+            return f"{loses}, and {self._describe_end(run)}"
         how = "goes on; " if run.is_presettled or after.sent >= self.total else ""
-        return f"{how}{loses}{_said(run.output) or ' without a word'}{_waits(run)}"
+        return f"{how}{loses}{_quote_after(run.output) or ' without a word'}{_describe_wait(run)}"
 
-    def _deleted(self) -> str:
+    def _describe_deletion(self) -> str:
         run = self.runs["deleted"]
         if run.pause == ENDED:
-            return self._ending(run, "had ended before,")
+            return self._describe_end(run, "had ended before,")
         if run.status is not None:
-            return self._ending(run)
+            return self._describe_end(run)
         more = run.after.sent - run.before.sent
         if more:
             return f"goes on: sends {more:,} more, to no queue"
         where = "still there" if run.is_connected else "still there, without a connection"
-        word = _quoted(run.reaction)
+        word = _quote(run.reaction)
         words = f"says {word}, and is {where}" if word else f"is {where}, and has said nothing"
         # A sender is told by its next transfer (LNK-09).
         is_done = self.role == SENDER and not self.is_endless and run.before.sent >= self.total
         return f"had nothing left to send; {words}" if is_done else words
 
-    def _of_receiver(self) -> list[tuple[str, str]]:
+    def _receiver_lines(self) -> list[tuple[str, str]]:
         settling = self.settling
         assert settling is not None
-        settles = self._settling(settling)
+        settles = self._describe_settling(settling)
         return [
             ("its credit", f"{settling.credit:,}"),
             ("does it settle", settles),
-            ("locked with a sender", self._locking(settling)),
-            ("queue deleted", self._deleted()),
+            ("locked with a sender", self._describe_lock(settling)),
+            ("queue deleted", self._describe_deletion()),
         ]
 
-    def _settling(self, settling: Settling) -> str:
+    def _describe_settling(self, settling: Settling) -> str:
         run, fed = self.runs["free"], f"{settling.fed:,} message{'s' if settling.fed > 1 else ''}"
         end = "" if run.status is None else f"{'dies' if run.status else 'ends'} with status {run.status}"
-        end = end and f"{end} after {fed}{_said(run.output)}"
+        end = end and f"{end} after {fed}{_quote_after(run.output)}"
         if settling.is_presettled:
             words = "has no need to: messages are settled when they are sent to it"
         elif settling.rejected:
@@ -369,9 +350,9 @@ class ClientCard:
             )
         return f"{words}; {end}" if end else words
 
-    def _locking(self, settling: Settling) -> str:
+    def _describe_lock(self, settling: Settling) -> str:
         if self._dies_of:
-            return f"not known: dies with status {self._dies_of.status}{_said(self._dies_of.output)}"
+            return f"not known: dies with status {self._dies_of.status}{_quote_after(self._dies_of.output)}"
         if settling.is_locked:
             return (
                 f"yes, with one of window {self.window}: {settling.delivered_locked:,} delivered, "
@@ -424,7 +405,7 @@ class ClientCard:
         what = "sends without end" if self.is_endless else f"sends {self.total:,} messages{asked}"
         free = self.runs.get("free")
         if free is not None and free.has_failed:
-            what += f" and ends with status {free.status} where nothing stops it{_said(free.output)}"
+            what += f" and ends with status {free.status} where nothing stops it{_quote_after(free.output)}"
         head = f"a sender, which {what}" if self.role == SENDER else "a receiver"
         thresholds = f"stop above {self.stop}, resume below {self.resume}"
         lines = self.lines()
@@ -446,20 +427,20 @@ FACTS: dict[str, tuple[str, Callable[[ClientCard], bool]]] = {
 """What can be required of a client: the role that it is a fact of, and whether it is so."""
 
 
-def _quoted(output: str) -> str:
+def _quote(output: str) -> str:
     """Return the last error of what was printed, or else its last line, in quotation marks."""
     lines = output.splitlines()
     last = next((line for line in reversed(lines) if _ERROR.search(line)), lines[-1] if lines else "").strip()
     return repr(shorten(last, _SHOWN, placeholder=" …")) if last else ""
 
 
-def _said(output: str) -> str:
-    return f", and says {_quoted(output)}" if _quoted(output) else ""
+def _quote_after(output: str) -> str:
+    return f", and says {_quote(output)}" if _quote(output) else ""
 
 
-def _then(run: Run) -> str:
+def _describe_rest(run: ClientRun) -> str:
     return run.end if run.status is None else f"ends with status {run.status}"
 
 
-def _waits(run: Run) -> str:
+def _describe_wait(run: ClientRun) -> str:
     return f", and then {run.end}" if run.status is None else ""

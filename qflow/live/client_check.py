@@ -45,8 +45,8 @@ from qflow.live.client_card import (
     SENDER,
     STILL,
     ClientCard,
+    ClientRun,
     Figures,
-    Run,
     Settling,
 )
 from qflow.live.serving import Serving, serve
@@ -157,11 +157,11 @@ class _Bench:
 
     def card(self) -> ClientCard:
         given = self.given
-        role, runs, settling = self.free()
+        role, runs, settling = self.measure_free()
         if settling is not None and not settling.is_presettled:
-            settling, runs["locked"] = self.locked(settling)
+            settling, runs["locked"] = self.measure_lock(settling)
         for case in _SENDER_CASES if role == SENDER else ("deleted",):
-            runs[case] = self.measured(case)
+            runs[case] = self.measure(case)
         return ClientCard(
             self.command,
             role,
@@ -185,7 +185,7 @@ class _Bench:
     def flow(self) -> str:
         return f"--flow-stop-count={self.given.stop} --flow-resume-count={self.given.resume}"
 
-    def free(self) -> tuple[str, dict[str, Run], Settling | None]:
+    def measure_free(self) -> tuple[str, dict[str, ClientRun], Settling | None]:
         """Find out what the program is, and how many messages it sends."""
         with self.start("free", _NO_FLOW) as watch:
             pause = watch.until_still(watch.keep_small)
@@ -201,10 +201,10 @@ class _Bench:
                 return SENDER, {"free": watch.run(pause)}, None
             if not watch.receiver:
                 raise watch.failure()
-            settling = _settling(watch)
+            settling = _measure_settling(watch)
             return RECEIVER, {"free": watch.run(pause)}, settling
 
-    def measured(self, case: str) -> Run:
+    def measure(self, case: str) -> ClientRun:
         """Run until the program is still; then empty the queue until it has ended, or delete the queue."""
         limit = f"--max-queue-count={self.given.limit} --limit-policy=reject"
         options = {"limit": f"{self.flow} {limit}", "released": f"{_NO_FLOW} {limit}"}.get(case, self.flow)
@@ -220,7 +220,7 @@ class _Bench:
                 end = watch.until_still(watch.drain)
             return watch.run(pause, before, end, printed)
 
-    def locked(self, settling: Settling) -> tuple[Settling, Run]:
+    def measure_lock(self, settling: Settling) -> tuple[Settling, ClientRun]:
         """Let a sender with a window send to a receiver through a queue with flow control."""
         with self.start("locked", self.flow) as watch:
             feeder = _Feeder(watch.serving, self.given)
@@ -244,21 +244,7 @@ _NO_FLOW = "--flow-stop-count=0 --flow-stop-size=0"
 
 
 class Program:
-    """A client program that runs until it ends by itself or the ``with`` block does, with its output kept.
-
-    It is run in a process group of its own, so that what it starts ends with it: at the end of the ``with``
-    block, after Ctrl-C, and when an error of ours comes first.
-
-    Raises:
-        RefusalError: If there is no such program, or it may not be run.
-
-    >>> import sys
-    >>> with Program([sys.executable, "-c", "print('hello')"], {}) as program:
-    ...     program.wait(60)
-    0
-    >>> program.output()
-    'hello'
-    """
+    """A client program in a process group of its own; the end of the ``with`` block ends all it started."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
         try:
@@ -353,7 +339,7 @@ class _Watch:
             variables = {f"AMQP_{name.upper()}": value for name, value in values.items()}
             # What it has printed is to be seen while it runs.
             variables["PYTHONUNBUFFERED"] = "1"
-            self.program = Program([_filled(word, values) for word in bench.command], variables)
+            self.program = Program([_fill_in(word, values) for word in bench.command], variables)
         except BaseException:
             self.serving.close()
             raise
@@ -430,10 +416,10 @@ class _Watch:
         is_without_end = self.case == "free" or self.bench.is_endless
         return is_without_end and self.figures.sent > _ENDLESS * self.given.messages
 
-    def run(self, pause: str, before: Figures | None = None, end: str = "", printed: int = 0) -> Run:
+    def run(self, pause: str, before: Figures | None = None, end: str = "", printed: int = 0) -> ClientRun:
         """Return what was measured; the second part ended so, and began after so many printed lines."""
         figures, output = self.figures, self.program.output()
-        return Run(
+        return ClientRun(
             self.case,
             before or figures,
             figures,
@@ -477,7 +463,7 @@ class _Watch:
     def _manage(self, act: Callable[[Any], None]) -> None:
         serving = self.serving
         with serving.lock:
-            serving.server.tell_time()
+            serving.server.advance_time()
             try:
                 act(serving.broker.management)
             except ManagementError:
@@ -506,7 +492,7 @@ class _Feeder:
         """Send until so many have been sent, with a window."""
         unsettled = self.session.senders[_FEEDER].unsettled
         with self.serving.lock:
-            self.serving.server.tell_time()
+            self.serving.server.advance_time()
             while self.sent < most and len(unsettled) < window:
                 message, _ = self._decoder.decode(self._encoded)
                 message.routing_key = self.queue
@@ -515,7 +501,7 @@ class _Feeder:
         self.serving.server.wake()
 
 
-def _settling(watch: _Watch) -> Settling:
+def _measure_settling(watch: _Watch) -> Settling:
     """Give a receiver messages one by one, and see how many it settles at once."""
     link = watch.receiver
     credit, is_presettled = int(link["credit"]), bool(link["is_presettled"])
@@ -523,10 +509,10 @@ def _settling(watch: _Watch) -> Settling:
     settled = 0
     while feeder.sent < _MOST_FED and not settled and watch.is_receiving:
         feeder.send(feeder.sent + 1, _MOST_FED)
-        settled = _settled(watch, feeder.sent, watch.given.still if feeder.sent == 1 else 2 * _LOOK)
+        settled = _await_settled(watch, feeder.sent, watch.given.still if feeder.sent == 1 else 2 * _LOOK)
         if watch.figures.depth > int(watch.receiver["unsettled"]) and not settled:
             # Its credit is used up: there is no more to wait for than time.
-            settled = _settled(watch, feeder.sent, watch.given.still)
+            settled = _await_settled(watch, feeder.sent, watch.given.still)
             break
     sleep(2 * _LOOK)
     watch.look()
@@ -547,7 +533,7 @@ def _settling(watch: _Watch) -> Settling:
     )
 
 
-def _settled(watch: _Watch, fed: int, seconds: float) -> int:
+def _await_settled(watch: _Watch, fed: int, seconds: float) -> int:
     """Wait for messages to be settled, or for the receiver's end; return how many were."""
     end = monotonic() + seconds
     while True:
@@ -558,7 +544,7 @@ def _settled(watch: _Watch, fed: int, seconds: float) -> int:
             return settled
 
 
-def _filled(word: str, values: Mapping[str, str]) -> str:
+def _fill_in(word: str, values: Mapping[str, str]) -> str:
     for name, value in values.items():
         word = word.replace(f"{{{name}}}", value)
     return word

@@ -43,21 +43,14 @@ _CONTROLS: dict[int | str, str] = {
 
 
 class Encoded(NamedTuple):
-    """A message as it came.
+    """A message as it came."""
 
-    The engine keeps it as the content of its :class:`~qflow.broker.message.Message`, in the form in which the
-    clients of :mod:`qflow.messaging` keep theirs: a body, here all of the bytes, and what belongs to it.
-
-    Fields:
-        raw: All of it.
-        bare: Where the bare message begins.
-        annotations: Where the message annotations begin and end; the same number twice if there are none.
-        to, reply_to: Addresses; an anonymous relay routes by ``to`` (LNK-06).
-    """
-
+    # In the engine it is a message's content, as the clients of qflow.messaging keep theirs.
     raw: bytes
     bare: int
+    # Where they begin and end; the same number twice if there are none.
     annotations: tuple[int, int]
+    # An anonymous relay routes by it (LNK-06).
     to: str | None = None
     reply_to: str | None = None
 
@@ -78,21 +71,16 @@ class Encoded(NamedTuple):
 
 
 class Decoder:
-    """Decodes messages, one after the other, in one message of Proton's.
-
-    ``room`` is where Proton puts the bytes of a message that has come.
-    """
+    """Decodes messages, one after the other, in one message of Proton's."""
 
     def __init__(self) -> None:
+        # Where Proton puts the bytes of a message that has come.
         self.room = ffi.new("char[]", ROOM)
         self._message = ProtonMessage()
         self._impl = self._message._msg
 
     def decode(self, raw: bytes) -> tuple[Message, Encoded]:
         """Return what the engine needs of a message, without a routing key yet.
-
-        FrameError if the bytes are no message; a LinkException for a body on which the connection ends
-        (LNK-28).
 
         >>> raw = bytes(ProtonMessage(body="hello", subject="news", properties={"n": 1}).encode())
         >>> message, encoded = Decoder().decode(raw)
@@ -160,10 +148,7 @@ class Decoder:
         )
 
     def control(self, raw: bytes) -> tuple[str, list[Any]]:
-        """Return what a coordinator is asked for, ``declare`` or ``discharge``, and its fields.
-
-        FrameError if the message asks for nothing of the kind.
-        """
+        """Return what a coordinator is asked for, ``declare`` or ``discharge``, and its fields."""
         try:
             self._message.decode(raw)
             body = self._message.body
@@ -200,6 +185,12 @@ def _text(pointer: Any) -> str | None:
     return None if pointer == ffi.NULL else ffi.string(pointer).decode()
 
 
+def value_of(data: Data) -> Any:
+    """Return what is in a piece of Proton's data, or None."""
+    data.rewind()
+    return data.get_object() if data.next() else None
+
+
 def plain(value: Any) -> Any:
     """Return a value of Proton's as one that the engine and a trace can keep, copied.
 
@@ -232,7 +223,7 @@ def _key(key: Any) -> str:
     return copied.decode("utf-8", "replace") if isinstance(copied, bytes) else str(copied)
 
 
-def described(descriptor: int, value: object) -> bytes:
+def encode_described(descriptor: int, value: object) -> bytes:
     """Return the encoding of a value that a number describes, such as a section or a frame's body."""
     data = Data()
     data.put_object(Described(ulong(descriptor), value))
@@ -243,18 +234,14 @@ def described(descriptor: int, value: object) -> bytes:
 def _header(durable: bool, priority: int, ttl: int, count: int) -> bytes:
     """Return a header section."""
     fields = [durable, ubyte(priority), uint(ttl) if ttl > _NO_TTL else None, not count, uint(count)]
-    return described(_HEADER, fields)
+    return encode_described(_HEADER, fields)
 
 
 _MOST_MILLISECONDS: Final = (1 << 32) - 1
 
 
-def outgoing(record: DeliveryRecord, now: int) -> bytes:
-    """Return the bytes of a delivery: a new header, annotations, the bare message.
-
-    Parameters:
-        now: Microseconds of the broker's time: what is left of the time to live depends on it.
-    """
+def encode_delivery(record: DeliveryRecord, now: int) -> bytes:
+    """Return the bytes of a delivery at an instant: a new header, annotations, the bare message."""
     queued = record.message
     transfer = queued.transfer
     sent = transfer.message
@@ -263,7 +250,7 @@ def outgoing(record: DeliveryRecord, now: int) -> bytes:
         ttl = min(max(1, (transfer.expiration - now) // 1000), _MOST_MILLISECONDS)
     content = sent.content
     if not isinstance(content, tuple) or _BARE not in content[2]:
-        content = _translated(record, now).content()
+        content = _translate(record, now).content()
     _, raw, known = content
     # The engine counts from -1: what has been delivered once and not failed is at 0.
     count = max(0, queued.delivery_count)
@@ -273,24 +260,22 @@ def outgoing(record: DeliveryRecord, now: int) -> bytes:
         start, end = known[_ANNOTATIONS]
         annotations = raw[start:end]
     if queued.annotations:
-        annotations = _merged(annotations, queued.annotations)
+        annotations = _merge(annotations, queued.annotations)
     bare: bytes = raw[known[_BARE] :]
     return head + annotations + bare
 
 
-def _merged(section: bytes, added: dict[str, HeaderValue]) -> bytes:
+def _merge(section: bytes, added: dict[str, HeaderValue]) -> bytes:
     known: dict[Any, Any] = {}
     if section:
         data = Data()
         data.decode(section)
-        data.rewind()
-        data.next()
-        known = dict(data.get_object().value)
+        known = dict(value_of(data).value)
     known |= {symbol(key): value for key, value in added.items()}
-    return described(_MESSAGE_ANNOTATIONS, known)
+    return encode_described(_MESSAGE_ANNOTATIONS, known)
 
 
-def _translated(record: DeliveryRecord, now: int) -> Encoded:
+def _translate(record: DeliveryRecord, now: int) -> Encoded:
     """Return a message that came another way (management's answers, simulated clients) in this encoding."""
     message = from_delivery(record, now)
     made = ProtonMessage(

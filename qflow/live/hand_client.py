@@ -61,7 +61,7 @@ class HandClient:
         """Attach a link to send on."""
         link = self._session.sender(f"to-{node}-{len(self._links)}")
         link.target.address = node
-        return HandSender(self, self._attached(link))
+        return HandSender(self, self._attach(link))
 
     def receiver(
         self, node: str, credit: int = 0, *, unsettled: bool = False, durable: bool = False
@@ -74,12 +74,12 @@ class HandClient:
         if durable:
             link.source.durability = Terminus.DELIVERIES
             link.source.expiry_policy = Terminus.EXPIRE_NEVER
-        made = HandReceiver(self, self._attached(link))
+        made = HandReceiver(self, self._attach(link))
         if credit:
             made.give_credit(credit)
         return made
 
-    def _attached(self, link: Link) -> Link:
+    def _attach(self, link: Link) -> Link:
         self._links.append(link)
         link.open()
         self._io.wait(lambda: link.state & Endpoint.REMOTE_ACTIVE)
@@ -110,7 +110,7 @@ class HandClient:
         """Begin a transaction: what is sent from now on belongs to it."""
         link = self._session.sender("coordinator")
         link.target.type = Terminus.COORDINATOR
-        self._attached(link)
+        self._attach(link)
         delivery = link.send(Message(body=Described(symbol("amqp:declare:list"), [None])))
         self._io.wait(lambda: delivery.settled or delivery.remote_state)
         self._transaction = link, bytes(delivery.remote.data[0])

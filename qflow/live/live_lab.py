@@ -3,7 +3,7 @@
 A thread of its own looks at the broker ten times a second, folds what has happened since into frames of a
 thirtieth of a second, and sends the last two seconds of them to the browser, which plays them a little later,
 so that every mark is seen on its way.  Clients that come and go are taken into the fold as they do
-(:meth:`qflow.labs.fold.Fold.renewed`).  With more than six clients on a side they are named in two lists, and
+(:meth:`qflow.labs.fold.Fold.renew`).  With more than six clients on a side they are named in two lists, and
 the queues alone are drawn: thirty clients fit on one screen.
 
 The broker is never slower for it than the fold costs.  Nothing is sent before the browser has drawn what was
@@ -45,7 +45,7 @@ from qflow.labs.topology import (
 )
 from qflow.workload import Run, Workload
 
-GRAIN = 33_333
+_GRAIN = 33_333
 """Microseconds of one frame: thirty a second."""
 _SECOND = 1_000_000
 _WINDOW = 2 * _SECOND
@@ -69,15 +69,7 @@ _STOPPED = "The server has stopped. This is all that happened; broker.trace() ha
 
 
 class LiveLab(Lab):
-    """The picture of a broker that serves real clients, as it runs.
-
-    Parameters:
-        serving: A :class:`qflow.live.serving.Serving` that keeps events.
-
-    Attributes:
-        follower (Follower): What the picture is made of.
-        note (str): What the lab has to say besides.
-    """
+    """The picture of a broker that serves real clients, as it runs."""
 
     def __init__(self, serving: Any) -> None:
         if serving.server.events is None:
@@ -134,7 +126,7 @@ class LiveLab(Lab):
             raise RefusalError("the server has stopped: there is nothing to follow any more")
         self._is_paused = False
         self.picture = Comparison({}, (_FOLLOWS,))
-        self.say(self.claims)
+        self.show_claims(self.claims)
         self.scene.is_followed = True
         self._wanted.set()
         return self
@@ -229,13 +221,13 @@ class Follower:
         self._known: set[str] = set()
         self._is_crowd = False
         self._base = 0
-        self.fold = Fold(Topology((), (), (), (), 0), GRAIN)
+        self.fold = Fold(Topology((), (), (), (), 0), _GRAIN)
 
     def look(self) -> tuple[dict[str, Any], bytes]:
         """Return what is seen now: plain values, and the numbers of the picture."""
         serving = self.serving
         with serving.lock:
-            serving.server.tell_time()
+            serving.server.advance_time()
             seen = serving.snapshot(len(self._table()))
             topology = self._topology(seen)
             self._renew(topology, seen["now"])
@@ -244,7 +236,7 @@ class Follower:
         self.fold.add(_about(events, shown, self._base))
         self.fold.end()
         frames = self.fold.so_far(seen["now"] - self._base)
-        lasting, every = _limited(frames.lasting)
+        lasting, every = _thin(frames.lasting)
         frames = replace(frames, lasting=lasting)
         run = Run(Workload("served", 1, {}), [], 0)
         payload = picture_of(run, frames=frames, room=max(1, seen["now"] - self._base)).payload()
@@ -292,7 +284,7 @@ class Follower:
         most = _MOST_NUMBERS // len(channel_names(part))
         frames = folding.so_far(part.end)
         if folding.count > most:
-            frames = folding.renewed(part, folding.count - most).so_far(part.end)
+            frames = folding.renew(part, folding.count - most).so_far(part.end)
             said.append(f"These are the last {frames.count:,} of {folding.count:,} steps.")
         picture = picture_of(replace(run, end=part.end), frames=frames)
         return replace(picture, claims=(*said, *picture.claims))
@@ -370,10 +362,10 @@ class Follower:
         if added & self._known or now - self._base > _LATEST:
             # What it has done while it was not shown has to be counted.
             self._base = max(0, now - _LATEST // 2)
-            self.fold = Fold(topology, GRAIN)
-        elif _shape(topology) != _shape(old) or self.fold.count > 2 * _WINDOW // GRAIN:
+            self.fold = Fold(topology, _GRAIN)
+        elif _shape(topology) != _shape(old) or self.fold.count > 2 * _WINDOW // _GRAIN:
             first = self.fold.so_far(0).index_at(max(0, now - self._base - _WINDOW))
-            self.fold = self.fold.renewed(topology, first)
+            self.fold = self.fold.renew(topology, first)
         self._known |= names
 
     def _table(self) -> EventTable:
@@ -401,11 +393,8 @@ def _who(client: Mapping[str, Any]) -> str:
     return ", ".join(filter(None, (client["product"], client["address"])))
 
 
-def _limited(lasting: Mapping[str, Spans]) -> tuple[dict[str, Spans], int]:
-    """Return what lasts without most of what is over, if that is too much; and one of how many is left.
-
-    A message is left in all tables or in none.
-    """
+def _thin(lasting: Mapping[str, Spans]) -> tuple[dict[str, Spans], int]:
+    """Return what lasts without most of what is over, if that is too much; and one of how many is left."""
     most = max((len(table) for table in lasting.values()), default=0)
     every = -(-most // _MOST_ROWS)
     if every <= 1:

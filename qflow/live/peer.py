@@ -19,21 +19,18 @@ the broker does; all else uses those objects.
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
 from cproton import ffi, lib
 from proton import (
-    UNDESCRIBED,
-    Array,
     Collector,
     Condition,
     Connection,
     Data,
     Delivery,
-    Described,
     Disposition,
     Endpoint,
     Event,
@@ -43,18 +40,12 @@ from proton import (
     Terminus,
     Transport,
     symbol,
-    ulong,
 )
 
 from qflow.broker import Broker
 from qflow.broker.consuming import DeliveryRecord
 from qflow.broker.errors import AmqpException, LinkException, SessionException
 from qflow.broker.links import (
-    DIRECT_FILTER,
-    HEADERS_FILTER,
-    NO_LOCAL_FILTER,
-    SELECTOR_FILTER,
-    TOPIC_FILTER,
     IncomingLink,
     LinkSession,
     OutgoingLink,
@@ -62,8 +53,10 @@ from qflow.broker.links import (
     is_released,
 )
 from qflow.live.amqp_frames import FrameError
-from qflow.live.encoded import ROOM, Decoder, Encoded, outgoing, plain
+from qflow.live.coordinator import TRANSACTIONAL, Coordinator
+from qflow.live.encoded import ROOM, Decoder, Encoded, encode_delivery, plain, value_of
 from qflow.live.sasl import SaslLayer, SaslRefusedError
+from qflow.live.terminus import answer_source, answer_terminus, read_source, read_terminus
 
 CREDIT: Final = 500
 """Credit of a sender's link, filled up whenever something was read (LNK-01)."""
@@ -78,25 +71,11 @@ OUTCOMES = ("accepted", "released", "presettled", "lost")
 
 _ACCEPTED, _REJECTED = int(Disposition.ACCEPTED), int(Disposition.REJECTED)
 _RELEASED, _MODIFIED = int(Disposition.RELEASED), int(Disposition.MODIFIED)
-_DECLARED, _TRANSACTIONAL = 0x33, 0x34
+_DECLARED: Final = 0x33
 _DELIVERY, _FLOW = int(lib.PN_DELIVERY), int(lib.PN_LINK_FLOW)
 
-_LIFETIMES = {
-    0x2B: "amqp:delete-on-close:list",
-    0x2C: "amqp:delete-on-no-links:list",
-    0x2D: "amqp:delete-on-no-messages:list",
-    0x2E: "amqp:delete-on-no-links-or-messages:list",
-}
-_FILTERS = {
-    0x468C00000000: DIRECT_FILTER,
-    0x468C00000001: TOPIC_FILTER,
-    0x468C00000002: HEADERS_FILTER,
-    0x468C00000003: NO_LOCAL_FILTER,
-    0x468C00000004: SELECTOR_FILTER,
-}
 
-
-class Limits(NamedTuple):
+class ClientLimits(NamedTuple):
     """What one server gives away at most; more closes a link or a connection.
 
     Fields:
@@ -116,12 +95,12 @@ class Limits(NamedTuple):
     handshake: float = 10.0
 
 
-class Host(Protocol):
+class PeerServer(Protocol):
     """What a client's connection asks of the server; :class:`~qflow.live.server.Server` is one."""
 
     broker: Broker
     decoder: Decoder
-    limits: Limits
+    limits: ClientLimits
     password: str
     container: str
     version: str
@@ -129,7 +108,7 @@ class Host(Protocol):
     dirty: dict[Peer, None]
     ticking: dict[Peer, float]
 
-    def tell_time(self) -> None:
+    def advance_time(self) -> None:
         """Let the broker's time be the clock's."""
 
     def connection_name(self, container: str, peer: Peer) -> str:
@@ -147,31 +126,28 @@ class Host(Protocol):
 
 @dataclass(slots=True, eq=False)
 class LiveSession:
-    """A session of a client: the engine's, and which of Proton's deliveries wait for an outcome.
-
-    Attributes:
-        held: Number of a transfer whose outcome is withheld, to Proton's delivery and its link.
-        receivers: Links on which the client receives, by name.
-        transaction: The id of its transaction; b"" for none.
-    """
+    """A session of a client: the engine's, and which of Proton's deliveries wait for an outcome."""
 
     engine: LinkSession
+    # Number of a transfer whose outcome is withheld, to Proton's delivery and its link.
     held: dict[int, tuple[Any, Sending]] = field(default_factory=dict)
     receivers: dict[str, Receiving] = field(default_factory=dict)
-    transaction: bytes = b""
+    coordinator: Coordinator = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.coordinator = Coordinator(self.engine)
 
 
 @dataclass(slots=True, eq=False)
 class Sending:
-    """A link on which the client sends; ``link`` is None for a transaction's coordinator.
+    """A link on which the client sends."""
 
-    ``of_all`` counts what has become of the transfers of all links of the client, ``outcomes`` of this one's.
-    """
-
+    # What has become of the transfers of all links of the client; ``outcomes`` is of this one.
     of_all: dict[str, int]
     session: LiveSession
     wrapper: Link
     name: str
+    # None for a transaction's coordinator.
     link: IncomingLink | None
     outcomes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
 
@@ -191,19 +167,18 @@ class Sending:
 
 @dataclass(slots=True, eq=False)
 class Receiving:
-    """A link on which the client receives; ``unsettled`` maps Proton's delivery to the engine's number.
-
-    ``number`` is where Proton finds the ``tag`` of the next delivery.
-    """
+    """A link on which the client receives."""
 
     session: LiveSession
     impl: Any
     wrapper: Link
     name: str
     link: OutgoingLink
+    # Proton's delivery to the engine's number.
     unsettled: dict[Any, int] = field(default_factory=dict)
     is_presettled: bool = False
     is_portioned: bool = False
+    # Where Proton finds the tag of the next delivery.
     number: Any = field(default_factory=lambda: ffi.new("uint32_t *"))
     tag: Any = None
 
@@ -213,21 +188,14 @@ class Receiving:
 
 
 class Peer:
-    """One client's connection.
+    """One client's connection."""
 
-    Attributes:
-        name (str): Its connection's name in the broker: the container-id, with a number if that is taken.
-        container, product, address, user (str): Who is there, as the client says it.
-        outcomes (dict): What has become of the transfers of all its links, those that are gone included.
-        is_over (bool): Whether nothing more is to be expected; the socket can be closed once all is written.
-        incident (str): What the connection was closed for, if something was wrong.
-    """
-
-    def __init__(self, server: Host, address: str) -> None:
+    def __init__(self, server: PeerServer, address: str) -> None:
         self.server = server
         self.address = address
         self.container = self.product = self.name = ""
         self.incident = ""
+        # Whether nothing more is to be expected; the socket can be closed once all is written.
         self.is_over = self.is_refused = False
         self.sasl = SaslLayer(server.password)
         self.connection, self.collector = Connection(), Collector()
@@ -270,7 +238,7 @@ class Peer:
     def receive(self, data: bytes) -> None:
         """Take bytes from the socket, and do what they ask for; it all happens at one time."""
         self._has_acted = False
-        self.server.tell_time()
+        self.server.advance_time()
         try:
             if not self.sasl.is_done:
                 data = self.sasl.receive(data)
@@ -356,7 +324,7 @@ class Peer:
             self.queued = 0
         return int(pending)
 
-    def written(self, size: int) -> None:
+    def pop_output(self, size: int) -> None:
         """Note that so much of the output has been written."""
         if self.sasl.output:
             del self.sasl.output[:size]
@@ -453,7 +421,7 @@ class Peer:
             sending.count("lost")
             del delivery
         session.held.clear()
-        self.server.tell_time()
+        self.server.advance_time()
         engine.close()
 
     # Connection and sessions
@@ -570,36 +538,21 @@ class Peer:
         if target.type == Terminus.COORDINATOR:
             sending = Sending(self.outcomes, session, link, name, None)
         else:
-            made = session.engine.link_attach(name, "sender", target.address, _options(target))
+            made = session.engine.link_attach(name, "sender", target.address, read_terminus(target))
             assert isinstance(made, IncomingLink)
             sending = Sending(self.outcomes, session, link, name, made)
-            _answer(link.target, made)
+            answer_terminus(link.target, made)
         self.sending[link._impl] = sending
         link.open()
         link.flow(CREDIT)
 
     def _attach_receiving(self, session: LiveSession, link: Link, name: str) -> None:
-        source = link.remote_source
-        options = _options(source)
-        filters = _filters(source.filter)
-        options["filters"] = {key: [of, plain(value)] for key, (of, value, _) in filters.items()}
-        options["copy"] = source.distribution_mode == Terminus.DIST_MODE_COPY
-        options["settled"] = link.remote_snd_settle_mode == Link.SND_SETTLED
-        options["unsettled"] = link.remote_snd_settle_mode == Link.SND_UNSETTLED
-        options["durable"] = bool(source.durability) or source.expiry_policy == Terminus.EXPIRE_NEVER
-        options["timeout"] = int(source.timeout)
-        made = session.engine.link_attach(name, "receiver", source.address, options)
+        address = link.remote_source.address
+        made = session.engine.link_attach(name, "receiver", address, read_source(link))
         assert isinstance(made, OutgoingLink)
         receiving = Receiving(session, link._impl, link, name, made)
         self.receiving[link._impl] = session.receivers[name] = receiving
-        _answer(link.source, made)
-        granted = made.granted
-        if granted is not None and granted.filters:
-            taken = {symbol(key): _taken(filters.get(key), *by) for key, by in granted.filters.items()}
-            link.source.filter.put_object(taken)
-        if not made.own_queue:
-            mode = Terminus.DIST_MODE_MOVE if made.acquires else Terminus.DIST_MODE_COPY
-            link.source.distribution_mode = mode
+        answer_source(link, made)
         link.open()
 
     def _detach(self, event: Any, is_closed: bool) -> None:
@@ -658,7 +611,7 @@ class Peer:
             if receiving is None:
                 return
             try:
-                data = outgoing(record, broker.now)
+                data = encode_delivery(record, broker.now)
             except Exception as error:
                 self.server.note_failure(error)
                 data = b""
@@ -776,7 +729,7 @@ class Peer:
                 return
         else:
             message.routing_key = encoded.to
-        is_transactional = bool(session.transaction) and self._is_transactional(session, delivery)
+        is_transactional = session.coordinator.includes(delivery)
         if session not in self._batches:
             self._begin_batch(session)
         number = engine.completions.next_number
@@ -813,26 +766,16 @@ class Peer:
         self._close_link(sending.wrapper, error)
 
     def _let_go(self, sending: Sending) -> None:
-        """End a sender's link in the broker; a coordinator's takes its transaction with it.
-
-        What is withheld is settled without a state: neither yes nor no (LNK-07).
-        """
+        """End a sender's link in the broker; a coordinator's takes its transaction with it."""
         session = sending.session
+        # What is withheld is settled without a state: neither yes nor no (LNK-07).
         for number in [number for number, (_, owner) in session.held.items() if owner is sending]:
             lib.pn_delivery_settle(session.held.pop(number)[0])
             sending.count("lost")
         if sending.link is not None:
             session.engine.link_detach(sending.name, "sender")
-        elif session.transaction:
-            session.transaction = b""
-            session.engine.tx_rollback()
-
-    def _is_transactional(self, session: LiveSession, delivery: Any) -> bool:
-        """Return whether a delivery belongs to the session's transaction; an unknown id is passed over."""
-        if lib.pn_delivery_remote_state(delivery) != _TRANSACTIONAL:
-            return False
-        data = Delivery.wrap(delivery).remote.data
-        return isinstance(data, list) and bool(data) and _bytes(data[0]) == session.transaction
+        else:
+            session.coordinator.abandon()
 
     def _on_disposition(self, receiving: Receiving, delivery: Any) -> None:
         state, is_settled = lib.pn_delivery_remote_state(delivery), lib.pn_delivery_settled(delivery)
@@ -842,8 +785,11 @@ class Peer:
         if number is None:
             return
         session = receiving.session
-        if state == _TRANSACTIONAL:
-            self._settle_in_transaction(session, delivery, number)
+        if state == TRANSACTIONAL:
+            self._flush_accepts()
+            self._has_acted = True
+            is_transactional = session.coordinator.includes(delivery)
+            session.engine.message_accept([number], transactional=is_transactional)
         elif state in (_RELEASED, _REJECTED, _MODIFIED):
             self._flush_accepts()
             self._has_acted = True
@@ -858,12 +804,6 @@ class Peer:
             lib.pn_delivery_update(delivery, state)
         lib.pn_delivery_settle(delivery)
 
-    def _settle_in_transaction(self, session: LiveSession, delivery: Any, number: int) -> None:
-        self._flush_accepts()
-        self._has_acted = True
-        is_transactional = bool(session.transaction) and self._is_transactional(session, delivery)
-        session.engine.message_accept([number], transactional=is_transactional)
-
     def _give_back(self, engine: LinkSession, delivery: Any, number: int, state: int) -> None:
         if state == _RELEASED:
             engine.message_release([number])
@@ -871,7 +811,7 @@ class Peer:
             engine.message_reject([number])
         else:
             remote = Delivery.wrap(delivery).remote
-            annotations = {_name(key): plain(value) for key, value in _items(remote.annotations)}
+            annotations = plain(remote.annotations) if isinstance(remote.annotations, dict) else {}
             engine.message_modify([number], bool(remote.failed), bool(remote.undeliverable), annotations)
 
     def _flush_accepts(self) -> None:
@@ -930,45 +870,24 @@ class Peer:
     def _coordinate(self, sending: Sending, delivery: Any, raw: bytes) -> None:
         self._flush_accepts()
         self._has_acted = True
-        session = sending.session
-        wrapper = Delivery.wrap(delivery)
+        coordinator, wrapper = sending.session.coordinator, Delivery.wrap(delivery)
         try:
             kind, values = self.server.decoder.control(raw)
             if kind == "declare":
-                session.engine.tx_select()
-                # An address, as in the real broker: a session's transactions have one name (LNK-21).
-                session.transaction = hex(id(session)).encode()
-                wrapper.local.data = [session.transaction]
+                wrapper.local.data = [coordinator.declare()]
                 wrapper.update(_DECLARED)
                 wrapper.settle()
-                return
-            if values:
-                self._discharge(session, wrapper, values)
+            elif values:
+                error = coordinator.discharge(values[0], len(values) > 1 and bool(values[1]))
+                wrapper.update(Disposition.REJECTED if error else Disposition.ACCEPTED)
+                wrapper.settle()
+                if error:
+                    # One queue without room costs the client its connection (LNK-23).
+                    self.refuse("amqp:internal-error", str(error))
         except FrameError as error:
             self._end_sending(sending, LinkException(str(error), "amqp:decode-error"))
         except LinkException as error:
             self._end_sending(sending, error)
-
-    def _discharge(self, session: LiveSession, delivery: Delivery, values: list[Any]) -> None:
-        asked, current = _bytes(values[0]), session.transaction
-        if not current or asked != current:
-            known = f"current transaction is {current.decode()}" if current else "no current transaction"
-            text = f"Cannot discharge transaction {asked.decode('utf-8', 'replace')}, {known}"
-            raise LinkException(text, "amqp:transaction:unknown-id")
-        session.transaction = b""
-        if len(values) > 1 and values[1]:
-            session.engine.tx_rollback()
-        else:
-            try:
-                session.engine.tx_commit()
-            except AmqpException as error:
-                # One queue without room costs the client its connection (LNK-23).
-                delivery.update(Disposition.REJECTED)
-                delivery.settle()
-                self.refuse("amqp:internal-error", str(error))
-                return
-        delivery.update(Disposition.ACCEPTED)
-        delivery.settle()
 
     def _on_transport_error(self, event: Any) -> None:
         condition = self.transport.condition
@@ -990,103 +909,16 @@ _HANDLERS: dict[int, Callable[[Peer, Any], None]] = {
 }
 
 
-# What a terminus says
-
-
-def _value_of(data: Data) -> Any:
-    """Return what is in a piece of Proton's data, or None."""
-    data.rewind()
-    return data.get_object() if data.next() else None
-
-
-def _options(terminus: Terminus) -> dict[str, Any]:
-    """Return what a terminus asks for, as plain values."""
-    asked = _value_of(terminus.capabilities)
-    capabilities = plain(asked) if isinstance(asked, Array | list | tuple) else [asked] if asked else []
-    given = _value_of(terminus.properties)
-    properties: dict[str, Any] = {}
-    for key, value in _items(given):
-        properties[_name(key)] = _lifetime(value) if str(key) == "lifetime-policy" else plain(value)
-    return {
-        "dynamic": bool(terminus.dynamic),
-        "capabilities": [str(one) for one in capabilities],
-        "properties": properties,
-    }
-
-
-def _lifetime(value: Any) -> str:
-    descriptor = value.descriptor if isinstance(value, Described) else value
-    return _LIFETIMES.get(int(descriptor), "") if isinstance(descriptor, int) else str(descriptor)
-
-
-def _filters(data: Data) -> dict[str, tuple[str, Any, Any]]:
-    """Return the filters by name: descriptor, "" for none, value, and as they came."""
-    found: dict[str, tuple[str, Any, Any]] = {}
-    given = _value_of(data)
-    for key, value in _items(given):
-        if isinstance(value, Described):
-            descriptor = value.descriptor
-            name = _FILTERS.get(int(descriptor), "?") if isinstance(descriptor, int) else str(descriptor)
-            found[str(key)] = (name, value.value, value)
-        else:
-            found[str(key)] = ("", value, value)
-    return found
-
-
-def _taken(asked: tuple[str, Any, Any] | None, descriptor: str, value: Any) -> Any:
-    """Return a filter that is in force, as it came or as the broker made it (LNK-14)."""
-    if asked is not None and asked[0] == descriptor:
-        return asked[2]
-    if asked is not None and not isinstance(asked[2].descriptor, int):
-        return Described(symbol(descriptor), value)
-    return Described(ulong(next(code for code, name in _FILTERS.items() if name == descriptor)), value)
-
-
-def _answer(own: Terminus, made: IncomingLink | OutgoingLink) -> None:
-    """Say in a terminus what was granted: the address, capabilities, properties (LNK-17)."""
-    granted = made.granted
-    if granted is None:
-        return
-    if granted.address:
-        own.address = granted.address
-    symbols = [symbol(one) for one in granted.capabilities]
-    if len(symbols) == 1:
-        own.capabilities.put_object(symbols[0])
-    elif symbols:
-        own.capabilities.put_object(Array(UNDESCRIBED, Data.SYMBOL, *symbols))
-    if granted.properties:
-        shown: dict[Any, Any] = {symbol(key): value for key, value in granted.properties.items()}
-        policy = shown.get(symbol("lifetime-policy"))
-        if policy is not None:
-            shown[symbol("lifetime-policy")] = Described(symbol(policy), [])
-        own.properties.put_object(shown)
-
-
 def _product_of(data: Any) -> str:
     """Return what a client says it is, from the properties of its open frame."""
     try:
-        given = plain(_value_of(data)) if isinstance(data, Data) else plain(data)
+        given = plain(value_of(data)) if isinstance(data, Data) else plain(data)
     except (TypeError, ValueError):
         return ""
     if not isinstance(given, dict):
         return ""
     parts = [str(given[key]) for key in ("product", "version") if given.get(key)]
     return " ".join(parts)[:_LONGEST_NAME]
-
-
-def _items(value: Any) -> Iterable[tuple[Any, Any]]:
-    """Return the entries of what should be a map, and may be anything."""
-    return value.items() if isinstance(value, dict) else ()
-
-
-def _name(key: Any) -> str:
-    return str(plain(key))
-
-
-def _bytes(value: Any) -> bytes:
-    if isinstance(value, str):
-        return value.encode()
-    return bytes(value) if isinstance(value, bytes | bytearray | memoryview) else b""
 
 
 def _subject_key(headers: Any) -> str:

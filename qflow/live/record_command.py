@@ -57,15 +57,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(namespace: argparse.Namespace) -> int:
-    """Record until Ctrl-C.
-
-    Returns:
-        130 after Ctrl-C, with everything written; 1 if the recording is not whole.
-
-    Raises:
-        RefusalError: If something is missing or wrong, in one sentence.
-        OSError: If the port is not free, or the folder cannot be written.
-    """
+    """Record until Ctrl-C; return 1 if the recording is not whole."""
     try:
         import proton  # noqa: F401
         import pyarrow  # noqa: F401

@@ -29,7 +29,7 @@ from typing import Any
 
 from qflow.kit import RefusalError
 from qflow.live.client_book import ClientBook, Mark, SeenClient
-from qflow.live.recording import Recording, Upstream, checked_folder, stopwatch
+from qflow.live.recording import Recording, Upstream, check_folder, stopwatch
 from qflow.live.recording_reader import RecordingFolder
 from qflow.messaging.address import ParseError, parse
 from qflow.messaging.exceptions import EncodeError
@@ -105,17 +105,17 @@ class _ContainerRecorder(Recorder):
 
     def __init__(self, container: Any, out: Path, name: str = "", group_header: str = "") -> None:
         self.path, self._name, self._group_header = out, name, group_header
-        checked_folder(out)
+        check_folder(out)
         self._container, self._connect = container, container.connect
         self._recording: Recording | None = None
         self._place = ""
         self._loop = asyncio.new_event_loop()
         if name:
             container.container_id = name
-        container.connect = self._tapped
+        container.connect = self._connect_by_tap
         atexit.register(self.stop)
 
-    def _tapped(self, url: Any = None, urls: Any = None, address: Any = None, **named: Any) -> Any:
+    def _connect_by_tap(self, url: Any = None, urls: Any = None, address: Any = None, **named: Any) -> Any:
         from proton import Url
 
         given = url or address or (urls[0] if urls else None)
@@ -175,7 +175,7 @@ class _MessagingRecorder(Recorder):
         group_header: str = "",
         clock: Callable[[], int] = perf_counter_ns,
     ) -> None:
-        checked_folder(out)
+        check_folder(out)
         self.path, self.book = out, ClientBook()
         self.name, self.group_header = name, group_header
         self.lock = threading.RLock()
@@ -184,7 +184,7 @@ class _MessagingRecorder(Recorder):
         self._sessions: list[_Session] = []
         self._is_over = threading.Event()
         self._make, self._close = connection.session, connection.close
-        connection.session, connection.close = self._session, self._closing
+        connection.session, connection.close = self._session, self._close_connection
         self._connection = connection
         self.book.connections = 1
         atexit.register(self.stop)
@@ -196,7 +196,7 @@ class _MessagingRecorder(Recorder):
             self._sessions.append(_Session(self, session))
         return session
 
-    def _closing(self, *given: Any, **named: Any) -> Any:
+    def _close_connection(self, *given: Any, **named: Any) -> Any:
         result = self._close(*given, **named)
         self._end("its connection is closed")
         return result
@@ -287,10 +287,10 @@ class _Session:
         book, now = self.recorder.book, self.recorder.now()
         with self.recorder.lock:
             for sender in self.senders:
-                book.ended(now, sender.client, "", reason, ((label, (0, 0)) for label in sender.waiting))
+                book.end_client(now, sender.client, "", reason, ((label, (0, 0)) for label in sender.waiting))
             for receiver in self.receivers:
                 own = [(label, mark) for _, one, label, mark, _ in self.fetched if one is receiver.client]
-                book.ended(now, receiver.client, "", reason, own)
+                book.end_client(now, receiver.client, "", reason, own)
             self.senders, self.receivers, self.fetched = [], [], []
 
 
@@ -300,7 +300,7 @@ class _Sender:
     def __init__(self, session: _Session, sender: Any, address: str) -> None:
         self.session, self.sender = session, sender
         recorder = session.recorder
-        name, subject, arguments = _node(address)
+        name, subject, arguments = _parse_node(address)
         is_exchange = name.startswith("amq.")
         exchange, key = (name, subject) if is_exchange else ("", name)
         with recorder.lock:
@@ -324,7 +324,7 @@ class _Sender:
         try:
             result = self._send(object, *given, **named)
         except Exception as error:
-            self._failed(error, object, is_full)
+            self._note_failure(error, object, is_full)
             raise
         if is_full:
             self._window("unblock")
@@ -339,11 +339,11 @@ class _Sender:
 
     def _note(self, message: Any) -> None:
         recorder = self.session.recorder
-        group, size, mark = _seen(message, recorder.group_header)
+        group, size, mark = _describe_message(message, recorder.group_header)
         with recorder.lock:
             self.waiting.append(recorder.book.transfer(recorder.now(), self.client, size, mark, group))
 
-    def _failed(self, error: Exception, message: Any, was_full: bool) -> None:
+    def _note_failure(self, error: Exception, message: Any, was_full: bool) -> None:
         """Note what an exception says of a message: not sent, on its queue without an outcome, or the end."""
         names = {kind.__name__ for kind in type(error).__mro__}
         recorder = self.session.recorder
@@ -353,11 +353,11 @@ class _Sender:
                 self._note(message)
         with recorder.lock:
             if not was_full and names & _NOTHING_SENT:
-                recorder.book.refused(recorder.now(), self.client, self.waiting.pop())
+                recorder.book.refuse(recorder.now(), self.client, self.waiting.pop())
             elif not names & (_NOTHING_SENT | _WAITED):
                 code, text = getattr(error, "code", None), str(getattr(error, "text", None) or error)
                 words = f"{code} {text}" if code is not None else text
-                recorder.book.ended(recorder.now(), self.client, words, "", ())
+                recorder.book.end_client(recorder.now(), self.client, words, "", ())
                 self.waiting.clear()
 
     def look(self) -> None:
@@ -377,7 +377,7 @@ class _Receiver:
     def __init__(self, session: _Session, receiver: Any, address: str) -> None:
         self.session, self.receiver = session, receiver
         recorder = session.recorder
-        name, subject, arguments = _node(address)
+        name, subject, arguments = _parse_node(address)
         with recorder.lock:
             self.client = recorder.book.client(recorder.name, "consumer", name, recorder.now())
             recorder.book.queues[name].update(arguments)
@@ -396,7 +396,7 @@ class _Receiver:
         finally:
             self.session.look()
         recorder = self.session.recorder
-        group, size, mark = _seen(message, recorder.group_header)
+        group, size, mark = _describe_message(message, recorder.group_header)
         with recorder.lock:
             now = recorder.now()
             capacity = getattr(self.receiver, "capacity", 0)
@@ -416,7 +416,7 @@ def _number(ask: Callable[[], Any]) -> int | None:
     return answer if isinstance(answer, int) else None
 
 
-def _node(address: str) -> tuple[str, str, dict[str, Any]]:
+def _parse_node(address: str) -> tuple[str, str, dict[str, Any]]:
     """Return an address's name, its subject, and the arguments that it declares its queue with."""
     try:
         parsed = parse(address)
@@ -429,7 +429,7 @@ def _node(address: str) -> tuple[str, str, dict[str, Any]]:
     return str(parsed.name), str(parsed.subject or ""), given
 
 
-def _seen(message: Any, group_header: str) -> tuple[str, int, Mark]:
+def _describe_message(message: Any, group_header: str) -> tuple[str, int, Mark]:
     """Return a message's group, the size of its content, and what it is recognised by."""
     content = getattr(message, "content", message)
     properties = getattr(message, "properties", None) or {}

@@ -42,12 +42,12 @@ from urllib.parse import urlsplit
 from qflow.kit import RefusalError
 
 REPORT = "_recording.json"
-ENDING = ".parquet"
+_ENDING = ".parquet"
 
 PATIENCE = 2.0
 """Seconds after which it is said that no statistics have come."""
 
-PORT, SECURE_PORT = 5672, 5671
+_PORT, _SECURE_PORT = 5672, 5671
 
 SEGMENT = 64 << 20
 """Bytes of a file after which the next is begun."""
@@ -85,7 +85,7 @@ class Recording:
     def __init__(
         self, upstream: Upstream, out: Path, *, group_header: str = "", asks_statistics: bool = True
     ) -> None:
-        checked_folder(out).mkdir(parents=True, exist_ok=True)
+        check_folder(out).mkdir(parents=True, exist_ok=True)
         self.out, self.problem, self.missing = out, "", ""
         self._has_answered = False
         self._asks = asks_statistics
@@ -194,17 +194,10 @@ class Recording:
         self.tap.capture.append(self.tap.now(), 0, STATISTICS, line)
 
 
-def checked_folder(out: Path) -> Path:
-    """Return the folder of a recording to come.
-
-    Raises:
-        RefusalError: If its name is of another kind, or something is there already.
-
-    >>> checked_folder(Path("monday.parquet")).name
-    'monday.parquet'
-    """
-    if not out.name.endswith(ENDING):
-        allowed = f"its name ends in {ENDING}"
+def check_folder(out: Path) -> Path:
+    """Return the folder of a recording to come; RefusalError if its name or what is there forbids it."""
+    if not out.name.endswith(_ENDING):
+        allowed = f"its name ends in {_ENDING}"
         raise RefusalError(f"a recording is a folder of Parquet parts, so {allowed}; got {out.name!r}")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise RefusalError(f"{out}: something is there already, and it is kept; choose another name")
@@ -271,7 +264,7 @@ class Upstream:
             raise RefusalError(f"a broker is {allowed}")
         is_secure = parts.scheme == "amqps"
         self.host = parts.hostname
-        self.port = port if port is not None else SECURE_PORT if is_secure else PORT
+        self.port = port if port is not None else _SECURE_PORT if is_secure else _PORT
         self.tls = ssl.create_default_context(cafile=authorities) if is_secure else None
 
     def __str__(self) -> str:
@@ -279,25 +272,7 @@ class Upstream:
 
 
 class RecordingTap:
-    """Listens for clients, connects each to the broker, and passes what either says.
-
-    Attributes:
-        accepted, connected (int): How many connections there were, and how many there are.
-        now (callable): Returns the microseconds since the start.
-
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> async def main(folder):
-    ...     tap = RecordingTap(Upstream("127.0.0.1:5672"), CaptureWriter(Path(folder)))
-    ...     await tap.listen("127.0.0.1", 0)
-    ...     port = tap.port
-    ...     await tap.stop()
-    ...     tap.capture.close()
-    ...     return port > 0
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     asyncio.run(main(folder))
-    True
-    """
+    """Listens for clients, connects each to the broker, and passes what either says."""
 
     def __init__(self, upstream: Upstream, capture: CaptureWriter) -> None:
         self.upstream, self.capture = upstream, capture
@@ -410,7 +385,7 @@ class _Peer(asyncio.Protocol):
         other = self.other._transport
         if other is not None:
             other.write(data)
-        kept = data if self._hider.is_over else self._hider.kept(data)
+        kept = data if self._hider.is_over else self._hider.hide(data)
         if kept:
             self._pair.keep(self._kind, kept)
 
@@ -548,9 +523,9 @@ class SaslHider:
 
     >>> hider = SaslHider()
     >>> frame = bytes.fromhex("0000000d0201000041424344ff")
-    >>> hider.kept(b"AMQP\x03\x01\x00\x00" + frame)[-13:].hex()
+    >>> hider.hide(b"AMQP\x03\x01\x00\x00" + frame)[-13:].hex()
     '0000000d020100000000000000'
-    >>> hider.kept(b"AMQP\x00\x01\x00\x00 and all that follows")[-11:]
+    >>> hider.hide(b"AMQP\x00\x01\x00\x00 and all that follows")[-11:]
     b'hat follows'
     """
 
@@ -559,7 +534,7 @@ class SaslHider:
         self._rest = b""
         self._hidden = 0
 
-    def kept(self, data: bytes) -> bytes:
+    def hide(self, data: bytes) -> bytes:
         """Return as many bytes as can be judged, the secret ones as zeros; the others come with the next."""
         if self.is_over:
             return data

@@ -54,40 +54,27 @@ from qflow.workload.attributes import WorkloadError
 from qflow.workload.model import INFERRED, LARGEST_PREFETCH, MESSAGES_PER_SECOND, Consumer, Producer, Workload
 from qflow.writing import written
 
-POLITENESS = 10
+_POLITENESS = 10
 """By how much this process is of lower priority than the one that passes the bytes."""
 
 _LOOK = 0.05
 _FIRST_PAUSE, _LONGEST_PAUSE, _GROWTH = 1.0, 30.0, 100.0
 _GARBAGE = 200_000
 
-MOST_ROWS_OF_A_PART = 100_000
+_MOST_ROWS_OF_A_PART = 100_000
 
-SHORTEST_SERVICE = 0.000001
+_SHORTEST_SERVICE = 0.000001
 """Seconds: what is settled within one read has taken less than the clock shows."""
 
 
 class RecordingReader:
-    """Reads what was captured, and writes it in parts.
+    """Reads what was captured, and writes it in parts."""
 
-    >>> import tempfile
-    >>> from qflow.live.recording import CaptureWriter
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     writer = CaptureWriter(Path(folder))
-    ...     writer.append(7, 1, OPENED, b"127.0.0.1:40000")
-    ...     writer.close()
-    ...     RecordingReader(folder).run(lambda: True)
-    ...     sorted(path.name for path in Path(folder).iterdir())
-    ['_recording.json']
-    """
-
-    def __init__(
-        self, path: str | Path, group_header: str = "", tell: Callable[[dict[str, Any]], None] | None = None
-    ) -> None:
+    def __init__(self, path: str | Path, group_header: str, notify: Callable[[dict[str, Any]], None]) -> None:
         self.folder = RecordingFolder(path)
         self.log = WireLog(group_header)
         self._reader = CaptureReader(Path(path))
-        self._tell = tell or (lambda _: None)
+        self._notify = notify
         self._begin = self._written = time.monotonic()
         self._queues = 0
 
@@ -98,7 +85,7 @@ class RecordingReader:
             was_over = is_over()
             for record in self._reader.records():
                 self._take(*record)
-                if len(self.log.book.rows) >= MOST_ROWS_OF_A_PART:
+                if len(self.log.book.rows) >= _MOST_ROWS_OF_A_PART:
                     self._write()
             now = time.monotonic()
             pause = min(_LONGEST_PAUSE, _FIRST_PAUSE + (now - self._begin) / _GROWTH)
@@ -106,7 +93,7 @@ class RecordingReader:
                 self._write()
             elif len(self.log.book.queues) > self._queues:
                 # Those who ask for statistics wait for it.
-                self._say()
+                self._report_progress()
             if was_over:
                 break
             time.sleep(_LOOK)
@@ -115,25 +102,25 @@ class RecordingReader:
     def _take(self, at: int, number: int, kind: int, data: bytes) -> None:
         log = self.log
         if kind == FROM_CLIENT:
-            log.passed(at, number, CLIENT, data)
+            log.read(at, number, CLIENT, data)
         elif kind == FROM_BROKER:
-            log.passed(at, number, BROKER, data)
+            log.read(at, number, BROKER, data)
         elif kind == OPENED:
-            log.opened(at, number, data.decode(errors="replace"))
+            log.open_connection(at, number, data.decode(errors="replace"))
         elif kind == CLOSED:
-            log.closed(at, number, data.decode(errors="replace"))
+            log.close_connection(at, number, data.decode(errors="replace"))
         elif kind == STATISTICS:
             self._report(at, json.loads(data))
 
     def _report(self, at: int, said: dict[str, Any]) -> None:
         book = self.log.book
         if "queue" in said:
-            book.statistics(at, said["queue"], json.dumps(said["values"]), said["arguments"])
+            book.report(at, said["queue"], json.dumps(said["values"]), said["arguments"])
         elif "exchanges" in said:
             book.exchanges.update(said["exchanges"])
-            book.answered(at)
+            book.note_management(at)
         else:
-            book.unanswered(at, said["error"])
+            book.miss_management(at, said["error"])
 
     def _write(self) -> None:
         book = self.log.book
@@ -142,12 +129,12 @@ class RecordingReader:
             book.rows.clear()
         self.folder.describe(book, {"rows": self.folder.written})
         self._written = time.monotonic()
-        self._say()
+        self._report_progress()
 
-    def _say(self) -> None:
+    def _report_progress(self) -> None:
         book = self.log.book
         self._queues = len(book.queues)
-        self._tell(
+        self._notify(
             {
                 "rows": self.folder.written,
                 "findings": len(book.findings),
@@ -161,19 +148,7 @@ class RecordingReader:
 
 
 class RecordingFolder:
-    """Writes the parts of a log, its report, and the workload beside it.
-
-    Raises:
-        OSError: If it cannot be written.
-
-    >>> import tempfile
-    >>> from qflow.logs import ClientLog
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     recording = RecordingFolder(Path(folder) / "orders.parquet")
-    ...     recording.write([(5, "p", "transfer", "orders", "p-1", 100, "")])
-    ...     ClientLog.load(recording.path).rows[0].label
-    'p-1'
-    """
+    """Writes the parts of a log, its report, and the workload beside it."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
@@ -188,8 +163,8 @@ class RecordingFolder:
 
         kinds = (pyarrow.int64(), *[pyarrow.string()] * 4, pyarrow.int64(), pyarrow.string())
         schema = pyarrow.schema(list(zip(COLUMNS, kinds, strict=True)))
-        for begin in range(0, len(rows), MOST_ROWS_OF_A_PART):
-            part = rows[begin : begin + MOST_ROWS_OF_A_PART]
+        for begin in range(0, len(rows), _MOST_ROWS_OF_A_PART):
+            part = rows[begin : begin + _MOST_ROWS_OF_A_PART]
             columns = [
                 pyarrow.array(column, kind)
                 for column, kind in zip(zip(*part, strict=True), kinds, strict=True)
@@ -203,18 +178,14 @@ class RecordingFolder:
         """Write the workload beside the folder, and the report in it; the same bytes if nothing changed."""
         name = self.path.name.split(".")[0]
         facts = json.dumps({**report(book), **more}, indent=1) + "\n"
-        workload = recorded_workload_text(book, name)
+        workload = _workload_text(book, name)
         for path, text in ((self.path.with_name(f"{name}.json"), workload), (self.path / REPORT, facts)):
             with written(path) as beside:
                 beside.write_text(text, encoding="utf-8")
 
 
 def report(book: ClientBook) -> dict[str, Any]:
-    """Return what a reader of a recording should know, as JSON holds it.
-
-    >>> report(ClientBook())["connections"]
-    0
-    """
+    """Return what a reader of a recording should know, as JSON holds it."""
     return {
         "broker": {"product": book.broker, "is_qpid_cpp": book.is_qpid_cpp},
         "statistics": {"since_us": book.statistics_since, "missing": book.missing},
@@ -242,14 +213,8 @@ def _facts(client: Any) -> dict[str, Any]:
 # The workload
 
 
-def recorded_workload(book: ClientBook, name: str) -> dict[str, Any]:
-    """Return a workload as JSON holds it; ``inferred`` says which values were not seen.
-
-    >>> book = ClientBook()
-    >>> book.queues["orders"] = {"qpid.flow_stop_count": 10}
-    >>> recorded_workload(book, "monday")["queues"]
-    {'orders': {'qpid.flow_stop_count': 10}}
-    """
+def infer_workload(book: ClientBook, name: str) -> dict[str, Any]:
+    """Return a workload as JSON holds it; ``inferred`` says which values were not seen."""
     inferred: dict[str, str] = {}
     producers, consumers = [], []
     seconds = max(1.0, book.last / SECOND)
@@ -298,7 +263,7 @@ def _consumer(client: SeenClient, inferred: dict[str, str]) -> Consumer:
         f"{client.most_unsettled}"
     )
     if client.served:
-        mean = max(SHORTEST_SERVICE, client.service / client.served / SECOND)
+        mean = max(_SHORTEST_SERVICE, client.service / client.served / SECOND)
         words = f"the mean of {client.served}, from a delivery or the settlement before it to its settlement"
     else:
         mean, words = 0.001, "not seen: it settled nothing; a millisecond is written"
@@ -307,14 +272,10 @@ def _consumer(client: SeenClient, inferred: dict[str, str]) -> Consumer:
     return Consumer(client.name, client.queue, min(prefetch, LARGEST_PREFETCH), ("exp", mean), start=start)
 
 
-def recorded_workload_text(book: ClientBook, name: str) -> str:
-    """Return the same as the text of a file; what makes no workload is left out, and the text says why.
-
-    >>> recorded_workload_text(ClientBook(), "nothing").splitlines()[1]
-    ' "name": "nothing",'
-    """
+def _workload_text(book: ClientBook, name: str) -> str:
+    """Return the same as the text of a file; what makes no workload is left out, and the text says why."""
     try:
-        value = recorded_workload(book, name)
+        value = infer_workload(book, name)
     except WorkloadError as error:
         value = {"name": name, "duration": 1, "queues": {}, INFERRED: {"workload": f"no workload: {error}"}}
     return json.dumps(value, indent=1) + "\n"
@@ -325,7 +286,7 @@ def main(arguments: list[str]) -> int:
     # Ctrl-C is the recorder's; it closes our input when all is captured.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(os, "nice"):
-        os.nice(POLITENESS)
+        os.nice(_POLITENESS)
     gc.set_threshold(_GARBAGE)
     ended = threading.Event()
 
@@ -336,13 +297,13 @@ def main(arguments: list[str]) -> int:
 
     threading.Thread(target=wait, daemon=True).start()
 
-    def tell(fact: dict[str, Any]) -> None:
+    def report_progress(fact: dict[str, Any]) -> None:
         # If the recorder was killed, the recording goes on to its end.
         with contextlib.suppress(OSError):
             print(json.dumps(fact), flush=True)
 
     path, group_header = arguments
-    RecordingReader(path, group_header, tell).run(ended.is_set)
+    RecordingReader(path, group_header, report_progress).run(ended.is_set)
     return 0
 
 

@@ -14,7 +14,7 @@ from typing import Final
 from proton import UNDESCRIBED, Array, Data, symbol, ubyte
 
 from qflow.live.amqp_frames import Codec, descriptor_of, foreign_protocol
-from qflow.live.encoded import described
+from qflow.live.encoded import encode_described
 
 SASL_HEADER: Final = b"AMQP\x03\x01\x00\x00"
 AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
@@ -30,16 +30,7 @@ class SaslRefusedError(Exception):
 
 
 class SaslLayer:
-    """Reads and writes what comes before the AMQP header.
-
-    Parameters:
-        password: What clients have to know; "" for nothing.
-
-    Attributes:
-        output (bytearray): Bytes for the client.
-        user (str): Who the client says it is; "" before it does, and without SASL.
-        is_done (bool): Whether the rest is the protocol's own.
-    """
+    """Reads and writes what comes before the AMQP header."""
 
     def __init__(self, password: str = "") -> None:
         self.output = bytearray()
@@ -50,10 +41,7 @@ class SaslLayer:
         self._has_header = False
 
     def receive(self, data: bytes) -> bytes:
-        """Take bytes; return those that are the protocol's own.
-
-        SaslRefusedError if the client is not let in.
-        """
+        """Take bytes; return those that are the protocol's own."""
         self._input += data
         while not self.is_done and self._step():
             pass
@@ -123,7 +111,7 @@ class SaslLayer:
 
 
 def _frame(descriptor: int, fields: list[object]) -> bytes:
-    body = described(descriptor, fields)
+    body = encode_described(descriptor, fields)
     return (len(body) + _HEADER_SIZE).to_bytes(4, "big") + b"\x02\x01\x00\x00" + body
 
 

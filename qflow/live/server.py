@@ -4,10 +4,10 @@ The loop waits for sockets, gives each that is ready one turn (64 KiB), and writ
 to every client that it concerns.  Time in the broker is time on the clock, in microseconds since the start;
 it is read once for each turn of the loop, so that all that came together happened at one time.
 
-A client can hurt only itself.  What it may use is limited (:class:`Limits`); what it does wrong closes its
-own connection, in the protocol's words; what goes wrong in qflow closes the connection it went wrong for, and
-is counted in ``failures``.  A client that does not read gets no more credit than its socket can take, and one
-that does not write a whole frame costs one frame's room.
+A client can hurt only itself.  What it may use is limited (:class:`ClientLimits`); what it does wrong closes
+its own connection, in the protocol's words; what goes wrong in qflow closes the connection it went wrong for,
+and is counted in ``failures``.  A client that does not read gets no more credit than its socket can take, and
+one that does not write a whole frame costs one frame's room.
 
 All access to the broker is made by one thread at a time: the loop, or a thread that holds ``lock``.
 """
@@ -31,7 +31,7 @@ from qflow.broker import Broker, BrokerOptions, Message
 from qflow.broker.events import EventTable
 from qflow.live.client_book import is_a_name
 from qflow.live.encoded import Decoder, Encoded
-from qflow.live.peer import Limits, Peer
+from qflow.live.peer import ClientLimits, Peer
 from qflow.messaging import qmf
 from qflow.trace.files import TraceLines
 from qflow.workload.model import Workload
@@ -48,28 +48,7 @@ _SECOND = 1_000_000
 
 
 class Server:
-    """A broker that clients of AMQP 1.0 can connect to; :meth:`run` is its loop.
-
-    Parameters:
-        options: What the broker is started with.
-        host, port: Where it listens; port 0 chooses one.
-        password: What clients have to know, by SASL ``PLAIN``; "" for nothing (LNK-24).
-        is_traced: Whether events are kept, for traces and labs.
-        workload: Clients that are simulated beside the real ones, in real time; they bring queues, and the
-            options.
-
-    Attributes:
-        broker (Broker)
-        events (EventTable or None): All that has happened.
-        failures (list of str): What went wrong in qflow itself, newest last; a hundred at most.
-        incidents (list of str): For what connections were closed, newest last; a hundred at most.
-        refusals (list of str): For what links were refused, newest last; a hundred at most.
-        on_incident (callable or None): Called with each incident as soon as it is noted.
-        lines (TraceLines or None): Where all events are written as they happen.
-
-    Raises:
-        OSError: If the port cannot be had.
-    """
+    """A broker that clients of AMQP 1.0 can connect to; :meth:`run` is its loop."""
 
     version = __version__
     requests = qmf.REQUESTS
@@ -80,7 +59,7 @@ class Server:
         host: str = "127.0.0.1",
         port: int = 0,
         password: str = "",
-        limits: Limits | None = None,
+        limits: ClientLimits | None = None,
         is_traced: bool = True,
         workload: Workload | None = None,
     ) -> None:
@@ -91,12 +70,13 @@ class Server:
         self.broker.observe(self.events)
         self.agent = qmf.Agent.of(self.broker)
         self.password = password
-        self.limits = limits or Limits()
+        self.limits = limits or ClientLimits()
         self.container = str(uuid4())
         self.decoder = Decoder()
         self.lock = RLock()
         self.dirty: dict[Peer, None] = {}
         self.ticking: dict[Peer, float] = {}
+        # The last hundred: what went wrong in qflow itself, why connections were closed, and links refused.
         self.failures: list[str] = []
         self.incidents: list[str] = []
         self.refusals: list[str] = []
@@ -146,7 +126,7 @@ class Server:
 
     def turn(self, ready: Iterable[Any]) -> None:
         """Do what the sockets that are ready ask for, and write what comes of it."""
-        self.tell_time()
+        self.advance_time()
         # Consoles may have subscribed to management's events, or gone.
         self.agent.watch()
         for key, mask in ready:
@@ -167,7 +147,7 @@ class Server:
                 self.lines = None
                 self.note_incident("", f"the trace cannot be written as it happens: {error}")
 
-    def tell_time(self) -> None:
+    def advance_time(self) -> None:
         """Set the broker's time to the clock's."""
         now = round((monotonic() - self._started) * _SECOND)
         if now > self.broker.now:
@@ -223,7 +203,7 @@ class Server:
             data = b""
         peer = channel.peer
         if not data:
-            self._guarded(peer, peer.end_of_stream)
+            self._guard(peer, peer.end_of_stream)
             self._drop(channel)
         elif not peer.is_over:
             peer.receive(data)
@@ -244,7 +224,7 @@ class Server:
                 peer.incident = f"not open after {self.limits.handshake:g} s"
                 self._drop(channel)
             elif due <= now:
-                next_due = self._guarded(peer, lambda peer=peer: peer.tick(now)) or 0.0
+                next_due = self._guard(peer, lambda peer=peer: peer.tick(now)) or 0.0
                 if next_due and peer in self.ticking:
                     self.ticking[peer] = next_due
                 elif peer.has_silence:
@@ -253,7 +233,7 @@ class Server:
                 elif not peer.is_over:
                     self.ticking.pop(peer, None)
 
-    def _guarded(self, peer: Peer, work: Any) -> Any:
+    def _guard(self, peer: Peer, work: Any) -> Any:
         try:
             return work()
         except Exception as error:
@@ -274,9 +254,9 @@ class Server:
         if peer.queued > self.limits.queued_bytes and not peer.is_over:
             most = self.limits.queued_bytes
             text = f"{peer.queued} bytes wait to be read, at most {most} are kept"
-            self._guarded(peer, lambda: peer.refuse("amqp:resource-limit-exceeded", text))
+            self._guard(peer, lambda: peer.refuse("amqp:resource-limit-exceeded", text))
         while not channel.is_leaving:
-            size = self._guarded(peer, lambda: peer.output(self._room)) or 0
+            size = self._guard(peer, lambda: peer.output(self._room)) or 0
             if size <= 0:
                 break
             try:
@@ -287,15 +267,15 @@ class Server:
                     self.ticking[peer] = monotonic() + _GRACE
                 return
             except OSError:
-                self._guarded(peer, peer.end_of_stream)
+                self._guard(peer, peer.end_of_stream)
                 self._drop(channel)
                 return
-            peer.written(sent)
+            peer.pop_output(sent)
         self._listen(channel, EVENT_READ)
         if peer.is_over:
             self._leave(channel)
         elif peer.is_hungry:
-            self._guarded(peer, peer.feed)
+            self._guard(peer, peer.feed)
 
     def _listen(self, channel: _Channel, mask: int) -> None:
         if channel.mask != mask:
@@ -303,10 +283,7 @@ class Server:
             self._selector.modify(channel.socket, mask, channel)
 
     def _leave(self, channel: _Channel) -> None:
-        """Say that no more will come; the client closes, or it is dropped after a while.
-
-        A socket that is closed with something unread in it would take our last words from the client.
-        """
+        """Say that no more will come; the client closes, or it is dropped after a while."""
         if channel.is_leaving:
             return
         peer = channel.peer
@@ -320,7 +297,7 @@ class Server:
         peer = channel.peer
         if self._channels.pop(peer, None) is None:
             return
-        self._guarded(peer, peer.end)
+        self._guard(peer, peer.end)
         self.ticking.pop(peer, None)
         self.dirty.pop(peer, None)
         if self._names.get(peer.name) is peer:
@@ -341,7 +318,7 @@ class Server:
         """Close all connections, and give the port back; :meth:`run` does it at its end."""
         for channel in list(self._channels.values()):
             if not channel.peer.is_over:
-                self._guarded(
+                self._guard(
                     channel.peer,
                     lambda channel=channel: channel.peer.refuse(
                         "amqp:connection:forced", "the broker is shutting down"
@@ -359,10 +336,7 @@ class Server:
     # What peers ask for
 
     def connection_name(self, container: str, peer: Peer) -> str:
-        """Return the name of a client's connection in the broker: its container-id, if it is free.
-
-        A container-id that only a library made up is ``client-1`` and so on, as in a recorded log.
-        """
+        """Return the name of a client's connection in the broker: its container-id, if it is free."""
         if is_a_name(container):
             base = container
         else:

@@ -26,7 +26,7 @@ from qflow.workload.model import Workload
 if TYPE_CHECKING:
     from qflow.live.hand_client import HandClient
     from qflow.live.live_lab import LiveLab
-    from qflow.live.peer import Limits, Peer, Receiving, Sending
+    from qflow.live.peer import ClientLimits, Peer, Receiving, Sending
     from qflow.live.server import Server
 
 
@@ -121,7 +121,7 @@ class Serving:
             receiver's ``node``, ``credit``, ``unsettled``, ``delivered``, ``is_presettled``.
         """
         with self.lock:
-            return _seen(self.server, since)
+            return _describe_server(self.server, since)
 
     def client(self, name: str) -> HandClient:
         """Return a client of the broker in which nothing happens by itself, to see what the broker does."""
@@ -161,7 +161,7 @@ class Serving:
         from qflow.labs.topology import QueueSpot
 
         with self.lock:
-            self.server.tell_time()
+            self.server.advance_time()
             found = self.broker.queue(queue)
             arguments = dict(found.settings.arguments)
             now = QueueSpot.of(queue, arguments, self.broker.options)
@@ -201,7 +201,7 @@ def serve(
     password: str = "",
     workload: Workload | str | Path | None = None,
     options: BrokerOptions | None = None,
-    limits: Limits | None = None,
+    limits: ClientLimits | None = None,
     is_traced: bool = True,
 ) -> Serving:
     """Put the engine behind a port, for clients of AMQP 1.0 in any language, until it is closed.
@@ -257,12 +257,12 @@ _STATISTICS = (
 )
 
 
-def _seen(server: Server, since: int) -> dict[str, Any]:
+def _describe_server(server: Server, since: int) -> dict[str, Any]:
     events: EventTable | None = server.events
     count = 0 if events is None else len(events)
     fresh = [] if events is None or since >= count else [tuple(event) for event in events[since:]]
     outcomes = Counter(server.departed)
-    clients = [_client(peer) for peer in server.peers()]
+    clients = [_describe_client(peer) for peer in server.peers()]
     for peer in server.peers():
         outcomes.update(peer.outcomes)
     queues = {}
@@ -281,7 +281,7 @@ def _seen(server: Server, since: int) -> dict[str, Any]:
     }
 
 
-def _client(peer: Peer) -> dict[str, Any]:
+def _describe_client(peer: Peer) -> dict[str, Any]:
     return {
         "name": peer.name,
         "container": peer.container,
@@ -289,13 +289,13 @@ def _client(peer: Peer) -> dict[str, Any]:
         "address": peer.address,
         "user": peer.user,
         "links": [
-            *(_sender(one) for one in peer.sending.values() if one.link is not None),
-            *(_receiver(one) for one in peer.receiving.values()),
+            *(_describe_sender(one) for one in peer.sending.values() if one.link is not None),
+            *(_describe_receiver(one) for one in peer.receiving.values()),
         ],
     }
 
 
-def _sender(link: Sending) -> dict[str, Any]:
+def _describe_sender(link: Sending) -> dict[str, Any]:
     held = sum(owner is link for _, owner in link.session.held.values())
     return {
         "role": "sender",
@@ -307,7 +307,7 @@ def _sender(link: Sending) -> dict[str, Any]:
     }
 
 
-def _receiver(link: Receiving) -> dict[str, Any]:
+def _describe_receiver(link: Receiving) -> dict[str, Any]:
     return {
         "role": "receiver",
         "name": link.name,

@@ -56,8 +56,8 @@ from qflow.live.client_book import ClientBook, Mark, SeenClient
 CLIENT, BROKER = 0, 1
 """The two directions of a connection: whose bytes they are."""
 
-SIDES = ("the client", "the broker")
-KEPT_OF_A_MESSAGE = 1 << 20
+_SIDES = ("the client", "the broker")
+_KEPT_OF_A_MESSAGE = 1 << 20
 _SERIAL = 1 << 32
 _MANAGEMENT = ("qmf.", "$", "/management")
 _DEFAULT_KEYS = {"amq.topic": "#"}
@@ -136,12 +136,8 @@ _Place = tuple[_Connection, _Session, _Link]
 class WireLog:
     """Takes the bytes of any number of connections, and makes the rows of a client log of them.
 
-    Parameters:
-        group_header: The application property that names a message's group; without it the one that the queue
-            was declared with (``qpid.group_header_key``), where that was seen.
-
     >>> log = WireLog()
-    >>> log.opened(5, 1, "127.0.0.1:40000"); log.passed(6, 1, CLIENT, b"GET / HTTP/1.1")
+    >>> log.open_connection(5, 1, "127.0.0.1:40000"); log.read(6, 1, CLIENT, b"GET / HTTP/1.1")
     >>> log.book.rows, next(iter(log.book.findings))
     ([], "the client's bytes on connection 1 are not read: a connection begins with AMQP and a version, \
 got b'GET / HT'")
@@ -150,6 +146,7 @@ got b'GET / HT'")
     def __init__(self, group_header: str = "") -> None:
         self.book = ClientBook()
         self.connections: dict[int, _Connection] = {}
+        # The application property that names a group; without it the one its queue was declared with.
         self._group_header = group_header
         self._codec = Codec()
         self._handlers: dict[type, Callable[..., None]] = {
@@ -166,12 +163,12 @@ got b'GET / HT'")
 
     # What the tap says
 
-    def opened(self, time: int, number: int, peer: str) -> None:
+    def open_connection(self, time: int, number: int, peer: str) -> None:
         """Note a connection."""
         self.connections[number] = _Connection(number, peer, self._codec)
         self.book.connections += 1
 
-    def passed(self, time: int, number: int, side: int, data: bytes) -> None:
+    def read(self, time: int, number: int, side: int, data: bytes) -> None:
         """Take bytes of one direction; what cannot be read is a finding, and the connection is left alone."""
         connection = self.connections.get(number)
         if connection is None or connection.is_unreadable:
@@ -184,13 +181,13 @@ got b'GET / HT'")
         except (FrameError, LookupError, TypeError, ValueError, AttributeError) as error:
             connection.is_unreadable = True
             words = str(error) if isinstance(error, FrameError) else f"it makes no sense ({error!r})"
-            self.book.find(time, f"{SIDES[side]}'s bytes on connection {number} are not read: {words}")
+            self.book.find(time, f"{_SIDES[side]}'s bytes on connection {number} are not read: {words}")
             self._end_all(connection, time, "the connection cannot be read any more")
         if reader.is_secure:
             connection.is_unreadable = True
             self.book.find(time, f"connection {number} goes over to TLS: it passes, and cannot be read")
 
-    def closed(self, time: int, number: int, reason: str) -> None:
+    def close_connection(self, time: int, number: int, reason: str) -> None:
         """Note that a connection is gone; the reason is empty if a peer ended it."""
         connection = self.connections.pop(number, None)
         if connection is not None:
@@ -248,7 +245,7 @@ got b'GET / HT'")
             link.address = address
         self._note_node(link, terminus)
         if side == BROKER and not is_incoming and descriptor_of(node) is not None and link.address:
-            self._subscribed(connection, link, terminus, time)
+            self._note_subscription(connection, link, terminus, time)
 
     def _note_node(self, link: _Link, terminus: Any) -> None:
         """Remember what a queue is created with: the broker repeats as text what the client says."""
@@ -274,7 +271,7 @@ got b'GET / HT'")
             link.is_dynamic and connection.manages
         )
 
-    def _subscribed(self, connection: _Connection, link: _Link, terminus: Any, time: int) -> None:
+    def _note_subscription(self, connection: _Connection, link: _Link, terminus: Any, time: int) -> None:
         address = link.address or ""
         link.queue = address
         if self._is_exchange(address):
@@ -361,7 +358,7 @@ got b'GET / HT'")
             link.first = None
             return
         link.length += frame.length
-        if len(link.payload) < KEPT_OF_A_MESSAGE:
+        if len(link.payload) < _KEPT_OF_A_MESSAGE:
             link.payload += frame.payload
         if transfer.more:
             return
@@ -379,19 +376,19 @@ got b'GET / HT'")
             link.credit -= 1
             link.dry_since = time if link.credit == 0 else link.dry_since
             if not self._is_ignored(connection, link):
-                self._sent((connection, session, link), first, is_settled, time)
+                self._note_transfer((connection, session, link), first, is_settled, time)
         else:
             link.passed += 1
             if not self._is_ignored(connection, link):
-                self._delivered((connection, session, link), first, is_settled, time)
+                self._note_delivery((connection, session, link), first, is_settled, time)
 
-    def _read(self, link: _Link, header: str, whole: bool = False) -> tuple[Sections, str, Mark]:
+    def _read(self, link: _Link, header: str, whole: bool = False) -> tuple[_Sections, str, Mark]:
         """Return the parts of a message that has come whole, its group, and what it is known by."""
-        parts = sections_of(bytes(link.payload), self._codec, whole=whole or bool(header))
+        parts = _read_sections(bytes(link.payload), self._codec, whole=whole or bool(header))
         group = str(parts.application.get(header, "")) if header else ""
         return parts, group, (hash(parts.bare), len(parts.bare))
 
-    def _sent(self, at: _Place, first: Any, settled: bool, time: int) -> None:
+    def _note_transfer(self, at: _Place, first: Any, settled: bool, time: int) -> None:
         connection, session, link = at
         address = link.address
         is_plain = address is not None and not self._is_exchange(address)
@@ -399,7 +396,7 @@ got b'GET / HT'")
         parts, group, mark = self._read(link, header, whole=not is_plain)
         exchange, key = "", address or ""
         if not is_plain:
-            to, subject = to_and_subject(parts)
+            to, subject = _to_and_subject(parts)
             target = to if address is None else address
             exchange, key = (target, subject) if self._is_exchange(target) else ("", target)
             if not exchange and not key:
@@ -429,7 +426,7 @@ got b'GET / HT'")
     def _header_of(self, queue: str) -> str:
         return self._group_header or str(self.book.queues.get(queue, {}).get("qpid.group_header_key", ""))
 
-    def _delivered(self, at: _Place, first: Any, settled: bool, time: int) -> None:
+    def _note_delivery(self, at: _Place, first: Any, settled: bool, time: int) -> None:
         connection, session, link = at
         link.queue = link.queue or link.address or ""
         if not link.queue:
@@ -450,7 +447,7 @@ got b'GET / HT'")
         last = said.first if said.last is None else said.last
         count = (last - said.first) % _SERIAL + 1
         if whose == CLIENT and session.discharges:
-            self._discharged(connection, session, said, count, time)
+            self._discharge(connection, session, said, count, time)
         if count <= len(unsettled):
             ids = [(said.first + place) % _SERIAL for place in range(count)]
         else:
@@ -470,29 +467,29 @@ got b'GET / HT'")
                 # The sender forgets it: it waits for no outcome any more.
                 delivery.client.unsettled -= 1
             elif whose == CLIENT:
-                self._answered(delivery, outcome, time)
+                self._note_outcome(delivery, outcome, time)
             elif transaction is None:
-                self._settled(delivery, outcome, time)
+                self._settle(delivery, outcome, time)
             else:
                 transaction.append(self._later(delivery, outcome))
 
     def _later(self, delivery: _Delivery, outcome: str) -> Callable[[int, bool], None]:
-        return lambda time, is_committed: self._settled(
+        return lambda time, is_committed: self._settle(
             delivery, outcome if is_committed else "released", time
         )
 
-    def _answered(self, delivery: _Delivery, outcome: str, time: int) -> None:
+    def _note_outcome(self, delivery: _Delivery, outcome: str, time: int) -> None:
         client = delivery.client
         if outcome == "accepted":
             self.book.complete(time, client, delivery.label)
         elif outcome:
-            self.book.refused(time, client, delivery.label)
+            self.book.refuse(time, client, delivery.label)
         else:
             client.unsettled -= 1
             words = f"{client.name!r}: deliveries settled without an outcome, neither yes nor no"
             self.book.find(time, words)
 
-    def _settled(self, delivery: _Delivery, outcome: str, time: int) -> None:
+    def _settle(self, delivery: _Delivery, outcome: str, time: int) -> None:
         event = _SETTLEMENT.get(outcome, "accept")
         self.book.settle(time, delivery.client, event, delivery.label, delivery.mark, delivery.time)
 
@@ -510,7 +507,7 @@ got b'GET / HT'")
             fields = [*command.value, None]
             session.discharges[first.delivery_id or 0] = (bytes(fields[0]), bool(fields[1]))
 
-    def _discharged(
+    def _discharge(
         self, connection: _Connection, session: _Session, said: Any, count: int, time: int
     ) -> None:
         for number in [n for n in session.discharges if (n - said.first) % _SERIAL < count]:
@@ -551,7 +548,7 @@ got b'GET / HT'")
         left = [unsettled.pop(number) for number, one in list(unsettled.items()) if one.link is link]
         for client in link.clients.values():
             own = [(one.label, one.mark) for one in left if one.client is client]
-            self.book.ended(time, client, error, reason, own)
+            self.book.end_client(time, client, error, reason, own)
 
 
 def _binding_key(exchange: str, filters: Any) -> str:
@@ -572,37 +569,25 @@ def _words(error: Any) -> str:
 # Messages
 
 
-class Sections(NamedTuple):
-    """What is known of a message from its first sections.
+class _Sections(NamedTuple):
+    """What is known of a message from its first sections."""
 
-    Fields:
-        bare: From the properties on: what a broker must pass on unchanged.
-        properties: The properties' fields; empty if there are none, or they were not asked for.
-        application: The application-properties; empty if there are none, or they were not asked for.
-    """
-
+    # From the properties on: what a broker must pass on unchanged.
     bare: bytes
+    # Empty if there are none, or they were not asked for.
     properties: list[object]
     application: dict[object, object]
 
 
-def sections_of(payload: bytes, codec: Codec, whole: bool = False) -> Sections:
-    """Return a message's parts.
-
-    Parameters:
-        payload: The encoded message, or its first part.
-        whole: Whether the properties are wanted too; that costs more.
-
-    >>> sections_of(bytes.fromhex("005370c0020141005377a103616263"), Codec()).bare.hex()
-    '005377a103616263'
-    """
+def _read_sections(payload: bytes, codec: Codec, whole: bool = False) -> _Sections:
+    """Return a message's parts."""
     properties: list[object] = []
     application: dict[object, object] = {}
     try:
         place = bare = section_places(payload).bare
     except FrameError:
         # Not in sections: the bytes themselves are its mark.
-        return Sections(payload, properties, application)
+        return _Sections(payload, properties, application)
     try:
         while whole and payload[place : place + 2] == b"\x00\x53" and payload[place + 2] <= _APPLICATION:
             code = payload[place + 2]
@@ -615,10 +600,10 @@ def sections_of(payload: bytes, codec: Codec, whole: bool = False) -> Sections:
     except FrameError:
         # Longer than is looked at.
         pass
-    return Sections(payload[bare:], properties, application)
+    return _Sections(payload[bare:], properties, application)
 
 
-def to_and_subject(sections: Sections) -> tuple[str, str]:
+def _to_and_subject(sections: _Sections) -> tuple[str, str]:
     """Return a message's properties ``to`` and ``subject``, empty where there is none."""
     fields = [*sections.properties, None, None, None, None]
     to, subject = fields[_TO], fields[_SUBJECT]

@@ -96,7 +96,8 @@ class Guess:
         >>> guess.inferred()["producers.p.capacity"]
         'not seen: no row says what was completed; its number of messages, 1, is written'
         """
-        inferred: dict[str, str] = {}
+        words = "no log says how it was declared; thresholds unknown, it is written without limits"
+        inferred = {f"queues.{name}": f"{NOT_SEEN}: {words}" for name in self._all_queues()}
         for name, of in self._clients.items():
             if not of.sent or (of.has_blocked and of.completed):
                 continue
@@ -107,6 +108,12 @@ class Guess:
                 words = f"no row says what was completed; its number of messages, {of.sent}, is written"
             inferred[f"producers.{name}.capacity"] = f"{NOT_SEEN}: {words}"
         return inferred
+
+    def _all_queues(self) -> list[str]:
+        """Return the queues that are sent to, read or reported."""
+        clients = self._clients.values()
+        used = {of.to or "" if of.sent else of.queue for of in clients if of.sent or of.delivered}
+        return sorted(used | self._queues)
 
     def workload(self, name: str) -> Workload:
         """Return queues without limits, and each client as its rows show it; LogError without any client."""
@@ -125,9 +132,8 @@ class Guess:
             for name, of in readers.items()
             for since in [max(0, of.since) / SECOND]
         )
-        queues = {producer.to[1] for producer in producers} | {consumer.queue for consumer in consumers}
         unlimited = {"qpid.max_size": 0, **NOT_SEEN_DECLARED}
-        arguments: dict[str, dict[str, Any]] = dict.fromkeys(sorted(queues | self._queues), unlimited)
+        arguments: dict[str, dict[str, Any]] = dict.fromkeys(self._all_queues(), unlimited)
         return Workload(name, seconds, arguments, (), producers, consumers)
 
 

@@ -56,17 +56,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(namespace: argparse.Namespace) -> int:
-    """Predict, and print the report.
-
-    Parameters:
-        namespace: What :func:`add_arguments` asked for.
-
-    Returns:
-        0; or 2 if a file or a setting makes no sense, which one sentence on standard error explains.
-
-    Raises:
-        OSError: If a file cannot be opened.
-    """
+    """Predict, and print the report."""
     from qflow.broker.errors import AmqpException
     from qflow.logs.client_log import ClientLog
     from qflow.logs.log_file import LogError

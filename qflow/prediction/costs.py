@@ -75,12 +75,7 @@ STOPPED = 100_000
 
 
 class Report(NamedTuple):
-    """One completion that a client learned of straight after others.
-
-    Fields:
-        sent: How many messages it had sent.
-        time: Microseconds of work.
-    """
+    """One completion learned of straight after others: messages sent until then, microseconds of work."""
 
     sent: int
     time: int
@@ -95,10 +90,6 @@ class Pieces(NamedTuple):
 
 def pieces(rows: Sequence[LogRow], due: Sequence[int] = ()) -> Pieces:
     """Return the pieces of work that a producer's log shows.
-
-    Parameters:
-        rows: The producer's own.
-        due: When each of its messages was due, in microseconds, if that is known.
 
     >>> rows = [LogRow(time, "p", "transfer", "q", "", 0, "") for time in (1, 2, 3, 4)]
     >>> rows += [LogRow(time, "p", "complete", "", "", 0, "") for time in (500, 700, 704, 9000)]
@@ -129,11 +120,7 @@ def _owes(before: LogRow, gap: int, sent: int, due: Sequence[int]) -> bool:
 
 
 class Cost(NamedTuple):
-    """Microseconds of a completion's work: at the start, and what each message sent before adds.
-
-    >>> Cost(10, 0.05).of(sent=2000)
-    110.0
-    """
+    """Microseconds of a completion's work: at the start, and what each message sent before adds."""
 
     start: float
     growth: float
@@ -146,12 +133,11 @@ class Cost(NamedTuple):
 def growth(sets: Iterable[Sequence[Report]]) -> float:
     """Return the microseconds that each message sent adds to a completion's work.
 
-    The slope of the line that fits the sets of all clients best, each with a start of its own; 0 if it falls.
-
     >>> one = [Report(n, 100 + n) for n in range(200)]
     >>> growth([one, [Report(n, n) for n in range(900, 999)]])
     1.0
     """
+    # The slope of the line that fits the sets of all clients best, each with its own start; 0 if it falls.
     across = up = 0.0
     for points in sets:
         middles = _middles(points) if len(points) >= FEW else []
@@ -163,12 +149,7 @@ def growth(sets: Iterable[Sequence[Report]]) -> float:
 
 
 def cost(points: Sequence[Report], grows: float) -> Cost:
-    """Return what completions cost that grow by so much; by less if that left nothing at the start.
-
-    >>> points = [Report(n, 114 + 2 * n) for n in range(100)]
-    >>> cost(points, 2), cost(points, 9).start, cost([], 1).growth
-    (Cost(start=114.0, growth=2), 0.0, 0.0)
-    """
+    """Return what completions cost that grow by so much; by less if that left nothing at the start."""
     if len(points) < FEW:
         return Cost(0.0, 0.0)
     sent, time = (mean(values) for values in zip(*_middles(points), strict=True))
@@ -190,20 +171,15 @@ def _middles(points: Sequence[Report]) -> list[tuple[float, float]]:
 
 @dataclass(slots=True)
 class Episode:
-    """A time in which a producer that was let go has work to do without pause.
-
-    Attributes:
-        begin, end: Microseconds.
-        worked, waited: Microseconds of work with all interruptions, and of waiting for the broker.
-        sends: How many messages were sent.
-        reports: For each completion learned of, how many messages had been sent before.
-    """
+    """A time in which a producer that was let go has work to do without pause, in microseconds."""
 
     begin: int
     end: int
+    # With all interruptions; and of waiting for the broker.
     worked: float = 0.0
     waited: float = 0.0
     sends: int = 0
+    # For each completion learned of, how many messages had been sent before.
     reports: list[int] = field(default_factory=list)
 
     @property
@@ -214,10 +190,6 @@ class Episode:
 
 def episodes(rows: Sequence[LogRow], due: Sequence[int] = (), round_trip: float = 0.0) -> list[Episode]:
     """Return the times in which a producer that a stopped queue has let go catches up.
-
-    Parameters:
-        rows, due: As for :func:`pieces`.
-        round_trip: Microseconds for which it waits for an answer anyway.
 
     >>> def row(time, event):
     ...     return LogRow(time, "p", event, "", "", 0, "")
@@ -255,18 +227,7 @@ def episodes(rows: Sequence[LogRow], due: Sequence[int] = (), round_trip: float 
 
 
 class Work:
-    """What a producer's pieces of work cost, and by which factor they took longer in each episode.
-
-    Parameters:
-        rows: The producer's own.
-        due: When each of its messages was due, if that is known.
-        pooled: Those of all producers of the log, which are taken where its own are too few.
-        grows: Microseconds that each message sent adds to a completion's work, if that is known.
-
-    >>> work = Work([])
-    >>> work.send_cost, work.report_cost, work.factors
-    (0.0, Cost(start=0.0, growth=0.0), [])
-    """
+    """What a producer's pieces of work cost, and by which factor they took longer in each episode."""
 
     def __init__(
         self,
@@ -300,15 +261,10 @@ _SLOWEST = 100.0
 
 
 def works(rows: Mapping[str, Sequence[LogRow]], due: Mapping[str, Sequence[int]]) -> dict[str, Work]:
-    """Return the work of each producer of a log.
-
-    Clients of one log run the same software on the same machine: the work of a completion grows in the same
-    way for all of them, and one that sent too little to tell what its work costs is taken to be like the
-    others.
-
-    >>> works({"p": []}, {"p": []})["p"].send_cost
-    0.0
-    """
+    """Return the work of each producer of a log."""
+    # Clients of one log run the same software on the same machine: the work of a completion grows in the same
+    # way for all of them, and one that sent too little to tell what its work costs is taken to be like the
+    # others.
     found = {name: pieces(own, due[name]) for name, own in rows.items()}
     pooled = Pieces(
         [time for own in found.values() for time in own.sends],
@@ -326,21 +282,13 @@ NEAR = 2_000_000
 
 
 def usual_pace(factors: Iterable[float]) -> float:
-    """Return the median of the factors of all producers' episodes.
-
-    >>> usual_pace([1.5] * 20), usual_pace([9.0, 9.0])
-    (1.5, 1.0)
-    """
+    """Return the median of the factors of all producers' episodes."""
     found = list(factors)
     return round(median(found + [1.0] * (ENOUGH_EPISODES - len(found))), 3)
 
 
 def client_pace(own: Sequence[tuple[Episode, float]], usual: float) -> Steps:
     """Return by which factor one client's work takes longer, over time.
-
-    Parameters:
-        own (sequence of (Episode, float)): Its episodes, in order.
-        usual: What :func:`usual_pace` returns, which holds away from them.
 
     >>> client_pace([(Episode(5_000_000, 5_000_000), 2.0), (Episode(6_000_000, 6_000_000), 3.0)], 1.5)
     ((0.0, 1.5), (3.0, 2.0), (5.5, 3.0), (8.0, 1.5))
@@ -372,17 +320,9 @@ Load = tuple[tuple[float, float], ...]
 
 
 def machine_load(by_client: Mapping[str, Sequence[LogRow]]) -> Load:
-    """Return by how much the machine's other work lengthens the way from client to broker, over time.
-
-    All clients share the machine, so all their lone round trips show it: in each quarter of a second the
-    median of what they take longer than they usually do.
-
-    Parameters:
-        by_client: Producer name to its rows.
-
-    >>> machine_load({})
-    ()
-    """
+    """Return by how much the machine's other work lengthens the way from client to broker, over time."""
+    # All clients share the machine, so all their lone round trips show it: in each quarter of a second the
+    # median of what they take longer than they usually do.
     extra: list[tuple[int, float]] = []
     for rows in by_client.values():
         trips = [(time, trip) for time, _, trip in round_trips(rows) if trip < LONELY]
@@ -422,18 +362,7 @@ def _latencies(load: Load, usual: float) -> Steps:
 def producer_network(
     work: Work, system: AckDelay, load: Load = (), pace: Steps = (), wakes: tuple[float, ...] = ()
 ) -> Network:
-    """Return what a producer's sends and completions cost it.
-
-    Parameters:
-        work: What its own log shows.
-        system: For how long the broker's system delays acknowledgements.
-        load: What :func:`machine_load` returns.
-        pace: What :func:`client_pace` returns.
-        wakes: What :func:`wakes` returns.
-
-    >>> producer_network(Work([]), AckDelay(40_000, 42_000)).ack_delay
-    0.04
-    """
+    """Return what a producer's sends and completions cost it."""
     latency = work.round_trip / 2 / SECOND
     return Network(
         latency=latency,
@@ -449,11 +378,7 @@ def producer_network(
 
 
 def let_go(rows: Sequence[LogRow]) -> list[int]:
-    """Return when a producer learned of the first completion after a long wait, in microseconds.
-
-    >>> let_go([LogRow(9, "p", "block", "", "", 0, ""), LogRow(40_000, "p", "complete", "", "p-1", 0, "")])
-    [40000]
-    """
+    """Return when a producer learned of the first completion after a long wait, in microseconds."""
     return [
         after.ts_us
         for row, after in pairwise(rows)
@@ -466,15 +391,6 @@ def let_go(rows: Sequence[LogRow]) -> list[int]:
 def wakes(rows: Sequence[LogRow], tick: int, others: Sequence[int] = ()) -> tuple[float, ...]:
     """Return how much later than usual a producer that waited for the broker ran again, in seconds.
 
-    What it waited for, room in a queue, comes when a consumer's settlements do: at a tick of the system.
-    The first completion that it learns of after that is late by the time from the tick, less what that
-    always takes.
-
-    Parameters:
-        rows: The producer's own.
-        tick: Microseconds; 0 if the system has none.
-        others: When all producers of the log were let go; that holds for one that shows too few of its own.
-
     >>> def row(time, event):
     ...     return LogRow(time, "p", event, "", "", 0, "")
     >>> rows = [row(44_000 * n + late, event) for n in range(20) for late, event in ((900, "block"),
@@ -482,6 +398,9 @@ def wakes(rows: Sequence[LogRow], tick: int, others: Sequence[int] = ()) -> tupl
     >>> sorted(wakes(rows, 4000))[::6], len(wakes([], 4000, let_go(rows)))
     ([0.0, 0.0, 0.0, 0.001], 20)
     """
+    # What it waited for, room in a queue, comes when a consumer's settlements do: at a tick of the system.
+    # The first completion that it learns of after that is late by the time from the tick, less what that
+    # always takes.
     own = let_go(rows)
     waited = own if len(own) >= FEW else others
     if not tick or len(waited) < FEW:
@@ -535,21 +454,9 @@ class CreditReturn(NamedTuple):
 
 
 def credit_returns(rows: Sequence[LogRow], prefetch: int, sent: Mapping[str, int]) -> list[CreditReturn]:
-    """Return when the credit for each batch began to travel, and for how long; only of what is certain.
-
-    While a consumer holds as many messages as it may, only the return of credit can bring another.  The
-    time from its first settlement after a batch of deliveries to the next batch is the delay of credit.
-
-    Parameters:
-        rows: The consumer's own.
-        prefetch: How many messages it may hold.
-        sent: When each message was sent, as far as is known: what had been sent before the settlement was
-            waiting for credit.
-
-    >>> rows = [LogRow(5, "c", "deliver", "q", "p-1", 7, ""), LogRow(9, "c", "accept", "q", "p-1", 0, "")]
-    >>> credit_returns([*rows, LogRow(42_009, "c", "deliver", "q", "p-2", 7, "")], 1, {})
-    [CreditReturn(since=9, delay=42000)]
-    """
+    """Return when the credit for each batch began to travel, and for how long; only of what is certain."""
+    # While a consumer holds as many messages as it may, only the return of credit can bring another.  The
+    # time from its first settlement after a batch of deliveries to the next batch is the delay of credit.
     returns: list[CreditReturn] = []
     held, is_full, was_delivery = 0, False, False
     first_settled: int | None = None
@@ -572,62 +479,42 @@ def credit_returns(rows: Sequence[LogRow], prefetch: int, sent: Mapping[str, int
 
 
 def is_delayed(returns: Sequence[CreditReturn]) -> bool:
-    """Return whether a consumer's credit returns with delay, as far as its log shows.
-
-    >>> slow, quick = CreditReturn(0, 42_000), CreditReturn(0, 300)
-    >>> is_delayed([slow] * 20), is_delayed([quick] * 20), is_delayed([slow])
-    (True, False, False)
-    """
+    """Return whether a consumer's credit returns with delay, as far as its log shows."""
     return len(returns) >= FEW and median(item.delay for item in returns) >= NOTICEABLE
 
 
 def typical(delays: Sequence[float]) -> float:
     """Return the mean of delays, but for those that are half as long again as the median: they have a cause.
 
-    The mean, because over many messages it decides how many a consumer gets.
-
     >>> typical([42, 43, 47, 900])
     44.0
     """
+    # The mean, because over many messages it decides how many a consumer gets.
     usual = median(delays)
     return float(mean(delay for delay in delays if delay < 1.5 * usual))
 
 
 class AckDelay(NamedTuple):
-    """For how long the broker's system delays acknowledgements, in microseconds.
+    """For how long the broker's system delays acknowledgements, in microseconds."""
 
-    Linux lets its timers expire at ticks, so what several consumers return comes to the broker at the same
-    instant again and again: it reads all of it, and only then makes output.  Instants at which credit is
-    back show whether the system is such a one.
-
-    Fields:
-        shortest: The timer's length.
-        usual: What they take on average, see :func:`typical`.
-        tick: How long the system's ticks are; 0 if delays end at any instant.
-        lateness: From the tick until the consumer has the message that came by the credit, at least.
-        wakes, crowded: How much longer that takes, see :func:`wakes`; and where producers were let go at the
-            same tick.
-        course (tuple of (int, float)): Since when they take longer, or as usual again: a busy machine lets
-            the broker wait.
-
-    >>> AckDelay.of([[CreditReturn(0, delay) for delay in range(41_000, 45_000, 100)], []])
-    AckDelay(shortest=41310.0, usual=42950.0, tick=0, lateness=0.0, wakes=(), crowded=(), course=())
-    """
-
+    # Of the timer; and what delays take on average.
     shortest: float
     usual: float
+    # Linux lets its timers expire at ticks, so what several consumers return comes to the broker at the same
+    # instant again and again: it reads all of it, and only then makes output. 0: delays end at any instant.
     tick: int = 0
+    # From the tick until the consumer has the message that came by the credit, at least; how much longer that
+    # takes (:func:`wakes`), and where producers were let go at the same tick.
     lateness: float = 0.0
     wakes: tuple[float, ...] = ()
     crowded: tuple[float, ...] = ()
+    # Since when delays take longer, or as usual again: a busy machine lets the broker wait.
     course: tuple[tuple[int, float], ...] = ()
 
     @classmethod
     def of(cls, returns: Iterable[Sequence[CreditReturn]], woken: Sequence[int] = ()) -> AckDelay:
-        """Return the delay of the system that all consumers of a log share; (0, 0) if the log shows none.
-
-        ``woken`` is when producers could go on, in order.
-        """
+        """Return the delay of the system that all consumers of a log share; (0, 0) if the log shows none."""
+        # ``woken`` is when producers could go on, in order.
         delays = [_noticeable(own) for own in returns if is_delayed(own)]
         if not delays:
             return cls(0.0, 0.0)
@@ -696,18 +583,7 @@ def _noticeable(returns: Sequence[CreditReturn]) -> list[CreditReturn]:
 
 
 def consumer_network(returns: Sequence[CreditReturn], system: AckDelay, load: Load = ()) -> Network:
-    """Return how a consumer's settlements reach the broker.
-
-    Parameters:
-        returns: What its own log shows.
-        system: What all consumers show, which holds where this one shows too little.
-        load: What :func:`machine_load` returns.
-
-    >>> consumer_network([], AckDelay(40_000, 44_000)).ack_delays
-    ((0.0, 0.044),)
-    >>> consumer_network([CreditReturn(0, 300)] * 20, AckDelay(40_000, 44_000)).ack_delay
-    0.0
-    """
+    """Return how a consumer's settlements reach the broker."""
     if (len(returns) >= FEW and not is_delayed(returns)) or not system.usual:
         return Network(latencies=_latencies(load, 0.0))
     if system.tick:
@@ -797,11 +673,7 @@ LATE = 2_000
 
 
 def works_of(rows: Sequence[LogRow]) -> list[tuple[int, int, str]]:
-    """Return (begin, end, verdict) of each message a consumer worked on, one at a time.
-
-    >>> works_of([LogRow(5, "c", "deliver", "q", "p-1", 7, ""), LogRow(9, "c", "accept", "q", "p-1", 0, "")])
-    [(5, 9, 'accept')]
-    """
+    """Return (begin, end, verdict) of each message a consumer worked on, one at a time."""
     arrived: dict[str, int] = {}
     works: list[tuple[int, int, str]] = []
     free = 0
@@ -815,11 +687,7 @@ def works_of(rows: Sequence[LogRow]) -> list[tuple[int, int, str]]:
 
 
 def served(model: Consumer, rows: Sequence[LogRow], *, draws: bool) -> tuple[Consumer, str]:
-    """Return a consumer as its log shows it, and where its times come from: "stated" or "recorded".
-
-    >>> served(Consumer("c", "q", 1, ("const", 0.01)), [], draws=True)[1]
-    'stated'
-    """
+    """Return a consumer as its log shows it, and where its times come from: "stated" or "recorded"."""
     works = works_of(rows)
     ends = [row.ts_us / SECOND for row in rows if row.event == "error"]
     if ends and model.crash is None:

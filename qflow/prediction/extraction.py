@@ -56,19 +56,11 @@ TOLERANCE = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """The workload behind a log, and how it was found.
-
-    Parameters:
-        workload: The same queues and clients; their arrivals, service times and networks are those of the
-            log.
-        model ({"open", "closed"}): How producers behave while they are blocked.
-        sources: Client name to where its times come from: ``stated`` or ``recorded``.
-        catches_up: Producer name to whether the log shows it catching up after a block; None if it never
-            blocked.
-    """
+    """The workload behind a log, and how it was found."""
 
     workload: Workload
     model: str
+    # Client name to "stated" or "recorded"; producer name to what :func:`catches_up` says.
     sources: Mapping[str, str]
     catches_up: Mapping[str, bool | None]
 
@@ -76,49 +68,12 @@ class Extraction:
 def extract(
     log: ClientLog, workload: Workload, model: str | None = None, *, draws: bool = True
 ) -> Extraction:
-    """Return the workload behind a client log.
-
-    Parameters:
-        log: What was recorded.
-        workload: What was run.
-        model ({"open", "closed"} or None): How producers behave while blocked; None for what the log shows:
-            closed if no producer that was ever blocked catches up and none keeps the schedule that its
-            workload file states, else open.
-        draws: Whether to keep draws that the log confirms; otherwise all times are written out as recorded
-            ones.
-
-    Returns:
-        Its workload can be simulated, also with changed queues, capacities and prefetch.
-
-    Raises:
-        WorkloadError: If the model is neither.
-
-    >>> workload = Workload(
-    ...     "small",
-    ...     duration=1,
-    ...     queues={"q": {}},
-    ...     producers=(Producer("p", ("", "q"), rate=4, capacity=5, size=100),),
-    ... )
-    >>> rows = [LogRow(time, "p", "transfer", "q", f"p-{n}", 7, "") for n, time in ((1, 100), (2, 900))]
-    >>> extraction = extract(ClientLog("small", rows), workload)
-    >>> extraction.sources, extraction.workload.producers[0].recorded
-    ({'p': 'recorded'}, ((0.0001, 7, ''), (0.0009, 7, '')))
-    """
+    """Return the workload behind a client log; without ``draws`` all times are written out as recorded."""
     return Evidence(log, workload, draws=draws).extraction(model)
 
 
 class Evidence:
-    """What a log shows of a workload, whatever is assumed of its producers while they were blocked.
-
-    It is gathered once; :meth:`extraction` then answers for either model.
-
-    Parameters:
-        log, workload, draws: As for :func:`extract`.
-
-    >>> evidence = Evidence(ClientLog("empty", []), Workload("w", 1, {"q": {}}))
-    >>> evidence.model, evidence.extraction("closed").model
-    ('open', 'closed')
-    """
+    """What a log shows of a workload, gathered once; :meth:`extraction` answers for either model of it."""
 
     def __init__(self, log: ClientLog, workload: Workload, *, draws: bool = True) -> None:
         self._workload, self._draws = workload, draws
@@ -149,10 +104,8 @@ class Evidence:
 
     @property
     def model(self) -> str:
-        """What the log shows: closed if no producer that was ever blocked catches up, else open.
-
-        A producer whose log confirms the schedule that its workload file states keeps that schedule.
-        """
+        """What the log shows: closed if no producer that was ever blocked catches up, else open."""
+        # A producer whose log confirms the schedule that its workload file states keeps that schedule.
         if self._stated:
             return "open"
         seen = [answer for answer in self._catches_up.values() if answer is not None]
@@ -216,17 +169,12 @@ class Evidence:
 
 
 class Sent(NamedTuple):
-    """One transfer of a producer.
-
-    Fields:
-        time: When it was sent.
-        free: Since when the producer could have sent it: the send before, or the end of a block.
-        wanted: When the producer met a full window with it; the time at which it was sent, if it met none.
-        size, group: Its content bytes, and its group.
-    """
+    """One transfer of a producer."""
 
     time: int
+    # Since when it could have been sent: the send before, or the end of a block.
     free: int
+    # When the producer met a full window with it, if it met one.
     wanted: int
     size: int
     group: str
@@ -255,9 +203,6 @@ def sends_of(rows: Sequence[LogRow]) -> list[Sent]:
 def catches_up(sends: Sequence[Sent]) -> bool | None:
     """Return whether a producer sends faster after a block than before; None if it never blocked for long.
 
-    One that keeps a schedule owes the messages that fell due in the meantime; the second send after a
-    block tells, as the first one follows at once in either case.
-
     >>> blocked = Sent(90_000, 89_900, 20_000, 7, "")
     >>> catches_up([Sent(10_000, 0, 10_000, 7, ""), blocked, Sent(90_100, 90_000, 90_100, 7, "")])
     True
@@ -266,6 +211,8 @@ def catches_up(sends: Sequence[Sent]) -> bool | None:
     >>> catches_up([Sent(10_000, 0, 10_000, 7, "")]) is None
     True
     """
+    # One that keeps a schedule owes the messages that fell due in the meantime; the second send after a
+    # block tells, as the first one follows at once in either case.
     if len(sends) < 2:
         return None
     free_gaps = [item.wanted - item.free for item in sends if item.wanted - item.free >= QUICK]
@@ -281,11 +228,10 @@ def catches_up(sends: Sequence[Sent]) -> bool | None:
 def think_times(sends: Sequence[Sent]) -> list[int]:
     """Return the microseconds between each send and the wish for the next (the closed model).
 
-    They are a producer's own only if it does not catch up after a block: who owes messages does not think.
-
     >>> think_times([Sent(10, 0, 10, 7, ""), Sent(90, 89, 20, 7, "")])
     [10, 10]
     """
+    # They are a producer's own only if it does not catch up after a block: who owes messages does not think.
     before = 0
     times: list[int] = []
     for item in sends:
@@ -297,15 +243,14 @@ def think_times(sends: Sequence[Sent]) -> list[int]:
 def inferred_schedule(sends: Sequence[Sent], end: int) -> list[int]:
     """Return when each message was due, as far as the log shows (the open model).
 
-    A message sent by a producer that was not behind was due then.  Those sent in haste after a block are
-    spread evenly over the time since the block began.  A producer still behind at the end would have
-    gone on at its average rate.
-
     >>> sends = [Sent(10_000, 0, 10_000, 7, ""), Sent(90_000, 89_900, 20_000, 7, "")]
     >>> sends += [Sent(90_100, 90_000, 90_100, 7, ""), Sent(120_000, 90_100, 120_000, 7, "")]
     >>> inferred_schedule(sends, 120_000)
     [10000, 20000, 55050, 120000]
     """
+    # A message sent by a producer that was not behind was due then.  Those sent in haste after a block are
+    # spread evenly over the time since the block began.  A producer still behind at the end would have
+    # gone on at its average rate.
     due: list[int] = []
     streak: list[int] = []
     begin = 0

@@ -55,11 +55,6 @@ def interval(
 ) -> Interval:
     """Return between what a measure will lie, in at least so many of cases.
 
-    Parameters:
-        values: What replays measured.
-        cover: The share of cases.
-        model: What is added on both sides, by measure; None for :data:`MODEL`.
-
     >>> interval("flowStoppedCount", [20, 21, 21, 23, 30])
     [20, 30]
     >>> interval("throughput", [200.0 + n for n in range(20)])
@@ -77,14 +72,7 @@ def interval(
 
 
 def queue_intervals(replays: Sequence[Replay], shown: Replay) -> dict[str, dict[str, Interval]]:
-    """Return the interval of every measure of every queue; none of a single replay.
-
-    What is shown lies in them.
-
-    >>> replays = [Replay({"queues": {"q": {"discards": n}}}, {}) for n in (5, 7, 9)]
-    >>> queue_intervals(replays, replays[1])
-    {'q': {'discards': [5, 9]}}
-    """
+    """Return the interval of every measure of every queue; none of a single replay."""
     if len(replays) < 2:
         return {}
     found: dict[str, dict[str, Interval]] = {}
@@ -99,14 +87,7 @@ def queue_intervals(replays: Sequence[Replay], shown: Replay) -> dict[str, dict[
 def course_interval(
     replays: Sequence[Replay], shown: Replay, queue: str, seconds: float
 ) -> dict[str, list[float]]:
-    """Return a queue's depth over time: until which second, and the depth in the replay that is shown.
-
-    Of several replays also between what it was in :data:`COVER` of them (``low``, ``high``).
-
-    >>> replays = [Replay({"queues": {}}, {}, courses={"q": (0, n)}) for n in (5, 7, 9)]
-    >>> course_interval(replays, replays[1], "q", 4)
-    {'seconds': [2.0, 4.0], 'depth': [0.0, 7.0], 'low': [0.0, 5.0], 'high': [0.0, 9.0]}
-    """
+    """Return a queue's depth over time: until which second, and the depth in the replay that is shown."""
     depth = [float(messages) for messages in shown.courses.get(queue, ())]
     bounds = [
         interval("depth", depths)
@@ -122,12 +103,7 @@ def course_interval(
 
 
 def deaths(replays: Sequence[Replay], client: str) -> dict[str, Any]:
-    """Return in what share of replays a client's session ended, and when: ``dies``, ``dies_at``.
-
-    >>> died = Replay({"queues": {}}, {"p": "506"}, ended_at={"p": 7.5})
-    >>> deaths([died, Replay({"queues": {}}, {})], "p")
-    {'dies': 0.5, 'dies_at': [7.5, 7.5]}
-    """
+    """Return in what share of replays a client's session ended, and when: ``dies``, ``dies_at``."""
     times = sorted(replay.ended_at[client] for replay in replays if client in replay.ended_at)
     share = sum(client in replay.errors for replay in replays) / len(replays)
     return {"dies": share, "dies_at": [times[0], times[-1]] if times else None}
@@ -151,11 +127,6 @@ def why_near_critical(
     replays: Sequence[Replay],
 ) -> str | None:
     """Return why a queue's intervals are wide; None if they are not.
-
-    Parameters:
-        workload: What was run.
-        queue: Its name.
-        predicted, found: Its measures, and their intervals.
 
     >>> workload = Workload("w", 1, {"q": {}})
     >>> why_near_critical(workload, "q", {"mean_depth": 9.0}, {"mean_depth": [8.5, 9.5]}, [])

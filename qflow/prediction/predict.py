@@ -216,19 +216,7 @@ def replayed(
     tell: Tell | None = None,
     what: str = "",
 ) -> list[Replay]:
-    """Return as many replays as asked for, or as are needed; long ones on all cores.
-
-    Parameters:
-        workload: What was extracted from a log.
-        settings: What is changed.
-        end: Microseconds; what came later does not count.
-        polls: When the broker reported something of each queue; None if it is not to be measured like that.
-        number, seed, processes, tell: As for :func:`predict`.
-        what: The name of the first one in the progress.
-
-    >>> len(replayed(Workload("w", 1, {"q": {}}), Settings(), SECOND, number=3))
-    3
-    """
+    """Return as many replays as asked for, or as are needed; long ones on all cores."""
     task = _Task(workload, settings, end, 0, 1, seed, polls or {})
     first = _replay(task, what, tell)
     of = number or _in_a_round(first)

@@ -50,16 +50,7 @@ Sections = Mapping[str, Mapping[str, Measures]]
 
 
 def recorded_sections(workload: Workload, log: ClientLog, end: int) -> dict[str, dict[str, Measures]]:
-    """Return the measures of what was recorded, of the queues and clients that the log shows.
-
-    Parameters:
-        workload: What was run.
-        log: What was recorded.
-        end: Microseconds; what came later does not count.
-
-    >>> recorded_sections(Workload("w", 1, {"q": {}}), ClientLog("empty", []), SECOND)["queues"]
-    {}
-    """
+    """Return the measures of what was recorded, of the queues and clients that the log shows."""
     accepted = Counter(row.queue for row in log.rows if row.event == "accept" and row.ts_us <= end)
     queues = {}
     for name in workload.queues:
@@ -77,12 +68,7 @@ def recorded_sections(workload: Workload, log: ClientLog, end: int) -> dict[str,
 def predicted_sections(
     run: Run, workload: Workload, end: int, filled: dict[str, float] | None = None
 ) -> dict[str, dict[str, Measures]]:
-    """Return the same measures of a simulated run; ``filled`` gets the share of time with messages.
-
-    >>> workload = Workload("w", 1, {"q": {}})
-    >>> predicted_sections(Run(workload, [], end=SECOND), workload, SECOND)["producers"]
-    {}
-    """
+    """Return the same measures of a simulated run; ``filled`` gets the share of time with messages."""
     clients = _clients(workload, rows_by_client(rows_of_run(run.events, run.workload.producers)), end)
     return {"queues": queue_measures(run.events, workload, end, filled), **clients}
 
@@ -104,11 +90,7 @@ def _clients(
 
 
 def recorded_queue(log: ClientLog, queue: str, accepted: int, end: int) -> Measures | None:
-    """Measure a queue by what the broker reported; None if the log holds no reports of it.
-
-    >>> recorded_queue(ClientLog("empty", []), "q", 0, SECOND) is None
-    True
-    """
+    """Measure a queue by what the broker reported; None if the log holds no reports of it."""
     if not any(row.event == "stats" and row.queue == queue for row in log.rows):
         return None
     samples = [sample for sample in log.statistics(queue) if sample.ts_us <= end]
@@ -130,12 +112,7 @@ Polls = Mapping[str, Sequence[int]]
 
 
 def polls_of(log: ClientLog, end: int) -> dict[str, tuple[int, ...]]:
-    """Return when the broker reported something of each queue, from the start to an instant.
-
-    >>> rows = [LogRow(time, "broker", "stats", "q", "", 0, "") for time in (50_000, 100_000, 2_100_000)]
-    >>> polls_of(ClientLog("small", rows), SECOND)
-    {'q': (50000, 100000)}
-    """
+    """Return when the broker reported something of each queue, from the start to an instant."""
     polls: dict[str, list[int]] = {}
     for row in log.rows:
         if row.event == "stats" and row.ts_us <= end:
@@ -146,12 +123,11 @@ def polls_of(log: ClientLog, end: int) -> dict[str, tuple[int, ...]]:
 def as_reported(events: Iterable[Event], polls: Polls, end: int) -> dict[str, Measures]:
     """Measure the queues of a run by what the broker would have reported, as :func:`recorded_queue` does.
 
-    A depth that is looked at twenty times a second is averaged less exactly, and its peak is missed.
-
     >>> events = [Event(1, "enqueued", queue="q"), Event(400_000, "dequeued", queue="q")]
     >>> as_reported(events, {"q": (100_000, 500_000)}, SECOND)["q"]["mean_depth"]
     0.4
     """
+    # A depth that is looked at twenty times a second is averaged less exactly, and its peak is missed.
     if not polls:
         return {}
     meters = {queue: DepthMeter(end) for queue in polls}
@@ -178,15 +154,9 @@ _SEEN = frozenset(("enqueued", "dequeued", "flow_stopped", "flow_resumed"))
 
 
 def longest_silence(log: ClientLog, end: int) -> float | None:
-    """Return for how many seconds at most the broker reported nothing of a queue; None if it hardly ever did.
-
-    What is averaged over time counts each report until the next: in a longer silence it says little of a
-    queue that fills and empties meanwhile.
-
-    >>> rows = [LogRow(time, "broker", "stats", "q", "", 0, "") for time in (50_000, 100_000, 2_100_000)]
-    >>> longest_silence(ClientLog("small", rows), 3 * SECOND)
-    2.0
-    """
+    """Return the longest time without a report of a queue, in seconds; None if there is hardly one."""
+    # What is averaged over time counts each report until the next: in a longer silence it says little of a
+    # queue that fills and empties meanwhile.
     longest = 0
     before: dict[str, int] = {}
     for row in log.rows:
@@ -197,14 +167,7 @@ def longest_silence(log: ClientLog, end: int) -> float | None:
 
 
 def rows_of_run(events: Iterable[Event], producers: Iterable[Producer] = ()) -> list[LogRow]:
-    """Return what the clients of a simulated run would have logged, without sizes and groups.
-
-    Parameters:
-        events, producers: As for :func:`qflow.workload.measures.acts_of`.
-
-    >>> rows_of_run([Event(7, "client.block", session="p"), Event(8, "enqueued", queue="q")])
-    [LogRow(ts_us=7, client='p', event='block', queue='', label='', size=0, group='')]
-    """
+    """Return what the clients of a simulated run would have logged, without sizes and groups."""
     return [LogRow(*act, 0, "") for act in acts_of(events, producers)]
 
 
@@ -239,12 +202,7 @@ def course_of(events: Iterable[Event], queues: Iterable[str], end: int) -> dict[
 
 
 def consumer_measures(rows: Sequence[LogRow], end: int) -> Measures:
-    """Measure a consumer: throughput in accepted messages a second, and the share of time it worked.
-
-    >>> rows = [LogRow(0, "c", "deliver", "q", "p-1", 7, "")]
-    >>> consumer_measures([*rows, LogRow(250_000, "c", "accept", "q", "p-1", 0, "")], SECOND)
-    {'throughput': 1.0, 'busy_share': 0.25}
-    """
+    """Measure a consumer: throughput in accepted messages a second, and the share of time it worked."""
     works = [(begin, done, verdict) for begin, done, verdict in works_of(rows) if done <= end]
     accepted = sum(verdict == "accept" for _, _, verdict in works)
     busy = sum(done - begin for begin, done, _ in works)
@@ -285,27 +243,17 @@ NEAR = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """One replay: what was measured, and what sessions ended by.
-
-    Parameters:
-        sections: Queues, producers and consumers with their measures.
-        errors: Client name to what its session ended by.
-        near: Queues that came so near their limit that a session might have ended (:func:`near_limits`).
-        events: How many there were.
-        ended_at: Client name to the second in which its session ended.
-        filled: Queue name to the share of time in which it had messages.
-        reported: Queue name to what the broker's reports would have shown of it (:func:`as_reported`).
-        courses: Queue name to its depth over time (:func:`course_of`).
-
-    >>> Replay({"queues": {}}, {"p": "resource-limit-exceeded: ..."}).ended
-    ('p',)
-    """
+    """One replay: what was measured, by queue and client."""
 
     sections: Sections
+    # What sessions ended by, and at which second.
     errors: Mapping[str, str]
+    # Queues of :func:`near_limits`.
     near: tuple[str, ...] = ()
+    # How many there were.
     events: int = 0
     ended_at: Mapping[str, float] = field(default_factory=dict)
+    # The share of time with messages; :func:`as_reported`; :func:`course_of`.
     filled: Mapping[str, float] = field(default_factory=dict)
     reported: Mapping[str, Measures] = field(default_factory=dict)
     courses: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -341,16 +289,15 @@ class Replay:
 def is_sure(replays: Sequence[Replay]) -> bool:
     """Return whether it is known well enough in what share of replays each session ends.
 
-    A measure's interval needs few replays; a share does not: of 19 draws of one in four most are between 1
-    and 9.  To each share two replays are added in which the session ended and two in which it lived (Agresti
-    and Coull), as none of 19 is not never.  Where no queue comes near its limit there is nothing to know.
-
     >>> died, lived = Replay({"queues": {}}, {"p": "506"}), Replay({"queues": {}}, {})
     >>> is_sure([lived] * 5), is_sure([died] * 19), is_sure([lived] * 18 + [died])
     (True, True, False)
     >>> is_sure([lived] * 43 + [died] * 14)
     True
     """
+    # A measure's interval needs few replays, a share does not.  To each share two replays are added in which
+    # the session ended and two in which it lived (Agresti and Coull), as none of 19 is not never.  Where no
+    # queue comes near its limit there is nothing to know.
     number = len(replays) + 4
     ended = list(Counter(name for replay in replays for name in replay.errors).values())
     if any(replay.near for replay in replays):
@@ -362,22 +309,15 @@ def is_sure(replays: Sequence[Replay]) -> bool:
 def shifted(workload: Workload, place: int, of: int = REPLAYS, seed: int = 0) -> Workload:
     """Return a workload in which chance is another one.
 
-    The machine is faster or slower throughout (:data:`PACE`) and has other work to do more often or more
-    rarely (:data:`BUSY`), at other times: what interrupted clients in the log's seconds is drawn again,
-    second by second and for all clients alike (CN-31).  Services that are known only as recorded come in
-    another order; and of what happens at almost the same time something else is first.
-
-    Parameters:
-        workload: What was extracted from a log.
-        place, of: Which one of how many; number 0 is the log's own.  From ``of`` on they are further ones,
-            and each ``of`` of them are spread as evenly.
-        seed: Another one gives others.
-
     >>> consumer = Consumer("c", "q", 1, ("const", 0.01), overhead=(0.0005, 0.001, 0.0015))
     >>> moved = shifted(Workload("w", 1, {"q": {}}, consumers=(consumer,)), 1, of=3).consumers[0].overhead
     >>> [round(moved[0] / time, 3) for time in moved]
     [1.0, 0.667, 2.0]
     """
+    # The machine is faster or slower throughout (:data:`PACE`) and has other work to do more often or more
+    # rarely (:data:`BUSY`), at other times: what interrupted clients in the log's seconds is drawn again,
+    # second by second and for all clients alike (CN-31).  Services that are known only as recorded come in
+    # another order; and of what happens at almost the same time something else is first.
     if not place and not seed:
         return workload
     chance = Random(f"{seed} {place}")
@@ -408,11 +348,9 @@ Moves = Mapping[int, Sequence[int]]
 
 
 def _standing(what: str, place: int, of: int, seed: int, chance: Random) -> float:
-    """Return where a replay stands among all of them, in standard deviations.
-
-    Chance is cut into as many equal parts as there are replays and each has one of them, the log's own the
-    middle: few replays show how far something spreads sooner than with draws that know nothing of each other.
-    """
+    """Return where a replay stands among all of them, in standard deviations."""
+    # Chance is cut into as many equal parts as there are replays and each has one of them, the log's own the
+    # middle: few replays show sooner how far something spreads than independent draws.
     middle = of // 2
     parts = [part for part in range(of) if part != middle]
     again, place = divmod(place, of)
@@ -517,14 +455,9 @@ def _rotated(items: tuple[float, ...], turn: float) -> tuple[float, ...]:
 
 
 def near_limits(run: Run) -> tuple[str, ...]:
-    """Return the queues that came so near their limit that a message more might have ended a session.
-
-    A queue whose stop count leaves room for all that its producers may have outstanding cannot reach its
-    limit (CAP-11).
-
-    >>> near_limits(Run(Workload("w", 1, {"q": {"qpid.max_count": 10}}), [], end=0))
-    ()
-    """
+    """Return the queues that came so near their limit that a message more might have ended a session."""
+    # A queue whose stop count leaves room for all that its producers may have outstanding cannot reach its
+    # limit (CAP-11).
     outstanding = sum(producer.capacity for producer in run.workload.producers)
     limits: dict[str, tuple[float, float]] = {}
     for name, arguments in run.workload.queues.items():
@@ -548,11 +481,6 @@ def near_limits(run: Run) -> tuple[str, ...]:
 def most_likely(replays: Sequence[Replay], *, is_recorded: bool = True) -> Replay:
     """Return the replay to show: of those that ended as most did, the one in the middle.
 
-    Parameters:
-        replays: The first with the log's own instants.
-        is_recorded: Whether the settings are those of the log.  Then the first is shown if it ended as most
-            did; under other settings its instants are as good as any.
-
     >>> def replay(depth, *ended):
     ...     return Replay({"queues": {"q": {"mean_depth": depth}}}, dict.fromkeys(ended, ""))
     >>> replays = [replay(5), replay(1, "p"), replay(9, "p"), replay(2, "p")]
@@ -573,16 +501,7 @@ def most_likely(replays: Sequence[Replay], *, is_recorded: bool = True) -> Repla
 
 
 def account(replays: Sequence[Replay]) -> dict[str, object]:
-    """Return how many replays there were, how they ended, what they measured, and between what that lies.
-
-    ``values`` are measured as the broker's reports would have shown them (:func:`as_reported`).
-
-    >>> found = account([Replay({"queues": {"q": {"mean_depth": depth}}}, {}) for depth in (3.0, 2.0)])
-    >>> found["number"], found["outcomes"]
-    (2, [{'ended': [], 'replays': 2}])
-    >>> found["values"], found["spread"]
-    ({'q': {'mean_depth': [3.0, 2.0]}}, {'q': {'mean_depth': [2.0, 3.0]}})
-    """
+    """Return how many replays there were, how they ended, what they measured, and between what that lies."""
     outcomes = Counter(replay.ended for replay in replays).most_common()
     spread: dict[str, dict[str, list[float | int] | None]] = {}
     for name, measures in replays[0].sections["queues"].items():

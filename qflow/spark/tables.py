@@ -171,7 +171,11 @@ ADVICE = Table(
         Column("component", "string", "source/queue"),
         Column("queue", "string", "the queue; empty if the whole component was left out"),
         Column("line", "string", "a qpid-config line, or empty if the queue is left as it is"),
-        Column("before", "string", "whether what is declared could overflow or cannot overflow"),
+        Column(
+            "before",
+            "string",
+            "whether what is declared could overflow, cannot overflow, or neither is proved",
+        ),
         Column("reasons_before", "string", "why"),
         Column("reasons", "string", "why what is recommended cannot"),
         Column("evidence", "string", "JSON: capacities, and what both settings cost in simulation"),

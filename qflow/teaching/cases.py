@@ -76,7 +76,7 @@ def case_lab(exercise: Exercise, case: tuple[Any, ...], answer: Answer | None = 
     except RefusalError:
         if exercise.lab != "configuration":
             raise
-        tried = case[0] if exercise.outcome is None else exercise.returned(answer, case) if answer else None
+        tried = case[0] if exercise.outcome is None else exercise.try_answer(answer, case) if answer else None
         text, options = _write_configuration(tried)
         # Typed into a lab that is open, what is refused is shown there with the refusal.
         lab = config_lab()

@@ -39,22 +39,14 @@ WIDTH = 96
 
 @dataclass(frozen=True)
 class CheckVerdict:
-    """The result of a check; true if the answer was right in every case.
-
-    Parameters:
-        right, cases: In how many cases the answer was right, and how many there are.
-        lines: What to say to the learner.
-        misconception: The name of the misunderstanding that it shows; "" for none that is known.
-        case: The arguments of the first case that failed; None if none did.
-        answer: The learner's function.
-    """
+    """The result of a check; true if the answer was right in every case."""
 
     exercise: str
     right: int
     cases: int
     lines: tuple[str, ...]
     misconception: str = ""
-    case: tuple[Any, ...] | None = None
+    case: tuple[Any, ...] | None = None  # the first that failed
     answer: Answer | None = field(default=None, compare=False)
 
     def __bool__(self) -> bool:
@@ -166,7 +158,7 @@ def _diagnose(exercise: Exercise, answer: Answer, seen: Sequence[Any]) -> str:
     if not wrong:
         return ""
     if any(known.sign for known in exercise.misconceptions.values()):
-        returned = [exercise.returned(answer, exercise.cases[index]) for index in wrong]
+        returned = [exercise.try_answer(answer, exercise.cases[index]) for index in wrong]
         for name, known in exercise.misconceptions.items():
             if all(map(known.shows_in, returned)):
                 return name

@@ -47,12 +47,7 @@ _EXPERIMENTS: dict[str, Callable[[], Iterator[Step]]] = {}
 
 
 class _Observation(NamedTuple):
-    """One step of an experiment.
-
-    Fields:
-        seen: What the engine then showed.
-        is_right: Whether that is what the correction says.
-    """
+    """One step of an experiment."""
 
     tried: str
     seen: str

@@ -94,7 +94,7 @@ class Exercise:
         except Exception as error:
             return Failure(f"{type(error).__name__}: {write_briefly(error, str)}")
 
-    def returned(self, answer: Answer, case: tuple[Any, ...]) -> Any:
+    def try_answer(self, answer: Answer, case: tuple[Any, ...]) -> Any:
         """Return what an answer to a design task returns in one case, or None if it raises."""
         try:
             return answer(*copy.deepcopy(case))

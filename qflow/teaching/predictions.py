@@ -53,33 +53,18 @@ _AnyGuess = int | float | str | bool
 
 @dataclass
 class ChapterQuestion:
-    """One question, and the guess if there is one.
-
-    Parameters:
-        name: Short, and unique in the chapter.
-        question: What is asked, one sentence that ends with a question mark.
-        guess: A number or a state; None if there is none yet.
-        choices: The states to choose from, such as ``("ON", "OFF")``; none if a number is asked for.
-        within: How far a number may be off and still count, in the unit of the question.
-        sure: How sure the learner is, 0 to 100 percent.
-        revisit: The concept behind it, named at the end if the guess was wrong; with rule ids.
-        because: For typical wrong guesses, the misunderstanding each of them shows.
-        mark: Of a question that a lab can ask in its picture, a key of :data:`qflow.labs.asking.MARKS`, and
-            what that is about.
-        is_typed: Whether the guess is to come from a field, and not from the cell.
-        chapter: The chapter under which a typed guess is remembered.
-    """
+    """One question of a chapter, and the guess if there is one."""
 
     name: str
     question: str
     guess: _AnyGuess | None = None
-    choices: tuple[str, ...] = ()
-    within: float = 0
-    sure: int | None = None
-    revisit: str = ""
-    because: Mapping[str, str] = field(default_factory=dict)
-    mark: str = ""
-    is_typed: bool = False
+    choices: tuple[str, ...] = ()  # states; none if a number is asked for
+    within: float = 0  # how far a number may be off, in the unit of the question
+    sure: int | None = None  # percent
+    revisit: str = ""  # the concept behind it
+    because: Mapping[str, str] = field(default_factory=dict)  # what each typical wrong guess shows
+    mark: str = ""  # how a lab asks it in its picture: a key of qflow.labs.asking.MARKS, and what it is about
+    is_typed: bool = False  # into a field, and not in the cell
     chapter: str = ""
 
     def sentence(self) -> str:
@@ -359,7 +344,7 @@ class Predictions:
             ValueError: If `sure` is no percentage, the guess is none of the choices, or one guess is for
                 several questions.
         """
-        asked = [self._ask_one(name, guess, sure) for name in self._named(names, guess)]
+        asked = [self._ask_one(name, guess, sure) for name in self._choose_names(names, guess)]
         if lab is not None:
             _show(_ShownQuestions(*asked, lab=lab.ask(*asked)))
             self._select_answered |= lab.asking.answers()
@@ -367,7 +352,7 @@ class Predictions:
         for question in asked:
             _show(_ShownQuestions(question))
 
-    def _named(self, names: Sequence[str], guess: _AnyGuess | None) -> Sequence[str]:
+    def _choose_names(self, names: Sequence[str], guess: _AnyGuess | None) -> Sequence[str]:
         known = questions(self.chapter)
         if unknown := [name for name in names if name not in known]:
             listed = ", ".join(known)

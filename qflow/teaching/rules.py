@@ -8,6 +8,7 @@ arguments, the order of events) is in ``data/rule-tables``.  ``notebooks/referen
 
 from __future__ import annotations
 
+import argparse
 import ast
 import csv
 import re
@@ -16,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from qflow.kit import RefusalError, checkout_root, kit_path
 
@@ -180,6 +182,19 @@ def show(asked: Sequence[str] = ()) -> int:
     missing = _find_uncovered(root / "tests")
     print(f"{len(book) - len(missing)} of {len(book)} rules have a test or a reason why not")
     return int(bool(missing))
+
+
+def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
+    """Add ``rules`` to the ``qflow`` command."""
+    parser = rooms.add_parser(
+        "rules", help="list the broker's rules and the tests that hold the engine to each"
+    )
+    parser.add_argument("rules", nargs="*", metavar="RULE", help="such as FC-14, to print that rule whole")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Run ``qflow rules``; return the exit status."""
+    return show(chosen.rules)
 
 
 def _whole(one: Rule, tests: dict[str, list[str]] | None, chapters: dict[str, list[str]]) -> str:

@@ -333,7 +333,7 @@ class Trial:
             return f"the broker refuses it: {error.code} {error}"
         return ""
 
-    def grouped(self, queue: str, **short: object) -> Trial:
+    def declare_groups(self, queue: str, **short: object) -> Trial:
         """Declare a queue with message groups, as :meth:`declare` does."""
         return self.declare(queue, group_header_key=GROUP, shared_msg_group=1, **short)
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from qflow.logs.client_log import replay as replay
     from qflow.logs.log_file import LogError as LogError
     from qflow.logs.log_file import LogRow as LogRow
-    from qflow.trace.diff import Comparison as Comparison
-    from qflow.trace.diff import compare as compare
     from qflow.trace.explain.chain import Explanation as Explanation
     from qflow.trace.explain.question import explain as explain
     from qflow.trace.files import read_trace as read_trace

@@ -1,4 +1,4 @@
-"""``qflow trace``: look at traces, replay them, compare two, ask why, and import client logs.
+"""``qflow trace``: look at traces, replay them, ask why, and import client logs.
 
 What does the work is imported by the functions that need it: another command must not wait for it.
 """
@@ -36,7 +36,7 @@ def add_arguments(subparsers: Any) -> None:
     """Add ``trace`` to the rooms of the command line."""
     trace = subparsers.add_parser(
         "trace",
-        help="look at traces, replay them, and compare two",
+        help="look at traces, replay them, and ask why",
         description="A trace is a .parquet, .jsonl or .jsonl.gz file: each command and each effect of a run.",
     )
     actions = trace.add_subparsers(dest="action", metavar="ACTION", required=True)
@@ -55,13 +55,6 @@ def add_arguments(subparsers: Any) -> None:
     )
     replay.add_argument("file", metavar="FILE", help="a trace")
     replay.add_argument("-o", "--output", metavar="OUT", help="write what the engine did as a trace")
-    diff = actions.add_parser(
-        "diff",
-        help="say where two traces part and how the runs differ",
-        description="Say where two traces part and how the runs differ, queue by queue; status 1 if they do.",
-    )
-    diff.add_argument("first", metavar="FIRST", help="a trace")
-    diff.add_argument("second", metavar="SECOND", help="another")
     _add_why(actions)
     importing.add_arguments(actions)
 
@@ -89,7 +82,7 @@ def run(namespace: argparse.Namespace) -> int:
     """Do what was asked for.
 
     Returns:
-        0 if all is well, 1 if rows make no sense or traces differ.
+        0 if all is well, 1 if rows make no sense or a replay differs.
 
     Raises:
         RefusalError: If a file holds no trace, or a trace no such instant or subject, in one sentence.
@@ -103,9 +96,7 @@ def run(namespace: argparse.Namespace) -> int:
             return _replay(namespace.file, namespace.output)
         if namespace.action == "why":
             return _why(namespace)
-        if namespace.action == "import":
-            return importing.run(namespace)
-        return _diff(namespace.first, namespace.second)
+        return importing.run(namespace)
     except TraceError as error:
         raise RefusalError(str(error)) from None
 
@@ -143,8 +134,6 @@ def _info(files: list[str], as_json: bool, output: str | None) -> int:
 
 
 def _facts(file: str, trace: Trace, quarantine: Quarantine) -> dict[str, Any]:
-    from qflow.trace.diff import summarize
-
     return {
         "file": Path(file).name,
         "run": trace.run,
@@ -154,13 +143,47 @@ def _facts(file: str, trace: Trace, quarantine: Quarantine) -> dict[str, Any]:
         "last_us": trace.time[-1] if len(trace) else None,
         "has_workload": trace.workload is not None,
         "kinds": dict(Counter(trace.kind).most_common()),
-        "queues": {name: summary.values() for name, summary in summarize(trace).items()},
+        "queues": summarize(trace),
         "quarantine": [entry._asdict() for entry in quarantine],
     }
 
 
+_COUNTED = {"enqueued": 1, "dequeued": -1, "dropped": 0, "held": 0}
+"""Kinds of rows that are counted, and by how much each makes its queue deeper."""
+
+_FLOW = ("flow_stopped", "flow_resumed", "queueDelete")
+
+
+def summarize(trace: Trace, end: int | None = None) -> dict[str, dict[str, float]]:
+    """Measure each queue of a trace up to `end`, in microseconds; None for its last row."""
+    from qflow.workload.measures import DepthMeter
+
+    end = max(1, trace.time[-1] if end is None and len(trace) else end or 0)
+    queues: dict[str, dict[str, float]] = {}
+    meters: dict[str, DepthMeter] = {}
+    is_stopped: dict[str, bool] = {}
+    for kind, queue, time in zip(trace.kind, trace.queue, trace.time, strict=True):
+        # Commands name queues too, which need not exist.
+        if queue and "." not in kind and time <= end:
+            counts = queues.setdefault(queue, dict.fromkeys((*_COUNTED, "depth"), 0))
+            if kind in _COUNTED:
+                counts[kind] += 1
+                counts["depth"] += _COUNTED[kind]
+            if kind in _FLOW:
+                is_stopped[queue] = kind == "flow_stopped"
+            meter = meters.setdefault(queue, DepthMeter(end))
+            meter.at(time, int(counts["depth"]), is_stopped.get(queue, False))
+    for queue, meter in meters.items():
+        measures = meter.measures()
+        queues[queue] |= {
+            "max_depth": measures["max_depth"] or 0,
+            "flowStoppedCount": meter.stops,
+            "share_on": measures["share_on"] or 0.0,
+        }
+    return queues
+
+
 def _print_facts(file: str, trace: Trace, quarantine: Quarantine) -> None:
-    from qflow.trace.diff import summarize
     from qflow.workload.run import measure_text
 
     last = trace.time[-1] / 1_000_000 if len(trace) else 0
@@ -169,7 +192,7 @@ def _print_facts(file: str, trace: Trace, quarantine: Quarantine) -> None:
         clients = f"{len(trace.workload.producers)} producers, {len(trace.workload.consumers)} consumers"
         print(f"  workload {trace.workload.name!r}: {clients}")
     for name, summary in summarize(trace).items():
-        values = (f"{key} {measure_text(value)}" for key, value in summary.values().items())
+        values = (f"{key} {measure_text(value)}" for key, value in summary.items())
         print(f"  queue {name}: {', '.join(values)}")
     kinds = Counter(trace.kind).most_common(SHOWN)
     print(f"  most rows: {', '.join(f'{kind} {count}' for kind, count in kinds) or 'none'}")
@@ -208,20 +231,6 @@ def _write(trace: Trace, output: str) -> None:
 
     with progress(f"writing {Path(output).name}", len(trace)) as shown:
         write_trace(trace, output, shown)
-
-
-def _diff(first: str, second: str) -> int:
-    from qflow.trace.diff import compare
-
-    comparison = compare(_read_to_use(first), _read_to_use(second))
-    for line in comparison.lines(*_names(first, second)):
-        print(line)
-    return 0 if comparison.parting is None else 1
-
-
-def _names(first: str, second: str) -> tuple[str, str]:
-    names = Path(first).name, Path(second).name
-    return names if names[0] != names[1] else (first, second)
 
 
 def _why(namespace: argparse.Namespace) -> int:

@@ -21,8 +21,7 @@ from qflow.broker.events import COMMANDS, Event, EventTable
 from qflow.broker.links import LinkSession
 from qflow.broker.session import Session
 from qflow.broker.store import DelayedStore, MessageStore
-from qflow.trace.diff import Difference, first_difference
-from qflow.trace.schema import Trace, TraceError, decode_detail
+from qflow.trace.schema import NAMES, Row, Trace, TraceError, decode_detail
 from qflow.workload.run import CLIENT_EVENTS, Run
 from qflow.workload.stage import uncollected
 
@@ -238,6 +237,65 @@ _ACTIONS: dict[str, Callable[[Broker, Step], None]] = {
     "session.detach": lambda broker, step: _session(broker, step).close(),
     "session.written": _written,
 }
+
+
+_COMPARED = tuple(name for name in NAMES if name not in ("run", "seq"))
+
+
+class Difference(NamedTuple):
+    """The first row in which two traces differ: its place, from 0; None where a trace has ended."""
+
+    place: int
+    a: Row | None
+    b: Row | None
+    columns: tuple[str, ...]  # Those that differ; empty if one trace has ended.
+
+    def text(self, first: str = "the first", second: str = "the second") -> str:
+        """Word it as a sentence."""
+        place = f"row {self.place + 1}"
+        for trace, row in ((second, self.a), (first, self.b)):
+            if row is None:
+                other = self.b or self.a
+                return (
+                    f"{place}: {first if trace == second else second} has ended, {trace} has {_shown(other)}"
+                )
+        parts = (
+            f"{name} is {getattr(self.a, name)!r} in {first}, {getattr(self.b, name)!r} in {second}"
+            for name in self.columns
+        )
+        return f"{place} ({_shown(self.a)}): {'; '.join(parts)}"
+
+
+def _shown(row: Row | None) -> str:
+    return "" if row is None else f"{row.kind} at {row.time} us"
+
+
+def first_difference(a: Trace, b: Trace) -> Difference | None:
+    """Return the first row in which two traces differ, or None; ``run`` and ``seq`` do not count.
+
+    >>> from qflow.broker import Event
+    >>> a, b = Trace("a"), Trace("b")
+    >>> a.append(Event(0, "enqueued", queue="q", size=5)); b.append(Event(0, "enqueued", queue="q", size=6))
+    >>> first_difference(a, b).text()
+    'row 1 (enqueued at 0 us): size is 5 in the first, 6 in the second'
+    """
+    common = min(len(a), len(b))
+    index = min((_first_unequal(a, b, name, common) for name in _COMPARED), default=common)
+    if index < common:
+        columns = tuple(name for name in _COMPARED if getattr(a, name)[index] != getattr(b, name)[index])
+        return Difference(index, a.row(index), b.row(index), columns)
+    if len(a) == len(b):
+        return None
+    return Difference(
+        index, a.row(index) if len(a) > index else None, b.row(index) if len(b) > index else None, ()
+    )
+
+
+def _first_unequal(a: Trace, b: Trace, name: str, common: int) -> int:
+    first, second = getattr(a, name), getattr(b, name)
+    if first[:common] == second[:common]:
+        return common
+    return next(index for index in range(common) if first[index] != second[index])
 
 
 Progress = Callable[[int], None]

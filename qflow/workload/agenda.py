@@ -31,12 +31,6 @@ _pop: Final = heapq.heappop
 class Agenda:
     """Actions in a total order: by time, then priority, then the order in which they were entered.
 
-    No two entries are equal, so nothing is left to chance or to hashing.  Entering and taking cost O(log n).
-
-    Attributes:
-        now (int): The instant of the action being carried out, in microseconds.
-        end (int): Actions after this instant are never carried out; an action may bring it forward.
-
     >>> from qflow.broker import Broker
     >>> agenda, seen = Agenda(end=10), []
     >>> agenda.enter(5, SEND, lambda: seen.append("send"))
@@ -63,13 +57,7 @@ class Agenda:
         self._entries.clear()
 
     def run(self, broker: Broker, until: int | None = None) -> None:
-        """Carry out every action that is due.
-
-        Parameters:
-            broker: Its time is set to each new instant, before that instant's first action; and to those at
-                which one of its timers is due, so that what it leads to is planned from there.
-            until: The last instant to serve now; None for the end.
-        """
+        """Carry out every action that is due."""
         entries, timers = self._entries, broker.timers
         while True:
             last = self.end if until is None else until

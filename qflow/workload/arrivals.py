@@ -33,14 +33,6 @@ NEVER: Final = 1 << 62
 def due_messages(producer: Producer) -> Iterator[tuple[int, int, str]]:
     """Yield a producer's messages without end, each as (due, content bytes, group).
 
-    In bursts, the first message that would fall into the silence is still due then, as the recorded clients
-    did, and the next spell begins anew.  That is one message more in each spell, so that spells of only a
-    few messages are passed as if there were no silence between them.
-
-    Yields:
-        Microseconds since the start, not descending; bytes; group, or "".  Of a closed producer, the
-        microseconds for which it thinks before it sends.
-
     >>> from itertools import islice
     >>> producer = Producer("p", ("", "q"), rate=1000, capacity=5, size=100, arrival="const")
     >>> list(islice(due_messages(producer), 3))
@@ -49,6 +41,9 @@ def due_messages(producer: Producer) -> Iterator[tuple[int, int, str]]:
     >>> [due for due, _, _ in islice(due_messages(bursts), 5)]
     [250000, 500000, 750000, 1000000, 10250000]
     """
+    # In bursts, the first message that would fall into the silence is still due then, as the recorded clients
+    # did, and the next spell begins anew.  That is one message more in each spell, so that spells of only a
+    # few messages are passed as if there were no silence between them.
     arrivals = Arrivals(producer)
     while True:
         yield arrivals.due, arrivals.size, arrivals.group
@@ -56,11 +51,7 @@ def due_messages(producer: Producer) -> Iterator[tuple[int, int, str]]:
 
 
 class Arrivals:
-    """What :func:`due_messages` yields, one message at a time.
-
-    Attributes:
-        due, size, group (int, int, str): The message that is next.
-    """
+    """What :func:`due_messages` yields, one message at a time."""
 
     def __init__(self, producer: Producer) -> None:
         self._recorded = _recorded(producer) if producer.arrival == "recorded" else None

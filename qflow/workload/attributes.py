@@ -37,11 +37,6 @@ class WorkloadError(ValueError):
 def require(holds: bool, where: str, attribute: str, value: object, allowed: str) -> None:
     """Refuse a value unless a condition holds.
 
-    Raises:
-        WorkloadError: If the condition does not hold: ``<where>: <attribute> must be <allowed>, got
-            <value>``.  Where the value holds a number or a text that nothing in a workload may be, it says so
-            too.
-
     >>> require(False, "consumer 'c'", "start", 1e308, "a number of seconds from 0")
     Traceback (most recent call last):
         ...
@@ -74,11 +69,7 @@ def _shown(value: object) -> str:
 
 
 def require_all(where: str, model: object, rules: Rules) -> None:
-    """Refuse a model of which an attribute is not what its rule allows.
-
-    Raises:
-        WorkloadError: For the first such attribute.
-    """
+    """Refuse a model of which an attribute is not what its rule allows."""
     for attribute, is_allowed, allowed in rules:
         value = getattr(model, attribute)
         require(is_allowed(value), where, attribute, value, allowed)
@@ -88,10 +79,6 @@ def require_keys(
     where: str, mapping: object, allowed: Iterable[str], required: Iterable[str]
 ) -> Mapping[str, Any]:
     """Return a JSON object after a look at its keys.
-
-    Raises:
-        WorkloadError: If it is no object, misses a required key, or has one that is not allowed: a misspelt
-            key that is ignored without a word would be a setting that never takes effect.
 
     >>> require_keys("consumer 1", {"name": "c1", "prefech": 5}, ["name", "prefetch"], ["name"])
     Traceback (most recent call last):
@@ -157,11 +144,7 @@ def is_name(value: object) -> bool:
 
 
 def is_tuple_of(*checks: Check) -> Check:
-    """Return a check for a tuple, one check for each of its items.
-
-    >>> is_tuple_of(is_name, is_positive)(("orders", 0.5)), is_tuple_of(is_name)(("a", "b"))
-    (True, False)
-    """
+    """Return a check for a tuple, one check for each of its items."""
 
     def check(value: Any) -> bool:
         is_tuple = isinstance(value, tuple) and len(value) == len(checks)
@@ -181,9 +164,5 @@ def is_none_or(allows: Check) -> Check:
 
 
 def as_tuple(value: Any) -> Any:
-    """Return a list as a tuple, so that what JSON holds can be frozen; anything else as it is.
-
-    >>> as_tuple(["", "orders"]), as_tuple(100)
-    (('', 'orders'), 100)
-    """
+    """Return a list as a tuple, so that what JSON holds can be frozen; anything else as it is."""
     return tuple(as_tuple(item) for item in value) if isinstance(value, list | tuple) else value

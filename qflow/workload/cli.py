@@ -34,14 +34,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(namespace: argparse.Namespace) -> int:
-    """Run a workload file and print a summary.
-
-    Returns:
-        0; 2 if the workload or the name of the trace makes no sense; 130 if it was interrupted.
-
-    Raises:
-        OSError: If a file cannot be opened.
-    """
+    """Run a workload file and print a summary."""
     from qflow.broker.errors import AmqpException
     from qflow.workload.attributes import WorkloadError
     from qflow.workload.model import Workload
@@ -66,20 +59,7 @@ def run(namespace: argparse.Namespace) -> int:
 
 
 def look_over(workload: Workload, command: str) -> None:
-    """Refuse a declare argument that the broker cannot convert; warn of those that it ignores.
-
-    Warnings go to standard error, with the command in front.
-
-    Raises:
-        WorkloadError: In the broker's words, which hold the value only, after the queue and the key (CF-03).
-
-    >>> from qflow.workload import Workload
-    >>> look_over(Workload("w", 1, {"q": {"qpid.max_count": "many"}}), "qflow run")
-    Traceback (most recent call last):
-        ...
-    qflow.workload.attributes.WorkloadError: queue 'q', 'qpid.max_count': invalid conversion: Cannot \
-convert many
-    """
+    """Refuse a declare argument that the broker cannot convert; warn of those that it ignores."""
     from qflow.broker.errors import AmqpException, InvalidConversion
     from qflow.broker.settings import QueueSettings
     from qflow.configuration.declaration import ignored_arguments

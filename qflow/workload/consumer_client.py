@@ -148,11 +148,7 @@ class ConsumerClient:
 
 
 def subscribe(model: Consumer, stage: Stage, on_delivery: OnDelivery) -> Session:
-    """Attach a consumer's session, subscribe and grant credit; return the session.
-
-    Raises:
-        AmqpException: The broker's own refusal.
-    """
+    """Attach a consumer's session, subscribe and grant credit; return the session."""
     session = _attach(model, stage, on_delivery)
     _grant(model, session)
     return session

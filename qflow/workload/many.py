@@ -56,11 +56,7 @@ _DROP = getattr(signal, "SIGUSR1", None)
 
 
 def cores() -> int:
-    """Return how many cores this process may use.
-
-    >>> cores() >= 1
-    True
-    """
+    """Return how many cores this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
@@ -70,20 +66,10 @@ def run_many(
 ) -> Generator[tuple[int, Result], None, None]:
     """Yield the place of each item and what the function returns for it, as soon as that is known.
 
-    A caller that closes the generator, or is interrupted, ends the runs under way.
-
-    Parameters:
-        function, items, processes: As for :class:`ManyRuns`.
-
-    Yields:
-        (int, object)
-
-    Raises:
-        Exception: What the function raised; runs under way are ended.
-
     >>> list(run_many(abs, [-3, 2], processes=1))
     [(0, 3), (1, 2)]
     """
+    # A caller that closes the generator, or is interrupted, ends the runs under way.
     with closing(ManyRuns(function, items, processes=processes)) as runs:
         while runs.left:
             yield from runs.results(None)
@@ -91,19 +77,6 @@ def run_many(
 
 class ManyRuns(Generic[Item, Result]):
     """A function of each of many items, under way on all cores.
-
-    Parameters:
-        function: Importable by its name, or a ``functools.partial`` of such a function; one that a notebook
-            or a script defines is known to this process only, which then does all itself.
-        items: What it is called with; each must be picklable, and so must what it returns.  The first are
-            begun first.
-        processes: How many workers; None for as many as there are cores.  With one, and on Windows or in a
-            browser, where there are none, this process does all itself, in the order of the items.
-        is_brief: Whether an item takes so little time that this process may do some itself, until the first
-            worker is there: starting one takes about as long as starting Python.
-
-    Attributes:
-        left (int): Of how many items the result has not been returned yet.
 
     >>> runs = ManyRuns(abs, [-3, 2], processes=1)
     >>> runs.results(), runs.left
@@ -120,10 +93,14 @@ class ManyRuns(Generic[Item, Result]):
         processes: int | None = None,
         is_brief: bool = False,
     ) -> None:
+        # What a notebook or a script defines is known to this process only, which then does all itself, as it
+        # does with one process, on Windows and in a browser.  Items and results must be picklable.
         self._function = function
         self._items = items
         self._waiting = deque(range(len(items)))
+        # Of how many items the result has not been returned yet.
         self.left = len(items)
+        # Until the first worker is there, which takes as long as starting Python, this process does some.
         self._is_brief = is_brief
         count = min(processes or cores(), len(items))
         has_workers = _DROP and sys.platform != "emscripten" and _is_importable(function)
@@ -137,14 +114,7 @@ class ManyRuns(Generic[Item, Result]):
             self._ask(worker)
 
     def results(self, timeout: float | None = 0.0) -> list[tuple[int, Result]]:
-        """Return what is known now and was not returned before: the places of items, and their results.
-
-        Parameters:
-            timeout: How many seconds to wait for the first of them; None for as long as it takes.
-
-        Raises:
-            Exception: What the function raised.  Nothing more comes then.
-        """
+        """Return what is known now and was not returned before: the places of items, and their results."""
         found: list[tuple[int, Result]] = []
         try:
             if self._waiting and self._is_alone():

@@ -21,19 +21,15 @@ POINTS: Final = 40
 
 
 class Measured(NamedTuple):
-    """The measures of one run, as :mod:`qflow.workload.measures` defines them.
+    """The measures of one run, as :mod:`qflow.workload.measures` defines them."""
 
-    Fields:
-        max_depth: Of the queue that became deepest.
-        blocked_share: Up to the last message that is sent; the mean over the producers.
-        sessions_ended: The producers whose session ended, in their order.
-        course: That time in equal parts, and for each the most messages on the deepest queue, from 0 to 255
-            of ``max_depth``.
-    """
-
+    # Of the queue that became deepest.
     max_depth: int
+    # Up to the last message that is sent; the mean over the producers.
     blocked_share: float
+    # The producers whose session ended, in their order.
     sessions_ended: tuple[str, ...]
+    # Equal parts of that time: the most messages on the deepest queue, from 0 to 255 of ``max_depth``.
     course: bytes
 
 
@@ -101,14 +97,7 @@ class Waits(ClientObserver):
 
 
 def measure(stage: Stage, workload: Workload, queue: str = "") -> Measured:
-    """Run a stage that is set up for a workload to its end, and return what that came to.
-
-    Parameters:
-        stage: As :func:`qflow.workload.simulate.set_up` returns it.
-        workload: That of the stage.
-        queue: Whose depth is wanted; "" for that of the queue that becomes deepest.
-
-    Without a consumer a producer stops with its whole window held, and waits for ever.
+    """Run a stage that is set up for a workload, and measure a queue, or the one that becomes deepest.
 
     >>> from qflow.workload.model import Producer
     >>> from qflow.workload.simulate import set_up

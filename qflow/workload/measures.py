@@ -83,19 +83,7 @@ class DepthMeter:
 def queue_measures(
     events: Iterable[Event], workload: Workload, end: int, filled: dict[str, float] | None = None
 ) -> dict[str, Measures]:
-    """Measure every queue of a run, from its start to an instant.
-
-    Parameters:
-        end: Microseconds.
-        filled: Where to note for what share of time each queue had messages.
-
-    Returns:
-        Queue name to mean_depth, max_depth, share_on, flowStoppedCount, throughput and discards.
-
-    >>> workload = Workload("w", 1, {"q": {}})
-    >>> queue_measures([Event(0, "enqueued", queue="q")], workload, SECOND)["q"]["mean_depth"]
-    1.0
-    """
+    """Measure every queue of a run up to an instant; ``filled`` gets the share of time with messages."""
     meters = {name: DepthMeter(end) for name in workload.queues}
     depth, stopped = dict.fromkeys(meters, 0), dict.fromkeys(meters, False)
     accepts, discards = (dict.fromkeys(meters, 0) for _ in range(2))
@@ -168,16 +156,8 @@ class Logged(Protocol):
 
 
 def acts_of(events: Iterable[Event], producers: Iterable[Producer] = ()) -> Iterator[Act]:
-    """Yield what the clients of a simulated run would have logged.
-
-    Parameters:
-        events: What happened.
-        producers: Of these, those without a network: what they send is at the broker at once, and what is
-            complete they know.
-
-    >>> list(acts_of([Event(7, "client.block", session="p"), Event(8, "enqueued", queue="q")]))
-    [Act(ts_us=7, client='p', event='block', queue='', label='')]
-    """
+    """Yield what the clients of a simulated run would have logged."""
+    # What a producer without a network sends is at the broker at once, and what is complete it knows.
     direct = [producer for producer in producers if producer.network is None]
     senders = Senders(direct)
     for event in of_kinds(events, _LOGGED if direct else {"exception", *_BY_CLIENTS}):
@@ -257,11 +237,7 @@ class ProducerMeter:
 
 
 def latency_measures(latencies: list[int]) -> Measures:
-    """Return the percentiles of times in microseconds.
-
-    >>> latency_measures([2000, 1000, 4000])["latency_p50"], latency_measures([])["latency_p99"]
-    (0.002, None)
-    """
+    """Return the percentiles of times in microseconds."""
     ordered, found = sorted(latencies), Measures()
     for percent in PERCENTILES:
         place = min(len(ordered) - 1, len(ordered) * percent // 100)
@@ -270,11 +246,7 @@ def latency_measures(latencies: list[int]) -> Measures:
 
 
 def meters_of(acts: Iterable[Logged], names: Iterable[str], end: int) -> dict[str, ProducerMeter]:
-    """Return a meter of each producer, with what it did up to an instant.
-
-    >>> meters_of([Act(5, "p", "block", "", "")], ["p"], SECOND)["p"].blocked_share(10)
-    0.5
-    """
+    """Return a meter of each producer, with what it did up to an instant."""
     meters = {name: ProducerMeter() for name in names}
     for act in acts:
         if act.ts_us <= end and act.client in meters:
@@ -283,12 +255,7 @@ def meters_of(acts: Iterable[Logged], names: Iterable[str], end: int) -> dict[st
 
 
 def producer_measures(rows: Sequence[Logged], end: int) -> Measures:
-    """Measure one producer by its rows, in their order.
-
-    >>> rows = [Act(0, "p", "transfer", "", "p-1"), Act(9000, "p", "complete", "", "p-1")]
-    >>> producer_measures(rows, SECOND)["latency_p50"]
-    0.009
-    """
+    """Measure one producer by its rows, in their order."""
     meter = ProducerMeter()
     for row in rows:
         if row.ts_us > end:

@@ -315,12 +315,6 @@ class Sender(Protocol):
 class Senders:
     """Which producer an event is about: its session's name is not enough, as several may share a session.
 
-    On a session of several producers only the label of a message, ``<producer>-<n>``, says whose it is
-    (CAP-09).  Whatever counts by producer asks here.
-
-    Parameters:
-        producers (iterable of Producer): Or of anything else that has a ``name`` and a ``session``.
-
     >>> shared = [Producer(name, ("", "q"), 1, 1, 1, session="s") for name in ("a", "b")]
     >>> senders = Senders([*shared, Producer("own", ("", "q"), 1, 1, 1)])
     >>> senders.of("s", "b-7"), senders.of("own", "own-1"), senders.of("a"), senders.of("reader")
@@ -339,11 +333,9 @@ class Senders:
         self._names = {name for names in self._sessions.values() for name in names}
 
     def of(self, session: str, label: str = "") -> str:
-        """Return the producer that an event's session and message belong to; "" if it is of none.
-
-        Events that only clients report (:data:`qflow.workload.CLIENT_EVENTS`) have the producer's own name
-        for a session.
-        """
+        """Return the producer that an event's session and message belong to; "" if it is of none."""
+        # Events that only clients report (:data:`qflow.workload.CLIENT_EVENTS`) have the producer's own name
+        # for a session.
         names = self._sessions.get(session)
         if names is None:
             return session if session in self._names else ""
@@ -644,9 +636,13 @@ def _with_unseen(mapping: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_unseen(arguments: Mapping[str, Any]) -> bool:
-    """Return whether nothing recorded says how a queue was declared.
+    """Return whether nothing recorded says how a queue was declared, and nobody has said it since.
 
     >>> is_unseen({}), is_unseen(NOT_SEEN_DECLARED)
     (False, True)
+    >>> is_unseen({**NOT_SEEN_DECLARED, "qpid.flow_stop_count": 9})
+    False
     """
-    return NOT_SEEN_DECLARED.items() <= arguments.items()
+    levels = ("qpid.flow_", "qpid.max_")
+    given = [name for name, value in arguments.items() if value and name.startswith(levels)]
+    return not given and NOT_SEEN_DECLARED.items() <= arguments.items()

@@ -112,11 +112,6 @@ def _is_steps(value: Any, at_most: float) -> bool:
 class Course:
     """A quantity that varies in steps, read at instants that do not go back.
 
-    Parameters:
-        first (float): The value before the first step.
-        steps (tuple of (float, float)): From which second on, and the value from then on.
-        unit (int): By which each value is multiplied: :data:`SECOND` gives microseconds.
-
     >>> course = Course(0.001, ((2.0, 0.05), (3.0, 0.002)), SECOND)
     >>> course.at(0), course.at(2_500_000), course.at(9_000_000)
     (1000.0, 50000.0, 2000.0)
@@ -152,10 +147,6 @@ class Link:
 
     A consumer's accept is not answered, so the completion that would give it new credit waits for
     ``ack_delay``, with all that is accepted until then: credit returns in batches.
-
-    Parameters:
-        agenda (Agenda): Where arrivals are planned.
-        network (Network or None): None: what is written is carried out at once.
 
     >>> from qflow.broker import Broker
     >>> agenda, seen = Agenda(end=SECOND), []

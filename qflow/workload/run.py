@@ -56,11 +56,7 @@ class Run(Tabular):
 
 
 def measure_text(value: float | int | None) -> str:
-    """Return a measure as text: whole numbers whole, others with four digits that count.
-
-    >>> measure_text(42560), measure_text(42560.4), measure_text(0.123456), measure_text(None)
-    ('42560', '42560', '0.1235', '-')
-    """
+    """Return a measure as text: whole numbers whole, others with four digits that count."""
     if value is None:
         return "-"
     return f"{value:.4g}" if isinstance(value, float) and abs(value) < 1000 else f"{value:.0f}"

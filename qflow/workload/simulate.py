@@ -71,11 +71,7 @@ def simulate(workload: Workload, *, message_limit: int | None = None) -> Run:
 
 
 def set_up(workload: Workload, message_limit: int | None = None) -> Stage:
-    """Return the stage of a run, with every client in its place and nothing done yet.
-
-    Raises:
-        AmqpException: The broker's own refusal of a queue.
-    """
+    """Return the stage of a run, with every client in its place and nothing done yet."""
     duration = round(workload.duration * SECOND)
     stage = Stage(workload, duration + GRACE, message_limit)
     for consumer in workload.consumers:
@@ -122,24 +118,7 @@ def _expected_messages(producer: Producer, duration: float) -> float:
 
 
 def simulate_in_slices(workload: Workload, on_slice: Callable[[int, int], None]) -> tuple[Run, bool]:
-    """Run a workload as :func:`qflow.workload.simulate` does, and stop in good order on Ctrl-C.
-
-    Parameters:
-        on_slice: Called after each slice of virtual time with how far the run is, in microseconds, and how
-            many events there are.
-
-    Returns:
-        What happened, and whether that is all.  A run that was interrupted ends with its last whole slice.
-
-    Raises:
-        AmqpException: The broker's own refusal of a queue.
-        WorkloadError: If it is too much to keep in memory, as for :func:`qflow.workload.simulate`.
-
-    >>> seen = []
-    >>> run, is_whole = simulate_in_slices(Workload("w", 1, {"q": {}}), lambda time, count: seen.append(time))
-    >>> run.end, is_whole, seen[-1]
-    (11000000, True, 11000000)
-    """
+    """Run a workload as :func:`qflow.workload.simulate` does, and stop in good order on Ctrl-C."""
     with uncollected():
         stage = _set_up_to_keep(workload)
         step = max(SLICE, stage.agenda.end // MOST_SLICES)

@@ -31,27 +31,7 @@ class ClientObserver:
 
 
 class Stage:
-    """One broker with the workload's queues, one agenda that ends at ``end``, one table of events.
-
-    Parameters:
-        workload: Its queues, exchanges and bindings are declared at once.
-        end: The last instant, in microseconds.
-        message_limit: How many messages all producers together may send.
-
-    Attributes:
-        events (EventTable): What the broker and its clients show, unless another observer takes its place.
-        remaining (int): How many messages the producers may still send.
-        acts (int): How much clients may do before that is too much to keep in memory.
-        woken_at (int): When a producer that had waited was last sent a completion.
-        client_observer (ClientObserver or None): Is called with what clients report.
-
-    Raises:
-        AmqpException: The broker's own refusal of a queue or a binding.
-
-    >>> stage = Stage(Workload("w", 1, {"q": {"qpid.max_count": 5}}), end=1_000_000)
-    >>> stage.broker.queue("q").statistics().msgDepth
-    0
-    """
+    """One broker with the workload's queues, one agenda that ends at ``end``, one table of events."""
 
     def __init__(self, workload: Workload, end: int, message_limit: int | None = None) -> None:
         self._name = workload.name
@@ -60,8 +40,11 @@ class Stage:
         self.events = EventTable()
         self.client_observer: ClientObserver | None = None
         self.errors: dict[str, AmqpException] = {}
+        # How many messages the producers together may still send.
         self.remaining = UNLIMITED if message_limit is None else message_limit
+        # When a producer that had waited was last sent a completion.
         self.woken_at = -1
+        # How much clients may do before that is too much to keep in memory.
         self.acts = UNLIMITED
         # What breaks the references between clients at the end.
         self.at_end: list[Action] = []
@@ -78,11 +61,7 @@ class Stage:
         self.agenda.run(self.broker, until)
 
     def count_act(self) -> None:
-        """Count one message that is sent or settled.
-
-        Raises:
-            WorkloadError: If there are more than can be kept in memory.
-        """
+        """Count one message that is sent or settled."""
         self.acts -= 1
         if self.acts < 0:
             raise WorkloadError(
@@ -123,10 +102,8 @@ class Stage:
         return Run(workload, self.events, self.agenda.end, self.errors)
 
     def dissolve(self) -> None:
-        """Break the references between clients, agenda and broker, so that nothing is kept but the events.
-
-        Otherwise they would all stay in memory, with the events, until a garbage collection.
-        """
+        """Break the references between clients, agenda and broker, so that nothing is kept but the events."""
+        # Otherwise they would all stay in memory, with the events, until a garbage collection.
         for action in self.at_end:
             action()
         self.at_end.clear()
@@ -152,8 +129,6 @@ def uncollected() -> Iterator[None]:
 
 def make_message(key: str, label: str, size: int, group: str, priority: int | str | None = None) -> Message:
     """Make a message as the clients of the recorded workloads did, so that bytes count the same.
-
-    The label travels in a header, and so does the group if there is one (DQ-05).
 
     >>> make_message("orders", "p1-1", 100, "").encoded_size("")
     145

@@ -13,7 +13,7 @@ import tempfile
 import time
 import tracemalloc
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -216,34 +216,12 @@ def written(trace: Trace, folder: Path) -> Path:
     return path
 
 
-def drawn(messages: int, looked_at: int) -> list[object]:
-    """Run a lab's workload as after a move of a slider, and return what the browser gets of the whole run.
-
-    Of a long run that is its whole axis of time with the frames up to an instant, in microseconds, and a
-    little further; then all frames.
-    """
-    return list(_drawn(messages, looked_at))
-
-
-def drawn_in_outline(messages: int, looked_at: int) -> object:
-    """Return what the browser gets of the whole run first."""
-    return next(_drawn(messages, looked_at))
-
-
-def _drawn(messages: int, looked_at: int) -> Iterator[object]:
+def drawn(messages: int) -> object:
+    """Run a lab's workload as after a move of a slider, and return what the browser gets of the whole run."""
     from qflow.labs.experiments import flow_workload
-    from qflow.labs.running import SoFar, drawing
+    from qflow.labs.running import drawing, finish_steps
 
-    steps = drawing(flow_workload(), messages)
-    part = next(steps)
-    while True:
-        if isinstance(part, SoFar) and part.is_outlined:
-            yield part.draw(looked_at).payload()
-        try:
-            part = steps.send(looked_at)
-        except StopIteration as end:
-            yield end.value.payload()
-            return
+    return finish_steps(drawing(flow_workload(), messages)).payload()
 
 
 def first_drawn(messages: int, looked_at: int) -> object:
@@ -592,8 +570,7 @@ def _acts(messages: int, whole: int, tell: Tell) -> dict[str, float]:
     with tempfile.TemporaryDirectory(prefix="qflow-bench-") as folder:
         works: dict[str, Callable[[], object]] = {
             f"lab_frame_{messages}_messages": lambda: flow_run(messages=messages),
-            f"lab_whole_run_{whole}_messages": lambda: drawn_in_outline(whole, looked_at),
-            f"lab_whole_run_with_all_frames_{whole}_messages": lambda: drawn(whole, looked_at),
+            f"lab_whole_run_{whole}_messages": lambda: drawn(whole),
             f"lab_first_picture_{whole}_messages": lambda: first_drawn(whole, looked_at),
             f"snapshot_and_restore_{messages // 2}_messages": lambda: saved_and_restored(broker),
             f"simulate_{messages}_messages": lambda: simulated(messages),

@@ -34,7 +34,7 @@ def test_it_measures_rates_ratios_growth_and_memory(monkeypatch):
     ours = {"messages_on_a_queue", "groups", "held_transfers", "holes"}
     theirs = {"messages_in_a_simpy_store"} if find_spec("simpy") else set()
     assert set(results["growth"]) == ours | theirs
-    lab = ("frame", "first_picture", "whole_run", "whole_run_with_all_frames")
+    lab = ("frame", "first_picture", "whole_run")
     labs = {f"lab_{part}_100_messages" for part in lab}
     maps = {"map_of_9_settings_on_all_cores", "map_of_9_settings_on_one"}
     assert {"seek"} | labs | maps <= set(results["milliseconds"])

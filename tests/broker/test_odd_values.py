@@ -14,9 +14,10 @@ from uuid import UUID
 
 import numpy as np
 import pytest
-from support import Bench
+from support import Bench, refused
 
 from qflow.broker import Broker, BrokerOptions, DelayedStore, Message, RangeSet, Session, StartupError
+from qflow.broker.links import LinkSession
 from qflow.broker.selector import Selector
 from qflow.broker.settings import QueueSettings
 from qflow.messaging import EncodeError
@@ -46,6 +47,10 @@ class Items(list):
 
 class Ids(UUID):
     """An id of a kind of its own."""
+
+
+class Moment(float):
+    """A point in time, as clients have it."""
 
 
 class Thing:
@@ -210,6 +215,58 @@ def test_deliveries_that_are_no_numbers_at_all():
             act(5)
 
 
+def shop() -> LinkSession:
+    """A session of AMQP 1.0 with a link to a queue."""
+    broker = Broker()
+    broker.session("s").queue_declare("q")
+    session = broker.link_session("l")
+    session.link_attach("out", "sender", "q")
+    return session
+
+
+READ = [
+    ("a header's name is a string", Message(1).header),
+    ("a header's name is a string", Message(1).property_as_string),
+    ("exchange is a string", Message(1).encoded_size),
+    ("expression is a string", Selector),
+    ("message is a Message", Selector("a = 1").accepts),
+    ("label is a string", DelayedStore().finish),
+    ("flushes_on_sync is True or False", DelayedStore),
+    ("number is a whole number", RangeSet().add),
+    ("number is a whole number", lambda odd: odd in RangeSet()),
+    ("first is a whole number", lambda odd: RangeSet.of([(odd, 1)])),
+    ("ranges are pairs (first, last)", RangeSet.of),
+    ("arguments is a mapping", QueueSettings.from_arguments),
+    ("message.transfer: message is a Message", lambda odd: shop().message_transfer(odd, tag="out")),
+    ("message.transfer: tag is a string", lambda odd: shop().message_transfer(Message(1), tag=odd)),
+    (
+        "message.transfer: transactional is True or False",
+        lambda odd: shop().message_transfer(Message(1), tag="out", transactional=odd),
+    ),
+    ("message.accept: transactional is True or False", lambda odd: shop().message_accept([0], odd)),
+]
+
+
+@pytest.mark.parametrize("odd", [2.5, None, Thing()], ids=repr)
+@pytest.mark.parametrize(("words", "act"), READ)
+def test_what_is_refused_in_words(words, act, odd):
+    with pytest.raises(TypeError) as refusal:
+        act(odd)
+    assert str(refusal.value) == f"{words}; got {odd!r}"
+
+
+@pytest.mark.parametrize("five", FIVES, ids=repr)
+def test_numbers_of_a_set(five):
+    """CM-04: whatever stands for a whole number is one; none is below 0."""
+    numbers = RangeSet.of([(0, Number(2)), (five, five)])
+    assert numbers == RangeSet.of([(0, 2), (5, 5)]) and five in numbers
+    numbers.add(five)
+    numbers.add(3)
+    assert str(numbers) == "0-3 5" and -1 not in numbers
+    with pytest.raises(ValueError, match="^number is 0 to .*; got -1$"):
+        numbers.add(-1)
+
+
 def test_messages_that_are_none():
     session = consumer()
     for odd in (5, None, "m", ClientMessage("m")):
@@ -333,6 +390,7 @@ OWN = [
     (np.bytes_(b"b"), b"b"),
     (Level.FIVE, 5),
     (np.int64(5), 5),
+    (Moment(5), Moment(5)),
     (np.str_("t"), "t"),
     (Ids(int=7), UUID(int=7)),
     ([Pair(1, 2)], [(1, 2)]),
@@ -371,6 +429,44 @@ def test_what_amqp_has_no_type_for(odd):
         assert str(refusal.value).startswith(
             (f"{what} is made of None, bool, int, float,", "a body is text,")
         )
+
+
+def test_names_of_entries_that_are_no_strings():
+    session = consumer()
+    for words, act in (
+        ("headers has strings as keys", lambda: Message(headers={1: 2})),
+        ("queue.declare: arguments has strings as keys", lambda: session.queue_declare("new", {1: 2})),
+        ("arguments has strings as keys", lambda: QueueSettings.from_arguments({1: 2})),
+        ("the name of an entry is a string", lambda: session.queue_declare("new", {"a": {1: 2}})),
+        ("the name of an entry is a string", lambda: Message(1, headers={"a": {1: 2}}).encoded_size("")),
+        ("the name of an entry is a string", lambda: Message.of({1: 2})),
+    ):
+        with pytest.raises(TypeError, match=f"^{words}; got 1$"):
+            act()
+
+
+def test_half_a_character():
+    """DQ-06: no client could encode it."""
+    for words, act in (
+        ("headers", lambda half: Message(headers={"a": half}).encoded_size("")),
+        ("a body", lambda half: Message.of({"a": [half]})),
+        ("queue.declare: arguments", lambda half: consumer().queue_declare("new", {"a": half})),
+        ("expression", Selector),
+    ):
+        with pytest.raises(ValueError) as refusal:
+            act("\ud800")
+        assert str(refusal.value) == f"{words} is a text that UTF-8 can carry; got '\\ud800'"
+
+
+def test_an_option_that_has_no_text():
+    with pytest.raises(StartupError, match="^max_purge_batch: got a list that is nested too deeply"):
+        BrokerOptions(max_purge_batch=nested(200_000))
+
+
+def test_a_float_of_a_kind_of_its_own_is_no_whole_number():
+    """CF-03: it is a double, as any float is."""
+    with refused(542, "invalid conversion: Cannot convert from double to uint32"):
+        consumer().queue_declare("new", {"qpid.max_count": Moment(5)})
 
 
 # Copies

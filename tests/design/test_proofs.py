@@ -32,7 +32,7 @@ def overflowed(run):
         for name in run.workload.queues
         if any(f" on {name}:" in str(error) and "epth" in str(error) for error in run.errors.values())
     }
-    for event in of_kinds(run.events, ("dequeued", "dropped", "queue_deleted")):
+    for event in of_kinds(run.events, ("dequeued", "dropped", "queueDelete")):
         detail = event.detail if isinstance(event.detail, dict) else {}
         is_filtered = "qpid.filter" in run.workload.queues.get(event.queue, {})
         if detail.get("reason") in ("ring", "self-destruct") or (event.kind == "dropped" and not is_filtered):

@@ -43,7 +43,7 @@ if __name__ == "__main__" and sys.argv[1] == READABLE:
 from engine_life import EngineLife, numpy_values, perform  # noqa: E402
 
 import qflow.broker.queue  # noqa: E402
-from qflow.broker import Broker, BrokerOptions, Message, RangeSet  # noqa: E402
+from qflow.broker import Broker, BrokerOptions, DelayedStore, Message, RangeSet  # noqa: E402
 from qflow.broker.selector import Selector  # noqa: E402
 from qflow.broker.settings import KEYS, QueueSettings  # noqa: E402
 from qflow.messaging import Connection, MessagingError, brokers  # noqa: E402
@@ -290,6 +290,8 @@ FIELDS = (
 """The parameters of a message."""
 
 
+TERMINUS = ("dynamic", "capabilities", "properties", "filters", "copy", "settled", "durable", "timeout")
+"""What the terminus of a link says."""
 OPTIONS = ("default_queue_limit", "queue_purge_interval", "flow_control")
 
 
@@ -299,6 +301,10 @@ def run_values(chance: random.Random) -> Iterator[str]:
     broker = Broker()
     session = broker.session("p")
     session.queue_declare("q", {"qpid.flow_stop_count": 2})
+    links = broker.link_session("l")
+    links.link_attach("out", "sender", "q")
+    told: list[str] = []
+    broker.observe(lambda event: told.append(repr(event)))
     field, size = chance.choice(FIELDS), chance.choice((0, 5))
     put = {"routing_key": "q", "content_size": size}
     actions: tuple[Callable[[], Any], ...] = (
@@ -314,6 +320,35 @@ def run_values(chance: random.Random) -> Iterator[str]:
         lambda: Selector(value).accepts(Message(headers={"a": 1})),
         lambda: RangeSet(value),
         lambda: RangeSet().add(value),
+        lambda: RangeSet.of(value),
+        lambda: RangeSet.of([(value, value)]),
+        lambda: value in RangeSet.of([(0, 3)]),
+        lambda: Message(headers={"a": 1}).header(value),
+        lambda: Message(headers={"a": 1}).property_as_string(value),
+        lambda: Message(1, headers={"a": value}).property_as_string("a"),
+        lambda: Message(5).encoded_size(value),
+        lambda: Selector("a = 1").accepts(value),
+        lambda: DelayedStore(value).finish("a"),
+        lambda: DelayedStore().finish(value),
+        lambda: QueueSettings.from_arguments({value: 1}),
+        lambda: session.queue_declare("r", {value: 1}),
+        lambda: Message(headers={value: 1}),
+        lambda: session.fetch(value),
+        lambda: session.queue_declare("r", durable=value, passive=value),
+        lambda: session.queue_delete(value),
+        lambda: broker.close_connection(value),
+        lambda: broker.link_session(value, value, value),
+        lambda: links.link_attach(value, "sender", "q"),
+        lambda: links.link_attach("l", value, "q"),
+        lambda: links.link_attach("l", "receiver", "q", {chance.choice(TERMINUS): value}),
+        lambda: links.message_transfer(value, tag="out"),
+        lambda: links.message_transfer(Message(5), value, value, tag="out"),
+        lambda: links.message_transfer(Message(5), tag=value),
+        lambda: links.message_transfer(Message(5), tag="out", transactional=value),
+        lambda: links.message_accept(value),
+        lambda: links.message_accept([0], value),
+        lambda: links.message_modify(value, value),
+        lambda: links.message_modify([0], annotations={"x": value}),
         lambda: QueueSettings.from_arguments(value),
         lambda: QueueSettings.from_arguments({chance.choice(list(KEYS)): value}),
         lambda: BrokerOptions(**{chance.choice(OPTIONS): value}),
@@ -332,6 +367,7 @@ def run_values(chance: random.Random) -> Iterator[str]:
     try:
         yield words(actions[number]())
     finally:
+        yield from told
         yield broker.state_hash()
 
 
@@ -360,6 +396,8 @@ KINDS: dict[str, tuple[int, Callable[[random.Random], Iterator[str]]]] = {
 """Kinds of programs, and how many of each are run beside the others."""
 
 _PLACE = re.compile(r"0x[0-9a-f]{6,}")
+_COUNT = re.compile(r"(?:\w+\.)*__init__\(\) takes .*")
+"""How many arguments are too many is said by Python, or by the compiler, in words of its own."""
 
 
 def outcome(kind: str, number: int) -> list[str]:
@@ -369,7 +407,7 @@ def outcome(kind: str, number: int) -> list[str]:
         lines.extend(KINDS[kind][1](random.Random(f"{kind}/{number}")))
     except Exception as error:
         lines.append(f"{type(error).__module__}.{type(error).__qualname__}: {error}")
-    return [_PLACE.sub("0x", line) for line in lines]
+    return [_COUNT.sub("too many arguments", _PLACE.sub("0x", line)) for line in lines]
 
 
 def main(form: str, kind: str, first: int, count: int) -> None:

@@ -16,7 +16,6 @@ import programs
 import pytest
 from programs import COMPILED, FORMS, KINDS
 
-from qflow.kit import COMPILED as IS_COMPILED
 from qflow.kit import form
 
 HERE = Path(__file__).resolve().parent
@@ -26,9 +25,9 @@ WEIGHT = sum(weight for weight, _ in KINDS.values())
 @pytest.fixture(scope="module")
 def places(root) -> dict[str, Path]:
     """Where each form is imported from."""
-    if form() == IS_COMPILED:
+    if form() == COMPILED:
         return dict.fromkeys(FORMS, root)
-    installed = Path(os.environ.get("QFLOW_TEST_COMPILED", ""))
+    installed = Path(os.environ.get("QFLOW_TEST_COMPILED") or "no folder")
     if not (installed / "qflow").is_dir():
         pytest.skip("there is no compiled form here; QFLOW_TEST_COMPILED names its folder")
     return {**dict.fromkeys(FORMS, root), COMPILED: installed}

@@ -156,15 +156,6 @@ def test_version_and_module_entry():
     assert re.fullmatch(rf"qflow {re.escape(__version__)} \((compiled|pure Python)\)\n", asked.stdout)
 
 
-def test_help_names_every_command(capsys):
-    with pytest.raises(SystemExit) as exit:
-        cli.main(["--help"])
-    assert exit.value.code == 0
-    text = capsys.readouterr().out
-    for name in ("lab", "conform", "site"):
-        assert re.search(rf"^\s+{name}\b", text, re.MULTILINE), text
-
-
 class TestLabArguments:
     def test_what_jupyterlab_is_told(self, tmp_path):
         kit_with(tmp_path, c01_thresholds="1", c02_more="2")
@@ -185,10 +176,6 @@ class TestLabArguments:
         assert cli.main(["lab", "--no-browser", "--ServerApp.token=x", "--port", "8899", "--debug"]) == 0
         named = {"browser": False, "port": 8899, "further": ["--ServerApp.token=x", "--debug"]}
         assert calls == [((None,), named)]
-
-    def test_no_chapter_no_lab(self, tmp_path):
-        with pytest.raises(RefusalError, match="no chapter"):
-            launch._lab_arguments(tmp_path, browser=True, port=None)
 
 
 class TestWhichFolder:

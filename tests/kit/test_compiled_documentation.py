@@ -27,9 +27,9 @@ def source_of(module: ModuleType) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def described(module: ModuleType) -> list[tuple[str, object, ast.AST]]:
+def described(module: ModuleType) -> list[tuple[str, object, ast.ClassDef | ast.FunctionDef]]:
     """Return the classes, methods, functions and properties of a module, with their places in its source."""
-    found: list[tuple[str, object, ast.AST]] = []
+    found: list[tuple[str, object, ast.ClassDef | ast.FunctionDef]] = []
     for node in source_of(module).body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef):
             found.append((node.name, getattr(module, node.name), node))

@@ -93,7 +93,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
 
 @pytest.mark.parametrize(
     ("package", "name", "extra"),
-    [("anywidget", "qf.group_lab", "lab"), ("cproton", "qf.live.Limits", "live")],
+    [("anywidget", "qf.group_lab", "lab"), ("cproton", "qf.live.ClientLimits", "live")],
 )
 def test_where_a_package_is_missing_the_cure_is_named(package, name, extra):
     # In a process of its own: what is imported without the package would stay so for other tests.

@@ -37,7 +37,7 @@ _PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8">
 <script type="module">%(script)s
 const values = {}, heard = {}, unheard = {};
 const take = (changed) => {
-  for (const part of (changed.pictures ?? []).flatMap((one) => (one.outline ? [one, one.outline] : [one]))) {
+  for (const part of changed.pictures ?? []) {
     part.numbers = Uint8Array.from(atob(part.numbers), (one) => one.charCodeAt(0));
   }
   Object.assign(values, changed);
@@ -132,6 +132,5 @@ class LiveScene:
 
 
 def _as_text(picture: dict[str, Any]) -> dict[str, Any]:
-    """Return a picture's payload with its numbers, and those of its outline, as text."""
-    more = {"outline": _as_text(picture["outline"])} if "outline" in picture else {}
-    return {**picture, **more, "numbers": base64.b64encode(picture["numbers"]).decode()}
+    """Return a picture's payload with its numbers as text."""
+    return {**picture, "numbers": base64.b64encode(picture["numbers"]).decode()}

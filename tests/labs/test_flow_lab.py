@@ -15,7 +15,7 @@ from qflow.broker.errors import AmqpException
 from qflow.design.settings_map import defaults_of
 from qflow.labs import depth_chart, flow_lab, flow_run, flow_workload, recorded_lab, recorded_picture
 from qflow.labs.claims import share, times
-from qflow.labs.experiments import FLOW_KNOBS
+from qflow.labs.experiments import FLOW
 from qflow.labs.opened import agreement, on_spans
 from qflow.labs.scene import Scene
 from qflow.labs.share import open_token
@@ -35,14 +35,14 @@ def recorded():
 def test_a_lab_shows_what_the_same_run_shows_without_widgets(lab):
     same = flow_run(messages=300, stop=40, resume=20, capacity=10, limit=100)
     assert lab.claims == same.claims
-    assert lab.scene.numbers == same.frames.packed()
+    assert lab.scene.numbers == same.frames.pack()
     assert repr(lab) == repr(same) == "\n".join(same.claims)
 
 
 def test_sliders_carry_the_product_s_names_and_the_rules():
-    assert [knob.label for knob in FLOW_KNOBS[:2]] == ["qpid.flow_stop_count", "qpid.flow_resume_count"]
-    assert {knob.setting for knob in FLOW_KNOBS} == set(defaults_of(flow_workload))
-    for knob, slider in zip(FLOW_KNOBS, flow_lab(messages=10).sliders.values(), strict=True):
+    assert [knob.label for knob in FLOW.knobs[:2]] == ["qpid.flow_stop_count", "qpid.flow_resume_count"]
+    assert {knob.setting for knob in FLOW.knobs} == set(defaults_of(flow_workload))
+    for knob, slider in zip(FLOW.knobs, flow_lab(messages=10).sliders.values(), strict=True):
         assert slider.tooltip == knob.tooltip
         assert not slider.continuous_update
 
@@ -57,7 +57,7 @@ def test_moving_a_slider_runs_again_and_replaces_picture_and_words(lab, setting,
     assert lab.picture is not before
     assert lab.scene.run == 2
     assert lab.scene.refusal == ""
-    assert lab.scene.numbers == lab.picture.frames.packed() != before.frames.packed()
+    assert lab.scene.numbers == lab.picture.frames.pack() != before.frames.pack()
     for claim in lab.claims:
         assert claim.split("“")[0] in lab.children[-1].value.replace("&#x27;", "'")
 
@@ -97,7 +97,7 @@ def test_a_slower_earlier_run_never_overwrites_a_later_one(lab):
     assert not lab.show(early, 6)
     assert lab.picture is late
     assert lab.scene.run == 7
-    assert lab.scene.numbers == late.frames.packed()
+    assert lab.scene.numbers == late.frames.pack()
 
 
 # A run that takes longer: its beginning first
@@ -136,21 +136,6 @@ def test_a_longer_run_first_shows_the_instant_that_is_looked_at(lab, drawn):
     assert not beginning.claims, "what a run shows is said when it has ended"
     assert whole.claims == lab.claims
     assert lab.scene.is_whole
-
-
-def test_a_long_run_shows_its_outline_before_all_of_its_frames(lab, drawn, monkeypatch):
-    monkeypatch.setattr("qflow.labs.running._LONG", 0)
-    monkeypatch.setattr("qflow.labs.running._FURTHER", 50)
-    look_at(lab, 100_000)
-    lab.sliders["stop"].value = 60
-    (_, _, beginning), (run, is_whole, outlined), (_, _, whole) = drawn
-    assert (run, is_whole) == (2, False)
-    assert beginning.outline is whole.outline is None
-    assert beginning.frames.count < outlined.frames.count < whole.frames.count
-    assert outlined.lanes == whole.lanes
-    assert outlined.room == whole.frames.topology.end
-    assert not outlined.claims, "what a run shows is said when all frames are there"
-    assert lab.picture is whole
 
 
 def test_a_late_instant_is_shown_with_the_whole_run(lab, drawn):

@@ -22,7 +22,7 @@ from qflow.broker.events import EventTable
 from qflow.labs import experiments, flow_run, flow_workload, fold, recorded_picture
 from qflow.labs.claims import claims_of
 from qflow.labs.fold import Fold
-from qflow.labs.frames import Frames, packed, spans_of
+from qflow.labs.frames import Frames, pack, spans_of
 from qflow.labs.group import GroupTable
 from qflow.labs.opened import run_picture
 from qflow.labs.picture import Comparison, Picture
@@ -265,7 +265,7 @@ def read_back(sent: bytes, *lengths: int) -> list[array]:
 
 def test_what_is_packed_is_whole_and_small():
     frames = flow_run(messages=400, stop=20, resume=10, capacity=5).frames
-    sent = frames.packed()
+    sent = frames.pack()
     columns = [*frames.columns, *(column for table in frames.lasting.values() for column in table.data)]
     assert read_back(sent, *map(len, columns)) == columns
     assert len(sent) < frames.count * len(frames.channels) * 4 / 8
@@ -274,7 +274,7 @@ def test_what_is_packed_is_whole_and_small():
 @given(st.lists(st.lists(st.integers(-(2**31), 2**31 - 1) | st.just(0), max_size=20), max_size=5))
 def test_every_table_survives_packing(numbers):
     columns = [array("i", column) for column in numbers]
-    assert read_back(packed(columns), *map(len, columns)) == columns
+    assert read_back(pack(columns), *map(len, columns)) == columns
 
 
 @given(st.lists(st.sampled_from([0, 1, 255, 256, 2**24, -1, -(2**31)])))
@@ -432,7 +432,7 @@ def test_a_fold_that_forgets_counts_on_as_if_it_had_not(grain):
     for end in range(0, len(run.events), 97):
         whole.follow(run.events[:end])
         part.follow(run.events[:end])
-        part = part.renewed(topology, max(0, part.count - 5))
+        part = part.renew(topology, max(0, part.count - 5))
         kept, seen = part.so_far(run.end), whole.so_far(run.end)
         for back in range(1, min(5, kept.count) + 1):
             assert kept.at(-back) == seen.at(-back)
@@ -454,7 +454,7 @@ def test_clients_may_come_and_go_while_a_fold_counts():
     alone = replace(topology, producers=(), consumers=topology.consumers[:1])
     fold_, middle = Fold(alone), len(run.events) // 2
     fold_.follow(run.events[:middle])
-    grown = fold_.renewed(topology, 0)
+    grown = fold_.renew(topology, 0)
     grown.follow(run.events)
     whole = Fold(topology)
     whole.follow(run.events)
@@ -462,5 +462,5 @@ def test_clients_may_come_and_go_while_a_fold_counts():
     assert {name: last[name] for name in last if name.startswith("queue.")} == {
         name: same[name] for name in same if name.startswith("queue.")
     }
-    shrunk = grown.renewed(alone, grown.count - 1).so_far(run.end)
+    shrunk = grown.renew(alone, grown.count - 1).so_far(run.end)
     assert shrunk.topology.producers == () and shrunk.count == 1

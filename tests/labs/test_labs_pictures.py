@@ -32,7 +32,7 @@ from qflow.labs.claims import times
 from qflow.labs.experiments import flow_workload
 from qflow.labs.frames import NEVER
 from qflow.labs.opened import MOST_QUEUES
-from qflow.labs.running import finished, running
+from qflow.labs.running import finish_steps, running
 from qflow.labs.topology import layout_of
 from qflow.labs.words import DEAD
 from qflow.trace import LogError
@@ -254,7 +254,7 @@ def test_the_alternatives_differ_as_the_rule_book_says():
 
 def test_an_obedient_producer_is_the_usual_one_where_nobody_is_told_to_stop():
     workload = flow_workload(stop=20, resume=10)
-    ours = finished(running(workload.with_producer("p1", obeys_flow=True), 300)).events
+    ours = finish_steps(running(workload.with_producer("p1", obeys_flow=True), 300)).events
     assert ours == simulate(workload, message_limit=300).events
 
 

@@ -46,11 +46,11 @@ from qflow.labs import (
     state_space_lab,
     trace_lab,
 )
-from qflow.labs.experiments import history_steps, policy_steps
+from qflow.labs.experiments import HISTORY, POLICY
 from qflow.labs.html_export import to_html
 from qflow.labs.lab import actions_of, fork_picture, why
-from qflow.labs.opened import replayed_picture
-from qflow.labs.scene import plotly_script
+from qflow.labs.opened import replay_picture
+from qflow.labs.scene import _plotly_script
 from qflow.labs.share import LABS, Token, TokenError, engine_hash
 from qflow.labs.slider_lab import SliderLab
 from qflow.maintain import notebooks
@@ -707,7 +707,7 @@ def test_a_page_asks_once_for_plotlys_script_and_is_told_if_there_is_none(small,
     assert b"Plotly" in gzip.decompress(script)
     monkeypatch.setattr("qflow.labs.scene.files", lambda _: tmp_nowhere)
     tmp_nowhere = Path("nowhere")
-    plotly_script.cache_clear()
+    _plotly_script.cache_clear()
     chart._handle_custom_msg({"ask": "plotly"}, [])
     assert "which is not installed beside this kernel" in sent[1][0]["missing"]
 
@@ -769,7 +769,7 @@ def test_a_long_run_makes_room_for_a_later_one_and_never_comes_back_over_it():
 
 def rest(lab: SliderLab, value: int) -> None:
     """Say what the browser says of a slider that is still held."""
-    lab._hear(lab.scene, {"ask": "rest", "setting": "stop", "value": value}, [])
+    lab._receive(lab.scene, {"ask": "rest", "setting": "stop", "value": value}, [])
 
 
 def test_a_slider_that_is_let_go_of_where_it_rested_is_not_run_again():
@@ -809,13 +809,13 @@ def test_where_a_slider_rested_is_not_where_it_is():
     for _ in range(2):
         rest(lab, 1)
         assert slow.finished == [1, 100, 1], "resting on is no news"
-    lab._hear(lab.scene, {"ask": "rest", "setting": "nothing", "value": 1}, [])
+    lab._receive(lab.scene, {"ask": "rest", "setting": "nothing", "value": 1}, [])
     assert slow.finished == [1, 100, 1]
 
 
-@pytest.mark.parametrize("steps", [history_steps, policy_steps])
-def test_progress_of_several_runs_only_grows(steps):
-    parts = list(steps(messages=60))
+@pytest.mark.parametrize("experiment", [HISTORY, POLICY])
+def test_progress_of_several_runs_only_grows(experiment):
+    parts = list(experiment.steps(messages=60))
     assert parts == sorted(parts)
     assert parts[-1] == 1
 
@@ -855,9 +855,9 @@ def slow_file(tmp_path, monkeypatch):
         tell(len(log.rows) // 2)
         assert look.wait(20)
         tell(len(log.rows))
-        return replayed_picture(log, workload)
+        return replay_picture(log, workload)
 
-    monkeypatch.setattr("qflow.labs.opened.replayed_picture", replayed)
+    monkeypatch.setattr("qflow.labs.opened.replay_picture", replayed)
     kept = kit_path("data") / "recordings" / "workloads"
     (path,) = kept.glob("overflow-despite-flow-control.csv.gz")
     return path, look

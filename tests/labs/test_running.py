@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import gc
 import random
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qflow.broker.message import Message, Transfer
-from qflow.labs import flow_workload, fold, outline, running
+from qflow.labs import flow_workload, fold
 from qflow.labs.experiments import fanout_workload, history_workload, policy_workload
 from qflow.labs.fold import Fold
 from qflow.labs.frames import Frames
-from qflow.labs.picture import Picture, picture_of
-from qflow.labs.running import SoFar, drawing, finished
+from qflow.labs.picture import picture_of
+from qflow.labs.running import drawing, finish_steps
 from qflow.labs.topology import Topology
 from qflow.workload import Run, Workload, simulate
 from qflow.workload.stage import uncollected
@@ -80,7 +79,7 @@ def test_a_run_may_be_folded_in_portions(run: Run, cuts: list[int]):
 def test_a_picture_drawn_as_the_run_goes_is_that_of_the_run_in_one_go(seed):
     """The same bytes for the browser, and the same sentences, however the time is sliced."""
     in_one_go = picture_of(simulate(some_workload(seed), message_limit=400))
-    as_it_goes = finished(drawing(some_workload(seed), 400))
+    as_it_goes = finish_steps(drawing(some_workload(seed), 400))
     assert as_it_goes.payload() == in_one_go.payload()
     assert as_it_goes.claims == in_one_go.claims
     assert as_it_goes.run.events == in_one_go.run.events
@@ -88,7 +87,7 @@ def test_a_picture_drawn_as_the_run_goes_is_that_of_the_run_in_one_go(seed):
 
 def test_what_is_seen_of_an_instant_does_not_depend_on_how_far_the_run_has_come():
     workload = flow_workload(stop=20, resume=10, capacity=5)
-    whole = finished(drawing(workload, 200)).frames
+    whole = finish_steps(drawing(workload, 200)).frames
     seen = 0
     for part in drawing(workload, 200):
         sketch = part.draw(0).frames
@@ -109,7 +108,7 @@ def test_the_picture_of_a_part_says_up_to_where_it_knows_and_leaves_room_for_the
     assert part.draw(0).room == part.time
     assert picture.claims == ()
     assert all(to <= part.time for lane in picture.lanes for _, to in lane.spans)
-    assert "room" not in finished(parts).payload()
+    assert "room" not in finish_steps(parts).payload()
 
 
 def test_the_collector_is_left_as_it_was_whether_a_run_ends_or_is_dropped():
@@ -138,103 +137,3 @@ def test_a_run_leaves_nothing_in_memory():
         del dropped
     gc.collect()
     assert messages() == before, "a run that is dropped is hidden from the collector"
-
-
-PLAYED = pytest.mark.parametrize("seed", range(6))
-
-
-def steps_with_outline(workload: Workload, messages: int, looked_at: int) -> Iterator[SoFar | Picture]:
-    """Yield the parts of a run that goes ahead of its frames, and at last its picture."""
-    steps = drawing(workload, messages)
-    part = next(steps)
-    while True:
-        if isinstance(part, SoFar):
-            yield part
-        try:
-            part = steps.send(looked_at)
-        except StopIteration as end:
-            yield end.value
-            return
-
-
-@pytest.fixture
-def is_long(monkeypatch):
-    """Let a short run go ahead of its frames, too."""
-    monkeypatch.setattr(running, "_LONG", 0)
-    monkeypatch.setattr(running, "_FURTHER", 100)
-
-
-@PLAYED
-def test_a_run_that_goes_ahead_of_its_frames_is_the_same(is_long, seed):
-    """The same bytes for the browser, the same sentences, the same events."""
-    *parts, picture = steps_with_outline(some_workload(seed), 400, 50_000)
-    in_one_go = picture_of(simulate(some_workload(seed), message_limit=400))
-    assert [part.is_outlined for part in parts].count(True) == 1
-    assert picture.payload() == in_one_go.payload()
-    assert picture.claims == in_one_go.claims
-    assert picture.run.events == in_one_go.run.events
-
-
-@PLAYED
-def test_the_picture_with_an_outline_has_the_first_frames_of_the_run_and_the_whole_axis(is_long, seed):
-    *parts, whole = steps_with_outline(some_workload(seed), 400, 50_000)
-    (part,) = (part for part in parts if part.is_outlined)
-    drawn = part.draw(0)
-    assert 50_000 < part.time < whole.frames.topology.end
-    assert drawn.frames.count == part.frames < whole.frames.count
-    for frame in range(part.frames):
-        assert seen_at(drawn.frames, frame) == seen_at(whole.frames, frame)
-    assert drawn.room == drawn.outline.topology.end == whole.frames.topology.end
-    assert drawn.lanes == whole.lanes
-    payload = drawn.payload()
-    assert payload["outline"]["count"] * payload["outline"]["width"] > 0
-    assert "outline" not in whole.payload()
-
-
-def extremes(frames: Frames, channel: str, part: int) -> dict[int, tuple[int, int, int]]:
-    """Return the lowest, the highest and the last number in each part of the axis in which it changes."""
-    found: dict[int, tuple[int, int, int]] = {}
-    before = 0
-    for time, value in zip(frames.column("time"), frames.column(channel), strict=True):
-        low, high, _ = found.get(time // part, (before, before, before))
-        found[time // part] = min(low, value), max(high, value), value
-        before = value
-    return {place: numbers for place, numbers in found.items() if len(set(numbers)) > 1}
-
-
-OUTLINED = {
-    "flow": flow_workload(stop=20, resume=10, capacity=5),
-    "all the time ON or OFF": flow_workload(stop=2, resume=1, capacity=1),
-    "fanout": fanout_workload(stop=6, resume=3, capacity=4),
-    "ring": policy_workload(policy="ring"),
-    "last value": policy_workload(policy="last value"),
-    "a death": policy_workload(policy="reject"),
-}
-
-
-@pytest.mark.parametrize("parts", [7, 300, 4096])
-@pytest.mark.parametrize("name", OUTLINED)
-def test_an_outline_shows_what_all_frames_show(name, parts):
-    """In each part of the axis the same lowest, highest and last depth; deaths; turns, if they are few."""
-    run = simulate(OUTLINED[name], message_limit=400)
-    topology = Topology.of(run.workload, run.end)
-    drawn, frames = outline.outline_of(run.events, topology, parts), fold(run)
-    part = drawn.at(-1)["time"] // parts + 1
-    assert drawn.topology.end == frames.topology.end
-    assert list(drawn.column("time")) == sorted(drawn.column("time"))
-    for spot in topology.queues:
-        channel = f"queue.{spot.name}.depth"
-        assert extremes(drawn, channel, part) == extremes(frames, channel, part)
-    deaths = [(at.column("time")[frame], *rest) for at in (drawn, frames) for frame, *rest in at.deaths]
-    assert deaths[: len(drawn.deaths)] == deaths[len(drawn.deaths) :]
-    assert drawn.count <= 1 + parts * (3 + 3 * outline.MOST_TURNS) + len(drawn.deaths)
-    switches = [name for name in drawn.channels if name.endswith(("flow", "blocked"))]
-    if parts == 4096:
-        assert [drawn.spans(name) for name in switches] == [frames.spans(name) for name in switches]
-
-
-def test_a_run_that_is_dropped_while_its_frames_are_counted_leaves_the_collector_as_it_was(is_long):
-    steps = steps_with_outline(some_workload(0), 400, 50_000)
-    assert any(part.is_outlined for part in steps)
-    steps.close()
-    assert gc.get_freeze_count() == 0

@@ -11,8 +11,7 @@ from live_scene import LiveScene
 from sentences import step_sentence
 from test_motion import OVERLAPS
 
-from qflow.labs import bytes_lab, capacity_lab, completion_lab, flow_lab, flow_workload, group_lab
-from qflow.labs.running import drawing, finished
+from qflow.labs import bytes_lab, capacity_lab, completion_lab, group_lab
 
 pytestmark = [pytest.mark.browser]
 
@@ -252,53 +251,3 @@ def test_what_a_reader_may_want_takes_three_actions_of_the_mouse_at_most(live, t
         live.page.wait_for_timeout(50)
     assert is_done(live.lab) and live.lab.scene.refusal == ""
     live.shot(f"task {task}")
-
-
-LANES = "() => [...document.querySelectorAll('.qf-plot .qf-lane')].map((one) => one.getAttribute('x'))"
-DEEPEST = """() => {
-    const shape = document.querySelector(".qf-curve").getAttribute("d");
-    return Math.min(...[...shape.matchAll(/V([0-9.]+)/g)].map(([, y]) => Number(y)));
-}"""
-
-
-@pytest.fixture
-def pictures(monkeypatch):
-    """A run of which the outline is drawn first, and the whole: pictures by stage."""
-    monkeypatch.setattr("qflow.labs.running._LONG", 0)
-    monkeypatch.setattr("qflow.labs.running._FURTHER", 100)
-    steps = drawing(flow_workload(stop=20, resume=10, capacity=5), 800)
-    part = next(steps)
-    while not part.is_outlined:
-        part = steps.send(50_000)
-    outlined = part.draw(0)
-    return {"outlined": outlined, "whole": finished(steps)}
-
-
-def test_the_whole_axis_of_a_long_run_is_drawn_before_its_steps_are_there(live, pictures):
-    """An instant without a frame is wanted until it has one, and what plays waits for its frames."""
-    live.open(flow_lab(messages=60))
-
-    def show(stage: str) -> list[str]:
-        live.lab._set = lambda *_: live.lab.scene.show(pictures[stage], 2, is_whole=stage == "whole")
-        live.page.locator("[data-handle]").first.press("ArrowUp")
-        whole = "yes" if stage == "whole" else "no"
-        live.page.wait_for_selector(f'.qf-stage[data-run="2"][data-whole="{whole}"][data-outlined=yes]')
-        return list(live.page.evaluate(LANES))
-
-    known = pictures["outlined"].frames.topology.end
-    wanted = round(0.8 * pictures["whole"].frames.topology.end)
-    lanes = show("outlined")
-    assert len(lanes) > 10
-    deepest = live.page.evaluate(DEEPEST)
-    live.scene("scene.player.play()")
-    live.page.wait_for_function("() => document.querySelector('.qflow-scene').scene.player.place > 3")
-    live.scene("scene.player.clock = scene.player.track.length - 1")
-    ends = "known => document.querySelector('.qflow-scene').scene.player.time === known"
-    live.page.wait_for_function(ends, arg=known)
-    assert live.scene("return scene.player.isPlaying")
-    live.scene("scene.player.pause(); scene.player.seek(value)", wanted)
-    assert live.scene("return scene.player.time") <= known
-    assert show("whole") == lanes
-    assert live.page.evaluate(DEEPEST) == deepest
-    frames = pictures["whole"].frames
-    assert live.scene("return scene.player.place") == frames.index_at(wanted)

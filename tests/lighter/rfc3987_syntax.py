@@ -2,7 +2,7 @@
 
 ``jsonschema`` imports it where it is installed, and does without where it is not: it would check addresses
 that hold more than ASCII.  Everything that reads a notebook or shows a chart imports ``jsonschema``: each
-worker of the tests, each kernel and each JupyterLab that they start.
+kernel and each JupyterLab that the tests start.
 """
 
 raise ImportError("the tests check no such addresses")

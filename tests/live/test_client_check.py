@@ -19,7 +19,7 @@ from commands import status_of
 from qflow.kit import RefusalError
 from qflow.live import Conditions, check_client
 from qflow.live.check_command import FACTS as NAMES
-from qflow.live.client_card import FACTS, ClientCard, Figures, Run, Settling
+from qflow.live.client_card import FACTS, ClientCard, ClientRun, Figures, Settling
 from qflow.live.client_check import ClientFailedError
 from qflow.live.samples import proton_credit
 
@@ -367,7 +367,7 @@ def of_runs(sent, status=None, end="waits", pause="waits", total=6_000, depth=11
     before = Figures(sent=11, accepted=10, stored=depth, depth=depth)
     after = Figures(sent=sent, accepted=10, stored=stored, depth=depth)
     cases = ("free", "stopped", "resumed", "limit", "released", "deleted")
-    runs = {case: Run(case, before, after, 1, pause, status, end=end, **more) for case in cases}
+    runs = {case: ClientRun(case, before, after, 1, pause, status, end=end, **more) for case in cases}
     return dict(ClientCard(("send",), "sender", 10, 5, 30, 20, 6_000, total, False, runs).lines())
 
 
@@ -435,7 +435,7 @@ def test_sentences_say_how_a_run_ended(given, case, words):
 )
 def test_sentences_say_what_a_receiver_did(given, status, words):
     seen = Figures()
-    runs = {case: Run(case, seen, seen, status=status) for case in ("free", "deleted")}
+    runs = {case: ClientRun(case, seen, seen, status=status) for case in ("free", "deleted")}
     card = ClientCard(("read",), "receiver", 10, 5, 30, 20, 6_000, 6_000, False, runs, given)
     assert dict(card.lines())["does it settle"] == words
     assert card.settles is (words.startswith("yes") and status is None)
@@ -504,7 +504,7 @@ def test_a_client_whose_runs_differ_loses_some_of_what_it_sent_in_that_run():
     """A client that closes at once leaves a part of what it wrote behind, each time another."""
     seen = Figures(sent=4885, stored=30, depth=30)
     cases = ("free", "stopped", "resumed", "limit", "released", "deleted")
-    runs = {case: Run(case, seen, seen, status=0) for case in cases}
+    runs = {case: ClientRun(case, seen, seen, status=0) for case in cases}
     card = ClientCard(("send",), "sender", 10, 5, 30, 20, 6_000, 4_058, False, runs)
     words = dict(card.lines())["limit 30, with flow control"]
     assert words == "30 on the queue; goes on; loses 4,855 of 4,885 without a word"

@@ -138,7 +138,7 @@ def test_a_picture_does_not_grow_with_the_run():
         for second in range(12):
             with broker.lock:
                 broker.server._started -= 1
-                broker.server.tell_time()
+                broker.server.advance_time()
                 for _ in range(10):
                     session.message_transfer(qf.Message(10, routing_key="orders"), tag="out")
             content, numbers = follower.look()

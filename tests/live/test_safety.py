@@ -22,10 +22,12 @@ from proton.utils import BlockingConnection
 from scenario10 import Client, Player, reason
 from test_serving import opening
 
-from qflow.live import Limits, serve
+from qflow.live import ClientLimits, serve
 
 AMQP, SASL = b"AMQP\0\1\0\0", b"AMQP\3\1\0\0"
-SMALL = Limits(connections=30, sessions=4, links=10, message_size=20_000, queued_bytes=200_000, handshake=0.5)
+SMALL = ClientLimits(
+    connections=30, sessions=4, links=10, message_size=20_000, queued_bytes=200_000, handshake=0.5
+)
 
 
 @pytest.fixture

@@ -319,7 +319,7 @@ def test_without_proton_the_command_that_installs_it_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "qflow.live.server", None)
     monkeypatch.setitem(sys.modules, "proton", None)
     monkeypatch.delitem(sys.modules, "qflow.live.server")
-    for name in ("qflow.live.peer", "qflow.live.encoded", "qflow.live.sasl"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
+    for name in ("peer", "encoded", "sasl", "terminus", "coordinator"):
+        monkeypatch.delitem(sys.modules, f"qflow.live.{name}", raising=False)
     with pytest.raises(RefusalError, match=r"pip install .*\[live\]"):
         serving.make_server()

@@ -9,7 +9,7 @@ pytest.importorskip("proton")
 from proton import Data, Described, symbol, uint, ulong
 
 from qflow.live.client_book import Labels
-from qflow.live.recording_reader import recorded_workload, report
+from qflow.live.recording_reader import infer_workload, report
 from qflow.live.wire_log import BROKER, CLIENT, WireLog
 from qflow.workload import Workload
 
@@ -47,10 +47,10 @@ class Wire:
 
     def begin(self, container):
         self.numbers += 1
-        self.log.opened(self.time, self.numbers, "127.0.0.1:1")
+        self.log.open_connection(self.time, self.numbers, "127.0.0.1:1")
         self.ids = {CLIENT: 0, BROKER: 0}
         for side in (CLIENT, BROKER):
-            self.log.passed(self.time, self.numbers, side, HEADER)
+            self.log.read(self.time, self.numbers, side, HEADER)
             self.frame(side, 0x10, container if side == CLIENT else "broker")
             self.frame(side, 0x11, None if side == CLIENT else 0, uint(0), uint(1000), uint(1000))
 
@@ -59,7 +59,7 @@ class Wire:
         body = encoded(described(code, *fields)) + payload
         data = (8 + len(body)).to_bytes(4, "big") + b"\x02\x00\x00\x00" + body
         self.said.append((side, data))
-        self.log.passed(self.time, self.numbers, side, data)
+        self.log.read(self.time, self.numbers, side, data)
 
     def attach(self, handle, address, is_receiver=False, mode=None, target=None, filters=None, dynamic=None):
         for side in (CLIENT, BROKER):
@@ -151,7 +151,7 @@ def test_a_settled_delivery_is_accepted_and_a_settled_transfer_never_complete():
     events = [(client, event, label) for client, event, _, label in wire.rows()]
     assert sorted(events[:1]) == [("p/orders", "transfer", "p/orders-1")]
     assert events[1:] == [("p", "deliver", "p/orders-1"), ("p", "accept", "p/orders-1")]
-    workload = recorded_workload(wire.log.book, "w")
+    workload = infer_workload(wire.log.book, "w")
     assert workload["inferred"]["producers.p/orders.capacity"].startswith("not seen")
 
 
@@ -290,7 +290,7 @@ def test_exchanges_have_a_client_for_each_subject_and_subscriptions_their_queues
     rows = wire.rows()
     assert [row[1:3] for row in rows] == [("transfer", "eu"), ("transfer", "us"), ("deliver", "p_link-0")]
     assert rows[2][3] == rows[1][3]
-    workload = recorded_workload(wire.log.book, "w")
+    workload = infer_workload(wire.log.book, "w")
     assert workload["binds"] == [["amq.topic", "p_link-0", "#"]]
     assert [producer["to"] for producer in workload["producers"]] == [
         ["amq.topic", "eu"],
@@ -315,7 +315,7 @@ def test_the_group_is_the_application_property_of_the_queues_group_header():
     wire.attach(0, "orders", target=target)
     wire.transfer(CLIENT, 0, message("one", group="blue"))
     assert wire.log.book.rows[0][6] == "blue"
-    workload = recorded_workload(wire.log.book, "w")
+    workload = infer_workload(wire.log.book, "w")
     assert workload["queues"]["orders"] == {"qpid.group_header_key": "team", "qpid.flow_stop_count": 9}
     assert "queues.orders" not in workload["inferred"]
 
@@ -337,8 +337,8 @@ def test_whether_thresholds_are_known_and_which_broker_it_was(product, answers, 
     wire.transfer(CLIENT, 0, message("one"))
     book = wire.log.book
     if answers:
-        book.answered(9)
-        book.statistics(9, "orders", "[0, 0, false, 0, 0, 0, 0]", {})
+        book.note_management(9)
+        book.report(9, "orders", "[0, 0, false, 0, 0, 0, 0]", {})
     assert report(book)["broker"] == {
         "product": f"{product} 1.40.0".strip() if product else "",
         "is_qpid_cpp": is_qpid_cpp,
@@ -346,7 +346,7 @@ def test_whether_thresholds_are_known_and_which_broker_it_was(product, answers, 
     assert book.unknown_thresholds("orders").startswith(unknown) and bool(unknown) == bool(
         report(book)["thresholds_unknown"]
     )
-    stated = recorded_workload(book, "w")["inferred"].get("queues.orders", "")
+    stated = infer_workload(book, "w")["inferred"].get("queues.orders", "")
     assert stated.startswith(f"not seen: its thresholds are unknown: {unknown}" if unknown else "")
     assert bool(stated) == bool(unknown)
 
@@ -360,7 +360,7 @@ def test_windows_and_service_times_are_marked_as_inferred_and_the_workload_can_b
         wire.transfer(CLIENT, 0, message(body))
         wire.transfer(BROKER, 1, message(body))
     wire.settle(CLIENT, 0, 2, "accepted")
-    stated = recorded_workload(wire.log.book, "w")
+    stated = infer_workload(wire.log.book, "w")
     workload = Workload.from_json(stated)
     assert workload.producers[0].capacity == 3 and workload.consumers[0].prefetch == 20
     assert {key.rpartition(".")[2] for key in stated["inferred"]} >= {
@@ -422,7 +422,7 @@ def test_what_is_remembered_of_messages_that_are_all_alike_is_bounded(monkeypatc
     monkeypatch.setattr("qflow.live.client_book.MOST_UNMATCHED", 100)
     labels = Labels()
     for number in range(10_000):
-        labels.sent(f"p-{number}", "amq.fanout", (number % 2, 9), 9, is_exchange=True)
+        labels.add(f"p-{number}", "amq.fanout", (number % 2, 9), 9, is_exchange=True)
     assert labels._kept <= 101
     assert sum(len(sent) for each in labels._passed.values() for sent, _ in each.values()) == labels._kept
 
@@ -456,9 +456,9 @@ def test_mutated_dialogues_end_no_reader_and_leave_other_connections_alone():
     wire.frame(CLIENT, 0x16, uint(0), True)
     said, chance, log = wire.said, random.Random(10), WireLog("team")
     for number in range(2_000):
-        log.opened(number, number, "127.0.0.1:1")
+        log.open_connection(number, number, "127.0.0.1:1")
         for side in (CLIENT, BROKER):
-            log.passed(number, number, side, HEADER)
+            log.read(number, number, side, HEADER)
         for side, data in said:
             mutated = bytearray(data)
             if chance.random() < 0.2:
@@ -466,9 +466,9 @@ def test_mutated_dialogues_end_no_reader_and_leave_other_connections_alone():
             if chance.random() < 0.02:
                 del mutated[chance.randrange(len(mutated)) :]
             for _ in range(1 + (chance.random() < 0.05)):
-                log.passed(number, number, side, bytes(mutated))
-        log.closed(number, number, "")
-        assert recorded_workload(log.book, "w")["name"] == "w" if number % 200 == 0 else True
+                log.read(number, number, side, bytes(mutated))
+        log.close_connection(number, number, "")
+        assert infer_workload(log.book, "w")["name"] == "w" if number % 200 == 0 else True
     assert log.connections == {} and any("are not read" in words for words in log.book.findings)
     times = [row[0] for row in log.book.rows]
     assert times == sorted(times) and all(row[1] and row[5] >= 0 for row in log.book.rows)

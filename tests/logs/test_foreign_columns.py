@@ -360,12 +360,16 @@ def test_a_recording_in_foreign_columns_is_the_same_recording(tmp_path, capsys, 
     ]
 
 
+UNDECLARED = "not seen: no log says how it was declared; thresholds unknown, it is written without limits"
+
+
 def test_a_capacity_that_no_row_shows_is_not_one_in_silence(tmp_path, capsys):
     path, made = own(tmp_path / "log.csv", 0, 5_000, 40), tmp_path / "made.json"
     assert status_of("trace", "import", path, "--workload", made) == 0
     words = "not seen: it never blocked, its window may be larger; the most outstanding, 1, is written"
     assert f"producers.p.capacity: {words}" in capsys.readouterr().out
-    assert json.loads(made.read_text())["inferred"] == {"producers.p.capacity": words}
+    inferred = json.loads(made.read_text())["inferred"]
+    assert inferred == {"queues.q": UNDECLARED, "producers.p.capacity": words}
     assert status_of("predict", made, path) == 0
     first = capsys.readouterr().out.splitlines()[0]
     assert first.startswith(
@@ -384,10 +388,10 @@ def test_a_window_that_was_full_is_seen(tmp_path, capsys):
             "9,p,unblock,,,0,"]  # fmt: skip
     path.write_text("\n".join([",".join(OWN), *rows]) + "\n")
     assert status_of("trace", "import", path, "--workload", tmp_path / "made.json", "--json") == 0
-    assert json.loads(capsys.readouterr().out)["inferred"] == {}
+    assert json.loads(capsys.readouterr().out)["inferred"] == {"queues.q": UNDECLARED}
     stated = json.loads((tmp_path / "made.json").read_text())
     assert stated["producers"][0]["capacity"] == 2
-    assert "inferred" not in stated
+    assert stated["inferred"] == {"queues.q": UNDECLARED}
 
 
 def test_a_map_in_code_is_a_mapping_or_the_same_text():

@@ -13,9 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from qflow.broker import BrokerOptions
-from qflow.trace.diff import first_difference
 from qflow.trace.explain import explain
-from qflow.trace.replaying import Replay, give, steps_of, trace_of
+from qflow.trace.replaying import Replay, first_difference, give, steps_of, trace_of
 from qflow.trace.schema import decode_detail
 from qflow.trace.timeline import Checkpoint, Timeline, fork
 from qflow.workload import Consumer, Producer, Workload, simulate

@@ -11,9 +11,9 @@ from trace_commands import Cast, all_commands, fresh
 
 from qflow.broker import INFINITE, Broker, BrokerOptions, Event, Message
 from qflow.broker.events import COMMANDS
-from qflow.trace.diff import compare, first_difference
+from qflow.trace.cli import summarize
 from qflow.trace.files import read_trace, write_trace
-from qflow.trace.replaying import Replay, give, record, steps_of, trace_of
+from qflow.trace.replaying import Replay, first_difference, give, record, steps_of, trace_of
 from qflow.trace.schema import Trace, TraceError
 from qflow.trace.timeline import Checkpoint, Timeline, fork
 from qflow.workload import Consumer, Producer, Workload, simulate
@@ -255,8 +255,7 @@ def test_a_fork_with_an_injected_command_is_a_trace_of_its_own(trace, timeline):
     purge = Event(1_200_000, "management", detail={"method": "purge", "arguments": {"queue": "orders"}})
     forked = timeline.fork([purge])
     assert Replay(forked).run() == forked
-    comparison = compare(trace, forked)
-    assert comparison.parting.place > timeline.cursor
+    assert first_difference(trace, forked).place > timeline.cursor
     assert any(
         kind == "management" and at == 1_200_000 for kind, at in zip(forked.kind, forked.time, strict=True)
     )
@@ -268,10 +267,12 @@ def test_a_fork_with_an_injected_command_is_a_trace_of_its_own(trace, timeline):
 def test_a_fork_with_other_settings_shows_what_they_change(trace):
     wide = fork(trace, -1, queues={"orders": {"qpid.flow_stop_count": 1000, "qpid.flow_resume_count": None}})
     assert Replay(wide).run() == wide
-    before, after = compare(trace, wide).queues["orders"]
-    assert before.flowStoppedCount > 0 == after.flowStoppedCount == after.held
-    assert after.enqueued == before.enqueued
-    assert after.dequeued == before.dequeued, "clients settle the same messages, each as soon as it has it"
+    before, after = summarize(trace)["orders"], summarize(wide)["orders"]
+    assert before["flowStoppedCount"] > 0 == after["flowStoppedCount"] == after["held"]
+    assert after["enqueued"] == before["enqueued"]
+    assert after["dequeued"] == before["dequeued"], (
+        "clients settle the same messages, each as soon as it has it"
+    )
 
 
 def test_a_fork_with_other_options_goes_another_way_from_the_start(trace, timeline):

@@ -24,9 +24,8 @@ from qflow.conformance.scenario import load_scenarios
 from qflow.conformance.scenario_player import Player
 from qflow.kit import RefusalError
 from qflow.trace import cli
-from qflow.trace.diff import compare, first_difference
 from qflow.trace.files import Checker, load_trace, read_trace, write_trace
-from qflow.trace.replaying import Replay, record, trace_of
+from qflow.trace.replaying import Replay, first_difference, record, trace_of
 from qflow.trace.schema import KINDS, NAMES, Trace, TraceError, decode_detail, encode_detail
 from qflow.workload import Consumer, Producer, Workload, simulate
 
@@ -489,21 +488,6 @@ class TestParquet:
             write_trace(trace, tmp_path / "t.parquet")
 
 
-# Two runs side by side
-
-
-def test_compare_says_where_runs_part_and_how_queues_differ(trace):
-    other = small(capacity=8)
-    comparison = compare(trace, other)
-    assert comparison.parting is not None
-    a, b = comparison.queues["q"]
-    assert b.max_depth > a.max_depth
-    lines = list(comparison.lines("narrow", "wide"))
-    assert lines[0].startswith("they part at row ")
-    assert f"max_depth {a.max_depth} -> {b.max_depth}" in lines[1]
-    assert list(compare(trace, trace).lines()) == ["the two runs are the same"]
-
-
 # The command line
 
 
@@ -511,17 +495,14 @@ def command(*arguments):
     return room_command(cli, "trace", *arguments)
 
 
-def test_info_replay_and_diff(trace, tmp_path, capsys):
+def test_info_and_replay(trace, tmp_path, capsys):
     first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl.gz"
     write_trace(trace, first)
     assert command("info", first) == 0
     assert f"a.jsonl: run 'small', {len(trace)} rows" in capsys.readouterr().out
     assert command("replay", first, "-o", second) == 0
     assert f"all {len(trace)} rows came back exactly" in capsys.readouterr().out
-    assert command("diff", first, second) == 0
-    write_trace(small(capacity=8), second)
-    assert command("diff", first, second) == 1
-    assert "they part at row " in capsys.readouterr().out
+    assert first_difference(trace, load_trace(second)) is None
     with pytest.raises(RefusalError, match="a trace is a .parquet, .jsonl or .jsonl.gz file"):
         command("info", tmp_path / "a.txt")
 

@@ -148,11 +148,9 @@ class Hand {
     if (element && this.pressed && Number(element.getAttribute("aria-valuenow")) === this.pressed.value) this.pressed = null;
     if (this.held) this.follow();
     this.answered();
-    if (!this.after || !view.timeline.along.isWhole) return;
+    if (!this.after || !view.timeline.isWhole) return;
     const { ghost, isPlaying } = this.after;
     const changed = firstChange(ghost, view.timeline);
-    // What is different may lie where the frames are not here yet.
-    if (!view.timeline.isWhole && !(changed !== null && changed < view.timeline.end)) return;
     this.after = null;
     if (!isPlaying) return;
     // Time runs from just before what the new setting changed.

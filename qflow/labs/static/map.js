@@ -1,8 +1,6 @@
 // Map: stop × capacity, a run in each cell. The kernel runs, counts and draws; here the cells are filled as they come,
 // pointed at and clicked.
 
-// Where the kernel's drawing has its cells and its key; beside it is room for a run.
-const MAP = { viewBox: "0 0 1040 396", left: 74, top: 12, wide: 420, high: 330, side: 540 };
 const MAP_KINDS = ["safe", "below", "full", "dead"];
 const MAP_VIEWS = { kind: "what happens", depth: "greatest depth", blocked: "time blocked" };
 const MAP_STRIDES = [1, 2, 4, 8];
@@ -110,8 +108,11 @@ function drawMap(field, axes, on) {
   field.innerHTML = axes.drawing;
   const root = field.firstElementChild;
   root.removeAttribute("width");
-  set(root, { viewBox: MAP.viewBox });
-  const { left, top, wide, high } = MAP;
+  // The kernel's drawing says where its cells and its key are; beside it is room for a run.
+  const box = (query) => ["x", "y", "width", "height"].map((name) => Number(root.querySelector(query).getAttribute(name)));
+  const [left, top, wide, high] = box(".qf-map-ground");
+  const [side] = box(".qf-map-key rect");
+  set(root, { viewBox: `0 0 ${side + 500} ${root.viewBox.baseVal.height}` });
   const { across, up, safe, limit } = axes;
   const [columns, rows] = [across.values.length, up.values.length];
   const [w, h] = [wide / columns, high / rows];
@@ -125,7 +126,7 @@ function drawMap(field, axes, on) {
   const ring = svg("rect", { width: w + 2, height: h + 2, class: "qf-map-ring", visibility: "hidden" }, root);
   const dot = svg("circle", { r: 7, class: "qf-map-dot" }, root);
   svg("title", {}, dot, "the lab is here");
-  const panel = drawPanel(root, axes);
+  const panel = drawPanel(root, axes, side, top);
 
   const placeAt = (event) => {
     const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(root.getScreenCTM().inverse());
@@ -174,8 +175,7 @@ function drawMap(field, axes, on) {
 }
 
 // Beside the map: the key of the shades, and the run of the cell that is pointed at.
-function drawPanel(root, { limit, producers, across }) {
-  const { side, top } = MAP;
+function drawPanel(root, { limit, producers }, side, top) {
   const kinds = root.querySelector(".qf-map-key");
   const shades = svg("g", {}, root);
   for (let part = 0; part < 20; part += 1) svg("rect", { x: side + part * 12, y: top + 6, width: 12, height: 16, class: "qf-map-heat", style: `fill-opacity:${0.06 + (0.94 * part) / 19}` }, shades);

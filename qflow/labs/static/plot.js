@@ -12,7 +12,7 @@ function buildPlots(parent, timeline, id, seek, isNarrow, end, ghost) {
   const form = { ...plotForm(timeline, isNarrow), end, ghost };
   const cursors = timeline.topology.queues.map((_, index) => buildPlot(parent, timeline, index, `${id}-p${index}`, seek, form));
   // At first the queue whose flow control turns most often; the others with the rest.
-  const turns = timeline.topology.queues.map((_, index) => changesOf(timeline.along, timeline.along.column("queue", index, "flow")).length);
+  const turns = timeline.topology.queues.map((_, index) => changesOf(timeline, timeline.column("queue", index, "flow")).length);
   const first = turns.indexOf(Math.max(...turns));
   [...parent.children].forEach((box, index) => box.classList.toggle("qf-extra", index !== first));
   return (frame, time) => cursors.forEach((cursor) => cursor(frame, time));
@@ -41,10 +41,10 @@ function buildPlot(parent, timeline, index, id, seek, form) {
   drawBands(root, lanes, x, marks, form, isLow ? top + 16 : top + height - 7);
   drawAxes(root, spot, end, scale, x, y, form);
   // The run before, while a handle is dragged and until the next is taken.
-  if (form.ghost?.topology.queues[index]) svg("path", { d: depthPath(form.ghost.along, index, x, y, span, form), class: "qf-ghost-curve" }, root);
-  svg("path", { d: depthPath(timeline.along, index, x, y, span, form), class: "qf-curve" }, root);
-  drawDeaths(root, timeline.along, index, x, y);
-  if (!timeline.along.isWhole) drawUnknown(root, x(timeline.end), x(end), form);
+  if (form.ghost?.topology.queues[index]) svg("path", { d: depthPath(form.ghost, index, x, y, span, form), class: "qf-ghost-curve" }, root);
+  svg("path", { d: depthPath(timeline, index, x, y, span, form), class: "qf-curve" }, root);
+  drawDeaths(root, timeline, index, x, y);
+  if (!timeline.isWhole) drawUnknown(root, x(timeline.end), x(end), form);
   for (const [, label, points] of samples) drawSamples(root, label, points, x, y, form);
   drawLanes(root, lanes, top + height + axis, x, marks, form);
 

@@ -50,7 +50,7 @@ function render({ model, el }) {
     const track = new Track(timelines);
     track.isNarrow = timelines.length > 1 || root.clientWidth < NARROW;
     // The beginning of a run is drawn for the instant that is looked at, or not at all.
-    if (before && !track.isWhole && ((player.isPlaying && !track.isOutlined) || player.time > track.known)) return;
+    if (before && !track.isWhole && (player.isPlaying || player.time > track.known)) return;
     for (const timeline of timelines) timeline.handles = model.get("handles") ?? [];
     loadViews(views, shown, track, id, player, model);
     el.closest(".qflow-lab")?.classList.toggle("qf-is-partial", !track.isWhole);
@@ -299,7 +299,7 @@ class View {
 
   // Among several runs a refusal has its room from the beginning, beside one that has it too.
   reserve(timeline, timelines) {
-    const [first] = (timelines.length > 2 ? [timeline] : timelines).map(({ along }) => along).filter(({ picture }) => picture.deaths.length);
+    const [first] = (timelines.length > 2 ? [timeline] : timelines).filter(({ picture }) => picture.deaths.length);
     const [death] = first?.picture.deaths ?? [];
     this.root.classList.toggle("qf-dies", Boolean(death));
     if (death) this.tell(first, death);
@@ -395,7 +395,6 @@ function mark(stage, timeline, frame) {
   set(stage, {
     "data-run": timeline.run,
     "data-whole": timeline.isWhole ? "yes" : "no",
-    "data-outlined": timeline.along.isWhole ? "yes" : "no",
     "data-frame": frame,
     "data-frames": timeline.count,
     "data-time": timeline.time(frame),

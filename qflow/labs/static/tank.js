@@ -69,7 +69,7 @@ function pileIn({ x, y, reach, right }, most) {
   };
 }
 
-const deepestOf = (timeline, index) => timeline.along.most("queue", index, "depth");
+const deepestOf = (timeline, index) => timeline.most("queue", index, "depth");
 
 // Runs side by side have one scale: the same level is the same height in all of them.
 function tankScale(timeline, index) {

@@ -21,10 +21,8 @@ class Timeline {
     this.topology = picture.topology;
     this.count = picture.count;
     this.end = Math.max(1, picture.topology.end);
-    // A run that still goes on, or whose frames are still counted, is known up to its end of now, and its plot has room for more.
+    // A run that still goes on is known up to its end of now, and its plot has room for more.
     this.isWhole = picture.room === undefined;
-    // What is drawn along the whole axis of time, from its outline as long as not all frames are here.
-    this.along = this;
     this.room = picture.room ?? this.end;
     this.run = run;
     // The runs that stand side by side, this one among them.
@@ -138,8 +136,5 @@ class Timeline {
 }
 
 async function timelineOf(picture, run) {
-  const { numbers, outline } = picture;
-  const timeline = new Timeline(picture, run, await inflated(numbers));
-  if (outline) timeline.along = new Timeline({ ...picture, ...outline, room: undefined }, run, await inflated(outline.numbers));
-  return timeline;
+  return new Timeline(picture, run, await inflated(picture.numbers));
 }

@@ -14,7 +14,6 @@ class Track {
     this.end = Math.max(...timelines.map((timeline) => timeline.end));
     this.room = Math.max(...timelines.map((timeline) => timeline.room));
     this.isWhole = timelines.every((timeline) => timeline.isWhole);
-    this.isOutlined = timelines.every((timeline) => timeline.along.isWhole);
     this.known = Math.min(...timelines.map((timeline) => (timeline.isWhole ? Infinity : timeline.end)));
     this.pace = 0;
     if (this.single) {

@@ -12,7 +12,7 @@ from proton.reactor import Container
 TOTAL = int(os.environ.get("AMQP_MESSAGES", "0"))
 
 
-class Sender(MessagingHandler):
+class CreditSender(MessagingHandler):
     """Sends while there is credit, and closes when all is accepted."""
 
     def __init__(self) -> None:
@@ -38,4 +38,4 @@ class Sender(MessagingHandler):
 
 
 if __name__ == "__main__":
-    Container(Sender()).run()
+    Container(CreditSender()).run()

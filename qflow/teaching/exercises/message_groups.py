@@ -16,7 +16,7 @@ from qflow.teaching.trial import GROUP, Reader, Trial
 
 def _fill_groups(labels: list[str]) -> Trial:
     """Fill a grouped queue ``q`` that holds these messages; ``A-1`` is of group A."""
-    trial = Trial().grouped("q")
+    trial = Trial().declare_groups("q")
     trial.send("q", labels, header=GROUP)
     return trial
 

@@ -95,7 +95,7 @@ add_exercise(
 
 
 def _ring_group(limit: int, labels: list[str], fetched: int) -> str | None:
-    trial = Trial().grouped("q", max_count=limit, policy_type="ring")
+    trial = Trial().declare_groups("q", max_count=limit, policy_type="ring")
     trial.send("q", labels[:limit], header=GROUP)
     first = trial.reader("q", "first")
     first.fetch(fetched)

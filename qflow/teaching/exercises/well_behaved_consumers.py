@@ -10,7 +10,7 @@ from qflow.teaching.trial import GROUP, Trial
 
 
 def _idle_gets(steps: list[str]) -> list[str]:
-    trial = Trial().grouped("q")
+    trial = Trial().declare_groups("q")
     owner = trial.reader("q", "owner", prefetch=1)
     idle = trial.reader("q", "idle", prefetch=10)
     trial.send("q", ["A-1", "A-2"], header=GROUP)

@@ -20,7 +20,7 @@ from qflow.labs.picture import Comparison, Picture
 from qflow.labs.slider_lab import SliderLab
 from qflow.labs.state_space import PAUSE, StateSpace, Walk, load_state, state_space_run, state_space_steps
 
-KNOBS = (
+_KNOBS = (
     stop_knob(6),
     resume_knob(6),
     limit_knob(12),
@@ -32,20 +32,15 @@ KNOBS = (
 
 
 class StateGraphWidget(anywidget.AnyWidget):
-    """The drawing of a graph of states.
-
-    Attributes:
-        graph: Nodes with places and marks, and the ways between them.
-        chosen: The state that is loaded; set by a click, or by arrow keys.
-        walk: The states on the way that is walked in the game, the last of which is where the mark is; empty
-            without a game.
-    """
+    """The drawing of a graph of states."""
 
     _esm = read_static("svg.js", "states.js")
     _css = read_static(*STYLES)
 
     graph = traitlets.Dict().tag(sync=True)
+    # The state that is loaded; set by a click, or by arrow keys.
     chosen = traitlets.Int(0).tag(sync=True)
+    # The states on the way that is walked in the game; empty without a game.
     walk = traitlets.List().tag(sync=True)
 
     def __repr__(self) -> str:
@@ -53,16 +48,7 @@ class StateGraphWidget(anywidget.AnyWidget):
 
 
 class StateSpaceLab(SliderLab):
-    """Sliders of a small configuration, the graph of its states, and the scene of the chosen one.
-
-    In the game, the learner walks: each move is a button, or a click on a state that it leads to.
-
-    Attributes:
-        space: The states, and which is loaded.
-        states: The widget that draws the graph.
-        walk: The way so far in the game; None without one.
-        moves: What can be done, to its button in the game.
-    """
+    """Sliders of a small configuration, the graph of its states, and the scene of the chosen one."""
 
     def __init__(self, settings: dict[str, float]) -> None:
         self.states = StateGraphWidget()
@@ -74,30 +60,30 @@ class StateSpaceLab(SliderLab):
         self._back = button_of("take back", "Without the last move", "qf-game-back")
         self._row = widgets.Box([self._game]).add_class("qf-buttons").add_class("qf-game")
         self._said = widgets.HTML().add_class("qf-game-words")
-        super().__init__(KNOBS, settings, self._explored, name="state_space")
+        super().__init__(_KNOBS, settings, self._explore, name="state_space")
         panel, *rest = self.children  # type: ignore[has-type]
         self.children = [panel, self.states, self._row, self._said, *rest]
-        self.states.observe(self._chosen, names="chosen")
+        self.states.observe(self._on_choice, names="chosen")
         self._game.on_click(lambda _: self.play_game() if self.walk is None else self.end_game())
-        self._back.on_click(lambda _: self._walked(self.walk.before() if self.walk else None))
+        self._back.on_click(lambda _: self._walk_to(self.walk.before() if self.walk else None))
         self._go_to_the_end()
 
-    def _explored(self, **settings: Any) -> Any:
+    def _explore(self, **settings: Any) -> Any:
         self.space: StateSpace = yield from state_space_steps(**settings)
         self._is_walking(False)
         with self.states.hold_sync():
-            self.states.graph = _drawn(self.space)
+            self.states.graph = _graph_of(self.space)
             self.states.chosen = self.space.node
         return self.space.picture
 
-    def _chosen(self, _: object) -> None:
+    def _on_choice(self, _: object) -> None:
         chosen = self.states.chosen
         if self.walk is not None:
             moves = {node: action for action, node in self.walk.moves.items()}
             if chosen in moves:
                 self.move_on(moves[chosen])
             elif chosen != self.walk.nodes[-1]:
-                self._say([*self.walk.claims, f"No single move leads to state {chosen}."])
+                self._write([*self.walk.claims, f"No single move leads to state {chosen}."])
                 self.states.chosen = self.walk.nodes[-1]
         elif chosen != self.space.node:
             self.space = load_state(self.space.states, chosen)
@@ -108,7 +94,7 @@ class StateSpaceLab(SliderLab):
     def play_game(self) -> None:
         """Begin the game, where nothing has happened yet."""
         self._is_walking(True)
-        self._walked(Walk(self.space.states))
+        self._walk_to(Walk(self.space.states))
 
     def end_game(self) -> None:
         """End the game; the state that is loaded is the last of the way."""
@@ -118,13 +104,9 @@ class StateSpaceLab(SliderLab):
         self._show_next(self.space.picture)
 
     def move_on(self, action: str) -> None:
-        """Make a move.
-
-        Raises:
-            DesignError: If it is not possible now.
-        """
+        """Make a move of the game; DesignError if it is not possible now."""
         if self.walk is not None:
-            self._walked(self.walk.after(action))
+            self._walk_to(self.walk.after(action))
 
     def _is_walking(self, is_walking: bool) -> None:
         """Show the buttons of the game, or those before it."""
@@ -133,7 +115,7 @@ class StateSpaceLab(SliderLab):
         for button in moves.values():
             close_parts(button)
             button.close()
-        self._say([])
+        self._write([])
         self._game.description = "end the game" if is_walking else "find the deepest state ▸"
         if is_walking:
             graph = self.space.states.graph
@@ -149,7 +131,7 @@ class StateSpaceLab(SliderLab):
         self._back.close()
         super().close()
 
-    def _walked(self, walk: Walk | None) -> None:
+    def _walk_to(self, walk: Walk | None) -> None:
         if walk is None:
             return
         self.walk = walk
@@ -159,17 +141,17 @@ class StateSpaceLab(SliderLab):
         with self.states.hold_sync():
             self.states.walk = list(walk.nodes)
             self.states.chosen = walk.nodes[-1]
-        self._say(walk.claims)
+        self._write(walk.claims)
         self._show_next(walk.picture())
 
-    def _say(self, claims: Sequence[str]) -> None:
+    def _write(self, claims: Sequence[str]) -> None:
         self._said.value = "".join(f"<p>{html.escape(claim)}</p>" for claim in claims)
 
     def _show_next(self, picture: Picture) -> None:
         self._started = max(self._started, self.scene.run) + 1
         self.show(picture, self._started)
 
-    def _stored(self) -> str:
+    def _store(self) -> str:
         states = self.space.states
         walk = self.walk or reduce(Walk.after, states.path_to(self.space.node), Walk(states))
         graph = {"graph": self.states.graph, "walk": list(walk.nodes), "pause": PAUSE}
@@ -185,7 +167,7 @@ class StateSpaceLab(SliderLab):
         return is_shown
 
 
-def _drawn(space: StateSpace) -> dict[str, Any]:
+def _graph_of(space: StateSpace) -> dict[str, Any]:
     states = space.states
     places = positions(states)
     nodes = []
@@ -217,4 +199,4 @@ def state_space_lab(**settings: float) -> StateSpaceLab:
     >>> lab.space.node, lab.scene.run
     (0, 2)
     """
-    return StateSpaceLab(begin("state_space_lab", state_space_run, KNOBS, settings))
+    return StateSpaceLab(begin("state_space_lab", state_space_run, _KNOBS, settings))

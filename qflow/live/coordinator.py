@@ -1,0 +1,70 @@
+"""Coordinator: a session's transaction, as AMQP 1.0 declares and discharges it.
+
+A client attaches a link to a coordinator, and sends it ``declare`` and ``discharge``.  Transfers and
+dispositions in the transaction carry its id in their state.  A session has one transaction at a time, and one
+name for all of them (LNK-21).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from cproton import lib
+from proton import Delivery
+
+from qflow.broker.errors import AmqpException, LinkException
+from qflow.broker.links import LinkSession
+
+TRANSACTIONAL: Final = 0x34
+
+
+class Coordinator:
+    """What a session's transactions are asked for."""
+
+    def __init__(self, engine: LinkSession) -> None:
+        self._engine = engine
+        # b"" while there is no transaction.
+        self._identity = b""
+
+    def declare(self) -> bytes:
+        """Begin a transaction; return its id."""
+        self._engine.tx_select()
+        # An address, as in the real broker (LNK-21).
+        self._identity = hex(id(self)).encode()
+        return self._identity
+
+    def discharge(self, identity: Any, has_failed: bool) -> AmqpException | None:
+        """Roll a transaction back, or commit it; return the error for which it was not committed."""
+        asked, current = _bytes(identity), self._identity
+        if not current or asked != current:
+            known = f"current transaction is {current.decode()}" if current else "no current transaction"
+            text = f"Cannot discharge transaction {asked.decode('utf-8', 'replace')}, {known}"
+            raise LinkException(text, "amqp:transaction:unknown-id")
+        if has_failed:
+            self.abandon()
+            return None
+        self._identity = b""
+        try:
+            self._engine.tx_commit()
+        except AmqpException as error:
+            return error
+        return None
+
+    def abandon(self) -> None:
+        """Roll back the transaction, if there is one."""
+        if self._identity:
+            self._identity = b""
+            self._engine.tx_rollback()
+
+    def includes(self, delivery: Any) -> bool:
+        """Return whether a delivery belongs to the transaction; an unknown id is passed over."""
+        if not self._identity or lib.pn_delivery_remote_state(delivery) != TRANSACTIONAL:
+            return False
+        data = Delivery.wrap(delivery).remote.data
+        return isinstance(data, list) and bool(data) and _bytes(data[0]) == self._identity
+
+
+def _bytes(value: Any) -> bytes:
+    if isinstance(value, str):
+        return value.encode()
+    return bytes(value) if isinstance(value, bytes | bytearray | memoryview) else b""

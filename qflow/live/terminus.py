@@ -1,0 +1,130 @@
+"""Terminus: what a source or a target asks for, and what the broker says that it granted (LNK-14, LNK-17).
+
+A client's attach describes the node at each end of its link: address, capabilities, properties of a node that
+is to be made, filters.  Here that becomes the options of the engine's ``link_attach``, and the link that was
+made becomes the terminus of the answer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from proton import UNDESCRIBED, Array, Data, Described, Link, Terminus, symbol, ulong
+
+from qflow.broker.links import (
+    DIRECT_FILTER,
+    HEADERS_FILTER,
+    NO_LOCAL_FILTER,
+    SELECTOR_FILTER,
+    TOPIC_FILTER,
+    IncomingLink,
+    OutgoingLink,
+)
+from qflow.live.encoded import plain, value_of
+
+_LIFETIMES = {
+    0x2B: "amqp:delete-on-close:list",
+    0x2C: "amqp:delete-on-no-links:list",
+    0x2D: "amqp:delete-on-no-messages:list",
+    0x2E: "amqp:delete-on-no-links-or-messages:list",
+}
+_FILTERS = {
+    0x468C00000000: DIRECT_FILTER,
+    0x468C00000001: TOPIC_FILTER,
+    0x468C00000002: HEADERS_FILTER,
+    0x468C00000003: NO_LOCAL_FILTER,
+    0x468C00000004: SELECTOR_FILTER,
+}
+
+
+def read_terminus(terminus: Terminus) -> dict[str, Any]:
+    """Return what a terminus asks for, as the options of an attach."""
+    asked = value_of(terminus.capabilities)
+    capabilities = plain(asked) if isinstance(asked, Array | list | tuple) else [asked] if asked else []
+    properties: dict[str, Any] = {}
+    for key, value in _entries(terminus.properties):
+        properties[str(plain(key))] = _lifetime(value) if str(key) == "lifetime-policy" else plain(value)
+    return {
+        "dynamic": bool(terminus.dynamic),
+        "capabilities": [str(one) for one in capabilities],
+        "properties": properties,
+    }
+
+
+def read_source(link: Link) -> dict[str, Any]:
+    """Return what a receiver's source asks for, with how its deliveries are settled, as the same options."""
+    source = link.remote_source
+    return read_terminus(source) | {
+        "filters": {key: [of, plain(value)] for key, (of, value, _) in _filters(source.filter).items()},
+        "copy": source.distribution_mode == Terminus.DIST_MODE_COPY,
+        "settled": link.remote_snd_settle_mode == Link.SND_SETTLED,
+        "unsettled": link.remote_snd_settle_mode == Link.SND_UNSETTLED,
+        "durable": bool(source.durability) or source.expiry_policy == Terminus.EXPIRE_NEVER,
+        "timeout": int(source.timeout),
+    }
+
+
+def answer_source(link: Link, made: OutgoingLink) -> None:
+    """Write into a link's source what was granted: also the filters in force, and whether it consumes."""
+    answer_terminus(link.source, made)
+    granted = made.granted
+    if granted is not None and granted.filters:
+        asked = _filters(link.remote_source.filter)
+        in_force = {symbol(key): _filter_in_force(asked.get(key), *by) for key, by in granted.filters.items()}
+        link.source.filter.put_object(in_force)
+    if not made.own_queue:
+        mode = Terminus.DIST_MODE_MOVE if made.acquires else Terminus.DIST_MODE_COPY
+        link.source.distribution_mode = mode
+
+
+def answer_terminus(own: Terminus, made: IncomingLink | OutgoingLink) -> None:
+    """Write into a terminus what was granted: the address, capabilities, properties (LNK-17)."""
+    granted = made.granted
+    if granted is None:
+        return
+    if granted.address:
+        own.address = granted.address
+    symbols = [symbol(one) for one in granted.capabilities]
+    if len(symbols) == 1:
+        own.capabilities.put_object(symbols[0])
+    elif symbols:
+        own.capabilities.put_object(Array(UNDESCRIBED, Data.SYMBOL, *symbols))
+    if granted.properties:
+        shown: dict[Any, Any] = {symbol(key): value for key, value in granted.properties.items()}
+        policy = shown.get(symbol("lifetime-policy"))
+        if policy is not None:
+            shown[symbol("lifetime-policy")] = Described(symbol(policy), [])
+        own.properties.put_object(shown)
+
+
+def _lifetime(value: Any) -> str:
+    descriptor = value.descriptor if isinstance(value, Described) else value
+    return _LIFETIMES.get(int(descriptor), "") if isinstance(descriptor, int) else str(descriptor)
+
+
+def _filters(data: Data) -> dict[str, tuple[str, Any, Any]]:
+    """Return the filters by name: descriptor, "" for none, value, and as they came."""
+    found: dict[str, tuple[str, Any, Any]] = {}
+    for key, value in _entries(data):
+        if isinstance(value, Described):
+            descriptor = value.descriptor
+            name = _FILTERS.get(int(descriptor), "?") if isinstance(descriptor, int) else str(descriptor)
+            found[str(key)] = (name, value.value, value)
+        else:
+            found[str(key)] = ("", value, value)
+    return found
+
+
+def _filter_in_force(asked: tuple[str, Any, Any] | None, descriptor: str, value: Any) -> Any:
+    """Return a filter that is in force, as it came or as the broker made it (LNK-14)."""
+    if asked is not None and asked[0] == descriptor:
+        return asked[2]
+    if asked is not None and not isinstance(asked[2].descriptor, int):
+        return Described(symbol(descriptor), value)
+    return Described(ulong(next(code for code, name in _FILTERS.items() if name == descriptor)), value)
+
+
+def _entries(data: Data) -> list[tuple[Any, Any]]:
+    """Return the entries of what should be a map, and may be anything."""
+    value = value_of(data)
+    return list(value.items()) if isinstance(value, dict) else []
