@@ -44,6 +44,14 @@ class FlowState(QueueObserver):
         self.stopped = False
         self.stopped_count = 0
 
+    def exceeds_stop(self, count: int, size: int) -> bool:
+        """Return whether with so many messages and bytes it turns ON."""
+        raise NotImplementedError
+
+    def may_resume(self, count: int, size: int) -> bool:
+        """Return whether with so many messages and bytes it turns OFF."""
+        raise NotImplementedError
+
     def add(self, message: QueuedMessage) -> None:
         """Count a message that came."""
         self.count += 1
@@ -195,6 +203,18 @@ class FlowThresholds(Frozen):
             levels.resume_size.value,
         )
 
+    def exceeds_stop(self, count: int, size: int) -> bool:
+        """Return whether so many messages and bytes are above a stop threshold (FC-14)."""
+        return (self.stop_count != 0 and count > self.stop_count) or (
+            self.stop_size != 0 and size > self.stop_size
+        )
+
+    def may_resume(self, count: int, size: int) -> bool:
+        """Return whether so many messages and bytes are below both resume thresholds (FC-16)."""
+        return (not self.resume_size or size < self.resume_size) and (
+            not self.resume_count or count < self.resume_count
+        )
+
 
 def is_exempt(settings: QueueSettings) -> bool:
     """Return whether a queue never has flow control, whatever thresholds it is given (FC-03)."""
@@ -217,7 +237,7 @@ class QueueFlowLimit(FlowState):
     def enqueued(self, message: QueuedMessage) -> None:
         """Count the message, perhaps turn ON, and hold its transfer while ON (FC-14, FC-15)."""
         self.add(message)
-        if not self.stopped and self._above_stop():
+        if not self.stopped and self.thresholds.exceeds_stop(self.count, self.size):
             self.turn_on()
         if self.stopped:
             self.held[message.position] = message.transfer
@@ -228,7 +248,7 @@ class QueueFlowLimit(FlowState):
         self.subtract(message)
         if not self.stopped:
             return
-        if self._below_resume():
+        if self.thresholds.may_resume(self.count, self.size):
             self.turn_off()
             held, self.held = self.held, {}
             for transfer in held.values():
@@ -238,15 +258,13 @@ class QueueFlowLimit(FlowState):
             if own is not None:
                 self.let_go(own)
 
-    def _above_stop(self) -> bool:
-        stop_count, stop_size = self.thresholds.stop_count, self.thresholds.stop_size
-        return (stop_count != 0 and self.count > stop_count) or (stop_size != 0 and self.size > stop_size)
+    def exceeds_stop(self, count: int, size: int) -> bool:
+        """Return whether so much is above a stop threshold."""
+        return self.thresholds.exceeds_stop(count, size)
 
-    def _below_resume(self) -> bool:
-        resumes = self.thresholds
-        return (not resumes.resume_size or self.size < resumes.resume_size) and (
-            not resumes.resume_count or self.count < resumes.resume_count
-        )
+    def may_resume(self, count: int, size: int) -> bool:
+        """Return whether so much is below both resume thresholds."""
+        return self.thresholds.may_resume(count, size)
 
 
 def effective_max_size(settings: QueueSettings, options: BrokerOptions) -> int:
