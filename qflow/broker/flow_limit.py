@@ -203,17 +203,17 @@ class FlowThresholds(Frozen):
             levels.resume_size.value,
         )
 
-    def exceeds_stop(self, count: int, size: int) -> bool:
-        """Return whether so many messages and bytes are above a stop threshold (FC-14)."""
-        return (self.stop_count != 0 and count > self.stop_count) or (
-            self.stop_size != 0 and size > self.stop_size
-        )
 
-    def may_resume(self, count: int, size: int) -> bool:
-        """Return whether so many messages and bytes are below both resume thresholds (FC-16)."""
-        return (not self.resume_size or size < self.resume_size) and (
-            not self.resume_count or count < self.resume_count
-        )
+def exceeds_stop(levels: FlowThresholds, count: int, size: int) -> bool:
+    """Return whether so many messages and bytes are above a stop threshold (FC-14)."""
+    stop_count, stop_size = levels.stop_count, levels.stop_size
+    return (stop_count != 0 and count > stop_count) or (stop_size != 0 and size > stop_size)
+
+
+def may_resume(levels: FlowThresholds, count: int, size: int) -> bool:
+    """Return whether so many messages and bytes are below both resume thresholds (FC-16)."""
+    resume_count, resume_size = levels.resume_count, levels.resume_size
+    return (not resume_size or size < resume_size) and (not resume_count or count < resume_count)
 
 
 def is_exempt(settings: QueueSettings) -> bool:
@@ -237,7 +237,7 @@ class QueueFlowLimit(FlowState):
     def enqueued(self, message: QueuedMessage) -> None:
         """Count the message, perhaps turn ON, and hold its transfer while ON (FC-14, FC-15)."""
         self.add(message)
-        if not self.stopped and self.thresholds.exceeds_stop(self.count, self.size):
+        if not self.stopped and exceeds_stop(self.thresholds, self.count, self.size):
             self.turn_on()
         if self.stopped:
             self.held[message.position] = message.transfer
@@ -248,7 +248,7 @@ class QueueFlowLimit(FlowState):
         self.subtract(message)
         if not self.stopped:
             return
-        if self.thresholds.may_resume(self.count, self.size):
+        if may_resume(self.thresholds, self.count, self.size):
             self.turn_off()
             held, self.held = self.held, {}
             for transfer in held.values():
@@ -260,11 +260,11 @@ class QueueFlowLimit(FlowState):
 
     def exceeds_stop(self, count: int, size: int) -> bool:
         """Return whether so much is above a stop threshold."""
-        return self.thresholds.exceeds_stop(count, size)
+        return exceeds_stop(self.thresholds, count, size)
 
     def may_resume(self, count: int, size: int) -> bool:
         """Return whether so much is below both resume thresholds."""
-        return self.thresholds.may_resume(count, size)
+        return may_resume(self.thresholds, count, size)
 
 
 def effective_max_size(settings: QueueSettings, options: BrokerOptions) -> int:

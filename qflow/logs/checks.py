@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from qflow.broker.completions import RangeSet
 from qflow.broker.events import Event
-from qflow.broker.flow_limit import FlowThresholds
+from qflow.broker.flow_limit import FlowThresholds, exceeds_stop, may_resume
 from qflow.broker.settings import QueueSettings
 from qflow.logs.log_file import LogRow
 from qflow.workload.agenda import SECOND
@@ -359,8 +359,8 @@ class QueueCourse:
         if self.is_near_on:
             self.on_until = time
         room = 2 * slack * max(1, size // max(1, depth))
-        self.is_near_on = not levels.may_resume(depth + slack, size + room)
-        if levels.may_resume(depth - slack, size - room):
+        self.is_near_on = not may_resume(levels, depth + slack, size + room)
+        if may_resume(levels, depth - slack, size - room):
             self.lows += 1
             self.high_since = None
         elif self.high_since is None and self.is_high(0):
@@ -372,7 +372,7 @@ class QueueCourse:
             return False
         less = self.slack + others
         room = 2 * less * max(1, self.bytes // max(1, self.depth))
-        return self.levels.exceeds_stop(self.depth - less, self.bytes - room)
+        return exceeds_stop(self.levels, self.depth - less, self.bytes - room)
 
     def is_surely_on(self, since: int) -> bool:
         """Return whether the queue has certainly been ON since an instant."""

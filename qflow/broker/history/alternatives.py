@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from qflow.broker.context import BrokerContext
 from qflow.broker.errors import IllegalArgumentException, InvalidArgumentException
-from qflow.broker.flow_limit import FlowState, FlowThresholds, QueueFlowLimit
+from qflow.broker.flow_limit import FlowState, FlowThresholds, QueueFlowLimit, may_resume
 from qflow.broker.message import CommandOwner, QueuedMessage, RoutingListener, Transfer
 from qflow.broker.options import FLOW_CONTROLS
 from qflow.broker.settings import QueueSettings
@@ -148,7 +148,7 @@ class WatermarkLimit(FlowState):
 
     def may_resume(self, count: int, size: int) -> bool:
         """Return whether so much is below both low watermarks."""
-        return self.thresholds.may_resume(count, size)
+        return may_resume(self.thresholds, count, size)
 
 
 ARGUMENT = "qflow.flow_control"
