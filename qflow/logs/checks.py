@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from qflow.broker.completions import RangeSet
 from qflow.broker.events import Event
-from qflow.broker.flow_limit import FlowThresholds
+from qflow.broker.flow_limit import FlowThresholds, exceeds_stop, may_resume
 from qflow.broker.settings import QueueSettings
 from qflow.logs.log_file import LogRow
 from qflow.workload.agenda import SECOND
@@ -358,18 +358,9 @@ class QueueCourse:
         slack = self.slack
         if self.is_near_on:
             self.on_until = time
-        if not levels.resume_size and not levels.stop_size:
-            self.is_near_on = depth + slack >= levels.resume_count
-            is_low = depth - slack < levels.resume_count
-        else:
-            room = 2 * slack * max(1, size // max(1, depth))
-            self.is_near_on = (bool(levels.resume_count) and depth + slack >= levels.resume_count) or (
-                bool(levels.resume_size) and size + room >= levels.resume_size
-            )
-            is_low = (not levels.resume_count or depth - slack < levels.resume_count) and (
-                not levels.resume_size or size - room < levels.resume_size
-            )
-        if is_low:
+        room = 2 * slack * max(1, size // max(1, depth))
+        self.is_near_on = not may_resume(levels, depth + slack, size + room)
+        if may_resume(levels, depth - slack, size - room):
             self.lows += 1
             self.high_since = None
         elif self.high_since is None and self.is_high(0):
@@ -377,15 +368,11 @@ class QueueCourse:
 
     def is_high(self, others: int) -> bool:
         """Return whether the queue is well above a stop level, though others' messages may come later."""
-        levels = self.levels
-        if levels is None:
+        if self.levels is None:
             return False
         less = self.slack + others
         room = 2 * less * max(1, self.bytes // max(1, self.depth))
-        return bool(
-            (levels.stop_count and self.depth - less > levels.stop_count)
-            or (levels.stop_size and self.bytes - room > levels.stop_size)
-        )
+        return exceeds_stop(self.levels, self.depth - less, self.bytes - room)
 
     def is_surely_on(self, since: int) -> bool:
         """Return whether the queue has certainly been ON since an instant."""
