@@ -66,7 +66,7 @@ class Finding(NamedTuple):
         name: Another name that belongs to it: the holder, the group's owner, the row's event, the policy.
         seen, expected: What was counted, and what the rules allow.
         gap: By how many microseconds.
-        bytes, depth_off, depth_off_most: ``most``: the bytes; ``reports``: the sum and the largest of
+        bytes, depth_off, depth_off_most: ``max_depth``: max_bytes; ``reports``: the sum and the largest of
             msgDepth's differences.
         number: How many it is about: messages, events or reports.
 
@@ -148,7 +148,7 @@ SENTENCES: dict[str, tuple[str, str]] = {
     "unknown": ("", "{name} is no event of a client's log"),
     # What the engine counted.
     "died": ("", "{name}"),
-    "most": ("", "the deepest it was"),
+    "max_depth": ("", "the deepest it was"),
     "dropped": ("", "messages left without being accepted: {name}"),
     "differs": ("", "settled in the log, in the engine {name}"),
     "reports": (

@@ -201,7 +201,7 @@ def _is_at_rest(value: Mapping[str, Any]) -> bool:
 
 def _shifted(results: Sequence[ResultRow], before: Mapping[str, Any]) -> list[ResultRow]:
     """Return a piece's results with the numbers they have in the whole."""
-    first, stops = before["counts"][1], before["intervals"]["stops"]
+    first, stops = before["counts"][1], before["intervals"]["flowStoppedCount"]
     shifted: list[ResultRow] = []
     for component, number, kind, queue, *rest in results:
         if kind == "held":
@@ -214,12 +214,13 @@ def _joined(before: dict[str, Any], after: dict[str, Any]) -> str | None:
     """Return a piece's last state with what was counted before it; None if both sent the same message."""
     old, new = before["intervals"], after["intervals"]
     after["counts"][1] += before["counts"][1]
-    new["stops"] = _summed(old["stops"], new["stops"])
+    new["flowStoppedCount"] = _summed(old["flowStoppedCount"], new["flowStoppedCount"])
     for name in ("drops", "differs"):
         for queue, counts in old[name].items():
             new[name][queue] = _summed(counts, new[name].get(queue, {}))
-    for queue, most in old["most"].items():
-        new["most"][queue] = [max(pair) for pair in zip(most, new["most"].get(queue, most), strict=True)]
+    for name in ("max_depth", "max_bytes"):
+        for queue, most in old[name].items():
+            new[name][queue] = max(most, new[name].get(queue, 0))
     for queue, sample in old["samples"].items():
         own = new["samples"].get(queue, [0] * len(sample))
         summed = [a + b for a, b in zip(sample[:3], own[:3], strict=True)]
