@@ -237,6 +237,34 @@ class Intervals:
             cause = "held" if held else "round trip"
             self.results.append(("blocked", queues, client, "", since, time, cause, held, 0))
 
+    def is_at_rest(self) -> bool:
+        """Return whether all queues are empty and OFF, and nothing is held, owned or blocked."""
+        going_on = (self._flow, self._held, self._groups, self._blocked)
+        return not any(going_on) and not any(self._depth.values())
+
+    def join(self, before: Intervals) -> None:
+        """Add what was counted before these intervals began at rest."""
+        for queue, stops in before._flowStoppedCount.items():
+            self._flowStoppedCount[queue] = self._flowStoppedCount.get(queue, 0) + stops
+        for counts, had in ((self._drops, before._drops), (self._differs, before._differs)):
+            for queue, names in had.items():
+                for name, number in names.items():
+                    _count(counts, queue, name, number)
+        for mine, earlier in ((self._max_depth, before._max_depth), (self._max_bytes, before._max_bytes)):
+            for queue, most in earlier.items():
+                mine[queue] = max(most, mine.get(queue, 0))
+        for queue, sample in before._samples.items():
+            after = self._samples.get(queue, [0] * len(sample))
+            summed = [a + b for a, b in zip(sample[:3], after[:3], strict=True)]
+            self._samples[queue] = [*summed, max(sample[3], after[3]), *after[4:]]
+
+    def renumber(self, result: ResultRow, first: int) -> ResultRow:
+        """Return a later piece's result as that of the whole: its number, and which ON held a transfer."""
+        component, number, kind, queue, *rest = result
+        if kind == "held":
+            rest[5] += self._flowStoppedCount.get(queue, 0)
+        return (component, first + number, kind, queue, *rest)
+
     def state(self) -> dict[str, Any]:
         """Return the state as a plain value that JSON can hold; results must have been taken away."""
         names = ("sender", "flow", "flowStoppedCount", "held", "groups", "blocked", "depth", "max_depth",
@@ -244,9 +272,9 @@ class Intervals:
         return {name: getattr(self, f"_{name}") for name in names}
 
 
-def _count(counts: dict[str, dict[str, int]], queue: str, name: str) -> None:
+def _count(counts: dict[str, dict[str, int]], queue: str, name: str, number: int = 1) -> None:
     names = counts.setdefault(queue, {})
-    names[name] = names.get(name, 0) + 1
+    names[name] = names.get(name, 0) + number
 
 
 class Agreement(NamedTuple):
@@ -426,6 +454,28 @@ class Auditor:
             )
             for number, result in enumerate(results, first)
         ]
+
+    # Pieces
+
+    def rest_key(self) -> str:
+        """Return what decides what follows, as text; empty if something is under way."""
+        if self.player is None or self._checks is None:
+            return ""
+        is_at_rest = self._checks.is_at_rest() and self.intervals.is_at_rest()
+        return self.player.rest_key() if is_at_rest else ""
+
+    def join(self, before: Auditor, results: Sequence[ResultRow]) -> list[ResultRow] | None:
+        """Add what was seen before this began at rest, and return its results as those of the whole.
+
+        None if both have seen the same message: then this cannot have begun as it did.
+        """
+        assert self._checks is not None and before._checks is not None
+        if not self._checks.join(before._checks):
+            return None
+        renumbered = [before.intervals.renumber(result, before._number) for result in results]
+        self.intervals.join(before.intervals)
+        self._number += before._number
+        return renumbered
 
     # State
 

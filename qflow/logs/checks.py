@@ -321,6 +321,16 @@ class LabelSet:
             return int(number) - 1 in self._ranges[name]
         return label in self._odd
 
+    def join(self, other: LabelSet) -> bool:
+        """Add another set's labels; return whether no label is in both."""
+        are_new = self._odd.keys().isdisjoint(other._odd)
+        self._odd |= other._odd
+        for name, ranges in other._ranges.items():
+            own = self._ranges.get(name, RangeSet())
+            self._ranges[name] = union = RangeSet.of(sorted([*own.ranges(), *ranges.ranges()]))
+            are_new = are_new and len(union) == len(own) + len(ranges)
+        return are_new
+
     def state(self) -> dict[str, Any]:
         """Return the labels as a plain value."""
         ranges = {name: [list(pair) for pair in kept.ranges()] for name, kept in self._ranges.items()}
@@ -445,6 +455,12 @@ class _Queue:
     def state(self) -> dict[str, Any]:
         plain = {name: getattr(self, name) for name in self.__slots__[6:]}
         return {"course": self.course.state(), "gone": self.gone.state(), **plain}
+
+    def join(self, before: _Queue) -> bool:
+        for name in ("windows", "returned", "overtaken"):
+            setattr(self, name, {**getattr(before, name), **getattr(self, name)})
+        self.evicts = before.evicts or self.evicts
+        return self.gone.join(before.gone)
 
     def restore(self, state: dict[str, Any]) -> None:
         self.course.restore(state.pop("course"))
@@ -865,6 +881,17 @@ class RuleChecks:
             "left out": self._left_out,
             "queues": {name: queue.state() for name, queue in self._queues.items()},
         }
+
+    def is_at_rest(self) -> bool:
+        """Return whether no message is under way, and nothing waits to be decided."""
+        return not (self._sent or self._ahead or self.pending or self._suspects)
+
+    def join(self, before: RuleChecks) -> bool:
+        """Add what was seen before these checks began at rest; return whether no message is in both."""
+        are_new = [self._queues[name].join(queue) for name, queue in before._queues.items()]
+        are_new.append(self._sent_labels.join(before._sent_labels))
+        are_new.append(self._done_labels.join(before._done_labels))
+        return all(are_new)
 
     def _continue(self, state: dict[str, Any]) -> None:
         self._place, self._held, self._ahead = state["place"], state["held"], state["ahead"]
