@@ -433,7 +433,7 @@ class Selector(Frozen):
 
     VOLATILE: ClassVar[tuple[str, ...]] = ("_evaluate",)
 
-    __match_args__ = ("expression",)
+    __match_args__: ClassVar[tuple[str, ...]] = ("expression",)
 
     __slots__ = ("expression", "_evaluate")
 
