@@ -216,7 +216,11 @@ class Codec:
 
     def decode(self, encoded: bytes) -> tuple[int, Any]:
         """Return how many bytes the first value has, and the value."""
-        length = self.skip(encoded)
+        self._lib.pn_data_clear(self._impl)
+        length: int = self._lib.pn_data_decode(self._impl, encoded, len(encoded))
+        if length < 0:
+            text = self._error_text(self._lib.pn_data_error(self._impl))
+            raise FrameError(f"no AMQP 1.0 value: [{length}]: {text}, got {encoded[:16]!r}")
         self._lib.pn_data_rewind(self._impl)
         self._lib.pn_data_next(self._impl)
         try:
@@ -249,15 +253,6 @@ class Codec:
 
     def _bytes(self, found: Any) -> bytes:
         return self._unpack(found.start, found.size) if found.size else b""
-
-    def skip(self, encoded: bytes) -> int:
-        """Return how many bytes the first value has."""
-        self._lib.pn_data_clear(self._impl)
-        length: int = self._lib.pn_data_decode(self._impl, encoded, len(encoded))
-        if length < 0:
-            text = self._error_text(self._lib.pn_data_error(self._impl))
-            raise FrameError(f"no AMQP 1.0 value: [{length}]: {text}, got {encoded[:16]!r}")
-        return length
 
 
 class FrameReader:
