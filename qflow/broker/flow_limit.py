@@ -162,8 +162,8 @@ class FlowLevels(Frozen):
 
         542 for resume above stop, or stop above the limit (FC-05), defaults included (FC-07).
         """
-        resume_count = _validated(queue, "count", self.stop_count, self.resume_count, self.max_count)
-        resume_size = _validated(queue, "size", self.stop_size, self.resume_size, self.max_size)
+        resume_count = _validate(queue, "count", self.stop_count, self.resume_count, self.max_count)
+        resume_size = _validate(queue, "size", self.stop_size, self.resume_size, self.max_size)
         return FlowLevels(
             self.stop_count, resume_count, self.stop_size, resume_size, self.max_count, self.max_size
         )
@@ -304,7 +304,7 @@ def _resume_default(maximum: int, ratio: int) -> int:
     return int(maximum * (ratio / 100.0))
 
 
-def _validated(queue: str, unit: str, stop: Level, resume: Level, maximum: int) -> Level:
+def _validate(queue: str, unit: str, stop: Level, resume: Level, maximum: int) -> Level:
     """Check one unit and return its resume level in force (FC-05)."""
     if not stop.value:
         return Level(resume.value, Origin.RESIDUE, resume.origin) if resume.value else resume
