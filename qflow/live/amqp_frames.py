@@ -17,6 +17,8 @@ from collections import namedtuple
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from qflow.qflow_error import QflowError
+
 MOST_KEPT = 1 << 20
 """Bytes that are kept of one frame, and of one message; what is beyond is counted and not looked at."""
 
@@ -33,7 +35,7 @@ _BODIES = (b"\x00\x53\x75", b"\x00\x53\x76", b"\x00\x53\x77")
 _ODD_BODIES = (b"\x00\x53\x77\x00", b"\x00\x53\x77\x73")
 
 
-class FrameError(ValueError):
+class FrameError(QflowError, ValueError):
     """Bytes that are no AMQP 1.0; the text says what was seen and what is allowed."""
 
 
@@ -108,7 +110,7 @@ OUTCOMES = {0x23: "received", 0x24: "accepted", 0x25: "rejected", 0x26: "release
 TRANSACTIONAL, DISCHARGE, DECLARE, DECLARED = 0x34, 0x32, 0x31, 0x33
 
 
-class Frame(NamedTuple):
+class _Frame(NamedTuple):
     """One performative as it was on the wire."""
 
     channel: int
@@ -275,7 +277,7 @@ class FrameReader:
         # Of a frame that is too long to be kept.
         self._missing = 0
 
-    def feed(self, data: bytes) -> Iterator[Frame]:
+    def feed(self, data: bytes) -> Iterator[_Frame]:
         """Yield the frames that are whole, and one that is too long to keep as soon as that is known."""
         if self._missing:
             passed = min(self._missing, len(data))
@@ -315,7 +317,7 @@ class FrameReader:
         self.is_secure, self._is_sasl = header[4] == _SECURE, header[4] == _WITH_SASL
         self._wants_header = False
 
-    def _read(self, size: int, frame: bytes) -> Frame | None:
+    def _read(self, size: int, frame: bytes) -> _Frame | None:
         begin = 4 * frame[4]
         if not _HEADER <= begin <= len(frame):
             raise FrameError(f"a frame's data begins within it, at 8 or later, got {begin} of {size}")
@@ -330,4 +332,4 @@ class FrameReader:
             raise FrameError(f"a frame holds a performative, 0x10 to 0x18, got {str(value)[:60]}")
         channel = int.from_bytes(frame[6:8], "big")
         fields = value.value[: len(kind._fields)]
-        return Frame(channel, kind(*fields), body[length:], size - begin - length)
+        return _Frame(channel, kind(*fields), body[length:], size - begin - length)

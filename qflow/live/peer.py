@@ -95,7 +95,7 @@ class ClientLimits(NamedTuple):
     handshake: float = 10.0
 
 
-class PeerServer(Protocol):
+class _PeerServer(Protocol):
     """What a client's connection asks of the server; :class:`~qflow.live.server.Server` is one."""
 
     broker: Broker
@@ -125,7 +125,7 @@ class PeerServer(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class LiveSession:
+class _LiveSession:
     """A session of a client: the engine's, and which of Proton's deliveries wait for an outcome."""
 
     engine: LinkSession
@@ -144,7 +144,7 @@ class Sending:
 
     # What has become of the transfers of all links of the client; ``outcomes`` is of this one.
     of_all: dict[str, int]
-    session: LiveSession
+    session: _LiveSession
     wrapper: Link
     name: str
     # None for a transaction's coordinator.
@@ -169,7 +169,7 @@ class Sending:
 class Receiving:
     """A link on which the client receives."""
 
-    session: LiveSession
+    session: _LiveSession
     impl: Any
     wrapper: Link
     name: str
@@ -190,7 +190,7 @@ class Receiving:
 class Peer:
     """One client's connection."""
 
-    def __init__(self, server: PeerServer, address: str) -> None:
+    def __init__(self, server: _PeerServer, address: str) -> None:
         self.server = server
         self.address = address
         self.container = self.product = self.name = ""
@@ -206,7 +206,7 @@ class Peer:
         self.transport.bind(self.connection)
         self._transport = self.transport._impl
         self._events = self.collector._impl
-        self.sessions: dict[Any, LiveSession | None] = {}
+        self.sessions: dict[Any, _LiveSession | None] = {}
         self.sending: dict[Any, Sending] = {}
         self.receiving: dict[Any, Receiving] = {}
         self.queued = 0
@@ -214,9 +214,9 @@ class Peer:
         self._frames = self._unframed = 0
         self._next_session = 0
         self.outcomes = dict.fromkeys(OUTCOMES, 0)
-        self._batches: dict[LiveSession, AbstractContextManager[None]] = {}
+        self._batches: dict[_LiveSession, AbstractContextManager[None]] = {}
         self._accepted: list[int] = []
-        self._accepted_of: LiveSession | None = None
+        self._accepted_of: _LiveSession | None = None
         self._to_credit: dict[Any, Sending] = {}
         self._to_feed: dict[Receiving, None] = {}
         self._has_acted = False
@@ -268,7 +268,7 @@ class Peer:
         if self._unframed > most and not self.is_over:
             self.refuse("amqp:resource-limit-exceeded", f"a frame has at most {most} bytes")
 
-    def _begin_batch(self, session: LiveSession) -> None:
+    def _begin_batch(self, session: _LiveSession) -> None:
         """Let the broker make its output after the last transfer that came in one read (RF-08)."""
         batch = session.engine.pipelined()
         batch.__enter__()
@@ -413,7 +413,7 @@ class Peer:
         self._to_credit.clear()
         self._to_feed.clear()
 
-    def _end_session(self, session: LiveSession) -> None:
+    def _end_session(self, session: _LiveSession) -> None:
         engine = session.engine
         engine.on_outcome = engine.on_link_closed = engine.on_ended = None
         engine.consuming.on_delivery = None
@@ -479,7 +479,7 @@ class Peer:
         session.close()
         session.free()
 
-    def _session_of(self, link: Link) -> LiveSession:
+    def _session_of(self, link: Link) -> _LiveSession:
         """Return the session of a link; the engine gets to know it with its first link."""
         impl = link.session._impl
         known = self.sessions.get(impl)
@@ -488,7 +488,7 @@ class Peer:
             self._next_session += 1
             name = self.name if not number else f"{self.name}/{number + 1}"
             engine = self.server.broker.link_session(name, self.name, self.container)
-            known = self.sessions[impl] = LiveSession(engine)
+            known = self.sessions[impl] = _LiveSession(engine)
             engine.on_outcome = self._outcome_of(known)
             engine.on_link_closed = self._closer_of(known)
             engine.on_ended = lambda error: self.refuse("amqp:connection:forced", str(error))
@@ -533,7 +533,7 @@ class Peer:
         condition = link.condition
         self.server.note_refusal(self.name or self.address, f"{condition.name}: {condition.description}")
 
-    def _attach_sending(self, session: LiveSession, link: Link, name: str) -> None:
+    def _attach_sending(self, session: _LiveSession, link: Link, name: str) -> None:
         target = link.remote_target
         if target.type == Terminus.COORDINATOR:
             sending = Sending(self.outcomes, session, link, name, None)
@@ -546,7 +546,7 @@ class Peer:
         link.open()
         link.flow(CREDIT)
 
-    def _attach_receiving(self, session: LiveSession, link: Link, name: str) -> None:
+    def _attach_receiving(self, session: _LiveSession, link: Link, name: str) -> None:
         address = link.remote_source.address
         made = session.engine.link_attach(name, "receiver", address, read_source(link))
         assert isinstance(made, OutgoingLink)
@@ -581,7 +581,7 @@ class Peer:
 
     # The broker's hooks: called in the middle of a command of any client
 
-    def _outcome_of(self, session: LiveSession) -> Callable[[str, int], None]:
+    def _outcome_of(self, session: _LiveSession) -> Callable[[str, int], None]:
         def settle(_: str, number: int) -> None:
             found = session.held.pop(number, None)
             if found is not None:
@@ -593,7 +593,7 @@ class Peer:
 
         return settle
 
-    def _closer_of(self, session: LiveSession) -> Callable[[str, AmqpException], None]:
+    def _closer_of(self, session: _LiveSession) -> Callable[[str, AmqpException], None]:
         def close(name: str, error: AmqpException) -> None:
             receiving = session.receivers.pop(name, None)
             if receiving is not None:
@@ -603,7 +603,7 @@ class Peer:
 
         return close
 
-    def _delivery_of(self, session: LiveSession) -> Callable[[DeliveryRecord], None]:
+    def _delivery_of(self, session: _LiveSession) -> Callable[[DeliveryRecord], None]:
         receivers, broker = session.receivers, self.server.broker
 
         def deliver(record: DeliveryRecord) -> None:

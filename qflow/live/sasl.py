@@ -15,6 +15,7 @@ from proton import UNDESCRIBED, Array, Data, symbol, ubyte
 
 from qflow.live.amqp_frames import Codec, descriptor_of, foreign_protocol
 from qflow.live.encoded import encode_described
+from qflow.qflow_error import QflowError
 
 SASL_HEADER: Final = b"AMQP\x03\x01\x00\x00"
 AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
@@ -25,7 +26,7 @@ _HEADER_SIZE = 8
 _LONGEST_METHOD = 8
 
 
-class SaslRefusedError(Exception):
+class SaslRefusedError(QflowError):
     """The client is refused; the socket is closed after the output has been written."""
 
 
