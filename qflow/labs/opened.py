@@ -229,13 +229,15 @@ def trace_picture(
 
 
 @contextmanager
-def _reporting(what: str, tell: Tell | None, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """Return what to call with the rows that are done: a line of progress, or `tell` with their part."""
+def _reporting(
+    what: str, tell: Callable[[float], None] | None, total: int | None = None
+) -> Iterator[Callable[..., None]]:
+    """Return what the reading reports to: a line of progress, or `tell` with the part that is done."""
     if tell is None:
         with progress(what, total) as shown:
             yield shown
     else:
-        yield lambda rows: tell(_READ * rows / total if total else 0.0)
+        yield lambda rows, *_: tell(_READ * rows / total if total else 0.0)
 
 
 def run_picture(run: Run, queues: Sequence[str] = ()) -> Picture:
