@@ -48,10 +48,6 @@ class Intervals:
 
     Memory does not grow with the length of a log.
 
-    Attributes:
-        results (list): What has ended: intervals and findings.
-        senders (Senders): Whose what is held is, where producers share a session.
-
     >>> intervals = Intervals()
     >>> for event in (
     ...     Event(5, "message.transfer", session="p", message="p-9"),
@@ -66,6 +62,7 @@ class Intervals:
 
     def __init__(self, state: dict[str, Any] | None = None) -> None:
         self.results: list[Any] = []
+        # Whose what is held is, where producers share a session.
         self.senders = Senders(())
         self._sender = ""
         # Of a queue: since when it is ON, of which message, count, bytes.
@@ -278,14 +275,7 @@ def _count(counts: dict[str, dict[str, int]], queue: str, name: str, number: int
 
 
 class Agreement(NamedTuple):
-    """How far the engine and the broker's own reports of a queue agree.
-
-    Fields:
-        samples: How many reports there are.
-        mean_depth_difference, max_depth_difference: Of msgDepth, without regard to sign.
-        flow_differs: Share of the reports in which flowStopped is not what the engine says.
-        recorded_stops, engine_stops: flowStoppedCount at the last report.
-    """
+    """How far the engine and the broker's own reports of a queue agree."""
 
     samples: int
     mean_depth_difference: float
@@ -600,12 +590,7 @@ def audit_parts(
 ) -> Audit:
     """Audit a log that is given part by part, so that none of it need be kept: as :func:`audit` otherwise.
 
-    Parameters:
-        name: Of the log.
-        parts: The log, in order.
-        workload, tolerance: As for :func:`audit`.
-        events: Gets the engine's events; emptied between the parts, it leaves a run without them.
-        tell: Called after each part with the number of rows so far.
+    `events` gets the engine's; emptied between the parts, it leaves a run without them.
     """
     auditor = Auditor(name, None, tolerance, events)
     auditor.begin(workload)

@@ -472,18 +472,6 @@ class _Queue:
 class RuleChecks:
     """Takes a log's rows in order, and the engine's events in between; gives findings.
 
-    Parameters:
-        tolerance: What is no finding.
-        find: Gets each finding, as soon as it is certain.
-        pending: Filled with what is not certain yet, the earliest first: with :meth:`due`, from its time on.
-        state: What :meth:`state` returned, to continue there.
-
-    Attributes:
-        rows (dict): A log's event to what takes a row of it, before the engine gets it: row, time, client,
-            event, queue, label and group.
-        events (dict): An engine's event to what takes it.
-        known (set): Client, event and queue of rows that need not be asked about any more.
-
     >>> from qflow.workload import Consumer
     >>> workload = Workload("w", 1, {"q": {}}, consumers=(Consumer("c", "q", 1, ("const", 1)),))
     >>> found = []
@@ -511,6 +499,7 @@ class RuleChecks:
             prefetch[consumer.queue] = prefetch.get(consumer.queue, 0) + consumer.prefetch
         self._queues = {name: _Queue(workload, name, prefetch[name]) for name in workload.queues}
         self._held = dict.fromkeys(self._readers, 0)
+        # Client, event and queue of rows that need not be asked about any more.
         self.known: set[tuple[str, str, str]] = set()
         self._place = 0
         self._sent: dict[str, _Sent] = {}
@@ -518,6 +507,7 @@ class RuleChecks:
         # Delivered before their transfer; on no queue any more, and not complete.
         self._ahead: dict[str, list[list[Any]]] = {}
         self._odd: dict[str, None] = {}
+        # What is not certain yet, the earliest first: due, from its time on.
         self.pending: list[list[Any]] = [] if pending is None else pending
         self._suspects: dict[str, list[Any]] = {}
         # Of a producer: the first transfer on a session that the engine has ended, how many, until when.
@@ -837,12 +827,7 @@ class RuleChecks:
     # The end
 
     def finish(self, end: int, dead: Iterable[str]) -> None:
-        """Decide what the end of the log decides.
-
-        Parameters:
-            end: When the log ends.
-            dead: Clients whose sessions died; what these sent may be lost.
-        """
+        """Decide what the end of the log decides."""
         self.due(end + 10 * SECOND)
         for label in list(self._suspects):
             self._accuse(label, end + SECOND)

@@ -48,19 +48,6 @@ MOST_EARLY = 10_000
 class LogPlayer:
     """Sends what recorded clients did to an engine, each command at its recorded time.
 
-    Parameters:
-        workload: Queues, bindings and clients.  Rows of other clients must not be played.
-        observer: Gets every event of the engine, and the rows of clients that
-            :data:`qflow.workload.CLIENT_EVENTS` lists; a settlement that the engine's clients cannot do is a
-            ``client.differs``.
-        state: What :meth:`state` returned, to continue there.
-
-    Attributes:
-        errors (dict): Client name to what its session died of.
-
-    Raises:
-        AmqpException: The broker's own refusal of a queue.
-
     >>> from qflow.workload import Producer
     >>> producer = Producer("p", ("", "q"), rate=10, capacity=5, size=100)
     >>> workload = Workload("small", 1, {"q": {"qpid.flow_stop_count": 1}}, producers=(producer,))
