@@ -63,7 +63,7 @@ def test_nobody_waits_once_the_session_has_ended():
     "workload", [STALLED, READ, DEAD, DISTANT], ids=["stalled", "read", "dead", "distant"]
 )
 def test_all_ways_give_the_same(workload):
-    """Run, prediction, recorded rows, design, the map's quick run, the comparison of two traces, the audit."""
+    """Run, prediction, recorded rows, design, the map's quick run, two traces compared, the audit."""
     run, end = simulate(workload), 10 * SECOND
     names = [producer.name for producer in workload.producers]
     queue = queue_measures(run.events, workload, end)["q"]
