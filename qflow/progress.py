@@ -100,14 +100,16 @@ class ProgressLine:
         self.what, self.total, self.unit, self.has_bar = what, total, unit, has_bar
         self.remark = ""
         self._line = StatusLine(stream)
-        self._next = time.monotonic() + (PATIENCE if patience is None else patience)
+        self._first = self._next = time.monotonic() + (PATIENCE if patience is None else patience)
         self._shown = ""
 
     def __call__(self, done: int, total: int | None = None, part: str = "", /) -> None:
         """Show how far the work is, if it is time to."""
+        # A part that is new is shown at once.
+        when = self._first if part not in ("", self.what) else self._next
         self.total, self.what = total or self.total, part or self.what
         now = time.monotonic()
-        if now < self._next:
+        if now < when:
             return
         self._next = now + self._line.pause
         text = f"{self._head(done)} {done}{self._of()} {self.unit}{self.remark}"
