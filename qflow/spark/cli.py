@@ -257,7 +257,7 @@ def _summary_text(summary: dict[str, Any]) -> str:
         lines.append(_peak_text(summary["worker_bytes"]))
     for row in summary["offenders"]:
         lines.append(
-            f"  {row['source']} {row['queue']}: ON {row['times_on']} x, {row['on_us'] / 1e6:.1f} s; "
+            f"  {row['source']} {row['queue']}: ON {row['flowStoppedCount']} x, {row['on_us'] / 1e6:.1f} s; "
             f"held {row['held']} transfers, {row['held_us'] / 1e6:.1f} s taken together"
         )
     if number and "finding" not in found:

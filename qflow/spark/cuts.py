@@ -24,7 +24,7 @@ Checkpoint = tuple[str, int, str]
 """The component, the first event after the checkpoint, and the auditor's state before it, as JSON."""
 
 
-def record(component: str, rows: Iterable[LakeRow], every: int) -> Iterator[Checkpoint]:
+def take_checkpoints(component: str, rows: Iterable[LakeRow], every: int) -> Iterator[Checkpoint]:
     """Yield a checkpoint before the first and every so many events of a component.
 
     It takes one audit from start to end; audits after that can begin anywhere.

@@ -13,7 +13,7 @@ from qflow.progress import Progress
 from qflow.spark.lake import lake_files, only_spark_reads, read_lake_file
 from qflow.spark.steps import Steps, require_finished
 from qflow.spark.tables import LAKE, RESULTS, by_component, to_batches, tuples
-from qflow.spark.workers import freeze_modules, peak_memory
+from qflow.spark.workers import freeze_modules, map_numbers
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
@@ -41,8 +41,11 @@ def audit_files(spark: SparkSession, files: Sequence[str], peak: Accumulator[int
     # The same results for less work: rows that are only handed on need not go through the JVM and back.
     if only_spark_reads(files):
         return audit(spark.read.parquet(*files))
-    work = partial(_audit_numbered, files=tuple(files), peak=peak)
-    return spark.range(0, len(files), 1, len(files)).mapInArrow(work, RESULTS.ddl)
+
+    def audit_file(number: int) -> Iterator[Any]:
+        return audit_batches(read_lake_file(files[number]))
+
+    return map_numbers(spark, range(len(files)), audit_file, RESULTS, peak)
 
 
 def audit_to(
@@ -76,17 +79,6 @@ def _last_part(path: str) -> str:
 def _audit_partition(batches: Iterator[Any]) -> Iterator[Any]:
     freeze_modules()
     yield from audit_batches(batches)
-
-
-def _audit_numbered(
-    batches: Iterator[Any], files: Sequence[str], peak: Accumulator[int] | None
-) -> Iterator[Any]:
-    freeze_modules()
-    for batch in batches:
-        for number in batch.column("id").to_pylist():
-            yield from audit_batches(read_lake_file(files[number]))
-    if peak is not None:
-        peak.add(peak_memory())
 
 
 def audit_batches(batches: Iterator[Any]) -> Iterator[Any]:

@@ -13,7 +13,6 @@ import hashlib
 import json
 import math
 import os
-import threading
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -35,7 +34,7 @@ from qflow.prediction.replays import most_likely, polls_of, recorded_sections
 from qflow.progress import Progress
 from qflow.spark.lake import components_in_file, lake_files, only_spark_reads, read_lake_file
 from qflow.spark.tables import LAKE, MEASURES, Schema, by_component, to_batches, tuples
-from qflow.spark.workers import freeze_modules
+from qflow.spark.workers import Watch, freeze_modules, map_numbers
 from qflow.trace.schema import Column
 from qflow.workload.agenda import SECOND
 from qflow.workload.attributes import WorkloadError
@@ -353,8 +352,15 @@ def sweep(
         shares = share_cells(lies_in, missing, spark.sparkContext.defaultParallelism)
         by_name = {setting.name: setting for setting in settings}
         work = _CellWork(by_name, str(cells), allowed, replays)
-        with _CellWatch(cells, {work.place(*cell).name for cell in missing}, len(found), progress):
+        wanted = {work.place(*cell).name for cell in missing}
+
+        def look() -> None:
+            if progress is not None:
+                progress(sum(path.name in wanted for path in cells.glob("*.json")), len(found))
+
+        with Watch(look):
             work.on(spark, shares, files).count()
+        look()
         found |= {cell: _read_cell(work.place(*cell)) for cell in missing}
     # As Arrow: row by row Java would take longer to get them than some sweeps do.
     rows = (row for cell in found.values() for row in cell or ())
@@ -456,8 +462,12 @@ class _CellWork:
         """Return a frame of _CELLS whose rows are the cells of the shares, when they are done."""
         if not only_spark_reads(files):
             # One share is one partition, and Spark begins them in this order.
-            numbers = spark.range(0, len(shares), 1, len(shares))
-            return numbers.mapInArrow(partial(self._shares, shares=shares, files=files), _CELLS.ddl)
+
+            def measure_share(number: int) -> Iterator[Any]:
+                share = shares[number]
+                return self._batches(read_lake_file(files[share.file]), share.cells)
+
+            return map_numbers(spark, range(len(shares)), measure_share, _CELLS)
         missing: dict[str, list[str]] = {}
         for share in shares:
             for component, names in share.cells.items():
@@ -465,12 +475,6 @@ class _CellWork:
         lake = spark.read.parquet(*files).select(*LAKE.names)
         few = lake.where(lake.component.isin(list(missing)))
         return few.mapInArrow(partial(self._batches, missing=missing), _CELLS.ddl)
-
-    def _shares(self, batches: Iterator[Any], shares: list[Share], files: list[str]) -> Iterator[Any]:
-        for batch in batches:
-            for number in batch.column("id").to_pylist():
-                share = shares[number]
-                yield from self._batches(read_lake_file(files[share.file]), share.cells)
 
     def _batches(self, batches: Iterator[Any], missing: Mapping[str, list[str]]) -> Iterator[Any]:
         freeze_modules()
@@ -491,28 +495,3 @@ def _cells_folder(folder: str | Path) -> Path:
     except OSError as error:
         raise RefusalError(f"{folder}: the sweep keeps its cells there: {error.strerror or error}") from None
     return cells
-
-
-class _CellWatch:
-    """Counts the cells that are done while Spark is at work."""
-
-    def __init__(self, cells: Path, wanted: set[str], total: int, progress: Progress | None) -> None:
-        self._wanted = wanted
-        self._cells, self._total, self._progress = cells, total, progress
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
-
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._is_over.set()
-        self._thread.join()
-
-    def _look(self) -> None:
-        while self._progress is not None:
-            over = self._is_over.wait(0.5)
-            done = sum(path.name in self._wanted for path in self._cells.glob("*.json"))
-            self._progress(done, self._total)
-            if over:
-                return

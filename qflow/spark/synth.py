@@ -26,7 +26,7 @@ from qflow.logs.workload_file import workload_text
 from qflow.progress import Progress
 from qflow.spark.steps import Steps
 from qflow.spark.tables import LAKE, to_batches
-from qflow.spark.workers import freeze_modules, peak_memory
+from qflow.spark.workers import map_numbers
 from qflow.workload.model import Consumer, Producer, Workload
 from qflow.workload.simulate import set_up
 from qflow.workload.stage import Stage, uncollected
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 class _LogNormal(NamedTuple):
     """A log-normal distribution, by mean and deviation of the logarithm.
 
-    >>> _LogNormal.of([10.0, 10.0]).draw(random.Random(1))
+    >>> _LogNormal.fit([10.0, 10.0]).draw(random.Random(1))
     10.0
     """
 
@@ -47,7 +47,7 @@ class _LogNormal(NamedTuple):
     sigma: float
 
     @classmethod
-    def of(cls, values: Iterable[float]) -> _LogNormal:
+    def fit(cls, values: Iterable[float]) -> _LogNormal:
         """Fit it to values above 0."""
         logs = [math.log(value) for value in values]
         return cls(fmean(logs), pstdev(logs))
@@ -61,7 +61,7 @@ class _LogNormal(NamedTuple):
 class FleetModel:
     """Distributions fitted to a recorded fleet.
 
-    >>> model = FleetModel.recorded()
+    >>> model = FleetModel.fit()
     >>> model.draw(7) == model.draw(7), model.draw(7) == model.draw(8)
     (True, False)
     """
@@ -77,23 +77,18 @@ class FleetModel:
     load: _LogNormal
 
     @classmethod
-    def recorded(cls) -> FleetModel:
-        """Fit the model to the recorded fleet that comes with qflow."""
-        return cls.of(load_recorded_fleet())
-
-    @classmethod
-    def of(cls, workload: Workload) -> FleetModel:
-        """Fit the model to a workload of many components, each with one producer."""
-        patterns = tuple(_components(workload))
+    def fit(cls, workload: Workload | None = None) -> FleetModel:
+        """Fit the model to a workload of many components, each with one producer; or to the recorded one."""
+        patterns = tuple(_components(workload or load_recorded_fleet()))
         producers = [producer for pattern in patterns for producer in pattern.producers]
         bursts = [producer.burst for producer in producers if producer.burst is not None]
         return cls(
             patterns,
-            _LogNormal.of(p.rate for p in producers if p.burst is None),
-            _LogNormal.of(p.rate for p in producers if p.burst is not None),
-            _LogNormal.of(on for on, _ in bursts),
-            _LogNormal.of(max(off, 0.001) for _, off in bursts),
-            _LogNormal.of(load for pattern in patterns for load in _loads(pattern)),
+            _LogNormal.fit(p.rate for p in producers if p.burst is None),
+            _LogNormal.fit(p.rate for p in producers if p.burst is not None),
+            _LogNormal.fit(on for on, _ in bursts),
+            _LogNormal.fit(max(off, 0.001) for _, off in bursts),
+            _LogNormal.fit(load for pattern in patterns for load in _loads(pattern)),
         )
 
     def draw(self, seed: int, duration: float = 150.0) -> Workload:
@@ -196,7 +191,7 @@ _REPORT = 50_000
 def synthetic_rows(seed: int, events: int, model: FleetModel) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of one synthetic component, in order; memory does not grow with their number.
 
-    >>> rows = list(synthetic_rows(1, 500, FleetModel.recorded()))
+    >>> rows = list(synthetic_rows(1, 500, FleetModel.fit()))
     >>> len(rows), rows[0][4], rows[-1][4]
     (500, 'begin', 'end')
     """
@@ -257,20 +252,12 @@ def synthetic_fleet(
     chosen = range(queues) if seeds is None else seeds
     # The recorded fleet travels with the task: a worker need not hold qflow's data.
     recorded = workload_text(load_recorded_fleet())
-    made = partial(_make_partition, recorded=recorded, queues=queues, events=events, peak=peak)
-    return spark.range(chosen[0], chosen[-1] + 1, 1, len(chosen)).mapInArrow(made, LAKE.ddl)
 
+    def rows_of(seed: int) -> Iterator[Any]:
+        model = FleetModel.fit(Workload.from_json(json.loads(recorded)))
+        yield from to_batches(synthetic_rows(seed, share(events, queues, seed), model), LAKE)
 
-def _make_partition(
-    batches: Iterator[Any], recorded: str, queues: int, events: int, peak: Accumulator[int] | None
-) -> Iterator[Any]:
-    freeze_modules()
-    model = FleetModel.of(Workload.from_json(json.loads(recorded)))
-    for batch in batches:
-        for seed in batch.column("id").to_pylist():
-            yield from to_batches(synthetic_rows(seed, share(events, queues, seed), model), LAKE)
-    if peak is not None:
-        peak.add(peak_memory())
+    return map_numbers(spark, range(chosen[0], chosen[-1] + 1), rows_of, LAKE, peak)
 
 
 def write_fleet(

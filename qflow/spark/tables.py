@@ -53,12 +53,8 @@ _EVENT = (
     Column("client", "string", "a producer, a consumer, or broker for what the broker reported"),
     Column("event", "string", "one of qflow.logs.log_file.LOG_EVENTS; in a lake also begin and end"),
     Column("queue", "string", "consumers and reports: the queue; producers: the routing key or the exchange"),
-    Column(
-        "label",
-        "string",
-        "the message; for error its text; for stats a JSON list; for begin what is no finding, [skew,lag] in "
-        "microseconds, or empty",
-    ),
+    # Of error its text; of stats a JSON list; of begin what is no finding, [skew,lag] in microseconds.
+    Column("label", "string", "the message"),
     Column("size", "bigint", "content bytes, or 0"),
     Column("group", "string", "the message's group, or empty"),
 )
@@ -123,11 +119,7 @@ RESULTS = Schema(
         Column("begin_us", "bigint", "when it began"),
         Column("end_us", "bigint", "when it ended; null if it still went on at the log's end"),
         Column("cause", "string", "flow_on: the message; held: resumed or dequeued; finding: another name"),
-        Column(
-            "count",
-            "bigint",
-            "flow_on: depth; held: which ON; blocked: transfers held; finding: how many",
-        ),
+        Column("count", "bigint", "see COUNTS: of each kind another number"),
         Column("bytes", "bigint", "flow_on: depth in bytes; held: the message's bytes"),
         # Of findings only (qflow.logs.checks.Finding); the sentence is made of them last.
         Column("seq", "bigint", "number of the event that shows it, or 0"),
@@ -139,7 +131,10 @@ RESULTS = Schema(
         Column("depth_off_most", "bigint", "reports: the largest of them"),
     ]
 )
-"""What the audit gives: intervals and findings."""
+"""What the audit gives: intervals and findings, in one table, as a worker gives one."""
+
+COUNTS = {"flow_on": "depth", "held": "stop", "blocked": "transfers", "finding": "number"}
+"""What ``count`` is, by kind: when it began; which ON held it; how many it held; how many there are."""
 
 MEASURES = Schema(
     [
@@ -164,11 +159,7 @@ ADVICE = Schema(
         Column("component", "string", "source/queue"),
         Column("queue", "string", "the queue; empty if the whole component was left out"),
         Column("line", "string", "a qpid-config line, or empty if the queue is left as it is"),
-        Column(
-            "before",
-            "string",
-            "whether what is declared could overflow, cannot overflow, or neither is proved",
-        ),
+        Column("before", "string", "whether what is declared could or cannot overflow, or is not proved"),
         Column("reasons_before", "string", "why"),
         Column("reasons", "string", "why what is recommended cannot"),
         Column("evidence", "string", "JSON: capacities, and what both settings cost in simulation"),

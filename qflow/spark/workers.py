@@ -5,13 +5,15 @@ from __future__ import annotations
 import gc
 import sys
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Self
 
 from qflow.progress import PAUSE, ProgressLine
+from qflow.spark.tables import Schema
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _known_modules = 0
 
@@ -40,6 +42,26 @@ def freeze_modules() -> None:
         gc.freeze()
 
 
+def map_numbers(
+    spark: SparkSession,
+    numbers: range,
+    work: Callable[[int], Iterator[Any]],
+    schema: Schema,
+    peak: Accumulator[int] | None = None,
+) -> DataFrame:
+    """Return the batches that workers make of each number, one a partition; `peak` takes their memory."""
+
+    def batches_of(batches: Iterator[Any]) -> Iterator[Any]:
+        freeze_modules()
+        for batch in batches:
+            for number in batch.column("id").to_pylist():
+                yield from work(number)
+        if peak is not None:
+            peak.add(peak_memory())
+
+    return spark.range(numbers.start, numbers.stop, 1, len(numbers)).mapInArrow(batches_of, schema.ddl)
+
+
 def peak_accumulator(spark: SparkSession) -> Accumulator[int]:
     """Return an accumulator that keeps the largest number it was given."""
     from pyspark.accumulators import AccumulatorParam
@@ -54,7 +76,28 @@ def peak_accumulator(spark: SparkSession) -> Accumulator[int]:
     return spark.sparkContext.accumulator(0, Largest())
 
 
-class TaskProgress:
+class Watch:
+    """Looks now and then how far the work of a block is."""
+
+    def __init__(self, look: Callable[[], None]) -> None:
+        self._look = look
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        while not self._is_over.wait(PAUSE):
+            self._look()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+
+class TaskProgress(Watch):
     """A :class:`~qflow.progress.Progress` that also shows the tasks of the step under way, and the memory."""
 
     def __init__(
@@ -68,8 +111,7 @@ class TaskProgress:
         self._tracker = spark.sparkContext.statusTracker()
         self._total, self._before, self._peak = total, 0, peak
         self._shown = ProgressLine(what, total, unit=unit, has_bar=True)
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
+        super().__init__(self._look_at_tasks)
 
     def __call__(self, done: int, total: int | None = None, part: str = "", /) -> None:
         """Note how many tasks are done, of this step and those before."""
@@ -77,21 +119,14 @@ class TaskProgress:
         if self._peak is not None:
             self._shown.remark = f", {self._peak.value >> 20} MiB in the largest worker"
 
-    def _look(self) -> None:
-        while not self._over.wait(PAUSE):
-            stages = [self._tracker.getStageInfo(stage) for stage in self._tracker.getActiveStageIds()]
-            known = [stage for stage in stages if stage is not None]
-            done = self._before + sum(stage.numCompletedTasks for stage in known)
-            total = self._total or self._before + sum(stage.numTasks for stage in known)
-            if known and total:
-                self._shown.total = total
-                self._shown(min(done, total))
-
-    def __enter__(self) -> TaskProgress:
-        self._thread.start()
-        return self
+    def _look_at_tasks(self) -> None:
+        stages = [self._tracker.getStageInfo(stage) for stage in self._tracker.getActiveStageIds()]
+        known = [stage for stage in stages if stage is not None]
+        done = self._before + sum(stage.numCompletedTasks for stage in known)
+        total = self._total or self._before + sum(stage.numTasks for stage in known)
+        if known and total:
+            self._shown(min(done, total), total)
 
     def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
+        super().__exit__()
         self._shown.end()

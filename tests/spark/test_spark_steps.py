@@ -8,16 +8,13 @@ import sys
 
 import pytest
 from recordings import WORKLOADS
-from spark_kit import fleet, fleet_lake, fleet_results, spark, write_log  # noqa: F401
+from spark_kit import SOME, fleet, fleet_lake, fleet_results, small_lake, spark, write_lake, write_log  # noqa: F401
 from waiting import wait_until
 
 from qflow.kit import RefusalError
 from qflow.logs.components import result_hash
-from qflow.spark.tables import write_rows
 
 pytest.importorskip("pyarrow")
-
-SOME = ("fleet/q10", "fleet/q15", "fleet/q22")
 
 
 @pytest.fixture
@@ -29,12 +26,7 @@ def two_at_once(monkeypatch):
 @pytest.fixture
 def lake(tmp_path):
     """Return the folder of a lake of three files."""
-    folder = tmp_path / "lake"
-    folder.mkdir()
-    for name in SOME:
-        rows = [(name, *row) for row in fleet_lake()[name]]
-        write_rows(folder / f"{name.replace('/', '-')}.parquet", rows)
-    return folder
+    return write_lake(tmp_path / "lake", small_lake())
 
 
 def written(folder):

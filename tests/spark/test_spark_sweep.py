@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from spark_kit import SOME, beginning_of, fleet_lake, fleet_results, lake_frame, small_lake, spark  # noqa: F401
+from spark_kit import SOME, beginning_of, fleet_lake, fleet_results, lake_frame, small_lake, spark, write_lake  # noqa: F401
 from waiting import wait_until
 
 from qflow.cli import main
@@ -17,7 +17,7 @@ from qflow.logs.components import audit_in_memory as audit
 from qflow.logs.components import result_hash
 from qflow.prediction import predict
 from qflow.spark.cuts import audit_from_checkpoint as audit_piece
-from qflow.spark.cuts import record
+from qflow.spark.cuts import take_checkpoints
 from qflow.spark.lake import bound, speed_up
 from qflow.spark.sweep import (
     AS_RECORDED,
@@ -33,7 +33,6 @@ from qflow.spark.sweep import (
     whole_components,
 )
 from qflow.spark.synth import FleetModel, share, synthetic_rows
-from qflow.spark.tables import write_rows
 
 pytest.importorskip("pyarrow")
 
@@ -52,13 +51,6 @@ def two():
 def in_memory(grid):
     rows = [m for name, rows in two().items() for part in measure_component(name, rows, grid) for m in part]
     return result_hash(rows)
-
-
-def write_lake(folder, lake=None):
-    folder.mkdir()
-    for name, rows in (lake or two()).items():
-        write_rows(folder / f"{name.replace('/', '-')}.parquet", [(name, *row) for row in rows])
-    return folder
 
 
 def test_settings_scale_what_is_declared_and_leave_others_alone():
@@ -172,7 +164,7 @@ def test_a_sweep_measures_what_memory_does_and_again_only_what_is_not_whole(spar
 
 @pytest.mark.release
 def test_killed_in_the_middle_a_sweep_goes_on_and_repeats_no_cell(spark, tmp_path, capsys):  # noqa: F811
-    lake = write_lake(tmp_path / "lake")
+    lake = write_lake(tmp_path / "lake", two())
     factors = ("0.5", "0.7", "0.9", "1.1", "1.3")
     grid = {f"x{f}": {"queues": {"*": {"qpid.flow_stop_count": f"x{f}"}}} for f in factors}
     (tmp_path / "grid.json").write_text(json.dumps(grid))
@@ -210,7 +202,7 @@ def test_advice_cannot_overflow_and_comes_with_its_reasons():
 
 
 def test_a_synthetic_component_depends_on_its_seed_alone_and_is_plausible():
-    model = FleetModel.recorded()
+    model = FleetModel.fit()
     for seed in (3, 5, 6):
         rows = [row[1:] for row in synthetic_rows(seed, 4_000, model)]
         assert rows == [row[1:] for row in synthetic_rows(seed, 4_000, model)] and len(rows) == 4_000
@@ -233,7 +225,7 @@ def test_a_fleet_has_one_partition_a_seed(spark):  # noqa: F811
 
     fleet = synthetic_fleet(spark, 3, 2_400)
     assert fleet.rdd.getNumPartitions() == 3
-    model = FleetModel.recorded()
+    model = FleetModel.fit()
     lake = {}
     for seed in range(3):
         for component, *row in synthetic_rows(seed, 800, model):
@@ -254,7 +246,7 @@ def test_the_largest_component_bounds_the_speed_up():
 def test_pieces_between_checkpoints_give_the_same_results_in_any_order():
     name = max(fleet_lake(), key=lambda name: len(fleet_lake()[name]))
     rows = fleet_lake()[name]
-    pieces = list(record(name, rows, 300))
+    pieces = list(take_checkpoints(name, rows, 300))
     assert len(pieces) > 4
     results = []
     for _, seq, state in reversed(pieces):
