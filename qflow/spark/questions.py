@@ -10,13 +10,7 @@ from qflow.workload.agenda import SECOND
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-<<<<<<< HEAD
-SECOND = 1_000_000
-
 IS_COUNT = "kind = 'finding' AND subject IN ('max_depth', 'dropped', 'differs', 'reports')"
-=======
-IS_COUNT = "kind = 'finding' AND subject IN ('most', 'dropped', 'differs', 'reports')"
->>>>>>> p2spark
 """Findings that say only what the engine counted; a log without a fault has them, too."""
 
 
