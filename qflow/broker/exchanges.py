@@ -61,11 +61,7 @@ class Binding(Dependent):
 
 
 class Exchange(Router):
-    """Common part of all types: bindings in order, the alternate, and what is counted.
-
-    Attributes:
-        replaced (int): Bindings that an exclusive one replaced: management goes on counting them (RF-39).
-    """
+    """Common part of all types: bindings in order, the alternate, and what is counted."""
 
     type: ClassVar[str] = ""
 
@@ -79,6 +75,7 @@ class Exchange(Router):
         super().__init__(name)
         self.context = context
         self.bindings: dict[Identity, Binding] = {}
+        # Bindings that an exclusive one replaced: management goes on counting them (RF-39).
         self.replaced = 0
         self.alternate: Exchange | None = None
         self.references = 0

@@ -27,18 +27,14 @@ _HOLD: Final[tuple[str, ...]] = ("command",)
 
 
 class FlowState(QueueObserver):
-    """Counts what is on the queue of a name, and is ON or OFF.
-
-    Attributes:
-        count, size (int): Messages and bytes on the queue, acquired ones included (DQ-02).
-        stopped, stopped_count (bool, int): ``flowStopped`` and ``flowStoppedCount`` (CM-15).
-    """
+    """Counts what is on the queue of a name, and is ON or OFF."""
 
     __slots__ = ("context", "queue", "count", "size", "stopped", "stopped_count")
 
     def __init__(self, context: BrokerContext, queue: str) -> None:
         self.context = context
         self.queue = queue
+        # Messages and bytes on the queue, acquired ones included (DQ-02).
         self.count = 0
         self.size = 0
         self.stopped = False

@@ -61,14 +61,7 @@ class NodePolicy(Restorable):
 
 
 class Node(Dependent):
-    """What an address means: a queue, or an exchange.
-
-    Attributes:
-        policy (mapping or None): The arguments for queues of subscriptions, if a policy made the exchange
-            (LNK-20).
-        is_new (bool): Whether it was made for this link.
-        is_controlled (bool): Whether the queue goes with this link.
-    """
+    """What an address means: a queue, or an exchange."""
 
     __slots__ = ("queue", "exchange", "policy", "is_new", "is_controlled")
 
@@ -77,19 +70,15 @@ class Node(Dependent):
     ) -> None:
         self.queue = queue
         self.exchange = exchange
+        # The arguments for queues of subscriptions, if a policy made the exchange (LNK-20).
         self.policy = policy
         self.is_new = False
+        # Whether the queue goes with this link.
         self.is_controlled = False
 
 
 class LinkNodes(Dependent):
-    """Finds and makes the nodes of links.
-
-    Attributes:
-        policies (list of NodePolicy): In the order in which management made them.
-        topics (dict): Names of the exchanges that policies have made, with the arguments of their
-            subscriptions' queues.
-    """
+    """Finds and makes the nodes of links."""
 
     ONLY_COUNTS: ClassVar[bool] = True
 
@@ -99,6 +88,7 @@ class LinkNodes(Dependent):
         self.queues = queues
         self.exchanges = queues.exchanges
         self.policies: list[NodePolicy] = []
+        # The exchanges that policies have made, with the arguments of their subscriptions' queues.
         self.topics: dict[str, dict[str, object]] = {}
 
     # Policies

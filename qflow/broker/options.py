@@ -96,20 +96,6 @@ def read_options(
 ) -> dict[str, Given]:
     """Read all three places; of an option given in several, the first place in this order wins.
 
-    Parameters:
-        arguments: As on qpidd's command line: ``--name value``, ``--name=value``, or the start of a name if
-            no other option starts like it.  Words that are neither are ignored, as qpidd does (RF-47).
-        environment: ``QPID_<NAME>`` in capitals, with ``_`` for ``-``.  Variables that name no option are
-            ignored.
-        lines: Of a configuration file, whose name is ``file``: ``name=value`` without a space before the
-            ``=``; empty lines; comments from ``#`` on.  Quotes are *not* taken off: they are part of the
-            value.
-        check: Looks at each value before the next place is read, so that the first refusal is qpidd's first.
-
-    Returns:
-        The options that were given, by name.  A StartupError refuses an unknown option, a missing value or an
-        option given twice in one place, in qpidd's words.
-
     >>> given = read_options(["--auth", "no"], {"QPID_AUTH": "yes", "QPID_PORT": "5673"}, ["port=5674"])
     >>> [(option.name, option.text, option.source) for option in given.values()]
     [('auth', 'no', 'command line options'), ('port', '5673', 'environment variables')]

@@ -36,13 +36,7 @@ EXCEPTION = 7
 
 
 class QueueRegistry(Dependent):
-    """Queues by name, and the exchanges that they are bound to.
-
-    Attributes:
-        retired (QueueCounters): What the deleted queues have counted, for the broker's totals (CF-10).
-        lingering (dict): Deleted queues of which management shows the last one of a name, as long as
-            something refers to them (RF-34, RF-45).
-    """
+    """Queues by name, and the exchanges that they are bound to."""
 
     __slots__ = ("context", "exchanges", "queues", "retired", "lingering")
 
@@ -50,7 +44,9 @@ class QueueRegistry(Dependent):
         self.context = context
         self.exchanges = exchanges
         self.queues: dict[str, Queue] = {}
+        # What the deleted queues have counted, for the broker's totals (CF-10).
         self.retired = QueueCounters()
+        # Deleted queues that management shows as long as something refers to them (RF-34, RF-45).
         self.lingering: dict[str, Queue] = {}
 
     def shown(self, name: str) -> Queue | None:

@@ -415,15 +415,6 @@ _DEEPEST: Final = 32
 class Selector(Frozen):
     """A parsed ``x-apache-selector`` or ``qpid.filter`` expression.
 
-    Parameters:
-        expression: The text, such as ``"colour = 'red' AND weight > 2"``.
-
-    Raises:
-        FramingErrorException: 501, if it cannot be parsed, or has more than 32 nested parentheses; the broker
-            closes the whole connection then (QT-16).
-        NotImplementedException: 540, if it looks at the message id or the correlation id, of which the real
-            broker crashes (RF-36).
-
     >>> selector = Selector("colour IN ('red', 'blue') AND NOT weight > 2")
     >>> selector.accepts(Message(headers={"colour": "red", "weight": 2}))
     True

@@ -30,9 +30,6 @@ _TYPE_NAMES = {type(None): "void", bool: "bool", float: "double", list: "list", 
 def to_integer(value: Argument, kind: str) -> int:
     """Convert to ``uint32``, ``uint64`` or ``int64``.
 
-    Raises:
-        InvalidConversion: 542, for anything but an integer in range or a string which holds one.
-
     >>> to_integer("3", "uint32"), to_integer(7, "uint64")
     (3, 7)
     >>> to_integer(-1, "uint32")

@@ -22,13 +22,7 @@ from qflow.broker.settings import QueueSettings
 
 
 class JavaCapacity(FlowState):
-    """One queue's capacity and resume capacity, in bytes; there are no message counts.
-
-    Parameters:
-        capacity: More bytes than this make the queue overfull; 0 is no limit.
-        resume_capacity: At this many bytes or fewer it is underfull again (the source says <=, the documents
-            < : X-29); 531 if it is above the capacity.
-    """
+    """One queue's capacity and resume capacity, in bytes; there are no message counts."""
 
     __slots__ = ("capacity", "resume_capacity", "blocked")
 
@@ -39,6 +33,7 @@ class JavaCapacity(FlowState):
                 f"flowResumeCapacity={resume_capacity} must not be above capacity={capacity}"
             )
         self.capacity = capacity
+        # At so many bytes or fewer it is underfull (the source says <=, the documents < : X-29).
         self.resume_capacity = resume_capacity
         self.blocked: list[CommandOwner] = []
 
