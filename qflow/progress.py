@@ -130,13 +130,15 @@ class ProgressLine:
 
 
 @contextmanager
-def progress(what: str, total: int | None = None, unit: str = "rows") -> Iterator[ProgressLine]:
+def progress(
+    what: str, total: int | None = None, unit: str = "rows", has_bar: bool = False
+) -> Iterator[ProgressLine]:
     """Show the progress of a block, and leave the line however the block ends.
 
     >>> with progress("reading", 10) as shown:
     ...     shown(10)
     """
-    shown = ProgressLine(what, total, unit=unit)
+    shown = ProgressLine(what, total, unit=unit, has_bar=has_bar)
     try:
         yield shown
     finally:

@@ -776,19 +776,19 @@ class SemanticState(Dependent):
 
     def acquire(self, numbers: Iterable[int]) -> list[int]:
         """Claim browsed deliveries; return those that were granted (RF-02)."""
-        granted = [record.id for record in self._known(numbers) if record.acquire()]
+        granted = [record.id for record in self._find_records(numbers) if record.acquire()]
         self.send_command()
         return granted
 
     def commit_accepts(self, numbers: set[int]) -> None:
         """Carry out the accepts of a transaction, in order of delivery (RF-22)."""
-        for record in self._known(numbers):
+        for record in self._find_records(numbers):
             record.accept(in_transaction=True)
         if numbers:
             # One further than it should: so does the broker (RF-03, rnd-tx-064).
             self._sweep_range(min(numbers), max(numbers) + 1)
 
-    def _known(self, numbers: Iterable[int]) -> list[DeliveryRecord]:
+    def _find_records(self, numbers: Iterable[int]) -> list[DeliveryRecord]:
         return [self.records[number] for number in _ascending(numbers) if number in self.records]
 
     def cancel(self, subscription: Subscription) -> None:

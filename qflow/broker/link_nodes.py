@@ -25,7 +25,7 @@ from qflow.broker.registry import EXCEPTION, QueueRegistry
 from qflow.broker.restorable import Dependent, Restorable
 from qflow.broker.settings import QueueSettings, to_bool, to_text
 
-CREATE_ON_DEMAND: Final = "create-on-demand"
+_CREATE_ON_DEMAND: Final = "create-on-demand"
 QUEUE, TOPIC, SHARED, DURABLE = "queue", "topic", "shared", "durable"
 _FILTERS = {"legacy-amqp-direct-binding": "direct", "legacy-amqp-topic-binding": "topic"}
 
@@ -150,7 +150,7 @@ class LinkNodes(Dependent):
         node = self.find(name, TOPIC in capabilities)
         if node.queue is not None or node.exchange is not None:
             return node
-        if is_dynamic or CREATE_ON_DEMAND in capabilities:
+        if is_dynamic or _CREATE_ON_DEMAND in capabilities:
             made = self._make(name, is_dynamic, capabilities, properties, owner)
         else:
             policy = next((one for one in self.policies if one.matches(name)), None)
@@ -216,12 +216,12 @@ def _arguments(properties: Properties) -> dict[str, object]:
 def granted_capabilities(node: Node, asked: list[str], is_source: bool) -> list[str]:
     """Return those of the capabilities asked for that the node has, in the order asked."""
     if node.queue is not None:
-        known = {CREATE_ON_DEMAND, QUEUE, *_FILTERS}
+        known = {_CREATE_ON_DEMAND, QUEUE, *_FILTERS}
         return [one for one in asked if one in known or (one == DURABLE and node.queue.durable)]
     exchange = node.exchange
     if exchange is None:
         return []
-    known = {CREATE_ON_DEMAND, TOPIC, SHARED}
+    known = {_CREATE_ON_DEMAND, TOPIC, SHARED}
     return [
         one
         for one in asked

@@ -145,7 +145,7 @@ class Message(Sent):
         self.ttl = ttl
         self.durable = durable
         self.label = label
-        self.content = content if type(content) in _SCALARS else plain("content", content)
+        self.content = None if content is None else plain("content", content)
         self.size = None if size is None else whole("size", size)
         self.timestamp = None if timestamp is None else whole("timestamp", timestamp)
         if message_id is not None and not isinstance(message_id, UUID):
@@ -440,7 +440,7 @@ def _headers(headers: object) -> dict[str, HeaderValue]:
     if type(headers) is dict:
         entries: dict[Any, Any] = headers
         for key, item in entries.items():
-            if type(key) is not str or type(item) not in _SCALARS:
+            if type(key) is not str or (type(item) is not str and type(item) not in _SCALARS):
                 break
         else:
             return entries.copy()

@@ -487,7 +487,7 @@ def _depth_text(has_count: bool, count: int, has_size: bool, size: int) -> str:
     return f"[{', '.join(parts)}]"
 
 
-COUNTER_NAMES: tuple[str, ...] = (
+_COUNTER_NAMES: tuple[str, ...] = (
     "msgTotalEnqueues", "byteTotalEnqueues", "msgTotalDequeues", "byteTotalDequeues", "msgTxnEnqueues",
     "byteTxnEnqueues", "msgTxnDequeues", "byteTxnDequeues", "msgPersistEnqueues", "msgPersistDequeues",
     "bytePersistEnqueues", "bytePersistDequeues", "acquires", "releases", "discardsTtl", "discardsRing",
@@ -500,7 +500,7 @@ class QueueCounters(Restorable):
 
     ONLY_COUNTS: ClassVar[bool] = True
 
-    __slots__ = COUNTER_NAMES
+    __slots__ = _COUNTER_NAMES
 
     def __init__(self) -> None:
         self.msgTotalEnqueues = 0
@@ -548,12 +548,12 @@ class QueueCounters(Restorable):
 
     def add(self, other: QueueCounters) -> None:
         """Add another queue's counts, for the broker's totals (CF-10)."""
-        for name in COUNTER_NAMES:
+        for name in _COUNTER_NAMES:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def values(self) -> dict[str, int]:
         """Return the counts by their QMF names."""
-        return {name: getattr(self, name) for name in COUNTER_NAMES}
+        return {name: getattr(self, name) for name in _COUNTER_NAMES}
 
 
 class Lifetime(Restorable):

@@ -27,7 +27,7 @@ from qflow.broker.history.alternatives import make_flow_control
 from qflow.broker.limits import POLICIES, make_policy
 from qflow.broker.message import AVAILABLE, HeaderValue, QueuedMessage, Router, Transfer
 from qflow.broker.queue import Lifetime, Queue, QueueCounters
-from qflow.broker.restorable import Dependent, Restorable
+from qflow.broker.restorable import Dependent, Frozen, Restorable
 from qflow.broker.settings import QueueSettings, to_text
 from qflow.broker.stores import QueueCursor
 
@@ -375,7 +375,7 @@ def _map_text(value: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueQueryResult:
+class QueueQueryResult(Frozen):
     """Answer to ``queue.query``; all empty for an unknown queue, which is no error."""
 
     queue: str = ""
@@ -389,7 +389,7 @@ class QueueQueryResult:
 
 
 @dataclass(frozen=True, slots=True)
-class ExchangeQueryResult:
+class ExchangeQueryResult(Frozen):
     """Answer to ``exchange.query``."""
 
     type: str = ""
@@ -398,7 +398,7 @@ class ExchangeQueryResult:
 
 
 @dataclass(frozen=True, slots=True)
-class ExchangeBoundResult:
+class ExchangeBoundResult(Frozen):
     """Answer to ``exchange.bound``: what does *not* hold; all false means bound as asked."""
 
     exchange_not_found: bool = False

@@ -22,6 +22,7 @@ what the stream gives.  Between two rows its state is a plain value that JSON ca
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -31,6 +32,7 @@ from qflow.broker.consuming import DeliveryRecord
 from qflow.broker.errors import AmqpException, SessionException
 from qflow.broker.events import Event
 from qflow.broker.session import Session
+from qflow.broker.snapshot import only_counts
 from qflow.workload.agenda import SECOND
 from qflow.workload.consumer_client import subscribe
 from qflow.workload.model import Senders, Workload
@@ -307,6 +309,19 @@ class LogPlayer:
             "shown": [list(key) for key in self._shown],
             "ended": list(self._ended),
         }
+
+    def rest_key(self) -> str:
+        """Return what decides the engine's future, as text; empty if a delivery is under way."""
+        if self._holders or self._early or self._shown or any(self._owned.values()):
+            return ""
+        state = self.state()
+        # What only counts what has been is left out; who waits in which order, credit, flow state, groups,
+        # alarms, timers, settings, and stores of other kinds are compared as they are.
+        parts = [
+            [kind, "counts" if only_counts(kind) else fields]
+            for kind, fields in state["broker"]["objects"][1:]
+        ]
+        return json.dumps([parts, state["joins"], state["errors"]], separators=(",", ":"))
 
     def _continue(self, state: dict[str, Any]) -> None:
         self.broker = self._stage.broker = Broker.restore(state["broker"])

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 SECOND = 1_000_000
 
-IS_COUNT = "kind = 'finding' AND subject IN ('most', 'dropped', 'differs', 'reports')"
+IS_COUNT = "kind = 'finding' AND subject IN ('max_depth', 'dropped', 'differs', 'reports')"
 """Findings that say only what the engine counted; a log without a fault has them, too."""
 
 

@@ -10,23 +10,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from qflow.logs.log_file import MOST_ROWS
+from qflow.trace.schema import Column
 
 
-class Column(NamedTuple):
-    """A column of a table: its name, its type (``string``, ``bigint`` or ``double``), and what it holds."""
+class Schema(tuple[Column, ...]):
+    """The columns of a table, in order; their types are ``string``, ``bigint`` or ``double``.
 
-    name: str
-    type: str
-    meaning: str
-
-
-class Table(tuple[Column, ...]):
-    """The columns of a table, in order.
-
-    >>> Table([Column("row", "bigint", "a number"), Column("reason", "string", "why")]).ddl
+    >>> Schema([Column("row", "bigint", "a number"), Column("reason", "string", "why")]).ddl
     'row bigint, reason string'
     """
 
@@ -70,7 +63,7 @@ _EVENT = (
     Column("group", "string", "the message's group, or empty"),
 )
 
-EVENTS = Table(
+EVENTS = Schema(
     [
         Column("source", "string", "name of the log: one broker's recorded run"),
         Column("row", "bigint", "number of the event in its log, from 0"),
@@ -79,7 +72,7 @@ EVENTS = Table(
 )
 """What ingest gives: the good rows of all logs."""
 
-LAKE = Table(
+LAKE = Schema(
     [
         Column("component", "string", "source/queue: the least name among the queues that belong together"),
         Column("seq", "bigint", "number of the event in its component, from 0 (begin), without gaps"),
@@ -89,7 +82,7 @@ LAKE = Table(
 )
 """What layout writes; the last row of each component is its end."""
 
-QUARANTINE = Table(
+QUARANTINE = Schema(
     [
         Column("source", "string", "name of the log"),
         Column("row", "bigint", "number of the row in its file, from 1; 0 for the file as a whole"),
@@ -100,7 +93,7 @@ QUARANTINE = Table(
 )
 """Rows that were set aside, each with the reason."""
 
-TOUCHES = Table(
+TOUCHES = Schema(
     [
         Column("source", "string", "name of the log"),
         Column("client", "string", "a client, or exchange and key of a binding"),
@@ -109,7 +102,7 @@ TOUCHES = Table(
 )
 """Who touches what: the small table from which components are found."""
 
-COMPONENTS = Table(
+COMPONENTS = Schema(
     [
         Column("source", "string", "name of the log"),
         Column("component", "string", "source/queue"),
@@ -119,7 +112,7 @@ COMPONENTS = Table(
 )
 """Which component a client or a queue belongs to."""
 
-RESULTS = Table(
+RESULTS = Schema(
     [
         Column("component", "string", "source/queue"),
         Column("number", "bigint", "number of the result in its component, from 0: with it, the key"),
@@ -148,7 +141,7 @@ RESULTS = Table(
 )
 """What the audit gives: intervals and findings."""
 
-MEASURES = Table(
+MEASURES = Schema(
     [
         Column("component", "string", "source/queue"),
         Column("setting", "string", "name of the settings"),
@@ -166,7 +159,7 @@ MEASURES = Table(
 )
 """What a what-if gives."""
 
-ADVICE = Table(
+ADVICE = Schema(
     [
         Column("component", "string", "source/queue"),
         Column("queue", "string", "the queue; empty if the whole component was left out"),
@@ -207,7 +200,7 @@ def _runs(batches: Iterable[Any]) -> Iterator[tuple[str, Any]]:
             start = end
 
 
-def to_batches(rows: Iterable[Sequence[Any]], table: Table, most: int = MOST_ROWS) -> Iterator[Any]:
+def to_batches(rows: Iterable[Sequence[Any]], table: Schema, most: int = MOST_ROWS) -> Iterator[Any]:
     """Yield rows as batches of a table's schema, of so many rows at most."""
     schema = table.arrow()
     part: list[Sequence[Any]] = []

@@ -7,8 +7,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING
 
-from qflow.progress import PAUSE
-from qflow.progress import ProgressLine as Progress
+from qflow.progress import PAUSE, ProgressLine
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
@@ -32,11 +31,9 @@ def peak_memory() -> int:
 
 
 def freeze_modules() -> None:
-    """Take what has been imported out of the garbage collector's sight, whenever more has been.
-
-    After every task Spark lets a worker collect garbage, and to walk over all that pandas, pyarrow and qflow
-    consist of takes longer than to audit a thousand events.
-    """
+    """Take what has been imported out of the garbage collector's sight, whenever more has been."""
+    # After every task Spark lets a worker collect garbage: to walk over pandas, pyarrow and qflow takes
+    # longer than to audit a thousand events.
     global _known_modules
     if len(sys.modules) > _known_modules:
         _known_modules = len(sys.modules)
@@ -58,25 +55,27 @@ def peak_accumulator(spark: SparkSession) -> Accumulator[int]:
 
 
 class TaskProgress:
-    """Shows the tasks of whatever Spark does in a block, over one step or many.
+    """A :class:`~qflow.progress.Progress` that also shows the tasks of the step under way, and the memory."""
 
-    Parameters:
-        what: What is being done, such as ``auditing``.
-        total: How many tasks there are in all steps; None for those of the stages that are active.
-        unit: What a task is.
-    """
-
-    def __init__(self, spark: SparkSession, what: str, total: int | None = None, unit: str = "tasks") -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        what: str,
+        total: int | None = None,
+        unit: str = "tasks",
+        peak: Accumulator[int] | None = None,
+    ) -> None:
         self._tracker = spark.sparkContext.statusTracker()
-        self._total, self._before = total, 0
-        self._shown = Progress(what, total, unit=unit, has_bar=True)
+        self._total, self._before, self._peak = total, 0, peak
+        self._shown = ProgressLine(what, total, unit=unit, has_bar=True)
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
 
-    def step(self, done: int, remark: str = "") -> None:
-        """Take note that so many tasks are done, of this step and those before; a remark stays in sight."""
+    def __call__(self, done: int, total: int | None = None, part: str = "", /) -> None:
+        """Note how many tasks are done, of this step and those before."""
         self._before = done
-        self._shown.remark = remark
+        if self._peak is not None:
+            self._shown.remark = f", {self._peak.value >> 20} MiB in the largest worker"
 
     def _look(self) -> None:
         while not self._over.wait(PAUSE):

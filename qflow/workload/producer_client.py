@@ -26,7 +26,7 @@ from qflow.workload.agenda import SECOND, SEND, SETTLE, Action, nothing
 from qflow.workload.arrivals import Arrivals
 from qflow.workload.model import Producer
 from qflow.workload.network import ASLEEP, Course, Link, Network
-from qflow.workload.stage import Stage, message_of
+from qflow.workload.stage import Stage, make_message, message_of
 
 TURN: Final = 10_000
 """Microseconds for which a client learns of completions before it sends again, or sends before it learns:
@@ -40,7 +40,7 @@ class ProducerClient:
     """Sends what is due until ``last_due``; while its ideal window is full it waits for one completion."""
 
     def __init__(self, model: Producer, stage: Stage, last_due: int) -> None:
-        self._model, self._name, self._exchange = model, model.name, model.to[0]
+        self._name, (self._exchange, self._key), self._priority = model.name, model.to, model.priority
         self._stage = stage
         self._next = Arrivals(model)
         self._last_due = last_due
@@ -120,7 +120,8 @@ class ProducerClient:
     def _send(self) -> None:
         number = self._sent
         self._sent += 1
-        message = message_of(self._model, self._sent, self._next.size, self._next.group)
+        label = f"{self._name}-{self._sent}"
+        message = make_message(self._key, label, self._next.size, self._next.group, self._priority)
         self._stage.count_message()
         agenda = self._stage.agenda
         self._next.advance()

@@ -143,7 +143,7 @@ def make_message(key: str, label: str, size: int, group: str, priority: int | st
 
 
 def message_of(producer: Producer, number: int, size: int, group: str) -> Message:
-    """Make the message that a producer sends as its ``number``-th: all that counts bytes of it is here."""
+    """Make the message that a producer sends as its ``number``-th."""
     label = f"{producer.name}-{number}"
     return make_message(producer.to[1], label, size, group, producer.priority)
 
