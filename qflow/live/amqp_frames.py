@@ -41,7 +41,7 @@ class FrameError(QflowError, ValueError):
 
 _HTTP = re.compile(rb"(GET|HEAD|POST|PUT|DELETE|OPTIONS|PATCH|CONNECT|TRACE|PRI) ")
 _VERSIONS = {b"\0\0\x09\1": "0-9-1", b"\1\1\0\x0a": "0-10", b"\1\1\0\x09": "0-9", b"\1\1\x08\0": "0-8"}
-_OF_1_0 = (b"AMQP\0\1\0\0", b"AMQP\3\1\0\0")
+AMQP_HEADER, SASL_HEADER = b"AMQP\0\1\0\0", b"AMQP\3\1\0\0"
 
 
 def foreign_protocol(first: bytes) -> str:
@@ -50,7 +50,9 @@ def foreign_protocol(first: bytes) -> str:
     >>> foreign_protocol(b"AMQP" + bytes([0, 0, 9, 1])), foreign_protocol(b"AMQP" + bytes([0, 1, 0, 0]))
     ('AMQP 0-9-1', '')
     """
-    if first.startswith(_OF_1_0) or (len(first) < _HEADER and b"AMQP".startswith(first[:4])):
+    if first.startswith((AMQP_HEADER, SASL_HEADER)) or (
+        len(first) < _HEADER and b"AMQP".startswith(first[:4])
+    ):
         return ""
     if first.startswith((b"\x16\x03", b"AMQP\2\1\0\0")):
         return "TLS"

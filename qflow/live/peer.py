@@ -46,14 +46,15 @@ from qflow.broker import Broker
 from qflow.broker.consuming import DeliveryRecord
 from qflow.broker.errors import AmqpException, LinkException, SessionException
 from qflow.broker.links import (
+    SUBJECT,
     IncomingLink,
     LinkSession,
     OutgoingLink,
     condition_of,
     is_released,
 )
-from qflow.live.amqp_frames import FrameError
-from qflow.live.coordinator import TRANSACTIONAL, Coordinator
+from qflow.live.amqp_frames import DECLARED, TRANSACTIONAL, FrameError
+from qflow.live.coordinator import Coordinator
 from qflow.live.encoded import ROOM, Decoder, Encoded, encode_delivery, plain, value_of
 from qflow.live.sasl import SaslLayer, SaslRefusedError
 from qflow.live.terminus import answer_source, answer_terminus, read_source, read_terminus
@@ -71,7 +72,6 @@ OUTCOMES = ("accepted", "released", "presettled", "lost")
 
 _ACCEPTED, _REJECTED = int(Disposition.ACCEPTED), int(Disposition.REJECTED)
 _RELEASED, _MODIFIED = int(Disposition.RELEASED), int(Disposition.MODIFIED)
-_DECLARED: Final = 0x33
 _DELIVERY, _FLOW = int(lib.PN_DELIVERY), int(lib.PN_LINK_FLOW)
 
 
@@ -267,12 +267,6 @@ class Peer:
         most = self.server.limits.queued_bytes
         if self._unframed > most and not self.is_over:
             self.refuse("amqp:resource-limit-exceeded", f"a frame has at most {most} bytes")
-
-    def _begin_batch(self, session: _LiveSession) -> None:
-        """Let the broker make its output after the last transfer that came in one read (RF-08)."""
-        batch = session.engine.pipelined()
-        batch.__enter__()
-        self._batches[session] = batch
 
     def _end_batches(self) -> None:
         batches, self._batches = self._batches, {}
@@ -723,7 +717,8 @@ class Peer:
         if link.queue is not None:
             message.routing_key = link.queue.name
         elif link.exchange is not None:
-            message.routing_key = _subject_key(message.headers)
+            subject = (message.headers or {}).get(SUBJECT)
+            message.routing_key = subject if isinstance(subject, str) else ""
             if link.exchange.name == server.requests and server.manage(encoded):
                 self._settle(sending, delivery, _ACCEPTED, "accepted", is_settled)
                 return
@@ -731,7 +726,10 @@ class Peer:
             message.routing_key = encoded.to
         is_transactional = session.coordinator.includes(delivery)
         if session not in self._batches:
-            self._begin_batch(session)
+            # The broker makes its output after the last transfer that came in one read (RF-08).
+            batch = engine.pipelined()
+            batch.__enter__()
+            self._batches[session] = batch
         number = engine.completions.next_number
         try:
             transfer = engine.message_transfer(message, tag=sending.name, transactional=is_transactional)
@@ -875,7 +873,7 @@ class Peer:
             kind, values = self.server.decoder.control(raw)
             if kind == "declare":
                 wrapper.local.data = [coordinator.declare()]
-                wrapper.update(_DECLARED)
+                wrapper.update(DECLARED)
                 wrapper.settle()
             elif values:
                 error = coordinator.discharge(values[0], len(values) > 1 and bool(values[1]))
@@ -919,8 +917,3 @@ def _product_of(data: Any) -> str:
         return ""
     parts = [str(given[key]) for key in ("product", "version") if given.get(key)]
     return " ".join(parts)[:_LONGEST_NAME]
-
-
-def _subject_key(headers: Any) -> str:
-    subject = (headers or {}).get("qpid.subject")
-    return subject if isinstance(subject, str) else ""
