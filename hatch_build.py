@@ -28,6 +28,7 @@ GROUP = "qflow.engine"
 INTERPRETED = {
     "events": "its table is a Sequence, and a compiled class cannot inherit from one that is not",
     "options": "a wrong type is refused in the project's words, not in the compiler's",
+    "statistics": "its records are copied by the names of their fields, which the compiler takes no part in",
     "snapshot": "it has the compiler's own mark, and reads and sets the fields of objects of any class",
 }
 """Modules of the engine that are left to the interpreter, and why; packages' ``__init__`` are, too."""
@@ -39,7 +40,7 @@ BESIDE_IT = ("labs/fold",)
 
 OPTIMISED = {
     **dict.fromkeys(("errors", "link_nodes", "links", "management", "selector", "settings"), "-O0"),
-    **dict.fromkeys(("signature", "statistics", "alternatives", "cluster", "overflow_list"), "-O0"),
+    **dict.fromkeys(("signature", "alternatives", "cluster", "overflow_list"), "-O0"),
     "fold": "-O1",
 }
 """Modules that the C compiler optimises less than the others, by how much: it needs a third of the time then.

@@ -100,14 +100,16 @@ class ProgressLine:
         self.what, self.total, self.unit, self.has_bar = what, total, unit, has_bar
         self.remark = ""
         self._line = StatusLine(stream)
-        self._next = time.monotonic() + (PATIENCE if patience is None else patience)
+        self._first = self._next = time.monotonic() + (PATIENCE if patience is None else patience)
         self._shown = ""
 
     def __call__(self, done: int, total: int | None = None, part: str = "", /) -> None:
         """Show how far the work is, if it is time to."""
+        # A part that is new is shown at once.
+        when = self._first if part not in ("", self.what) else self._next
         self.total, self.what = total or self.total, part or self.what
         now = time.monotonic()
-        if now < self._next:
+        if now < when:
             return
         self._next = now + self._line.pause
         text = f"{self._head(done)} {done}{self._of()} {self.unit}{self.remark}"
@@ -130,13 +132,15 @@ class ProgressLine:
 
 
 @contextmanager
-def progress(what: str, total: int | None = None, unit: str = "rows") -> Iterator[ProgressLine]:
+def progress(
+    what: str, total: int | None = None, unit: str = "rows", has_bar: bool = False
+) -> Iterator[ProgressLine]:
     """Show the progress of a block, and leave the line however the block ends.
 
     >>> with progress("reading", 10) as shown:
     ...     shown(10)
     """
-    shown = ProgressLine(what, total, unit=unit)
+    shown = ProgressLine(what, total, unit=unit, has_bar=has_bar)
     try:
         yield shown
     finally:

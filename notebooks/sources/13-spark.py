@@ -276,7 +276,7 @@ if in_memory:
 if in_memory:
     rows = in_memory[largest]
     every = -(-len(rows) // 8)
-    checkpoints = list(qf.spark.record(largest, rows, every))
+    checkpoints = list(qf.spark.take_checkpoints(largest, rows, every))
     pieces = [
         result
         for component, seq, state in reversed(checkpoints)

@@ -146,17 +146,16 @@ class Broker(BrokerContext):
 
         ValueError if time would go back, or on beyond 63 bits; TypeError for anything but a whole number.
         """
-        if type(now) is not int:
-            now = integer("time in microseconds", now)
-        if now >> 63:
-            raise ValueError(f"time is 0 to {(1 << 63) - 1} us; got {now}")
-        if now < self.now:
-            raise ValueError(f"time cannot go back: it is {self.now} us, got {now} us")
-        if self.timers.is_due(now):
+        until = integer("time in microseconds", now)
+        if until >> 63:
+            raise ValueError(f"time is 0 to {(1 << 63) - 1} us; got {until}")
+        if until < self.now:
+            raise ValueError(f"time cannot go back: it is {self.now} us, got {until} us")
+        if self.timers.is_due(until):
             if self.observer is not None:
-                self.emit("advance", detail={"now": now})
-            self.run_timers(now)
-        self.now = self.stamp = now
+                self.emit("advance", detail={"now": until})
+            self.run_timers(until)
+        self.now = self.stamp = until
 
     def run_timers(self, until: int) -> None:
         """Do what is due up to a time, one thing after the other, each to quiescence."""

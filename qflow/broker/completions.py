@@ -170,18 +170,7 @@ _REPORTED: Final[tuple[str, ...]] = ("completed",)
 
 
 class Completions(CommandOwner):
-    """Numbers a session's commands, and keeps which of them are complete.
-
-    Attributes:
-        completed (RangeSet): A hole in it is a held transfer, or a sync that waits behind one (CM-04).
-        reported (RangeSet): What the client knows.
-        incomplete (OrderedDict): Number to held transfer, or to None for a parked sync point, in order of
-            number.
-        wants_report (bool): A report is due at the end of the current step (CM-05, CM-08).
-        blocking_queues (list of str): Queues for which the client is to stop sending, in the Java broker's
-            way (ALT-12).
-        on_report, on_channel_flow (callable or None): Set by a client; called with what it is sent.
-    """
+    """Numbers a session's commands, and keeps which of them are complete."""
 
     VOLATILE: ClassVar[tuple[str, ...]] = ("on_report", "on_channel_flow", "_has_parked")
     ONLY_COUNTS: ClassVar[bool] = True
@@ -196,12 +185,15 @@ class Completions(CommandOwner):
         self.context = context
         self.session = session
         self.next_number = 0
+        # A hole in it is a held transfer, or a sync that waits behind one (CM-04).
         self.completed = RangeSet()
         self.reported = RangeSet()
+        # Number to held transfer, or to None for a parked sync point, in order of number.
         self.incomplete: OrderedDict[int, Transfer | None] = OrderedDict()
         # Whether a sync point may be parked; None, after a snapshot, if that is not known.
         self._has_parked: bool | None = False
         self.wants_report = False
+        # Queues for which the client is to stop sending, in the Java broker's way (ALT-12).
         self.blocking_queues: list[str] = []
         self._is_in_order = context.options.completions == "in-order"
         self._done_early: dict[int, str] = {}
@@ -250,13 +242,8 @@ class Completions(CommandOwner):
         self.incomplete[transfer.number] = transfer
 
     def sync_point(self, number: int, is_reported: bool = True) -> bool:
-        """Complete a sync now, or park it behind the incomplete commands before it (CM-06, CM-07).
-
-        It is reported when it is complete only if it carries the sync flag (RF-40).
-
-        Returns:
-            Whether it is complete.
-        """
+        """Complete a sync now, or park it behind incomplete commands; return whether it is complete."""
+        # Without the sync flag it is not reported (RF-40).
         if is_reported:
             self.report_when_complete(number)
         if self.incomplete:

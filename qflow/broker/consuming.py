@@ -105,10 +105,6 @@ class Credit(Restorable):
     """A subscription's four balances: messages and bytes, for each of the two modes (CN-04).
 
     A new subscription is in window mode with no credit at all (CN-03).
-
-    Attributes:
-        mode (int): :data:`CREDIT_MODE` or :data:`WINDOW_MODE`.
-        messages, volume (Balance): Those of the current mode; those of the other one are kept aside.
     """
 
     __slots__ = ("mode", "messages", "volume", "_other_messages", "_other_volume")
@@ -201,11 +197,7 @@ class Traffic(Restorable):
 
 
 class Connection(Dependent):
-    """A client's connection: a FIFO of subscriptions to serve, one message each in turn.
-
-    Attributes:
-        from_client, to_client (Traffic): What went over it.
-    """
+    """A client's connection: a FIFO of subscriptions to serve, one message each in turn."""
 
     WRITTEN_AS: ClassVar[Containers] = {"tasks": (deque, Fifo)}
 
@@ -323,15 +315,7 @@ class OutputScheduler(Dependent):
 
 @mypyc_attr(free_list_len=1)
 class DeliveryRecord(Dependent):
-    """What the broker remembers of a message it has sent to a subscription (RF-03).
-
-    Attributes:
-        id (int): Number of the command that carried the message, per session.
-        is_acquired (bool): Whether the message belongs to the subscription; a browser's does not, unless it
-            acquires it.
-        is_windowing (bool): Whether the subscription was in window mode when the delivery was made.
-        is_ended (bool): True from the start for accept mode none (RF-01).
-    """
+    """What the broker remembers of a message it has sent to a subscription (RF-03)."""
 
     __slots__ = (
         "id", "message", "queue", "tag", "redelivered", "is_acquired", "is_windowing", "is_ended",
@@ -353,8 +337,10 @@ class DeliveryRecord(Dependent):
         self.queue = queue
         self.tag = tag
         self.redelivered = message.delivery_count > 0
+        # Whether the message belongs to the subscription; a browser's does not, unless it acquires it.
         self.is_acquired = is_acquired
         self.is_windowing = is_windowing
+        # True from the start for accept mode none (RF-01).
         self.is_ended = is_ended
         self.is_completed = False
         self.is_cancelled = False
@@ -416,14 +402,7 @@ class DeliveryRecord(Dependent):
 
 
 class Subscription(Consumer):
-    """One consumer or browser, made by ``message_subscribe`` (CN-01).
-
-    Attributes:
-        owner (str): The name under which it owns message groups: session and tag (MG-15).
-        is_explicit (bool): Accept mode explicit; with none, messages are gone when delivered (CN-11).
-        sync_frequency (int): After every so many deliveries the broker sends an execution.sync (CN-01); 0 for
-            never.
-    """
+    """One consumer or browser, made by ``message_subscribe`` (CN-01)."""
 
     ONLY_COUNTS: ClassVar[bool] = True
 
@@ -452,11 +431,13 @@ class Subscription(Consumer):
         self.credit = Credit()
         # What is no text is no selector (RF-35).
         self.selector = Selector(expression) if isinstance(expression, str) and expression else None
+        # Accept mode explicit; with none, messages are gone when delivered (CN-11).
         self.is_explicit = is_explicit
         self.is_exclusive = is_exclusive
         self.is_enabled = True
         self.delivered = 0
         frequency = arguments.get("qpid.sync_frequency")
+        # After every so many deliveries an execution.sync is sent (CN-01); 0 for never.
         self.sync_frequency = frequency if isinstance(frequency, int) and frequency > 0 else 0
         self.block()
 
@@ -624,19 +605,7 @@ _DELIVERED: Final[tuple[str, ...]] = ("delivery", "position", "redelivered", "ac
 
 
 class SemanticState(Dependent):
-    """What a session consumes (compare ``SemanticState.cpp``).
-
-    Attributes:
-        blocked (set of str): Tags of all subscriptions that have stopped for want of credit, perhaps of
-            others, too.
-        subscriptions (dict): By tag.
-        cancelled (list of tuple): Cancelled subscriptions, each with the numbers of its deliveries that were
-            unsettled then.
-        records (dict): Deliveries the broker still remembers, by number, ascending (RF-03).
-        unacked_messages (int): The statistic as management shows it: refreshed by deliveries that are
-            remembered, accept, release, reject, cancel and completion, not by commit (RF-25).
-        on_delivery (callable or None): Set by a client; called with each delivery.
-    """
+    """What a session consumes (compare ``SemanticState.cpp``)."""
 
     VOLATILE: ClassVar[tuple[str, ...]] = ("on_delivery",)
     ONLY_COUNTS: ClassVar[bool] = True
@@ -651,11 +620,15 @@ class SemanticState(Dependent):
         self.session = session
         self.connection = connection
         self.peer = peer
+        # Tags of all subscriptions that have stopped for want of credit, perhaps of others, too.
         self.blocked: set[str] = set()
         self.subscriptions: dict[str, Subscription] = {}
+        # Each with the numbers of its deliveries that were unsettled when it was cancelled.
         self.cancelled: list[tuple[Subscription, tuple[int, ...]]] = []
+        # By number, ascending (RF-03).
         self.records: dict[int, DeliveryRecord] = {}
         self.next_number = 0
+        # As management shows it: refreshed by all that settles but a commit (RF-25).
         self.unacked_messages = 0
         self.on_delivery: OnDelivery | None = None
 
@@ -776,19 +749,19 @@ class SemanticState(Dependent):
 
     def acquire(self, numbers: Iterable[int]) -> list[int]:
         """Claim browsed deliveries; return those that were granted (RF-02)."""
-        granted = [record.id for record in self._known(numbers) if record.acquire()]
+        granted = [record.id for record in self._find_records(numbers) if record.acquire()]
         self.send_command()
         return granted
 
     def commit_accepts(self, numbers: set[int]) -> None:
         """Carry out the accepts of a transaction, in order of delivery (RF-22)."""
-        for record in self._known(numbers):
+        for record in self._find_records(numbers):
             record.accept(in_transaction=True)
         if numbers:
             # One further than it should: so does the broker (RF-03, rnd-tx-064).
             self._sweep_range(min(numbers), max(numbers) + 1)
 
-    def _known(self, numbers: Iterable[int]) -> list[DeliveryRecord]:
+    def _find_records(self, numbers: Iterable[int]) -> list[DeliveryRecord]:
         return [self.records[number] for number in _ascending(numbers) if number in self.records]
 
     def cancel(self, subscription: Subscription) -> None:

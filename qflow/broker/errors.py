@@ -279,9 +279,6 @@ class ManagementError(Exception):
     1 UnknownObject, 2 UnknownMethod, 3 NotImplemented, 4 InvalidParameter, 7 for an exception, with its text,
     0x10000 (USER) for a redirect that is refused, without a text (RF-26).
 
-    Attributes:
-        cause (AmqpException or None): What a 7 stands for; compiled code loses what Python calls the cause.
-
     >>> error = ManagementError(4, "InvalidParameter")
     >>> error.status, str(error)
     (4, 'InvalidParameter')
@@ -291,4 +288,5 @@ class ManagementError(Exception):
         super().__init__(text)
         self.status = status
         self.text = text
+        # What a 7 stands for; compiled code loses what Python calls the cause.
         self.cause = cause

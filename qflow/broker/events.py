@@ -173,9 +173,6 @@ class EventTable(Sequence[Event]):
     As an observer (:meth:`qflow.broker.Broker.observe`) it costs a third of what a list of events does. It
     reads as a sequence of :class:`~qflow.broker.events.Event`, made when asked for.
 
-    Attributes:
-        cells (list): The :data:`WIDTH` cells of the first event, then those of the second, and so on.
-
     >>> table = EventTable([Event(0, "enqueued", queue="q"), Event(5, "dequeued", queue="q")])
     >>> table.column("kind"), table[-1].time, len(table)
     (['enqueued', 'dequeued'], 5, 2)
@@ -184,6 +181,7 @@ class EventTable(Sequence[Event]):
     __slots__ = ("cells",)
 
     def __init__(self, events: Iterable[Event] = ()) -> None:
+        # The WIDTH cells of the first event, then those of the second, and so on.
         self.cells: list[Any] = []
         for event in events:
             self.append(event)

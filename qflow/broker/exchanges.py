@@ -35,11 +35,11 @@ from qflow.broker.statistics import BindingStatistics, ExchangeStatistics
 
 Arguments = Mapping[str, HeaderValue]
 Identity = tuple[str, str]
-MSG_SEQUENCE = "qpid.msg_sequence"
-INITIAL_VALUE = "qpid.ive"
+_MSG_SEQUENCE = "qpid.msg_sequence"
+_INITIAL_VALUE = "qpid.ive"
 FED_OP = "qpid.fed.op"
 AGENT_NAME = "apache.org:qpidd:qflow"
-REQUEST_KEYS: Final = {
+_REQUEST_KEYS: Final = {
     "qmf.default.direct": ("broker", AGENT_NAME),
     "qmf.default.topic": ("console.request.agent_locate",),
 }
@@ -61,11 +61,7 @@ class Binding(Dependent):
 
 
 class Exchange(Router):
-    """Common part of all types: bindings in order, the alternate, and what is counted.
-
-    Attributes:
-        replaced (int): Bindings that an exclusive one replaced: management goes on counting them (RF-39).
-    """
+    """Common part of all types: bindings in order, the alternate, and what is counted."""
 
     type: ClassVar[str] = ""
 
@@ -79,6 +75,7 @@ class Exchange(Router):
         super().__init__(name)
         self.context = context
         self.bindings: dict[Identity, Binding] = {}
+        # Bindings that an exclusive one replaced: management goes on counting them (RF-39).
         self.replaced = 0
         self.alternate: Exchange | None = None
         self.references = 0
@@ -102,8 +99,8 @@ class Exchange(Router):
         self.alternate = alternate
         self.durable = durable
         self.deletes_itself = auto_delete
-        self.sequence = 0 if MSG_SEQUENCE in options else None
-        self.keeps_last = INITIAL_VALUE in options
+        self.sequence = 0 if _MSG_SEQUENCE in options else None
+        self.keeps_last = _INITIAL_VALUE in options
         self.annotates = self.keeps_last or self.sequence is not None
         if alternate is not None:
             alternate.alternate_users += 1
@@ -112,7 +109,7 @@ class Exchange(Router):
     @property
     def arguments(self) -> dict[str, int]:
         """What a declare asked for, by key, with 1 for a value, which nothing looks at (EX-11)."""
-        options = {MSG_SEQUENCE: self.sequence is not None, INITIAL_VALUE: self.keeps_last}
+        options = {_MSG_SEQUENCE: self.sequence is not None, _INITIAL_VALUE: self.keeps_last}
         return {key: 1 for key, is_set in options.items() if is_set}
 
     def _make_index(self) -> None:
@@ -229,7 +226,7 @@ class Exchange(Router):
         The first refusal is raised after every queue has been tried; what was accepted stays.
         A request to management is for the agent, not for queues, and is not counted.
         """
-        if self.name in REQUEST_KEYS and self._is_request(transfer):
+        if self.name in _REQUEST_KEYS and self._is_request(transfer):
             self.context.ask_agent(transfer)
             if self.type == "direct":
                 return True
@@ -249,13 +246,13 @@ class Exchange(Router):
         return bool(bindings)
 
     def _is_request(self, transfer: Transfer) -> bool:
-        return (transfer.message.routing_key or "") in REQUEST_KEYS[self.name]
+        return (transfer.message.routing_key or "") in _REQUEST_KEYS[self.name]
 
     def _annotate(self, transfer: Transfer) -> None:
         """Number messages, and keep the last one for queues bound later, if asked to (EX-11)."""
         if self.sequence is not None:
             self.sequence += 1
-            transfer.annotate(MSG_SEQUENCE, self.sequence)
+            transfer.annotate(_MSG_SEQUENCE, self.sequence)
         if self.keeps_last:
             # A queue that is bound later gets it at once, whatever becomes of its transaction.
             self.last_transfer = transfer if transfer.transaction is None else transfer.apart()
@@ -351,7 +348,7 @@ def normalize_pattern(pattern: str) -> str:
     return ".".join(words)
 
 
-TopicRank = tuple[int, ...]
+_TopicRank = tuple[int, ...]
 """Where in the broker's tree of patterns a key finds one: the smaller, the earlier."""
 
 _HASH, _STAR, _WORD = 0, 1, 2
@@ -367,22 +364,22 @@ def topic_matches(pattern: str, key: str) -> bool:
     >>> topic_matches("a.#", "a"), topic_matches("*.x", ".x"), topic_matches("a.#.b.*", "a.b")
     (True, True, False)
     """
-    return topic_rank(pattern, key) is not None
+    return _topic_rank(pattern, key) is not None
 
 
 @lru_cache(maxsize=4096)
-def topic_rank(pattern: str, key: str) -> TopicRank | None:
+def _topic_rank(pattern: str, key: str) -> _TopicRank | None:
     """Return when a key's way through the tree of patterns comes to one; None if it never does.
 
     At each word the broker tries ``#`` before ``*``, and ``*`` before the word itself.
 
-    >>> sorted(["a.b", "a.*", "#", "a.#"], key=lambda pattern: topic_rank(pattern, "a.b"))
+    >>> sorted(["a.b", "a.*", "#", "a.#"], key=lambda pattern: _topic_rank(pattern, "a.b"))
     ['#', 'a.#', 'a.*', 'a.b']
     """
     return _rank_of(tuple(pattern.split(".")), tuple(key.split(".")))
 
 
-def _rank_of(pattern: tuple[str, ...], words: tuple[str, ...]) -> TopicRank | None:
+def _rank_of(pattern: tuple[str, ...], words: tuple[str, ...]) -> _TopicRank | None:
     head, rest = pattern[0], pattern[1:]
     if head == "#":
         if not rest:
@@ -420,14 +417,14 @@ def same_arguments(bound: Arguments, arguments: Arguments) -> bool:
     >>> same_arguments({"x-match": "all", "n": 1}, {"x-match": "all", "n": True})
     False
     """
-    return _typed(bound) == _typed(_wanted(arguments))
+    return _add_types(bound) == _add_types(_conditions(arguments))
 
 
-def _typed(arguments: Arguments) -> dict[str, tuple[type, HeaderValue]]:
+def _add_types(arguments: Arguments) -> dict[str, tuple[type, HeaderValue]]:
     return {key: (type(value), value) for key, value in arguments.items()}
 
 
-def _wanted(arguments: Arguments) -> Arguments:
+def _conditions(arguments: Arguments) -> Arguments:
     return {key: value for key, value in arguments.items() if not key.startswith("qpid.")}
 
 
@@ -442,7 +439,7 @@ def headers_match(arguments: Mapping[str, HeaderValue], headers: Mapping[str, He
     >>> headers_match({"x-match": "any"}, {})
     False
     """
-    wanted = _wanted(arguments)
+    wanted = _conditions(arguments)
     found = sum(key in headers and _value_matches(value, headers[key]) for key, value in wanted.items())
     return found == len(wanted) - 1 if arguments["x-match"] == "all" else found > 0
 
@@ -460,7 +457,7 @@ def _value_matches(wanted: HeaderValue, got: HeaderValue) -> bool:
     return isinstance(got, float) and isinstance(wanted, float) and got == wanted
 
 
-EXCLUSIVE_BINDING = "qpid.exclusive-binding"
+_EXCLUSIVE_BINDING = "qpid.exclusive-binding"
 
 
 class DirectExchange(Exchange):
@@ -475,11 +472,11 @@ class DirectExchange(Exchange):
         self._by_key: dict[str, tuple[Binding, ...]] = {}
 
     def _check_again(self, existing: Binding, arguments: Arguments) -> bool:
-        return EXCLUSIVE_BINDING not in arguments
+        return _EXCLUSIVE_BINDING not in arguments
 
     def _insert(self, identity: Identity, binding: Binding) -> None:
         """Keep the binding under its key, too; an exclusive one replaces all others of the key (EX-04)."""
-        if EXCLUSIVE_BINDING in binding.arguments:
+        if _EXCLUSIVE_BINDING in binding.arguments:
             for other in self._by_key.get(binding.key, ()):
                 self.unbind(other.queue, other.key)
                 self.replaced += 1
@@ -537,7 +534,7 @@ class TopicExchange(Exchange):
 
     def _matching(self, transfer: Transfer) -> tuple[Binding, ...]:
         key = transfer.message.routing_key or ""
-        ranked = [(rank, b) for b in self.bindings.values() if (rank := topic_rank(b.key, key)) is not None]
+        ranked = [(rank, b) for b in self.bindings.values() if (rank := _topic_rank(b.key, key)) is not None]
         ranked.sort(key=itemgetter(0))
         return _one_for_each_queue([binding for _, binding in ranked])
 
@@ -597,8 +594,8 @@ class HeadersExchange(Exchange):
 
 def _has_all(arguments: Arguments, binding: Binding) -> bool:
     """Return whether all of a binding's own arguments, x-match included, are among these; void is any."""
-    given = _typed(arguments)
-    wanted = _typed(_wanted(binding.arguments))
+    given = _add_types(arguments)
+    wanted = _add_types(_conditions(binding.arguments))
     return all(key in given and (value[1] is None or given[key] == value) for key, value in wanted.items())
 
 
@@ -628,7 +625,7 @@ PREDECLARED = {
     "qmf.default.topic": "topic",
     "qmf.default.direct": "direct",
 }
-UNDELETABLE = ("amq.direct", "amq.topic", "amq.fanout", "amq.match", "qpid.management")
+_UNDELETABLE = ("amq.direct", "amq.topic", "amq.fanout", "amq.match", "qpid.management")
 
 
 class ExchangeRegistry(Dependent):
@@ -694,7 +691,7 @@ class ExchangeRegistry(Dependent):
         exchange = self.get(name)
         if exchange.alternate_users:
             raise NotAllowedException(f"Cannot delete {name}, in use as alternate-exchange.")
-        if name in UNDELETABLE:
+        if name in _UNDELETABLE:
             raise NotAllowedException(f"Cannot delete default exchange: '{name}'")
         del self.exchanges[name]
         exchange.is_deleted = True

@@ -19,9 +19,6 @@ Item = TypeVar("Item")
 class Fifo(Restorable, Generic[Item]):
     """Items in the order in which they were added.
 
-    Attributes:
-        count (int): How many items there are.
-
     >>> readers = Fifo(["c1", "c2", "c3"])
     >>> readers.remove("c2")
     >>> readers.take(), readers.count, list(readers)

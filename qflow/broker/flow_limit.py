@@ -27,22 +27,26 @@ _HOLD: Final[tuple[str, ...]] = ("command",)
 
 
 class FlowState(QueueObserver):
-    """Counts what is on the queue of a name, and is ON or OFF.
-
-    Attributes:
-        count, size (int): Messages and bytes on the queue, acquired ones included (DQ-02).
-        stopped, stopped_count (bool, int): ``flowStopped`` and ``flowStoppedCount`` (CM-15).
-    """
+    """Counts what is on the queue of a name, and is ON or OFF."""
 
     __slots__ = ("context", "queue", "count", "size", "stopped", "stopped_count")
 
     def __init__(self, context: BrokerContext, queue: str) -> None:
         self.context = context
         self.queue = queue
+        # Messages and bytes on the queue, acquired ones included (DQ-02).
         self.count = 0
         self.size = 0
         self.stopped = False
         self.stopped_count = 0
+
+    def exceeds_stop(self, count: int, size: int) -> bool:
+        """Return whether with so many messages and bytes it turns ON."""
+        raise NotImplementedError
+
+    def may_resume(self, count: int, size: int) -> bool:
+        """Return whether with so many messages and bytes it turns OFF."""
+        raise NotImplementedError
 
     def add(self, message: QueuedMessage) -> None:
         """Count a message that came."""
@@ -154,8 +158,8 @@ class FlowLevels(Frozen):
 
         542 for resume above stop, or stop above the limit (FC-05), defaults included (FC-07).
         """
-        resume_count = _validated(queue, "count", self.stop_count, self.resume_count, self.max_count)
-        resume_size = _validated(queue, "size", self.stop_size, self.resume_size, self.max_size)
+        resume_count = _validate(queue, "count", self.stop_count, self.resume_count, self.max_count)
+        resume_size = _validate(queue, "size", self.stop_size, self.resume_size, self.max_size)
         return FlowLevels(
             self.stop_count, resume_count, self.stop_size, resume_size, self.max_count, self.max_size
         )
@@ -196,6 +200,18 @@ class FlowThresholds(Frozen):
         )
 
 
+def exceeds_stop(levels: FlowThresholds, count: int, size: int) -> bool:
+    """Return whether so many messages and bytes are above a stop threshold (FC-14)."""
+    stop_count, stop_size = levels.stop_count, levels.stop_size
+    return (stop_count != 0 and count > stop_count) or (stop_size != 0 and size > stop_size)
+
+
+def may_resume(levels: FlowThresholds, count: int, size: int) -> bool:
+    """Return whether so many messages and bytes are below both resume thresholds (FC-16)."""
+    resume_count, resume_size = levels.resume_count, levels.resume_size
+    return (not resume_size or size < resume_size) and (not resume_count or count < resume_count)
+
+
 def is_exempt(settings: QueueSettings) -> bool:
     """Return whether a queue never has flow control, whatever thresholds it is given (FC-03)."""
     return settings.policy == "ring"
@@ -217,7 +233,7 @@ class QueueFlowLimit(FlowState):
     def enqueued(self, message: QueuedMessage) -> None:
         """Count the message, perhaps turn ON, and hold its transfer while ON (FC-14, FC-15)."""
         self.add(message)
-        if not self.stopped and self._above_stop():
+        if not self.stopped and exceeds_stop(self.thresholds, self.count, self.size):
             self.turn_on()
         if self.stopped:
             self.held[message.position] = message.transfer
@@ -228,7 +244,7 @@ class QueueFlowLimit(FlowState):
         self.subtract(message)
         if not self.stopped:
             return
-        if self._below_resume():
+        if may_resume(self.thresholds, self.count, self.size):
             self.turn_off()
             held, self.held = self.held, {}
             for transfer in held.values():
@@ -238,15 +254,13 @@ class QueueFlowLimit(FlowState):
             if own is not None:
                 self.let_go(own)
 
-    def _above_stop(self) -> bool:
-        stop_count, stop_size = self.thresholds.stop_count, self.thresholds.stop_size
-        return (stop_count != 0 and self.count > stop_count) or (stop_size != 0 and self.size > stop_size)
+    def exceeds_stop(self, count: int, size: int) -> bool:
+        """Return whether so much is above a stop threshold."""
+        return exceeds_stop(self.thresholds, count, size)
 
-    def _below_resume(self) -> bool:
-        resumes = self.thresholds
-        return (not resumes.resume_size or self.size < resumes.resume_size) and (
-            not resumes.resume_count or self.count < resumes.resume_count
-        )
+    def may_resume(self, count: int, size: int) -> bool:
+        """Return whether so much is below both resume thresholds."""
+        return may_resume(self.thresholds, count, size)
 
 
 def effective_max_size(settings: QueueSettings, options: BrokerOptions) -> int:
@@ -286,7 +300,7 @@ def _resume_default(maximum: int, ratio: int) -> int:
     return int(maximum * (ratio / 100.0))
 
 
-def _validated(queue: str, unit: str, stop: Level, resume: Level, maximum: int) -> Level:
+def _validate(queue: str, unit: str, stop: Level, resume: Level, maximum: int) -> Level:
     """Check one unit and return its resume level in force (FC-05)."""
     if not stop.value:
         return Level(resume.value, Origin.RESIDUE, resume.origin) if resume.value else resume

@@ -55,11 +55,7 @@ class Ring(LimitPolicy):
         return True
 
     def evict(self, queue: Queue, transfer: Transfer) -> bool:
-        """Drop the oldest messages, while they may go, until the new one fits; return whether it does.
-
-        Raises:
-            NotImplementedException: 540, if what it evicts comes back to it (RF-34).
-        """
+        """Drop the oldest messages, while they may go, until the new one fits; return whether it does."""
         # Two rings that are each other's alternates would evict what the other one evicts for ever.
         if self.is_evicting:
             raise NotImplementedException(_circle(queue))

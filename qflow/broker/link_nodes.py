@@ -25,7 +25,7 @@ from qflow.broker.registry import EXCEPTION, QueueRegistry
 from qflow.broker.restorable import Dependent, Restorable
 from qflow.broker.settings import QueueSettings, to_bool, to_text
 
-CREATE_ON_DEMAND: Final = "create-on-demand"
+_CREATE_ON_DEMAND: Final = "create-on-demand"
 QUEUE, TOPIC, SHARED, DURABLE = "queue", "topic", "shared", "durable"
 _FILTERS = {"legacy-amqp-direct-binding": "direct", "legacy-amqp-topic-binding": "topic"}
 
@@ -61,14 +61,7 @@ class NodePolicy(Restorable):
 
 
 class Node(Dependent):
-    """What an address means: a queue, or an exchange.
-
-    Attributes:
-        policy (mapping or None): The arguments for queues of subscriptions, if a policy made the exchange
-            (LNK-20).
-        is_new (bool): Whether it was made for this link.
-        is_controlled (bool): Whether the queue goes with this link.
-    """
+    """What an address means: a queue, or an exchange."""
 
     __slots__ = ("queue", "exchange", "policy", "is_new", "is_controlled")
 
@@ -77,19 +70,15 @@ class Node(Dependent):
     ) -> None:
         self.queue = queue
         self.exchange = exchange
+        # The arguments for queues of subscriptions, if a policy made the exchange (LNK-20).
         self.policy = policy
         self.is_new = False
+        # Whether the queue goes with this link.
         self.is_controlled = False
 
 
 class LinkNodes(Dependent):
-    """Finds and makes the nodes of links.
-
-    Attributes:
-        policies (list of NodePolicy): In the order in which management made them.
-        topics (dict): Names of the exchanges that policies have made, with the arguments of their
-            subscriptions' queues.
-    """
+    """Finds and makes the nodes of links."""
 
     ONLY_COUNTS: ClassVar[bool] = True
 
@@ -99,6 +88,7 @@ class LinkNodes(Dependent):
         self.queues = queues
         self.exchanges = queues.exchanges
         self.policies: list[NodePolicy] = []
+        # The exchanges that policies have made, with the arguments of their subscriptions' queues.
         self.topics: dict[str, dict[str, object]] = {}
 
     # Policies
@@ -150,7 +140,7 @@ class LinkNodes(Dependent):
         node = self.find(name, TOPIC in capabilities)
         if node.queue is not None or node.exchange is not None:
             return node
-        if is_dynamic or CREATE_ON_DEMAND in capabilities:
+        if is_dynamic or _CREATE_ON_DEMAND in capabilities:
             made = self._make(name, is_dynamic, capabilities, properties, owner)
         else:
             policy = next((one for one in self.policies if one.matches(name)), None)
@@ -216,12 +206,12 @@ def _arguments(properties: Properties) -> dict[str, object]:
 def granted_capabilities(node: Node, asked: list[str], is_source: bool) -> list[str]:
     """Return those of the capabilities asked for that the node has, in the order asked."""
     if node.queue is not None:
-        known = {CREATE_ON_DEMAND, QUEUE, *_FILTERS}
+        known = {_CREATE_ON_DEMAND, QUEUE, *_FILTERS}
         return [one for one in asked if one in known or (one == DURABLE and node.queue.durable)]
     exchange = node.exchange
     if exchange is None:
         return []
-    known = {CREATE_ON_DEMAND, TOPIC, SHARED}
+    known = {_CREATE_ON_DEMAND, TOPIC, SHARED}
     return [
         one
         for one in asked

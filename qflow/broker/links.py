@@ -118,16 +118,7 @@ class LinkCredit(Credit):
 
 
 class OutgoingLink(Subscription):
-    """A link on which the client receives.
-
-    Attributes:
-        subject (str): A topic pattern that the message's subject has to match; "" for none (LNK-14).
-        ring, capacity (dict, int): Slots of the ring that hold an unsettled delivery, with its number, and
-            how many there are (LNK-11).
-        refused (set of int): Positions of messages that are undeliverable here (LNK-12).
-        own_queue (bool): Whether the queue was made for this subscription alone, and goes with the link
-            (LNK-19).
-    """
+    """A link on which the client receives."""
 
     __slots__ = ("subject", "ring", "capacity", "refused", "own_queue", "is_controlling", "granted")
 
@@ -144,10 +135,14 @@ class OutgoingLink(Subscription):
     ) -> None:
         super().__init__(target, tag, owner, queue, acquires, is_explicit, is_exclusive, arguments)
         self.credit = LinkCredit()
+        # A topic pattern that the message's subject has to match; "" for none (LNK-14).
         self.subject = ""
+        # Slots that hold an unsettled delivery, with its number (LNK-11).
         self.ring: dict[int, int] = {}
         self.capacity = MAX_UNACKED
+        # Positions of messages that are undeliverable here (LNK-12).
         self.refused: set[int] = set()
+        # Whether the queue was made for this subscription alone, and goes with the link (LNK-19).
         self.own_queue = False
         self.is_controlling = False
         self.granted: Granted | None = None
@@ -299,32 +294,20 @@ class TxSettle(TxOperation):
 
 
 class Granted(Dependent):
-    """What the answer to an attach says besides that there is a link.
-
-    Attributes:
-        address (str): The node's name; a dynamic one has got it now.
-        capabilities (list of str): Those of the ones asked for that the node has (LNK-17).
-        properties (dict): Those asked for, with their real values as texts (LNK-17).
-        filters (dict): The filters in force by name, each with its descriptor and value (LNK-14).
-    """
+    """What the answer to an attach says besides that there is a link."""
 
     __slots__ = ("address", "capabilities", "properties", "filters")
 
     def __init__(self, address: str, capabilities: list[str], properties: dict[str, HeaderValue]) -> None:
         self.address = address
+        # Of those asked for what the node has, with real values as texts (LNK-17).
         self.capabilities = capabilities
         self.properties = properties
         self.filters: dict[str, list[Any]] = {}
 
 
 class IncomingLink(CommandOwner):
-    """A link on which the client sends; it owns the transfers whose outcome is withheld (LNK-02).
-
-    Attributes:
-        queue, exchange (Queue or None, Exchange or None): Where it sends to; neither for an anonymous relay,
-            whose messages say it themselves (LNK-06).
-        unsettled (dict): Transfers whose outcome is withheld, by number.
-    """
+    """A link on which the client sends; it owns the transfers whose outcome is withheld (LNK-02)."""
 
     __slots__ = ("session", "name", "queue", "exchange", "unsettled", "is_controlling", "granted")
 
@@ -335,6 +318,7 @@ class IncomingLink(CommandOwner):
         self.exchange = node.exchange
         self.is_controlling = node.is_controlled
         self.granted = granted
+        # Transfers whose outcome is withheld, by number.
         self.unsettled: dict[int, Transfer] = {}
 
     @property
@@ -394,16 +378,6 @@ class IncomingLink(CommandOwner):
 class LinkSession(Session):
     """A session of AMQP 1.0, made by :meth:`qflow.broker.Broker.link_session`.
 
-    Attributes:
-        container (str): The client's container-id, of which names of its own queues are made.
-        senders (dict): The links on which the client sends, by name; those on which it receives are
-            ``consuming``'s subscriptions.
-        on_outcome (callable or None): Called with a link's name and a transfer's number when an outcome that
-            was withheld comes: accepted.
-        on_link_closed (callable or None): Called with an outgoing link's name and the refusal it is closed
-            for.
-        on_ended (callable or None): Called when the session dies: only management ends a connection.
-
     >>> from qflow.broker import Broker, Message
     >>> broker = Broker()
     >>> broker.management.create("queue", "orders", {"qpid.flow_stop_count": 2, "qpid.max_count": 4})
@@ -439,9 +413,12 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
         self.nodes = nodes
         self.container = container
         self.consuming = LinkDeliveries(context, name, connection, cast(Peer, self))
+        # Links on which the client sends; those on which it receives are consuming's subscriptions.
         self.senders: dict[str, IncomingLink] = {}
+        # Called with a link's name and a transfer's number when an outcome that was withheld comes.
         self.on_outcome: Callable[[str, int], None] | None = None
         self.on_link_closed: Callable[[str, AmqpException], None] | None = None
+        # Only management ends a connection.
         self.on_ended: Callable[[AmqpException], None] | None = None
 
     @property
@@ -505,19 +482,9 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
     def link_attach(
         self, tag: str, role: str, address: str | None = None, options: Options | None = None
     ) -> IncomingLink | OutgoingLink:
-        """Attach a link to a node, which is made now if its terminus asks for that (LNK-16 … LNK-19).
-
-        Parameters:
-            tag: The link's name.
-            role: The client's: ``sender`` or ``receiver``.
-            address: The node; None for an anonymous relay (a sender's), or with ``dynamic``.
-            options: What else the terminus says: ``dynamic``, ``capabilities``, ``properties``; of a source
-                also ``filters`` (name to descriptor and value), ``copy`` (a browser), ``settled`` (at most
-                once), ``unsettled`` (asked for explicitly), ``durable``, and ``timeout`` in seconds.
-
-        Returns:
-            Its ``granted`` is what the client is to be told.  A refusal says why there is no link.
-        """
+        """Attach a link to a node, which is made now if its terminus asks for that (LNK-16 … LNK-19)."""
+        # What a terminus says: dynamic, capabilities, properties; a source also filters (name to descriptor
+        # and value), copy (a browser), settled (at most once), unsettled, durable, and timeout in seconds.
         given = options or {}
         is_sender = role == "sender"
         if tag in (self.senders if is_sender else self.consuming.subscriptions):
@@ -710,19 +677,8 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
         tag: Text = "",
         transactional: Flag = False,
     ) -> Transfer:
-        """Send a message on a link.
-
-        Parameters:
-            message: Its ``content_size`` is the length of the whole encoded message, which is what counts
-                (LNK-04). ``routing_key`` is the queue's name, or the subject for an exchange.
-            exchange, sync: Without effect: the link says where it goes, and its outcome comes by itself.
-            tag: The link.
-            transactional: Send it in the session's transaction: it appears at commit (LNK-21).
-
-        Returns:
-            ``is_complete`` says that it is accepted; else ``on_outcome`` is called when it is.  506: there is
-            no room, the message is released, the link lives (LNK-05).  Any other refusal closes the link.
-        """
+        """Send a message on a link; after 506 the link lives, any other refusal closes it (LNK-05)."""
+        # content_size is the length of the whole encoded message, which is what counts (LNK-04).
         self.require_attached("message.transfer")
         if not isinstance(message, Message):
             raise TypeError(f"message.transfer: message is a Message; got {shown(message)}")
@@ -815,14 +771,7 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
         undeliverable_here: bool = False,
         annotations: Mapping[str, HeaderValue] | None = None,
     ) -> None:
-        """Give deliveries back to their queues, changed (LNK-12).
-
-        Parameters:
-            transfers: Numbers of deliveries.
-            delivery_failed: Raise the delivery count.
-            undeliverable_here: This link does not see them again; others do.
-            annotations: Merged into the annotations with which later receivers get them.
-        """
+        """Give deliveries back to their queues, changed (LNK-12)."""
         state = cast(LinkDeliveries, self.consuming)
         for number in cast("tuple[int, ...]", transfers):
             record = state.records.get(number)

@@ -25,8 +25,8 @@ from qflow.broker.signature import Signature
 
 UNKNOWN_OBJECT, UNKNOWN_METHOD, NOT_IMPLEMENTED, INVALID_PARAMETER = 1, 2, 3, 4
 USER = 0x10000
-LOG_LEVELS = ("trace", "debug", "info", "notice", "warning", "error", "critical")
-FEDERATION = ("link", "bridge")
+_LOG_LEVELS = ("trace", "debug", "info", "notice", "warning", "error", "critical")
+_FEDERATION = ("link", "bridge")
 
 
 def redirect(queues: QueueRegistry, source: str, target: str) -> None:
@@ -133,7 +133,7 @@ class Management(Dependent):
             self._bind(name, options)
         elif type in POLICIES:
             self.nodes.add_policy(type, name, options)
-        elif type in FEDERATION:
+        elif type in _FEDERATION:
             refuse("federation", f"create {type}")
         else:
             raise ManagementError(EXCEPTION, f"unknown object type: {type}")
@@ -153,7 +153,7 @@ class Management(Dependent):
             self._unbind(name)
         elif type in POLICIES:
             self.nodes.remove_policy(type, name)
-        elif type in FEDERATION:
+        elif type in _FEDERATION:
             refuse("federation", f"delete {type}")
         else:
             raise ManagementError(EXCEPTION, f"unknown object type: {type}")
@@ -233,7 +233,7 @@ class Management(Dependent):
         selectors = level.replace(",", " ").split()
         for selector in selectors:
             name = selector.removeprefix("!").partition(":")[0].rstrip("+-")
-            if name not in LOG_LEVELS:
+            if name not in _LOG_LEVELS:
                 raise ManagementError(EXCEPTION, f"Invalid log level name: {name}")
         self.log_level = ",".join(selectors)
 

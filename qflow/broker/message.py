@@ -145,7 +145,7 @@ class Message(Sent):
         self.ttl = ttl
         self.durable = durable
         self.label = label
-        self.content = content if type(content) in _SCALARS else plain("content", content)
+        self.content = None if content is None else plain("content", content)
         self.size = None if size is None else whole("size", size)
         self.timestamp = None if timestamp is None else whole("timestamp", timestamp)
         if message_id is not None and not isinstance(message_id, UUID):
@@ -440,7 +440,7 @@ def _headers(headers: object) -> dict[str, HeaderValue]:
     if type(headers) is dict:
         entries: dict[Any, Any] = headers
         for key, item in entries.items():
-            if type(key) is not str or type(item) not in _SCALARS:
+            if type(key) is not str or (type(item) is not str and type(item) not in _SCALARS):
                 break
         else:
             return entries.copy()
@@ -494,9 +494,6 @@ def reply_to_size(exchange: str | None, routing_key: str | None) -> int:
 
 def body_size(body: object) -> int:
     """Return how many bytes a body has once it is encoded.
-
-    Raises:
-        TypeError, ValueError: If AMQP cannot carry it.
 
     >>> body_size("ä"), body_size({"index": 0}), body_size([]), body_size(None)
     (2, 23, 8, 0)
@@ -591,18 +588,6 @@ class Transfer(Restorable):
     ``pending`` counts what the completion still waits for: routing itself, each stopped queue,
     the store (CM-02).  At 0 the owner's ``transfer_complete`` is called, once.
 
-    Attributes:
-        owner (CommandOwner or None): The completions of the session that sent it; None for messages that no
-            session sent.
-        number, serial (int): The command's number in its session; how many transfers that session has sent,
-            this one included.
-        size (int): Bytes the broker counts, fixed when the transfer arrives (DQ-05).
-        expiration (int or None): Virtual microseconds after which the message is dead (QT-07).
-        origin, connection, exchange (str): Names of the session and connection that sent it, and of the
-            exchange it was sent to.
-        annotations (dict or None): What the exchanges of the routing in progress add to its headers; each
-            copy takes them with it.
-
     >>> transfer = Transfer(None, 7, Message(100), 112, "p1-1")
     >>> transfer.hold("orders")
     True
@@ -637,15 +622,19 @@ class Transfer(Restorable):
         self.owner = owner
         self.number = number
         self.message = message
+        # What the broker counts, fixed when the transfer arrives (DQ-05).
         self.size = size
         self._label = label
         self._made_label: str | None = None
+        # Virtual microseconds (QT-07).
         self.expiration = expiration
         self.origin = origin
         self.connection = connection
+        # How many transfers its session has sent, this one included.
         self.serial = serial
         self.exchange = exchange
         self.transaction: TxBuffer | None = None
+        # What exchanges add to its headers while it is routed; each copy takes them with it.
         self.annotations: dict[str, HeaderValue] | None = None
         self.listener: RoutingListener | None = None
         self.pending = 1
@@ -731,11 +720,7 @@ class Transfer(Restorable):
 
 
 class Router(Dependent):
-    """Routes transfers to queues: an exchange, or a queue's alternate exchange (EX-09).
-
-    Attributes:
-        alternate_users (int): How many queues and exchanges have it as their alternate (EX-03).
-    """
+    """Routes transfers to queues: an exchange, or a queue's alternate exchange (EX-09)."""
 
     __slots__ = ("name", "alternate_users")
 

@@ -19,7 +19,7 @@ from qflow.broker.errors import StartupError
 from qflow.broker.message import shown
 
 COMMAND_LINE, ENVIRONMENT = "command line options", "environment variables"
-PREFIX = "QPID_"
+_PREFIX = "QPID_"
 
 DIALS = ("flow-control", "completions", "limit-policies", "message-size", "wake-up", "start-time")
 """Options of this model that qpidd does not have."""
@@ -96,20 +96,6 @@ def read_options(
 ) -> dict[str, Given]:
     """Read all three places; of an option given in several, the first place in this order wins.
 
-    Parameters:
-        arguments: As on qpidd's command line: ``--name value``, ``--name=value``, or the start of a name if
-            no other option starts like it.  Words that are neither are ignored, as qpidd does (RF-47).
-        environment: ``QPID_<NAME>`` in capitals, with ``_`` for ``-``.  Variables that name no option are
-            ignored.
-        lines: Of a configuration file, whose name is ``file``: ``name=value`` without a space before the
-            ``=``; empty lines; comments from ``#`` on.  Quotes are *not* taken off: they are part of the
-            value.
-        check: Looks at each value before the next place is read, so that the first refusal is qpidd's first.
-
-    Returns:
-        The options that were given, by name.  A StartupError refuses an unknown option, a missing value or an
-        option given twice in one place, in qpidd's words.
-
     >>> given = read_options(["--auth", "no"], {"QPID_AUTH": "yes", "QPID_PORT": "5673"}, ["port=5674"])
     >>> [(option.name, option.text, option.source) for option in given.values()]
     [('auth', 'no', 'command line options'), ('port', '5673', 'environment variables')]
@@ -139,7 +125,7 @@ def ignored_variables(environment: Mapping[str, str]) -> tuple[str, ...]:
     >>> ignored_variables({"QPID_DEFALT_QUEUE_LIMIT": "1", "QPID_PORT": "1", "HOME": "/"})
     ('QPID_DEFALT_QUEUE_LIMIT',)
     """
-    return tuple(name for name in environment if name.startswith(PREFIX) and name not in _VARIABLES)
+    return tuple(name for name in environment if name.startswith(_PREFIX) and name not in _VARIABLES)
 
 
 def ignored_words(arguments: Iterable[str]) -> tuple[str, ...]:
@@ -198,7 +184,7 @@ def _find(flag: str) -> str | None:
     return found[0] if found else None
 
 
-_VARIABLES = {PREFIX + name.upper().replace("-", "_"): name for name in _KNOWN}
+_VARIABLES = {_PREFIX + name.upper().replace("-", "_"): name for name in _KNOWN}
 
 
 def _from_environment(environment: Mapping[str, str]) -> Iterator[Given]:
@@ -219,7 +205,7 @@ def _from_lines(lines: Iterable[str], source: str) -> Iterator[Given]:
         yield Given(name, value.partition("#")[0].strip(), source, name)
 
 
-UINT16 = 1 << 16
+_UINT16 = 1 << 16
 UINT32 = 1 << 32
 UINT64 = 1 << 64
 FLOW_CONTROLS = ("shipped", "pre-feature", "overflow-list", "watermark", "java")
@@ -360,7 +346,7 @@ def _yes_no(given: Given) -> bool:
     return is_yes
 
 
-def _unsigned(limit: int) -> Callable[[Given], int]:
+def _to_unsigned(limit: int) -> Callable[[Given], int]:
     """A negative number wraps round, as in C++: the recorded broker starts with a limit of -5."""
 
     def conversion(given: Given) -> int:
@@ -390,14 +376,14 @@ _LONGEST = (1 << 63) / 1e6
 
 
 _CONVERSIONS: dict[str, Callable[[Given], object]] = {
-    "default-queue-limit": _unsigned(UINT32),
-    "default-flow-stop-threshold": _unsigned(UINT32),
-    "default-flow-resume-threshold": _unsigned(UINT32),
-    "default-event-threshold-ratio": _unsigned(UINT16),
+    "default-queue-limit": _to_unsigned(UINT32),
+    "default-flow-stop-threshold": _to_unsigned(UINT32),
+    "default-flow-resume-threshold": _to_unsigned(UINT32),
+    "default-event-threshold-ratio": _to_unsigned(_UINT16),
     "enable-timestamp": _yes_no,
     "queue-purge-interval": _seconds,
-    "max-purge-batch": _unsigned(UINT32),
-    "start-time": _unsigned(UINT32),
+    "max-purge-batch": _to_unsigned(UINT32),
+    "start-time": _to_unsigned(UINT32),
 }
 
 

@@ -76,18 +76,7 @@ class LimitPolicy(Restorable):
 
 
 class Queue(Dependent):
-    """One queue.
-
-    Attributes:
-        settings (QueueSettings): Converted and validated declare arguments.
-        policy (LimitPolicy): What it does when it is full.
-        flow_limit (FlowState or None): Its flow control, if it has any; the last of its observers.
-        groups (MessageGroupManager or None): Its message groups, if it has any; also its distributor.
-        lifetime (Lifetime): Its exclusive owner, and when it deletes itself.
-        alternate (Router or None): Where rejected, evicted and orphaned messages go (EX-09).
-        depth, counters (QueueDepth, QueueCounters): The room that is taken, and what has been counted; not
-            the same (DQ-01).
-    """
+    """One queue."""
 
     ONLY_COUNTS: ClassVar[bool] = True
 
@@ -487,7 +476,7 @@ def _depth_text(has_count: bool, count: int, has_size: bool, size: int) -> str:
     return f"[{', '.join(parts)}]"
 
 
-COUNTER_NAMES: tuple[str, ...] = (
+_COUNTER_NAMES: tuple[str, ...] = (
     "msgTotalEnqueues", "byteTotalEnqueues", "msgTotalDequeues", "byteTotalDequeues", "msgTxnEnqueues",
     "byteTxnEnqueues", "msgTxnDequeues", "byteTxnDequeues", "msgPersistEnqueues", "msgPersistDequeues",
     "bytePersistEnqueues", "bytePersistDequeues", "acquires", "releases", "discardsTtl", "discardsRing",
@@ -500,7 +489,7 @@ class QueueCounters(Restorable):
 
     ONLY_COUNTS: ClassVar[bool] = True
 
-    __slots__ = COUNTER_NAMES
+    __slots__ = _COUNTER_NAMES
 
     def __init__(self) -> None:
         self.msgTotalEnqueues = 0
@@ -548,34 +537,27 @@ class QueueCounters(Restorable):
 
     def add(self, other: QueueCounters) -> None:
         """Add another queue's counts, for the broker's totals (CF-10)."""
-        for name in COUNTER_NAMES:
+        for name in _COUNTER_NAMES:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
     def values(self) -> dict[str, int]:
         """Return the counts by their QMF names."""
-        return {name: getattr(self, name) for name in COUNTER_NAMES}
+        return {name: getattr(self, name) for name in _COUNTER_NAMES}
 
 
 class Lifetime(Restorable):
-    """Who owns a queue exclusively (CN-23), and when the queue deletes itself (QT-08).
-
-    Parameters:
-        policy: One of ``delete-if-unused``, ``delete-if-unused-and-empty``, ``delete-on-close``, of a link's
-            node also ``delete-if-empty`` (LNK-18), or "" for a queue that stays until a client deletes it.
-        timeout: Seconds between the decision and the deletion; 0 means at once.
-
-    Attributes:
-        declares (int): How often the queue has been declared again.
-        timers (list of int): Time-outs that run; a later one does not end an earlier one.
-    """
+    """Who owns a queue exclusively (CN-23), and when the queue deletes itself (QT-08)."""
 
     __slots__ = ("policy", "timeout", "owner", "declares", "timers", "last_timer")
 
     def __init__(self, policy: str = "", timeout: int = 0) -> None:
         self.policy = policy
+        # Seconds between the decision and the deletion; 0 means at once.
         self.timeout = timeout
         self.owner = ""
+        # How often the queue has been declared again.
         self.declares = 0
+        # A later one does not end an earlier one.
         self.timers: list[int] = []
         self.last_timer = 0
 

@@ -20,24 +20,19 @@ from qflow.broker.stores import Messages, QueueCursor
 
 
 class Consumer(Dependent):
-    """One reader of a queue: an acquiring consumer, or a browser.
-
-    Attributes:
-        name (str): The subscription's tag.
-        owner (str): The name under which it owns message groups (MG-15).
-        is_blocked (bool): Stopped for want of credit: a grant wakes it, an event on the queue does not
-            (RF-08).
-        is_listening (bool): Waits in the queue's list: an event wakes it, a grant does not.
-    """
+    """One reader of a queue: an acquiring consumer, or a browser."""
 
     __slots__ = ("name", "owner", "acquires", "cursor", "is_blocked", "is_listening")
 
     def __init__(self, name: str, owner: str, acquires: bool) -> None:
         self.name = name
+        # The name under which it owns message groups (MG-15).
         self.owner = owner
         self.acquires = acquires
         self.cursor = QueueCursor(acquires)
+        # For want of credit: a grant wakes it, an event on the queue does not (RF-08).
         self.is_blocked = True
+        # In the queue's list: an event wakes it, a grant does not.
         self.is_listening = False
 
     def notify(self) -> None:

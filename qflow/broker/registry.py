@@ -27,7 +27,7 @@ from qflow.broker.history.alternatives import make_flow_control
 from qflow.broker.limits import POLICIES, make_policy
 from qflow.broker.message import AVAILABLE, HeaderValue, QueuedMessage, Router, Transfer
 from qflow.broker.queue import Lifetime, Queue, QueueCounters
-from qflow.broker.restorable import Dependent, Restorable
+from qflow.broker.restorable import Dependent, Frozen, Restorable
 from qflow.broker.settings import QueueSettings, to_text
 from qflow.broker.stores import QueueCursor
 
@@ -36,13 +36,7 @@ EXCEPTION = 7
 
 
 class QueueRegistry(Dependent):
-    """Queues by name, and the exchanges that they are bound to.
-
-    Attributes:
-        retired (QueueCounters): What the deleted queues have counted, for the broker's totals (CF-10).
-        lingering (dict): Deleted queues of which management shows the last one of a name, as long as
-            something refers to them (RF-34, RF-45).
-    """
+    """Queues by name, and the exchanges that they are bound to."""
 
     __slots__ = ("context", "exchanges", "queues", "retired", "lingering")
 
@@ -50,7 +44,9 @@ class QueueRegistry(Dependent):
         self.context = context
         self.exchanges = exchanges
         self.queues: dict[str, Queue] = {}
+        # What the deleted queues have counted, for the broker's totals (CF-10).
         self.retired = QueueCounters()
+        # Deleted queues that management shows as long as something refers to them (RF-34, RF-45).
         self.lingering: dict[str, Queue] = {}
 
     def shown(self, name: str) -> Queue | None:
@@ -375,7 +371,7 @@ def _map_text(value: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueQueryResult:
+class QueueQueryResult(Frozen):
     """Answer to ``queue.query``; all empty for an unknown queue, which is no error."""
 
     queue: str = ""
@@ -389,7 +385,7 @@ class QueueQueryResult:
 
 
 @dataclass(frozen=True, slots=True)
-class ExchangeQueryResult:
+class ExchangeQueryResult(Frozen):
     """Answer to ``exchange.query``."""
 
     type: str = ""
@@ -398,7 +394,7 @@ class ExchangeQueryResult:
 
 
 @dataclass(frozen=True, slots=True)
-class ExchangeBoundResult:
+class ExchangeBoundResult(Frozen):
     """Answer to ``exchange.bound``: what does *not* hold; all false means bound as asked."""
 
     exchange_not_found: bool = False

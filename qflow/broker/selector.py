@@ -85,18 +85,18 @@ JMS_NAMES: Final[dict[str, str]] = {
 }
 """The same by their names in JMS; another name that begins with JMS is NULL."""
 
-FATAL: Final = frozenset(("amqp.message_id", "amqp.correlation_id"))
+_FATAL: Final = frozenset(("amqp.message_id", "amqp.correlation_id"))
 """Names by which a selector ends the real broker, as soon as it looks at a message; refused here."""
 
 
 def _value_of(name: str) -> Expression:
     """Return what looks a name up: a property of the message's own, or one of its headers.
 
-    Lists, maps and UUIDs are no values that a selector could see.  540 for a name of :data:`FATAL`.
+    Lists, maps and UUIDs are no values that a selector could see.  540 for a name of :data:`_FATAL`.
     """
     if name.startswith(("amqp.", "JMS")):
         meant = JMS_NAMES.get(name, name)
-        if meant in FATAL:
+        if meant in _FATAL:
             raise NotImplementedException(
                 f"a selector on {name} makes the real broker crash, so it is refused here; select by a header"
             )
@@ -117,7 +117,7 @@ Expression = Callable[[Subject], Value]
 
 _BEYOND: Final = 1 << 63
 
-COMPARISONS: Final[dict[str, Callable[[float, float], bool]]] = {
+_COMPARISONS: Final[dict[str, Callable[[float, float], bool]]] = {
     "=": operator.eq,
     "<>": operator.ne,
     "<": operator.lt,
@@ -183,8 +183,8 @@ def _compare(symbol: str, left: Value, right: Value) -> Value:
             return symbol in ("=", "<>") and (left == right) == (symbol == "=")
         if isinstance(left, float) or isinstance(right, float):
             # As doubles: Python itself would compare exactly.
-            return COMPARISONS[symbol](float(left), float(right))
-        return COMPARISONS[symbol](left, right)
+            return _COMPARISONS[symbol](float(left), float(right))
+        return _COMPARISONS[symbol](left, right)
     if type(left) is type(right) and symbol in ("=", "<>"):
         return (left == right) == (symbol == "=")
     return False
@@ -323,7 +323,7 @@ TOKENS: Final[tuple[tuple[str, str], ...]] = (
 )
 """Kinds of tokens and their spelling, in the order in which they are tried (RF-35)."""
 
-KEYWORDS: Final = frozenset(
+_KEYWORDS: Final = frozenset(
     ("AND", "OR", "NOT", "IS", "NULL", "LIKE", "ESCAPE", "BETWEEN", "IN", "TRUE", "FALSE")
 )
 
@@ -344,7 +344,7 @@ class Token(NamedTuple):
         if self.kind == "symbol":
             return self.text
         word = self.text.upper() if self.kind == "name" else ""
-        return word if word in KEYWORDS else ""
+        return word if word in _KEYWORDS else ""
 
 
 def read_token(text: str, at: int) -> tuple[Token, int]:
@@ -415,15 +415,6 @@ _DEEPEST: Final = 32
 class Selector(Frozen):
     """A parsed ``x-apache-selector`` or ``qpid.filter`` expression.
 
-    Parameters:
-        expression: The text, such as ``"colour = 'red' AND weight > 2"``.
-
-    Raises:
-        FramingErrorException: 501, if it cannot be parsed, or has more than 32 nested parentheses; the broker
-            closes the whole connection then (QT-16).
-        NotImplementedException: 540, if it looks at the message id or the correlation id, of which the real
-            broker crashes (RF-36).
-
     >>> selector = Selector("colour IN ('red', 'blue') AND NOT weight > 2")
     >>> selector.accepts(Message(headers={"colour": "red", "weight": 2}))
     True
@@ -433,7 +424,7 @@ class Selector(Frozen):
 
     VOLATILE: ClassVar[tuple[str, ...]] = ("_evaluate",)
 
-    __match_args__ = ("expression",)
+    __match_args__: ClassVar[tuple[str, ...]] = ("expression",)
 
     __slots__ = ("expression", "_evaluate")
 
@@ -534,7 +525,7 @@ class _Parser:
 
     def _comparison(self) -> Expression:
         left = self._sum()
-        symbol = self._take(*COMPARISONS)
+        symbol = self._take(*_COMPARISONS)
         if symbol:
             right = self._sum()
             return lambda subject: _compare(symbol, left(subject), right(subject))
@@ -595,7 +586,7 @@ class _Parser:
         rest: list[tuple[str, Expression]] = []
         while symbol := self._take(*symbols):
             rest.append((symbol, part()))
-        return (lambda subject: _calculated(subject, first, rest)) if rest else first
+        return (lambda subject: _calculate_all(subject, first, rest)) if rest else first
 
     def _signed(self) -> Expression:
         minuses = self._count("-")
@@ -662,7 +653,7 @@ def _repeatedly(count: int, operation: Callable[[Value], Value], part: Expressio
     return value
 
 
-def _calculated(subject: Subject, first: Expression, rest: list[tuple[str, Expression]]) -> Value:
+def _calculate_all(subject: Subject, first: Expression, rest: list[tuple[str, Expression]]) -> Value:
     value = first(subject)
     for symbol, part in rest:
         value = _calculate(symbol, value, part(subject))

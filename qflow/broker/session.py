@@ -406,35 +406,40 @@ class Session(Dependent):
         """
         self.require_attached("message.transfer")
         last = self.last_exchange
-        if last is None or type(exchange) is not str or exchange != last.name:
-            exchange = encodable("message.transfer: exchange", exchange, 255)
-        if type(sync) is not bool:
+        # What is right is found to be so with few questions: this is called for every message.
+        if last is not None and exchange is last.name:
+            destination = last.name
+        else:
+            destination = encodable("message.transfer: exchange", exchange, 255)
+        is_synced = sync is True
+        if not is_synced and sync is not False:
             raise TypeError(f"message.transfer: sync is True or False; got {shown(sync)}")
         if not isinstance(message, Message):
             raise TypeError(f"message.transfer: message is a Message; got {shown(message)}")
+        sent: Message = message
         completions = self.completions
-        transfer = self._transfer(completions.next_number, message, exchange)
+        transfer = self._transfer(completions.next_number, sent, destination)
         number = self.begin()
         if self.context.observer is not None:
-            self._show_transfer(transfer, message, exchange, sync)
+            self._show_transfer(transfer, sent, destination, is_synced)
         traffic = self.connection.from_client
         try:
-            self._route(transfer, exchange)
+            self._route(transfer, destination)
         except Exception as error:
             transfer.owner = None
             if isinstance(error, AmqpException):
-                traffic.count(transfer.size, message.content_size)
+                traffic.count(transfer.size, sent.content_size)
             else:
                 self.transfer_count -= 1
             self.give_up(error, number)
             raise
-        traffic.count(transfer.size, message.content_size)
-        if sync:
+        traffic.count(transfer.size, sent.content_size)
+        if is_synced:
             completions.report_when_complete(number)
         transfer.end_routing()
         if transfer.pending:
             completions.hold(transfer)
-        if sync:
+        if is_synced:
             self.context.store.flush()
         self.quiesce()
         return transfer

@@ -19,9 +19,9 @@ from qflow.broker.snapshot import Refused
 Argument = object
 """A value of an arguments map: None, bool, int, float, str, list or dict."""
 
-UINT32_MAX = (1 << 32) - 1
-UINT64_MAX = (1 << 64) - 1
-_LIMITS = {"uint32": (0, UINT32_MAX), "uint64": (0, UINT64_MAX), "int64": (-(1 << 63), (1 << 63) - 1)}
+_UINT32_MAX = (1 << 32) - 1
+_UINT64_MAX = (1 << 64) - 1
+_LIMITS = {"uint32": (0, _UINT32_MAX), "uint64": (0, _UINT64_MAX), "int64": (-(1 << 63), (1 << 63) - 1)}
 # More digits than any limit has, and fewer than Python converts.
 _INTEGER = r"[+-]?\d{1,1000}"
 _TYPE_NAMES = {type(None): "void", bool: "bool", float: "double", list: "list", dict: "map", str: "string"}
@@ -29,9 +29,6 @@ _TYPE_NAMES = {type(None): "void", bool: "bool", float: "double", list: "list", 
 
 def to_integer(value: Argument, kind: str) -> int:
     """Convert to ``uint32``, ``uint64`` or ``int64``.
-
-    Raises:
-        InvalidConversion: 542, for anything but an integer in range or a string which holds one.
 
     >>> to_integer("3", "uint32"), to_integer(7, "uint64")
     (3, 7)
@@ -98,7 +95,7 @@ def _type_name(value: Argument) -> str:
     return "double" if issubclass(kind, float) else _TYPE_NAMES.get(kind, "int64")
 
 
-LEGACY_LVQ_KEY = "qpid.LVQ_key"
+_LEGACY_LVQ_KEY = "qpid.LVQ_key"
 POLICIES = ("reject", "ring", "self-destruct")
 LIFETIMES = ("delete-if-unused", "delete-if-unused-and-empty", "delete-on-close", "manual")
 
@@ -176,7 +173,7 @@ class QueueSettings(Frozen):
                 name, convert = KEYS[key]
                 values[name] = convert(value)
             elif key in LEGACY_LVQ_ARGUMENTS:
-                values["last_value_queue_key"] = values.get("last_value_queue_key") or LEGACY_LVQ_KEY
+                values["last_value_queue_key"] = values.get("last_value_queue_key") or _LEGACY_LVQ_KEY
             else:
                 level = _fairshare_level(key)
                 if level is not None:

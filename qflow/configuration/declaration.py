@@ -164,8 +164,8 @@ def is_understood(key: str) -> bool:
     >>> is_understood("qpid.max_count"), is_understood("qpid.max-count"), is_understood("qpid.fairshare-3")
     (True, False, True)
     """
-    # No setting is made of a bare object: either it is refused, or its text appears.
-    return key in PASSED_ON or _read(key, object()) != QueueSettings()
+    # No setting is made of a list: either it is refused, or its text appears.
+    return key in PASSED_ON or _read(key, ["?"]) != QueueSettings()
 
 
 def reads_same(key: str, one: Argument, other: Argument) -> bool:

@@ -35,7 +35,7 @@ from qflow.workload.model import SETUP, Producer, Workload
 from qflow.workload.simulate import most_acts
 from qflow.workload.stage import message_of
 
-SIZE_LIMIT = 1_000_000
+_SIZE_LIMIT = 1_000_000
 """Messages of one producer that are looked at for the largest that is drawn; later ones are not."""
 
 
@@ -122,7 +122,7 @@ def traffic_of(workload: Workload) -> dict[str, dict[str, Sender]]:
     return traffic
 
 
-def unrouted(workload: Workload, traffic: Mapping[str, Traffic]) -> dict[str, str]:
+def find_unrouted(workload: Workload, traffic: Mapping[str, Traffic]) -> dict[str, str]:
     """Return the producers whose messages reach no queue, each with where it sends, in a sentence."""
     reaching = {name for senders in traffic.values() for name in senders}
     return {
@@ -157,7 +157,7 @@ def _kinds(producer: Producer, duration: float) -> list[Kind]:
 def _largest_drawn(producer: Producer, duration: float) -> int:
     """Return the largest content that a producer with sizes that are drawn draws within a duration."""
     end, largest = round(duration * SECOND), 0
-    for due, size, _ in islice(due_messages(producer), SIZE_LIMIT):
+    for due, size, _ in islice(due_messages(producer), _SIZE_LIMIT):
         if due > end and largest:
             break
         largest = max(largest, size)

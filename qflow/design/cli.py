@@ -62,13 +62,13 @@ def run(namespace: argparse.Namespace) -> int:
     from qflow.design.recommend import recommend, recommendation_text
     from qflow.design.small import DesignError
     from qflow.logs.log_file import LogError
-    from qflow.progress import ProgressLine as Progress
+    from qflow.progress import ProgressLine
     from qflow.workload.attributes import WorkloadError
     from qflow.workload.cli import look_over
 
     require_apart([namespace.picture], [namespace.workload, namespace.log])
     count = sum(1 for _ in choices(keep_capacities=namespace.keep_capacities))
-    shown = Progress("simulating the frontier", count, unit="settings")
+    shown = ProgressLine("simulating the frontier", count, unit="settings")
     try:
         workload = _workload(namespace)
         look_over(workload, "qflow design")
@@ -80,7 +80,7 @@ def run(namespace: argparse.Namespace) -> int:
             limits,
             keep_capacities=namespace.keep_capacities,
             message_limit=_message_limit(namespace.messages),
-            tell=shown,
+            progress=shown,
         )
     except (AmqpException, LogError, WorkloadError) as error:
         raise DesignError(str(error)) from None

@@ -11,7 +11,7 @@ then a new engine is led to the nearest state that has one left.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -19,25 +19,23 @@ from qflow.broker.errors import AmqpException
 from qflow.design.graph import Situation, StateGraph, marks_of
 from qflow.design.small import DesignError, SmallConfiguration
 from qflow.kit import install_command
+from qflow.progress import Progress
 
 if TYPE_CHECKING:
     import networkx as nx
 
-STATE_LIMIT = 50_000
-
-Tell = Callable[[int], None]
+_STATE_LIMIT = 50_000
 
 
 def explore(
-    configuration: SmallConfiguration, *, state_limit: int = STATE_LIMIT, tell: Tell | None = None
+    configuration: SmallConfiguration, *, state_limit: int = _STATE_LIMIT, progress: Progress | None = None
 ) -> StateGraph:
     """Visit every state that can be reached, by every action that is possible in each.
 
     Parameters:
         configuration: Its queues and clients.
         state_limit: Give up when there are more states.
-        tell: Called with the number of states at each new one, such as
-            ``qflow.progress.Progress("exploring")``; it may raise to stop.
+        progress: Called with the number of states at each new one; it may raise to stop.
 
     Returns:
         All states and all ways between them.
@@ -54,7 +52,7 @@ def explore(
     """
     if type(state_limit) is not int or state_limit < 1:
         raise DesignError(f"state_limit must be a whole number from 1, got {state_limit!r}")
-    walk = _Walk(configuration, state_limit, tell)
+    walk = _Walk(configuration, state_limit, progress)
     walk.run()
     return StateGraph(configuration, walk.graph())
 
@@ -79,7 +77,7 @@ class _State:
             actions.appendleft(action)
         return actions
 
-    def untried(self) -> str | None:
+    def next_action(self) -> str | None:
         """Return the first action whose end is not known yet."""
         return self.actions[len(self.ways)] if len(self.ways) < len(self.actions) else None
 
@@ -87,10 +85,12 @@ class _State:
 class _Walk:
     """A walk along every way between the states."""
 
-    def __init__(self, configuration: SmallConfiguration, state_limit: int, tell: Tell | None) -> None:
+    def __init__(
+        self, configuration: SmallConfiguration, state_limit: int, progress: Progress | None
+    ) -> None:
         self._configuration = configuration
         self._limit = state_limit
-        self._tell = tell
+        self._progress = progress
         self._states: dict[Hashable, _State] = {}
         self._unfinished: deque[_State] = deque()
 
@@ -103,7 +103,7 @@ class _Walk:
         self._meet(first, None)
         while self._unfinished:
             state = self._unfinished[0]
-            if state.untried() is None:
+            if state.next_action() is None:
                 self._unfinished.popleft()
             else:
                 self._follow(state)
@@ -112,13 +112,13 @@ class _Walk:
         situation = Situation(self._configuration)
         for step in state.path():
             situation.perform(step)
-        action = state.untried()
+        action = state.next_action()
         while action is not None:
             situation.perform(action)
             key = self._meet(situation, (state, action))
             state.ways[action] = key
             state = self._states[key]
-            action = state.untried()
+            action = state.next_action()
 
     def _meet(self, situation: Situation, before: tuple[_State, str] | None) -> Hashable:
         key = situation.key()
@@ -133,13 +133,13 @@ class _Walk:
             raise DesignError(
                 f"more than {self._limit} states: the last one has depth {situation.facts()['depth']}; a "
                 "smaller configuration, "
-                "merged(), order='any' or a higher state_limit may help"
+                "merge(), order='any' or a higher state_limit may help"
             )
         state = _State(situation.facts(), tuple(situation.actions()), before, distance)
         self._states[key] = state
         self._unfinished.append(state)
-        if self._tell is not None:
-            self._tell(len(self._states))
+        if self._progress is not None:
+            self._progress(len(self._states))
         return key
 
     def graph(self) -> nx.DiGraph:

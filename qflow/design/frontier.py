@@ -2,7 +2,7 @@
 
 - A **choice** turns three dials, each a share: of the producers' capacities, of the largest stop that is
   safe, and of that stop for the resume level.  Whatever a choice, the declare arguments made from it cannot
-  overflow, by the bound (CAP-11, :func:`safe_arguments`).
+  overflow, by the bound (CAP-11, :func:`_safe_arguments`).
 - Its **costs** are measured, not proved: how often queues turn ON, how long producers are blocked, how long
   completions take.
 - A **part** is a set of queues and producers that may stop one another.  Parts know nothing of each other, so
@@ -20,9 +20,10 @@ from typing import Any
 
 from qflow.broker.flow_limit import effective_max_size
 from qflow.broker.settings import Argument, QueueSettings
-from qflow.design.bounds import Sender, Traffic, largest_stop, traffic_of, unrouted
+from qflow.design.bounds import Sender, Traffic, find_unrouted, largest_stop, traffic_of
 from qflow.design.small import DesignError
 from qflow.design.verdict import judge
+from qflow.progress import Progress
 from qflow.table import Tabular, columns_of
 from qflow.workload.agenda import SECOND
 from qflow.workload.many import run_many
@@ -38,14 +39,12 @@ MESSAGE_LIMIT = 5_000
 ALONE = 50_000
 """Messages: fewer than that are simulated here, before other processes would have begun."""
 
-Tell = Callable[[int], None]
-
 
 # Choices
 
-CAPACITY_SHARES = (1.0, 0.5, 0.25, 0.1)
-STOP_SHARES = (1.0, 0.5)
-RESUME_SHARES = (0.9, 0.6, 0.2)
+_CAPACITY_SHARES = (1.0, 0.5, 0.25, 0.1)
+_STOP_SHARES = (1.0, 0.5)
+_RESUME_SHARES = (0.9, 0.6, 0.2)
 
 UNITS = ("count", "size")
 
@@ -82,8 +81,8 @@ class Choice:
 
 def choices(*, keep_capacities: bool = False) -> Iterator[Choice]:
     """Yield every choice of the grid, those that change least first."""
-    capacities = CAPACITY_SHARES[:1] if keep_capacities else CAPACITY_SHARES
-    for capacity, stop, resume in product(capacities, STOP_SHARES, RESUME_SHARES):
+    capacities = _CAPACITY_SHARES[:1] if keep_capacities else _CAPACITY_SHARES
+    for capacity, stop, resume in product(capacities, _STOP_SHARES, _RESUME_SHARES):
         yield Choice(capacity, stop, resume)
 
 
@@ -94,7 +93,7 @@ def narrowed(traffic: Traffic, choice: Choice) -> dict[str, Sender]:
     }
 
 
-def safe_arguments(
+def _safe_arguments(
     queue: str,
     workload: Workload,
     traffic: Traffic,
@@ -104,7 +103,7 @@ def safe_arguments(
     """Return declare arguments with which a queue cannot overflow; None if this choice has none.
 
     >>> workload = Workload("w", 1, {"q": {}})
-    >>> safe_arguments("q", workload, {"p": Sender(20, 150)}, Limits(count=100), Choice(1.0, 1.0, 0.5))
+    >>> _safe_arguments("q", workload, {"p": Sender(20, 150)}, Limits(count=100), Choice(1.0, 1.0, 0.5))
     {'qpid.max_count': 100, 'qpid.flow_stop_count': 80, 'qpid.flow_resume_count': 40}
     """
     # Each limited unit stops at a share of :func:`~qflow.design.bounds.largest_stop`, and says its resume
@@ -143,7 +142,7 @@ def _stop(arguments: dict[str, Argument], unit: str, limit: int, traffic: Traffi
     return True
 
 
-def is_designed(queue: str, workload: Workload, limits: Limits) -> bool:
+def _is_designed(queue: str, workload: Workload, limits: Limits) -> bool:
     """Return whether a queue has a limit, and a policy that lets flow control act before it (FC-03)."""
     settings = QueueSettings.from_arguments(workload.queues[queue])
     has_limit = limits.count or limits.size or settings.max_count or settings.max_size
@@ -159,7 +158,7 @@ def candidate(
     """Return the workload with the settings of a choice for some queues; None if they cannot all be safe."""
     designed = dict(workload.queues)
     for queue, limits in queues.items():
-        arguments = safe_arguments(queue, workload, narrowed(traffic[queue], choice), limits, choice)
+        arguments = _safe_arguments(queue, workload, narrowed(traffic[queue], choice), limits, choice)
         if arguments is None:
             return None
         designed[queue] = arguments
@@ -277,7 +276,7 @@ class Row:
     is_pareto: bool = False
 
 
-FRONTIER = (
+_COLUMNS = (
     "queues",
     "capacity",
     "stop",
@@ -297,7 +296,7 @@ class Frontier(Tabular, list[Row]):
     SHOWN = 40
 
     def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
-        """Return the columns that :data:`FRONTIER` names, or a slice of their rows."""
+        """Return the columns that :data:`_COLUMNS` names, or a slice of their rows."""
         rows = [
             (
                 ", ".join(row.part.queues),
@@ -310,7 +309,7 @@ class Frontier(Tabular, list[Row]):
             )
             for row in self[start:end]
         ]
-        return columns_of(rows, FRONTIER)
+        return columns_of(rows, _COLUMNS)
 
     def __repr__(self) -> str:
         return f"Frontier({len(self)} choices, {sum(row.is_pareto for row in self)} of them on the frontier)"
@@ -322,7 +321,7 @@ def frontier(
     *,
     keep_capacities: bool = False,
     message_limit: int | None = MESSAGE_LIMIT,
-    tell: Tell | None = None,
+    progress: Progress | None = None,
 ) -> Frontier:
     """Simulate every safe choice of a grid, and mark those that are beaten by no other.
 
@@ -335,7 +334,7 @@ def frontier(
             and one without any, with policy ring, or that no producer's messages reach, is left as it is.
         keep_capacities: Whether the producers' windows may not be changed.
         message_limit: Messages each simulation sends; None for all that fall due.
-        tell: Called with the number of simulations done.
+        progress: Called with the number of simulations done.
 
     Returns:
         A list of :class:`Row`, part by part, in the order of the grid: first those that change least.
@@ -353,33 +352,35 @@ def frontier(
     (6, 80, True)
     """
     traffic = traffic_of(workload)
-    designed = _designed(workload, limits or {}, traffic)
+    designed = _choose_queues(workload, limits or {}, traffic)
     parts = parts_of(traffic, {p.name: p.session for p in workload.producers if p.session})
     tried = partial(_rows, workload, designed, traffic, parts, message_limit)
-    rows = _all_rows(tried, list(choices(keep_capacities=keep_capacities)), tell)
+    rows = _all_rows(tried, list(choices(keep_capacities=keep_capacities)), progress)
     for part in parts:
         if set(part.queues) & set(designed) and not any(row.part == part for row in rows):
             raise DesignError(_no_room(part, designed, workload, traffic, keep_capacities))
     return Frontier(row for part in parts for row in mark([row for row in rows if row.part == part]))
 
 
-def _all_rows(tried: Callable[[Choice], list[Row]], grid: Sequence[Choice], tell: Tell | None) -> list[Row]:
+def _all_rows(
+    tried: Callable[[Choice], list[Row]], grid: Sequence[Choice], progress: Progress | None
+) -> list[Row]:
     """Return the rows of all choices, in their order; many long simulations run on all cores."""
     first, rest = tried(grid[0]), grid[1:]
-    if tell is not None:
-        tell(1)
+    if progress is not None:
+        progress(1)
     sent = max((row.costs.transfers for row in first), default=0)
     processes = 1 if sent * len(grid) < ALONE else None
     found: dict[int, list[Row]] = {}
     with closing(run_many(tried, rest, processes=processes)) as results:
         for done, (place, rows) in enumerate(results, 2):
             found[place] = rows
-            if tell is not None:
-                tell(done)
+            if progress is not None:
+                progress(done)
     return [*first, *(row for place in range(len(rest)) for row in found[place])]
 
 
-def _designed(
+def _choose_queues(
     workload: Workload, limits: Mapping[str, Limits], traffic: Mapping[str, Traffic]
 ) -> dict[str, Limits]:
     """Return the limits of each queue that is designed."""
@@ -387,7 +388,7 @@ def _designed(
         if queue not in workload.queues:
             raise DesignError(f"no queue {queue!r}; the workload has {', '.join(workload.queues) or 'none'}")
     given = {queue: limits.get(queue, Limits()) for queue in workload.queues}
-    designed = {queue: most for queue, most in given.items() if is_designed(queue, workload, most)}
+    designed = {queue: most for queue, most in given.items() if _is_designed(queue, workload, most)}
     if not designed:
         raise DesignError(
             "there is nothing to design: no queue that could stop its producers has a limit; give one, "
@@ -395,7 +396,7 @@ def _designed(
         )
     reached = {queue: most for queue, most in designed.items() if traffic[queue]}
     if not reached:
-        astray = "; ".join(unrouted(workload, traffic).values())
+        astray = "; ".join(find_unrouted(workload, traffic).values())
         raise DesignError(
             f"there is nothing to design: no producer's messages reach {', '.join(designed)}"
             + (f"; {astray}" if astray else "")
@@ -405,7 +406,7 @@ def _designed(
 
 def require_counts(workload: Workload, limits: Mapping[str, Limits]) -> None:
     """Refuse to draw a map of a designed queue that has no limit in messages."""
-    for queue, most in _designed(workload, limits, traffic_of(workload)).items():
+    for queue, most in _choose_queues(workload, limits, traffic_of(workload)).items():
         if not (most.count or QueueSettings.from_arguments(workload.queues[queue]).max_count):
             raise DesignError(
                 f"--picture draws stop × capacity in messages, and queue {queue!r} has no limit in messages; "
@@ -498,7 +499,7 @@ def _no_room(
             volume = sum(sender.capacity * sender.largest for sender in senders)
             needs.append(f"{queue} needs room for {windows} messages of windows, {volume} bytes, and a stop")
     change = "let the capacities change" if keep_capacities else "use fewer producers"
-    tried = "" if keep_capacities else f", and so do windows of {CAPACITY_SHARES[-1]:.0%} of that"
+    tried = "" if keep_capacities else f", and so do windows of {_CAPACITY_SHARES[-1]:.0%} of that"
     return (
         f"no thresholds are safe: the windows fill the limit before anything can stop ({'; '.join(needs)})"
         f"{tried}; raise the limit, or {change}"

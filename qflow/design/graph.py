@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 Action = Callable[[], None]
 
-EXCHANGE = "amq.direct"
+_EXCHANGE = "amq.direct"
 """Each producer sends to this exchange, with its name as the key that leads to its queues."""
 
 
@@ -46,7 +46,7 @@ class Sender:
         self._sizes = configuration.sizes
         self._window = make_window(configuration.window, configuration.capacities[name])
         self._hears_at_once = configuration.window == "ideal"
-        self._heard = RangeSet()
+        self._received = RangeSet()
         self._syncs_to: int | None = None
         if self._hears_at_once:
             self.session.completions.on_report = self._window.reported
@@ -67,14 +67,14 @@ class Sender:
             return {}
         possible: dict[str, Action] = {}
         if self._syncs_to is not None:
-            if self._is_confirmed(self._syncs_to, self._heard):
+            if self._is_confirmed(self._syncs_to, self._received):
                 possible = self._sends()
         elif self._window.name != "ideal" and self._is_full():
             possible = {f"{self.name} syncs": self._sync} if self._window.name == "qpid-cpp" else {}
         elif not self._is_full():
             possible = self._sends()
-        if not self._hears_at_once and self.session.completions.reported != self._heard:
-            possible[f"{self.name} hears"] = self._hear
+        if not self._hears_at_once and self.session.completions.reported != self._received:
+            possible[f"{self.name} hears"] = self._receive
         return possible
 
     def _is_full(self) -> bool:
@@ -97,16 +97,16 @@ class Sender:
         self._window.sent(self.session.completions.next_number)
         # LP-06: the session is gone then, which :attr:`is_attached` shows.
         with suppress(ResourceLimitExceededException):
-            self.session.message_transfer(Message(size, routing_key=self.name), EXCHANGE, sync=asks)
+            self.session.message_transfer(Message(size, routing_key=self.name), _EXCHANGE, sync=asks)
 
     def _sync(self) -> None:
         self._window.next_step()
         self._syncs_to = self.session.completions.next_number - 1
         self.session.execution_sync()
 
-    def _hear(self) -> None:
-        self._heard = self.session.completions.reported.copy()
-        self._window.reported(self._heard)
+    def _receive(self) -> None:
+        self._received = self.session.completions.reported.copy()
+        self._window.reported(self._received)
 
     @staticmethod
     def _is_confirmed(number: int, heard: RangeSet) -> bool:
@@ -125,7 +125,7 @@ class Sender:
             (
                 number in completions.completed,
                 number in completions.reported,
-                number in self._heard,
+                number in self._received,
                 completions.is_awaited(number),
             )
             for number in self._window.outstanding
@@ -136,7 +136,7 @@ class Sender:
         memory = tuple(
             value for name, value in sorted(vars(self._window).items()) if isinstance(value, bool | int)
         )
-        hears = completions.reported != self._heard
+        hears = completions.reported != self._received
         return (tuple(places), syncing, memory, hears)
 
 
@@ -234,7 +234,7 @@ class Situation:
             setup.queue_declare(name, arguments)
         for producer in configuration.capacities:
             for queue in configuration.targets(producer):
-                setup.exchange_bind(queue, EXCHANGE, producer)
+                setup.exchange_bind(queue, _EXCHANGE, producer)
         setup.close()
         oldest = configuration.consumers().values() if configuration.order == "oldest" else ()
         self._ordered = frozenset(oldest)
@@ -429,7 +429,7 @@ def marks_of(facts: dict[str, Any], can_go_on: bool, has_consumer: bool) -> tupl
     return tuple(mark for mark in MARKS if holds[mark])
 
 
-SPREAD = 0.6
+_SPREAD = 0.6
 """How far states of the same depth and the same number of held transfers are drawn apart, in all."""
 
 
@@ -451,7 +451,7 @@ def positions(states: StateGraph) -> dict[int, tuple[float, float]]:
         place = sum(facts["depths"].values()), sum(facts["held"].values())
         shared.setdefault(place, []).append(node)
     return {
-        node: (depth + SPREAD * index / len(nodes), float(held))
+        node: (depth + _SPREAD * index / len(nodes), float(held))
         for (depth, held), nodes in shared.items()
         for index, node in enumerate(nodes)
     }

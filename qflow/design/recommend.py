@@ -18,12 +18,13 @@ from qflow.broker.flow_limit import FlowThresholds
 from qflow.broker.settings import QueueSettings
 from qflow.configuration.declaration import Declaration
 from qflow.configuration.notations import qpid_config_line
-from qflow.design.bounds import Traffic, stays_on, traffic_of, unrouted
-from qflow.design.frontier import MESSAGE_LIMIT, Costs, Limits, Part, Row, Tell, best, costs, frontier
+from qflow.design.bounds import Traffic, find_unrouted, stays_on, traffic_of
+from qflow.design.frontier import MESSAGE_LIMIT, Costs, Limits, Part, Row, best, costs, frontier
 from qflow.design.settings_map import SettingsMap, map_of_queue
 from qflow.design.small import DesignError
 from qflow.design.verdict import Verdict, judge_workload
-from qflow.prediction.replays import shifted
+from qflow.prediction.replays import vary_chance
+from qflow.progress import Progress
 from qflow.table import Tabular, columns_of
 from qflow.workload.model import Workload
 from qflow.workload.run import measure_text
@@ -43,7 +44,7 @@ class Recommendation(Tabular):
         declared: What the declared settings cost, all queues and producers together, in the same simulation.
         evidence: What the recommended settings cost in it; its ``errors`` are empty.
         kept: Queue name to why it is left as it is.
-        ranges: For each figure of the costs between what it lies in :data:`RUNS` runs that differ by chance;
+        ranges: For each figure of the costs between what it lies in ten runs that differ by chance;
             the depth of a queue under ``max_depth`` and its name.
         unrouted: Producer name to where it sends, if none of its messages reaches a queue.
     """
@@ -172,12 +173,12 @@ def recommend(
     *,
     keep_capacities: bool = False,
     message_limit: int | None = MESSAGE_LIMIT,
-    tell: Tell | None = None,
+    progress: Progress | None = None,
 ) -> Recommendation:
     """Return settings for a workload that cannot overflow, and what they cost.
 
     Parameters:
-        workload, limits, keep_capacities, message_limit, tell: As for :func:`qflow.design.frontier`.
+        workload, limits, keep_capacities, message_limit, progress: As for :func:`qflow.design.frontier`.
 
     Raises:
         DesignError: If there is nothing to design, or nothing is safe.
@@ -194,12 +195,14 @@ def recommend(
     >>> print(made.lines["q"])
     qpid-config add queue q --max-queue-count=100 --flow-stop-count=30 --flow-resume-count=27
     """
-    rows = frontier(workload, limits, keep_capacities=keep_capacities, message_limit=message_limit, tell=tell)
+    rows = frontier(
+        workload, limits, keep_capacities=keep_capacities, message_limit=message_limit, progress=progress
+    )
     chosen: dict[str, Row] = {}
     for part in dict.fromkeys(row.part for row in rows):
         row = best([row for row in rows if row.part == part])
         chosen.update(dict.fromkeys(row.arguments, row))
-    made = _applied(workload, chosen.values())
+    made = _apply(workload, chosen.values())
     verdicts = judge_workload(made)
     traffic = traffic_of(workload)
     for queue in chosen:
@@ -221,7 +224,7 @@ def recommend(
             if queue not in chosen
         },
         _ranges(runs),
-        unrouted(workload, traffic),
+        find_unrouted(workload, traffic),
     )
 
 
@@ -239,7 +242,7 @@ def _with_seen(
     return found
 
 
-def _applied(workload: Workload, rows: Iterable[Row]) -> Workload:
+def _apply(workload: Workload, rows: Iterable[Row]) -> Workload:
     """Return the workload with the settings of some rows."""
     for row in rows:
         workload = workload.replace(queues={**workload.queues, **row.arguments})
@@ -253,15 +256,15 @@ def _costs(workload: Workload, message_limit: int | None) -> Costs:
     return costs(simulate(workload, message_limit=message_limit), workload.queues, names)
 
 
-RUNS = 10
+_RUNS = 10
 """How many runs a range is made of; the first is the workload's own."""
 
-RANGED = ("flips_per_minute", "blocked_share", "latency_p50", "latency_p99", "accepts")
+_RANGED = ("flips_per_minute", "blocked_share", "latency_p50", "latency_p99", "accepts")
 
 
 def _others(workload: Workload, message_limit: int | None) -> list[Costs]:
     """Return the costs of a workload if its clients have other chances."""
-    seeded = (shifted(workload.with_seed(place), place, RUNS) for place in range(1, RUNS))
+    seeded = (vary_chance(workload.with_seed(place), place, _RUNS) for place in range(1, _RUNS))
     return [_costs(other, message_limit) for other in seeded]
 
 
@@ -270,7 +273,7 @@ def _ranges(found: list[Costs]) -> dict[str, Any]:
     own = found[0]
     depths = {queue: [costs.max_depth[queue] for costs in found] for queue in own.max_depth}
     ranges: dict[str, Any] = {}
-    for name in RANGED:
+    for name in _RANGED:
         values = [value for costs in found if (value := getattr(costs, name)) is not None]
         ranges[name] = [min(values), max(values)] if values else None
     ranges["max_depth"] = {queue: [min(most), max(most)] for queue, most in depths.items()}
@@ -311,7 +314,7 @@ def recommendation_text(made: Recommendation, before: dict[str, int]) -> str:
             lines.append(f"  proved: never more than {proved} messages at once, whatever the clients do")
         least, most = made.ranges["max_depth"][queue]
         many = _span([least, most])
-        lines.append(f"  simulated: {many} messages at once at most, in {RUNS} runs that differ by chance")
+        lines.append(f"  simulated: {many} messages at once at most, in {_RUNS} runs that differ by chance")
         lines += [f"  {remark}" for remark in made.remarks.get(queue, ())]
         if not made.before[queue].is_safe:
             could = "could overflow" if made.before[queue].can_overflow else "is not proved safe"
@@ -325,7 +328,7 @@ def recommendation_text(made: Recommendation, before: dict[str, int]) -> str:
         "",
         f"as declared: {_costs_text(made.declared)}",
         f"recommended: {_costs_text(made.evidence)}",
-        f"in {RUNS} runs that differ by chance: {_ranges_text(made.ranges)}",
+        f"in {_RUNS} runs that differ by chance: {_ranges_text(made.ranges)}",
     ]
     for part in dict.fromkeys(row.part for row in made.rows):
         lines += ["", *_table(part, made)]
@@ -344,7 +347,7 @@ def _costs_text(measured: Costs) -> str:
 
 
 def _ranges_text(ranges: Mapping[str, Any]) -> str:
-    flips, blocked, half, most = (ranges[name] or (None, None) for name in RANGED[:4])
+    flips, blocked, half, most = (ranges[name] or (None, None) for name in _RANGED[:4])
     return (
         f"{flips[0]:.1f} to {flips[1]:.1f} flips a minute, producers blocked {blocked[0]:.1%} to "
         f"{blocked[1]:.1%} of the time, "

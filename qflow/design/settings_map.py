@@ -109,7 +109,7 @@ by luck, 1 reached it, 4 ended with a dead session (506).
         """Return the settings of a place."""
         row, column = divmod(place, len(self.across.values))
         chosen = {self.across.setting: self.across.values[column], self.up.setting: self.up.values[row]}
-        return _allowed({**self.settings, **chosen}, self.across.setting)
+        return _limit_resume({**self.settings, **chosen}, self.across.setting)
 
     def workload(self, place: int) -> Workload:
         """Return the workload of a place."""
@@ -272,7 +272,7 @@ def settings_map(
     for what, number in (("cells", cells), ("messages", messages)):
         if not is_whole(number, 1):
             raise DesignError(f"a map: {what} must be a whole number from 1, got {number!r}")
-    return drawn_up(describe, {**chosen, **settings}, stop, capacity, cells, messages).run(processes)
+    return plan_map(describe, {**chosen, **settings}, stop, capacity, cells, messages).run(processes)
 
 
 def map_of_queue(
@@ -295,7 +295,9 @@ def map_of_queue(
             f"a map: no queue {queue!r} in the workload, which has {', '.join(workload.queues)}"
         )
     limit = _limit_of(workload, queue)
-    senders = {p.name: p.capacity for p in workload.producers if queue in _reached(workload, p.name)}
+    senders = {
+        p.name: p.capacity for p in workload.producers if queue in _queues_reached_by(workload, p.name)
+    }
     if not limit or not senders:
         missing = "a producer whose messages reach it" if limit else "a limit in messages (qpid.max_count)"
         raise DesignError(f"a map of queue {queue!r} needs {missing}")
@@ -312,7 +314,7 @@ def map_of_queue(
     ).run(processes)
 
 
-def _reached(workload: Workload, producer: str) -> list[str]:
+def _queues_reached_by(workload: Workload, producer: str) -> list[str]:
     one = workload.replace(producers=tuple(p for p in workload.producers if p.name == producer), duration=1)
     return [queue for queue, senders in traffic_of(one).items() if senders]
 
@@ -334,7 +336,7 @@ def _with_stop_and_capacities(
     return workload.with_queue(queue, changed).replace(producers=tuple(producers))
 
 
-def drawn_up(
+def plan_map(
     describe: Describe,
     settings: Mapping[str, float],
     stop: str,
@@ -352,7 +354,7 @@ def drawn_up(
     widest = _limit_of(describe(**settings), "") or given[stop]
     law = _Law(describe(**settings), messages)
     least = ({**settings, stop: 1, capacity: number} for number in range(1, given[capacity] + 1))
-    fitting = [law.holds(describe(**_allowed(one, stop))) for one in least]
+    fitting = [law.holds(describe(**_limit_resume(one, stop))) for one in least]
     highest = max(fitting.index(False) + 1 if False in fitting else given[capacity], int(settings[capacity]))
     return SettingsMap(
         describe,
@@ -371,7 +373,7 @@ def defaults_of(describe: Describe) -> dict[str, float]:
     return {one.name: one.default for one in found if one.default is not one.empty}
 
 
-def _allowed(settings: dict[str, float], stop: str) -> dict[str, float]:
+def _limit_resume(settings: dict[str, float], stop: str) -> dict[str, float]:
     if "resume" in settings:
         settings["resume"] = min(settings["resume"], settings[stop])
     return settings
@@ -475,13 +477,13 @@ class _Drawing:
 
     def _cells(self) -> Iterator[str]:
         ground = [place for place in range(len(self._map)) if self._map.is_safe[place]]
-        yield self._filled(ground, "promised", 0.0)
+        yield self._fill(ground, "promised", 0.0)
         is_whole = len(self._map.found) == len(self._map)
         for kind in KINDS:
             places = [place for place in sorted(self._map.found) if self._map.kind(place) == kind]
-            yield self._filled(places, kind, 0.0 if is_whole else 1.5)
+            yield self._fill(places, kind, 0.0 if is_whole else 1.5)
 
-    def _filled(self, places: Sequence[int], kind: str, wider: float) -> str:
+    def _fill(self, places: Sequence[int], kind: str, wider: float) -> str:
         """Return some cells as one path, neighbours in a row together; a single cell is drawn wider."""
         way, taken = [], set(places)
         for place in places:

@@ -18,7 +18,7 @@ from qflow.windows import WINDOWS
 CONSUMER = "consumer"
 """Name of the consumer of a single queue; of several queues each has ``consumer of NAME``."""
 
-ORDERS = ("oldest", "any")
+_ORDERS = ("oldest", "any")
 
 
 class DesignError(RefusalError):
@@ -76,7 +76,7 @@ class SmallConfiguration:
             _require(bool(targets) and set(targets) <= set(self.queues), f"to of {name}", targets, known)
         _require(set(self.consumed or ()) <= set(self.queues), "consumed", self.consumed, known)
         _require(_is_count(self.batch), "batch", self.batch, "a whole number from 1")
-        _require(self.order in ORDERS, "order", self.order, " or ".join(map(repr, ORDERS)))
+        _require(self.order in _ORDERS, "order", self.order, " or ".join(map(repr, _ORDERS)))
         _require(self.window in WINDOWS, "window", self.window, ", ".join(map(repr, WINDOWS)))
         is_plain = self.order == "oldest" or (self.window == "ideal" and self.batch == 1)
         allowed = "'oldest' unless the window is 'ideal' and the batch 1"
@@ -129,25 +129,25 @@ class SmallConfiguration:
         """Return the sum of the capacities of all producers of a queue, in transfers (CAP-11)."""
         return sum(size for name, size in self.capacities.items() if queue in self.targets(name))
 
-    def merged(self) -> SmallConfiguration:
+    def merge(self) -> SmallConfiguration:
         """Return a configuration in which one producer does the work of all, with the sum of their windows.
 
         Whatever the single ones can do together, it can do too: a producer with room in its window leaves
         room in the sum of all windows, the message it sends is like any other, and the broker frees
         completions without asking whose they are (FC-17).  So every depth and every queue state reachable
         before is reachable here, and an upper bound found here is one for the original, with far fewer
-        states.  The converse does not hold: the merged one may outlive what ends one of several (506), and
+        states.  The converse does not hold: the merge one may outlive what ends one of several (506), and
         its window has no walls inside.
 
         Raises:
             DesignError: If the producers send to different queues, or their windows are not ideal.
 
-        >>> SmallConfiguration.of(stop=100, capacities=(50, 15)).merged().capacities
+        >>> SmallConfiguration.of(stop=100, capacities=(50, 15)).merge().capacities
         {'C1 + C2': 65}
         """
         is_alike = len({frozenset(self.targets(name)) for name in self.capacities}) == 1
-        _require(is_alike, "to", dict(self.to), "the same queues for all producers that are to be merged")
-        _require(self.window == "ideal", "window", self.window, "'ideal' if producers are to be merged")
+        _require(is_alike, "to", dict(self.to), "the same queues for all producers that are to be merge")
+        _require(self.window == "ideal", "window", self.window, "'ideal' if producers are to be merge")
         name = " + ".join(self.capacities)
         targets = self.targets(next(iter(self.capacities)))
         return replace(self, capacities={name: sum(self.capacities.values())}, to={name: targets})

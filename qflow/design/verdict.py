@@ -20,7 +20,7 @@ from qflow.design.bounds import Traffic, attained_depth, maximum_depth, traffic_
 from qflow.design.small import DesignError
 from qflow.workload.model import Workload
 
-WHAT_FOLLOWS = {
+_WHAT_FOLLOWS = {
     "reject": "a producer's session would die of 506 (LP-05)",
     "ring": "the oldest messages would be dropped (LP-10)",
     "self-destruct": "the queue would be deleted with all it holds (LP-15)",
@@ -86,7 +86,7 @@ class Verdict:
         """Why, a sentence for each unit; those that decide first."""
         if self.is_safe:
             return tuple(unit.reason for unit in self.units if unit.limit)
-        full = f"if it is full, {WHAT_FOLLOWS[self.policy]}"
+        full = f"if it is full, {_WHAT_FOLLOWS[self.policy]}"
         deciding = [unit.reason for unit in self.units if unit.can_overflow]
         if deciding:
             return (*deciding, full)
@@ -137,7 +137,7 @@ def judge(
         _unit("count", settings.max_count, stops.stop_count, bound.count, attained.count, capacity),
         _unit("size", size, stops.stop_size, bound.size, attained.size, volume, drawn if thresholds else ""),
     )
-    policy = settings.policy if settings.policy in WHAT_FOLLOWS else "reject"
+    policy = settings.policy if settings.policy in _WHAT_FOLLOWS else "reject"
     return Verdict(queue, policy, units)
 
 
@@ -177,11 +177,11 @@ def _unit(
         # The other unit may stop first; then the sum with this unit's own stop is not what bounds it.
         own = f"stop {stop} + {windows} {window} = {bound}" if stop and stop + window == bound else ""
         own = own or f"at most {bound}, by the other unit's stop and {windows} {window}"
-        reason = f"{what}: {own}, which is {_compared(bound, limit)} (CAP-11)"
+        reason = f"{what}: {own}, which is {_compare(bound, limit)} (CAP-11)"
     return UnitVerdict(unit, limit, stop, bound, attained, reason)
 
 
-def _compared(bound: int, limit: int) -> str:
+def _compare(bound: int, limit: int) -> str:
     if bound > limit:
         return f"above the limit of {limit} by {bound - limit}"
     return f"within the limit of {limit}"

@@ -163,7 +163,7 @@ class Asking:
             "of": len(self._asked),
         }
 
-    def stored(self) -> list[dict[str, Any]]:
+    def to_store(self) -> list[dict[str, Any]]:
         """Return what a page without a kernel needs: each question, where it is answered, what to say."""
         return [
             {

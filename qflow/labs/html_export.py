@@ -70,7 +70,7 @@ _ESCAPES = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"
 _LETTERS = str.maketrans("+/0", "-_.")
 
 
-def stored(
+def to_fragment(
     picture: Picture | Comparison,
     place: dict[str, int] | None = None,
     *,
@@ -81,11 +81,11 @@ def stored(
     """Return a run as a piece of HTML that plays it in any page, and asks no server for anything.
 
     >>> from qflow.labs import flow_run
-    >>> print(stored(flow_run(messages=20)))
+    >>> print(to_fragment(flow_run(messages=20)))
     <div class="qflow-stored">
     <div class="qflow-lab"><b>What this picture shows</b><ul><li>...
     """
-    run = {"place": place or {}, "plays": plays, "pictures": stored_pictures(picture)}
+    run = {"place": place or {}, "plays": plays, "pictures": picture_data(picture)}
     if states is not None:
         run["states"] = states
     if asks:
@@ -95,31 +95,31 @@ def stored(
         title="What this picture asks" if asks else "What this picture shows",
         claims="".join(f"<li>{escape(claim)}</li>" for claim in claims),
         run=script_json(run),
-        scripts=stored_scripts(),
+        scripts=script_element(),
     )
 
 
-def stored_pictures(picture: Picture | Comparison) -> list[dict[str, object]]:
+def picture_data(picture: Picture | Comparison) -> list[dict[str, object]]:
     """Return what the browser draws of a run, as JSON: its numbers are text, beside their digest."""
     pictures = []
     for payload in payload_of(picture):
         numbers = zlib.decompress(bytes(payload.pop("numbers")))  # type: ignore[call-overload]
         digest = hashlib.sha256(numbers).hexdigest()
-        pictures.append({**payload, "digest": digest, "numbers": packed_text(numbers)})
+        pictures.append({**payload, "digest": digest, "numbers": pack_text(numbers)})
     return pictures
 
 
-def packed_text(numbers: bytes) -> str:
+def pack_text(numbers: bytes) -> str:
     """Return bytes as text, deflated, in letters that no tidying of outputs takes for something else.
 
-    >>> packed_text(b"")
+    >>> pack_text(b"")
     'eNoDAAAAAAE='
     """
     return base64.b64encode(zlib.compress(numbers, 9)).decode().translate(_LETTERS)
 
 
 @cache
-def stored_scripts(more: str = "") -> str:
+def script_element(more: str = "") -> str:
     """Return the element with all scripts and styles that draw stored runs, with more of a page's own."""
     # Comments are for readers of the sources.
     script = re.sub(r"(?m)^\s*//.*\n", "", f"{read_static(*SCRIPTS, 'states.js', 'stored.js')}\n{more}")
@@ -128,7 +128,7 @@ def stored_scripts(more: str = "") -> str:
         "const sheet = document.createElement('style'); sheet.textContent = {}; document.head.append(sheet);"
     )
     script = f"(() => {{ {style.format(script_json(read_static(*STYLES)))}\n{script}}})();"
-    return _SCRIPTS.format(packed=packed_text(script.encode()))
+    return _SCRIPTS.format(packed=pack_text(script.encode()))
 
 
 def script_json(value: object) -> str:
@@ -150,7 +150,7 @@ def to_html(
     >>> "http" in page
     False
     """
-    return _PAGE.format(title=escape(title), theme=THEME, stored=stored(picture, place, plays=plays))
+    return _PAGE.format(title=escape(title), theme=THEME, stored=to_fragment(picture, place, plays=plays))
 
 
 def save_html(picture: Picture | Comparison, path: str | Path, title: str = "qflow: a run") -> Path:

@@ -24,7 +24,7 @@ from qflow.labs.asking import Asking, Question
 from qflow.labs.charts import Chart
 from qflow.labs.conveyor import conveyor_of
 from qflow.labs.group import VERDICTS
-from qflow.labs.html_export import stored, to_html
+from qflow.labs.html_export import to_fragment, to_html
 from qflow.labs.picture import Comparison, Picture, compare, picture_of
 from qflow.labs.running import simulate_with
 from qflow.labs.scene import LinkedChart, Scene
@@ -140,7 +140,7 @@ class Lab(widgets.VBox):
         """
         self.asking = Asking(self.first, asked)
         self.scene.asking = self.asking.state()
-        self._asks = self.asking.stored()
+        self._asks = self.asking.to_store()
         return self
 
     def show_claims(self, claims: Sequence[str]) -> None:
@@ -319,12 +319,12 @@ class Lab(widgets.VBox):
         # A reader without a kernel gets the run to play; where nothing is drawn, all of the text, which
         # ipywidgets would cut short.
         bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
-        shown = {"text/html": self._store()} if self.scene.pictures else {}
+        shown = {"text/html": self._to_fragment()} if self.scene.pictures else {}
         return {**bundle, **shown, "text/plain": repr(self)}
 
-    def _store(self) -> str:
+    def _to_fragment(self) -> str:
         """Return what a notebook keeps of the lab."""
-        return stored(self.picture, self.scene.place, plays=self.scene.plays, asks=self._asks)
+        return to_fragment(self.picture, self.scene.place, plays=self.scene.plays, asks=self._asks)
 
 
 class HandLab(Lab):

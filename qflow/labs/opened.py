@@ -27,10 +27,6 @@ from qflow.trace.files import load_trace
 from qflow.trace.schema import TraceError
 from qflow.workload import Run, Workload
 
-Tell = Callable[[float], None]
-"""Called now and then with the part that is done, from 0 to 1; it may raise to end the work."""
-
-
 _ENDINGS, _LOG_ENDINGS = (".csv.gz", ".parquet"), (".csv", ".csv.gz")
 
 
@@ -91,9 +87,9 @@ def recorded_picture(name: str) -> Picture:
     return replay_picture(*_load(name))
 
 
-def replay_picture(log: ClientLog, workload: Workload, tell: Callable[[int], None] | None = None) -> Picture:
+def replay_picture(log: ClientLog, workload: Workload, report: Callable[..., None] | None = None) -> Picture:
     """Return a client log, replayed through the engine, with the real broker's reports beside it."""
-    run = replay(log, workload, tell)
+    run = replay(log, workload, report)
     reports = {queue: log.statistics(queue) for queue in workload.queues}
     lanes, samples, said = [], [], []
     for index, heard in enumerate(reports.values()):
@@ -167,7 +163,7 @@ def trace_picture(
     *,
     workload: str | Path | None = None,
     queues: Sequence[str] = (),
-    tell: Tell | None = None,
+    tell: Callable[[float], None] | None = None,
 ) -> Picture:
     """Return the picture of a trace or a client log.
 
@@ -209,13 +205,15 @@ def trace_picture(
 
 
 @contextmanager
-def _reporting(what: str, tell: Tell | None, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """Return what to call with the rows that are done: a line of progress, or `tell` with their part."""
+def _reporting(
+    what: str, tell: Callable[[float], None] | None, total: int | None = None
+) -> Iterator[Callable[..., None]]:
+    """Return what the reading reports to: a line of progress, or `tell` with the part that is done."""
     if tell is None:
         with progress(what, total) as shown:
             yield shown
     else:
-        yield lambda rows: tell(_READ * rows / total if total else 0.0)
+        yield lambda rows, *_: tell(_READ * rows / total if total else 0.0)
 
 
 def run_picture(run: Run, queues: Sequence[str] = ()) -> Picture:

@@ -20,7 +20,7 @@ from typing import Any
 
 import ipywidgets as widgets
 
-from qflow.design.settings_map import SettingsMap, drawn_up
+from qflow.design.settings_map import SettingsMap, plan_map
 from qflow.kit import RefusalError
 from qflow.labs.knobs import Knob
 from qflow.labs.lab import Lab
@@ -179,7 +179,7 @@ holds for 3 of the 9 settings.
         def plan() -> SettingsMap:
             settings = {name: value for name, value in self.settings.items() if name in self.sliders}
             settings[stop] = max(1, settings[stop])
-            return drawn_up(describe, settings, stop, capacity, most=most, label=label, **size)
+            return plan_map(describe, settings, stop, capacity, most=most, label=label, **size)
 
         return plan
 

@@ -13,7 +13,7 @@ import traitlets
 
 from qflow.design import positions
 from qflow.design.graph import MARKS
-from qflow.labs.html_export import STYLES, read_static, stored
+from qflow.labs.html_export import STYLES, read_static, to_fragment
 from qflow.labs.knobs import Knob, begin, limit_knob, resume_knob, stop_knob
 from qflow.labs.lab import button_of, close_parts
 from qflow.labs.picture import Comparison, Picture
@@ -151,11 +151,11 @@ class StateSpaceLab(SliderLab):
         self._started = max(self._started, self.scene.run) + 1
         self.show(picture, self._started)
 
-    def _store(self) -> str:
+    def _to_fragment(self) -> str:
         states = self.space.states
         walk = self.walk or reduce(Walk.after, states.path_to(self.space.node), Walk(states))
         graph = {"graph": self.states.graph, "walk": list(walk.nodes), "pause": PAUSE}
-        return stored(self.picture, self.scene.place, plays=self.scene.plays, states=graph)
+        return to_fragment(self.picture, self.scene.place, plays=self.scene.plays, states=graph)
 
     def _go_to_the_end(self) -> None:
         self.scene.place = {"time": self.first.run.end, "back": 0, "number": self._started}

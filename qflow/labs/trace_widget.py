@@ -58,20 +58,20 @@ class TraceLab(Lab):
         name = Path(self._opened[0]).name
         done, is_over = 0.0, False
 
-        def tell(part: float) -> None:
+        def report(part: float) -> None:
             nonlocal done
             done = part
             if is_over:
                 raise CancelledError(f"Cancelled: {name} is not read. Run the cell again to read it.")
 
         # Where there are no threads, as in a browser's kernel, it is read at once.
-        reading = asyncio.ensure_future(asyncio.to_thread(read, tell=tell))
+        reading = asyncio.ensure_future(asyncio.to_thread(read, tell=report))
         reading.add_done_callback(lambda over: over.cancelled() or over.exception())
         try:
             while not reading.done():
                 await asyncio.wait([reading], timeout=_BREATH)
                 is_over = bool(self.scene.cancelled)
-                tell(done)
+                report(done)
                 self.scene.running, self.scene.progress = 1, max(0.01, done)
             self.scene.progress = 0.0
             self.show(reading.result(), 1)

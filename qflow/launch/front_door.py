@@ -17,7 +17,7 @@ from typing import Any
 
 from qflow.kit import RefusalError
 from qflow.labs.experiments import flow_run
-from qflow.labs.html_export import THEME, packed_text, script_json, stored_pictures, stored_scripts
+from qflow.labs.html_export import THEME, pack_text, picture_data, script_element, script_json
 from qflow.labs.picture import Picture
 from qflow.labs.running import refusal_text
 from qflow.launch.book import FOLDER, PAGE, Page, chapters
@@ -104,7 +104,7 @@ def front_door(pages: Sequence[Page]) -> str:
         "handles": [[setting, *bounds] for setting, bounds in HANDLES.items()],
         "grid": [["stop", STOPS[0], STOPS[-1], STOPS[1] - STOPS[0]]],
         "first": {**held["shared"], **first["picture"]},
-        "runs": packed_text(json.dumps(held).encode()),
+        "runs": pack_text(json.dumps(held).encode()),
     }
     return (
         (PAGE / "front.html")
@@ -113,7 +113,7 @@ def front_door(pages: Sequence[Page]) -> str:
             theme=THEME,
             claims="".join(f"<li>{escape(claim)}</li>" for claim in first["claims"]),
             door=script_json(values),
-            scripts=stored_scripts((PAGE / "front.js").read_text(encoding="utf-8")),
+            scripts=script_element((PAGE / "front.js").read_text(encoding="utf-8")),
             **_list_links(pages),
         )
     )
@@ -131,7 +131,7 @@ def write_worker(site: Path) -> Path:
 
 
 def _pack_run(picture: Picture) -> dict[str, Any]:
-    (drawn,) = stored_pictures(picture)
+    (drawn,) = picture_data(picture)
     return {"picture": drawn, "claims": picture.claims}
 
 

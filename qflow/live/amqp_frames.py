@@ -17,6 +17,8 @@ from collections import namedtuple
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from qflow.qflow_error import QflowError
+
 MOST_KEPT = 1 << 20
 """Bytes that are kept of one frame, and of one message; what is beyond is counted and not looked at."""
 
@@ -33,13 +35,13 @@ _BODIES = (b"\x00\x53\x75", b"\x00\x53\x76", b"\x00\x53\x77")
 _ODD_BODIES = (b"\x00\x53\x77\x00", b"\x00\x53\x77\x73")
 
 
-class FrameError(ValueError):
+class FrameError(QflowError, ValueError):
     """Bytes that are no AMQP 1.0; the text says what was seen and what is allowed."""
 
 
 _HTTP = re.compile(rb"(GET|HEAD|POST|PUT|DELETE|OPTIONS|PATCH|CONNECT|TRACE|PRI) ")
 _VERSIONS = {b"\0\0\x09\1": "0-9-1", b"\1\1\0\x0a": "0-10", b"\1\1\0\x09": "0-9", b"\1\1\x08\0": "0-8"}
-_OF_1_0 = (b"AMQP\0\1\0\0", b"AMQP\3\1\0\0")
+AMQP_HEADER, SASL_HEADER = b"AMQP\0\1\0\0", b"AMQP\3\1\0\0"
 
 
 def foreign_protocol(first: bytes) -> str:
@@ -48,7 +50,9 @@ def foreign_protocol(first: bytes) -> str:
     >>> foreign_protocol(b"AMQP" + bytes([0, 0, 9, 1])), foreign_protocol(b"AMQP" + bytes([0, 1, 0, 0]))
     ('AMQP 0-9-1', '')
     """
-    if first.startswith(_OF_1_0) or (len(first) < _HEADER and b"AMQP".startswith(first[:4])):
+    if first.startswith((AMQP_HEADER, SASL_HEADER)) or (
+        len(first) < _HEADER and b"AMQP".startswith(first[:4])
+    ):
         return ""
     if first.startswith((b"\x16\x03", b"AMQP\2\1\0\0")):
         return "TLS"
@@ -108,7 +112,7 @@ OUTCOMES = {0x23: "received", 0x24: "accepted", 0x25: "rejected", 0x26: "release
 TRANSACTIONAL, DISCHARGE, DECLARE, DECLARED = 0x34, 0x32, 0x31, 0x33
 
 
-class Frame(NamedTuple):
+class _Frame(NamedTuple):
     """One performative as it was on the wire."""
 
     channel: int
@@ -214,7 +218,11 @@ class Codec:
 
     def decode(self, encoded: bytes) -> tuple[int, Any]:
         """Return how many bytes the first value has, and the value."""
-        length = self.skip(encoded)
+        self._lib.pn_data_clear(self._impl)
+        length: int = self._lib.pn_data_decode(self._impl, encoded, len(encoded))
+        if length < 0:
+            text = self._error_text(self._lib.pn_data_error(self._impl))
+            raise FrameError(f"no AMQP 1.0 value: [{length}]: {text}, got {encoded[:16]!r}")
         self._lib.pn_data_rewind(self._impl)
         self._lib.pn_data_next(self._impl)
         try:
@@ -248,15 +256,6 @@ class Codec:
     def _bytes(self, found: Any) -> bytes:
         return self._unpack(found.start, found.size) if found.size else b""
 
-    def skip(self, encoded: bytes) -> int:
-        """Return how many bytes the first value has."""
-        self._lib.pn_data_clear(self._impl)
-        length: int = self._lib.pn_data_decode(self._impl, encoded, len(encoded))
-        if length < 0:
-            text = self._error_text(self._lib.pn_data_error(self._impl))
-            raise FrameError(f"no AMQP 1.0 value: [{length}]: {text}, got {encoded[:16]!r}")
-        return length
-
 
 class FrameReader:
     r"""One direction of a connection.
@@ -275,7 +274,7 @@ class FrameReader:
         # Of a frame that is too long to be kept.
         self._missing = 0
 
-    def feed(self, data: bytes) -> Iterator[Frame]:
+    def feed(self, data: bytes) -> Iterator[_Frame]:
         """Yield the frames that are whole, and one that is too long to keep as soon as that is known."""
         if self._missing:
             passed = min(self._missing, len(data))
@@ -315,7 +314,7 @@ class FrameReader:
         self.is_secure, self._is_sasl = header[4] == _SECURE, header[4] == _WITH_SASL
         self._wants_header = False
 
-    def _read(self, size: int, frame: bytes) -> Frame | None:
+    def _read(self, size: int, frame: bytes) -> _Frame | None:
         begin = 4 * frame[4]
         if not _HEADER <= begin <= len(frame):
             raise FrameError(f"a frame's data begins within it, at 8 or later, got {begin} of {size}")
@@ -330,4 +329,4 @@ class FrameReader:
             raise FrameError(f"a frame holds a performative, 0x10 to 0x18, got {str(value)[:60]}")
         channel = int.from_bytes(frame[6:8], "big")
         fields = value.value[: len(kind._fields)]
-        return Frame(channel, kind(*fields), body[length:], size - begin - length)
+        return _Frame(channel, kind(*fields), body[length:], size - begin - length)

@@ -35,7 +35,7 @@ _NODE, _SUBJECT = "qmf.default.direct", "broker"
 _PACKAGE = "org.apache.qpid.broker"
 
 
-class StatisticsClient:
+class _StatisticsClient:
     """A connection to the management (QMF 2) of a broker over AMQP 1.0."""
 
     def __init__(self, url: str) -> None:
@@ -101,7 +101,7 @@ def sample(name: str, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def reports(
-    management: StatisticsClient, names: set[str], asked: queue.SimpleQueue[str], ended: threading.Event
+    management: _StatisticsClient, names: set[str], asked: queue.SimpleQueue[str], ended: threading.Event
 ) -> Iterator[dict[str, Any]]:
     """Yield a report of each queue, and again every :data:`EVERY` seconds, until it is over."""
     yield {"exchanges": management.exchanges()}
@@ -132,7 +132,7 @@ def main(arguments: list[str]) -> int:
     pause, longest, known = _FIRST_PAUSE, _LONG_PAUSE, ""
     while not ended.is_set():
         try:
-            for said in reports(StatisticsClient(arguments[0]), names, asked, ended):
+            for said in reports(_StatisticsClient(arguments[0]), names, asked, ended):
                 print(json.dumps(said), flush=True)
                 # It has management, so it will have it again.
                 pause, longest, known = _FIRST_PAUSE, _SHORT_PAUSE, ""

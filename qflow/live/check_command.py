@@ -129,7 +129,7 @@ def _answer(card: ClientCard, namespace: argparse.Namespace) -> int:
     return 1 if missed else 0
 
 
-def _show(case: str) -> None:
+def _show(done: int, total: int | None = None, case: str = "") -> None:
     if sys.stderr.isatty():
         print(f"qflow check-client: {case} …", file=sys.stderr)
 

@@ -147,8 +147,8 @@ class ClientCard:
         run = self.runs.get("stopped")
         return 0 if run is None else max(0, run.before.depth - self.stop)
 
-    def missing(self, case: str) -> int:
-        """Messages of a run that were sent, are on no queue, and were not sent again."""
+    def _count_missing(self, case: str) -> int:
+        """Count messages of a run that were sent, are on no queue, and were not sent again."""
         run = self.runs.get(case)
         if run is None:
             return 0
@@ -157,18 +157,18 @@ class ClientCard:
         sent = min(after.sent, self.total) if can_resend else after.sent
         return max(0, sent - after.stored)
 
-    def lost(self, case: str) -> int:
-        """Messages of a run that are missing while the program reports no failure by its exit status.
+    def count_lost(self, case: str) -> int:
+        """Count messages of a run that are missing while the program reports no failure by its exit status.
 
         A client that still sends again what was released has lost nothing yet.
         """
         run = self.runs.get(case)
         if run is None or run.has_failed or run.pause == RESENDS:
             return 0
-        return self.missing(case)
+        return self._count_missing(case)
 
-    def unsent(self, case: str) -> int:
-        """Messages of a run that were never sent, though the program ended and reports no failure."""
+    def count_unsent(self, case: str) -> int:
+        """Count messages of a run that were never sent, though the program ended and reports no failure."""
         run = self.runs.get(case)
         if run is None or run.status != 0 or self.is_endless:
             return 0
@@ -177,7 +177,9 @@ class ClientCard:
     @property
     def loses_nothing(self) -> bool:
         """Whether no message was lost, or never sent, at the limit or by a stop without a failure."""
-        return self.role == SENDER and not any(self.lost(case) or self.unsent(case) for case in _COUNTED)
+        return self.role == SENDER and not any(
+            self.count_lost(case) or self.count_unsent(case) for case in _COUNTED
+        )
 
     @property
     def goes_on(self) -> bool:
@@ -224,7 +226,7 @@ class ClientCard:
     def _sender_lines(self) -> list[tuple[str, str]]:
         run = self.runs["stopped"]
         depth = f"{run.before.depth:,} on the queue, {self.past_stop:,} past the stop"
-        end = f"; {self._describe_end(run)}" if run.has_failed or self.unsent("stopped") else ""
+        end = f"; {self._describe_end(run)}" if run.has_failed or self.count_unsent("stopped") else ""
         stop = f"{'yes' if self.stops else 'no'}: {depth}{end}"
         window = self.client_window
         if window is None and not run.most_unsettled:
@@ -251,7 +253,7 @@ class ClientCard:
 
     def _describe_resume(self) -> str:
         run = self.runs["resumed"]
-        if run.pause == ENDED and (run.has_failed or self.unsent("resumed")):
+        if run.pause == ENDED and (run.has_failed or self.count_unsent("resumed")):
             return self._describe_end(run, "had ended before,")
         if run.has_failed:
             return self._describe_end(run)
@@ -266,7 +268,7 @@ class ClientCard:
 
     def _describe_limit(self, case: str) -> str:
         run = self.runs[case]
-        before, after, missing = run.before, run.after, self.missing(case)
+        before, after, missing = run.before, run.after, self._count_missing(case)
         seen = f"{before.depth:,} on the queue"
         if before.released:
             seen += f", {before.released:,} released"
@@ -277,7 +279,7 @@ class ClientCard:
             return f"{seen}; {self._describe_end(run, 'dies')}"
         if missing:
             return f"{seen}; {self._describe_loss(run, missing)}"
-        if self.unsent(case):
+        if self.count_unsent(case):
             return f"{seen}; {self._describe_end(run)}"
         resent = 0 if self.is_endless or run.is_presettled else after.sent - self.total
         if resent > 0:
@@ -296,7 +298,7 @@ class ClientCard:
         # What settles its own is not the same in each run: it may close before all is written.
         total = after.sent if run.is_presettled else self.total
         loses = f"loses {missing:,} of {total:,}"
-        if self.unsent(run.case):
+        if self.count_unsent(run.case):
             return f"{loses}, and {self._describe_end(run)}"
         how = "goes on; " if run.is_presettled or after.sent >= self.total else ""
         return f"{how}{loses}{_quote_after(run.output) or ' without a word'}{_describe_wait(run)}"
@@ -375,7 +377,7 @@ class ClientCard:
                 run.most_unsettled,
                 run.before.depth,
                 run.after.stored,
-                self.unsent(run.case),
+                self.count_unsent(run.case),
                 "by the bench" if run.status is None else f"status {run.status}",
             )
             for run in self.runs.values()
@@ -392,8 +394,8 @@ class ClientCard:
             "stops": self.fact("stops"),
             "client_window": self.client_window,
             "past_stop": self.past_stop if is_sender else None,
-            "lost": {case: self.lost(case) for case in cases},
-            "unsent": {case: self.unsent(case) for case in cases},
+            "lost": {case: self.count_lost(case) for case in cases},
+            "unsent": {case: self.count_unsent(case) for case in cases},
         }
         if not is_sender:
             derived |= dict.fromkeys(("asked", "total", "is_endless"))

@@ -50,6 +50,7 @@ from qflow.live.client_card import (
     Settling,
 )
 from qflow.live.serving import Serving, serve
+from qflow.progress import Progress
 
 _LOOK = 0.02
 _ENDLESS = 20
@@ -103,7 +104,7 @@ def check_client(
     command: Sequence[str],
     conditions: Conditions | None = None,
     *,
-    progress: Callable[[str], object] = lambda case: None,
+    progress: Progress = lambda done, total=None, case="": None,
 ) -> ClientCard:
     """Run a client program against the engine under all conditions, and return what was measured.
 
@@ -111,7 +112,7 @@ def check_client(
         command: The program and its arguments; ``{url}``, ``{host}``, ``{port}``, ``{queue}`` and
             ``{messages}`` in them are replaced.  It also gets ``AMQP_URL``, ``AMQP_QUEUE`` and
             ``AMQP_MESSAGES`` as variables.
-        progress: Called with each case before it is run.
+        progress: Called before each run with how many are done, and the case that comes.
 
     Raises:
         RefusalError: If the program cannot be run, Proton is missing, or a condition makes no sense.
@@ -146,12 +147,10 @@ def _check(command: Sequence[str], given: Conditions) -> None:
 class _Bench:
     """One client's runs."""
 
-    def __init__(
-        self, command: tuple[str, ...], conditions: Conditions, progress: Callable[[str], object]
-    ) -> None:
+    def __init__(self, command: tuple[str, ...], conditions: Conditions, progress: Progress) -> None:
         self.command = command
         self.given = conditions
-        self.progress = progress
+        self._progress, self._started = progress, 0
         self.total = conditions.messages
         self.is_endless = False
 
@@ -178,7 +177,8 @@ class _Bench:
 
     def start(self, case: str, options: str) -> _Watch:
         """Start a server with a queue, and the program beside it."""
-        self.progress(case)
+        self._progress(self._started, None, case)
+        self._started += 1
         return _Watch(case, self, f"{quote(self.given.queue)} {options}")
 
     @property

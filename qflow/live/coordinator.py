@@ -7,15 +7,14 @@ name for all of them (LNK-21).
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from cproton import lib
 from proton import Delivery
 
 from qflow.broker.errors import AmqpException, LinkException
 from qflow.broker.links import LinkSession
-
-TRANSACTIONAL: Final = 0x34
+from qflow.live.amqp_frames import TRANSACTIONAL
 
 
 class Coordinator:

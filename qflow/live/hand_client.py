@@ -14,7 +14,6 @@ from contextlib import suppress
 from typing import Any
 
 from proton import (
-    Condition,
     Delivery,
     Described,
     Endpoint,
@@ -27,9 +26,10 @@ from proton import (
 )
 from proton.utils import BlockingConnection
 
+from qflow.live.amqp_frames import TRANSACTIONAL
+
 _TIMEOUT = 10.0
 _LISTENS = 0.2
-_TRANSACTIONAL = 0x34
 _WORDS = {int(Delivery.ACCEPTED): "accepted", int(Delivery.RELEASED): "released"}
 _WORDS |= {int(Delivery.REJECTED): "rejected", int(Delivery.MODIFIED): "modified"}
 
@@ -102,7 +102,8 @@ class HandClient:
     @property
     def closed_for(self) -> str:
         """Why the broker has closed the connection; "" if it has not."""
-        return _reason(self._io.conn.remote_condition)
+        condition = self._io.conn.remote_condition
+        return "" if condition is None else f"{condition.name}: {condition.description}"
 
     # Transactions
 
@@ -159,7 +160,7 @@ class HandSender:
         transaction = self.client._transaction
         if transaction is not None:
             delivery.local.data = [transaction[1]]
-            delivery.update(_TRANSACTIONAL)
+            delivery.update(TRANSACTIONAL)
         self.deliveries.append(delivery)
 
     def outcomes(self) -> list[str]:
@@ -226,7 +227,3 @@ def _word(delivery: Delivery) -> str:
     if state:
         return _WORDS.get(state, str(delivery.remote_state))
     return "settled without a state" if delivery.settled else "no outcome yet"
-
-
-def _reason(condition: Condition | None) -> str:
-    return "" if condition is None else f"{condition.name}: {condition.description}"

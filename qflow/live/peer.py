@@ -46,14 +46,15 @@ from qflow.broker import Broker
 from qflow.broker.consuming import DeliveryRecord
 from qflow.broker.errors import AmqpException, LinkException, SessionException
 from qflow.broker.links import (
+    SUBJECT,
     IncomingLink,
     LinkSession,
     OutgoingLink,
     condition_of,
     is_released,
 )
-from qflow.live.amqp_frames import FrameError
-from qflow.live.coordinator import TRANSACTIONAL, Coordinator
+from qflow.live.amqp_frames import DECLARED, TRANSACTIONAL, FrameError
+from qflow.live.coordinator import Coordinator
 from qflow.live.encoded import ROOM, Decoder, Encoded, encode_delivery, plain, value_of
 from qflow.live.sasl import SaslLayer, SaslRefusedError
 from qflow.live.terminus import answer_source, answer_terminus, read_source, read_terminus
@@ -71,7 +72,6 @@ OUTCOMES = ("accepted", "released", "presettled", "lost")
 
 _ACCEPTED, _REJECTED = int(Disposition.ACCEPTED), int(Disposition.REJECTED)
 _RELEASED, _MODIFIED = int(Disposition.RELEASED), int(Disposition.MODIFIED)
-_DECLARED: Final = 0x33
 _DELIVERY, _FLOW = int(lib.PN_DELIVERY), int(lib.PN_LINK_FLOW)
 
 
@@ -95,7 +95,7 @@ class ClientLimits(NamedTuple):
     handshake: float = 10.0
 
 
-class PeerServer(Protocol):
+class _PeerServer(Protocol):
     """What a client's connection asks of the server; :class:`~qflow.live.server.Server` is one."""
 
     broker: Broker
@@ -125,7 +125,7 @@ class PeerServer(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class LiveSession:
+class _LiveSession:
     """A session of a client: the engine's, and which of Proton's deliveries wait for an outcome."""
 
     engine: LinkSession
@@ -144,7 +144,7 @@ class Sending:
 
     # What has become of the transfers of all links of the client; ``outcomes`` is of this one.
     of_all: dict[str, int]
-    session: LiveSession
+    session: _LiveSession
     wrapper: Link
     name: str
     # None for a transaction's coordinator.
@@ -169,7 +169,7 @@ class Sending:
 class Receiving:
     """A link on which the client receives."""
 
-    session: LiveSession
+    session: _LiveSession
     impl: Any
     wrapper: Link
     name: str
@@ -190,7 +190,7 @@ class Receiving:
 class Peer:
     """One client's connection."""
 
-    def __init__(self, server: PeerServer, address: str) -> None:
+    def __init__(self, server: _PeerServer, address: str) -> None:
         self.server = server
         self.address = address
         self.container = self.product = self.name = ""
@@ -206,7 +206,7 @@ class Peer:
         self.transport.bind(self.connection)
         self._transport = self.transport._impl
         self._events = self.collector._impl
-        self.sessions: dict[Any, LiveSession | None] = {}
+        self.sessions: dict[Any, _LiveSession | None] = {}
         self.sending: dict[Any, Sending] = {}
         self.receiving: dict[Any, Receiving] = {}
         self.queued = 0
@@ -214,9 +214,9 @@ class Peer:
         self._frames = self._unframed = 0
         self._next_session = 0
         self.outcomes = dict.fromkeys(OUTCOMES, 0)
-        self._batches: dict[LiveSession, AbstractContextManager[None]] = {}
+        self._batches: dict[_LiveSession, AbstractContextManager[None]] = {}
         self._accepted: list[int] = []
-        self._accepted_of: LiveSession | None = None
+        self._accepted_of: _LiveSession | None = None
         self._to_credit: dict[Any, Sending] = {}
         self._to_feed: dict[Receiving, None] = {}
         self._has_acted = False
@@ -267,12 +267,6 @@ class Peer:
         most = self.server.limits.queued_bytes
         if self._unframed > most and not self.is_over:
             self.refuse("amqp:resource-limit-exceeded", f"a frame has at most {most} bytes")
-
-    def _begin_batch(self, session: LiveSession) -> None:
-        """Let the broker make its output after the last transfer that came in one read (RF-08)."""
-        batch = session.engine.pipelined()
-        batch.__enter__()
-        self._batches[session] = batch
 
     def _end_batches(self) -> None:
         batches, self._batches = self._batches, {}
@@ -413,7 +407,7 @@ class Peer:
         self._to_credit.clear()
         self._to_feed.clear()
 
-    def _end_session(self, session: LiveSession) -> None:
+    def _end_session(self, session: _LiveSession) -> None:
         engine = session.engine
         engine.on_outcome = engine.on_link_closed = engine.on_ended = None
         engine.consuming.on_delivery = None
@@ -479,7 +473,7 @@ class Peer:
         session.close()
         session.free()
 
-    def _session_of(self, link: Link) -> LiveSession:
+    def _session_of(self, link: Link) -> _LiveSession:
         """Return the session of a link; the engine gets to know it with its first link."""
         impl = link.session._impl
         known = self.sessions.get(impl)
@@ -488,7 +482,7 @@ class Peer:
             self._next_session += 1
             name = self.name if not number else f"{self.name}/{number + 1}"
             engine = self.server.broker.link_session(name, self.name, self.container)
-            known = self.sessions[impl] = LiveSession(engine)
+            known = self.sessions[impl] = _LiveSession(engine)
             engine.on_outcome = self._outcome_of(known)
             engine.on_link_closed = self._closer_of(known)
             engine.on_ended = lambda error: self.refuse("amqp:connection:forced", str(error))
@@ -533,7 +527,7 @@ class Peer:
         condition = link.condition
         self.server.note_refusal(self.name or self.address, f"{condition.name}: {condition.description}")
 
-    def _attach_sending(self, session: LiveSession, link: Link, name: str) -> None:
+    def _attach_sending(self, session: _LiveSession, link: Link, name: str) -> None:
         target = link.remote_target
         if target.type == Terminus.COORDINATOR:
             sending = Sending(self.outcomes, session, link, name, None)
@@ -546,7 +540,7 @@ class Peer:
         link.open()
         link.flow(CREDIT)
 
-    def _attach_receiving(self, session: LiveSession, link: Link, name: str) -> None:
+    def _attach_receiving(self, session: _LiveSession, link: Link, name: str) -> None:
         address = link.remote_source.address
         made = session.engine.link_attach(name, "receiver", address, read_source(link))
         assert isinstance(made, OutgoingLink)
@@ -581,7 +575,7 @@ class Peer:
 
     # The broker's hooks: called in the middle of a command of any client
 
-    def _outcome_of(self, session: LiveSession) -> Callable[[str, int], None]:
+    def _outcome_of(self, session: _LiveSession) -> Callable[[str, int], None]:
         def settle(_: str, number: int) -> None:
             found = session.held.pop(number, None)
             if found is not None:
@@ -593,7 +587,7 @@ class Peer:
 
         return settle
 
-    def _closer_of(self, session: LiveSession) -> Callable[[str, AmqpException], None]:
+    def _closer_of(self, session: _LiveSession) -> Callable[[str, AmqpException], None]:
         def close(name: str, error: AmqpException) -> None:
             receiving = session.receivers.pop(name, None)
             if receiving is not None:
@@ -603,7 +597,7 @@ class Peer:
 
         return close
 
-    def _delivery_of(self, session: LiveSession) -> Callable[[DeliveryRecord], None]:
+    def _delivery_of(self, session: _LiveSession) -> Callable[[DeliveryRecord], None]:
         receivers, broker = session.receivers, self.server.broker
 
         def deliver(record: DeliveryRecord) -> None:
@@ -723,7 +717,8 @@ class Peer:
         if link.queue is not None:
             message.routing_key = link.queue.name
         elif link.exchange is not None:
-            message.routing_key = _subject_key(message.headers)
+            subject = (message.headers or {}).get(SUBJECT)
+            message.routing_key = subject if isinstance(subject, str) else ""
             if link.exchange.name == server.requests and server.manage(encoded):
                 self._settle(sending, delivery, _ACCEPTED, "accepted", is_settled)
                 return
@@ -731,7 +726,10 @@ class Peer:
             message.routing_key = encoded.to
         is_transactional = session.coordinator.includes(delivery)
         if session not in self._batches:
-            self._begin_batch(session)
+            # The broker makes its output after the last transfer that came in one read (RF-08).
+            batch = engine.pipelined()
+            batch.__enter__()
+            self._batches[session] = batch
         number = engine.completions.next_number
         try:
             transfer = engine.message_transfer(message, tag=sending.name, transactional=is_transactional)
@@ -875,7 +873,7 @@ class Peer:
             kind, values = self.server.decoder.control(raw)
             if kind == "declare":
                 wrapper.local.data = [coordinator.declare()]
-                wrapper.update(_DECLARED)
+                wrapper.update(DECLARED)
                 wrapper.settle()
             elif values:
                 error = coordinator.discharge(values[0], len(values) > 1 and bool(values[1]))
@@ -919,8 +917,3 @@ def _product_of(data: Any) -> str:
         return ""
     parts = [str(given[key]) for key in ("product", "version") if given.get(key)]
     return " ".join(parts)[:_LONGEST_NAME]
-
-
-def _subject_key(headers: Any) -> str:
-    subject = (headers or {}).get("qpid.subject")
-    return subject if isinstance(subject, str) else ""

@@ -372,7 +372,7 @@ class _Peer(asyncio.Protocol):
     def __init__(self, pair: _Pair, kind: int) -> None:
         self._pair, self._kind = pair, kind
         self._transport: asyncio.Transport | None = None
-        self._hider = SaslHider()
+        self._hider = _SaslHider()
         self._has_ended = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -518,10 +518,10 @@ class CaptureReader:
             (self._folder / _NAME.format(self._number)).unlink(missing_ok=True)
 
 
-class SaslHider:
+class _SaslHider:
     r"""One direction's bytes as they are kept: the bodies of SASL frames are zeros, all else is as it was.
 
-    >>> hider = SaslHider()
+    >>> hider = _SaslHider()
     >>> frame = bytes.fromhex("0000000d0201000041424344ff")
     >>> hider.hide(b"AMQP\x03\x01\x00\x00" + frame)[-13:].hex()
     '0000000d020100000000000000'

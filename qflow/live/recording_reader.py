@@ -67,7 +67,7 @@ _SHORTEST_SERVICE = 0.000001
 """Seconds: what is settled within one read has taken less than the clock shows."""
 
 
-class RecordingReader:
+class _RecordingReader:
     """Reads what was captured, and writes it in parts."""
 
     def __init__(self, path: str | Path, group_header: str, notify: Callable[[dict[str, Any]], None]) -> None:
@@ -303,7 +303,7 @@ def main(arguments: list[str]) -> int:
             print(json.dumps(fact), flush=True)
 
     path, group_header = arguments
-    RecordingReader(path, group_header, report_progress).run(ended.is_set)
+    _RecordingReader(path, group_header, report_progress).run(ended.is_set)
     return 0
 
 

@@ -9,15 +9,13 @@ SASL at all; with a password only ``PLAIN`` with that password is, whatever the 
 from __future__ import annotations
 
 import hmac
-from typing import Final
 
 from proton import UNDESCRIBED, Array, Data, symbol, ubyte
 
-from qflow.live.amqp_frames import Codec, descriptor_of, foreign_protocol
+from qflow.live.amqp_frames import AMQP_HEADER, SASL_HEADER, Codec, descriptor_of, foreign_protocol
 from qflow.live.encoded import encode_described
+from qflow.qflow_error import QflowError
 
-SASL_HEADER: Final = b"AMQP\x03\x01\x00\x00"
-AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
 _MECHANISMS, _INIT, _OUTCOME = 0x40, 0x41, 0x44
 OK, AUTH, SYS_PERM = 0, 1, 3
 _LARGEST = 4096
@@ -25,7 +23,7 @@ _HEADER_SIZE = 8
 _LONGEST_METHOD = 8
 
 
-class SaslRefusedError(Exception):
+class SaslRefusedError(QflowError):
     """The client is refused; the socket is closed after the output has been written."""
 
 

@@ -31,7 +31,7 @@ from qflow.workload.model import Senders, Workload
 from qflow.workload.run import Run
 from qflow.workload.stage import uncollected
 
-FORMAT = "qflow auditor 3"
+FORMAT = "qflow auditor 4"
 
 LakeRow = tuple[int, int, str, str, str, str, int, str, str | None]
 """Seq, ts_us, client, event, queue, label, size, group, workload: a row of LAKE without its component."""
@@ -48,10 +48,6 @@ class Intervals:
 
     Memory does not grow with the length of a log.
 
-    Attributes:
-        results (list): What has ended: intervals and findings.
-        senders (Senders): Whose what is held is, where producers share a session.
-
     >>> intervals = Intervals()
     >>> for event in (
     ...     Event(5, "message.transfer", session="p", message="p-9"),
@@ -66,18 +62,21 @@ class Intervals:
 
     def __init__(self, state: dict[str, Any] | None = None) -> None:
         self.results: list[Any] = []
+        # Whose what is held is, where producers share a session.
         self.senders = Senders(())
         self._sender = ""
-        # Of a queue: since when it is ON, of which message, count, bytes; and how often it was.
+        # Of a queue: since when it is ON, of which message, count, bytes.
         self._flow: dict[str, list[Any]] = {}
-        self._stops: dict[str, int] = {}
+        # Measures of a queue (:mod:`qflow.workload.measures`).
+        self._flowStoppedCount: dict[str, int] = {}
+        self._max_depth: dict[str, int] = {}
+        self._max_bytes: dict[str, int] = {}
         # Of a producer: command: queue: since when, which ON, bytes, message (a log may send a label twice).
         self._held: dict[str, dict[str, dict[str, list[Any]]]] = {}
         # Of a queue: group: since when, and whose.
         self._groups: dict[str, dict[str, list[Any]]] = {}
         self._blocked: dict[str, list[Any]] = {}
         self._depth: dict[str, int] = {}
-        self._most: dict[str, list[int]] = {}
         # Of a queue: by reason, how many messages.
         self._drops: dict[str, dict[str, int]] = {}
         self._differs: dict[str, dict[str, int]] = {}
@@ -111,11 +110,10 @@ class Intervals:
         detail: Any = event.detail
         queue, depth, size = event.queue, detail["depth"], detail["bytes"]
         self._depth[queue] = depth
-        most = self._most.setdefault(queue, [0, 0])
-        if depth > most[0]:
-            most[0] = depth
-        if size > most[1]:
-            most[1] = size
+        if depth > self._max_depth.get(queue, 0):
+            self._max_depth[queue] = depth
+        if size > self._max_bytes.get(queue, 0):
+            self._max_bytes[queue] = size
 
     def _on_dequeued(self, event: Event) -> None:
         detail: Any = event.detail
@@ -131,7 +129,7 @@ class Intervals:
         detail: Any = event.detail
         sender = self.senders.of(event.session, event.message) or event.session
         commands = self._held.setdefault(sender, {})
-        since = [event.time, self._stops.get(event.queue, 0), event.size, event.message]
+        since = [event.time, self._flowStoppedCount.get(event.queue, 0), event.size, event.message]
         commands.setdefault(str(detail["command"]), {})[event.queue] = since
 
     def _on_let_go(self, event: Event) -> None:
@@ -142,7 +140,7 @@ class Intervals:
     def _on_stopped(self, event: Event) -> None:
         detail: Any = event.detail
         self._flow[event.queue] = [event.time, self._sender, detail["count"], detail["size"]]
-        self._stops[event.queue] = self._stops.get(event.queue, 0) + 1
+        self._flowStoppedCount[event.queue] = self._flowStoppedCount.get(event.queue, 0) + 1
 
     def _on_owned(self, event: Event) -> None:
         self._groups.setdefault(event.queue, {})[event.group] = [event.time, event.link]
@@ -173,7 +171,7 @@ class Intervals:
         sample[1] += values[2] == (queue in self._flow)
         sample[2] += depth_off
         sample[3] = max(sample[3], depth_off)
-        sample[4:] = values[3], self._stops.get(queue, 0)
+        sample[4:] = values[3], self._flowStoppedCount.get(queue, 0)
 
     # The end
 
@@ -191,8 +189,9 @@ class Intervals:
         for client in sorted(self._blocked):
             self._end_block(client, None)
         found = self.results.append
-        for queue, (count, size) in sorted(self._most.items()):
-            found(Finding(0, time, "most", queue=queue, number=count, bytes=size))
+        for queue, depth in sorted(self._max_depth.items()):
+            size = self._max_bytes.get(queue, 0)
+            found(Finding(0, time, "max_depth", queue=queue, number=depth, bytes=size))
         for kind, counts in (("dropped", self._drops), ("differs", self._differs)):
             for queue, names in sorted(counts.items()):
                 for name, number in sorted(names.items()):
@@ -235,27 +234,48 @@ class Intervals:
             cause = "held" if held else "round trip"
             self.results.append(("blocked", queues, client, "", since, time, cause, held, 0))
 
+    def is_at_rest(self) -> bool:
+        """Return whether all queues are empty and OFF, and nothing is held, owned or blocked."""
+        going_on = (self._flow, self._held, self._groups, self._blocked)
+        return not any(going_on) and not any(self._depth.values())
+
+    def join(self, before: Intervals) -> None:
+        """Add what was counted before these intervals began at rest."""
+        for queue, stops in before._flowStoppedCount.items():
+            self._flowStoppedCount[queue] = self._flowStoppedCount.get(queue, 0) + stops
+        for counts, had in ((self._drops, before._drops), (self._differs, before._differs)):
+            for queue, names in had.items():
+                for name, number in names.items():
+                    _count(counts, queue, name, number)
+        for mine, earlier in ((self._max_depth, before._max_depth), (self._max_bytes, before._max_bytes)):
+            for queue, most in earlier.items():
+                mine[queue] = max(most, mine.get(queue, 0))
+        for queue, sample in before._samples.items():
+            after = self._samples.get(queue, [0] * len(sample))
+            summed = [a + b for a, b in zip(sample[:3], after[:3], strict=True)]
+            self._samples[queue] = [*summed, max(sample[3], after[3]), *after[4:]]
+
+    def renumber(self, result: ResultRow, first: int) -> ResultRow:
+        """Return a later piece's result as that of the whole: its number, and which ON held a transfer."""
+        component, number, kind, queue, *rest = result
+        if kind == "held":
+            rest[5] += self._flowStoppedCount.get(queue, 0)
+        return (component, first + number, kind, queue, *rest)
+
     def state(self) -> dict[str, Any]:
         """Return the state as a plain value that JSON can hold; results must have been taken away."""
-        names = ("sender", "flow", "stops", "held", "groups", "blocked", "depth", "most", "drops", "differs",
-                 "samples")  # fmt: skip
+        names = ("sender", "flow", "flowStoppedCount", "held", "groups", "blocked", "depth", "max_depth",
+                 "max_bytes", "drops", "differs", "samples")  # fmt: skip
         return {name: getattr(self, f"_{name}") for name in names}
 
 
-def _count(counts: dict[str, dict[str, int]], queue: str, name: str) -> None:
+def _count(counts: dict[str, dict[str, int]], queue: str, name: str, number: int = 1) -> None:
     names = counts.setdefault(queue, {})
-    names[name] = names.get(name, 0) + 1
+    names[name] = names.get(name, 0) + number
 
 
 class Agreement(NamedTuple):
-    """How far the engine and the broker's own reports of a queue agree.
-
-    Fields:
-        samples: How many reports there are.
-        mean_depth_difference, max_depth_difference: Of msgDepth, without regard to sign.
-        flow_differs: Share of the reports in which flowStopped is not what the engine says.
-        recorded_stops, engine_stops: flowStoppedCount at the last report.
-    """
+    """How far the engine and the broker's own reports of a queue agree."""
 
     samples: int
     mean_depth_difference: float
@@ -425,6 +445,28 @@ class Auditor:
             for number, result in enumerate(results, first)
         ]
 
+    # Pieces
+
+    def rest_key(self) -> str:
+        """Return what decides what follows, as text; empty if something is under way."""
+        if self.player is None or self._checks is None:
+            return ""
+        is_at_rest = self._checks.is_at_rest() and self.intervals.is_at_rest()
+        return self.player.rest_key() if is_at_rest else ""
+
+    def join(self, before: Auditor, results: Sequence[ResultRow]) -> list[ResultRow] | None:
+        """Add what was seen before this began at rest, and return its results as those of the whole.
+
+        None if both have seen the same message: then this cannot have begun as it did.
+        """
+        assert self._checks is not None and before._checks is not None
+        if not self._checks.join(before._checks):
+            return None
+        renumbered = [before.intervals.renumber(result, before._number) for result in results]
+        self.intervals.join(before.intervals)
+        self._number += before._number
+        return renumbered
+
     # State
 
     def state(self) -> str:
@@ -548,12 +590,7 @@ def audit_parts(
 ) -> Audit:
     """Audit a log that is given part by part, so that none of it need be kept: as :func:`audit` otherwise.
 
-    Parameters:
-        name: Of the log.
-        parts: The log, in order.
-        workload, tolerance: As for :func:`audit`.
-        events: Gets the engine's events; emptied between the parts, it leaves a run without them.
-        tell: Called after each part with the number of rows so far.
+    `events` gets the engine's; emptied between the parts, it leaves a run without them.
     """
     auditor = Auditor(name, None, tolerance, events)
     auditor.begin(workload)

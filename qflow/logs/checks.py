@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from qflow.broker.completions import RangeSet
 from qflow.broker.events import Event
-from qflow.broker.flow_limit import FlowThresholds
+from qflow.broker.flow_limit import FlowThresholds, exceeds_stop, may_resume
 from qflow.broker.settings import QueueSettings
 from qflow.logs.log_file import LogRow
 from qflow.workload.agenda import SECOND
@@ -66,7 +66,7 @@ class Finding(NamedTuple):
         name: Another name that belongs to it: the holder, the group's owner, the row's event, the policy.
         seen, expected: What was counted, and what the rules allow.
         gap: By how many microseconds.
-        bytes, depth_off, depth_off_most: ``most``: the bytes; ``reports``: the sum and the largest of
+        bytes, depth_off, depth_off_most: ``max_depth``: max_bytes; ``reports``: the sum and the largest of
             msgDepth's differences.
         number: How many it is about: messages, events or reports.
 
@@ -148,7 +148,7 @@ SENTENCES: dict[str, tuple[str, str]] = {
     "unknown": ("", "{name} is no event of a client's log"),
     # What the engine counted.
     "died": ("", "{name}"),
-    "most": ("", "the deepest it was"),
+    "max_depth": ("", "the deepest it was"),
     "dropped": ("", "messages left without being accepted: {name}"),
     "differs": ("", "settled in the log, in the engine {name}"),
     "reports": (
@@ -321,6 +321,16 @@ class LabelSet:
             return int(number) - 1 in self._ranges[name]
         return label in self._odd
 
+    def join(self, other: LabelSet) -> bool:
+        """Add another set's labels; return whether no label is in both."""
+        are_new = self._odd.keys().isdisjoint(other._odd)
+        self._odd |= other._odd
+        for name, ranges in other._ranges.items():
+            own = self._ranges.get(name, RangeSet())
+            self._ranges[name] = union = RangeSet.of(sorted([*own.ranges(), *ranges.ranges()]))
+            are_new = are_new and len(union) == len(own) + len(ranges)
+        return are_new
+
     def state(self) -> dict[str, Any]:
         """Return the labels as a plain value."""
         ranges = {name: [list(pair) for pair in kept.ranges()] for name, kept in self._ranges.items()}
@@ -358,18 +368,9 @@ class QueueCourse:
         slack = self.slack
         if self.is_near_on:
             self.on_until = time
-        if not levels.resume_size and not levels.stop_size:
-            self.is_near_on = depth + slack >= levels.resume_count
-            is_low = depth - slack < levels.resume_count
-        else:
-            room = 2 * slack * max(1, size // max(1, depth))
-            self.is_near_on = (bool(levels.resume_count) and depth + slack >= levels.resume_count) or (
-                bool(levels.resume_size) and size + room >= levels.resume_size
-            )
-            is_low = (not levels.resume_count or depth - slack < levels.resume_count) and (
-                not levels.resume_size or size - room < levels.resume_size
-            )
-        if is_low:
+        room = 2 * slack * max(1, size // max(1, depth))
+        self.is_near_on = not may_resume(levels, depth + slack, size + room)
+        if may_resume(levels, depth - slack, size - room):
             self.lows += 1
             self.high_since = None
         elif self.high_since is None and self.is_high(0):
@@ -377,15 +378,11 @@ class QueueCourse:
 
     def is_high(self, others: int) -> bool:
         """Return whether the queue is well above a stop level, though others' messages may come later."""
-        levels = self.levels
-        if levels is None:
+        if self.levels is None:
             return False
         less = self.slack + others
         room = 2 * less * max(1, self.bytes // max(1, self.depth))
-        return bool(
-            (levels.stop_count and self.depth - less > levels.stop_count)
-            or (levels.stop_size and self.bytes - room > levels.stop_size)
-        )
+        return exceeds_stop(self.levels, self.depth - less, self.bytes - room)
 
     def is_surely_on(self, since: int) -> bool:
         """Return whether the queue has certainly been ON since an instant."""
@@ -459,6 +456,12 @@ class _Queue:
         plain = {name: getattr(self, name) for name in self.__slots__[6:]}
         return {"course": self.course.state(), "gone": self.gone.state(), **plain}
 
+    def join(self, before: _Queue) -> bool:
+        for name in ("windows", "returned", "overtaken"):
+            setattr(self, name, {**getattr(before, name), **getattr(self, name)})
+        self.evicts = before.evicts or self.evicts
+        return self.gone.join(before.gone)
+
     def restore(self, state: dict[str, Any]) -> None:
         self.course.restore(state.pop("course"))
         self.gone = LabelSet(state.pop("gone"))
@@ -468,18 +471,6 @@ class _Queue:
 
 class RuleChecks:
     """Takes a log's rows in order, and the engine's events in between; gives findings.
-
-    Parameters:
-        tolerance: What is no finding.
-        find: Gets each finding, as soon as it is certain.
-        pending: Filled with what is not certain yet, the earliest first: with :meth:`due`, from its time on.
-        state: What :meth:`state` returned, to continue there.
-
-    Attributes:
-        rows (dict): A log's event to what takes a row of it, before the engine gets it: row, time, client,
-            event, queue, label and group.
-        events (dict): An engine's event to what takes it.
-        known (set): Client, event and queue of rows that need not be asked about any more.
 
     >>> from qflow.workload import Consumer
     >>> workload = Workload("w", 1, {"q": {}}, consumers=(Consumer("c", "q", 1, ("const", 1)),))
@@ -508,6 +499,7 @@ class RuleChecks:
             prefetch[consumer.queue] = prefetch.get(consumer.queue, 0) + consumer.prefetch
         self._queues = {name: _Queue(workload, name, prefetch[name]) for name in workload.queues}
         self._held = dict.fromkeys(self._readers, 0)
+        # Client, event and queue of rows that need not be asked about any more.
         self.known: set[tuple[str, str, str]] = set()
         self._place = 0
         self._sent: dict[str, _Sent] = {}
@@ -515,6 +507,7 @@ class RuleChecks:
         # Delivered before their transfer; on no queue any more, and not complete.
         self._ahead: dict[str, list[list[Any]]] = {}
         self._odd: dict[str, None] = {}
+        # What is not certain yet, the earliest first: due, from its time on.
         self.pending: list[list[Any]] = [] if pending is None else pending
         self._suspects: dict[str, list[Any]] = {}
         # Of a producer: the first transfer on a session that the engine has ended, how many, until when.
@@ -834,12 +827,7 @@ class RuleChecks:
     # The end
 
     def finish(self, end: int, dead: Iterable[str]) -> None:
-        """Decide what the end of the log decides.
-
-        Parameters:
-            end: When the log ends.
-            dead: Clients whose sessions died; what these sent may be lost.
-        """
+        """Decide what the end of the log decides."""
         self.due(end + 10 * SECOND)
         for label in list(self._suspects):
             self._accuse(label, end + SECOND)
@@ -878,6 +866,17 @@ class RuleChecks:
             "left out": self._left_out,
             "queues": {name: queue.state() for name, queue in self._queues.items()},
         }
+
+    def is_at_rest(self) -> bool:
+        """Return whether no message is under way, and nothing waits to be decided."""
+        return not (self._sent or self._ahead or self.pending or self._suspects)
+
+    def join(self, before: RuleChecks) -> bool:
+        """Add what was seen before these checks began at rest; return whether no message is in both."""
+        are_new = [self._queues[name].join(queue) for name, queue in before._queues.items()]
+        are_new.append(self._sent_labels.join(before._sent_labels))
+        are_new.append(self._done_labels.join(before._done_labels))
+        return all(are_new)
 
     def _continue(self, state: dict[str, Any]) -> None:
         self._place, self._held, self._ahead = state["place"], state["held"], state["ahead"]

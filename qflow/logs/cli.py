@@ -61,14 +61,7 @@ def add_arguments(actions: Any) -> None:
 
 
 def run(namespace: argparse.Namespace) -> int:
-    """Import the log, and print what was found.
-
-    Returns:
-        0 if the rules allow all of it, else 1.
-
-    Raises:
-        RefusalError: If a file makes no sense, in one sentence.
-    """
+    """Import the log, and print what was found."""
     from qflow.broker.errors import AmqpException
     from qflow.logs.log_file import LogError
     from qflow.workload.attributes import WorkloadError

@@ -252,12 +252,6 @@ class ClientSide:
 
     What it remembers grows with what is under way, not with the run.
 
-    Parameters:
-        producers: Who sends, where several share a session; otherwise a session is its own client.
-
-    Attributes:
-        rows (list of LogRow): In order; the list may be emptied or replaced.
-
     >>> side = ClientSide()
     >>> side.append(Event(7, "client.block", session="p")); side.rows
     [LogRow(ts_us=7, client='p', event='block', queue='', label='', size=0, group='')]

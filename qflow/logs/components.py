@@ -93,13 +93,6 @@ def components_of(touches: Iterable[Touch]) -> dict[tuple[str, str, str], str]:
 
     Topologies of different times are joined by giving the touches of all of them.
 
-    Parameters:
-        touches (iterable of (source, client, queue)): In any order, each any number of times.
-
-    Returns:
-        (source, role, member) to component, role ``client`` or ``queue``.  A component is named after its
-        source and the least of its queues, the same for any order of the touches.
-
     >>> components_of([("log", "p", "r"), ("log", "c", "q"), ("log", "p", "q")])[("log", "client", "c")]
     'log/q'
     """
@@ -153,11 +146,6 @@ class Splitter:
     """Splits a log by components and numbers the events of each, without gaps, between its begin and its end.
 
     A reader of the parts can so tell what is late and what came twice, whatever order they arrive in.
-
-    Parameters:
-        source: Name of the log.
-        workload: Queues, bindings and clients.
-        tolerance: What the whole log shows to be no finding; None if its end is not known yet.
 
     >>> splitter = Splitter("log", Workload("w", 1, {"q": {}}))
     >>> [(component, row[3]) for component, row in [*splitter.split([]), *splitter.end()]]
@@ -225,9 +213,6 @@ def audit_in_memory(lake: Mapping[str, Iterable[LakeRow]]) -> list[ResultRow]:
 
 def result_hash(results: Iterable[Sequence[object]]) -> str:
     """Return a hash of results in any order: equal for equal results, however they came about.
-
-    Parameters:
-        results (iterable of rows): Rows of RESULTS: tuples, or what Spark's ``collect`` gives.
 
     >>> result_hash([("b", 1), ("a", 2)]) == result_hash([["a", 2], ["b", 1]])
     True

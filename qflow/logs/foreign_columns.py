@@ -101,13 +101,6 @@ def _kind_of(value: object) -> str | None:
 class Clock:
     """How the times of a log are read.
 
-    Parameters:
-        unit: ``s``, ``ms``, ``us``, ``ns``, ``iso`` or ``iso with a zone``.
-        start: The instant that becomes 0, in microseconds since 1970, or since wherever the numbers count
-            from.
-        is_epoch: Whether they count from 1970.
-        is_guess: Whether the values decided it, and not the map.
-
     >>> clock = Clock.of([1763837805000, 1763837805250])
     >>> clock.unit, clock.start_text(), clock.read(1763837805250)
     ('ms', '2025-11-22T18:56:45+00:00', 250000)
@@ -120,15 +113,7 @@ class Clock:
 
     @classmethod
     def of(cls, values: Sequence[object], unit: str = "") -> Clock:
-        """Return the clock of a column's first values.
-
-        Parameters:
-            values: As the file has them; what is no time is passed over.
-            unit: ``s``, ``ms``, ``us``, ``ns`` or ``iso`` if it is known.
-
-        Raises:
-            ValueError: If none of them is a time.
-        """
+        """Return the clock of a column's first values."""
         kinds = [(kind, value) for value in values if (kind := _kind_of(value)) is not None]
         if unit:
             kinds = [(kind, value) for kind, value in kinds if kind.startswith("iso") == (unit == "iso")]
@@ -150,11 +135,7 @@ class Clock:
         return cls(kind, min(time for time in times if abs(time - base) <= FAR), is_epoch, not unit)
 
     def read(self, value: object) -> int:
-        """Return a time in microseconds since the start.
-
-        Raises:
-            ValueError: If it is none, or one in another unit than the first ones.
-        """
+        """Return a time in microseconds since the start."""
         kind = _kind_of(value)
         is_foreign = kind != self.unit and (kind or self.unit.startswith("iso"))
         if kind is None or (is_foreign and (self.is_epoch or kind.startswith("iso"))):
@@ -203,11 +184,7 @@ class Clock:
         return (_EPOCH + timedelta(microseconds=self.start)).isoformat()
 
     def sentence(self, last: int) -> str:
-        """Return how the times were read, and what another unit would change.
-
-        Parameters:
-            last: Microseconds from the start to the last row.
-        """
+        """Return how the times were read, and what another unit would change."""
         seconds = last / _A_SECOND["us"]
         text = f"times: {self.words()}{' (guessed)' * self.is_guess}; 0 is {self.start_text()}, "
         text += f"and the log lasts {seconds:g} s"
@@ -232,11 +209,6 @@ class Clock:
 class ColumnMap:
     """Which columns of a foreign log mean what, as far as it was said.
 
-    Parameters:
-        columns: Meaning (a key of :data:`USUAL_NAMES`) to the column's name.
-        unit: Of the times; "" to look at them.
-        words: A word of the column of events to the event that it means.
-
     >>> made = ColumnMap.of("time=@timestamp:ms,event=action:{sent=transfer,acked=complete}")
     >>> made.columns, made.unit
     ({'time': '@timestamp', 'event': 'action'}, 'ms')
@@ -250,11 +222,7 @@ class ColumnMap:
 
     @classmethod
     def of(cls, given: str | Mapping[str, str]) -> ColumnMap:
-        """Read a map: text as on the command line, or a mapping of meanings to columns.
-
-        Raises:
-            ValueError: If it names a meaning that there is not, or one twice, or says nothing of it.
-        """
+        """Read a map: text as on the command line, or a mapping of meanings to columns."""
         if isinstance(given, str):
             # A comma between braces belongs to the words of events.
             parts = [part for part in re.split(r",(?![^{}]*\})", given) if part.strip()]
@@ -279,11 +247,7 @@ class ColumnMap:
         return cls(columns, unit, words)
 
     def found_in(self, header: Sequence[str]) -> Columns:
-        """Return where each meaning is, in a file of these columns.
-
-        Raises:
-            ValueError: If a column is not there, two could be meant, or a meaning that is required has none.
-        """
+        """Return where each meaning is, in a file of these columns."""
         there = f"the columns are {', '.join(header) or 'none'}"
         for meaning, column in self.columns.items():
             if column not in header:
@@ -320,13 +284,6 @@ def _words_of(text: str) -> dict[str, str]:
 @dataclass(frozen=True, slots=True)
 class Columns:
     """Where each meaning is in a foreign log.
-
-    Parameters:
-        names: Meaning to the column's name.
-        places: Meaning to the column's place, from 0.
-        guessed: Meanings whose column the map does not name.
-        unused: Columns without a meaning.
-        words: A word of the column of events to the event that it means.
 
     >>> columns = ColumnMap.of("client=host").found_in(["ts", "host", "event", "queue", "id", "pid"])
     >>> print(columns.sentence())

@@ -116,17 +116,10 @@ NUMBERED = ("seq", *COLUMNS)
 
 
 class Bit(NamedTuple):
-    """Some rows of a log, in the file's order.
-
-    Fields:
-        numbers: The numbers of the good rows, from 0: their ``seq``, or their place in the file.
-        rows (list of LogRow or Arrow batch): The good rows; of Parquet a batch with the same columns.
-        problems: The others.
-        recognised: How foreign columns or times since 1970 were read; None if the file has a log's own.
-    """
+    """Some rows of a log, in the file's order."""
 
     numbers: Any
-    rows: Any
+    rows: Any  # A list of LogRow, or an Arrow batch of its columns.
     problems: list[QuarantinedRow]
     recognised: Recognised | None = None
 
@@ -169,18 +162,8 @@ def read_log(path: str | Path, columns: str | Mapping[str, str] | None = None) -
 
     A file that is cut off gives what comes before the cut, and then a problem that says so.
 
-    Times since 1970 become times since the earliest of the first 10,000 rows.
-
-    Parameters:
-        path: A file with the columns of :class:`LogRow`, in that order, and perhaps ``seq`` before them; or a
-            folder of Parquet files.  Parquet needs pyarrow.
-        columns: What foreign columns mean, as :meth:`qflow.logs.foreign_columns.ColumnMap.of` takes it; None
-            if the file has a log's own.
-
-    Raises:
-        LogError: If the file is of another kind, has other columns, or cannot be read at all; or if
-            ``columns`` names an unknown meaning, a column that is not there, or two for one meaning.
-        OSError: If the file cannot be opened.
+    Times since 1970 become times since the earliest of the first 10,000 rows.  What foreign columns mean,
+    `columns` says, as :meth:`qflow.logs.foreign_columns.ColumnMap.of` takes it.
     """
     path = Path(path)
     try:

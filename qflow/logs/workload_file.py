@@ -160,11 +160,7 @@ def workload_text(workload: Workload) -> str:
 
 
 def unseen_capacities(path: str | Path) -> dict[str, str]:
-    """Return each producer of a workload file whose capacity was not seen, and what the file says of it.
-
-    Raises:
-        OSError: If the file cannot be read.
-    """
+    """Return each producer of a workload file whose capacity was not seen, and what the file says of it."""
     stated = json.loads(Path(path).read_text(encoding="utf-8-sig"))
     inferred = stated.get(INFERRED) if isinstance(stated, dict) else None
     words = inferred.items() if isinstance(inferred, dict) else ()
@@ -176,14 +172,7 @@ def unseen_capacities(path: str | Path) -> dict[str, str]:
 
 
 def write_workload(workload: Workload, path: str | Path, inferred: Mapping[str, str] | None = None) -> None:
-    """Write a workload file; the same workload gives the same bytes.
-
-    Parameters:
-        inferred: What of it was not seen, for readers.
-
-    Raises:
-        OSError: If the file cannot be written.
-    """
+    """Write a workload file; the same workload gives the same bytes."""
     stated = workload_json(workload) | ({INFERRED: dict(inferred)} if inferred else {})
     text = json.dumps(stated, indent=1) + "\n"
     with written(path) as beside:
@@ -207,12 +196,7 @@ def _default(item: dataclasses.Field[Any]) -> Any:
 
 
 def workload_of(trace: Trace) -> Workload:
-    """Return the queues, bindings and clients that a trace's commands tell of.
-
-    Raises:
-        LogError: If a session sends to several addresses or reads several queues: a log's clients do one
-            thing each.
-    """
+    """Return the queues, bindings and clients that a trace's commands tell of."""
     queues: dict[str, Any] = {}
     binds: list[tuple[str, str, str]] = []
     sends: dict[str, tuple[str, str]] = {}

@@ -29,11 +29,6 @@ if TYPE_CHECKING:
     from uuid import uuid4 as uuid4
 
     from qflow.messaging import console as console
-    from qflow.messaging.endpoints import Connection as Connection
-    from qflow.messaging.endpoints import Endpoint as Endpoint
-    from qflow.messaging.endpoints import Receiver as Receiver
-    from qflow.messaging.endpoints import Sender as Sender
-    from qflow.messaging.endpoints import Session as Session
     from qflow.messaging.exceptions import AddressError as AddressError
     from qflow.messaging.exceptions import AssertionFailed as AssertionFailed
     from qflow.messaging.exceptions import AuthenticationFailure as AuthenticationFailure
@@ -78,6 +73,9 @@ if TYPE_CHECKING:
     from qflow.messaging.hosts import brokers as brokers
     from qflow.messaging.hosts import refuse as refuse
     from qflow.messaging.hosts import sleep as sleep
+    from qflow.messaging.link_endpoints import Endpoint as Endpoint
+    from qflow.messaging.link_endpoints import Receiver as Receiver
+    from qflow.messaging.link_endpoints import Sender as Sender
     from qflow.messaging.messages import AMQP_PORT as AMQP_PORT
     from qflow.messaging.messages import AMQPS_PORT as AMQPS_PORT
     from qflow.messaging.messages import REJECTED as REJECTED
@@ -88,5 +86,7 @@ if TYPE_CHECKING:
     from qflow.messaging.messages import Message as Message
     from qflow.messaging.messages import Serial as Serial
     from qflow.messaging.messages import timestamp as timestamp
+    from qflow.messaging.sessions import Connection as Connection
+    from qflow.messaging.sessions import Session as Session
 
 open_room(__name__)

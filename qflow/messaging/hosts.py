@@ -25,7 +25,7 @@ broker*, which are those that have called its API and are alive:
 A thread that waits at *another* broker can act here later: if its time-out, or that of any thread that waits
 there, is over sooner than anything happens here; or if another thread can act there.
 
-A thread that has not called the API yet counts as one that can act for :data:`STARTING` seconds after it was
+A thread that has not called the API yet counts as one that can act for :data:`_STARTING` seconds after it was
 first seen: it may be about to.  A call that blocks although no other thread can help it, as the broker was
 never asked to report what it waits for (CM-05), says so after :data:`PATIENCE` seconds, as a warning.
 
@@ -61,7 +61,7 @@ _MOST_STEPS = 10_000
 POLL = 0.05
 """Seconds after which a blocked thread looks by itself: whether another one has ended, or time has passed."""
 
-STARTING = 2.0
+_STARTING = 2.0
 """Seconds for which a thread that has not used the broker yet is taken to be about to."""
 
 PATIENCE = 1.0
@@ -352,7 +352,7 @@ class Host:
         """Return whether a thread other than this one may still do something to the broker."""
         self._forget_ended()
         now = time.monotonic()
-        starting = [t for t in threading.enumerate() if now - _first_seen.setdefault(t, now) < STARTING]
+        starting = [t for t in threading.enumerate() if now - _first_seen.setdefault(t, now) < _STARTING]
         stuck = {threading.current_thread()}
         stuck.update(t for t, wait in list(_waits.items()) if wait.host is self and not self._is_over(wait))
         return any(self._can_act(thread, stuck, self._time_left) for thread in {*self._users, *starting})

@@ -16,7 +16,7 @@ from uuid import UUID, uuid5
 
 from qflow.messaging.qmf import EVENT_FIELDS, METHODS, PACKAGE, RESULTS
 
-TYPES = {
+_TYPES = {
     "uint16": 2, "uint32": 3, "uint64": 4, "count32": 3, "count64": 4, "hilo32": 3, "sstr": 6, "lstr": 7,
     "absTime": 8, "deltaTime": 9, "objId": 10, "bool": 11, "map": 15,
 }  # fmt: skip
@@ -113,7 +113,7 @@ class ClassKey:
 
 @dataclass(frozen=True)
 class SchemaProperty:
-    """A property of a class: ``type`` is one of the numbers of :data:`TYPES`."""
+    """A property of a class: ``type`` is one of the numbers of :data:`_TYPES`."""
 
     name: str
     type: int
@@ -239,7 +239,7 @@ def _event(name: str, words: str) -> SchemaClass:
 
 def _split_type(word: str) -> tuple[str, int]:
     name, _, kind = word.partition(":")
-    return name.lstrip("*"), TYPES[kind.rstrip("?") or "count64"]
+    return name.lstrip("*"), _TYPES[kind.rstrip("?") or "count64"]
 
 
 def _property(word: str) -> SchemaProperty:
@@ -261,5 +261,5 @@ def _method(name: str, inputs: tuple[str, ...]) -> SchemaMethod:
     arguments = []
     for argument in dict.fromkeys((*inputs, *outputs)):
         direction = "I" * (argument in inputs) + "O" * (argument in outputs)
-        arguments.append(SchemaArgument(argument, types.get(argument, TYPES["sstr"]), direction))
+        arguments.append(SchemaArgument(argument, types.get(argument, _TYPES["sstr"]), direction))
     return SchemaMethod(name, tuple(arguments))

@@ -7,7 +7,6 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 _DIGITS = 18
@@ -62,6 +61,7 @@ def run(namespace: argparse.Namespace) -> int:
     from qflow.logs.log_file import LogError
     from qflow.logs.workload_file import unseen_capacities
     from qflow.prediction.predict import predict, report_text
+    from qflow.progress import progress
     from qflow.workload import Workload, WorkloadError
     from qflow.workload.cli import look_over
 
@@ -69,9 +69,11 @@ def run(namespace: argparse.Namespace) -> int:
         workload = Workload.load(namespace.workload)
         settings = _settings(namespace, workload)
         look_over(settings.apply(workload), "qflow predict")
-        with _Shown() as shown:
+        with progress("predicting", unit="s") as shown:
             log = ClientLog.load(namespace.log, namespace.map)
-            shown(f"looking at what the clients of {Path(namespace.log).name} did")
+            shown(
+                0, round(workload.duration), f"looking at what the clients of {Path(namespace.log).name} did"
+            )
             report = predict(
                 workload,
                 log,
@@ -80,7 +82,7 @@ def run(namespace: argparse.Namespace) -> int:
                 replays=namespace.replays,
                 seed=namespace.seed,
                 processes=namespace.processes,
-                tell=shown,
+                progress=shown,
             )
     except (WorkloadError, LogError, AmqpException) as error:
         print(f"qflow predict: {error}", file=sys.stderr)
@@ -105,34 +107,6 @@ def _unseen_text(unseen: Mapping[str, str]) -> str:
         f"capacity of {names}: not seen in the log, what is predicted of blocks is a guess; give it with "
         f"--capacity {first}=N ({words.partition(': ')[2]})"
     )
-
-
-class _Shown:
-    """Lines of progress on standard error, from when the whole has taken long."""
-
-    def __init__(self) -> None:
-        self._begin = monotonic()
-        self._line: Any = None
-
-    def __enter__(self) -> _Shown:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._line is not None:
-            self._line.end()
-
-    def __call__(self, what: str, done: int | None = None, total: int | None = None) -> None:
-        from qflow.progress import PATIENCE
-        from qflow.progress import ProgressLine as Progress
-
-        wait = max(0.0, self._begin + PATIENCE - monotonic())
-        if done is not None:
-            if self._line is None or self._line.what != what:
-                self.__exit__()
-                self._line = Progress(what, total, patience=wait, unit="s")
-            self._line(done)
-        elif not wait:
-            print(what, file=sys.stderr)
 
 
 def _settings(namespace: argparse.Namespace, workload: Any) -> Any:

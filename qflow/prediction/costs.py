@@ -1,4 +1,4 @@
-"""What a recorded client's own work costs, and what lies between it and the broker: the client's Network.
+"""What a recorded client's own work costs.
 
 A client log holds instants, no costs.  But at some instants a client has nothing to wait for, and the time
 until its next row is its own work:
@@ -8,41 +8,17 @@ until its next row is its own work:
   learning of one.  The recorded clients keep a list of what they have sent, so this work grows with each
   transfer; all clients of a log run the same software, so the growth is estimated from all of them.
 - **A round trip** of a transfer that was alone on its way, less the work of its completion.
-- **The return of credit** to a consumer that holds as many messages as it may: the broker's system delays
-  acknowledgements (about 40 ms), and what a consumer settles waits for them.
 - **A service** that follows the one before at once, compared with the draw that the workload file states.
 
-A machine has other work to do as well, which makes all this longer for a while.  Medians leave that out;
-five finer terms add it again, each kept because a recorded log leaves its limits without it.  The limits
-are 5 % of the mean depth, 3 points of the share of time ON, 10 % of the stops (or 2), 3 % of the
-throughput.
-
-- How a completion's work grows.  With its median alone ``capacity-165`` has 6 stops, and 1 was recorded; the
-  clients of ``overflow-despite-flow-control`` under the settings of ``bytes-and-count`` miss the mean depth.
-- The pace of each client over time (:func:`client_pace`), from the episodes in which a producer that a
-  stopped queue has let go catches up.  With the median of all instead, ``groups-skewed`` misses the share
-  of time ON; two queues of ``fleet`` miss stops and mean depth.
-- The ticks of the broker's system (:func:`is_ticking`, CN-29): delays of acknowledgements end at them, so
-  what several clients settle or send comes to the broker at the same instant (CN-30).  Without it
-  ``groups-release`` has 23 stops, and 28 to 30 were recorded.
-- How late clients wake up (:func:`wakes`), and later where several are woken at once.  Without it no session
-  of ``fanout-wide`` ends, and ``bytes-and-count-low`` has twice its stops.
-- Where a log shows no ticks, the credit delays of each consumer over time (:func:`_course`).
-- The same of all consumers together, for one that shows too few of its own (:class:`AckDelay`).  Without it a
-  queue of ``fleet`` misses the mean depth.
-- The load of the machine, which lengthens the way to the broker (:func:`machine_load`).  Without it two
-  queues of ``fleet`` miss throughput and mean depth.
+That is enough to understand a prediction.  What a busy machine adds to it, and how settlements travel, is a
+second layer: :mod:`qflow.prediction.disturbances`.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import groupby, pairwise, zip_longest
-from math import cos, fsum, hypot, pi, sin
-from statistics import mean, median, quantiles
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from statistics import mean, median
 from typing import NamedTuple
 
 from qflow.logs.client_log import round_trips
@@ -50,12 +26,11 @@ from qflow.logs.log_file import LogRow
 from qflow.workload.agenda import SECOND
 from qflow.workload.arrivals import Service
 from qflow.workload.model import Consumer
-from qflow.workload.network import TICK, Course, Network, Steps
 
 FEW, MANY = 20, 200
 """Observations that are enough for a median; and for one that needs nothing of the other clients."""
 
-HASTY = 500
+_HASTY = 500
 """Microseconds: a send that follows another sooner than that was not waiting for its time."""
 
 USUAL = 2_000
@@ -63,12 +38,6 @@ USUAL = 2_000
 
 ANSWERED = 5_000
 """Microseconds: a longer wait for the first answer to what was sent is the way's, not the client's."""
-
-HELD = 15_000
-"""Microseconds: a wait that lasts longer than that was for what a consumer would settle."""
-
-STOPPED = 100_000
-"""Microseconds: a block that lasts longer than that was a stopped queue's."""
 
 
 # A producer's pieces of work
@@ -101,7 +70,7 @@ def pieces(rows: Sequence[LogRow], due: Sequence[int] = ()) -> Pieces:
     before = LogRow(0, "", "", "", "", 0, "")
     for row in rows:
         gap = row.ts_us - before.ts_us
-        if row.event == before.event == "transfer" and gap < HASTY and _owes(before, gap, sent, due):
+        if row.event == before.event == "transfer" and gap < _HASTY and owes(before, gap, sent, due):
             found.sends.append(gap)
         sent += row.event == "transfer"
         streak = streak + 1 if row.event == "complete" else 0
@@ -112,14 +81,14 @@ def pieces(rows: Sequence[LogRow], due: Sequence[int] = ()) -> Pieces:
     return found
 
 
-def _owes(before: LogRow, gap: int, sent: int, due: Sequence[int]) -> bool:
+def owes(before: LogRow, gap: int, sent: int, due: Sequence[int]) -> bool:
     """Return whether a message that is sent was due when the row before it was written."""
     if due:
         return sent < len(due) and due[sent] <= before.ts_us
     return gap < ANSWERED or before.event == "unblock"
 
 
-class Cost(NamedTuple):
+class _Cost(NamedTuple):
     """Microseconds of a completion's work: at the start, and what each message sent before adds."""
 
     start: float
@@ -148,14 +117,14 @@ def growth(sets: Iterable[Sequence[Report]]) -> float:
     return max(0.0, up / across) if across else 0.0
 
 
-def cost(points: Sequence[Report], grows: float) -> Cost:
+def cost(points: Sequence[Report], grows: float) -> _Cost:
     """Return what completions cost that grow by so much; by less if that left nothing at the start."""
     if len(points) < FEW:
-        return Cost(0.0, 0.0)
+        return _Cost(0.0, 0.0)
     sent, time = (mean(values) for values in zip(*_middles(points), strict=True))
     if grows * sent <= time:
-        return Cost(float(time - grows * sent), grows)
-    return Cost(0.0, time / sent)
+        return _Cost(float(time - grows * sent), grows)
+    return _Cost(0.0, time / sent)
 
 
 def _middles(points: Sequence[Report]) -> list[tuple[float, float]]:
@@ -166,68 +135,8 @@ def _middles(points: Sequence[Report]) -> list[tuple[float, float]]:
     return [(median(sent), median(time)) for sent, time in (zip(*cell, strict=True) for cell in cells)]
 
 
-# When that took longer
-
-
-@dataclass(slots=True)
-class Episode:
-    """A time in which a producer that was let go has work to do without pause, in microseconds."""
-
-    begin: int
-    end: int
-    # With all interruptions; and of waiting for the broker.
-    worked: float = 0.0
-    waited: float = 0.0
-    sends: int = 0
-    # For each completion learned of, how many messages had been sent before.
-    reports: list[int] = field(default_factory=list)
-
-    @property
-    def is_conclusive(self) -> bool:
-        """Whether there is enough work in it, and more of that than of waiting for messages that are held."""
-        return self.sends + len(self.reports) >= FEW and self.waited <= self.worked
-
-
-def episodes(rows: Sequence[LogRow], due: Sequence[int] = (), round_trip: float = 0.0) -> list[Episode]:
-    """Return the times in which a producer that a stopped queue has let go catches up.
-
-    >>> def row(time, event):
-    ...     return LogRow(time, "p", event, "", "", 0, "")
-    >>> rows = [row(0, "transfer"), row(10, "block"), row(500_000, "complete"), row(500_010, "unblock")]
-    >>> rows += [row(500_050, "transfer"), row(500_060, "block"), row(900_000, "complete")]
-    >>> [(found.begin, found.worked, found.sends) for found in episodes(rows, [0, 5, 900_000])]
-    [(500000, 60.0, 1), (900000, 0.0, 0)]
-    """
-    found: list[Episode] = []
-    episode: Episode | None = None
-    before = LogRow(0, "", "", "", "", 0, "")
-    sent = 0
-    for row in rows:
-        gap = row.ts_us - before.ts_us
-        is_answer = row.event in ("complete", "unblock")
-        if before.event in ("block", "unblock") and is_answer and gap >= STOPPED:
-            episode = Episode(row.ts_us, row.ts_us)
-            found.append(episode)
-        elif row.event == "transfer" and not _owes(before, gap, sent, due):
-            episode = None
-        elif episode is not None:
-            waited = 0.0
-            if is_answer and before.event != "complete":
-                waited = gap if gap >= ANSWERED else min(gap, round_trip)
-            episode.end = row.ts_us
-            episode.waited += waited
-            episode.worked += gap - waited
-            if row.event == "transfer":
-                episode.sends += 1
-            elif row.event == "complete":
-                episode.reports.append(sent)
-        sent += row.event == "transfer"
-        before = row
-    return found
-
-
 class Work:
-    """What a producer's pieces of work cost, and by which factor they took longer in each episode."""
+    """What a producer's pieces of work cost, and how long its transfers are on their way, in microseconds."""
 
     def __init__(
         self,
@@ -245,19 +154,6 @@ class Work:
         trips = [trip - self.report_cost.of(sent) for _, sent, trip in round_trips(rows)]
         trips = [trip for trip in trips if trip < ANSWERED]
         self.round_trip = max(0.0, median(trips)) if len(trips) >= FEW else 0.0
-        self.factors = [
-            (found, factor)
-            for found in episodes(rows, due, self.round_trip)
-            if found.is_conclusive and (factor := self._factor(found)) > 0
-        ]
-
-    def _factor(self, episode: Episode) -> float:
-        work = episode.sends * self.send_cost + sum(map(self.report_cost.of, episode.reports))
-        return round(min(_SLOWEST, episode.worked / work), 3) if work > 0 else 0.0
-
-
-_SLOWEST = 100.0
-"""A machine that is slower than that does not work at all."""
 
 
 def works(rows: Mapping[str, Sequence[LogRow]], due: Mapping[str, Sequence[int]]) -> dict[str, Work]:
@@ -274,398 +170,9 @@ def works(rows: Mapping[str, Sequence[LogRow]], due: Mapping[str, Sequence[int]]
     return {name: Work(own, due[name], pooled, grows) for name, own in rows.items()}
 
 
-ENOUGH_EPISODES = 10
-"""Episodes of all producers that are enough for a median; each that is missing counts as a factor of 1."""
-
-NEAR = 2_000_000
-"""Microseconds before and after an episode for which its factor holds, as long as no other is nearer."""
-
-
-def usual_pace(factors: Iterable[float]) -> float:
-    """Return the median of the factors of all producers' episodes."""
-    found = list(factors)
-    return round(median(found + [1.0] * (ENOUGH_EPISODES - len(found))), 3)
-
-
-def client_pace(own: Sequence[tuple[Episode, float]], usual: float) -> Steps:
-    """Return by which factor one client's work takes longer, over time.
-
-    >>> client_pace([(Episode(5_000_000, 5_000_000), 2.0), (Episode(6_000_000, 6_000_000), 3.0)], 1.5)
-    ((0.0, 1.5), (3.0, 2.0), (5.5, 3.0), (8.0, 1.5))
-    """
-    steps: list[tuple[float, float]] = [(0.0, usual)]
-    last = -NEAR
-    for episode, factor in own:
-        since = max(0, episode.begin - NEAR, (last + episode.begin) // 2) / SECOND
-        last = episode.end
-        if steps[-1][0] >= since:
-            steps.pop()
-        steps += [(since, factor), ((last + NEAR) / SECOND, usual)]
-    return tuple(steps)
-
-
-# The way between a client and the broker
-
-WINDOW = 250_000
-"""Microseconds over which what all clients show of their machine is taken together."""
-
-LONELY = 1_000_000
-"""Microseconds: a transfer that takes longer than that to complete is held by a queue."""
-
-EXTRA = 1_000
-"""Microseconds: less than that is no load, but chance."""
-
-Load = tuple[tuple[float, float], ...]
-"""From which second on the way takes how many microseconds longer."""
-
-
-def machine_load(by_client: Mapping[str, Sequence[LogRow]]) -> Load:
-    """Return by how much the machine's other work lengthens the way from client to broker, over time."""
-    # All clients share the machine, so all their lone round trips show it: in each quarter of a second the
-    # median of what they take longer than they usually do.
-    extra: list[tuple[int, float]] = []
-    for rows in by_client.values():
-        trips = [(time, trip) for time, _, trip in round_trips(rows) if trip < LONELY]
-        if len(trips) >= FEW:
-            usual = median(trip for _, trip in trips)
-            extra += [(time, (trip - usual) / 2) for time, trip in trips]
-    return tuple((since / SECOND, value) for since, value in _loaded_windows(sorted(extra)))
-
-
-def _loaded_windows(extra: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
-    """Return since when the way takes how much longer; nothing for what is as usual from the start.
-
-    >>> slow = [(300_000 + n, 4000.0) for n in range(3)]
-    >>> _loaded_windows([(0, 10.0), *slow, *[(900_000 + n, 5.0) for n in range(3)]])
-    [(250000, 4000.0), (500000, 0.0)]
-    """
-    steps: list[tuple[int, float]] = []
-    for window, items in groupby(extra, lambda item: item[0] // WINDOW):
-        values = [value for _, value in items]
-        found = median(values) if len(values) >= 3 else 0.0
-        begin = window * WINDOW
-        if steps and steps[-1][1] and steps[-1][0] + WINDOW < begin:
-            steps.append((steps[-1][0] + WINDOW, 0.0))
-        value = round(found, 1) if found >= EXTRA else 0.0
-        if value or (steps and steps[-1][1]):
-            steps.append((begin, value))
-    if steps and steps[-1][1]:
-        steps.append((steps[-1][0] + WINDOW, 0.0))
-    return steps
-
-
-def _latencies(load: Load, usual: float) -> Steps:
-    """Return a client's latencies over time, given what it usually has, in seconds."""
-    return tuple((since, usual + extra / SECOND) for since, extra in load)
-
-
-def producer_network(
-    work: Work, system: AckDelay, load: Load = (), pace: Steps = (), wakes: tuple[float, ...] = ()
-) -> Network:
-    """Return what a producer's sends and completions cost it."""
-    latency = work.round_trip / 2 / SECOND
-    return Network(
-        latency=latency,
-        ack_delay=system.shortest / SECOND,
-        tick=system.tick / SECOND,
-        wakes=wakes,
-        send_cost=work.send_cost / SECOND,
-        report_cost=work.report_cost.start / SECOND,
-        report_growth=work.report_cost.growth / SECOND,
-        latencies=_latencies(load, latency),
-        pace=pace,
-    )
-
-
-def let_go(rows: Sequence[LogRow]) -> list[int]:
-    """Return when a producer learned of the first completion after a long wait, in microseconds."""
-    return [
-        after.ts_us
-        for row, after in pairwise(rows)
-        if row.event in ("block", "transfer")
-        and after.event == "complete"
-        and after.ts_us - row.ts_us >= HELD
-    ]
-
-
-def wakes(rows: Sequence[LogRow], tick: int, others: Sequence[int] = ()) -> tuple[float, ...]:
-    """Return how much later than usual a producer that waited for the broker ran again, in seconds.
-
-    >>> def row(time, event):
-    ...     return LogRow(time, "p", event, "", "", 0, "")
-    >>> rows = [row(44_000 * n + late, event) for n in range(20) for late, event in ((900, "block"),
-    ...     (44_100 if n % 5 else 45_100, "complete"))]
-    >>> sorted(wakes(rows, 4000))[::6], len(wakes([], 4000, let_go(rows)))
-    ([0.0, 0.0, 0.0, 0.001], 20)
-    """
-    # What it waited for, room in a queue, comes when a consumer's settlements do: at a tick of the system.
-    # The first completion that it learns of after that is late by the time from the tick, less what that
-    # always takes.
-    own = let_go(rows)
-    waited = own if len(own) >= FEW else others
-    if not tick or len(waited) < FEW:
-        return ()
-    return _few_of(_after_ticks(waited, tick))
-
-
-def _after_ticks(ends: Sequence[float], tick: int) -> list[int]:
-    """Return how late after a tick things end: of all cuts of the circle the one that leaves least."""
-    cells = Counter(round(end) % tick for end in ends)
-    _, cut = min(
-        (sum((end - cut) % tick * number for end, number in cells.items()), cut) for cut in list(cells)[:MANY]
-    )
-    return [(round(end) - cut) % tick for end in ends]
-
-
-def _few_of(late: Sequence[int]) -> tuple[float, ...]:
-    ordered = sorted(late)
-    return tuple(item / SECOND for item in ordered[:: 1 + len(ordered) // MOST_WAKES])
-
-
-# The credit of a consumer
-
-TOGETHER = 5
-"""Delays in one window that show the system's, not one consumer's."""
-
-UNUSUAL = 1.25
-"""How many times the usual delay is more than chance."""
-
-NOTICEABLE = 5_000
-"""Microseconds: credit that returns faster than that is not delayed by acknowledgements."""
-
-TOGETHER_AT_TICKS, MORE_TOGETHER = 0.65, 0.1
-"""How near the ends of delays lie to each other if they come at ticks, and how much nearer than begins.
-
-Recorded on a machine at rest they lie at 0.81 to 0.93.  On busy ones (0.50, 0.51) clients run late by
-more than a tick, and each delay as it was recorded says more than ticks do."""
-
-MOST_WAKES = 500
-"""That many say enough of how late a client wakes up."""
-
-LONGEST = 200_000
-"""Microseconds: a longer wait may have another cause, unless the log shows that a message was there."""
-
-
-class CreditReturn(NamedTuple):
-    """One return of credit that a log shows: when it began, and how long it took, in microseconds."""
-
-    since: int
-    delay: float
-
-
-def credit_returns(rows: Sequence[LogRow], prefetch: int, sent: Mapping[str, int]) -> list[CreditReturn]:
-    """Return when the credit for each batch began to travel, and for how long; only of what is certain."""
-    # While a consumer holds as many messages as it may, only the return of credit can bring another.  The
-    # time from its first settlement after a batch of deliveries to the next batch is the delay of credit.
-    returns: list[CreditReturn] = []
-    held, is_full, was_delivery = 0, False, False
-    first_settled: int | None = None
-    for row in rows:
-        if row.event == "deliver":
-            if not was_delivery and first_settled is not None:
-                delay = row.ts_us - first_settled
-                had_come = not row.group and sent.get(row.label, row.ts_us) < first_settled
-                if is_full and (delay < LONGEST or had_come):
-                    returns.append(CreditReturn(first_settled, delay))
-                first_settled = None
-            held += 1
-            is_full, was_delivery = held >= prefetch, True
-        elif row.event in ("accept", "release", "reject"):
-            if first_settled is None:
-                first_settled = row.ts_us
-            held -= 1
-            was_delivery = False
-    return returns
-
-
-def is_delayed(returns: Sequence[CreditReturn]) -> bool:
-    """Return whether a consumer's credit returns with delay, as far as its log shows."""
-    return len(returns) >= FEW and median(item.delay for item in returns) >= NOTICEABLE
-
-
-def typical(delays: Sequence[float]) -> float:
-    """Return the mean of delays, but for those that are half as long again as the median: they have a cause.
-
-    >>> typical([42, 43, 47, 900])
-    44.0
-    """
-    # The mean, because over many messages it decides how many a consumer gets.
-    usual = median(delays)
-    return float(mean(delay for delay in delays if delay < 1.5 * usual))
-
-
-class AckDelay(NamedTuple):
-    """For how long the broker's system delays acknowledgements, in microseconds."""
-
-    # Of the timer; and what delays take on average.
-    shortest: float
-    usual: float
-    # Linux lets its timers expire at ticks, so what several consumers return comes to the broker at the same
-    # instant again and again: it reads all of it, and only then makes output. 0: delays end at any instant.
-    tick: int = 0
-    # From the tick until the consumer has the message that came by the credit, at least; how much longer that
-    # takes (:func:`wakes`), and where producers were let go at the same tick.
-    lateness: float = 0.0
-    wakes: tuple[float, ...] = ()
-    crowded: tuple[float, ...] = ()
-    # Since when delays take longer, or as usual again: a busy machine lets the broker wait.
-    course: tuple[tuple[int, float], ...] = ()
-
-    @classmethod
-    def of(cls, returns: Iterable[Sequence[CreditReturn]], woken: Sequence[int] = ()) -> AckDelay:
-        """Return the delay of the system that all consumers of a log share; (0, 0) if the log shows none."""
-        # ``woken`` is when producers could go on, in order.
-        delays = [_noticeable(own) for own in returns if is_delayed(own)]
-        if not delays:
-            return cls(0.0, 0.0)
-        shortest = median(quantiles([item.delay for item in own], n=10)[0] for own in delays)
-        together = sorted(item for own in delays for item in own)
-        if is_ticking(together):
-            timer = int(shortest) // TICK * TICK
-            early = quantiles([item.delay for item in together], n=20)[0]
-            lateness = max(0.0, early - timer - TICK / 20)
-            usual = timer + TICK / 2 + lateness
-            ends = [item.since + item.delay for item in together]
-            late = _after_ticks(ends, TICK)
-            crowded = [
-                item
-                for item, end in zip(late, ends, strict=True)
-                if bisect_left(woken, end + TICK) > bisect_left(woken, end - TICK)
-            ]
-            return cls(
-                timer,
-                usual,
-                TICK,
-                max(0.0, lateness - median(late)),
-                _few_of(late),
-                _few_of(crowded) if len(crowded) >= FEW else (),
-                tuple(_slow_windows(together, usual)),
-            )
-        usual = typical([item.delay for item in together])
-        return cls(shortest, usual, course=tuple(_slow_windows(together, usual)))
-
-
-def is_ticking(returns: Sequence[CreditReturn]) -> bool:
-    """Return whether delays end at ticks: whether their ends lie together in one, and their begins do not.
-
-    >>> is_ticking([CreditReturn(n * 50_000 + 37 * n % 4000, 40_000) for n in range(99)])
-    False
-    >>> is_ticking([CreditReturn(n * 50_000 + n, 44_300 - n - n * 50_000 % 4000) for n in range(99)])
-    True
-    """
-    begins = _together([item.since for item in returns])
-    ends = _together([item.since + item.delay for item in returns])
-    return ends > TOGETHER_AT_TICKS and ends > begins + MORE_TOGETHER
-
-
-def _together(times: Sequence[float]) -> float:
-    """Return how near to each other times lie in a tick: 1 if all are the same, 0 if they lie anywhere."""
-    turns = [2 * pi * time / TICK for time in times]
-    return hypot(fsum(map(cos, turns)), fsum(map(sin, turns))) / len(turns)
-
-
-def _slow_windows(returns: Sequence[CreditReturn], usual: float) -> Iterator[tuple[int, float]]:
-    """Yield since when delays take longer than usual, and when they are as usual again.
-
-    >>> returns = [CreditReturn(600_000 + n, 90_000) for n in range(5)] + [CreditReturn(2_000_000, 90_000)]
-    >>> list(_slow_windows(returns, 42_000))
-    [(500000, 90000.0), (750000, 42000)]
-    """
-    for window, items in groupby(returns, lambda item: item.since // WINDOW):
-        delays = [item.delay for item in items]
-        if len(delays) >= TOGETHER and mean(delays) > UNUSUAL * usual:
-            yield window * WINDOW, float(mean(delays))
-            yield (window + 1) * WINDOW, usual
-
-
-def _noticeable(returns: Sequence[CreditReturn]) -> list[CreditReturn]:
-    return [item for item in returns if item.delay >= NOTICEABLE]
-
-
-def consumer_network(returns: Sequence[CreditReturn], system: AckDelay, load: Load = ()) -> Network:
-    """Return how a consumer's settlements reach the broker."""
-    if (len(returns) >= FEW and not is_delayed(returns)) or not system.usual:
-        return Network(latencies=_latencies(load, 0.0))
-    if system.tick:
-        return _ticking_network(returns, system, load)
-    if len(returns) < FEW:
-        shortest, usual = system.shortest, system.usual
-        course: Steps = tuple((time / SECOND, delay / SECOND) for time, delay in system.course)
-    else:
-        slow = _noticeable(returns)
-        usual = typical([item.delay for item in slow]) if len(slow) >= MANY else system.usual
-        shortest = quantiles([item.delay for item in slow], n=10)[0]
-        course = _course(_without_load(slow, load, shortest), usual)
-    ack_delays = ((0.0, usual / SECOND), *course)
-    return Network(ack_delay=shortest / SECOND, ack_delays=ack_delays, latencies=_latencies(load, 0.0))
-
-
-def _ticking_network(returns: Sequence[CreditReturn], system: AckDelay, load: Load) -> Network:
-    """Return how settlements reach a broker whose system's timers expire at ticks."""
-    course = system.course
-    if len(returns) >= FEW:
-        course = tuple(_interrupted(_without_load(_noticeable(returns), load, system.shortest), system))
-    late = tuple(
-        (since / SECOND, system.lateness + max(0.0, delay - system.usual)) for since, delay in course
-    )
-    latencies = _sum(((0.0, system.lateness), *late), load)
-    return Network(
-        ack_delay=system.shortest / SECOND,
-        latencies=_latencies(latencies, 0.0),
-        tick=system.tick / SECOND,
-        wakes=system.wakes,
-        crowded=system.crowded,
-    )
-
-
-def _sum(one: Steps, other: Steps) -> Steps:
-    """Return two courses as one.
-
-    >>> _sum(((0.0, 5), (2.0, 7)), ((1.0, 10),))
-    ((0.0, 5), (1.0, 15), (2.0, 17))
-    """
-    first, second = Course(0, one), Course(0, other)
-    times = sorted({since for since, _ in (*one, *other)})
-    return tuple((time, first.at(round(time * SECOND)) + second.at(round(time * SECOND))) for time in times)
-
-
-def _interrupted(returns: Sequence[CreditReturn], system: AckDelay) -> Iterator[tuple[int, float]]:
-    """Yield since when delays take longer than ticks explain, and when they do not any more."""
-    most = system.usual + system.tick
-    for item, after in zip_longest(returns, returns[1:]):
-        if item.delay > most:
-            yield item.since, item.delay
-            end = item.since + 2 * round(item.delay)
-            yield min(end, after.since) if after else end, 0.0
-
-
-def _without_load(returns: Sequence[CreditReturn], load: Load, shortest: float) -> list[CreditReturn]:
-    """Return what delays would be without the load: it lengthens the way there and back."""
-    found: list[CreditReturn] = []
-    extra = Course(0.0, load)
-    for since, delay in returns:
-        found.append(CreditReturn(since, max(shortest, delay - 2 * extra.at(since))))
-    return found
-
-
-def _course(returns: Sequence[CreditReturn], usual: float) -> Steps:
-    """Return delays as steps, in seconds; each holds for twice its length, then the usual one does.
-
-    >>> _course([CreditReturn(0, 40_000), CreditReturn(500_000, 90_000)], 42_000)
-    ((0.0, 0.04), (0.08, 0.042), (0.5, 0.09), (0.68, 0.042))
-    """
-    steps: list[tuple[float, float]] = []
-    ends = [item.since for item in returns[1:]]
-    for (since, delay), end in zip_longest(returns, ends):
-        steps.append((since / SECOND, delay / SECOND))
-        if end is None or since + 2 * delay < end:
-            steps.append(((since + 2 * delay) / SECOND, usual / SECOND))
-    return tuple(steps)
-
-
 # The services of a consumer
 
-EARLY = 200
+_EARLY = 200
 """Microseconds by which a service may seem shorter than its draw, as clocks go."""
 
 LATE = 2_000
@@ -686,7 +193,7 @@ def works_of(rows: Sequence[LogRow]) -> list[tuple[int, int, str]]:
     return works
 
 
-def served(model: Consumer, rows: Sequence[LogRow], *, draws: bool) -> tuple[Consumer, str]:
+def read_consumer(model: Consumer, rows: Sequence[LogRow], *, draws: bool) -> tuple[Consumer, str]:
     """Return a consumer as its log shows it, and where its times come from: "stated" or "recorded"."""
     works = works_of(rows)
     ends = [row.ts_us / SECOND for row in rows if row.event == "error"]
@@ -717,7 +224,7 @@ def _overhead(model: Consumer, works: Sequence[tuple[int, int, str]]) -> tuple[f
     for begin, end, verdict in works:
         overhead.append(end - begin - service.time(begin))
         right += service.verdict() == verdict
-    early = sum(item < -EARLY for item in overhead)
+    early = sum(item < -_EARLY for item in overhead)
     if len(works) < FEW or right < len(works) or early > len(works) // 50:
         return None
     if median(overhead) > LATE:

@@ -12,8 +12,8 @@ A block hides when a producer meant to send, and no log can show what it would h
 There are two models.  An *open* producer keeps a schedule and catches up; a *closed* one thinks after each
 message and loses the time.  A log hints at it: who catches up after a block is open (:func:`catches_up`).
 
-What each client's own work costs, and what lies between it and the broker, :mod:`qflow.prediction.costs`
-estimates.
+What each client's own work costs :mod:`qflow.prediction.costs` estimates, and what lies between it and the
+broker :mod:`qflow.prediction.disturbances`.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from typing import NamedTuple
 
 from qflow.logs.client_log import ClientLog, rows_by_client
 from qflow.logs.log_file import LogRow
-from qflow.prediction.costs import (
-    FEW,
+from qflow.prediction.costs import FEW, read_consumer, works
+from qflow.prediction.disturbances import (
     AckDelay,
     Load,
     client_pace,
@@ -35,11 +35,10 @@ from qflow.prediction.costs import (
     credit_returns,
     let_go,
     machine_load,
+    pace_factors,
     producer_network,
-    served,
     usual_pace,
     wakes,
-    works,
 )
 from qflow.workload.agenda import SECOND
 from qflow.workload.arrivals import due_messages
@@ -47,10 +46,10 @@ from qflow.workload.attributes import require
 from qflow.workload.model import MODELS, Producer, Workload
 from qflow.workload.network import Network
 
-QUICK = 2_000
+_QUICK = 2_000
 """Microseconds: a client that sends sooner than that after it could has been waiting to."""
 
-TOLERANCE = 1_000
+_TOLERANCE = 1_000
 """Microseconds by which a real client may be early, as clocks go."""
 
 
@@ -94,7 +93,7 @@ class Evidence:
         }
         woken = sorted(time for rows in own.values() for time in let_go(rows))
         delay = AckDelay.of(returns.values(), woken)
-        found = [served(item, rows.get(item.name, []), draws=draws) for item in workload.consumers]
+        found = [read_consumer(item, rows.get(item.name, []), draws=draws) for item in workload.consumers]
         self._consumer_sources = {consumer.name: source for consumer, source in found}
         self._consumers = tuple(
             replace(consumer, network=consumer_network(returns[consumer.name], delay, load))
@@ -125,7 +124,7 @@ class Evidence:
                 times = self._times(producer, model)
                 producer = _as_recorded(producer, self._sent[producer.name], model, times)
             elif not self._draws:
-                producer = _written_out(producer, self._workload.duration)
+                producer = _write_out(producer, self._workload.duration)
             if producer.window == "ideal" and not producer.session:
                 # What the others' ways cost is not known apart from what their windows make them wait for.
                 producer = replace(producer, network=self._networks[producer.name])
@@ -137,11 +136,11 @@ class Evidence:
         """Return when each message of a producer was due, or how long it thought before it."""
         sent, end = self._sent[producer.name], round(self._workload.duration * SECOND)
         if model == "closed" and not self._catches_up[producer.name]:
-            return think_times(sent)
+            return _think_times(sent)
         if producer.name in self._stated:
             times = [due for due, _, _ in _due_until(producer, end)]
         else:
-            times = inferred_schedule(sent, end)
+            times = infer_schedule(sent, end)
         # Who catches up shows no thoughts meanwhile; without blocks they would be as long as its gaps.
         if model == "closed":
             return [max(0, time - before) for before, time in pairwise([0, *times])]
@@ -156,10 +155,11 @@ class Evidence:
             messages = zip(due_messages(producer), self._sent[producer.name], strict=False)
             due[producer.name] = [time for (time, _, _), _ in messages] if is_stated else []
         costs = works(own, due)
-        usual = usual_pace(factor for work in costs.values() for _, factor in work.factors)
+        factors = {name: pace_factors(work, own[name], due[name]) for name, work in costs.items()}
+        usual = usual_pace(factor for found in factors.values() for _, factor in found)
         return {
             name: producer_network(
-                work, delay, load, client_pace(work.factors, usual), wakes(own[name], delay.tick, woken)
+                work, delay, load, client_pace(factors[name], usual), wakes(own[name], delay.tick, woken)
             )
             for name, work in costs.items()
         }
@@ -215,20 +215,20 @@ def catches_up(sends: Sequence[Sent]) -> bool | None:
     # block tells, as the first one follows at once in either case.
     if len(sends) < 2:
         return None
-    free_gaps = [item.wanted - item.free for item in sends if item.wanted - item.free >= QUICK]
-    usual = sum(free_gaps) / len(free_gaps) if free_gaps else QUICK
+    free_gaps = [item.wanted - item.free for item in sends if item.wanted - item.free >= _QUICK]
+    usual = sum(free_gaps) / len(free_gaps) if free_gaps else _QUICK
     owing = [
-        (after.wanted - after.free) < QUICK
+        (after.wanted - after.free) < _QUICK
         for item, after in pairwise(sends)
         if item.time - item.wanted > 2 * usual
     ]
     return sum(owing) > len(owing) / 2 if owing else None
 
 
-def think_times(sends: Sequence[Sent]) -> list[int]:
+def _think_times(sends: Sequence[Sent]) -> list[int]:
     """Return the microseconds between each send and the wish for the next (the closed model).
 
-    >>> think_times([Sent(10, 0, 10, 7, ""), Sent(90, 89, 20, 7, "")])
+    >>> _think_times([Sent(10, 0, 10, 7, ""), Sent(90, 89, 20, 7, "")])
     [10, 10]
     """
     # They are a producer's own only if it does not catch up after a block: who owes messages does not think.
@@ -240,12 +240,12 @@ def think_times(sends: Sequence[Sent]) -> list[int]:
     return times
 
 
-def inferred_schedule(sends: Sequence[Sent], end: int) -> list[int]:
+def infer_schedule(sends: Sequence[Sent], end: int) -> list[int]:
     """Return when each message was due, as far as the log shows (the open model).
 
     >>> sends = [Sent(10_000, 0, 10_000, 7, ""), Sent(90_000, 89_900, 20_000, 7, "")]
     >>> sends += [Sent(90_100, 90_000, 90_100, 7, ""), Sent(120_000, 90_100, 120_000, 7, "")]
-    >>> inferred_schedule(sends, 120_000)
+    >>> infer_schedule(sends, 120_000)
     [10000, 20000, 55050, 120000]
     """
     # A message sent by a producer that was not behind was due then.  Those sent in haste after a block are
@@ -255,7 +255,7 @@ def inferred_schedule(sends: Sequence[Sent], end: int) -> list[int]:
     streak: list[int] = []
     begin = 0
     for index, item in enumerate(sends):
-        is_hasty = bool(streak) and item.wanted - item.free < QUICK
+        is_hasty = bool(streak) and item.wanted - item.free < _QUICK
         if streak and not is_hasty:
             _spread(due, streak, begin, sends[index - 1].time)
             streak = []
@@ -281,7 +281,7 @@ def _due_until(producer: Producer, end: int) -> Iterable[tuple[int, int, str]]:
     return takewhile(lambda message: message[0] <= end, due_messages(producer))
 
 
-def _written_out(producer: Producer, duration: float) -> Producer:
+def _write_out(producer: Producer, duration: float) -> Producer:
     """Return a producer with its draws as recorded times, as many as fall due."""
     due = _due_until(producer, round(duration * SECOND))
     recorded = tuple((time / SECOND, size, group) for time, size, group in due)
@@ -292,12 +292,12 @@ def _as_recorded(model: Producer, sent: Sequence[Sent], kind: str, times: Sequen
     """Return a producer with recorded times, and the sizes and groups of its log."""
     recorded = tuple(
         (time / SECOND, item.size, item.group)
-        for time, item in zip(times, _extended(sent, len(times)), strict=True)
+        for time, item in zip(times, _repeat(sent, len(times)), strict=True)
     )
     return replace(model, arrival="recorded", recorded=recorded, model=kind)
 
 
-def _extended(sent: Sequence[Sent], count: int) -> list[Sent]:
+def _repeat(sent: Sequence[Sent], count: int) -> list[Sent]:
     return [sent[index % len(sent)] for index in range(count)]
 
 
@@ -305,7 +305,7 @@ def _confirms_schedule(model: Producer, sent: Sequence[Sent]) -> bool:
     """Return whether a log shows what a workload states: same sizes, none early, none idly late."""
     lags: list[int] = []
     for item, (due, size, group) in zip(sent, due_messages(model), strict=False):
-        if (size, group) != (item.size, item.group) or item.time < due - TOLERANCE:
+        if (size, group) != (item.size, item.group) or item.time < due - _TOLERANCE:
             return False
         lags.append(item.time - max(due, item.free))
-    return len(lags) >= FEW and median(lags) < 5 * TOLERANCE
+    return len(lags) >= FEW and median(lags) < 5 * _TOLERANCE

@@ -3,9 +3,9 @@
 Two recordings of the same workload have two results.  What differs is chance: how fast the machine is that
 day, when and how often it has other work to do, which of two things that happen at almost the same time is
 first, in which order services of different length come.  Replays vary exactly that
-(:func:`qflow.prediction.replays.shifted`), so of n replays and one more recording each is as likely as any
-other to be the smallest, the second smallest, and so on.  Between the k-th smallest and the k-th largest of
-n lies the next one in n + 1 - 2 k of n + 1 cases; k is chosen so that this is at least :data:`COVER`.
+(:func:`qflow.prediction.replays.vary_chance`), so of n replays and one more recording each is as likely as
+any other to be the smallest, the second smallest, and so on.  Between the k-th smallest and the k-th largest
+of n lies the next one in n + 1 - 2 k of n + 1 cases; k is chosen so that this is at least :data:`COVER`.
 
 Depths are recorded by what the broker reports now and then, so in replays they are measured that way, too.
 
@@ -38,10 +38,10 @@ MODEL: dict[str, tuple[float, float]] = {
 }
 """By what share of itself, and by how much more, a measure may be off beyond what replays vary."""
 
-COUNTS = ("max_depth", "flowStoppedCount", "discards")
+_COUNTS = ("max_depth", "flowStoppedCount", "discards")
 """Measures that are whole numbers."""
 
-ALIKE = 0.1
+_ALIKE = 0.1
 """Rates that differ by less than this share are alike: a queue between them fills and empties by chance."""
 
 Interval = list[float]
@@ -68,7 +68,7 @@ def interval(
     low, high = max(0.0, low - share * low - more), high + share * high + more
     if measure == "share_on":
         return [low, min(1.0, high)]
-    return [floor(low), ceil(high)] if measure in COUNTS else [low, high]
+    return [floor(low), ceil(high)] if measure in _COUNTS else [low, high]
 
 
 def queue_intervals(replays: Sequence[Replay], shown: Replay) -> dict[str, dict[str, Interval]]:
@@ -79,7 +79,7 @@ def queue_intervals(replays: Sequence[Replay], shown: Replay) -> dict[str, dict[
     for name, measures in shown.sections["queues"].items():
         found[name] = {}
         for measure, value in measures.items():
-            low, high = interval(measure, [replay.seen(name, measure) for replay in replays])
+            low, high = interval(measure, [replay.measure(name, measure) for replay in replays])
             found[name][measure] = [min(low, value or 0), max(high, value or 0)]
     return found
 
@@ -149,7 +149,7 @@ def why_near_critical(
         ]
         return f"{what}: sessions end in some replays and not in others: {', '.join(times)}"
     rates = _rates(workload, queue, replays)
-    if rates is not None and abs(rates[1] / rates[0] - 1) < ALIKE:
+    if rates is not None and abs(rates[1] / rates[0] - 1) < _ALIKE:
         percent = round(100 * (rates[1] / rates[0] - 1))
         order = f"{abs(percent)} % {'faster' if percent > 0 else 'slower'} than" if percent else "as fast as"
         return f"{what}: consumers are {order} producers: the depth is a random walk"
@@ -168,7 +168,7 @@ def _destinations(workload: Workload, producer: Producer) -> set[str]:
 def _rates(workload: Workload, queue: str, replays: Sequence[Replay]) -> tuple[float, float] | None:
     """Return how many messages a second fall due for a queue, and how many its consumers could take."""
     offered = sum(
-        _offered(producer, workload.duration)
+        _arrival_rate(producer, workload.duration)
         for producer in workload.producers
         if queue in _destinations(workload, producer)
     )
@@ -179,7 +179,7 @@ def _rates(workload: Workload, queue: str, replays: Sequence[Replay]) -> tuple[f
     return offered, sum(float(rate or 0) for rate in busy) / sum(filled)
 
 
-def _offered(producer: Producer, duration: float) -> float:
+def _arrival_rate(producer: Producer, duration: float) -> float:
     if producer.arrival == "recorded":
         return len(producer.recorded) / duration
     on, off = producer.burst or (1, 0)

@@ -8,7 +8,7 @@ say for certain which one holds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
 
@@ -43,8 +43,9 @@ from qflow.prediction.replays import (
     polls_of,
     predicted_sections,
     recorded_sections,
-    shifted,
+    vary_chance,
 )
+from qflow.progress import Progress
 from qflow.table import Tabular, columns_of
 from qflow.workload.agenda import SECOND
 from qflow.workload.attributes import is_whole, require
@@ -55,9 +56,7 @@ from qflow.workload.run import Run, measure_text
 from qflow.workload.simulate import simulate, simulate_in_slices
 from qflow.workload.stage import GRACE, uncollected
 
-MOST_REPLAYS = 1_000
-
-Tell = Callable[[str, int, int], None]
+_MOST_REPLAYS = 1_000
 
 ALONE = 500_000
 """Events: fewer than that are simulated here, before other processes would have begun."""
@@ -107,7 +106,7 @@ def predict(
     replays: int | None = None,
     seed: int = 0,
     processes: int | None = None,
-    tell: Tell | None = None,
+    progress: Progress | None = None,
 ) -> Prediction:
     """Return what the broker and its clients would do, compared with what they did.
 
@@ -119,15 +118,15 @@ def predict(
             schedule and catch up, "closed" ones think after each message.  None for what the log shows.
         compare_models: Whether to run the other model too and say how far the two differ.
         replays: How many times to run it, each time with another chance
-            (:func:`~qflow.prediction.replays.shifted`); what is shown is one of those that ended as most did.
+            (:func:`~qflow.prediction.replays.vary_chance`); shown is one of those that ended as most did.
             None for 19, or fewer of a very long log; up to three times as many where a session ends in some
             of them and not in others, until the standard error of that share is at most
             :data:`~qflow.prediction.replays.SURE`.
         seed: Of chance: the same gives the same.
         processes: Over how many processes to divide the replays; None for as many as there are cores, if they
             take long.
-        tell: Called now and then with what is being done, how many seconds of virtual time are done, and of
-            how many.
+        progress: Called now and then with how many seconds of virtual time are done, of how many, and what is
+            being done.
 
     Returns:
         A mapping, ready for JSON: ``queues``, ``producers`` and ``consumers`` hold for each name what was
@@ -159,8 +158,8 @@ def predict(
     >>> report["model"], report["queues"]["q"]["predicted"]["max_depth"]
     ('open', 12)
     """
-    is_right = replays is None or is_whole(replays, 1, MOST_REPLAYS)
-    require(is_right, "predict", "replays", replays, f"a whole number from 1 to {MOST_REPLAYS}, or None")
+    is_right = replays is None or is_whole(replays, 1, _MOST_REPLAYS)
+    require(is_right, "predict", "replays", replays, f"a whole number from 1 to {_MOST_REPLAYS}, or None")
     with uncollected():
         evidence = Evidence(log, workload)
         extraction = evidence.extraction(model)
@@ -168,7 +167,9 @@ def predict(
     end = round(workload.duration * SECOND)
     polls = polls_of(log, end)
     what = f"{extraction.model} model"
-    runs = replayed(extraction.workload, settings, end, polls, replays, seed, processes, tell, what)
+    runs = replay_workload(
+        extraction.workload, settings, end, polls, replays, seed, processes, progress, what
+    )
     shown = most_likely(runs, is_recorded=len(runs) == 1)
     report: dict[str, Any] = {
         "workload": workload.name,
@@ -178,17 +179,17 @@ def predict(
         "sources": dict(extraction.sources),
         "longest_silence": longest_silence(log, end),
         "settings": settings.as_json(),
-        **_compared(shown.sections, recorded_sections(workload, log, end)),
+        **_compare(shown.sections, recorded_sections(workload, log, end)),
         "errors": dict(shown.errors),
         "replays": account(runs),
     }
-    _say_how_sure(report, settings.apply(workload), runs, shown)
+    _add_intervals(report, settings.apply(workload), runs, shown)
     if compare_models:
         (other,) = (name for name in MODELS if name != extraction.model)
         place = runs.index(shown)
         of = replays or _in_a_round(runs[0])
         task = _Task(evidence.extraction(other).workload, settings, end, place, of, seed)
-        others = _replay(task, f"{other} model", tell)
+        others = _replay(task, f"{other} model", progress)
         report["models_differ"] = {"other": other, **_models_differ(others.sections, shown.sections)}
     return Prediction(report)
 
@@ -205,7 +206,7 @@ class _Task(NamedTuple):
     polls: Polls = {}
 
 
-def replayed(
+def replay_workload(
     workload: Workload,
     settings: Settings,
     end: int,
@@ -213,18 +214,18 @@ def replayed(
     number: int | None = None,
     seed: int = 0,
     processes: int | None = None,
-    tell: Tell | None = None,
+    progress: Progress | None = None,
     what: str = "",
 ) -> list[Replay]:
     """Return as many replays as asked for, or as are needed; long ones on all cores."""
     task = _Task(workload, settings, end, 0, 1, seed, polls or {})
-    first = _replay(task, what, tell)
+    first = _replay(task, what, progress)
     of = number or _in_a_round(first)
     if first.events * of < ALONE:
         processes = 1
-    runs = _further(task._replace(of=of), [first], of, processes, tell)
+    runs = _further(task._replace(of=of), [first], of, processes, progress)
     while number is None and len(runs) < ROUNDS * of and not is_sure(runs):
-        runs = _further(task._replace(of=of), runs, len(runs) + of, processes, tell)
+        runs = _further(task._replace(of=of), runs, len(runs) + of, processes, progress)
     return runs
 
 
@@ -234,7 +235,7 @@ def _in_a_round(first: Replay) -> int:
 
 
 def _further(
-    task: _Task, runs: Sequence[Replay], number: int, processes: int | None, tell: Tell | None
+    task: _Task, runs: Sequence[Replay], number: int, processes: int | None, progress: Progress | None
 ) -> list[Replay]:
     """Return replays with further ones, until there are so many."""
     tasks = [task._replace(place=place) for place in range(len(runs), number)]
@@ -243,16 +244,16 @@ def _further(
     with closing(run_many(_replay, tasks, processes=processes)) as results:
         for place, replay in results:
             found[place] = replay
-            if tell is not None:
+            if progress is not None:
                 done = len(runs) + len(found)
-                tell(f"predicting, {number} replays", done * seconds, number * seconds)
+                progress(done * seconds, number * seconds, f"predicting, {number} replays")
     return [*runs, *(found[place] for place in range(len(tasks)))]
 
 
 @uncollected()
-def _replay(task: _Task, what: str = "", tell: Tell | None = None) -> Replay:
-    workload = task.settings.apply(shifted(task.workload, task.place, task.of, task.seed))
-    run = _run(workload, what, tell)
+def _replay(task: _Task, what: str = "", progress: Progress | None = None) -> Replay:
+    workload = task.settings.apply(vary_chance(task.workload, task.place, task.of, task.seed))
+    run = _run(workload, what, progress)
     errors = {name: str(error) for name, error in run.errors.items()}
     filled: dict[str, float] = {}
     sections = predicted_sections(run, workload, task.end, filled)
@@ -272,7 +273,7 @@ POLL = 50_000
 """Microseconds from one report to the next, about."""
 
 
-def _say_how_sure(report: dict[str, Any], workload: Workload, runs: Sequence[Replay], shown: Replay) -> None:
+def _add_intervals(report: dict[str, Any], workload: Workload, runs: Sequence[Replay], shown: Replay) -> None:
     """Add the intervals of all queues, their depth over time, and how often each session ended."""
     found = queue_intervals(runs, shown)
     for name, entry in report["queues"].items():
@@ -298,7 +299,7 @@ def _thresholds(workload: Workload, queue: str) -> dict[str, int]:
     }
 
 
-def _compared(predicted: Sections, recorded: Sections) -> dict[str, Any]:
+def _compare(predicted: Sections, recorded: Sections) -> dict[str, Any]:
     """Return what is predicted, with what was recorded and the difference."""
     return {
         section: {
@@ -313,12 +314,12 @@ def _compared(predicted: Sections, recorded: Sections) -> dict[str, Any]:
     }
 
 
-def _run(workload: Workload, what: str, tell: Tell | None) -> Run:
-    if tell is None:
+def _run(workload: Workload, what: str, progress: Progress | None) -> Run:
+    if progress is None:
         return simulate(workload)
-    say, seconds = tell, round(workload.duration + GRACE / SECOND)
+    report, seconds = progress, round(workload.duration + GRACE / SECOND)
     run, is_whole = simulate_in_slices(
-        workload, lambda time, _: say(f"predicting, {what}", time // SECOND, seconds)
+        workload, lambda time, _: report(time // SECOND, seconds, f"predicting, {what}")
     )
     if not is_whole:
         raise KeyboardInterrupt
@@ -349,7 +350,7 @@ def _why(extraction: Extraction) -> str:
     return f"{sum(answers)} of {len(answers)} producers that were blocked caught up afterwards"
 
 
-LONG_SILENCE = 1.0
+_LONG_SILENCE = 1.0
 """Seconds; real brokers are asked many times a second."""
 
 
@@ -369,7 +370,7 @@ def report_text(report: Mapping[str, Any]) -> str:
     ]
     lines += _sources(report.get("sources", {}))
     silence = report.get("longest_silence") or 0
-    if silence >= LONG_SILENCE:
+    if silence >= _LONG_SILENCE:
         lines.append(
             f"the broker reported nothing for up to {silence:.1f} s: recorded depths are rough there"
         )

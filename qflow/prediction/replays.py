@@ -6,8 +6,8 @@ what the broker reported of a queue now and then, predicted ones from every even
 
 One replay says little: recorded again the machine would be faster or slower and have more or less other
 work, at other instants, and of what happens at almost the same time something else would have been first.
-So a replay is repeated with another such machine each time (:func:`shifted`).  Of those that ended as most
-did the one in the middle is shown (:func:`most_likely`), and where they all lie says how sure that is
+So a replay is repeated with another such machine each time (:func:`vary_chance`).  Of those that ended as
+most did the one in the middle is shown (:func:`most_likely`), and where they all lie says how sure that is
 (:mod:`qflow.prediction.intervals`).  :data:`REPLAYS` are enough for that; where a session ends in some of
 them only there are more, as its share of few is luck (:func:`is_sure`).
 """
@@ -54,7 +54,7 @@ def recorded_sections(workload: Workload, log: ClientLog, end: int) -> dict[str,
     accepted = Counter(row.queue for row in log.rows if row.event == "accept" and row.ts_us <= end)
     queues = {}
     for name in workload.queues:
-        measures = recorded_queue(log, name, accepted[name], end)
+        measures = _recorded_queue(log, name, accepted[name], end)
         if measures is not None:
             queues[name] = measures
     clients = _clients(workload, rows_by_client(log.rows), end, only_present=True)
@@ -84,12 +84,12 @@ def _clients(
         }
         for section, clients, measure in (
             ("producers", workload.producers, producer_measures),
-            ("consumers", workload.consumers, consumer_measures),
+            ("consumers", workload.consumers, _consumer_measures),
         )
     }
 
 
-def recorded_queue(log: ClientLog, queue: str, accepted: int, end: int) -> Measures | None:
+def _recorded_queue(log: ClientLog, queue: str, accepted: int, end: int) -> Measures | None:
     """Measure a queue by what the broker reported; None if the log holds no reports of it."""
     if not any(row.event == "stats" and row.queue == queue for row in log.rows):
         return None
@@ -121,7 +121,7 @@ def polls_of(log: ClientLog, end: int) -> dict[str, tuple[int, ...]]:
 
 
 def as_reported(events: Iterable[Event], polls: Polls, end: int) -> dict[str, Measures]:
-    """Measure the queues of a run by what the broker would have reported, as :func:`recorded_queue` does.
+    """Measure the queues of a run by what the broker would have reported, as :func:`_recorded_queue` does.
 
     >>> events = [Event(1, "enqueued", queue="q"), Event(400_000, "dequeued", queue="q")]
     >>> as_reported(events, {"q": (100_000, 500_000)}, SECOND)["q"]["mean_depth"]
@@ -171,12 +171,12 @@ def rows_of_run(events: Iterable[Event], producers: Iterable[Producer] = ()) -> 
     return [LogRow(*act, 0, "") for act in acts_of(events, producers)]
 
 
-COURSE = 120
+_COURSE = 120
 """In how many equal parts of the time the depth is shown."""
 
 
 def course_of(events: Iterable[Event], queues: Iterable[str], end: int) -> dict[str, tuple[int, ...]]:
-    """Return the depth of each queue at the end of each of :data:`COURSE` equal parts of the time.
+    """Return the depth of each queue at the end of each of :data:`_COURSE` equal parts of the time.
 
     >>> course = course_of([Event(SECOND // 2, "enqueued", queue="q")], ["q"], SECOND)["q"]
     >>> len(course), course[58:61]
@@ -192,16 +192,16 @@ def course_of(events: Iterable[Event], queues: Iterable[str], end: int) -> dict[
 
     for event in of_kinds(events, ("enqueued", "dequeued")):
         if event.queue in depth:
-            part = min(COURSE, max(0, event.time - 1) * COURSE // end)
+            part = min(_COURSE, max(0, event.time - 1) * _COURSE // end)
             if part > done:
                 note(part)
                 done = part
             depth[event.queue] += 1 if event.kind == "enqueued" else -1
-    note(COURSE)
+    note(_COURSE)
     return {queue: tuple(course) for queue, course in found.items()}
 
 
-def consumer_measures(rows: Sequence[LogRow], end: int) -> Measures:
+def _consumer_measures(rows: Sequence[LogRow], end: int) -> Measures:
     """Measure a consumer: throughput in accepted messages a second, and the share of time it worked."""
     works = [(begin, done, verdict) for begin, done, verdict in works_of(rows) if done <= end]
     accepted = sum(verdict == "accept" for _, _, verdict in works)
@@ -263,7 +263,7 @@ class Replay:
         """Names of the clients whose session ended, sorted."""
         return tuple(sorted(self.errors))
 
-    def seen(self, queue: str, measure: str) -> float:
+    def measure(self, queue: str, measure: str) -> float:
         """Return a measure of a queue, by what the broker's reports would have shown if there are any."""
         value = self.reported.get(queue, {}).get(measure, self.sections["queues"][queue][measure])
         return value or 0
@@ -306,11 +306,11 @@ def is_sure(replays: Sequence[Replay]) -> bool:
     return all(sqrt(share * (1 - share) / number) <= SURE for share in shares)
 
 
-def shifted(workload: Workload, place: int, of: int = REPLAYS, seed: int = 0) -> Workload:
+def vary_chance(workload: Workload, place: int, of: int = REPLAYS, seed: int = 0) -> Workload:
     """Return a workload in which chance is another one.
 
     >>> consumer = Consumer("c", "q", 1, ("const", 0.01), overhead=(0.0005, 0.001, 0.0015))
-    >>> moved = shifted(Workload("w", 1, {"q": {}}, consumers=(consumer,)), 1, of=3).consumers[0].overhead
+    >>> moved = vary_chance(Workload("w", 1, {"q": {}}, consumers=(consumer,)), 1, of=3).consumers[0].overhead
     >>> [round(moved[0] / time, 3) for time in moved]
     [1.0, 0.667, 2.0]
     """
@@ -322,13 +322,15 @@ def shifted(workload: Workload, place: int, of: int = REPLAYS, seed: int = 0) ->
         return workload
     chance = Random(f"{seed} {place}")
     turn = (place / of + chance.random() * bool(seed or place >= of)) % 1
-    pace = exp(PACE * _standing("pace", place, of, seed, chance))
+    pace = exp(PACE * _deviation("pace", place, of, seed, chance))
     seconds = ceil(workload.duration)
-    moves = _moves(seconds, exp(BUSY * _standing("busy", place, of, seed, chance)), chance)
-    consumers = [_turned(consumer, turn, pace, moves, seconds) for consumer in workload.consumers]
+    moves = _moves(seconds, exp(BUSY * _deviation("busy", place, of, seed, chance)), chance)
+    consumers = [_vary_services(consumer, turn, pace, moves, seconds) for consumer in workload.consumers]
     return workload.replace(
-        producers=tuple(_otherwise(producer, turn, pace, moves, chance) for producer in workload.producers),
-        consumers=tuple(_otherwise(consumer, turn, pace, moves, chance) for consumer in consumers),
+        producers=tuple(
+            _vary_network(producer, turn, pace, moves, chance) for producer in workload.producers
+        ),
+        consumers=tuple(_vary_network(consumer, turn, pace, moves, chance) for consumer in consumers),
     )
 
 
@@ -343,11 +345,11 @@ BUSY = 1.0
 """The same of how often consumers are interrupted: how many delays of credit end later than at their tick
 (0.91), and how many services take 2 ms longer than their draw (1.29)."""
 
-Moves = Mapping[int, Sequence[int]]
+_Moves = Mapping[int, Sequence[int]]
 """For each second of a log, the seconds of a replay into which its interruptions come."""
 
 
-def _standing(what: str, place: int, of: int, seed: int, chance: Random) -> float:
+def _deviation(what: str, place: int, of: int, seed: int, chance: Random) -> float:
     """Return where a replay stands among all of them, in standard deviations."""
     # Chance is cut into as many equal parts as there are replays and each has one of them, the log's own the
     # middle: few replays show sooner how far something spreads than independent draws.
@@ -359,7 +361,7 @@ def _standing(what: str, place: int, of: int, seed: int, chance: Random) -> floa
     return NormalDist().inv_cdf((part + chance.uniform(0.2, 0.8)) / of)
 
 
-def _moves(seconds: int, busy: float, chance: Random) -> Moves:
+def _moves(seconds: int, busy: float, chance: Random) -> _Moves:
     """Return into which seconds the interruptions of each come: a bootstrap, of so many times as many."""
     moves: dict[int, list[int]] = {}
     for second in chance.choices(range(seconds), k=round(seconds * busy)):
@@ -367,15 +369,15 @@ def _moves(seconds: int, busy: float, chance: Random) -> Moves:
     return moves
 
 
-def _turned(consumer: Consumer, turn: float, pace: float, moves: Moves, seconds: int) -> Consumer:
+def _vary_services(consumer: Consumer, turn: float, pace: float, moves: _Moves, seconds: int) -> Consumer:
     kind, service = consumer.service
     if isinstance(service, tuple):
-        consumer = replace(consumer, service=(kind, _rotated(service, turn)))
-    overhead = _met(_rotated(consumer.overhead, turn), moves, seconds)
+        consumer = replace(consumer, service=(kind, _rotate(service, turn)))
+    overhead = _move_interruptions(_rotate(consumer.overhead, turn), moves, seconds)
     return replace(consumer, overhead=tuple(time * pace for time in overhead))
 
 
-def _met(overhead: tuple[float, ...], moves: Moves, seconds: int) -> tuple[float, ...]:
+def _move_interruptions(overhead: tuple[float, ...], moves: _Moves, seconds: int) -> tuple[float, ...]:
     """Return what services take beyond their draws, with the interruptions among it moved."""
     long = {place: time for place, time in enumerate(overhead) if time > USUAL / SECOND}
     if not long:
@@ -389,7 +391,7 @@ def _met(overhead: tuple[float, ...], moves: Moves, seconds: int) -> tuple[float
     return tuple(found)
 
 
-def _otherwise(client: Client, turn: float, pace: float, moves: Moves, chance: Random) -> Client:
+def _vary_network(client: Client, turn: float, pace: float, moves: _Moves, chance: Random) -> Client:
     """Return a client whose network has another seed, is slow at other times, and so much slower at all."""
     network = client.network
     if network is None:
@@ -401,16 +403,16 @@ def _otherwise(client: Client, turn: float, pace: float, moves: Moves, chance: R
         send_cost=network.send_cost * pace,
         report_cost=network.report_cost * pace,
         report_growth=network.report_growth * pace,
-        latencies=tuple((since, way * pace) for since, way in _steps_moved(network.latencies, moves)),
-        pace=_steps_rotated(network.pace, turn),
-        ack_delays=_steps_rotated(network.ack_delays, turn),
+        latencies=tuple((since, way * pace) for since, way in _move_steps(network.latencies, moves)),
+        pace=_rotate_steps(network.pace, turn),
+        ack_delays=_rotate_steps(network.ack_delays, turn),
         wakes=tuple(wake * pace for wake in network.wakes),
         crowded=tuple(wake * pace for wake in network.crowded),
     )
     return replace(client, network=network)
 
 
-def _steps_rotated(steps: Steps, turn: float) -> Steps:
+def _rotate_steps(steps: Steps, turn: float) -> Steps:
     """Return what holds from when on, begun at another place and continued with what was before that."""
     if len(steps) < 2:
         return steps
@@ -425,10 +427,10 @@ def _steps_rotated(steps: Steps, turn: float) -> Steps:
     )
 
 
-def _steps_moved(steps: Steps, moves: Moves) -> Steps:
+def _move_steps(steps: Steps, moves: _Moves) -> Steps:
     """Return what holds from when on, with what is above the usual in other seconds.
 
-    >>> _steps_moved(((0.0, 1.0), (2.5, 7.0), (2.75, 1.0)), {2: [0, 4]})
+    >>> _move_steps(((0.0, 1.0), (2.5, 7.0), (2.75, 1.0)), {2: [0, 4]})
     ((0.0, 1.0), (0.5, 7.0), (0.75, 1.0), (4.5, 7.0), (4.75, 1.0))
     """
     if len(steps) < 2:
@@ -449,7 +451,7 @@ def _steps_moved(steps: Steps, moves: Moves) -> Steps:
     return tuple(found)
 
 
-def _rotated(items: tuple[float, ...], turn: float) -> tuple[float, ...]:
+def _rotate(items: tuple[float, ...], turn: float) -> tuple[float, ...]:
     first = int(len(items) * turn)
     return items[first:] + items[:first]
 
@@ -514,7 +516,7 @@ def account(replays: Sequence[Replay]) -> dict[str, object]:
         "number": len(replays),
         "outcomes": [{"ended": list(ended), "replays": number} for ended, number in outcomes],
         "values": {
-            name: {measure: [replay.seen(name, measure) for replay in replays] for measure in measures}
+            name: {measure: [replay.measure(name, measure) for replay in replays] for measure in measures}
             for name, measures in replays[0].sections["queues"].items()
         },
         "spread": spread,

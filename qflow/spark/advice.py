@@ -20,17 +20,17 @@ from qflow.workload.model import Workload
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-MESSAGES = 2_000
+_MESSAGES = 2_000
 """Messages that each simulation of a candidate sends."""
 
-AdviceRow = tuple[str, str, str, str, str, str, str, str]
+_AdviceRow = tuple[str, str, str, str, str, str, str, str]
 """A row of ADVICE."""
 
 
 def advise(
     lake: DataFrame,
     limits: Mapping[str, Limits] | None = None,
-    messages: int = MESSAGES,
+    messages: int = _MESSAGES,
     allowed: int = MOST_ROWS,
 ) -> DataFrame:
     """Return, for each queue, settings that cannot overflow, what they rest on, and what they cost.
@@ -44,23 +44,23 @@ def advise(
     Returns:
         In no order.
     """
-    work = partial(_advise_batches, limits=dict(limits or {}), messages=messages, allowed=allowed)
+    work = partial(_advise_partition, limits=dict(limits or {}), messages=messages, allowed=allowed)
     return lake.select(*LAKE.names).mapInArrow(work, ADVICE.ddl)
 
 
-def _advise_batches(
+def _advise_partition(
     batches: Iterator[Any], limits: Mapping[str, Limits], messages: int, allowed: int
 ) -> Iterator[Any]:
     for component, rows in whole_components(batches, allowed):
-        yield from to_batches(advised(component, rows, limits, messages), ADVICE)
+        yield from to_batches(advise_component(component, rows, limits, messages), ADVICE)
 
 
-def advised(
+def advise_component(
     component: str,
     rows: list[LakeRow] | TooLarge,
     limits: Mapping[str, Limits],
-    messages: int = MESSAGES,
-) -> list[AdviceRow]:
+    messages: int = _MESSAGES,
+) -> list[_AdviceRow]:
     """Return the advice on one component's queues."""
     if isinstance(rows, TooLarge):
         return [(component, "", "", "", "", "", "", rows.text())]
@@ -82,7 +82,7 @@ def advised(
 _WORDS = {True: "could overflow", False: "cannot overflow", None: "not proved"}
 
 
-def _rows(component: str, workload: Workload, made: Recommendation) -> Iterator[AdviceRow]:
+def _rows(component: str, workload: Workload, made: Recommendation) -> Iterator[_AdviceRow]:
     windows = {name: made.capacities[name] for name in sorted(made.capacities)}
     costs = {"declared": _costs(made.declared), "recommended": _costs(made.evidence)}
     for queue in workload.queues:

@@ -16,15 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qflow.kit import INTERRUPTED, RefusalError, install_command
-from qflow.progress import ProgressLine as Progress
+from qflow.progress import progress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from pyspark import Accumulator
     from pyspark.sql import DataFrame, SparkSession
-
-    from qflow.spark.workers import TaskProgress
 
 
 def add_arguments(subparsers: Any) -> None:
@@ -126,21 +123,12 @@ def _count(text: str) -> int:
     raise argparse.ArgumentTypeError(f"must be a whole number from 1, got {text!r}")
 
 
-SHOWN = 10
+_SHOWN = 10
 
 
 def run(namespace: argparse.Namespace) -> int:
-    """Do what was asked for.
-
-    Returns:
-        0; 130 if a stream was ended with Ctrl-C.
-
-    Raises:
-        RefusalError: If there is no Spark or no Java, a file cannot be read or does not fit, in one sentence.
-    """
-    from qflow.spark.lake import LakeError
-    from qflow.spark.spark_session import session
-    from qflow.spark.sweep import SettingsError
+    """Do what was asked for."""
+    from qflow.spark.spark_session import log_file, session
 
     try:
         from py4j.protocol import Py4JError
@@ -155,30 +143,23 @@ def run(namespace: argparse.Namespace) -> int:
         spark = session(namespace.master, **_settings(namespace.conf))
         _take_ctrl_c_back()
         return actions[namespace.action](spark, namespace)
-    except (LakeError, SettingsError) as error:
-        raise RefusalError(str(error)) from None
     except (PySparkException, Py4JError) as error:
-        from qflow.spark.spark_session import log_file
-
-        raise RefusalError(f"Spark gave up: {cause_of(str(error))} (see {log_file()})") from None
+        raise RefusalError(f"Spark gave up: {_cause_of(str(error))} (see {log_file()})") from None
 
 
 def _take_ctrl_c_back() -> None:
-    """Let Ctrl-C end the command in one line.
-
-    pyspark's own handler asks Spark something on the very connection that has been interrupted, which breaks
-    it. Spark ends with this process anyway.
-    """
+    """Let Ctrl-C end the command in one line."""
+    # pyspark's own handler asks Spark on the very connection that was interrupted, which breaks it.
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def cause_of(text: str) -> str:
+def _cause_of(text: str) -> str:
     r"""Return the one line of a Spark error that says what is wrong.
 
-    >>> cause_of("Job aborted: ...\n  File x, line 3\nValueError: no begin\n\n\tat org.apache.spark")
+    >>> _cause_of("Job aborted: ...\n  File x, line 3\nValueError: no begin\n\n\tat org.apache.spark")
     'ValueError: no begin'
-    >>> cause_of("qflow.spark.lake.LakeError: a.parquet: the file is cut off")
+    >>> _cause_of("qflow.kit.RefusalError: a.parquet: the file is cut off")
     'a.parquet: the file is cut off'
     """
     lines = [line.strip(" :\t") for line in text.splitlines()]
@@ -207,7 +188,7 @@ def _audit(spark: SparkSession, namespace: argparse.Namespace) -> int:
         summary = _audit_lake(spark, lake, namespace.out)
     if report is not None:
         summary["events"], summary["set_aside"] = sum(report.events.values()), report.set_aside
-        summary["first_set_aside"] = [row.asDict() for row in report.quarantine[:SHOWN]]
+        summary["first_set_aside"] = [row.asDict() for row in report.quarantine[:_SHOWN]]
     print(json.dumps(summary) if namespace.json else _summary_text(summary))
     return 0
 
@@ -219,9 +200,9 @@ def _audit_lake(spark: SparkSession, lake: str, out: str | None) -> dict[str, An
 
     files = lake_files(spark, lake)
     peak = peak_accumulator(spark)
-    with TaskProgress(spark, "auditing", len(files), "files") as progress:
+    with TaskProgress(spark, "auditing", len(files), "files", peak) as shown:
         if out:
-            results = audit_to(spark, lake, out, _telling(progress, peak), peak)
+            results = audit_to(spark, lake, out, shown, peak)
         else:
             results = audit_files(spark, files, peak).persist()
             results.count()
@@ -234,12 +215,12 @@ def _summary(results: DataFrame) -> dict[str, Any]:
 
     kind = f"CASE WHEN {questions.IS_COUNT} THEN 'count' ELSE kind END AS kind"
     counts = {row.kind: row["count"] for row in results.selectExpr(kind).groupBy("kind").count().collect()}
-    found = questions.findings(results).where(f"NOT ({questions.IS_COUNT})").limit(SHOWN).collect()
+    found = questions.findings(results).where(f"NOT ({questions.IS_COUNT})").limit(_SHOWN).collect()
     return {
         "components": results.select("component").distinct().count(),
         "results": dict(sorted(counts.items())),
-        "offenders": [row.asDict() for row in questions.offenders(results).limit(SHOWN).collect()],
-        "blame": [row.asDict() for row in questions.blame(results).limit(SHOWN).collect()],
+        "offenders": [row.asDict() for row in questions.offenders(results).limit(_SHOWN).collect()],
+        "blame": [row.asDict() for row in questions.blame(results).limit(_SHOWN).collect()],
         "findings": [
             {"component": row.component, **finding_of(row)._asdict(), "sentence": finding_of(row).sentence()}
             for row in found
@@ -247,7 +228,7 @@ def _summary(results: DataFrame) -> dict[str, Any]:
     }
 
 
-KINDS = {
+_KINDS = {
     "flow_on": ("time ON", "times ON"),
     "held": ("transfer held", "transfers held"),
     "blocked": ("time a producer was blocked", "times a producer was blocked"),
@@ -268,7 +249,7 @@ def _summary_text(summary: dict[str, Any]) -> str:
             for row in summary.get("first_set_aside", ())
         ]
     found = summary["results"]
-    kinds = [f"{found[kind]} {words[found[kind] > 1]}" for kind, words in KINDS.items() if kind in found]
+    kinds = [f"{found[kind]} {words[found[kind] > 1]}" for kind, words in _KINDS.items() if kind in found]
     number = summary["components"]
     some = f"{number} component{'s' * (number != 1)} with results"
     lines.append(f"{some}: {', '.join(kinds) or 'none'}")
@@ -276,7 +257,7 @@ def _summary_text(summary: dict[str, Any]) -> str:
         lines.append(_peak_text(summary["worker_bytes"]))
     for row in summary["offenders"]:
         lines.append(
-            f"  {row['source']} {row['queue']}: ON {row['times_on']} x, {row['on_us'] / 1e6:.1f} s; "
+            f"  {row['source']} {row['queue']}: ON {row['flowStoppedCount']} x, {row['on_us'] / 1e6:.1f} s; "
             f"held {row['held']} transfers, {row['held_us'] / 1e6:.1f} s taken together"
         )
     if number and "finding" not in found:
@@ -289,24 +270,10 @@ def _sweep(spark: SparkSession, namespace: argparse.Namespace) -> int:
     from qflow.spark.sweep import load_grid, sweep
 
     grid = load_grid(namespace.settings)
-    shown = Progress("sweeping", unit="cells", has_bar=True)
-
-    def tell(done: int, total: int) -> None:
-        shown.total = total
-        shown(done)
-
-    try:
+    with progress("sweeping", unit="cells", has_bar=True) as shown:
         measures = sweep(
-            spark,
-            namespace.lake,
-            grid,
-            namespace.out,
-            tell=tell,
-            allowed=namespace.most_rows,
-            replays=namespace.replays,
+            spark, namespace.lake, grid, namespace.out, shown, namespace.most_rows, namespace.replays
         )
-    finally:
-        shown.end()
     out = Path(namespace.out) / "measures"
     measures.coalesce(1).write.mode("overwrite").parquet(str(out))
     rows = (
@@ -354,18 +321,12 @@ def _synth(spark: SparkSession, namespace: argparse.Namespace) -> int:
     from qflow.spark.workers import TaskProgress, peak_accumulator
 
     peak = peak_accumulator(spark)
-    with TaskProgress(spark, "making a fleet", namespace.queues, "components") as progress:
-        tell = _telling(progress, peak)
-        write_fleet(spark, namespace.queues, namespace.events, namespace.out, tell, peak)
+    with TaskProgress(spark, "making a fleet", namespace.queues, "components", peak) as shown:
+        write_fleet(spark, namespace.queues, namespace.events, namespace.out, shown, peak)
     print(f"{namespace.events} events of {namespace.queues} components in {namespace.out}")
     if peak.value:
         print(_peak_text(peak.value))
     return 0
-
-
-def _telling(progress: TaskProgress, peak: Accumulator[int]) -> Callable[[int], None]:
-    """Return what shows, after each step, how far it is and how much memory it took until now."""
-    return lambda done: progress.step(done, f", {peak.value >> 20} MiB in the largest worker")
 
 
 def _peak_text(most: int) -> str:

@@ -5,18 +5,17 @@ each piece then begins with the state that the row before it left (:func:`audit_
 needs no pass before: where every message sent has been accepted, a fresh engine goes on as the old one
 would. The log alone shows such places (:func:`rest_places`), so each piece begins with a fresh state
 (:func:`audit_piece`). Whether that state was right shows afterwards: what decides the future
-(:func:`rest_key`) has to be equal. Where it is not, the piece is audited again from the true state
+(:meth:`Auditor.rest_key`) has to be equal. Where it is not, the piece is audited again from the true state
 (:func:`stitch`), so the result is never wrong.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice, pairwise
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
 
-from qflow.broker.snapshot import only_counts
 from qflow.logs.audit import BEGIN, END, Auditor, LakeRow, ResultRow
 from qflow.logs.components import touches_of
 from qflow.workload.model import Workload
@@ -25,7 +24,7 @@ Checkpoint = tuple[str, int, str]
 """The component, the first event after the checkpoint, and the auditor's state before it, as JSON."""
 
 
-def record(component: str, rows: Iterable[LakeRow], every: int) -> Iterator[Checkpoint]:
+def take_checkpoints(component: str, rows: Iterable[LakeRow], every: int) -> Iterator[Checkpoint]:
     """Yield a checkpoint before the first and every so many events of a component.
 
     It takes one audit from start to end; audits after that can begin anywhere.
@@ -54,17 +53,14 @@ def audit_from_checkpoint(
 
 
 class Piece(NamedTuple):
-    """A piece of a component, audited from a fresh state.
-
-    Fields:
-        start_key: What decided its future at its start.
-        results: Rows of RESULTS, numbered from 0.
-        state: The auditor's state at its end.
-    """
+    """A piece of a component, audited from a fresh state."""
 
     start_key: str
+    """What decided its future at its start."""
     results: list[ResultRow]
+    """Rows of RESULTS, numbered from 0."""
     state: str
+    """The auditor's, at its end."""
 
 
 class Stitched(NamedTuple):
@@ -106,7 +102,7 @@ def rest_places(rows: Sequence[LakeRow]) -> list[int]:
     return places
 
 
-def chosen_places(rows: Sequence[LakeRow], pieces: int) -> list[int]:
+def choose_places(rows: Sequence[LakeRow], pieces: int) -> list[int]:
     """Return where to cut a component into so many pieces of about the same size, or fewer."""
     places = rest_places(rows)
     chosen: set[int] = set()
@@ -124,55 +120,28 @@ def audit_piece(component: str, rows: Sequence[LakeRow], begin: LakeRow) -> Piec
         # The engine as it is when the clients have joined and nothing has been sent yet.
         auditor.feed([begin])
         auditor.skip_to(rows[0][0], rows[0][1])
-    start_key = rest_key(auditor.state())
+    start_key = auditor.rest_key()
     results = auditor.feed(rows)
     return Piece(start_key, results, auditor.state())
 
 
-def rest_key(state: str) -> str:
-    """Return what decides the future of an auditor, as text; empty if something is under way.
-
-    Parts of the engine that only count what has been are left out; all others (who waits in which order,
-    credit, flow state, groups, alarms, timers, settings, and stores of other kinds) are compared as they are.
-    """
-    value = json.loads(state)
-    if value["player"] is None or not _is_at_rest(value):
-        return ""
-    player = value["player"]
-    parts = [
-        [kind, "counts" if only_counts(kind) else fields] for kind, fields in player["broker"]["objects"][1:]
-    ]
-    return json.dumps([parts, player["joins"], player["errors"]], separators=(",", ":"))
-
-
 def stitch(component: str, pieces: Sequence[Piece], rows: Sequence[Sequence[LakeRow]]) -> Stitched:
-    """Put a component's pieces together, and audit again what was begun in a wrong state.
-
-    Parameters:
-        pieces: In order.
-        rows (sequence of sequences of rows of LAKE): Each piece's rows; after the last piece's, the
-            component's end.
-
-    Returns:
-        The results are those of an audit in one go.
-    """
+    """Put a component's pieces together, and audit again what was begun in a wrong state."""
     results = list(pieces[0].results)
-    state = pieces[0].state
+    auditor = Auditor(component, pieces[0].state)
     repeated = 0
     for piece, part in zip(pieces[1:], rows[1:], strict=True):
-        key = rest_key(state)
-        before = json.loads(state)
-        joined = _joined(before, json.loads(piece.state)) if key and key == piece.start_key else None
+        key = auditor.rest_key()
+        after = Auditor(component, piece.state)
         # A fresh auditor knows nothing of what was before: it finds too much, and never too little.
-        if joined is not None and all(result[2] != "finding" for result in piece.results):
-            results += _shifted(piece.results, before)
-            state = joined
-        else:
+        is_clean = all(result[2] != "finding" for result in piece.results)
+        own = after.join(auditor, piece.results) if is_clean and key and key == piece.start_key else None
+        if own is None:
             repeated += 1
-            auditor = Auditor(component, state)
             results += auditor.feed(row for row in part if row[3] != END)
-            state = auditor.state()
-    auditor = Auditor(component, state)
+        else:
+            results += own
+            auditor = after
     results += auditor.feed(row for row in rows[-1] if row[3] == END)
     return Stitched(results + auditor.cut_off(), repeated)
 
@@ -185,73 +154,7 @@ def audit_cut(component: str, rows: Sequence[LakeRow], pieces: int) -> Stitched:
     >>> audit_cut("log/q", rows, 4)
     Stitched(results=[], repeated=0)
     """
-    places = [0, *chosen_places(rows, pieces), len(rows)]
+    places = [0, *choose_places(rows, pieces), len(rows)]
     parts = [rows[start:end] for start, end in zip(places, places[1:], strict=False)]
     made = [audit_piece(component, [row for row in part if row[3] != END], rows[0]) for part in parts]
     return stitch(component, made, parts)
-
-
-def _is_at_rest(value: Mapping[str, Any]) -> bool:
-    player, intervals, checks = value["player"], value["intervals"], value["checks"]
-    under_way = [player["holders"], player["early"], player["shown"], *player["owned"].values()]
-    under_way += [checks[name] for name in ("sent", "ahead", "pending", "suspects")]
-    going_on = [intervals["flow"], intervals["held"], intervals["groups"], intervals["blocked"]]
-    return not any(under_way) and not any(going_on) and not any(intervals["depth"].values())
-
-
-def _shifted(results: Sequence[ResultRow], before: Mapping[str, Any]) -> list[ResultRow]:
-    """Return a piece's results with the numbers they have in the whole."""
-    first, stops = before["counts"][1], before["intervals"]["stops"]
-    shifted: list[ResultRow] = []
-    for component, number, kind, queue, *rest in results:
-        if kind == "held":
-            rest[5] += stops.get(queue, 0)
-        shifted.append((component, first + number, kind, queue, *rest))
-    return shifted
-
-
-def _joined(before: dict[str, Any], after: dict[str, Any]) -> str | None:
-    """Return a piece's last state with what was counted before it; None if both sent the same message."""
-    old, new = before["intervals"], after["intervals"]
-    after["counts"][1] += before["counts"][1]
-    new["stops"] = _summed(old["stops"], new["stops"])
-    for name in ("drops", "differs"):
-        for queue, counts in old[name].items():
-            new[name][queue] = _summed(counts, new[name].get(queue, {}))
-    for queue, most in old["most"].items():
-        new["most"][queue] = [max(pair) for pair in zip(most, new["most"].get(queue, most), strict=True)]
-    for queue, sample in old["samples"].items():
-        own = new["samples"].get(queue, [0] * len(sample))
-        summed = [a + b for a, b in zip(sample[:3], own[:3], strict=True)]
-        new["samples"][queue] = [*summed, max(sample[3], own[3]), *own[4:]]
-    sets: list[tuple[Any, Any, Any]] = [
-        (before["checks"]["labels"], after["checks"]["labels"], place) for place in (0, 1)
-    ]
-    for queue, had in before["checks"]["queues"].items():
-        has = after["checks"]["queues"][queue]
-        sets.append((had, has, "gone"))
-        for name in ("windows", "returned", "overtaken"):
-            has[name] = {**had[name], **has[name]}
-        has["evicts"] = had["evicts"] or has["evicts"]
-    for had, has, place in sets:
-        union = _united(had[place], has[place])
-        if union is None:
-            return None
-        has[place] = union
-    return json.dumps(after, separators=(",", ":"))
-
-
-def _summed(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    return {name: one.get(name, 0) + other.get(name, 0) for name in {**one, **other}}
-
-
-def _united(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return what two states of sets of labels hold together; None if a label is in both."""
-    union: dict[str, Any] = {}
-    for name in {**one, **other}:
-        items = sorted([*one.get(name, ()), *other.get(name, ())])
-        for item, after in pairwise(items):
-            if (after <= item) if name == "" else (after[0] <= item[1]):
-                return None
-        union[name] = items
-    return union

@@ -9,9 +9,9 @@ from typing import Any
 
 from qflow.labs.charts import plain
 from qflow.labs.still import still
+from qflow.workload.agenda import SECOND
 
-SECOND = 1_000_000
-BLUE, STOP, SOFT = "#0072b2", "#c04c00", "#57606a"
+_BLUE, _STOP, _SOFT = "#0072b2", "#c04c00", "#57606a"
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def heat_map(rows: Sequence[Any], queues: Sequence[str], seconds: int, step: int
             y=names,
             zmin=0,
             zmax=1,
-            colorscale=[[0, "#f6f8fa"], [1, STOP]],
+            colorscale=[[0, "#f6f8fa"], [1, _STOP]],
             colorbar={"title": "share ON"},
             hovertemplate="%{y}, from second %{x}: ON for %{z:.0%} of the time<extra></extra>",
         )
@@ -111,16 +111,16 @@ def offender_bars(rows: Sequence[Any], shown: int = 8) -> FleetChart:
             x=waits,
             y=names,
             orientation="h",
-            marker={"color": STOP},
-            text=[f"{row.held} transfers, ON {_times(row.times_on)}" for row in top],
+            marker={"color": _STOP},
+            text=[f"{row.held} transfers, ON {_times(row.flowStoppedCount)}" for row in top],
         )
     )
     title = "Seconds of waiting, summed over the transfers each queue held"
     _lay_out(figure, title, "transfer-seconds", [0, max(waits, default=1)], names)
     total = sum(row.held_us for row in rows) or 1
     claims = tuple(
-        f"{row.queue}: ON {_times(row.times_on)}, {row.on_us / SECOND:.1f} s; held {row.held} transfers, "
-        f"{row.held_us / SECOND:.1f} s taken together ({row.held_us / total:.0%} of all waiting)."
+        f"{row.queue}: ON {_times(row.flowStoppedCount)}, {row.on_us / SECOND:.1f} s; held {row.held} "
+        f"transfers, {row.held_us / SECOND:.1f} s taken together ({row.held_us / total:.0%} of all waiting)."
         for row in top[:4]
     )
     return FleetChart(figure, claims)
@@ -133,7 +133,7 @@ def hold_boxes(rows: Sequence[Any]) -> FleetChart:
     figure = go.Figure()
     names = [plain(row.queue) for row in rows]
     waits = []
-    for name, symbol, color in (("p50", "circle", BLUE), ("p90", "diamond", SOFT), ("p99", "x", STOP)):
+    for name, symbol, color in (("p50", "circle", _BLUE), ("p90", "diamond", _SOFT), ("p99", "x", _STOP)):
         waits += (found := [max(getattr(row, f"{name}_us"), 1) / SECOND for row in rows])
         figure.add_scatter(
             x=found,
@@ -165,7 +165,7 @@ def group_bars(rows: Sequence[Any], shown: int = 10) -> FleetChart:
 
     top = list(rows)[:shown]
     names, owned = [plain(f"{row.queue} {row.group}") for row in top], [row.owned_us / SECOND for row in top]
-    figure = go.Figure(go.Bar(x=owned, y=names, orientation="h", marker={"color": BLUE}))
+    figure = go.Figure(go.Bar(x=owned, y=names, orientation="h", marker={"color": _BLUE}))
     _lay_out(figure, "Groups by the time they were owned", "seconds", [0, max(owned, default=1)], names)
     first = top[0]
     queues = len({row.queue for row in rows})
@@ -200,8 +200,8 @@ def frontier(rows: Sequence[Any], queue: str, producer: str) -> FleetChart:
             mode="lines+markers+text",
             text=[plain(name) for name in ordered],
             textposition="top center",
-            line={"color": SOFT, "dash": "dot"},
-            marker={"color": BLUE, "size": 10},
+            line={"color": _SOFT, "dash": "dot"},
+            marker={"color": _BLUE, "size": 10},
         )
     )
     title = plain(f"What thresholds of {queue} cost: depth against blocking")

@@ -11,10 +11,9 @@ import hashlib
 import json
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +31,9 @@ from qflow.workload.model import Workload
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+Columns = str | Mapping[str, str] | None
+"""What foreign columns mean, as for :func:`qflow.logs.log_file.read_log`; the same in all files."""
 
 
 def is_trace(path: str) -> bool:
@@ -55,12 +57,8 @@ def is_trace(path: str) -> bool:
     return not isinstance(first, dict) or "ts_us" not in first
 
 
-def trace_workload(path: str) -> Workload:
-    """Return the workload of a trace: its header's; of a trace without one, what its commands say.
-
-    Raises:
-        RefusalError: If no row can be read, or its sessions are no log's clients.
-    """
+def _trace_workload(path: str) -> Workload:
+    """Return the workload of a trace: its header's; of a trace without one, what its commands say."""
     try:
         trace, _ = read_trace(path)
         return trace.workload or workload_of(trace)
@@ -69,11 +67,7 @@ def trace_workload(path: str) -> Workload:
 
 
 def log_files(paths: Iterable[str | Path]) -> list[str]:
-    """Return the log files that are named, or lie in the folders that are.
-
-    Raises:
-        RefusalError: If there is none, or two have the same name.
-    """
+    """Return the log files that are named, or lie in the folders that are."""
     files: list[str] = []
     for path in map(Path, paths):
         # A folder that is called as a log is one: its files are its parts.
@@ -92,46 +86,33 @@ def log_files(paths: Iterable[str | Path]) -> list[str]:
     return files
 
 
-def ingest(
-    spark: SparkSession, files: Sequence[str], columns: str | Mapping[str, str] | None = None
-) -> tuple[DataFrame, DataFrame]:
-    """Return the good rows of client logs, and the rows that were set aside.
+def _map_files(
+    spark: SparkSession, files: Sequence[str], columns: Columns, work: Callable[[str, Columns], Any], ddl: str
+) -> DataFrame:
+    """Return what the workers make of each file, as batches of a schema."""
 
-    Every row is in one of the two.  A file that cannot be read at all is one row of the quarantine.
+    def batches_of(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            for path in batch.column("file").to_pylist():
+                yield from work(path, columns)
 
-    Parameters:
-        files: Paths that the workers can read too.
-        columns: What foreign columns mean, as for :func:`qflow.logs.log_file.read_log`; the same in all
-            files.
-
-    Returns:
-        (DataFrame of EVENTS, DataFrame of QUARANTINE)
-    """
     named = spark.createDataFrame([(file,) for file in files], "file string")
-    named = named.repartition(max(1, min(len(files), 64)))
-    good, bad = partial(_good, columns=columns), partial(_bad, columns=columns)
-    return named.mapInArrow(good, EVENTS.ddl), named.mapInArrow(bad, QUARANTINE.ddl)
+    return named.repartition(max(1, min(len(files), 64))).mapInArrow(batches_of, ddl)
 
 
-def _good(batches: Iterator[Any], columns: str | Mapping[str, str] | None) -> Iterator[Any]:
-    for path in _paths(batches):
-        for good, _ in read_events(path, columns):
-            yield from good
+def _read_good(path: str, columns: Columns) -> Iterator[Any]:
+    for good, _ in read_events(path, columns):
+        yield from good
 
 
-def _bad(batches: Iterator[Any], columns: str | Mapping[str, str] | None) -> Iterator[Any]:
-    for path in _paths(batches):
-        for _, bad in read_events(path, columns):
-            yield from to_batches(bad, QUARANTINE)
+def _read_bad(path: str, columns: Columns) -> Iterator[Any]:
+    for _, bad in read_events(path, columns):
+        yield from to_batches(bad, QUARANTINE)
 
 
-def read_events(
-    path: str, columns: str | Mapping[str, str] | None = None
-) -> Iterator[tuple[Iterator[Any], list[tuple[Any, ...]]]]:
-    """Yield the rows of a log or a trace, bit by bit: batches of EVENTS, and rows of QUARANTINE.
-
-    A file that cannot be read at all is one row of the quarantine, its row 0.
-    """
+def read_events(path: str, columns: Columns = None) -> Iterator[tuple[Iterator[Any], list[tuple[Any, ...]]]]:
+    """Yield the rows of a log or a trace, bit by bit: batches of EVENTS, and rows of QUARANTINE."""
+    # A file that cannot be read at all is one row of the quarantine, its row 0.
     source = source_of(path)
     try:
         for bit in _bits(path, columns):
@@ -140,7 +121,7 @@ def read_events(
         yield iter(()), [(source, 0, "", " ".join(str(error).split())[:500], "")]
 
 
-def _bits(path: str, columns: str | Mapping[str, str] | None) -> Iterator[Bit]:
+def _bits(path: str, columns: Columns) -> Iterator[Bit]:
     if not is_trace(path):
         yield from read_log(path, columns)
         return
@@ -165,26 +146,15 @@ def _events(source: str, bit: Bit) -> Iterator[Any]:
     yield pyarrow.RecordBatch.from_arrays(arrays, schema=EVENTS.arrow())
 
 
-def tolerances(
-    spark: SparkSession, files: Sequence[str], columns: str | Mapping[str, str] | None = None
-) -> dict[str, Tolerance]:
-    """Return for each log, by its name, what is no finding in it, as :func:`tolerance_of` has it."""
-    named = spark.createDataFrame([(file,) for file in files], "file string")
-    named = named.repartition(max(1, min(len(files), 64)))
-    found = named.mapInArrow(partial(_tolerances, columns=columns), "source string, skew bigint, lag bigint")
-    return {row.source: Tolerance(row.skew, row.lag) for row in found.collect()}
-
-
-def _tolerances(batches: Iterator[Any], columns: str | Mapping[str, str] | None) -> Iterator[Any]:
+def _read_tolerance(path: str, columns: Columns) -> Iterator[Any]:
     import pyarrow
 
-    for path in _paths(batches):
-        found = tolerance_of(path, columns)
-        row = {"source": source_of(path), "skew": found.skew, "lag": found.lag}
-        yield pyarrow.RecordBatch.from_pylist([row])
+    found = tolerance_of(path, columns)
+    row = {"source": source_of(path), "skew": found.skew, "lag": found.lag}
+    yield pyarrow.RecordBatch.from_pylist([row])
 
 
-def tolerance_of(path: str, columns: str | Mapping[str, str] | None = None) -> Tolerance:
+def tolerance_of(path: str, columns: Columns = None) -> Tolerance:
     """Return what is no finding in a log or a trace, as its rows show it in the order of their numbers."""
     ways, last = Ways(), -1
     # A file that cannot be read is a row of the quarantine.
@@ -199,21 +169,8 @@ def tolerance_of(path: str, columns: str | Mapping[str, str] | None = None) -> T
     return ways.tolerance()
 
 
-def _paths(batches: Iterator[Any]) -> Iterator[str]:
-    for batch in batches:
-        yield from batch.column("file").to_pylist()
-
-
-def gaps(events: DataFrame, quarantine: DataFrame) -> DataFrame:
-    """Return what is missing in logs that number their events, as rows of the quarantine.
-
-    Parameters:
-        events (DataFrame of EVENTS)
-        quarantine (DataFrame of QUARANTINE): Rows that were set aside are not missing.
-
-    Returns:
-        One row a log with gaps, with how many events are missing.
-    """
+def _find_gaps(events: DataFrame, quarantine: DataFrame) -> DataFrame:
+    """Return what is missing in logs that number their events, as rows of the quarantine."""
     from pyspark.sql import functions as sf
 
     aside = quarantine.where("row > 0").groupBy("source").agg(sf.count("*").alias("aside"))
@@ -230,24 +187,19 @@ def gaps(events: DataFrame, quarantine: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-SHOWN = 1000
+_SHOWN = 1000
 
 
 @dataclass(frozen=True)
 class LakeReport:
-    """What became of the logs.
-
-    Parameters:
-        folder: Where the lake lies.
-        events: Component to how many events it has.
-        set_aside: How many rows are in the quarantine.
-        quarantine: The first thousand of them, rows of QUARANTINE.
-    """
+    """What became of the logs."""
 
     folder: str
     events: dict[str, int]
+    """Component to how many events it has."""
     set_aside: int
     quarantine: list[Any]
+    """The first thousand rows that were set aside."""
 
     def __repr__(self) -> str:
         total = sum(self.events.values())
@@ -261,7 +213,7 @@ def make_lake(
     folder: str | Path,
     workloads: str | Path | None = None,
     buckets: int = 8,
-    columns: str | Mapping[str, str] | None = None,
+    columns: Columns = None,
 ) -> LakeReport:
     """Make a lake of client logs and of traces, which hold their workload themselves.
 
@@ -271,34 +223,35 @@ def make_lake(
         workloads: Folder of the workload files, ``NAME.json`` for the log ``NAME.parquet``; None: beside each
             log.
         buckets: How many files the lake has.
-        columns: What foreign columns of the logs mean, as for :func:`ingest`.
+        columns: What foreign columns of the logs mean, as for :func:`qflow.logs.log_file.read_log`.
 
     Raises:
         RefusalError: If a log has no workload, or no row of any log is good; the sentence gives the first
             reason.
     """
     files = log_files(logs)
-    known = load_workloads(files, workloads)
-    events, bad = ingest(spark, files, columns)
-    events = events.persist()
+    known = _load_workloads(files, workloads)
+    events = _map_files(spark, files, columns, _read_good, EVENTS.ddl).persist()
+    bad = _map_files(spark, files, columns, _read_bad, QUARANTINE.ddl)
     found = components(touches(events, known))
     assigned = assign(events, found)
-    aside = bad.unionByName(strangers(assigned)).unionByName(gaps(events, bad)).persist()
+    aside = bad.unionByName(strangers(assigned)).unionByName(_find_gaps(events, bad)).persist()
     try:
         count = aside.count()
-        first = aside.orderBy("source", "row").limit(SHOWN).collect()
+        first = aside.orderBy("source", "row").limit(_SHOWN).collect()
         if first and events.isEmpty():
             raise RefusalError(f"{first[0].source}: {first[0].reason}")
-        made_of = _made_of(files, known, columns)
-        lake = lay_out(assigned, found, known, tolerances(spark, files, columns))
-        counts = write_lake(lake, folder, buckets, made_of)
+        rows = _map_files(spark, files, columns, _read_tolerance, "source string, skew bigint, lag bigint")
+        tolerances = {row.source: Tolerance(row.skew, row.lag) for row in rows.collect()}
+        lake = lay_out(assigned, found, known, tolerances)
+        counts = write_lake(lake, folder, buckets, _describe_sources(files, known, columns))
     finally:
         events.unpersist()
         aside.unpersist()
     return LakeReport(str(folder), counts, count, first)
 
 
-def _made_of(files: Sequence[str], known: Mapping[str, Workload], columns: object) -> str:
+def _describe_sources(files: Sequence[str], known: Mapping[str, Workload], columns: object) -> str:
     """Return what decides a lake: the logs as they are now, their workloads, what columns mean."""
     digest = hashlib.sha256()
     for file in files:
@@ -309,18 +262,14 @@ def _made_of(files: Sequence[str], known: Mapping[str, Workload], columns: objec
     return f"{len(files)} logs ({digest.hexdigest()[:12]})"
 
 
-def load_workloads(files: Sequence[str], folder: str | Path | None) -> Mapping[str, Workload]:
-    """Return the workload of each log.
-
-    Raises:
-        RefusalError: If a file is missing or is no workload.
-    """
+def _load_workloads(files: Sequence[str], folder: str | Path | None) -> Mapping[str, Workload]:
+    """Return the workload of each log."""
     known = {}
     for file in files:
         source = source_of(file)
         path = Path(folder or Path(file).parent) / f"{source}.json"
         try:
-            known[source] = trace_workload(file) if is_trace(file) else Workload.load(path)
+            known[source] = _trace_workload(file) if is_trace(file) else Workload.load(path)
         except FileNotFoundError:
             raise RefusalError(
                 f"{path}: the workload of log {source!r} belongs there: queues, bindings, clients"

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,73 +29,48 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class LakeError(ValueError):
-    """A file that is no file of a lake, or cannot be read to its end."""
-
-
 def read_lake_file(path: str, rows: int = MOST_ROWS) -> Iterator[Any]:
-    """Yield a file's rows in order, as Arrow batches of LAKE.
-
-    Parameters:
-        path: A Parquet file.
-        rows: Rows of a batch, at most.
-
-    Raises:
-        LakeError: If the file is damaged, or has other columns.
-    """
-    with _opened(path) as file:
+    """Yield a file's rows in order, as Arrow batches of LAKE."""
+    with _open_file(path) as file:
         yield from file.iter_batches(batch_size=rows, columns=list(LAKE.names))
 
 
 def components_in_file(path: str) -> dict[str, int]:
-    """Return the components of a file, in order, and how many rows each has.
-
-    Raises:
-        LakeError: As for :func:`read_lake_file`.
-    """
-    with _opened(path, read_dictionary=["component"]) as file:
+    """Return the components of a file, in order, and how many rows each has."""
+    with _open_file(path, read_dictionary=["component"]) as file:
         counted = file.read(columns=["component"]).column(0).value_counts()
     return {str(count["values"]): count["counts"] for count in counted.to_pylist()}
 
 
 @contextmanager
-def _opened(path: str, **options: Any) -> Iterator[Any]:
+def _open_file(path: str, **options: Any) -> Iterator[Any]:
     import pyarrow
     from pyarrow import parquet
 
     try:
         with parquet.ParquetFile(path, **options) as file:
             # Of the file, not of what it is read as.
-            _require_columns(path, file.metadata.schema.to_arrow_schema())
+            found = file.metadata.schema.to_arrow_schema()
+            _require_columns(path, dict(zip(found.names, found.types, strict=True)), LAKE.arrow())
             yield file
     except (pyarrow.ArrowException, OSError) as error:
         words = str(error).strip().splitlines()[0]
-        raise LakeError(f"{path}: the file is cut off or damaged, or no Parquet ({words})") from None
+        raise RefusalError(f"{path}: the file is cut off or damaged, or no Parquet ({words})") from None
 
 
-def _require_columns(path: str, got: Any) -> None:
-    for field in LAKE.arrow():
-        found = got.field(field.name).type if field.name in got.names else None
-        if found != field.type:
-            here = f"of type {found}" if found else "missing"
-            raise LakeError(
-                f"{path}: a lake has the column {field.name} of type {field.type}, here it is {here}"
+def _require_columns(place: str, types: Mapping[str, object], columns: Iterable[Any]) -> None:
+    """Refuse a lake for the first column that is missing or of another type, as Arrow or Spark calls it."""
+    for column in columns:
+        got = types.get(column.name)
+        if got != column.type:
+            found = "missing" if got is None else f"of type {got}"
+            raise RefusalError(
+                f"{place}: a lake has the column {column.name} of type {column.type}, here it is {found}"
             )
 
 
 def touches(events: DataFrame, workloads: Mapping[str, Workload]) -> DataFrame:
-    """Return who touches what: what the workloads declare, and what the logs show in addition.
-
-    A topology that changes with time is the union of what it was: give one log and workload a period,
-    and :func:`DataFrame.union` the frames.
-
-    Parameters:
-        events (DataFrame of EVENTS)
-        workloads: Source to its workload.
-
-    Returns:
-        DataFrame of TOUCHES
-    """
+    """Return who touches what: what the workloads declare, and what the logs show in addition."""
     from pyspark.sql import functions as sf
 
     stated = [touch for source in sorted(workloads) for touch in touches_of(source, workloads[source])]
@@ -111,17 +86,8 @@ def touches(events: DataFrame, workloads: Mapping[str, Workload]) -> DataFrame:
 
 
 def components(touches: DataFrame) -> DataFrame:
-    """Return the component of each client and queue.
-
-    The table of who touches what is small (it grows with clients, not with events), so that it is taken to
-    the driver, where networkx finds the connected components.
-
-    Parameters:
-        touches (DataFrame of TOUCHES)
-
-    Returns:
-        DataFrame of COMPONENTS
-    """
+    """Return the component of each client and queue, as networkx finds them on the driver."""
+    # Who touches what grows with clients, not with events: it is small.
     found = components_of((row.source, row.client, row.queue) for row in touches.collect())
     rows = [(source, component, member, role) for (source, role, member), component in found.items()]
     return touches.sparkSession.createDataFrame(rows, COMPONENTS.ddl)
@@ -132,11 +98,7 @@ _PLACED = f"component string, {EVENTS.ddl}, workload string"
 
 
 def assign(events: DataFrame, components: DataFrame) -> DataFrame:
-    """Return events with their component; null where the workload has no such client or queue.
-
-    Returns:
-        DataFrame of EVENTS and ``component``
-    """
+    """Return events with their component; null where the workload has no such client or queue."""
     from pyspark.sql import functions as sf
 
     is_report = sf.col("event") == "stats"
@@ -147,11 +109,7 @@ def assign(events: DataFrame, components: DataFrame) -> DataFrame:
 
 
 def strangers(assigned: DataFrame) -> DataFrame:
-    """Return the rows that belong to no component, for the quarantine.
-
-    Returns:
-        DataFrame of QUARANTINE
-    """
+    """Return the rows that belong to no component, for the quarantine."""
     from pyspark.sql import functions as sf
 
     reason = sf.concat(sf.lit("must be a client or queue of the workload, got "), sf.col("client"))
@@ -174,19 +132,7 @@ def lay_out(
     workloads: Mapping[str, Workload],
     tolerances: Mapping[str, Tolerance] | None = None,
 ) -> DataFrame:
-    """Return the rows of a lake: each component's own, numbered, between its begin and its end.
-
-    An event that is there twice counts once.  The end of every component is the end of its log.
-
-    Parameters:
-        assigned: What :func:`assign` gave.
-        components (DataFrame of COMPONENTS)
-        workloads: Source to its workload; each component's begin holds its part of it.
-        tolerances: Source to what is no finding in it; without one, a second of skew, and of lag.
-
-    Returns:
-        In no order.
-    """
+    """Return the rows of a lake: each component's own, numbered, between its begin and its end."""
     from pyspark.sql import Window
     from pyspark.sql import functions as sf
 
@@ -215,10 +161,6 @@ def lay_out(
 def pack(events: Mapping[str, int], buckets: int) -> dict[str, int]:
     """Return a bucket for each component: the largest first, each into the bucket that has least so far.
 
-    Parameters:
-        events: Component to how many events it has.
-        buckets: How many buckets there are.
-
     >>> pack({"a": 5, "b": 4, "c": 3, "d": 3, "e": 3}, 2)
     {'a': 0, 'b': 1, 'c': 1, 'd': 0, 'e': 1}
     """
@@ -231,32 +173,19 @@ def pack(events: Mapping[str, int], buckets: int) -> dict[str, int]:
     return packed
 
 
-QUARTERS = 4
+_QUARTERS = 4
 """In how many steps a lake is written, at least: killed in between, only the one under way is done again."""
 
 
 def write_lake(lake: DataFrame, folder: str | Path, buckets: int = 8, made_of: str = "") -> dict[str, int]:
-    """Write a lake: one file a bucket, in it one component after the other, each in order of ``seq``.
+    """Write a lake, one file a bucket, and return each component's number of rows.
 
-    Killed at any moment, the same lake written to the same folder goes on with the buckets that are missing.
-
-    Parameters:
-        lake (DataFrame of LAKE): In any order.
-        folder: Must not exist, be empty, or hold a part of the same lake.
-        buckets: How many files; several for each core balance better than one.
-        made_of: What decides the lake's rows: the folder's finished parts are kept if they are made of the
-            same.
-
-    Returns:
-        Component to how many events it has, begin and end included.
-
-    Raises:
-        RefusalError: If the folder holds something else.
+    Killed at any moment, the same goes on with the buckets that are missing, if it is made of the same.
     """
     from pyspark.sql import functions as sf
 
     spark = lake.sparkSession
-    at_once = -(-buckets // QUARTERS)
+    at_once = -(-buckets // _QUARTERS)
     decided_by = f"{made_of or 'rows of its own'}, {buckets} buckets"
     steps = Steps(spark, folder, "a lake", decided_by, range(buckets), at_once=at_once)
     counts = {row.component: row["count"] for row in lake.groupBy("component").count().collect()}
@@ -291,19 +220,12 @@ def read_lake(spark: SparkSession, folder: str | Path) -> DataFrame:
     except PySparkException as error:
         words = str(error).strip().splitlines()[0]
         raise RefusalError(f"{folder}: no lake can be read there: {words}") from None
-    require_columns(frame, str(folder))
+    _require_columns(str(folder), dict(frame.dtypes), LAKE)
     return frame.select(*LAKE.names)
 
 
 def lake_files(spark: SparkSession, folder: str | Path) -> list[str]:
-    """Return the files of a lake, the largest first where that is known: what takes longest is begun first.
-
-    Returns:
-        Paths, where driver and workers can read them as such; else the addresses that Spark knows.
-
-    Raises:
-        RefusalError: If the folder holds no lake, or the lake is not finished.
-    """
+    """Return the files of a lake, what takes longest first: paths, or else addresses that Spark knows."""
     files = sorted(read_lake(spark, folder).inputFiles())
     places = [urlsplit(file) for file in files]
     if any(place.scheme != "file" for place in places):
@@ -315,22 +237,6 @@ def lake_files(spark: SparkSession, folder: str | Path) -> list[str]:
 def only_spark_reads(files: Sequence[str]) -> bool:
     """Return whether files of :func:`lake_files` are addresses that Spark knows, and not paths."""
     return "://" in files[0]
-
-
-def require_columns(frame: DataFrame, where: str) -> None:
-    """Refuse a frame that is no lake.
-
-    Raises:
-        RefusalError: For the first column that is missing or of another type.
-    """
-    types = dict(frame.dtypes)
-    for column in LAKE:
-        got = types.get(column.name)
-        if got != column.type:
-            found = f"of type {got}" if got else "missing"
-            raise RefusalError(
-                f"{where}: a lake has the column {column.name} of type {column.type}, here it is {found}"
-            )
 
 
 def in_order(lake: DataFrame, partitions: int) -> DataFrame:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qflow.logs.audit import Auditor
+from qflow.progress import Progress
 from qflow.spark.lake import lake_files, only_spark_reads, read_lake_file
 from qflow.spark.steps import Steps, require_finished
 from qflow.spark.tables import LAKE, RESULTS, by_component, to_batches, tuples
-from qflow.spark.workers import freeze_modules, peak_memory
+from qflow.spark.workers import freeze_modules, map_numbers
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
@@ -36,60 +37,36 @@ def audit(lake: DataFrame) -> DataFrame:
 
 
 def audit_files(spark: SparkSession, files: Sequence[str], peak: Accumulator[int] | None = None) -> DataFrame:
-    """Audit files of a lake, read by the workers themselves where they can: the same results, for less work.
-
-    Rows that are only handed on need not go through the JVM and back.
-
-    Parameters:
-        files: Some of what :func:`qflow.spark.lake.lake_files` gave: each holds whole components.
-        peak: Takes the most memory that a worker took (:mod:`qflow.spark.workers`); not of files that only
-            Spark can read.
-
-    Returns:
-        One file is one partition.
-    """
+    """Audit files of a lake, one a partition, read by the workers where they can."""
+    # The same results for less work: rows that are only handed on need not go through the JVM and back.
     if only_spark_reads(files):
         return audit(spark.read.parquet(*files))
-    work = partial(_audit_numbered, files=tuple(files), peak=peak)
-    return spark.range(0, len(files), 1, len(files)).mapInArrow(work, RESULTS.ddl)
+
+    def audit_file(number: int) -> Iterator[Any]:
+        return audit_batches(read_lake_file(files[number]))
+
+    return map_numbers(spark, range(len(files)), audit_file, RESULTS, peak)
 
 
 def audit_to(
     spark: SparkSession,
     lake: str | Path,
     out: str | Path,
-    tell: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
     peak: Accumulator[int] | None = None,
 ) -> DataFrame:
-    """Audit a lake into a folder, step by step; killed at any moment, it goes on where it was.
-
-    Parameters:
-        lake: Folder of the lake.
-        out: Gets the results.  What it holds of another lake is replaced.
-        tell: Called after each step with how many files are done.
-        peak: As for :func:`audit_files`.
-
-    Returns:
-        DataFrame of RESULTS
-
-    Raises:
-        RefusalError: If there is no lake, or it is not finished.
-    """
+    """Audit a lake into a folder, step by step; what it holds of another lake is replaced."""
     files = lake_files(spark, lake)
     decided_by = hashlib.sha256("\n".join(map(_last_part, files)).encode()).hexdigest()
     steps = Steps(spark, out, "the results of an audit", decided_by, files, replaces=True)
     for done in steps.run(partial(audit_files, spark, peak=peak)):
-        if tell is not None:
-            tell(done)
+        if progress is not None:
+            progress(done)
     return read_results(spark, out)
 
 
 def read_results(spark: SparkSession, folder: str | Path) -> DataFrame:
-    """Return the results that :func:`audit_to` wrote.
-
-    Raises:
-        RefusalError: If some are missing.
-    """
+    """Return the results that :func:`audit_to` wrote."""
     require_finished(spark, folder)
     return spark.read.schema(RESULTS.ddl).parquet(str(folder)).select(*RESULTS.names)
 
@@ -102,17 +79,6 @@ def _last_part(path: str) -> str:
 def _audit_partition(batches: Iterator[Any]) -> Iterator[Any]:
     freeze_modules()
     yield from audit_batches(batches)
-
-
-def _audit_numbered(
-    batches: Iterator[Any], files: Sequence[str], peak: Accumulator[int] | None
-) -> Iterator[Any]:
-    freeze_modules()
-    for batch in batches:
-        for number in batch.column("id").to_pylist():
-            yield from audit_batches(read_lake_file(files[number]))
-    if peak is not None:
-        peak.add(peak_memory())
 
 
 def audit_batches(batches: Iterator[Any]) -> Iterator[Any]:

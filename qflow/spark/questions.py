@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from qflow.spark.tables import COUNTS
+from qflow.workload.agenda import SECOND
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-SECOND = 1_000_000
-
-IS_COUNT = "kind = 'finding' AND subject IN ('most', 'dropped', 'differs', 'reports')"
+IS_COUNT = "kind = 'finding' AND subject IN ('max_depth', 'dropped', 'differs', 'reports')"
 """Findings that say only what the engine counted; a log without a fault has them, too."""
 
 
@@ -21,7 +22,8 @@ def spans(results: DataFrame, kind: str) -> DataFrame:
         kind: ``flow_on``, ``held``, ``blocked`` or ``group_owned``.
 
     Returns:
-        RESULTS, ``length_us``, and ``source``.
+        RESULTS, ``length_us``, and ``source``; ``count`` is called what it is of this kind: ``depth``,
+        ``stop`` or ``transfers``.
     """
     from pyspark.sql import functions as sf
 
@@ -31,7 +33,8 @@ def spans(results: DataFrame, kind: str) -> DataFrame:
     mine = results.where(sf.col("kind") == kind).withColumn("source", _source())
     joined = mine.join(sf.broadcast(ends), sf.col("of") == sf.col("source"))
     closed = joined.withColumn("end_us", sf.coalesce("end_us", "log_end")).drop("of", "log_end")
-    return closed.withColumn("length_us", sf.col("end_us") - sf.col("begin_us"))
+    named = closed.withColumnRenamed("count", COUNTS.get(kind, "count"))
+    return named.withColumn("length_us", sf.col("end_us") - sf.col("begin_us"))
 
 
 def on_over_time(results: DataFrame, step_us: int = 5 * SECOND) -> DataFrame:
@@ -55,14 +58,14 @@ def offenders(results: DataFrame) -> DataFrame:
     """Return the queues that were ON, ordered by the total time for which they held transfers.
 
     Returns:
-        ``source``, ``queue``, ``times_on``, ``on_us``, ``longest_on_us``, ``held`` (transfers), ``held_us``
-        (the sum of their times), ``longest_held_us``.
+        ``source``, ``queue``, ``flowStoppedCount``, ``on_us``, ``longest_on_us``, ``held`` (transfers),
+        ``held_us`` (the sum of their times), ``longest_held_us``.
     """
     from pyspark.sql import functions as sf
 
     on = spans(results, "flow_on").groupBy("source", "queue")
     times = on.agg(
-        sf.count("*").alias("times_on"),
+        sf.count("*").alias("flowStoppedCount"),
         sf.sum("length_us").alias("on_us"),
         sf.max("length_us").alias("longest_on_us"),
     )

@@ -24,7 +24,7 @@ from qflow.kit import RefusalError, install_command
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-VERSIONS = (17, 21, 25)
+_VERSIONS = (17, 21, 25)
 """The versions of Java that this Spark runs on."""
 
 # Every Java that comes by pip lacks this module, and Spark's launcher always asks for it.
@@ -32,23 +32,18 @@ _DROPPED = "--add-modules=jdk.incubator.vector"
 
 
 def find_java() -> str | None:
-    """Return the JAVA_HOME to use; None if the ``java`` on the PATH is good as it is.
-
-    Raises:
-        RefusalError: If there is no Java that Spark runs on; the sentence says what there is and how to get
-            one.
-    """
+    """Return the JAVA_HOME to use; None if the ``java`` on the PATH is good as it is."""
     found: list[str] = []
     home = os.environ.get("JAVA_HOME")
     if home and (Path(home) / "bin" / "java").exists():
         version = java_version(str(Path(home) / "bin" / "java"))
-        if version in VERSIONS:
+        if version in _VERSIONS:
             return home
         found.append(f"JAVA_HOME has Java {version or 'of an unknown version'}")
     on_path = shutil.which("java")
     if on_path:
         version = java_version(on_path)
-        if version in VERSIONS:
+        if version in _VERSIONS:
             return None
         found.append(f"the PATH has Java {version or 'of an unknown version'}")
     return _wheel_java() or _refuse(found)
@@ -69,13 +64,13 @@ def java_version(java: str) -> int | None:
         done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return parse_version(done.stderr)
+    return _parse_version(done.stderr)
 
 
-def parse_version(text: str) -> int | None:
+def _parse_version(text: str) -> int | None:
     """Read what ``java -version`` prints.
 
-    >>> parse_version('openjdk version "21.0.8" 2025-07-15 LTS'), parse_version('java version "1.8.0_402"')
+    >>> _parse_version('openjdk version "21.0.8" 2025-07-15 LTS'), _parse_version('java version "1.8.0_402"')
     (21, 8)
     """
     match = re.search(r'version "(?:1\.)?(\d+)', text)
@@ -113,34 +108,31 @@ def _cache_folder() -> Path:
 
 
 def log_file() -> Path:
-    """Return the file that takes what Spark's own process prints.
-
-    It must not land in a notebook's cells, whose outputs are compared.
-    """
+    """Return the file that takes what Spark's own process prints, and what no notebook's cell may show."""
     return _cache_folder() / "spark.log"
 
 
 def _refuse(found: list[str]) -> str:
     there = f"; {' and '.join(found)}" if found else ""
-    versions = ", ".join(map(str, VERSIONS[:-1])) + f" or {VERSIONS[-1]}"
+    versions = ", ".join(map(str, _VERSIONS[:-1])) + f" or {_VERSIONS[-1]}"
     raise RefusalError(f"Spark needs Java {versions}, and there is none here{there}: {how_to_get_java()}")
 
 
-STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
-SETTINGS = {
+_SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.streaming.stateStore.providerClass": STATE_STORE,
+    "spark.sql.streaming.stateStore.providerClass": _STATE_STORE,
     # One file of a lake is one task, read from its first row to its last: its order is all that counts.
     "spark.sql.files.maxPartitionBytes": "1t",
     "spark.sql.files.openCostInBytes": "1t",
 }
 """What every session of qflow has."""
 
-LOCAL_SETTINGS = {
+_LOCAL_SETTINGS = {
     "spark.driver.memory": "1g",
     # Faster to start and smaller: the work is done by Python.
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
@@ -180,8 +172,8 @@ def session(master: str | None = None, **settings: str) -> SparkSession:
     master = master or os.environ.get("MASTER") or "local[2]"
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        given = {**LOCAL_SETTINGS, **given}
-    return _start(master, {**SETTINGS, **given})
+        given = {**_LOCAL_SETTINGS, **given}
+    return _start(master, {**_SETTINGS, **given})
 
 
 def stop() -> None:
@@ -233,7 +225,7 @@ def _ctrl_c_afterwards() -> Iterator[None]:
 def _adopt(kind: type[SparkSession], settings: dict[str, str]) -> SparkSession:
     """Use the session that is there, of ``spark-submit`` or of a notebook service."""
     spark = kind.builder.getOrCreate()
-    for name, value in {**SETTINGS, **settings}.items():
+    for name, value in {**_SETTINGS, **settings}.items():
         if spark.conf.isModifiable(name):
             spark.conf.set(name, value)
     return spark

@@ -15,7 +15,7 @@ from qflow.kit import RefusalError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-PLAN = "_plan.json"
+_PLAN = "_plan.json"
 """What a folder is for; Spark passes over names that begin with an underscore."""
 
 AT_ONCE = 64
@@ -23,19 +23,7 @@ AT_ONCE = 64
 
 
 class Steps:
-    """A folder that is filled step by step, on any file system that Spark reaches.
-
-    Parameters:
-        folder: Where the steps lie; is made if it does not exist.
-        what: What the folder is to hold, such as ``a synthetic fleet``.
-        decided_by: What decides the result.  The same goes on where it was.
-        items: What there is to do, one task each.
-        replaces: What to do with a folder that holds the same, but of something else: replace it, or refuse.
-        at_once: How many items one step does; None for :data:`AT_ONCE`.
-
-    Raises:
-        RefusalError: If the folder holds something else.
-    """
+    """A folder that is filled step by step, on any file system that Spark reaches."""
 
     def __init__(
         self,
@@ -45,6 +33,7 @@ class Steps:
         decided_by: str,
         items: Sequence[Any],
         *,
+        # What lies there of something else is replaced, and not refused.
         replaces: bool = False,
         at_once: int | None = None,
     ) -> None:
@@ -60,15 +49,10 @@ class Steps:
                 holds = "something else" if had is None else f"{had['what']} of {had['decided_by']}"
                 raise RefusalError(f"{folder}: {what} needs a new folder, and this one holds {holds}")
             self._files.clear()
-        self._files.write(PLAN, json.dumps(plan, sort_keys=True))
+        self._files.write(_PLAN, json.dumps(plan, sort_keys=True))
 
     def run(self, make: Callable[[Sequence[Any]], DataFrame], by: str | None = None) -> Iterator[int]:
-        """Do all steps that are missing, and yield after each step how many items are done.
-
-        Parameters:
-            make: Gives the frame of some of the items.
-            by: Column by whose values the rows of a step are put into files of their own.
-        """
+        """Do all steps that are missing, and yield after each step how many items are done."""
         for number, start in enumerate(range(0, len(self._items), self._at_once)):
             part = self._items[start : start + self._at_once]
             if not self._files.has(_mark(number)):
@@ -78,11 +62,7 @@ class Steps:
 
 
 def require_finished(spark: SparkSession, folder: str | Path) -> None:
-    """Refuse a folder in which something is missing.
-
-    Raises:
-        RefusalError: Naming the first step that is missing.
-    """
+    """Refuse a folder in which something is missing."""
     files = _Files(spark, folder)
     if files.has("_temporary"):
         # Spark takes it away when all files are in their places.
@@ -126,9 +106,9 @@ class _Files:
         self._system.delete(self._folder, True)
 
     def plan(self) -> dict[str, Any] | None:
-        if not self.has(PLAN):
+        if not self.has(_PLAN):
             return None
-        stream = self._system.open(self._path(PLAN))
+        stream = self._system.open(self._path(_PLAN))
         try:
             plan: dict[str, Any] = json.loads(
                 self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")

@@ -24,16 +24,12 @@ from qflow.workload.model import Workload
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-PATIENCE = 10_000
+_PATIENCE = 10_000
 """So many events of a component wait for one that is missing; after that it counts as lost."""
 
 
 class StreamedComponent:
     """One component of a stream: its auditor, and the events that came too early.
-
-    Parameters:
-        state: What :meth:`state` gave, to continue there.
-        patience: How many events may wait for a missing one.
 
     >>> streamed = StreamedComponent("log/q")
     >>> late = [(1, 9, "", "end", "", "", 0, "", None), (0, 0, "", "begin", "", "", 0, "", "{}")]
@@ -43,7 +39,7 @@ class StreamedComponent:
     ('refused', 0)
     """
 
-    def __init__(self, component: str, state: bytes | None = None, patience: int = PATIENCE) -> None:
+    def __init__(self, component: str, state: bytes | None = None, patience: int = _PATIENCE) -> None:
         self.component, self.patience = component, patience
         self._pending: dict[int, LakeRow] = {}
         text = None
@@ -91,19 +87,8 @@ class StreamedComponent:
 _ROW = LAKE.names[1:]
 
 
-def audit_stream(lake: DataFrame, patience: int = PATIENCE) -> DataFrame:
-    """Return a stream of results over a stream of events.
-
-    The engine's snapshot of each component is the state of ``transformWithState``; it is kept in Spark's
-    checkpointed store.  Late events wait for those before them, duplicates are dropped, both by ``seq``.
-
-    Parameters:
-        lake (streaming DataFrame of LAKE): In any order.
-        patience: How many events of a component may wait for one that is missing, before it counts as lost.
-
-    Returns:
-        streaming DataFrame of RESULTS
-    """
+def audit_stream(lake: DataFrame, patience: int = _PATIENCE) -> DataFrame:
+    """Return a stream of results over a stream of events."""
     grouped = lake.select(*LAKE.names).groupBy("component")
     return grouped.transformWithState(
         statefulProcessor=processor(patience),
@@ -113,7 +98,7 @@ def audit_stream(lake: DataFrame, patience: int = PATIENCE) -> DataFrame:
     )
 
 
-def processor(patience: int = PATIENCE) -> Any:
+def processor(patience: int = _PATIENCE) -> Any:
     """Return the stateful processor; it can be tested without a JVM (``TwsTester``)."""
     from pyspark.sql import Row
     from pyspark.sql.streaming import StatefulProcessor
@@ -139,12 +124,7 @@ def processor(patience: int = PATIENCE) -> Any:
 
 
 def read_stream(spark: SparkSession, folder: str | Path, files: int | None = None) -> DataFrame:
-    """Return a folder of files of LAKE as a stream.
-
-    Parameters:
-        folder: Files may be added at any time; they must appear whole, by being renamed.
-        files: Most files of one step; None for all that are there.
-    """
+    """Return a folder of files of LAKE as a stream; they must appear whole, by being renamed."""
     reader = spark.readStream.schema(LAKE.ddl)
     if files is not None:
         reader = reader.option("maxFilesPerTrigger", files)
@@ -152,22 +132,11 @@ def read_stream(spark: SparkSession, folder: str | Path, files: int | None = Non
 
 
 def start(results: DataFrame, folder: str | Path, *, once: bool = False) -> Any:
-    """Start writing a stream of results.
-
-    Each step's results are a folder of their own, named after the step.  A step that is repeated after a
-    crash writes the same rows to the same place, so that nothing is lost and nothing is there twice.
-
-    Parameters:
-        results (streaming DataFrame of RESULTS)
-        folder: Holds the results and the checkpoint; the same folder goes on where it was.
-        once: Take what is there, then end; otherwise look once a second.
-
-    Returns:
-        StreamingQuery
-    """
+    """Start writing a stream of results."""
     out = str(folder)
 
     def write(batch: Any, number: int) -> None:
+        # A step that is repeated after a crash writes the same rows to the same place.
         step = f"{out}/results/step={number:06d}"
         batch.coalesce(1).write.mode("overwrite").parquet(step)
 
@@ -178,11 +147,7 @@ def start(results: DataFrame, folder: str | Path, *, once: bool = False) -> Any:
 
 
 def read_results(spark: SparkSession, folder: str | Path) -> DataFrame:
-    """Return what a stream has written so far.
-
-    Raises:
-        RefusalError: If it has written nothing yet.
-    """
+    """Return what a stream has written so far."""
     steps = sorted(Path(folder, "results").glob("step=*/_SUCCESS"))
     if not steps:
         raise RefusalError(f"{folder}: no stream has written results there yet")
@@ -190,14 +155,7 @@ def read_results(spark: SparkSession, folder: str | Path) -> DataFrame:
 
 
 class Shipper:
-    """Puts a log into a folder bit by bit, as a stream reads it.
-
-    Parameters:
-        source: Name of the log.
-        workload: Queues, bindings and clients.
-        folder: Is made if it does not exist.
-        tolerance: What is no finding; None if the whole log is not known: a second of skew, and of lag.
-    """
+    """Puts a log into a folder bit by bit, as a stream reads it."""
 
     def __init__(
         self, source: str, workload: Workload, folder: str | Path, tolerance: Tolerance | None = None

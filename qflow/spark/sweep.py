@@ -13,8 +13,7 @@ import hashlib
 import json
 import math
 import os
-import threading
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
@@ -32,9 +31,11 @@ from qflow.prediction.extraction import extract
 from qflow.prediction.intervals import Interval, deaths, queue_intervals
 from qflow.prediction.predict import replayed
 from qflow.prediction.replays import most_likely, polls_of, recorded_sections
+from qflow.progress import Progress
 from qflow.spark.lake import components_in_file, lake_files, only_spark_reads, read_lake_file
-from qflow.spark.tables import LAKE, MEASURES, Column, Table, by_component, to_batches, tuples
-from qflow.spark.workers import freeze_modules
+from qflow.spark.tables import LAKE, MEASURES, Schema, by_component, to_batches, tuples
+from qflow.spark.workers import Watch, freeze_modules, map_numbers
+from qflow.trace.schema import Column
 from qflow.workload.agenda import SECOND
 from qflow.workload.attributes import WorkloadError
 from qflow.workload.measures import Measures
@@ -65,9 +66,6 @@ class TooLarge(NamedTuple):
 def component_log(component: str, rows: Iterable[LakeRow]) -> tuple[Workload, ClientLog]:
     """Return the workload and the log of a component.
 
-    Raises:
-        ValueError: If the component has no begin, and so no workload.
-
     >>> from qflow.logs.components import lake_of
     >>> lake = lake_of("log", Workload("w", 1, {"q": {}}), [LogRow(7, "broker", "stats", "q", "[]", 0, "")])
     >>> workload, log = component_log("log/q", lake["log/q"])
@@ -89,10 +87,7 @@ def component_log(component: str, rows: Iterable[LakeRow]) -> tuple[Workload, Cl
 def whole_components(
     batches: Iterator[Any], allowed: int = MOST_ROWS, wanted: Container[str] | None = None
 ) -> Iterator[tuple[str, list[LakeRow] | TooLarge]]:
-    """Yield each component of a partition with all its rows; of one with more than is allowed, how many.
-
-    Of all components, unless those that are wanted are given.
-    """
+    """Yield each component of a partition with all its rows; of one with more than is allowed, how many."""
     for component, parts in by_component(batches):
         if wanted is not None and component not in wanted:
             continue
@@ -105,11 +100,7 @@ def whole_components(
         yield component, kept if count <= allowed else TooLarge(count, allowed)
 
 
-PARTS = ("queues", "capacity", "prefetch")
-
-
-class SettingsError(ValueError):
-    """A grid of settings makes no sense; one sentence says where."""
+_PARTS = ("queues", "capacity", "prefetch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +132,7 @@ class FleetSettings:
             changed: dict[str, Argument | None] = {}
             for pattern, arguments in self.queues.items():
                 if fnmatchcase(queue, pattern):
-                    changed.update(_scaled(arguments, declared))
+                    changed.update(_scale(arguments, declared))
             if changed:
                 queues[queue] = changed
         capacity = {p.name: p.capacity for p in workload.producers}
@@ -150,7 +141,7 @@ class FleetSettings:
 
     def text(self) -> str:
         """Return it as JSON text: equal for equal settings, whatever their name's case or order."""
-        value = {"name": self.name, **{part: getattr(self, part) for part in PARTS}}
+        value = {"name": self.name, **{part: getattr(self, part) for part in _PARTS}}
         return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
@@ -159,43 +150,35 @@ AS_RECORDED = FleetSettings("as recorded")
 
 
 def load_grid(path: str | Path) -> list[FleetSettings]:
-    """Read a grid of settings: a JSON map of names to ``queues``, ``capacity`` and ``prefetch``.
-
-    Raises:
-        SettingsError: Naming the file, the setting and what is not allowed.
-        OSError: If the file cannot be read.
-    """
+    """Read a grid of settings: a JSON map of names to ``queues``, ``capacity`` and ``prefetch``."""
     path = Path(path)
     try:
         value = json.loads(path.read_text(encoding="utf-8-sig"))
     except ValueError as error:
-        raise SettingsError(f"{path.name}: a grid of settings must be JSON; {error}") from None
+        raise RefusalError(f"{path.name}: a grid of settings must be JSON; {error}") from None
     if not isinstance(value, dict) or not value:
-        raise SettingsError(f"{path.name}: a grid of settings is a JSON map of names to settings")
-    return [grid_entry(name, entry, path.name) for name, entry in value.items()]
+        raise RefusalError(f"{path.name}: a grid of settings is a JSON map of names to settings")
+    return [_grid_entry(name, entry, path.name) for name, entry in value.items()]
 
 
-def grid_entry(name: str, entry: Any, where: str = "settings") -> FleetSettings:
+def _grid_entry(name: str, entry: Any, where: str = "settings") -> FleetSettings:
     """Make one entry of a grid.
 
-    Raises:
-        SettingsError: If the entry is not a map of known parts to maps.
-
-    >>> grid_entry("small", {"capcity": {}})
+    >>> _grid_entry("small", {"capcity": {}})
     Traceback (most recent call last):
         ...
-    qflow.spark.sweep.SettingsError: settings, 'small': the parts are queues, capacity, prefetch; \
-got capcity
+    qflow.kit.RefusalError: settings, 'small': the parts are queues, capacity, prefetch; \
+    got capcity
     """
     if not isinstance(entry, dict) or not all(isinstance(part, dict) for part in entry.values()):
-        raise SettingsError(f"{where}, {name!r}: must be a map of {', '.join(PARTS)} to maps")
-    unknown = sorted(set(entry) - set(PARTS))
+        raise RefusalError(f"{where}, {name!r}: must be a map of {', '.join(_PARTS)} to maps")
+    unknown = sorted(set(entry) - set(_PARTS))
     if unknown:
-        raise SettingsError(f"{where}, {name!r}: the parts are {', '.join(PARTS)}; got {unknown[0]}")
+        raise RefusalError(f"{where}, {name!r}: the parts are {', '.join(_PARTS)}; got {unknown[0]}")
     return FleetSettings(name, **entry)
 
 
-def _scaled(
+def _scale(
     arguments: Mapping[str, Argument | None], declared: Mapping[str, Argument]
 ) -> dict[str, Argument | None]:
     changed: dict[str, Argument | None] = {}
@@ -228,20 +211,16 @@ def _factor(value: object) -> float | None:
 
 
 def require_unique(settings: Sequence[FleetSettings]) -> None:
-    """Refuse two settings of one name.
-
-    Raises:
-        SettingsError: Naming it.
-    """
+    """Refuse two settings of one name."""
     names = [setting.name for setting in settings]
     for name in names:
         if names.count(name) > 1:
-            raise SettingsError(f"two settings are named {name!r}")
+            raise RefusalError(f"two settings are named {name!r}")
 
 
 Measure = tuple[str, str, str, str, str, float | None, float | None, float | None, float | None, str]
 """A row of MEASURES."""
-Sections = dict[str, dict[str, Measures]]
+_Sections = dict[str, dict[str, Measures]]
 
 
 def what_if(
@@ -259,33 +238,29 @@ def what_if(
     Returns:
         In no order.
     """
-    work = partial(_what_if_batches, settings=list(settings), allowed=allowed, replays=replays)
+    work = partial(_what_if_partition, settings=list(settings), allowed=allowed, replays=replays)
     return lake.select(*LAKE.names).mapInArrow(work, MEASURES.ddl)
 
 
-def _what_if_batches(
+def _what_if_partition(
     batches: Iterator[Any], settings: list[FleetSettings], allowed: int, replays: int
 ) -> Iterator[Any]:
     for component, rows in whole_components(batches, allowed):
-        for measures in measured(component, rows, settings, replays):
+        for measures in measure_component(component, rows, settings, replays):
             yield from to_batches(measures, MEASURES)
 
 
-def measured(
+def measure_component(
     component: str, rows: list[LakeRow] | TooLarge, settings: Sequence[FleetSettings], replays: int = 1
 ) -> Iterator[list[Measure]]:
-    """Yield the measures of a component under one of the settings after the other.
-
-    The workload is extracted once; its chances are those of the log, so that settings are compared on the
-    same messages.  The replays are those of :func:`qflow.predict`, in this process.
-    """
+    """Yield the measures of a component under one of the settings after the other."""
     if isinstance(rows, TooLarge):
         for setting in settings:
             yield [_note(component, setting, rows.text())]
         return
     workload, log = component_log(component, rows)
     end = round(workload.duration * SECOND)
-    recorded = _recorded(workload, log, end)
+    recorded = _measure_log(workload, log, end)
     extracted = extract(log, workload).workload
     polls = polls_of(log, end) if replays > 1 else None
     for setting in settings:
@@ -304,12 +279,12 @@ def measured(
         yield list(_rows(component, setting, recorded, predicted, queue_intervals(runs, shown)))
 
 
-def _recorded(workload: Workload, log: ClientLog, end: int) -> Sections:
+def _measure_log(workload: Workload, log: ClientLog, end: int) -> _Sections:
     died = {row.client for row in log.rows if row.event == "error"}
     return _with_deaths(recorded_sections(workload, log, end), died)
 
 
-def _with_deaths(sections: Sections, died: Container[str]) -> Sections:
+def _with_deaths(sections: _Sections, died: Container[str]) -> _Sections:
     for name, measures in sections["producers"].items():
         measures["died"] = float(name in died)
     return sections
@@ -318,8 +293,8 @@ def _with_deaths(sections: Sections, died: Container[str]) -> Sections:
 def _rows(
     component: str,
     setting: FleetSettings,
-    recorded: Sections,
-    predicted: Sections,
+    recorded: _Sections,
+    predicted: _Sections,
     intervals: Mapping[str, Mapping[str, Interval]],
 ) -> Iterator[Measure]:
     for section, names in predicted.items():
@@ -350,10 +325,8 @@ def _note(component: str, setting: FleetSettings, text: str) -> Measure:
     return (component, setting.name, "", "", "", None, None, None, None, text)
 
 
-CELLS = Table([Column("component", "string", "source/queue"), Column("setting", "string", "its name")])
+_CELLS = Schema([Column("component", "string", "source/queue"), Column("setting", "string", "its name")])
 """What a worker says it has done."""
-
-Tell = Callable[[int, int], None]
 
 
 def sweep(
@@ -361,30 +334,11 @@ def sweep(
     lake: str | Path,
     settings: Sequence[FleetSettings],
     folder: str | Path,
-    tell: Tell | None = None,
+    progress: Progress | None = None,
     allowed: int = MOST_ROWS,
     replays: int = 1,
 ) -> DataFrame:
-    """Return the measures of every component under every setting.
-
-    A component under a setting is a cell.  Each cell's measures are written to a file of their own as soon
-    as they are known, under a temporary name first; so a sweep that was killed goes on with the cells that
-    are missing, and none is done twice.
-
-    Parameters:
-        lake: Folder of the lake.
-        settings: With names that differ.
-        folder: Where cells are kept; on a cluster, a folder that the driver and all workers share.
-        tell: Called now and then with how many cells of how many are done.
-        allowed, replays: As for :func:`qflow.spark.sweep.what_if`.
-
-    Returns:
-        DataFrame of MEASURES
-
-    Raises:
-        SettingsError: If two settings have the same name.
-        RefusalError: If there is no lake, or it is not finished, or the folder cannot be made.
-    """
+    """Return the measures of every component under every setting."""
     import pyarrow
 
     require_unique(settings)
@@ -392,48 +346,53 @@ def sweep(
     cells = _cells_folder(folder)
     lies_in = _components(spark, files)
     components = sorted(component for here in lies_in for component in here)
-    found = {(c, s.name): read_cell(cells / cell_name(c, s, replays)) for c in components for s in settings}
+    found = {(c, s.name): _read_cell(cells / _cell_name(c, s, replays)) for c in components for s in settings}
     missing = [cell for cell, rows in found.items() if rows is None]
     if missing:
-        shares = shared_out(lies_in, missing, spark.sparkContext.defaultParallelism)
+        shares = share_cells(lies_in, missing, spark.sparkContext.defaultParallelism)
         by_name = {setting.name: setting for setting in settings}
-        work = _Work(by_name, str(cells), allowed, replays)
-        with _Watch(cells, {work.place(*cell).name for cell in missing}, len(found), tell):
+        work = _CellWork(by_name, str(cells), allowed, replays)
+        wanted = {work.place(*cell).name for cell in missing}
+
+        def look() -> None:
+            if progress is not None:
+                progress(sum(path.name in wanted for path in cells.glob("*.json")), len(found))
+
+        with Watch(look):
             work.on(spark, shares, files).count()
-        found |= {cell: read_cell(work.place(*cell)) for cell in missing}
+        look()
+        found |= {cell: _read_cell(work.place(*cell)) for cell in missing}
     # As Arrow: row by row Java would take longer to get them than some sweeps do.
     rows = (row for cell in found.values() for row in cell or ())
     return spark.createDataFrame(pyarrow.Table.from_batches(to_batches(rows, MEASURES), MEASURES.arrow()))
 
 
-def cell_name(component: str, setting: FleetSettings, replays: int = 1) -> str:
+def _cell_name(component: str, setting: FleetSettings, replays: int = 1) -> str:
     """Return the name of a cell's file: another for any other component, setting or number of replays.
 
-    >>> cell_name("log/q", FleetSettings("a")) == cell_name("log/q", FleetSettings("b"))
+    >>> _cell_name("log/q", FleetSettings("a")) == _cell_name("log/q", FleetSettings("b"))
     False
     """
     return hashlib.sha256(f"{component}\n{setting.text()}\n{replays}".encode()).hexdigest()[:24] + ".json"
 
 
-def write_cell(path: Path, rows: Sequence[Measure]) -> None:
+def _write_cell(path: Path, rows: Sequence[Measure]) -> None:
     """Write a cell's measures, all or none."""
     fresh = path.with_name(f"{path.name}.{os.getpid()}.part")
     fresh.write_text(json.dumps(rows), encoding="utf-8")
     fresh.replace(path)
 
 
-def read_cell(path: Path) -> list[tuple[Any, ...]] | None:
-    """Read a cell's measures; None if there are none yet.
-
-    A machine that lost its power may have kept a file's name and not what was in it: that cell is not done.
-    """
+def _read_cell(path: Path) -> list[tuple[Any, ...]] | None:
+    """Read a cell's measures; None if there are none yet."""
+    # A machine that lost its power may have kept a file's name and not what was in it.
     try:
         return [tuple(row) for row in json.loads(path.read_text(encoding="utf-8"))]
     except (FileNotFoundError, ValueError):
         return None
 
 
-SHARES = 4
+_SHARES = 4
 """A file is divided when replaying it takes longer than the work of one core divided by this number."""
 
 
@@ -445,19 +404,12 @@ class Share(NamedTuple):
     """Component to the names of settings."""
 
 
-def shared_out(
+def share_cells(
     files: Sequence[Mapping[str, int]], missing: Iterable[tuple[str, str]], cores: int
 ) -> list[Share]:
     """Share out the cells that are missing, so that all cores end at about the same time.
 
-    Parameters:
-        files: Of each file its components, in order, and how many rows each has.
-        missing (iterable of (str, str)): Components and names of settings.
-
-    Returns:
-        The one with most rows to be replayed first.
-
-    >>> for share in shared_out([{"a": 10}, {"b": 90}], [("a", "x"), ("b", "x"), ("b", "y")], 1):
+    >>> for share in share_cells([{"a": 10}, {"b": 90}], [("a", "x"), ("b", "x"), ("b", "y")], 1):
     ...     print(share.file, share.cells)
     1 {'b': ['x']}
     1 {'b': ['y']}
@@ -467,7 +419,7 @@ def shared_out(
     for component, name in missing:
         names.setdefault(component, []).append(name)
     loads = [sum(rows * len(names.get(component, ())) for component, rows in here.items()) for here in files]
-    most = max(1, sum(loads) / (SHARES * cores))
+    most = max(1, sum(loads) / (_SHARES * cores))
     shares: list[tuple[int, Share]] = []
     for number, (here, load) in enumerate(zip(files, loads, strict=True)):
         # All parts of a file get about the same, so that none is left over at its end.
@@ -495,7 +447,7 @@ def _components(spark: SparkSession, files: Sequence[str]) -> list[dict[str, int
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _CellWork:
     """What the workers do: measure cells, and keep each."""
 
     settings: dict[str, FleetSettings]
@@ -504,38 +456,36 @@ class _Work:
     replays: int
 
     def place(self, component: str, name: str) -> Path:
-        return Path(self.cells, cell_name(component, self.settings[name], self.replays))
+        return Path(self.cells, _cell_name(component, self.settings[name], self.replays))
 
     def on(self, spark: SparkSession, shares: list[Share], files: list[str]) -> DataFrame:
-        """Return a frame of CELLS whose rows are the cells of the shares, when they are done."""
+        """Return a frame of _CELLS whose rows are the cells of the shares, when they are done."""
         if not only_spark_reads(files):
             # One share is one partition, and Spark begins them in this order.
-            numbers = spark.range(0, len(shares), 1, len(shares))
-            return numbers.mapInArrow(partial(self._shares, shares=shares, files=files), CELLS.ddl)
+
+            def measure_share(number: int) -> Iterator[Any]:
+                share = shares[number]
+                return self._batches(read_lake_file(files[share.file]), share.cells)
+
+            return map_numbers(spark, range(len(shares)), measure_share, _CELLS)
         missing: dict[str, list[str]] = {}
         for share in shares:
             for component, names in share.cells.items():
                 missing.setdefault(component, []).extend(names)
         lake = spark.read.parquet(*files).select(*LAKE.names)
         few = lake.where(lake.component.isin(list(missing)))
-        return few.mapInArrow(partial(self._batches, missing=missing), CELLS.ddl)
-
-    def _shares(self, batches: Iterator[Any], shares: list[Share], files: list[str]) -> Iterator[Any]:
-        for batch in batches:
-            for number in batch.column("id").to_pylist():
-                share = shares[number]
-                yield from self._batches(read_lake_file(files[share.file]), share.cells)
+        return few.mapInArrow(partial(self._batches, missing=missing), _CELLS.ddl)
 
     def _batches(self, batches: Iterator[Any], missing: Mapping[str, list[str]]) -> Iterator[Any]:
         freeze_modules()
         for component, rows in whole_components(batches, self.allowed, missing):
             wanted = [self.settings[name] for name in missing[component]]
             done = []
-            found = measured(component, rows, wanted, self.replays)
+            found = measure_component(component, rows, wanted, self.replays)
             for setting, measures in zip(wanted, found, strict=True):
-                write_cell(self.place(component, setting.name), measures)
+                _write_cell(self.place(component, setting.name), measures)
                 done.append((component, setting.name))
-            yield from to_batches(done, CELLS)
+            yield from to_batches(done, _CELLS)
 
 
 def _cells_folder(folder: str | Path) -> Path:
@@ -545,28 +495,3 @@ def _cells_folder(folder: str | Path) -> Path:
     except OSError as error:
         raise RefusalError(f"{folder}: the sweep keeps its cells there: {error.strerror or error}") from None
     return cells
-
-
-class _Watch:
-    """Counts the cells that are done while Spark is at work."""
-
-    def __init__(self, cells: Path, wanted: set[str], total: int, tell: Tell | None) -> None:
-        self._wanted = wanted
-        self._cells, self._total, self._tell = cells, total, tell
-        self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
-
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._is_over.set()
-        self._thread.join()
-
-    def _look(self) -> None:
-        while self._tell is not None:
-            over = self._is_over.wait(0.5)
-            done = sum(path.name in self._wanted for path in self._cells.glob("*.json"))
-            self._tell(done, self._total)
-            if over:
-                return

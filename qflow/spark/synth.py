@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,9 +23,10 @@ from qflow.logs.client_log import ClientSide
 from qflow.logs.components import components_of, part_of, touches_of
 from qflow.logs.log_file import SAMPLE_FIELDS, LogRow
 from qflow.logs.workload_file import workload_text
+from qflow.progress import Progress
 from qflow.spark.steps import Steps
 from qflow.spark.tables import LAKE, to_batches
-from qflow.spark.workers import freeze_modules, peak_memory
+from qflow.spark.workers import map_numbers
 from qflow.workload.model import Consumer, Producer, Workload
 from qflow.workload.simulate import set_up
 from qflow.workload.stage import Stage, uncollected
@@ -35,10 +36,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class LogNormal(NamedTuple):
+class _LogNormal(NamedTuple):
     """A log-normal distribution, by mean and deviation of the logarithm.
 
-    >>> LogNormal.of([10.0, 10.0]).draw(random.Random(1))
+    >>> _LogNormal.fit([10.0, 10.0]).draw(random.Random(1))
     10.0
     """
 
@@ -46,7 +47,7 @@ class LogNormal(NamedTuple):
     sigma: float
 
     @classmethod
-    def of(cls, values: Iterable[float]) -> LogNormal:
+    def fit(cls, values: Iterable[float]) -> _LogNormal:
         """Fit it to values above 0."""
         logs = [math.log(value) for value in values]
         return cls(fmean(logs), pstdev(logs))
@@ -60,56 +61,38 @@ class LogNormal(NamedTuple):
 class FleetModel:
     """Distributions fitted to a recorded fleet.
 
-    What belongs together (a queue's arguments, its bindings, how many consumers with which prefetch, the
-    capacity, the groups) is taken from one recorded component; rates, bursts, and how busy consumers are, are
-    drawn from log-normal distributions.
-
-    Parameters:
-        patterns: The recorded components.
-        steady, bursty: Messages a second, of producers that always send and of those that send in bursts,
-            while they do.
-        on, off: Seconds of a burst, and between two.
-        load: Work that arrives, as a share of what a queue's consumers can do.
-
-    >>> model = FleetModel.recorded()
+    >>> model = FleetModel.fit()
     >>> model.draw(7) == model.draw(7), model.draw(7) == model.draw(8)
     (True, False)
     """
 
+    # Recorded components: queues' arguments, bindings, consumers and groups are taken from one as they are.
     patterns: tuple[Workload, ...]
-    steady: LogNormal
-    bursty: LogNormal
-    on: LogNormal
-    off: LogNormal
-    load: LogNormal
+    # Messages a second, always and in bursts; seconds of a burst, and between two.
+    steady: _LogNormal
+    bursty: _LogNormal
+    on: _LogNormal
+    off: _LogNormal
+    # Work that arrives, as a share of what a queue's consumers can do.
+    load: _LogNormal
 
     @classmethod
-    def recorded(cls) -> FleetModel:
-        """Fit the model to the recorded fleet that comes with qflow."""
-        return cls.of(recorded_fleet())
-
-    @classmethod
-    def of(cls, workload: Workload) -> FleetModel:
-        """Fit the model to a workload of many components, each with one producer."""
-        patterns = tuple(_components(workload))
+    def fit(cls, workload: Workload | None = None) -> FleetModel:
+        """Fit the model to a workload of many components, each with one producer; or to the recorded one."""
+        patterns = tuple(_components(workload or load_recorded_fleet()))
         producers = [producer for pattern in patterns for producer in pattern.producers]
         bursts = [producer.burst for producer in producers if producer.burst is not None]
         return cls(
             patterns,
-            LogNormal.of(p.rate for p in producers if p.burst is None),
-            LogNormal.of(p.rate for p in producers if p.burst is not None),
-            LogNormal.of(on for on, _ in bursts),
-            LogNormal.of(max(off, 0.001) for _, off in bursts),
-            LogNormal.of(load for pattern in patterns for load in _loads(pattern)),
+            _LogNormal.fit(p.rate for p in producers if p.burst is None),
+            _LogNormal.fit(p.rate for p in producers if p.burst is not None),
+            _LogNormal.fit(on for on, _ in bursts),
+            _LogNormal.fit(max(off, 0.001) for _, off in bursts),
+            _LogNormal.fit(load for pattern in patterns for load in _loads(pattern)),
         )
 
     def draw(self, seed: int, duration: float = 150.0) -> Workload:
-        """Return a component like the recorded ones; the seed alone decides which.
-
-        Parameters:
-            seed: From 0; the component's clients and queues carry it in their names.
-            duration: Seconds for which its producers send.
-        """
+        """Return a component like the recorded ones; the seed alone decides which."""
         chance = random.Random(f"qflow fleet {seed}")
         pattern = chance.choice(self.patterns)
         names = {
@@ -161,7 +144,7 @@ class FleetModel:
             )
 
 
-def recorded_fleet() -> Workload:
+def load_recorded_fleet() -> Workload:
     """Return the workload of the recorded fleet that comes with qflow."""
     return Workload.load(kit_path("data") / "recordings" / "workloads" / "fleet.json")
 
@@ -201,19 +184,14 @@ def _client_seed(seed: int, number: int) -> int:
     return seed * 100 + number
 
 
-REPORT = 50_000
+_REPORT = 50_000
 """Microseconds between two reports of the broker, as in the recorded fleet."""
 
 
 def synthetic_rows(seed: int, events: int, model: FleetModel) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of one synthetic component, in order; memory does not grow with their number.
 
-    Parameters:
-        seed: Decides everything.
-        events: How many rows, begin and end included; fewer if its clients have come to a stop for good.
-        model: What to draw from.
-
-    >>> rows = list(synthetic_rows(1, 500, FleetModel.recorded()))
+    >>> rows = list(synthetic_rows(1, 500, FleetModel.fit()))
     >>> len(rows), rows[0][4], rows[-1][4]
     (500, 'begin', 'end')
     """
@@ -222,7 +200,7 @@ def synthetic_rows(seed: int, events: int, model: FleetModel) -> Iterator[tuple[
     component = f"synth/{workload.name}"
     yield (component, 0, 0, "", BEGIN, "", "", 0, "", workload_text(workload))
     seq, time = 1, 0
-    for row in _logged(workload):
+    for row in _log_rows(workload):
         if seq >= events - 1:
             break
         time = row[0]
@@ -231,14 +209,14 @@ def synthetic_rows(seed: int, events: int, model: FleetModel) -> Iterator[tuple[
     yield (component, seq, time, "", END, "", "", 0, "", None)
 
 
-def _logged(workload: Workload) -> Iterator[LogRow]:
+def _log_rows(workload: Workload) -> Iterator[LogRow]:
     with uncollected():
         stage = set_up(workload)
     client_side = ClientSide(workload.producers)
     stage.broker.observe(client_side.append)
     now = 0
     while now < stage.agenda.end:
-        now += REPORT
+        now += _REPORT
         with uncollected():
             stage.run(until=now)
         rows, client_side.rows = client_side.rows, []
@@ -269,38 +247,17 @@ def synthetic_fleet(
     seeds: Sequence[int] | None = None,
     peak: Accumulator[int] | None = None,
 ) -> DataFrame:
-    """Return a synthetic fleet: one partition a seed.
-
-    Parameters:
-        queues: How many components the whole fleet has; seeds 0 to ``queues - 1``.
-        events: How many rows the whole fleet has.
-        seeds: Only these components of it, in a row; None for all.
-        peak: Takes the most memory that a worker took (:mod:`qflow.spark.workers`).
-
-    Returns:
-        Each partition is one component, in order.
-
-    Raises:
-        RefusalError: If there are fewer than three events a component.
-    """
+    """Return a synthetic fleet: one partition a seed."""
     _require_enough(queues, events)
     chosen = range(queues) if seeds is None else seeds
     # The recorded fleet travels with the task: a worker need not hold qflow's data.
-    recorded = workload_text(recorded_fleet())
-    made = partial(_made, recorded=recorded, queues=queues, events=events, peak=peak)
-    return spark.range(chosen[0], chosen[-1] + 1, 1, len(chosen)).mapInArrow(made, LAKE.ddl)
+    recorded = workload_text(load_recorded_fleet())
 
+    def rows_of(seed: int) -> Iterator[Any]:
+        model = FleetModel.fit(Workload.from_json(json.loads(recorded)))
+        yield from to_batches(synthetic_rows(seed, share(events, queues, seed), model), LAKE)
 
-def _made(
-    batches: Iterator[Any], recorded: str, queues: int, events: int, peak: Accumulator[int] | None
-) -> Iterator[Any]:
-    freeze_modules()
-    model = FleetModel.of(Workload.from_json(json.loads(recorded)))
-    for batch in batches:
-        for seed in batch.column("id").to_pylist():
-            yield from to_batches(synthetic_rows(seed, share(events, queues, seed), model), LAKE)
-    if peak is not None:
-        peak.add(peak_memory())
+    return map_numbers(spark, range(chosen[0], chosen[-1] + 1), rows_of, LAKE, peak)
 
 
 def write_fleet(
@@ -308,27 +265,16 @@ def write_fleet(
     queues: int,
     events: int,
     folder: str | Path,
-    tell: Callable[[int], None] | None = None,
+    progress: Progress | None = None,
     peak: Accumulator[int] | None = None,
 ) -> None:
-    """Write a synthetic fleet as a lake, step by step; killed at any moment, it goes on where it was.
-
-    Parameters:
-        queues, events: Of the whole fleet.
-        folder: New or empty, or begun before with the same numbers.
-        tell: Called after each step with how many components are done.
-        peak: As for :func:`synthetic_fleet`.
-
-    Raises:
-        RefusalError: If the folder holds something else already, or there are fewer than three events a
-            component.
-    """
+    """Write a synthetic fleet as a lake, step by step; killed at any moment, it goes on where it was."""
     _require_enough(queues, events)
     numbers = f"{queues} queues and {events} events"
     steps = Steps(spark, folder, "a synthetic fleet", numbers, range(queues))
     for done in steps.run(partial(synthetic_fleet, spark, queues, events, peak=peak)):
-        if tell is not None:
-            tell(done)
+        if progress is not None:
+            progress(done)
 
 
 def _require_enough(queues: int, events: int) -> None:

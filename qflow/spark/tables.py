@@ -10,23 +10,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from qflow.logs.log_file import MOST_ROWS
+from qflow.trace.schema import Column
 
 
-class Column(NamedTuple):
-    """A column of a table: its name, its type (``string``, ``bigint`` or ``double``), and what it holds."""
+class Schema(tuple[Column, ...]):
+    """The columns of a table, in order; their types are ``string``, ``bigint`` or ``double``.
 
-    name: str
-    type: str
-    meaning: str
-
-
-class Table(tuple[Column, ...]):
-    """The columns of a table, in order.
-
-    >>> Table([Column("row", "bigint", "a number"), Column("reason", "string", "why")]).ddl
+    >>> Schema([Column("row", "bigint", "a number"), Column("reason", "string", "why")]).ddl
     'row bigint, reason string'
     """
 
@@ -60,17 +53,13 @@ _EVENT = (
     Column("client", "string", "a producer, a consumer, or broker for what the broker reported"),
     Column("event", "string", "one of qflow.logs.log_file.LOG_EVENTS; in a lake also begin and end"),
     Column("queue", "string", "consumers and reports: the queue; producers: the routing key or the exchange"),
-    Column(
-        "label",
-        "string",
-        "the message; for error its text; for stats a JSON list; for begin what is no finding, [skew,lag] in "
-        "microseconds, or empty",
-    ),
+    # Of error its text; of stats a JSON list; of begin what is no finding, [skew,lag] in microseconds.
+    Column("label", "string", "the message"),
     Column("size", "bigint", "content bytes, or 0"),
     Column("group", "string", "the message's group, or empty"),
 )
 
-EVENTS = Table(
+EVENTS = Schema(
     [
         Column("source", "string", "name of the log: one broker's recorded run"),
         Column("row", "bigint", "number of the event in its log, from 0"),
@@ -79,7 +68,7 @@ EVENTS = Table(
 )
 """What ingest gives: the good rows of all logs."""
 
-LAKE = Table(
+LAKE = Schema(
     [
         Column("component", "string", "source/queue: the least name among the queues that belong together"),
         Column("seq", "bigint", "number of the event in its component, from 0 (begin), without gaps"),
@@ -89,7 +78,7 @@ LAKE = Table(
 )
 """What layout writes; the last row of each component is its end."""
 
-QUARANTINE = Table(
+QUARANTINE = Schema(
     [
         Column("source", "string", "name of the log"),
         Column("row", "bigint", "number of the row in its file, from 1; 0 for the file as a whole"),
@@ -100,7 +89,7 @@ QUARANTINE = Table(
 )
 """Rows that were set aside, each with the reason."""
 
-TOUCHES = Table(
+TOUCHES = Schema(
     [
         Column("source", "string", "name of the log"),
         Column("client", "string", "a client, or exchange and key of a binding"),
@@ -109,7 +98,7 @@ TOUCHES = Table(
 )
 """Who touches what: the small table from which components are found."""
 
-COMPONENTS = Table(
+COMPONENTS = Schema(
     [
         Column("source", "string", "name of the log"),
         Column("component", "string", "source/queue"),
@@ -119,7 +108,7 @@ COMPONENTS = Table(
 )
 """Which component a client or a queue belongs to."""
 
-RESULTS = Table(
+RESULTS = Schema(
     [
         Column("component", "string", "source/queue"),
         Column("number", "bigint", "number of the result in its component, from 0: with it, the key"),
@@ -130,11 +119,7 @@ RESULTS = Table(
         Column("begin_us", "bigint", "when it began"),
         Column("end_us", "bigint", "when it ended; null if it still went on at the log's end"),
         Column("cause", "string", "flow_on: the message; held: resumed or dequeued; finding: another name"),
-        Column(
-            "count",
-            "bigint",
-            "flow_on: depth; held: which ON; blocked: transfers held; finding: how many",
-        ),
+        Column("count", "bigint", "see COUNTS: of each kind another number"),
         Column("bytes", "bigint", "flow_on: depth in bytes; held: the message's bytes"),
         # Of findings only (qflow.logs.checks.Finding); the sentence is made of them last.
         Column("seq", "bigint", "number of the event that shows it, or 0"),
@@ -146,9 +131,12 @@ RESULTS = Table(
         Column("depth_off_most", "bigint", "reports: the largest of them"),
     ]
 )
-"""What the audit gives: intervals and findings."""
+"""What the audit gives: intervals and findings, in one table, as a worker gives one."""
 
-MEASURES = Table(
+COUNTS = {"flow_on": "depth", "held": "stop", "blocked": "transfers", "finding": "number"}
+"""What ``count`` is, by kind: when it began; which ON held it; how many it held; how many there are."""
+
+MEASURES = Schema(
     [
         Column("component", "string", "source/queue"),
         Column("setting", "string", "name of the settings"),
@@ -166,16 +154,12 @@ MEASURES = Table(
 )
 """What a what-if gives."""
 
-ADVICE = Table(
+ADVICE = Schema(
     [
         Column("component", "string", "source/queue"),
         Column("queue", "string", "the queue; empty if the whole component was left out"),
         Column("line", "string", "a qpid-config line, or empty if the queue is left as it is"),
-        Column(
-            "before",
-            "string",
-            "whether what is declared could overflow, cannot overflow, or neither is proved",
-        ),
+        Column("before", "string", "whether what is declared could or cannot overflow, or is not proved"),
         Column("reasons_before", "string", "why"),
         Column("reasons", "string", "why what is recommended cannot"),
         Column("evidence", "string", "JSON: capacities, and what both settings cost in simulation"),
@@ -207,7 +191,7 @@ def _runs(batches: Iterable[Any]) -> Iterator[tuple[str, Any]]:
             start = end
 
 
-def to_batches(rows: Iterable[Sequence[Any]], table: Table, most: int = MOST_ROWS) -> Iterator[Any]:
+def to_batches(rows: Iterable[Sequence[Any]], table: Schema, most: int = MOST_ROWS) -> Iterator[Any]:
     """Yield rows as batches of a table's schema, of so many rows at most."""
     schema = table.arrow()
     part: list[Sequence[Any]] = []

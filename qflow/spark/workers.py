@@ -5,14 +5,15 @@ from __future__ import annotations
 import gc
 import sys
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Self
 
-from qflow.progress import PAUSE
-from qflow.progress import ProgressLine as Progress
+from qflow.progress import PAUSE, ProgressLine
+from qflow.spark.tables import Schema
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _known_modules = 0
 
@@ -32,15 +33,33 @@ def peak_memory() -> int:
 
 
 def freeze_modules() -> None:
-    """Take what has been imported out of the garbage collector's sight, whenever more has been.
-
-    After every task Spark lets a worker collect garbage, and to walk over all that pandas, pyarrow and qflow
-    consist of takes longer than to audit a thousand events.
-    """
+    """Take what has been imported out of the garbage collector's sight, whenever more has been."""
+    # After every task Spark lets a worker collect garbage: to walk over pandas, pyarrow and qflow takes
+    # longer than to audit a thousand events.
     global _known_modules
     if len(sys.modules) > _known_modules:
         _known_modules = len(sys.modules)
         gc.freeze()
+
+
+def map_numbers(
+    spark: SparkSession,
+    numbers: range,
+    work: Callable[[int], Iterator[Any]],
+    schema: Schema,
+    peak: Accumulator[int] | None = None,
+) -> DataFrame:
+    """Return the batches that workers make of each number, one a partition; `peak` takes their memory."""
+
+    def batches_of(batches: Iterator[Any]) -> Iterator[Any]:
+        freeze_modules()
+        for batch in batches:
+            for number in batch.column("id").to_pylist():
+                yield from work(number)
+        if peak is not None:
+            peak.add(peak_memory())
+
+    return spark.range(numbers.start, numbers.stop, 1, len(numbers)).mapInArrow(batches_of, schema.ddl)
 
 
 def peak_accumulator(spark: SparkSession) -> Accumulator[int]:
@@ -57,42 +76,57 @@ def peak_accumulator(spark: SparkSession) -> Accumulator[int]:
     return spark.sparkContext.accumulator(0, Largest())
 
 
-class TaskProgress:
-    """Shows the tasks of whatever Spark does in a block, over one step or many.
+class Watch:
+    """Looks now and then how far the work of a block is."""
 
-    Parameters:
-        what: What is being done, such as ``auditing``.
-        total: How many tasks there are in all steps; None for those of the stages that are active.
-        unit: What a task is.
-    """
+    def __init__(self, look: Callable[[], None]) -> None:
+        self._look = look
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __init__(self, spark: SparkSession, what: str, total: int | None = None, unit: str = "tasks") -> None:
-        self._tracker = spark.sparkContext.statusTracker()
-        self._total, self._before = total, 0
-        self._shown = Progress(what, total, unit=unit, has_bar=True)
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
+    def _run(self) -> None:
+        while not self._is_over.wait(PAUSE):
+            self._look()
 
-    def step(self, done: int, remark: str = "") -> None:
-        """Take note that so many tasks are done, of this step and those before; a remark stays in sight."""
-        self._before = done
-        self._shown.remark = remark
-
-    def _look(self) -> None:
-        while not self._over.wait(PAUSE):
-            stages = [self._tracker.getStageInfo(stage) for stage in self._tracker.getActiveStageIds()]
-            known = [stage for stage in stages if stage is not None]
-            done = self._before + sum(stage.numCompletedTasks for stage in known)
-            total = self._total or self._before + sum(stage.numTasks for stage in known)
-            if known and total:
-                self._shown.total = total
-                self._shown(min(done, total))
-
-    def __enter__(self) -> TaskProgress:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._over.set()
+        self._is_over.set()
         self._thread.join()
+
+
+class TaskProgress(Watch):
+    """A :class:`~qflow.progress.Progress` that also shows the tasks of the step under way, and the memory."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        what: str,
+        total: int | None = None,
+        unit: str = "tasks",
+        peak: Accumulator[int] | None = None,
+    ) -> None:
+        self._tracker = spark.sparkContext.statusTracker()
+        self._total, self._before, self._peak = total, 0, peak
+        self._shown = ProgressLine(what, total, unit=unit, has_bar=True)
+        super().__init__(self._look_at_tasks)
+
+    def __call__(self, done: int, total: int | None = None, part: str = "", /) -> None:
+        """Note how many tasks are done, of this step and those before."""
+        self._before = done
+        if self._peak is not None:
+            self._shown.remark = f", {self._peak.value >> 20} MiB in the largest worker"
+
+    def _look_at_tasks(self) -> None:
+        stages = [self._tracker.getStageInfo(stage) for stage in self._tracker.getActiveStageIds()]
+        known = [stage for stage in stages if stage is not None]
+        done = self._before + sum(stage.numCompletedTasks for stage in known)
+        total = self._total or self._before + sum(stage.numTasks for stage in known)
+        if known and total:
+            self._shown(min(done, total), total)
+
+    def __exit__(self, *_: object) -> None:
+        super().__exit__()
         self._shown.end()

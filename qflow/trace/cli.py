@@ -79,14 +79,7 @@ def _add_why(actions: Any) -> None:
 
 
 def run(namespace: argparse.Namespace) -> int:
-    """Do what was asked for.
-
-    Returns:
-        0 if all is well, 1 if rows make no sense or a replay differs.
-
-    Raises:
-        RefusalError: If a file holds no trace, or a trace no such instant or subject, in one sentence.
-    """
+    """Do what was asked for."""
     from qflow.trace.schema import TraceError
 
     try:
@@ -253,9 +246,6 @@ def _why(namespace: argparse.Namespace) -> int:
 
 def instant(text: str) -> tuple[int | None, int | None]:
     """Return an instant as a row's ``seq`` or a time in microseconds; the other of the two is None.
-
-    Raises:
-        RefusalError: If it is neither.
 
     >>> instant("1200"), instant("2.5s")
     ((1200, None), (None, 2500000))

@@ -16,7 +16,7 @@ import marshal
 import tempfile
 import zlib
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
@@ -24,6 +24,7 @@ from typing import IO, Any, NamedTuple
 from qflow.broker.events import EFFECTS, WIDTH, EventTable
 from qflow.broker.options import BrokerOptions
 from qflow.kit import install_command
+from qflow.progress import Progress
 from qflow.trace.schema import COLUMNS, KINDS, NAMES, Row, Trace, TraceError, decode_detail
 from qflow.workload.model import Workload
 from qflow.writing import written
@@ -36,17 +37,10 @@ CUT_OFF = "the file is cut off in the midst of this row"
 
 
 class QuarantinedRow(NamedTuple):
-    """A row that was set aside.
+    """A row that was set aside."""
 
-    Fields:
-        row: Its number in the file, from 1, the header not counted.
-        column: The first column that makes no sense; empty if it is the row as a whole.
-        reason: What is allowed, and what was got.
-        values: What the file has there, as text, at most 500 characters.
-    """
-
-    row: int
-    column: str
+    row: int  # From 1, the header not counted.
+    column: str  # The first that makes no sense; empty if it is the row as a whole.
     reason: str
     values: str = ""
 
@@ -89,9 +83,6 @@ class Quarantine(list[QuarantinedRow]):
 
 class Checker:
     """Checks rows in the file's order; good ones join the trace, bad ones the quarantine.
-
-    Parameters:
-        trace: Without rows yet; its run is the only one allowed.
 
     >>> checker = Checker(Trace("r"))
     >>> checker.take(1, ("r", 0, -5, "idle", "q", "", "s::t", "", 0, "", ""))
@@ -204,10 +195,6 @@ ROWS_IN_A_GROUP = 65_536
 class LongTrace:
     """A trace that is only written, and kept in a temporary file until then: its length takes no memory.
 
-    Parameters:
-        run, options, workload: As for :class:`~qflow.trace.schema.Trace`.
-        folder: Where the temporary file is; None for the system's own place, which may be small.
-
     >>> from qflow.broker.events import Event
     >>> trace = LongTrace("demo")
     >>> trace.extend(EventTable([Event(0, "queueDelete", queue="q", detail={"reason": "delete"})]))
@@ -262,10 +249,6 @@ class LongTrace:
 class TraceLines:
     """A trace that is written while it happens: JSON lines, which can be read at any moment and after a kill.
 
-    Parameters:
-        path: Where to; a file that is there begins anew.
-        run, options: As for :class:`~qflow.trace.schema.Trace`.
-
     >>> from qflow.broker.events import Event
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     lines = TraceLines(Path(folder, "demo.jsonl"), "demo")
@@ -303,7 +286,6 @@ def _parts(trace: Trace | LongTrace) -> Iterator[tuple[Trace, int, int]]:
             yield trace, start, min(start + ROWS_IN_A_GROUP, len(trace))
 
 
-Progress = Callable[[int], None]
 ENDINGS = (".parquet", ".jsonl", ".jsonl.gz")
 
 
@@ -366,12 +348,7 @@ def read_trace(path: str | Path, progress: Progress | None = None) -> tuple[Trac
 
 
 def load_trace(path: str | Path, progress: Progress | None = None) -> Trace:
-    """Read a trace whose every row must be good.
-
-    Raises:
-        TraceError: One sentence that names the file, the first bad row and its column.
-        OSError: If the file cannot be opened.
-    """
+    """Read a trace whose every row must be good."""
     trace, quarantine = read_trace(path, progress)
     if quarantine:
         raise TraceError(f"{Path(path).name}: {quarantine.summary()}")

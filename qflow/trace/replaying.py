@@ -21,6 +21,7 @@ from qflow.broker.events import COMMANDS, Event, EventTable
 from qflow.broker.links import LinkSession
 from qflow.broker.session import Session
 from qflow.broker.store import DelayedStore, MessageStore
+from qflow.progress import Progress
 from qflow.trace.schema import NAMES, Row, Trace, TraceError, decode_detail
 from qflow.workload.run import CLIENT_EVENTS, Run
 from qflow.workload.stage import uncollected
@@ -86,16 +87,9 @@ FLAGS = ("pipelined", "sync")
 
 
 class Step(NamedTuple):
-    """One command of a trace.
+    """One command of a trace."""
 
-    Fields:
-        row: Its place in the trace, from 0; -1 for a command that was added later.
-        time: When it is given, in microseconds.
-        kind, session: Which command, and whose.
-        arguments: Its detail.
-    """
-
-    row: int
+    row: int  # From 0; -1 for a command that was added later.
     time: int
     kind: str
     session: str
@@ -130,10 +124,6 @@ def give(broker: Broker, step: Step) -> None:
     """Perform one command of a trace on a broker, at its time.
 
     A refusal is part of what happened and raises nothing: the broker's own rows show it.
-
-    Raises:
-        TraceError: If the command cannot be given at all: a session that was never attached, an argument that
-            is missing or of a wrong type.
 
     >>> broker = Broker()
     >>> give(broker, Step(0, 0, "session.attach", "s", {"connection": "s"}))
@@ -298,22 +288,11 @@ def _first_unequal(a: Trace, b: Trace, name: str, common: int) -> int:
     return next(index for index in range(common) if first[index] != second[index])
 
 
-Progress = Callable[[int], None]
-"""Called now and then with the number of rows done."""
-
-
 class Replay:
     """A replay under way; :attr:`trace` is valid at every moment.
 
     Rows that only a client could write (:data:`qflow.workload.CLIENT_EVENTS`) are no command and no effect;
     they are copied to their places.
-
-    Parameters:
-        original: From its broker's start; the replay is equal to it if the same engine wrote it.
-
-    Attributes:
-        broker: The engine, after the last step.
-        trace: What it has done so far.
 
     >>> from qflow.broker import Message
     >>> broker = Broker()

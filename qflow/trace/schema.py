@@ -50,9 +50,6 @@ def encode_detail(detail: Detail) -> str:
 
     Its own keys are sorted; mappings inside keep their order, in which a queue's arguments are read.
 
-    Raises:
-        TypeError: If it holds anything but plain values, bytes, UUIDs and messages, in lists and mappings.
-
     >>> encode_detail({"transfers": (1, 2), "set_redelivered": True})
     '{"set_redelivered":true,"transfers":[1,2]}'
     >>> encode_detail({"body": b"ab", "message": Message(5, routing_key="q")})
@@ -77,9 +74,6 @@ def encode_values(names: Names, values: Values) -> str:
 
 def decode_detail(text: str) -> dict[str, Any]:
     """Return the detail that :func:`encode_detail` has written; {} for the empty text.
-
-    Raises:
-        ValueError: If the text is no JSON object, or marks a value with an unknown word.
 
     >>> decode_detail('{"body":{"$bytes":"6162"}}')
     {'body': b'ab'}

@@ -25,7 +25,7 @@ import io
 import operator
 import pickle
 from array import array
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
@@ -41,7 +41,8 @@ from qflow.broker.restorable import Frozen, Restorable
 from qflow.broker.selector import Selector
 from qflow.broker.settings import Argument
 from qflow.broker.store import DelayedStore
-from qflow.trace.replaying import Progress, Replay, Step, give, step_at, steps_of
+from qflow.progress import Progress
+from qflow.trace.replaying import Replay, Step, give, step_at, steps_of
 from qflow.trace.schema import Row, Trace, TraceError, decode_detail, encode_detail
 from qflow.workload.stage import uncollected
 
@@ -58,9 +59,6 @@ _PARTS_A_COMMAND = 25
 """Parts that are set back in the time that one command takes."""
 
 _LONG = 10_000
-
-TRANSITIONS = ("flow_stopped", "flow_resumed")
-"""The rows at which flow control of a queue turns."""
 
 
 class Timeline:
@@ -87,7 +85,7 @@ class Timeline:
     ...     broker.advance(n * 1000)
     ...     transfer = session.message_transfer(Message(10, routing_key="q"))
     >>> timeline = Timeline(trace)
-    >>> timeline.next_transition("q").time, timeline.broker.queue("q").message_depth
+    >>> timeline.seek_time(2000).time, timeline.broker.queue("q").message_depth
     (2000, 3)
     >>> timeline.seek_time(1999).time, timeline.broker.queue("q").message_depth
     (1000, 2)
@@ -207,26 +205,6 @@ class Timeline:
         """Go forward by rows, at most to the last; a negative count goes back, at most to the first."""
         return self._go(min(max(0, self.cursor + count), len(self.trace) - 1))
 
-    def next_transition(self, queue: str, kinds: Iterable[str] = TRANSITIONS) -> Row | None:
-        """Go to the next row at which flow control of a queue turns; None, and stay, if there is none.
-
-        Parameters:
-            kinds: Other kinds of rows to stop at, such as ``("dropped",)``.
-        """
-        rows = self._rows_of(queue, kinds)
-        return self._go_to(rows, bisect_right(rows, self.cursor))
-
-    def previous_transition(self, queue: str, kinds: Iterable[str] = TRANSITIONS) -> Row | None:
-        """Go to the last such row before the cursor; None, and stay, if there is none."""
-        rows = self._rows_of(queue, kinds)
-        return self._go_to(rows, bisect_left(rows, self.cursor) - 1)
-
-    def _rows_of(self, queue: str, kinds: Iterable[str]) -> list[int]:
-        return sorted(row for kind in kinds for row in self.index.rows(kind, "queue", queue))
-
-    def _go_to(self, rows: Sequence[int], index: int) -> Row | None:
-        return self._go(rows[index]) if 0 <= index < len(rows) else None
-
     def _go(self, place: int) -> Row:
         self.cursor = place
         return self.row
@@ -281,23 +259,11 @@ def fork(
     options: BrokerOptions | None = None,
     start: Broker | None = None,
 ) -> Trace:
-    """Return a trace that is the same up to a row and goes another way from there.
+    """Return a trace that is the same up to the command of a row, and goes another way from there.
 
-    Parameters:
-        trace: The course of events so far.
-        row: A row's place in the trace; the whole command that it belongs to still happens as it did. -1 is
-            before the first one.
-        commands: Commands to add, each of a kind in :data:`qflow.broker.events.COMMANDS`, with ``session``
-            and ``detail``. One whose time has passed already is given at once.
-        queues: Declare arguments to change, by queue; None removes one. A queue keeps its arguments as long
-            as it exists, so the fork must be before the queue's declaration.
-        options: What the broker is started with instead; it keeps its options, so such a fork starts at row
-            -1.
-        start: The state after that command, if the caller has it.
-
-    Raises:
-        TraceError: For a kind that is no command, a queue declared before the row, other options after the
-            start, or a command that cannot be given.
+    A queue and a broker keep what they were made with: `queues` (None removes an argument) must be declared
+    after the row, and other `options` start at row -1, before the first.  A command
+    whose time has passed is given at once.
 
     >>> from qflow.broker import Message
     >>> from qflow.trace import record
@@ -492,9 +458,6 @@ _NONE: Sequence[int] = array("q")
 class RowIndex:
     """The places of a trace's rows by kind and queue, session or link, and by message.
 
-    Parameters:
-        trace: Read once; rows that are appended later are not seen.
-
     >>> trace = Trace()
     >>> for name in ("a", "b", "a"):
     ...     trace.append(Event(0, "enqueued", queue=name, message="m"))
@@ -605,13 +568,9 @@ class Parts:
 
 
 class Checkpoint:
-    """A broker's state, to which it can go back, or from which others can be made.
+    """A broker's state between two commands, to which it can go back, or from which others can be made.
 
-    Parameters:
-        broker: Between two commands; its observer and agent are no part of the state, clients' hooks must be
-            unset.
-        parts: Given, the checkpoint is one of many to which one broker goes back; each holds only what
-            differs between them.
+    With `parts` it is one of many to which one broker goes back, and holds only what differs between them.
 
     >>> broker = Broker()
     >>> broker.session("s").queue_declare("q")

@@ -20,8 +20,6 @@ from qflow.rooms import open_room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from qflow.windows import Step as Step
-    from qflow.windows import make_window as make_window
     from qflow.workload.attributes import WorkloadError as WorkloadError
     from qflow.workload.model import Consumer as Consumer
     from qflow.workload.model import Producer as Producer

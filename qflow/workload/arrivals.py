@@ -23,7 +23,7 @@ run, and no processor's last digit of a logarithm can show."""
 _SLOWEST: Final = 1e-12
 """Messages a second: one in 30,000 years.  A slower one is as good as none, and its gaps stay finite."""
 
-FEW_IN_A_SPELL: Final = 10
+_FEW_IN_A_SPELL: Final = 10
 """In a burst's spells of fewer messages than these, one more each would be far more than the rate."""
 
 NEVER: Final = 1 << 62
@@ -54,7 +54,7 @@ class Arrivals:
     """What :func:`due_messages` yields, one message at a time."""
 
     def __init__(self, producer: Producer) -> None:
-        self._recorded = _recorded(producer) if producer.arrival == "recorded" else None
+        self._recorded = _recorded_messages(producer) if producer.arrival == "recorded" else None
         self._random = Random(producer.seed)
         self._draw = self._random.random
         self._rate = max(producer.rate, _SLOWEST)
@@ -62,7 +62,7 @@ class Arrivals:
         self._spread = None if isinstance(producer.size, int) else producer.size
         self._groups, self._skew = producer.groups or (0, 0.0)
         self._on, self._period = _burst(producer)
-        self._is_short = self._period > 0 and self._on * self._rate < FEW_IN_A_SPELL * SECOND * _FINE
+        self._is_short = self._period > 0 and self._on * self._rate < _FEW_IN_A_SPELL * SECOND * _FINE
         self._fine = 0
         self.due = 0
         self.size = producer.size if isinstance(producer.size, int) else 0
@@ -102,7 +102,7 @@ def _nearest(number: float) -> int:
     return whole + 1 if rest > 0.5 or (rest == 0.5 and whole % 2) else whole
 
 
-def _recorded(producer: Producer) -> Iterator[tuple[int, int, str]]:
+def _recorded_messages(producer: Producer) -> Iterator[tuple[int, int, str]]:
     messages = [(round(seconds * SECOND), size, group) for seconds, size, group in producer.recorded]
     if producer.model == "closed" and messages:
         yield from cycle(messages)

@@ -44,7 +44,7 @@ def require(holds: bool, where: str, attribute: str, value: object, allowed: str
 number above 1000000000000, got 1e+308
     """
     if not holds:
-        raise WorkloadError(f"{where}: {attribute} must be {allowed}{_bounds(value)}, got {_shown(value)}")
+        raise WorkloadError(f"{where}: {attribute} must be {allowed}{_bounds(value)}, got {_show(value)}")
 
 
 def _bounds(value: object) -> str:
@@ -58,7 +58,7 @@ def _bounds(value: object) -> str:
     return ""
 
 
-def _shown(value: object) -> str:
+def _show(value: object) -> str:
     try:
         text = repr(value)
     except ValueError:

@@ -47,13 +47,13 @@ def run(namespace: argparse.Namespace) -> int:
         if namespace.seed is not None:
             workload = workload.with_seed(namespace.seed)
         look_over(workload, "qflow run")
-        made, is_whole = _simulated(workload)
+        made, is_whole = _simulate(workload)
         if namespace.trace:
             _write(made, namespace.trace)
     except (WorkloadError, AmqpException) as error:
         print(f"qflow run: {error}", file=sys.stderr)
         return 2
-    summary = {**summarise(made), "interrupted": not is_whole}
+    summary = {**_summarise(made), "interrupted": not is_whole}
     print(json.dumps(summary) if namespace.json else _text(summary))
     return 0 if is_whole else INTERRUPTED
 
@@ -79,7 +79,7 @@ def look_over(workload: Workload, command: str) -> None:
             print(f"{command}: queue {queue!r}: {sentence}", file=sys.stderr)
 
 
-def _simulated(workload: Workload) -> tuple[Run, bool]:
+def _simulate(workload: Workload) -> tuple[Run, bool]:
     from qflow.workload.simulate import simulate_in_slices
 
     shown = Progress("running", ceil(workload.duration), unit="s")
@@ -99,11 +99,11 @@ def _simulated(workload: Workload) -> tuple[Run, bool]:
     return made, is_whole
 
 
-def summarise(run: Run) -> dict[str, Any]:
+def _summarise(run: Run) -> dict[str, Any]:
     """Return a summary of a run, ready for JSON: measures of each queue, counts of each client.
 
     >>> from qflow.workload import Workload, simulate
-    >>> summarise(simulate(Workload("w", 1, {"q": {}})))["queues"]["q"]["max_depth"]
+    >>> _summarise(simulate(Workload("w", 1, {"q": {}})))["queues"]["q"]["max_depth"]
     0
     """
     from qflow.workload.measures import queue_measures

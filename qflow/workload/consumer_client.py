@@ -54,7 +54,7 @@ class ConsumerClient:
             return
         self._link.read_together = self._session.pipelined
         # The credit travels after the subscription, and may have to wait for it.
-        self._link.greeted()
+        self._link.attach()
         self._link.write(nothing)
         self._link.write(self._grant)
 
@@ -70,7 +70,7 @@ class ConsumerClient:
         if self._is_direct:
             self._take(record)
             return
-        self._link.answered()
+        self._link.receive_answer()
         agenda = self._stage.agenda
         self._coming.append(record)
         if len(self._coming) > 1:

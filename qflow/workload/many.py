@@ -45,7 +45,7 @@ Result = TypeVar("Result")
 PATIENCE = 0.1
 """Seconds that a worker has to leave what it is at, when it is of no more use."""
 
-QUESTION = 0.04
+_QUESTION = 0.04
 """Seconds that a question takes, as far as that can be known."""
 
 Answer = tuple[bool, Any, float] | None
@@ -104,7 +104,7 @@ class ManyRuns(Generic[Item, Result]):
         self._is_brief = is_brief
         count = min(processes or cores(), len(items))
         has_workers = _DROP and sys.platform != "emscripten" and _is_importable(function)
-        self._workers = _taken(count) if count > 1 and has_workers else []
+        self._workers = _take_workers(count) if count > 1 and has_workers else []
         self._asked: dict[_Worker, deque[int]] = {}
         self._took = 0.0
         if self._workers:
@@ -122,7 +122,7 @@ class ManyRuns(Generic[Item, Result]):
                 found.append((place, self._function(self._items[place])))
                 timeout = 0.0
             if self._workers:
-                self._hear(found, timeout)
+                self._receive(found, timeout)
         except BaseException:
             self.close()
             raise
@@ -143,14 +143,14 @@ class ManyRuns(Generic[Item, Result]):
     def _is_alone(self) -> bool:
         return not self._workers or (self._is_brief and all(worker.is_new for worker in self._workers))
 
-    def _hear(self, found: list[tuple[int, Result]], timeout: float | None) -> None:
+    def _receive(self, found: list[tuple[int, Result]], timeout: float | None) -> None:
         """Take what workers say; return at the first result, or when the time is up."""
         until = None if timeout is None else time.monotonic() + timeout
         while True:
             for key, _ in self._selector.select(
                 None if until is None else max(0.0, until - time.monotonic())
             ):
-                for said in key.data.heard():
+                for said in key.data.receive():
                     self._on_answer(key.data, said, found)
             if found or (until is not None and time.monotonic() >= until):
                 return
@@ -170,7 +170,7 @@ class ManyRuns(Generic[Item, Result]):
         if worker.owes or not self._waiting:
             return
         fair = len(self._waiting) // (2 * len(self._workers))
-        enough = int(QUESTION / self._took) if self._took else 1
+        enough = int(_QUESTION / self._took) if self._took else 1
         count = max(1, min(fair, enough))
         places = [self._waiting.popleft() for _ in range(min(count, len(self._waiting)))]
         self._asked[worker] = deque(places)
@@ -216,7 +216,7 @@ class _Worker:
         self.owes = True
         _write(self._questions, (function, items))
 
-    def heard(self) -> list[Answer]:
+    def receive(self) -> list[Answer]:
         """Return the answers that have come; at least a part of one must have."""
         part = os.read(self.answers.fileno(), 1 << 16)
         if not part:
@@ -250,7 +250,7 @@ _idle: list[_Worker] = []
 _owner = os.getpid()
 
 
-def _taken(count: int) -> list[_Worker]:
+def _take_workers(count: int) -> list[_Worker]:
     """Return that many workers, those first that wait for work."""
     global _owner
     if _owner != os.getpid():
@@ -276,7 +276,7 @@ def _give_back(workers: Sequence[_Worker]) -> None:
                 selector.register(worker.answers, selectors.EVENT_READ, worker)
         while selector.get_map() and time.monotonic() < until:
             for key, _ in selector.select(max(0.0, until - time.monotonic())):
-                key.data.heard()
+                key.data.receive()
                 if not key.data.owes:
                     selector.unregister(key.data.answers)
     for worker in workers:

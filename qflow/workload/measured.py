@@ -33,7 +33,7 @@ class Measured(NamedTuple):
     course: bytes
 
 
-class Gauge(QueueObserver):
+class _Gauge(QueueObserver):
     """Notes how deep a queue becomes, and when."""
 
     __slots__ = ("agenda", "depth", "max_depth", "last", "times", "depths")
@@ -85,7 +85,7 @@ class Waits(ClientObserver):
         self.agenda = agenda
         self.meters = {name: ProducerMeter() for name in producers}
 
-    def noted(self, kind: str, client: str) -> None:
+    def receive(self, kind: str, client: str) -> None:
         """Note that a producer begins to wait, goes on, or has lost its session."""
         if client in self.meters:
             self.meters[client].note(kind.removeprefix("client."), self.agenda.now)
@@ -110,7 +110,7 @@ def measure(stage: Stage, workload: Workload, queue: str = "") -> Measured:
     waits = Waits(stage.agenda, [producer.name for producer in workload.producers])
     stage.client_observer = waits
     names = [queue] if queue else list(workload.queues)
-    gauges = [Gauge(stage.agenda) for _ in names]
+    gauges = [_Gauge(stage.agenda) for _ in names]
     for gauge, name in zip(gauges, names, strict=True):
         measured = stage.broker.queue(name)
         measured.observers = (*measured.observers, gauge)
@@ -122,9 +122,9 @@ def measure(stage: Stage, workload: Workload, queue: str = "") -> Measured:
     if len(died) == len(workload.producers):
         end = min(end, max([gauge.last for gauge in gauges], default=end))
     end = max(1, end)
-    deepest = max(gauges, key=_deepest, default=Gauge(stage.agenda))
+    deepest = max(gauges, key=_deepest, default=_Gauge(stage.agenda))
     return Measured(deepest.max_depth, waits.blocked_share(end), tuple(died), deepest.course(end))
 
 
-def _deepest(gauge: Gauge) -> int:
+def _deepest(gauge: _Gauge) -> int:
     return gauge.max_depth

@@ -33,7 +33,7 @@ from qflow.workload.model import Producer, Senders, Workload
 Measures = dict[str, float | int | None]
 """Measure to value; None where nothing is known."""
 
-PERCENTILES = (50, 90, 99)
+_PERCENTILES = (50, 90, 99)
 
 
 class DepthMeter:
@@ -65,7 +65,7 @@ class DepthMeter:
             self._filled += span if self._depth else 0
             self._since += span
 
-    def filled(self) -> float:
+    def filled_share(self) -> float:
         """Return for what share of time there were messages, up to the end."""
         self._pass(self._end)
         return self._filled / self._end
@@ -103,7 +103,7 @@ def queue_measures(
             stopped[queue] = kind == "flow_stopped"
         meters[queue].at(event.time, depth[queue], stopped[queue])
     if filled is not None:
-        filled.update((name, meter.filled()) for name, meter in meters.items())
+        filled.update((name, meter.filled_share()) for name, meter in meters.items())
     return {
         name: {
             **meter.measures(),
@@ -239,7 +239,7 @@ class ProducerMeter:
 def latency_measures(latencies: list[int]) -> Measures:
     """Return the percentiles of times in microseconds."""
     ordered, found = sorted(latencies), Measures()
-    for percent in PERCENTILES:
+    for percent in _PERCENTILES:
         place = min(len(ordered) - 1, len(ordered) * percent // 100)
         found[f"latency_p{percent}"] = ordered[place] / SECOND if ordered else None
     return found

@@ -48,24 +48,24 @@ NOT_SEEN_DECLARED = {"qflow.arguments": "unknown"}
 SETUP = "setup"
 """Name of the session that declares the queues; no client may have it."""
 
-ARRIVALS = ("poisson", "const", "recorded")
+_ARRIVALS = ("poisson", "const", "recorded")
 MODELS = ("open", "closed")
 WINDOWS = ("ideal", "qpid-cpp", "qpid-python")
-SERVICES = ("exp", "const")
+_SERVICES = ("exp", "const")
 
 MESSAGES_PER_SECOND = 1_000_000
 """The highest rate: one message a microsecond, the grain of virtual time."""
 
-LARGEST_PRIORITY = 9
+_LARGEST_PRIORITY = 9
 """AMQP knows ten priorities; the broker would take any byte (QT-04)."""
 
-FURTHEST_DRAW = 13
+_FURTHEST_DRAW = 13
 """Standard deviations from the mean that no draw of :func:`random.normalvariate` exceeds."""
 
-LARGEST_MU = 27
+_LARGEST_MU = 27
 """So that no size that is drawn is above a terabyte, e to the 27th power is about half of one."""
 
-LONGEST_TEXT = 65_535
+_LONGEST_TEXT = 65_535
 """Bytes of UTF-8 that a text among declare arguments may have (str16)."""
 
 LARGEST_PREFETCH = 0xFFFFFFFE
@@ -78,7 +78,7 @@ _is_from_1 = partial(is_whole, at_least=1)
 
 
 def _is_priority(value: object) -> bool:
-    return value is None or value == "group" or is_whole(value, 0, LARGEST_PRIORITY)
+    return value is None or value == "group" or is_whole(value, 0, _LARGEST_PRIORITY)
 
 
 def _is_recorded(value: object) -> bool:
@@ -90,7 +90,7 @@ def _is_recorded(value: object) -> bool:
 def _is_service(value: Any) -> bool:
     if is_tuple_of(lambda kind: kind == "recorded", is_all(is_positive))(value):
         return len(value[1]) > 0
-    return is_tuple_of(lambda kind: kind in SERVICES, is_positive)(value)
+    return is_tuple_of(lambda kind: kind in _SERVICES, is_positive)(value)
 
 
 def _is_spell(value: Any) -> bool:
@@ -102,7 +102,7 @@ def _is_size(value: object) -> bool:
 
 
 def _is_bounded_size(value: Any) -> bool:
-    return isinstance(value, int) or value[0] + FURTHEST_DRAW * value[1] <= LARGEST_MU
+    return isinstance(value, int) or value[0] + _FURTHEST_DRAW * value[1] <= _LARGEST_MU
 
 
 def _is_seed(value: object) -> bool:
@@ -119,7 +119,7 @@ _PRODUCER: Rules = (
     ),
     ("capacity", _is_from_1, "a whole number from 1"),
     ("size", _is_size, "a whole number from 0, or mu and sigma (from 0)"),
-    ("size", _is_bounded_size, f"mu and sigma with mu + {FURTHEST_DRAW} sigma at most {LARGEST_MU}"),
+    ("size", _is_bounded_size, f"mu and sigma with mu + {_FURTHEST_DRAW} sigma at most {_LARGEST_MU}"),
     (
         "burst",
         is_none_or(is_tuple_of(is_positive, _is_from_0)),
@@ -131,7 +131,7 @@ _PRODUCER: Rules = (
         "a number of groups (from 1) and a skew (above 0), or nothing",
     ),
     _SEED,
-    ("arrival", ARRIVALS.__contains__, one_of(ARRIVALS)),
+    ("arrival", _ARRIVALS.__contains__, one_of(_ARRIVALS)),
     ("model", MODELS.__contains__, one_of(MODELS)),
     ("window", WINDOWS.__contains__, one_of(WINDOWS)),
     ("session", is_text, "a name, or nothing"),
@@ -147,7 +147,7 @@ _CONSUMER: Rules = (
     (
         "service",
         _is_service,
-        f"{one_of(SERVICES)}, and seconds (above 0); or 'recorded', and a list of seconds",
+        f"{one_of(_SERVICES)}, and seconds (above 0); or 'recorded', and a list of seconds",
     ),
     ("slow", is_all(_is_spell), "a list of (from, to, factor), from before to, factor above 0"),
     ("start", _is_from_0, "a number of seconds from 0"),
@@ -514,11 +514,11 @@ required are name, queue, prefetch, service
 
     def with_producer(self, name: str, **changes: Any) -> Workload:
         """Return a copy in which some attributes of a producer differ, such as ``capacity=20``."""
-        return self.replace(producers=self._changed("producer", self.producers, name, changes))
+        return self.replace(producers=self._change("producer", self.producers, name, changes))
 
     def with_consumer(self, name: str, **changes: Any) -> Workload:
         """Return a copy in which some attributes of a consumer differ, such as ``prefetch=1``."""
-        return self.replace(consumers=self._changed("consumer", self.consumers, name, changes))
+        return self.replace(consumers=self._change("consumer", self.consumers, name, changes))
 
     def with_seed(self, seed: int) -> Workload:
         """Return a copy whose clients have other chances, each its own.
@@ -534,7 +534,7 @@ required are name, queue, prefetch, service
             consumers=tuple(dataclasses.replace(c, seed=second + n) for n, c in enumerate(self.consumers)),
         )
 
-    def _changed(
+    def _change(
         self, kind: str, clients: tuple[Client, ...], name: str, changes: Mapping[str, Any]
     ) -> tuple[Client, ...]:
         names = [client.name for client in clients]
@@ -552,12 +552,12 @@ def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         return made
     names = [name for name, _ in pairs]
     key = next(name for name in names if names.count(name) > 1)
-    shown = " and ".join(_shown_value(value) for name, value in pairs if name == key)
+    shown = " and ".join(_show_value(value) for name, value in pairs if name == key)
     whose = f" of {made['name']!r}" if "name" in made and key != "name" else ""
     raise WorkloadError(f"each key may be given once, got {key!r}{whose} {names.count(key)} times: {shown}")
 
 
-def _shown_value(value: object) -> str:
+def _show_value(value: object) -> str:
     text = json.dumps(value)
     return text if len(text) <= 60 else f"{text[:50]} …"
 
@@ -580,7 +580,7 @@ def _is_argument(value: object) -> bool:
     if isinstance(value, list | tuple):
         return all(map(_is_argument, value))
     if isinstance(value, str):
-        return is_text(value, LONGEST_TEXT)
+        return is_text(value, _LONGEST_TEXT)
     return not isinstance(value, int) or -(1 << 63) <= value < 1 << 64
 
 

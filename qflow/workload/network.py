@@ -151,7 +151,7 @@ class Link:
     >>> from qflow.broker import Broker
     >>> agenda, seen = Agenda(end=SECOND), []
     >>> link = Link(agenda, Network(latency=0.001, ack_delay=0.04))
-    >>> link.greeted()  # the broker has answered something
+    >>> link.attach()  # the broker has answered something
     >>> for word in ("accept", "complete"):
     ...     link.write(lambda word=word: seen.append((agenda.now, word)))
     >>> agenda.run(Broker()); seen
@@ -187,17 +187,17 @@ class Link:
         if not self._is_in_flight:
             self._flush()
 
-    def answered(self) -> None:
+    def receive_answer(self) -> None:
         """Note that the broker sends something to this client, now: it acknowledges all so far."""
         if self._agenda.now - self._received_at < self._answer_time:
             self._expects_answer = True
         if self._owed:
             self._acknowledge()
 
-    def greeted(self) -> None:
+    def attach(self) -> None:
         """Note that the broker has just answered something: the client has attached to it."""
         self._received_at = self._agenda.now
-        self.answered()
+        self.receive_answer()
 
     def let_go(self) -> None:
         """Forget what has not been sent, and with it who wrote it: the run is over."""
@@ -256,15 +256,15 @@ class Link:
             self._expects_answer = False
             if self._tick:
                 self._owed = False
-                self._acknowledged(is_pushed=True)
+                self._on_acknowledged(is_pushed=True)
             else:
                 self._acknowledge()
 
     def _acknowledge(self) -> None:
         self._owed = False
-        self._agenda.enter(self._agenda.now + self._wire, SETTLE, self._acknowledged)
+        self._agenda.enter(self._agenda.now + self._wire, SETTLE, self._on_acknowledged)
 
-    def _acknowledged(self, *, is_pushed: bool = False) -> None:
+    def _on_acknowledged(self, *, is_pushed: bool = False) -> None:
         self._is_in_flight = False
         if self._waiting:
             self._flush(is_pushed=is_pushed)

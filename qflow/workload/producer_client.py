@@ -26,13 +26,13 @@ from qflow.workload.agenda import SECOND, SEND, SETTLE, Action, nothing
 from qflow.workload.arrivals import Arrivals
 from qflow.workload.model import Producer
 from qflow.workload.network import ASLEEP, Course, Link, Network
-from qflow.workload.stage import Stage, message_of
+from qflow.workload.stage import Stage, make_message, message_of
 
-TURN: Final = 10_000
+_TURN: Final = 10_000
 """Microseconds for which a client learns of completions before it sends again, or sends before it learns:
 the recorded ones do both in one process, whose interpreter changes over after that time."""
 
-ROUND_TRIP: Final = 200
+_ROUND_TRIP: Final = 200
 """Microseconds: a client that sends again sooner than that has not read the answer yet (CAP-02)."""
 
 
@@ -40,7 +40,7 @@ class ProducerClient:
     """Sends what is due until ``last_due``; while its ideal window is full it waits for one completion."""
 
     def __init__(self, model: Producer, stage: Stage, last_due: int) -> None:
-        self._model, self._name, self._exchange = model, model.name, model.to[0]
+        self._name, (self._exchange, self._key), self._priority = model.name, model.to, model.priority
         self._stage = stage
         self._next = Arrivals(model)
         self._last_due = last_due
@@ -120,7 +120,8 @@ class ProducerClient:
     def _send(self) -> None:
         number = self._sent
         self._sent += 1
-        message = message_of(self._model, self._sent, self._next.size, self._next.group)
+        label = f"{self._name}-{self._sent}"
+        message = make_message(self._key, label, self._next.size, self._next.group, self._priority)
         self._stage.count_message()
         agenda = self._stage.agenda
         self._next.advance()
@@ -169,7 +170,7 @@ class ProducerClient:
         for number in found:
             del self._outstanding[number]
             self._inbox.append((arrives, number))
-        self._link.answered()
+        self._link.receive_answer()
         self._learn_next()
 
     def _until_awake(self, now: int) -> int:
@@ -184,7 +185,7 @@ class ProducerClient:
             return
         self._is_learning = True
         if not self._turn_end:
-            self._turn_end = max(self._free_at, self._inbox[0][0]) + TURN
+            self._turn_end = max(self._free_at, self._inbox[0][0]) + _TURN
         work = self._work(self._network.report_time(self._sent))
         self._free_at = max(self._free_at, self._inbox[0][0]) + work
         self._stage.agenda.enter(self._free_at, SETTLE, self._learn)
@@ -231,7 +232,7 @@ class SharedSession:
         self.reported = completed
         agenda = self._stage.agenda
         for sender in self.senders:
-            agenda.enter(agenda.now, SEND, sender.hear)
+            agenda.enter(agenda.now, SEND, sender.receive_report)
 
     def is_confirmed(self, number: int) -> bool:
         """Return whether a command and all before it are known to be complete."""
@@ -251,7 +252,7 @@ class WindowedProducer:
         self._due = self._next.due
         self._last_due = last_due
         self._sent = 0
-        self._sent_at = -ROUND_TRIP
+        self._sent_at = -_ROUND_TRIP
         self._waits_for: Step | None = None
         self._synced_to = -1
         self._is_closed = model.arrival == "recorded" and model.model == "closed"
@@ -267,7 +268,7 @@ class WindowedProducer:
     def _on_due(self) -> None:
         if self._stage.remaining == 0 or not self._shared.session.is_attached:
             return
-        if not self._window.is_deaf_while_sending or self._stage.agenda.now >= self._sent_at + ROUND_TRIP:
+        if not self._window.is_deaf_while_sending or self._stage.agenda.now >= self._sent_at + _ROUND_TRIP:
             self._window.reported(self._shared.reported)
         step = self._window.next_step()
         if step is Step.SEND:
@@ -281,9 +282,9 @@ class WindowedProducer:
             self._is_noted = True
             self._stage.note("client.block", self._model.name, detail={"due": self._due})
         elif step is Step.SYNC:
-            self.hear()
+            self.receive_report()
 
-    def hear(self) -> None:
+    def receive_report(self) -> None:
         """Look at what is reported, if this sender waits for it; go on if that is enough."""
         if self._waits_for is None or not self._shared.session.is_attached or not self._may_go_on():
             return

@@ -17,10 +17,10 @@ from qflow.workload.producer_client import ProducerClient, SharedSession, Window
 from qflow.workload.run import Run
 from qflow.workload.stage import GRACE, Stage, uncollected
 
-SLICE = SECOND // 10
+_SLICE = SECOND // 10
 """Microseconds of virtual time between two looks at whether a run is to stop; longer in very long runs."""
 
-MOST_SLICES = 100_000
+_MOST_SLICES = 100_000
 """How many such looks there are at most."""
 
 MOST_MESSAGES = 1_000_000
@@ -117,11 +117,11 @@ def _expected_messages(producer: Producer, duration: float) -> float:
     return producer.rate * (spells * on + min(rest, on))
 
 
-def simulate_in_slices(workload: Workload, on_slice: Callable[[int, int], None]) -> tuple[Run, bool]:
+def simulate_in_slices(workload: Workload, on_slice: Callable[[int, int], object]) -> tuple[Run, bool]:
     """Run a workload as :func:`qflow.workload.simulate` does, and stop in good order on Ctrl-C."""
     with uncollected():
         stage = _set_up_to_keep(workload)
-        step = max(SLICE, stage.agenda.end // MOST_SLICES)
+        step = max(_SLICE, stage.agenda.end // _MOST_SLICES)
         done, count = 0, len(stage.events)
         try:
             while done < stage.agenda.end:

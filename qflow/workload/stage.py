@@ -26,7 +26,7 @@ UNLIMITED: Final = 1 << 60
 class ClientObserver:
     """Sees what only a client can report, though no event is made of it."""
 
-    def noted(self, kind: str, client: str) -> None:
+    def receive(self, kind: str, client: str) -> None:
         """Note what a client reports: a kind of :data:`qflow.workload.CLIENT_EVENTS`, or "client.error"."""
 
 
@@ -80,7 +80,7 @@ class Stage:
     def note(self, kind: str, client: str, queue: str = "", message: str = "", detail: Detail = None) -> None:
         """Show what only a client can report: a kind of :data:`qflow.workload.CLIENT_EVENTS`."""
         if self.client_observer is not None:
-            self.client_observer.noted(kind, client)
+            self.client_observer.receive(kind, client)
         if self.broker.observer is not None:
             self.broker.emit(kind, queue, client, message=message, detail=detail)
 
@@ -89,7 +89,7 @@ class Stage:
         for name in names:
             self.errors[name] = error
             if self.client_observer is not None:
-                self.client_observer.noted("client.error", name)
+                self.client_observer.receive("client.error", name)
 
     def finish(self, workload: Workload) -> Run:
         """Return the run; the stage is of no more use then."""
@@ -143,7 +143,7 @@ def make_message(key: str, label: str, size: int, group: str, priority: int | st
 
 
 def message_of(producer: Producer, number: int, size: int, group: str) -> Message:
-    """Make the message that a producer sends as its ``number``-th: all that counts bytes of it is here."""
+    """Make the message that a producer sends as its ``number``-th."""
     label = f"{producer.name}-{number}"
     return make_message(producer.to[1], label, size, group, producer.priority)
 

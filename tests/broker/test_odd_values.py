@@ -496,6 +496,10 @@ def test_copies(duplicate):
     assert duplicate(message) == message and duplicate(message).size == 9
     assert duplicate(BrokerOptions(queue_purge_interval=5)).queue_purge_interval == 5
     assert duplicate(RangeSet.of([(0, 3)])) == RangeSet.of([(0, 3)])
+    assert duplicate(Selector("a = 1")).accepts(Message(headers={"a": 1}))
+    assert duplicate(broker.queue("q").statistics()) == broker.queue("q").statistics()
+    answer = broker.sessions["p"].queue_query("q")
+    assert duplicate(answer) == answer
 
 
 @pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, pickle.dumps])

@@ -51,13 +51,13 @@ def test_165_is_the_greatest_depth_of_the_example():
     assert stalled.maximum_depth == 165
     assert [stalled.label(node) for node in stalled.ends] == ["depth 165 ON · C1 50/50 · C2 15/15"]
     # One producer with a window of 65 can do all that C1 and C2 can: 165 is a bound for them too.
-    states = explore(example.merged())
+    states = explore(example.merge())
     assert states.maximum_depth == 165
     assert 1_000 < len(states.graph) < 5_000
 
 
 def test_165_with_a_resume_of_50_and_with_messages_accepted_in_any_order():
-    assert explore(of(stop=20, capacities=(10, 3), resume=10, order="any").merged()).maximum_depth == 33
+    assert explore(of(stop=20, capacities=(10, 3), resume=10, order="any").merge()).maximum_depth == 33
     assert explore(of(stop=20, capacities=(10, 3), resume=10, order="any")).maximum_depth == 33
 
 
@@ -264,7 +264,7 @@ def test_more_states_than_the_limit_end_in_one_sentence():
 
 def test_progress_is_told_and_can_stop_it():
     seen = []
-    explore(of(1, (1,)), tell=seen.append)
+    explore(of(1, (1,)), progress=seen.append)
     assert seen == list(range(1, len(seen) + 1))
 
     def stop(count):
@@ -272,7 +272,7 @@ def test_progress_is_told_and_can_stop_it():
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        explore(of(3, (2, 2)), tell=stop)
+        explore(of(3, (2, 2)), progress=stop)
 
 
 @pytest.mark.parametrize(

@@ -199,9 +199,9 @@ def test_the_same_workload_gives_the_same_recommendation():
 
 def test_the_frontier_is_the_same_from_several_processes(monkeypatch):
     heard = []
-    alone = frontier(orders(), message_limit=60, tell=heard.append)
+    alone = frontier(orders(), message_limit=60, progress=heard.append)
     monkeypatch.setattr(sys.modules["qflow.design.frontier"], "ALONE", 0)
-    assert frontier(orders(), message_limit=60, tell=heard.append) == alone
+    assert frontier(orders(), message_limit=60, progress=heard.append) == alone
     assert heard == 2 * list(range(1, len(heard) // 2 + 1))
 
 

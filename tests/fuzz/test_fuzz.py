@@ -9,7 +9,7 @@ from fuzz import TARGETS, fuzz, run_piece
 from qflow.broker.completions import Completions
 from qflow.broker.queue import Queue
 from qflow.kit import form
-from qflow.messaging.endpoints import Sender
+from qflow.messaging import Sender
 
 
 @pytest.mark.parametrize("target", TARGETS)

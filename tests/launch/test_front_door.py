@@ -17,7 +17,7 @@ from browser import chromium_page
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from qflow.labs import flow_run
-from qflow.labs.html_export import stored
+from qflow.labs.html_export import to_fragment
 from qflow.labs.picture import payload_of
 from qflow.launch import book, front_door, site
 from qflow.maintain import notebooks
@@ -121,7 +121,7 @@ def test_the_first_page_leads_to_every_chapter_and_asks_nobody(folder, root):
 @pytest.fixture
 def small_book(tmp_path, monkeypatch) -> dict[str, str]:
     """The pages of a book with two chapters and a text, by where each is."""
-    runs = [new_output("display_data", {"text/html": stored(flow_run(messages=n))}) for n in (20, 30)]
+    runs = [new_output("display_data", {"text/html": to_fragment(flow_run(messages=n))}) for n in (20, 30)]
     hidden = {"jupyter": {"source_hidden": True}}
     cells = [new_markdown_cell("# 0 · Tour\n\n[To the text](reference/README.md#a)")]
     cells += [

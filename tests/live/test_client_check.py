@@ -53,7 +53,7 @@ def assert_row(card, row, total):
     assert card.runs["stopped"].before.depth == depth
     assert (card.stops, card.client_window) == (window is not None, window)
     assert card.past_stop == depth - 10
-    assert (card.lost("limit"), card.lost("released")) == (at_limit, released)
+    assert (card.count_lost("limit"), card.count_lost("released")) == (at_limit, released)
     assert card.runs["released"].status == status
     assert card.goes_on is goes_on
     assert card.loses_nothing is (at_limit == released == 0)

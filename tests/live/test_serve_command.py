@@ -136,15 +136,22 @@ def test_a_password_need_not_be_on_the_command_line(way, tmp_path):
         assert not is_let_in(port, "")
 
 
-@pytest.mark.parametrize(
-    ("words", "text"),
-    [
-        (["--password-file", "no/such/file"], "no/such/file"),
-        (["--password-file", os.devnull], "has no password, as UTF-8, in its first line"),
-        (["--password", "x", "--password-file", "y"], "not allowed with argument"),
-    ],
-)
-def test_a_password_that_cannot_be_had_is_refused(words, text, capsys):
+REFUSED = [
+    (["--port", "70000"], "a port is a number from 0 to 65535"),
+    (["--queue", "q; {nonsense"], "no address"),
+    (["--queue", "q --flow-stop-count=1 --flow-resume-count=5"], "must be less or equal"),
+    (["--trace", "no/such/folder/x.jsonl"], "there is no folder no/such/folder to write a trace to"),
+    (["--trace", "x.txt"], "a trace is a .parquet, .jsonl or .jsonl.gz file"),
+    (["--workload", "none.json"], "none.json"),
+    (["--host", "no.such.host.invalid"], "qflow"),
+    (["--password-file", "no/such/file"], "no/such/file"),
+    (["--password-file", os.devnull], "has no password, as UTF-8, in its first line"),
+    (["--password", "x", "--password-file", "y"], "not allowed with argument"),
+]
+
+
+@pytest.mark.parametrize(("words", "text"), REFUSED)
+def test_what_makes_no_sense_is_refused_in_a_sentence(words, text, capsys):
     try:
         status = cli.main(["serve", "--port", "0", *words])
     except SystemExit as ended:
@@ -152,6 +159,12 @@ def test_a_password_that_cannot_be_had_is_refused(words, text, capsys):
     assert status == 2
     said = capsys.readouterr().err
     assert text in said and "Traceback" not in said
+
+
+def test_a_port_that_is_taken_is_refused(capsys):
+    with qf.serve() as broker:
+        assert cli.main(["serve", "--port", str(broker.server.address[1])]) == 2
+    assert "in use" in capsys.readouterr().err
 
 
 # A trace

@@ -16,7 +16,6 @@ from proton.reactor import Container
 from proton.utils import BlockingConnection, SendException
 
 import qflow as qf
-from qflow import cli
 from qflow.broker.snapshot import hash_snapshot, without_contents
 from qflow.kit import RefusalError
 from qflow.live import serving
@@ -285,34 +284,6 @@ def test_the_command_serves_writes_a_trace_and_ends(tmp_path):
     assert errors.count("--password-file asks for a password") == 1
     kinds = qf.read_trace(trace)[0].kind
     assert kinds.count("enqueued") == 1
-
-
-REFUSED = [
-    (["--port", "70000"], "a port is a number from 0 to 65535"),
-    (["--queue", "q; {nonsense"], "no address"),
-    (["--queue", "q --flow-stop-count=1 --flow-resume-count=5"], "must be less or equal"),
-    (["--trace", "no/such/folder/x.jsonl"], "there is no folder no/such/folder to write a trace to"),
-    (["--trace", "x.txt"], "a trace is a .parquet, .jsonl or .jsonl.gz file"),
-    (["--workload", "none.json"], "none.json"),
-    (["--host", "no.such.host.invalid"], "qflow"),
-]
-
-
-@pytest.mark.parametrize(("words", "text"), REFUSED)
-def test_what_makes_no_sense_is_refused_in_a_sentence(words, text, capsys):
-    try:
-        status = cli.main(["serve", "--port", "0", *words])
-    except SystemExit as ended:
-        status = ended.code
-    assert status == 2
-    said = capsys.readouterr().err
-    assert text in said and "Traceback" not in said
-
-
-def test_a_port_that_is_taken_is_refused(capsys):
-    with qf.serve() as broker:
-        assert cli.main(["serve", "--port", str(broker.server.address[1])]) == 2
-    assert "in use" in capsys.readouterr().err
 
 
 def test_without_proton_the_command_that_installs_it_is_named(monkeypatch):

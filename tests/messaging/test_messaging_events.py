@@ -33,11 +33,9 @@ def values(event: Message, kind: str) -> dict[str, object]:
     ("arguments", "count", "consumed", "has_deprecated"),
     [
         ("'qpid.alert_count': 5, 'qpid.alert_count_down': 3", 5, 2, False),
-        ("'qpid.alert_size_up': 150, 'qpid.alert_size_down': 120", 5, 2, False),
-        ("'x-qpid-maximum-message-count': 10", 10, 0, True),
         ("'x-qpid-maximum-message-size': 100", 3, 0, True),
     ],
-    ids=["count", "size", "count alias", "size alias"],
+    ids=["count", "size alias"],
 )
 def test_alert(arguments: str, count: int, consumed: int, has_deprecated: bool) -> None:
     """QT-11 … QT-13, DQ-08: one event with the depths at that moment, and one on the way down."""

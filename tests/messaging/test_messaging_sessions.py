@@ -1,4 +1,4 @@
-"""Sessions, senders and receivers: the cases of ``endpoints.py`` (CAP-07, CN-09 … CN-17, CM-10)."""
+"""Sessions, senders and receivers: the cases of the real ``endpoints.py`` (CAP-07, CN-09 … CN-17, CM-10)."""
 
 import math
 import sys

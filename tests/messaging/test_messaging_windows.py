@@ -201,6 +201,10 @@ def test_sync_send_on_a_stopped_queue() -> None:
         sender.send("three")
     assert blocked.value.held_by == ("q",)
     assert [label.rpartition("-")[2] for label in blocked.value.held] == ["2", "3"]
+    for _ in range(5):
+        sender.send("more", sync=False)
+    with pytest.raises(SyncWouldBlock, match=r"-2, .*-3, .*-4 … .*-8 \(7 transfers\) are held by queue 'q'"):
+        sender.sync()
 
 
 @pytest.mark.parametrize("window", ["ideal", "qpid-python", "qpid-cpp"])

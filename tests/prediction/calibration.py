@@ -23,7 +23,7 @@ from qflow.prediction.costs import USUAL
 from qflow.prediction.extraction import extract
 from qflow.prediction.intervals import COVER, interval, is_wide
 from qflow.prediction.predict import predict
-from qflow.prediction.replays import BUSY, CHANCE, PACE, recorded_sections, rows_of_run, shifted
+from qflow.prediction.replays import BUSY, CHANCE, PACE, recorded_sections, rows_of_run, vary_chance
 from qflow.workload.agenda import SECOND
 from qflow.workload.arrivals import due_messages
 from qflow.workload.model import Workload
@@ -181,8 +181,10 @@ def _made(folder: Path, name: str, replays: int | None) -> list[Pair]:
     """Return pairs of made truth: the clients of a recording, simulated with two other chances."""
     program, log = _load(folder, name, 1)
     world = extract(log, program, "open").workload
-    report = predict(program, logged(shifted(world, 1, 7), program), compare_models=False, replays=replays)
-    run = logged(shifted(world, 3, 7), program)
+    report = predict(
+        program, logged(vary_chance(world, 1, 7), program), compare_models=False, replays=replays
+    )
+    run = logged(vary_chance(world, 3, 7), program)
     truth = predict(program, run, compare_models=False, replays=1)
     return list(
         _pairs(

@@ -6,19 +6,18 @@ import pytest
 from recordings import load
 
 from qflow.logs import ClientLog, LogRow
-from qflow.prediction.costs import (
+from qflow.prediction.costs import Work, works_of
+from qflow.prediction.disturbances import (
     AckDelay,
     CreditReturn,
     Episode,
-    Work,
     client_pace,
     consumer_network,
     episodes,
     producer_network,
     usual_pace,
-    works_of,
 )
-from qflow.prediction.extraction import Evidence, catches_up, extract, inferred_schedule, sends_of
+from qflow.prediction.extraction import Evidence, catches_up, extract, infer_schedule, sends_of
 from qflow.prediction.replays import rows_of_run
 from qflow.workload import Consumer, Producer, Workload, WorkloadError, simulate
 from qflow.workload.arrivals import due_messages
@@ -180,7 +179,7 @@ def test_a_producer_still_behind_at_the_end_would_have_gone_on():
     rows = [LogRow(n * 10_000, "p", "transfer", "q", f"p-{n}", 1, "") for n in range(1, 50)]
     rows += [LogRow(500_000, "p", "block", "", "", 0, ""), LogRow(900_000, "p", "unblock", "", "", 0, "")]
     rows += [LogRow(900_100, "p", "transfer", "q", "p-50", 1, "")]
-    schedule = inferred_schedule(sends_of(rows), 1_000_000)
+    schedule = infer_schedule(sends_of(rows), 1_000_000)
     assert schedule[49] == 500_000
     assert len(schedule) > 60
     assert schedule == sorted(schedule)

@@ -10,7 +10,7 @@ from recordings import WORKLOADS
 from qflow.labs import depth_chart
 from qflow.logs import ClientLog
 from qflow.prediction import Settings, predict
-from qflow.prediction.costs import CreditReturn, is_ticking
+from qflow.prediction.disturbances import CreditReturn, is_ticking
 from qflow.prediction.intervals import interval, why_near_critical
 from qflow.prediction.predict import report_text
 from qflow.prediction.replays import Replay, recorded_sections, rows_of_run

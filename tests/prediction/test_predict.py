@@ -319,10 +319,10 @@ def test_the_report_says_where_the_clients_times_come_from():
 def test_a_prediction_tells_how_far_it_is_and_is_the_same():
     workload, told = truth(), []
     workload = workload.replace(duration=2)
-    report = predict(workload, true_log(), replays=2, tell=lambda *item: told.append(item))
+    report = predict(workload, true_log(), replays=2, progress=lambda *item: told.append(item))
     assert report == predict(workload, true_log(), replays=2)
-    assert told[-1] == ("predicting, closed model", 12, 12)
-    assert {what for what, _, _ in told} == {
+    assert told[-1] == (12, 12, "predicting, closed model")
+    assert {part for _, _, part in told} == {
         "predicting, open model",
         "predicting, 2 replays",
         "predicting, closed model",
@@ -330,9 +330,9 @@ def test_a_prediction_tells_how_far_it_is_and_is_the_same():
 
 
 def test_an_interrupted_prediction_is_none():
-    def interrupt(what, done, total):
+    def interrupt(done, total, part):
         if done >= 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        predict(truth(), true_log(), tell=interrupt)
+        predict(truth(), true_log(), progress=interrupt)

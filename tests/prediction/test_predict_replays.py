@@ -11,7 +11,7 @@ from qflow.logs import ClientLog
 from qflow.logs.client_log import client_rows
 from qflow.prediction import Settings, predict
 from qflow.prediction.predict import report_text
-from qflow.prediction.replays import PACE, REPLAYS, Replay, near_limits, shifted
+from qflow.prediction.replays import PACE, REPLAYS, Replay, near_limits, vary_chance
 from qflow.workload import Consumer, Network, Producer, Workload, WorkloadError, simulate
 
 
@@ -109,7 +109,7 @@ def test_replays_that_are_asked_for_differ_by_chance_only():
 def test_there_are_more_replays_where_a_session_ends_in_some_only(monkeypatch, ends, asked, number):
     tried = []
 
-    def replay(task, what="", tell=None):
+    def replay(task, what="", progress=None):
         tried.append((task.place, task.of))
         errors = {"p": "506 resource-limit-exceeded"} if ends(task.place) else {}
         return Replay({"queues": {}, "producers": {}, "consumers": {}}, errors, near=("q",), events=1000)
@@ -134,8 +134,8 @@ def test_no_replay_is_refused():
 
 def test_shifting_changes_nothing_but_when_interruptions_come_and_the_machines_pace():
     workload = small().with_consumer("c", overhead=(0.0, 0.0005, 0.001, 0.0015))
-    assert shifted(workload, 0) == workload
-    moved = shifted(workload, 1, of=2)
+    assert vary_chance(workload, 0) == workload
+    moved = vary_chance(workload, 1, of=2)
     before, after = sorted(workload.consumers[0].overhead), sorted(moved.consumers[0].overhead)
     pace = after[-1] / before[-1]
     assert pace != 1
@@ -154,7 +154,7 @@ def test_a_machine_has_other_work_more_often_or_more_rarely():
     )
     services, delays = [], []
     for place in range(19):
-        consumer = shifted(workload, place).consumers[0]
+        consumer = vary_chance(workload, place).consumers[0]
         pace = min(consumer.overhead) / quiet
         found = sorted(round(time / pace, 6) for time in consumer.overhead)
         assert set(found) <= {quiet, late}
@@ -174,13 +174,15 @@ def test_few_replays_are_spread_like_many():
     """CN-31: of each number there is one replay in each equal part of what chance may do."""
     workload = small().with_consumer("c", overhead=(0.001,))
     for of in (9, 19):
-        paces = [log(shifted(workload, place, of).consumers[0].overhead[0] / 0.001) for place in range(of)]
+        paces = [
+            log(vary_chance(workload, place, of).consumers[0].overhead[0] / 0.001) for place in range(of)
+        ]
         assert paces[0] == 0
         assert sum(pace < 0 for pace in paces) == of // 2 == sum(pace > 0 for pace in paces)
         assert fmean(pace**2 for pace in paces) ** 0.5 == pytest.approx(PACE, rel=0.2)
         # Further ones are others, spread as evenly.
         further = [
-            log(shifted(workload, of + place, of).consumers[0].overhead[0] / 0.001) for place in range(of)
+            log(vary_chance(workload, of + place, of).consumers[0].overhead[0] / 0.001) for place in range(of)
         ]
         assert sorted(further) == pytest.approx(sorted(paces), abs=0.3)
         assert not set(further) & set(paces)
@@ -199,7 +201,7 @@ def test_all_that_a_machine_does_is_slower_by_the_same_factor():
     workload = small()
     workload = workload.with_consumer("c", network=network, overhead=(0.001,))
     workload = workload.with_producer("p", network=network)
-    moved = shifted(workload, 1)
+    moved = vary_chance(workload, 1)
     pace = moved.consumers[0].overhead[0] / 0.001
     for client in (*moved.producers, *moved.consumers):
         slower = client.network

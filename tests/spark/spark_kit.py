@@ -11,7 +11,7 @@ from qflow.kit import RefusalError
 from qflow.logs.components import audit_in_memory as audit
 from qflow.logs.components import lake_of
 from qflow.logs.log_file import read_log
-from qflow.spark.tables import LAKE, to_batches
+from qflow.spark.tables import LAKE, to_batches, write_rows
 from qflow.trace import LogRow
 from qflow.workload import Workload
 
@@ -74,6 +74,14 @@ def lake_frame(spark, lake):
 
     rows = ((component, *row) for component in sorted(lake) for row in lake[component])
     return spark.createDataFrame(pyarrow.Table.from_batches(to_batches(rows, LAKE)), LAKE.ddl)
+
+
+def write_lake(folder, lake):
+    """Write a lake in memory as a folder with a file a component."""
+    folder.mkdir()
+    for name, rows in lake.items():
+        write_rows(folder / f"{name.replace('/', '-')}.parquet", [(name, *row) for row in rows])
+    return folder
 
 
 def write_log(path, rows, columns=None):

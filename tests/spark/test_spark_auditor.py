@@ -92,7 +92,7 @@ def test_a_gap_is_found_and_the_audit_goes_on():
     (rows,) = lake_of("log", STALL, sends(1, 2, 3, 4)).values()
     results = audit({"log/q": [row for row in rows if row[0] != 2]})
     assert found(results)["gap"] == (1, "events 2 to 2 are missing; what follows is not certain")
-    assert found(results)["most"][0] == 3
+    assert found(results)["max_depth"][0] == 3
 
 
 def test_a_log_that_breaks_off_and_a_workload_that_is_missing_are_findings():

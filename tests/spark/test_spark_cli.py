@@ -87,7 +87,7 @@ def test_what_was_counted_of_a_clean_log_is_no_finding(spark):  # noqa: F811
     from qflow.spark.tables import RESULTS
 
     clean = [row for row in fleet_results() if row[0] == "fleet/q10"]
-    assert {row[5] for row in clean if row[2] == "finding"} == {"most", "reports"}
+    assert {row[5] for row in clean if row[2] == "finding"} == {"max_depth", "reports"}
     odd = [row for row in fleet_results() if row[2] == "finding"][0]
     broken = tuple(
         "order" if name == "subject" else value for name, value in zip(RESULTS.names, odd, strict=True)
@@ -101,6 +101,18 @@ def test_what_was_counted_of_a_clean_log_is_no_finding(spark):  # noqa: F811
     assert "4 counts of the engine" in lines[0] and lines[-1].startswith("no findings: ")
     assert broken_results == {"finding": 1}
     assert broken_lines[0] == "1 component with results: 1 finding" and "order" in broken_lines[1]
+
+
+def test_of_one_kind_the_count_is_called_what_it_is(spark):  # noqa: F811
+    from qflow.spark.questions import spans
+    from qflow.spark.tables import RESULTS
+
+    rows = [("log/q", number, kind, "q", "p", "m", 5, 9, "", 7, 80, *[None] * 7)
+            for number, kind in enumerate(("flow_on", "held", "blocked"))]  # fmt: skip
+    results = spark.createDataFrame(rows, RESULTS.ddl)
+    assert [row.depth for row in spans(results, "flow_on").collect()] == [7]
+    assert [row.stop for row in spans(results, "held").collect()] == [7]
+    assert [row.transfers for row in spans(results, "blocked").collect()] == [7]
 
 
 def test_a_sweep_of_several_replays_says_how_sure_it_is():

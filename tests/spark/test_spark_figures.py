@@ -27,7 +27,7 @@ def test_a_group_is_shown_by_its_name_and_not_as_markup():
 QUEUES = ["q01", "q02", "q03"]
 ON = [SimpleNamespace(queue="q02", step=at, on_us=us) for at, us in ((1, 250_000), (2, 1_000_000))]
 HELD = [
-    SimpleNamespace(queue=queue, held=held, times_on=2, on_us=3_000_000, held_us=held * 10_000)
+    SimpleNamespace(queue=queue, held=held, flowStoppedCount=2, on_us=3_000_000, held_us=held * 10_000)
     for queue, held in (("q02", 1_800), ("q01", 40))
 ]
 WAITS = [

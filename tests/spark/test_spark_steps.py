@@ -8,16 +8,13 @@ import sys
 
 import pytest
 from recordings import WORKLOADS
-from spark_kit import fleet, fleet_lake, fleet_results, spark, write_log  # noqa: F401
+from spark_kit import SOME, fleet, fleet_lake, fleet_results, small_lake, spark, write_lake, write_log  # noqa: F401
 from waiting import wait_until
 
 from qflow.kit import RefusalError
 from qflow.logs.components import result_hash
-from qflow.spark.tables import write_rows
 
 pytest.importorskip("pyarrow")
-
-SOME = ("fleet/q10", "fleet/q15", "fleet/q22")
 
 
 @pytest.fixture
@@ -29,12 +26,7 @@ def two_at_once(monkeypatch):
 @pytest.fixture
 def lake(tmp_path):
     """Return the folder of a lake of three files."""
-    folder = tmp_path / "lake"
-    folder.mkdir()
-    for name in SOME:
-        rows = [(name, *row) for row in fleet_lake()[name]]
-        write_rows(folder / f"{name.replace('/', '-')}.parquet", rows)
-    return folder
+    return write_lake(tmp_path / "lake", small_lake())
 
 
 def written(folder):
@@ -166,18 +158,18 @@ def test_a_file_of_a_lake_that_is_damaged_or_none_is_said_in_one_sentence(lake):
     import pyarrow
     from pyarrow import parquet
 
-    from qflow.spark.lake import LakeError, read_lake_file
+    from qflow.spark.lake import read_lake_file
 
     path = lake / "fleet-q22.parquet"
     table = parquet.read_table(path)
     path.write_bytes(path.read_bytes()[:5000])
-    with pytest.raises(LakeError, match="fleet-q22.parquet: the file is cut off or damaged, or no Parquet"):
+    with pytest.raises(RefusalError, match="fleet-q22.parquet: the file is cut off or damaged, or no"):
         list(read_lake_file(str(path)))
     parquet.write_table(table.drop_columns(["seq"]), path)
-    with pytest.raises(LakeError, match="a lake has the column seq of type int64, here it is missing"):
+    with pytest.raises(RefusalError, match="a lake has the column seq of type int64, here it is missing"):
         list(read_lake_file(str(path)))
     parquet.write_table(table.set_column(1, "seq", table["seq"].cast(pyarrow.int32())), path)
-    with pytest.raises(LakeError, match="the column seq of type int64, here it is of type int32"):
+    with pytest.raises(RefusalError, match="the column seq of type int64, here it is of type int32"):
         list(read_lake_file(str(path)))
 
 

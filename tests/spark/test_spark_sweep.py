@@ -7,33 +7,32 @@ import subprocess
 import sys
 
 import pytest
-from spark_kit import SOME, beginning_of, fleet_lake, fleet_results, lake_frame, small_lake, spark  # noqa: F401
+from spark_kit import SOME, beginning_of, fleet_lake, fleet_results, lake_frame, small_lake, spark, write_lake  # noqa: F401
 from waiting import wait_until
 
 from qflow.cli import main
+from qflow.kit import RefusalError
 from qflow.logs.audit import finding_of
 from qflow.logs.components import audit_in_memory as audit
 from qflow.logs.components import result_hash
 from qflow.prediction import predict
 from qflow.spark.cuts import audit_from_checkpoint as audit_piece
-from qflow.spark.cuts import record
+from qflow.spark.cuts import take_checkpoints
 from qflow.spark.lake import bound, speed_up
 from qflow.spark.sweep import (
     AS_RECORDED,
     FleetSettings,
-    SettingsError,
     Share,
     TooLarge,
     component_log,
     load_grid,
-    measured,
+    measure_component,
     require_unique,
-    shared_out,
+    share_cells,
     sweep,
     whole_components,
 )
 from qflow.spark.synth import FleetModel, share, synthetic_rows
-from qflow.spark.tables import write_rows
 
 pytest.importorskip("pyarrow")
 
@@ -50,15 +49,8 @@ def two():
 
 
 def in_memory(grid):
-    rows = [m for name, rows in two().items() for part in measured(name, rows, grid) for m in part]
+    rows = [m for name, rows in two().items() for part in measure_component(name, rows, grid) for m in part]
     return result_hash(rows)
-
-
-def write_lake(folder, lake=None):
-    folder.mkdir()
-    for name, rows in (lake or two()).items():
-        write_rows(folder / f"{name.replace('/', '-')}.parquet", [(name, *row) for row in rows])
-    return folder
 
 
 def test_settings_scale_what_is_declared_and_leave_others_alone():
@@ -79,17 +71,17 @@ def test_a_grid_that_makes_no_sense_is_refused_in_one_sentence(tmp_path):
         ('{"a": {"queue": {}}}', "the parts are queues, capacity, prefetch; got queue"),
     ]:
         path.write_text(text)
-        with pytest.raises(SettingsError, match=words):
+        with pytest.raises(RefusalError, match=words):
             load_grid(path)
-    with pytest.raises(SettingsError, match="two settings are named 'half'"):
+    with pytest.raises(RefusalError, match="two settings are named 'half'"):
         require_unique([HALF, HALF])
 
 
 def test_a_refused_setting_and_a_component_too_large_are_noted_not_lost():
     rows = fleet_lake()["fleet/q10"]
-    ((note,),) = measured("fleet/q10", rows, [NONSENSE])
+    ((note,),) = measure_component("fleet/q10", rows, [NONSENSE])
     assert note[-1].startswith("refused: ") and "must be less or equal" in note[-1]
-    ((note,),) = measured("fleet/q10", TooLarge(len(rows), 10), [HALF])
+    ((note,),) = measure_component("fleet/q10", TooLarge(len(rows), 10), [HALF])
     assert note[-1].startswith("too large: ")
 
 
@@ -118,13 +110,13 @@ def test_replays_say_between_what_the_measures_of_queues_lie():
     """The replays are those of predict: the same interval for the same log and settings."""
     rows = beginning_of("fleet/q10", 3)
     workload, log = component_log("fleet/q10", rows)
-    (found,) = measured("fleet/q10", rows, [HALF], replays=3)
+    (found,) = measure_component("fleet/q10", rows, [HALF], replays=3)
     report = predict(workload, log, HALF.of(workload), compare_models=False, replays=3)
     by_measure = {tuple(row[2:5]): row[5:9] for row in found}
     for measure, (low, high) in report["queues"]["q10"]["interval"].items():
         assert by_measure["queues", "q10", measure][2:] == (low, high)
     assert by_measure["producers", "p10", "dies"][1] == report["producers"]["p10"]["dies"]
-    (once,) = measured("fleet/q10", rows, [HALF])
+    (once,) = measure_component("fleet/q10", rows, [HALF])
     assert {row[7:9] for row in once} == {(None, None)}
 
 
@@ -139,7 +131,7 @@ def test_replays_say_between_what_the_measures_of_queues_lie():
 def test_every_cell_is_in_one_share_and_the_longest_share_comes_first(cores, tasks):
     files = [{"a": 10, "b": 30}, {"c": 30}, {"d": 15, "e": 15}, {"f": 30}]
     missing = [(component, name) for here in files for component in here for name in ("x", "y")]
-    shares = shared_out(files, missing, cores)
+    shares = share_cells(files, missing, cores)
     cells = [(c, name) for share in shares for c, names in share.cells.items() for name in names]
     assert sorted(cells) == sorted(missing)
     loads = [
@@ -150,15 +142,15 @@ def test_every_cell_is_in_one_share_and_the_longest_share_comes_first(cores, tas
 
 
 def test_of_a_file_whose_cells_are_done_nothing_is_shared_out():
-    assert shared_out([{"a": 5}, {"b": 5}], [("b", "x")], 8) == [Share(1, {"b": ["x"]})]
-    assert shared_out([{"a": 5}], [], 2) == []
+    assert share_cells([{"a": 5}, {"b": 5}], [("b", "x")], 8) == [Share(1, {"b": ["x"]})]
+    assert share_cells([{"a": 5}], [], 2) == []
 
 
 def test_a_sweep_measures_what_memory_does_and_again_only_what_is_not_whole(spark, tmp_path):  # noqa: F811
     # A quarter of a second of a component that is stopped then: what is tested is which cells are done.
     lake = {"fleet/q22": beginning_of("fleet/q22", 0.25)}
     folder, grid = write_lake(tmp_path / "lake", lake), [AS_RECORDED, HALF, NONSENSE]
-    expected = [row for part in measured("fleet/q22", lake["fleet/q22"], grid) for row in part]
+    expected = [row for part in measure_component("fleet/q22", lake["fleet/q22"], grid) for row in part]
     assert result_hash(sweep(spark, folder, grid, tmp_path / "out").collect()) == result_hash(expected)
     cells = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "cells").glob("*.json")}
     assert len(cells) == len(grid)
@@ -172,7 +164,7 @@ def test_a_sweep_measures_what_memory_does_and_again_only_what_is_not_whole(spar
 
 @pytest.mark.release
 def test_killed_in_the_middle_a_sweep_goes_on_and_repeats_no_cell(spark, tmp_path, capsys):  # noqa: F811
-    lake = write_lake(tmp_path / "lake")
+    lake = write_lake(tmp_path / "lake", two())
     factors = ("0.5", "0.7", "0.9", "1.1", "1.3")
     grid = {f"x{f}": {"queues": {"*": {"qpid.flow_stop_count": f"x{f}"}}} for f in factors}
     (tmp_path / "grid.json").write_text(json.dumps(grid))
@@ -196,13 +188,13 @@ def test_killed_in_the_middle_a_sweep_goes_on_and_repeats_no_cell(spark, tmp_pat
 
 def test_advice_cannot_overflow_and_comes_with_its_reasons():
     from qflow.design import Limits
-    from qflow.spark.advice import advised
+    from qflow.spark.advice import advise_component
 
-    rows = advised("fleet/q15", fleet_lake()["fleet/q15"], {"*": Limits(count=500)}, messages=50)
+    rows = advise_component("fleet/q15", fleet_lake()["fleet/q15"], {"*": Limits(count=500)}, messages=50)
     ((_, queue, line, _, _, reasons, evidence, _),) = rows
     assert queue == "q15" and line.startswith("qpid-config add queue q15 --max-queue-count=500")
     assert "within the limit of 500" in reasons and "capacity" in json.loads(evidence)
-    (ring,) = advised("fleet/q08", fleet_lake()["fleet/q08"], {}, messages=50)
+    (ring,) = advise_component("fleet/q08", fleet_lake()["fleet/q08"], {}, messages=50)
     assert ring[2] == "" and "nothing to design" in ring[7]
 
 
@@ -210,7 +202,7 @@ def test_advice_cannot_overflow_and_comes_with_its_reasons():
 
 
 def test_a_synthetic_component_depends_on_its_seed_alone_and_is_plausible():
-    model = FleetModel.recorded()
+    model = FleetModel.fit()
     for seed in (3, 5, 6):
         rows = [row[1:] for row in synthetic_rows(seed, 4_000, model)]
         assert rows == [row[1:] for row in synthetic_rows(seed, 4_000, model)] and len(rows) == 4_000
@@ -233,7 +225,7 @@ def test_a_fleet_has_one_partition_a_seed(spark):  # noqa: F811
 
     fleet = synthetic_fleet(spark, 3, 2_400)
     assert fleet.rdd.getNumPartitions() == 3
-    model = FleetModel.recorded()
+    model = FleetModel.fit()
     lake = {}
     for seed in range(3):
         for component, *row in synthetic_rows(seed, 800, model):
@@ -254,7 +246,7 @@ def test_the_largest_component_bounds_the_speed_up():
 def test_pieces_between_checkpoints_give_the_same_results_in_any_order():
     name = max(fleet_lake(), key=lambda name: len(fleet_lake()[name]))
     rows = fleet_lake()[name]
-    pieces = list(record(name, rows, 300))
+    pieces = list(take_checkpoints(name, rows, 300))
     assert len(pieces) > 4
     results = []
     for _, seq, state in reversed(pieces):
@@ -263,13 +255,13 @@ def test_pieces_between_checkpoints_give_the_same_results_in_any_order():
 
 
 def test_pieces_cut_where_nothing_is_under_way_give_the_same_results():
-    from qflow.spark.cuts import audit_cut, chosen_places
+    from qflow.spark.cuts import audit_cut, choose_places
 
     verified = 0
     for name, rows in fleet_lake().items():
         stitched = audit_cut(name, rows, 5)
         assert result_hash(stitched.results) == result_hash(row for row in fleet_results() if row[0] == name)
-        verified += len(chosen_places(rows, 5)) - stitched.repeated
+        verified += len(choose_places(rows, 5)) - stitched.repeated
     # Where the engine's state is the fresh one but for what it has counted, the cut holds as it is.
     assert verified > 10
 

@@ -14,7 +14,7 @@ from waiting import wait_until
 
 from qflow.kit import RefusalError
 from qflow.labs import flow_run
-from qflow.labs.html_export import stored
+from qflow.labs.html_export import to_fragment
 from qflow.maintain import __main__ as maintain
 from qflow.maintain import notebooks
 
@@ -218,7 +218,8 @@ def test_nbval_and_the_build_replace_the_same(root):
 
 def test_a_notebook_keeps_the_scripts_of_stored_runs_once():
     runs = [
-        nbformat.v4.new_output("display_data", {"text/html": stored(flow_run(messages=n))}) for n in (5, 6)
+        nbformat.v4.new_output("display_data", {"text/html": to_fragment(flow_run(messages=n))})
+        for n in (5, 6)
     ]
     cells = [nbformat.v4.new_code_cell(outputs=[output]) for output in runs]
     before = [output.data["text/html"] for output in runs]

@@ -175,25 +175,6 @@ def test_stepping_back_shows_what_stepping_forward_showed(timeline):
     assert back == forth[::-1]
 
 
-def test_commands_and_transitions(trace, timeline):
-    rows = [row for row, kind in enumerate(trace.kind) if kind in ("flow_stopped", "flow_resumed")]
-    assert len(rows) > 4
-    timeline.seek(0)
-    seen = []
-    while (row := timeline.next_transition("orders")) is not None:
-        seen.append(row.seq)
-        assert timeline.broker.queue("orders").statistics().flowStopped in (True, False)
-    assert seen == rows
-    while (row := timeline.previous_transition("orders")) is not None:
-        seen.pop()
-        assert row.seq == seen[-1]
-    assert timeline.next_transition("nowhere") is None
-    assert timeline.row.seq == rows[0]
-    timeline.seek(0)
-    assert timeline.previous_transition("orders") is None
-    assert timeline.next_transition("orders", kinds=("held",)).kind == "held"
-
-
 def test_the_broker_to_look_at_goes_along_and_one_of_ones_own_stays(timeline):
     timeline.seek(500)
     own = timeline.restore()

@@ -3,6 +3,7 @@
 import pytest
 
 from qflow.design.frontier import costs
+from qflow.logs.audit import Intervals
 from qflow.logs.client_log import ClientLog
 from qflow.prediction.replays import predicted_sections, recorded_sections, rows_of_run
 from qflow.trace import Trace
@@ -62,10 +63,11 @@ def test_nobody_waits_once_the_session_has_ended():
     "workload", [STALLED, READ, DEAD, DISTANT], ids=["stalled", "read", "dead", "distant"]
 )
 def test_all_ways_give_the_same(workload):
-    """Run, prediction, recorded rows, design, the map's quick run, and the comparison of two traces."""
+    """Run, prediction, recorded rows, design, the map's quick run, a trace's summary, the audit."""
     run, end = simulate(workload), 10 * SECOND
     names = [producer.name for producer in workload.producers]
     queue = queue_measures(run.events, workload, end)["q"]
+    max_bytes = max(event.detail["bytes"] for event in run.events if event.kind == "enqueued")
     predicted = predicted_sections(run, workload, end)
     assert predicted["queues"]["q"] == queue
     log = ClientLog("same", rows_of_run(run.events, workload.producers))
@@ -94,3 +96,15 @@ def test_all_ways_give_the_same(workload):
     assert summary["max_depth"] == queue["max_depth"]
     assert summary["flowStoppedCount"] == queue["flowStoppedCount"]
     assert summary["share_on"] == pytest.approx(queue["share_on"])
+    intervals = Intervals()
+    for event in run.events:
+        if event.time <= end and event.kind in intervals.handlers:
+            handle = intervals.handlers[event.kind]
+            handle(event)
+    intervals.finish(end)
+    (deepest,) = (result for result in intervals.results if result[2] == "max_depth")
+    assert (deepest.number, deepest.bytes) == (queue["max_depth"], max_bytes)
+    spells = [result[4:6] for result in intervals.results if result[0] == "flow_on"]
+    assert len(spells) == queue["flowStoppedCount"]
+    stopped = sum((end if until is None else until) - since for since, until in spells)
+    assert stopped / end == pytest.approx(queue["share_on"])

@@ -853,7 +853,7 @@ def test_of_what_comes_at_a_tick_the_newest_delay_is_first(begins, order):
 
     links = {name: Link(agenda, Network(ack_delay=0.04, tick=0.004)) for name in begins}
     for name, begin in begins.items():
-        links[name].greeted()
+        links[name].attach()
         agenda.enter(begin, SEND, partial(write_twice, name))
     agenda.run(Broker())
     assert "".join(seen) == order

@@ -15,20 +15,14 @@ from __future__ import annotations
 
 from qflow.broker.context import BrokerContext
 from qflow.broker.errors import IllegalArgumentException, InvalidArgumentException
-from qflow.broker.flow_limit import FlowState, FlowThresholds, QueueFlowLimit
+from qflow.broker.flow_limit import FlowState, FlowThresholds, QueueFlowLimit, may_resume
 from qflow.broker.message import CommandOwner, QueuedMessage, RoutingListener, Transfer
 from qflow.broker.options import FLOW_CONTROLS
 from qflow.broker.settings import QueueSettings
 
 
 class JavaCapacity(FlowState):
-    """One queue's capacity and resume capacity, in bytes; there are no message counts.
-
-    Parameters:
-        capacity: More bytes than this make the queue overfull; 0 is no limit.
-        resume_capacity: At this many bytes or fewer it is underfull again (the source says <=, the documents
-            < : X-29); 531 if it is above the capacity.
-    """
+    """One queue's capacity and resume capacity, in bytes; there are no message counts."""
 
     __slots__ = ("capacity", "resume_capacity", "blocked")
 
@@ -39,13 +33,14 @@ class JavaCapacity(FlowState):
                 f"flowResumeCapacity={resume_capacity} must not be above capacity={capacity}"
             )
         self.capacity = capacity
+        # At so many bytes or fewer it is underfull (the source says <=, the documents < : X-29).
         self.resume_capacity = resume_capacity
         self.blocked: list[CommandOwner] = []
 
     def enqueued(self, message: QueuedMessage) -> None:
         """Count the message; if that makes or finds the queue overfull, stop its sender."""
         self.add(message)
-        if not self.capacity or self.size <= self.capacity:
+        if not self.exceeds_stop(self.count, self.size):
             return
         if not self.stopped:
             self.turn_on()
@@ -57,11 +52,19 @@ class JavaCapacity(FlowState):
     def dequeued(self, message: QueuedMessage) -> None:
         """Un-count the message; if the queue is underfull now, let its senders go on."""
         self.subtract(message)
-        if self.stopped and self.size <= self.resume_capacity:
+        if self.stopped and self.may_resume(self.count, self.size):
             self.turn_off()
             blocked, self.blocked = self.blocked, []
             for sender in blocked:
                 sender.unblock_channel(self.queue)
+
+    def exceeds_stop(self, count: int, size: int) -> bool:
+        """Return whether so many bytes are above the capacity."""
+        return self.capacity != 0 and size > self.capacity
+
+    def may_resume(self, count: int, size: int) -> bool:
+        """Return whether so many bytes are not above the resume capacity."""
+        return size <= self.resume_capacity
 
 
 HOLDER = "watermark"
@@ -111,11 +114,7 @@ class WatermarkLimit(FlowState):
     def enqueued(self, message: QueuedMessage) -> None:
         """Count the message; it takes part in the decision about its transfer."""
         self.add(message)
-        marks = self.thresholds
-        is_high = (marks.stop_count and self.count >= marks.stop_count) or (
-            marks.stop_size and self.size >= marks.stop_size
-        )
-        if is_high and not self.stopped:
+        if not self.stopped and self.exceeds_stop(self.count, self.size):
             self.turn_on()
         flag = message.transfer.listener
         if not isinstance(flag, BlockedFlag):
@@ -127,17 +126,24 @@ class WatermarkLimit(FlowState):
     def dequeued(self, message: QueuedMessage) -> None:
         """Un-count the message, and free the transfers that this frees."""
         self.subtract(message)
-        marks = self.thresholds
-        is_low = (not marks.resume_count or self.count < marks.resume_count) and (
-            not marks.resume_size or self.size < marks.resume_size
-        )
         own = self.flags.pop(message.position)
         own.remaining -= 1
-        if self.stopped and is_low:
+        if self.stopped and self.may_resume(self.count, self.size):
             self.turn_off()
             for flag in list(self.flags.values()):
                 flag.reconsider()
         own.reconsider()
+
+    def exceeds_stop(self, count: int, size: int) -> bool:
+        """Return whether so much is at a high watermark."""
+        marks = self.thresholds
+        return (marks.stop_count != 0 and count >= marks.stop_count) or (
+            marks.stop_size != 0 and size >= marks.stop_size
+        )
+
+    def may_resume(self, count: int, size: int) -> bool:
+        """Return whether so much is below both low watermarks."""
+        return may_resume(self.thresholds, count, size)
 
 
 ARGUMENT = "qflow.flow_control"

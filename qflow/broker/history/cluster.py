@@ -20,14 +20,11 @@ _LAYOUT = struct.Struct(">IIQQIQ")
 
 @dataclass(frozen=True, slots=True)
 class ReplicatedState(Frozen):
-    """What is sent: the encoded numbers, and the ranges of held positions.
+    """What is sent: the encoded numbers, and the ranges of held positions."""
 
-    Attributes:
-        encoded: u32 stop_count, u32 resume_count, u64 stop_size, u64 resume_size, u32 count, u64 size.
-        pending_msg_seqs (tuple of (int, int)): First and last of each range of held positions.
-    """
-
+    # u32 stop_count, u32 resume_count, u64 stop_size, u64 resume_size, u32 count, u64 size.
     encoded: bytes
+    # First and last of each range of held positions.
     pending_msg_seqs: tuple[tuple[int, int], ...]
 
 

@@ -74,9 +74,6 @@ AREAS: dict[str, str] = {
 def section_of(rule: str) -> Section:
     """Return where a rule is documented, the original documents first.
 
-    Raises:
-        KeyError: If it is no rule of the rule book.
-
     >>> str(section_of("FC-14"))
     'Producer Flow Control, 1.1.1 Example'
     >>> str(section_of("CN-19"))
@@ -104,18 +101,11 @@ class Subject(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """One true sentence and the reasons for it, before rows are turned into seqs and times.
-
-    Parameters:
-        rules: Ids of the rules that make it so; the section of the first is cited.
-        row: Place in the trace of the row that brought it about; None for the instant itself.
-        subject: What it is about.
-        because: Why.
-    """
+    """One true sentence and the reasons for it, before rows are turned into seqs and times."""
 
     text: str
     rules: tuple[str, ...]
-    row: int | None
+    row: int | None  # That brought it about; None for the instant itself.
     subject: Subject
     because: tuple[Reason, ...] = field(default=())
 

@@ -50,20 +50,11 @@ _ACTS = {
 
 
 class Instant:
-    """One instant of a trace.
-
-    Parameters:
-        trace: The whole course of events.
-        index: Its rows by what they are about.
-        broker: After the command that the row belongs to; only looked at.
-        row: Place of the row.
-
-    Attributes:
-        end (int): Place of the last row of that command.
-    """
+    """One instant of a trace."""
 
     def __init__(self, trace: Trace, index: RowIndex, broker: Broker, row: int) -> None:
         self.trace, self.index, self.broker, self.row = trace, index, broker, row
+        # The last row of the command: the broker is in the state after it.
         self.end = self.end_of(row)
 
     # Rows

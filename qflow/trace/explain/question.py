@@ -29,12 +29,7 @@ _SHOWN = 8
 
 
 class Subjects:
-    """Everything in a trace that can be asked about.
-
-    Parameters:
-        trace: A whole one.
-        index: Its rows by what they are about.
-    """
+    """Everything in a trace that can be asked about."""
 
     def __init__(self, trace: Trace, index: RowIndex) -> None:
         self.trace, self.index = trace, index
@@ -47,12 +42,7 @@ class Subjects:
         return self._names[kind]
 
     def find(self, text: str) -> Subject:
-        """Return what a text such as ``queue:orders`` or ``C1`` means.
-
-        Raises:
-            TraceError: If nothing in the trace has that name, or several things have; the sentence says what
-                there is.
-        """
+        """Return what a text such as ``queue:orders`` or ``C1`` means."""
         kind, separator, name = text.partition(":")
         if separator and kind in KINDS:
             return self._known(kind, name)

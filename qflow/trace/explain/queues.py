@@ -56,9 +56,11 @@ def on(instant: Instant, queue: Queue) -> Reason:
     if is_unseen(queue.settings.arguments):
         text = f"{queue.name} is ON at the defaults of a broker; its own thresholds are unknown."
         return Reason(text, ("FC-02",), row, subject, (unseen(instant, queue),))
-    detail = instant.detail(row)
+    limit, detail = queue.flow_limit, instant.detail(row)
+    assert limit is not None, "only a queue with flow control is ON"
     label = _message_before(instant, row, queue.name)
-    unit = _tripped(queue, detail["count"], detail["size"])
+    # The broker tries the count first (FC-14).
+    unit = "count" if limit.exceeds_stop(detail["count"], 0) else "size"
     level = getattr(thresholds_of(queue), f"stop_{unit}")
     alternative = _ALTERNATIVES.get(_kind(instant, queue))
     rule, than = alternative or "FC-14", "no fewer than" if alternative == "ALT-07" else "more than"
@@ -77,23 +79,6 @@ def _kind(instant: Instant, queue: Queue) -> str:
     return str(kind)
 
 
-def _tripped(queue: Queue, count: int, size: int) -> str:
-    """Return the unit that made the queue stop; the broker tries the count first (FC-14)."""
-    stops = thresholds_of(queue)
-    return (
-        "count" if stops.stop_count and count >= stops.stop_count and not _only_size(queue, count) else "size"
-    )
-
-
-def _only_size(queue: Queue, count: int) -> bool:
-    stops = thresholds_of(queue)
-    return (
-        count == stops.stop_count
-        and bool(stops.stop_size)
-        and type(queue.flow_limit).__name__ == "QueueFlowLimit"
-    )
-
-
 def _message_before(instant: Instant, row: int, queue: str) -> str:
     found = instant.last("enqueued", "queue", queue, until=row)
     return instant.trace.message[found] if found is not None else "a message"
@@ -104,14 +89,13 @@ def still_on(instant: Instant, queue: Queue) -> Reason:
     limit, resumes = queue.flow_limit, thresholds_of(queue)
     assert limit is not None, "only a queue with flow control is ON"
     alternative = _ALTERNATIVES.get(_kind(instant, queue))
-    # The Java broker resumes at the level, all others below it (ALT-12).
-    is_java = alternative == "ALT-12"
+    # The Java broker resumes at the level, all others below it.
+    than = "more than" if alternative == "ALT-12" else "not fewer than"
     parts, names = [], []
-    for unit, value in (("count", limit.count), ("size", limit.size)):
-        level = getattr(resumes, f"resume_{unit}")
-        if level and (value > level if is_java else value >= level):
-            are, than = "is" if value == 1 else "are", "more than" if is_java else "not fewer than"
-            parts.append(f"{counted(value, UNITS[unit])} {are} {than} {level}")
+    for unit, count, size in (("count", limit.count, 0), ("size", 0, limit.size)):
+        if not limit.may_resume(count, size):
+            value, level = count or size, getattr(resumes, f"resume_{unit}")
+            parts.append(f"{counted(value, UNITS[unit])} {'is' if value == 1 else 'are'} {than} {level}")
             names.append(f"resume_{unit}")
     row = instant.last("dequeued", "queue", queue.name)
     text = f"{queue.name} stays ON: {' and '.join(parts) or 'no message has left it since'}."

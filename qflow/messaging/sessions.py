@@ -1,0 +1,610 @@
+"""Connections, and their sessions, which make the senders and receivers.
+
+A connection reaches the broker behind a URL.  A session is one line of numbered commands to that broker; a
+sender or receiver is an address that was resolved on that line.  Each call gives AMQP 0-10 commands and then
+waits for something, or for nothing:
+
+``session``
+    ``session.attach``, and ``tx.select`` if it is transactional.
+``sender``, ``receiver``
+    ``exchange.query`` and ``queue.query`` find the node of the address, unless the connection has found it
+    lately; ``queue.declare``, ``exchange.declare`` and ``exchange.bind`` follow where the address asks for
+    them (:mod:`qflow.messaging.nodes`).  A receiver then gives ``message.subscribe`` and
+    ``message.set-flow-mode``.  It waits for the answers.  The broker knows no senders.
+``send``
+    One ``message.transfer``, once the sender's window (:mod:`qflow.windows`) has room.  For room it waits for
+    completions; the window of qpid-cpp gives ``execution.sync`` for that and waits for the whole session.
+    With ``sync=True`` it then waits for the completion of this message.  A queue whose flow control is ON
+    withholds completions: the message is on the queue, and its sender waits.
+``fetch``
+    ``message.flow`` grants credit, up to the capacity or for this one message; it waits for a delivery.  If
+    none comes, ``message.flush`` has the broker send what it has and takes the credit back (CN-07); it waits
+    until that is confirmed.
+``acknowledge``
+    ``session.completed`` for the deliveries, then one ``message.accept``, ``message.release`` or
+    ``message.reject`` for each run of equal dispositions.  It waits until these are confirmed.
+``commit``, ``rollback``
+    ``tx.commit``, and waits until that is confirmed.  Or ``message.stop`` for each receiver and
+    ``execution.sync``; then ``message.release`` of all that was delivered and is not settled, and
+    ``tx.rollback``; then credit anew, for messages only, so that nothing comes before the next drain.
+``close``
+    Waits as ``sync`` does; a receiver gives ``message.cancel``, deletes the queue that is its own, releases
+    what it has not handed out, and waits until that is confirmed.
+
+*Confirmed* is a command when it and all those before it in the session are known to be complete (CM-14).  One
+held transfer therefore keeps every one of these calls waiting.
+
+Which commands ask to be reported, and when a session asks by ``execution.sync``, is what the real client's
+driver does.  Whenever that is woken (by a call) or has read something, it goes through its sessions:
+``Session.dispatch``.  It syncs if the last command did not ask for a report and *any* sender of the
+session is idle: all it has sent has been synced.  A session's second sender that sends nothing thus has every
+asynchronous command of the first followed by a sync.
+
+The broker carries a command out within the call.  If it refuses one, the session ends there, and the client
+learns of that as it would over a network: the refusal becomes the session's error, and the next call that
+waits raises it.  Waiting is in virtual time, unless other threads use the broker, or it has a clock
+(:mod:`qflow.messaging.hosts`).  A wait that nothing in this process can end raises a
+:class:`~qflow.messaging.exceptions.WouldBlockForever`, which names what it waits for.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+from qflow.broker import EXPLICIT
+from qflow.messaging.channel import Channel, fetch_blocks, sync_blocks
+from qflow.messaging.exceptions import (
+    ConnectError,
+    ConnectionClosed,
+    ConnectionError,
+    Empty,
+    InsufficientCapacity,
+    LinkError,
+    MalformedAddress,
+    NontransactionalSession,
+    SessionClosed,
+    Timeout,
+    TransactionAborted,
+    TransactionError,
+)
+from qflow.messaging.hosts import DEFAULT_URL, brokers, parse_url
+from qflow.messaging.link_endpoints import (
+    Endpoint,
+    ReceivedHandler,
+    Receiver,
+    Sender,
+    SessionEndpoint,
+    TemporaryAddress,
+    synchronized,
+    transfer_ids,
+)
+from qflow.messaging.messages import (
+    REJECTED,
+    RELEASED,
+    UNLIMITED,
+    Constant,
+    Disposition,
+    Message,  # qpidtoollibs looks for Message beside the class of the connection it is given.
+)
+from qflow.messaging.nodes import KnownNodes
+
+_ACCEPTED = Disposition(None)
+
+
+class Connection(Endpoint):
+    """Connects to the broker behind a URL (see :class:`qflow.messaging.hosts.Brokers`).
+
+    Parameters:
+        url: ``[user[/password]@]host[:port]``; the host is the name of a broker in this process.
+        **options: Those of the real client; all become attributes.
+
+    Raises:
+        ConnectionError: For an option the real client does not know, or a protocol other than "amqp0-10".
+
+    >>> connection = Connection.establish("localhost")
+    >>> session = connection.session()
+    >>> session.sender("greetings; {create: always}").send("hello")
+    >>> session.receiver("greetings").fetch(timeout=1).content
+    'hello'
+    >>> connection.close()
+    """
+
+    OPTIONS: dict[str, object] = {
+        "host": None,
+        "transport": "tcp",
+        "port": None,
+        "heartbeat": None,
+        "username": None,
+        "password": None,
+        "sasl_mechanisms": None,
+        "sasl_service": "qpidd",
+        "sasl_min_ssf": None,
+        "sasl_max_ssf": None,
+        "reconnect": False,
+        "reconnect_timeout": None,
+        "reconnect_interval": None,
+        "reconnect_interval_min": 1,
+        "reconnect_interval_max": 120,
+        "reconnect_limit": None,
+        "reconnect_urls": (),
+        "reconnect_log": True,
+        "address_ttl": 60,
+        "tcp_nodelay": False,
+        "ssl_keyfile": None,
+        "ssl_certfile": None,
+        "ssl_trustfile": None,
+        "ssl_skip_hostname_check": False,
+        "client_properties": None,
+        "protocol": None,
+    }
+    """What the real client knows, with its defaults; most of it is about a network, which is not there."""
+
+    def __init__(self, url: object = None, **options: Any) -> None:
+        super().__init__()
+        for key, value in options.items():
+            if key not in self.OPTIONS:
+                raise ConnectionError(text=f"Unknown connection option {key} with value {value}")
+        if options.get("protocol") not in (None, "amqp0-10"):
+            raise ConnectionError(
+                text=f"Connection option 'protocol' value {options['protocol']!r} unsupported"
+                " (must be amqp0-10)"
+            )
+        for key, default in self.OPTIONS.items():
+            setattr(self, key, options.get(key, default))
+        self.options = options
+        self.url = url if url is not None else options.get("host") or DEFAULT_URL
+        host, port, user, password = parse_url(self.url)
+        self.host: Any = host
+        self.port = port
+        self.username = user or options.get("username")
+        self.password = password or options.get("password")
+        self.broker_host = brokers.host(self.url)
+        with self.broker_host:
+            self.id = self.broker_host.unique_name("client")
+        self.session_counter = 0
+        self.sessions: dict[str, Session] = {}
+        self.known_nodes: KnownNodes = {}
+        self._open = False
+        self._connected = False
+
+    @staticmethod
+    def establish(url: object = None, timeout: float | None = None, **options: Any) -> Connection:
+        """Return a new connection that is open."""
+        connection = Connection(url, **options)
+        connection.open(timeout)
+        return connection
+
+    @synchronized
+    def open(self, timeout: float | None = None) -> None:
+        """Open the connection.
+
+        Raises:
+            ConnectionError: It is open.
+            ConnectError: The broker refuses every connection (:func:`qflow.messaging.refuse`).
+        """
+        if self._open:
+            raise ConnectionError(text="already open")
+        self._open = True
+        self.attach(timeout)
+
+    def opened(self) -> bool:
+        """Return whether the connection is open."""
+        return self._open
+
+    @synchronized
+    def attach(self, timeout: float | None = None) -> None:
+        """Attach to the broker, with all sessions there are.
+
+        Raises:
+            ConnectError: The broker refuses every connection; the connection is of no use any more.
+            Timeout: A sender or receiver waits for its answers longer than this.
+        """
+        if not self._connected and self.broker_host.refusal is not None:
+            self.error = ConnectError(text=self.broker_host.refusal)
+        self.check_error()
+        self._connected = True
+        for session in list(self.sessions.values()):
+            session.attach()
+        if not self.broker_host.wait(lambda: self.error is not None or not self._awaits_links(), timeout):
+            raise Timeout("Connection attach timed out")
+        self.check_error()
+
+    def _awaits_links(self) -> bool:
+        return any(
+            not (link.linked or link.closed or link.error)
+            for session in self.sessions.values()
+            if not (session.closed or session.get_error())
+            for link in session.links()
+        )
+
+    def attached(self) -> bool:
+        """Return whether the connection is attached."""
+        return self._connected
+
+    @synchronized
+    def detach(self, timeout: float | None = None) -> None:
+        """Leave the broker: sessions end there, their transactions are aborted."""
+        self._connected = False
+        self.known_nodes.clear()
+        for session in list(self.sessions.values()):
+            session.detach()
+
+    @synchronized
+    def close(self, timeout: float | None = None) -> None:
+        """Close all sessions, and leave the broker."""
+        try:
+            for session in list(self.sessions.values()):
+                session.close(timeout)
+        finally:
+            self.detach(timeout)
+            self._open = False
+
+    def check_closed(self) -> None:
+        """Raise a ConnectionClosed if the connection is not attached."""
+        if not self._connected:
+            raise ConnectionClosed(text=f"the connection to {self.url} is not attached")
+
+    @synchronized
+    def session(self, name: str | None = None, transactional: bool = False) -> Session:
+        """Return a session: the one of this name if there is one, else a new one.
+
+        Parameters:
+            name: None for a name of its own.
+            transactional: Whether sends and acknowledgements wait for ``commit``.
+        """
+        if name is None:
+            name = str(self.session_counter)
+            self.session_counter += 1
+        full_name = f"{self.id}:{name}"
+        if full_name not in self.sessions:
+            self.sessions[full_name] = Session(self, full_name, transactional)
+        return self.sessions[full_name]
+
+    def _remove_session(self, session: Session) -> None:
+        self.sessions.pop(session.name, None)
+
+
+class Session(SessionEndpoint):
+    """A line of commands to the broker; made by :meth:`Connection.session`.
+
+    Attributes:
+        name (str): Its name at the broker, by which message groups are owned (MG-15).
+        transactional (bool): Whether sends and acknowledgements wait for ``commit``.
+        channel (Channel or None): Its attachment to the broker.
+        senders, receivers (list): Those that are open.
+        incoming, unacked, acked (list of Message): Here but not fetched; fetched but not acknowledged;
+            acknowledged but not confirmed.
+        ack_capacity (int or Constant): How many acknowledgements may be unconfirmed.
+        in_transaction (list of int): Deliveries accepted since the last commit.
+    """
+
+    def __init__(self, connection: Connection, name: str, transactional: bool) -> None:
+        super().__init__(connection, name)
+        self.connection: Connection = connection
+        self.transactional = transactional
+        self.ack_capacity: int | Constant = UNLIMITED
+        self.in_transaction: list[int] = []
+        self._next_sender = 0
+        self._next_receiver = 0
+        self.attach()
+
+    def __repr__(self) -> str:
+        return f"<Session {self.name}>"
+
+    # The attachment
+
+    def attach(self) -> None:
+        """Attach to the broker and link what there is, as far as the connection is attached."""
+        if not self.connection.attached() or self.closed or self.channel is not None:
+            return
+        for other in self.connection.sessions.values():
+            # Management may have closed the connection (CF-11), which each session notices by itself.
+            other.get_error()
+        if self.connection.error is not None:
+            return
+        self.channel = Channel(self.broker_host, self.name, self.connection.id, self)
+        with self.channel.write():
+            if self.transactional:
+                self.channel.give(self.channel.engine.tx_select)
+            for link in self.links():
+                try:
+                    link.attach()
+                except (TypeError, ValueError) as error:
+                    # As in _link; the call that made it is over, so that the link's next one raises.
+                    link.fail(MalformedAddress(text=str(error)))
+            self.dispatch()
+
+    def detach(self) -> None:
+        """End the attachment: what is unsettled goes back to the queues (CN-17)."""
+        channel, self.channel = self.channel, None
+        if channel is not None:
+            channel.control(channel.engine.close)
+        self._forget_deliveries()
+        for link in self.links():
+            link.forget_attachment()
+        if self.transactional and not self.closed:
+            self.closed = True
+            self.error = TransactionAborted(text="Transaction aborted due to transport failure")
+
+    # Errors
+
+    def check_closed(self) -> None:
+        """Raise a SessionClosed if the session has been closed."""
+        if self.closed:
+            raise SessionClosed(text=f"session {self.name!r} is closed")
+
+    # Senders and receivers
+
+    @synchronized
+    def sender(self, target: str | None, **options: Any) -> Sender:
+        """Return a new sender.
+
+        Parameters:
+            target: An address (CF-14).
+            **options: ``capacity``, ``durable``, and ``window``: "qpid-python", "qpid-cpp" or "ideal".
+
+        Raises:
+            LinkError: MalformedAddress, InvalidOption, NotFound, AssertionFailed.
+            SessionError: The broker refuses the node; the session is gone.  On a session that was gone
+                before, the sender is returned, and its first call raises.
+            SyncWouldBlock: An earlier transfer of this session is held, and hides the answers (CM-14).
+        """
+        sender = Sender(self, self._next_sender, self._complete_address(target), options)
+        self._next_sender += 1
+        self.senders.append(sender)
+        self._link(sender)
+        return sender
+
+    @synchronized
+    def receiver(self, source: str | None, **options: Any) -> Receiver:
+        """Return a new receiver.
+
+        Parameters:
+            source: An address (CF-14); an exchange gets the receiver a queue of its own.
+            **options: ``capacity``.
+
+        Raises:
+            LinkError, SessionError, SyncWouldBlock: As for :meth:`sender`.
+        """
+        receiver = Receiver(self, self._next_receiver, self._complete_address(source), options)
+        self._next_receiver += 1
+        self.receivers.append(receiver)
+        self._link(receiver)
+        return receiver
+
+    def _complete_address(self, address: str | None) -> str | None:
+        """Put a UUID in front of an address that begins with ``#``; another ``#`` means nothing (RF-41)."""
+        if address is not None and not isinstance(address, str):
+            raise TypeError(f"an address is a string; got {address!r}")
+        if address is None or not address.startswith("#"):
+            return address
+        return TemporaryAddress(self.connection.broker_host.unique_id() + address)
+
+    def _link(self, link: Sender | Receiver) -> None:
+        if self.closed or not self.connection.attached():
+            return
+        channel = self.channel
+        try:
+            with nullcontext() if channel is None else channel.write():
+                link.attach()
+                self.dispatch()
+        except (TypeError, ValueError):
+            # AMQP cannot carry what the address says, such as a name of 300 bytes: the broker saw nothing.
+            (self.senders if isinstance(link, Sender) else self.receivers).remove(link)  # type: ignore[arg-type]
+            raise
+        try:
+            link.wait_until(lambda: link.linked, f"the {link.ROLE} for {link.given!r}")
+        except LinkError:
+            link.close()
+            raise
+
+    # Receiving
+
+    @synchronized
+    def next_receiver(self, timeout: float | None = None) -> Receiver:
+        """Return the receiver whose message has been here longest.
+
+        Raises:
+            Empty: None came within the time-out, in seconds of virtual time.
+            FetchWouldBlock: None came, none can come, and there is no time-out.
+        """
+        self.check_error()
+        self.check_closed()
+        if not self.wait(lambda: bool(self.incoming), timeout):
+            if timeout is None:
+                raise fetch_blocks(self.broker_host, [r.queue for r in self.receivers if r.capacity])
+            raise Empty(text=f"no message for any receiver within {timeout:g} s")
+        receiver: Receiver = self.incoming[0]._receiver
+        return receiver
+
+    def set_message_received_notify_handler(self, handler: ReceivedHandler | None) -> None:
+        """Have a function called with the session whenever a message arrives; it must not use the API."""
+        self._on_received = handler
+
+    set_message_received_handler = set_message_received_notify_handler
+
+    # Acknowledging (CN-13 … CN-16, CM-11)
+
+    @synchronized
+    def acknowledge(
+        self, message: Message | None = None, disposition: Disposition | None = None, sync: bool = True
+    ) -> None:
+        """Settle a message, or all that have been fetched and not acknowledged.
+
+        Parameters:
+            message: As returned by ``fetch``; None for all.
+            disposition: None accepts; ``Disposition(RELEASED)`` gives back, ``Disposition(REJECTED)``
+                refuses.
+            sync: Wait until the broker has confirmed it.
+
+        Raises:
+            InsufficientCapacity: ``ack_capacity`` is 0.
+            ValueError: The message is not one that waits for acknowledgement here.
+            SyncWouldBlock: An earlier transfer of this session is held, and hides the confirmation (CM-14);
+                the message is settled nevertheless.
+        """
+        messages = list(self.unacked) if message is None else [message]
+        for one in messages:
+            if not isinstance(self.ack_capacity, Constant):
+                self._make_room_for_ack(self.ack_capacity)
+            if one not in self.unacked:
+                raise ValueError(f"not waiting for acknowledgement in this session: {one!r}")
+            one._disposition = disposition
+            self.unacked.remove(one)
+            self.acked.append(one)
+            self._to_settle.append(one)
+        self.dispatch()
+        if sync:
+            self.wait_until(lambda: not any(one in self.acked for one in messages), "acknowledge")
+
+    def _make_room_for_ack(self, capacity: int) -> None:
+        if capacity <= 0:
+            raise InsufficientCapacity(text=f"ack_capacity = {capacity}")
+        self.dispatch()
+        self.wait_until(lambda: len(self.acked) < capacity, "acknowledge")
+
+    def _settle(self, channel: Channel) -> None:
+        """Complete the deliveries, then settle runs of the same disposition with one command each."""
+        messages, self._to_settle = self._to_settle, []
+        channel.give_control(channel.engine.session_completed, transfer_ids(messages))
+        run: list[Message] = []
+        for message in messages:
+            if message._transfer_id is None or message._receiver.accept_mode != EXPLICIT:
+                self.acked.remove(message)
+                continue
+            if run and not _are_alike(run[-1]._disposition, message._disposition):
+                self._dispose(channel, run)
+                run = []
+            run.append(message)
+        if run:
+            self._dispose(channel, run)
+
+    def _dispose(self, channel: Channel, messages: list[Message]) -> None:
+        disposition, numbers = messages[0]._disposition or _ACCEPTED, transfer_ids(messages)
+        engine = channel.engine
+
+        def forget() -> None:
+            for message in messages:
+                self.acked.remove(message)
+
+        if disposition.type is RELEASED:
+            again = bool(disposition.options.get("set_redelivered"))
+            channel.give(engine.message_release, numbers, again, then=forget)
+        elif disposition.type is REJECTED:
+            channel.give(engine.message_reject, numbers, then=forget)
+        else:
+            channel.give(engine.message_accept, numbers, then=forget)
+            if self.transactional:
+                self.in_transaction += numbers
+
+    def _forget_deliveries(self) -> list[int]:
+        """Drop all deliveries that are not settled for good; return their numbers."""
+        numbers = sorted([*self.in_transaction, *transfer_ids([*self.unacked, *self.incoming])])
+        for dropped in (self.in_transaction, self.unacked, self.incoming, self.acked, self._to_settle):
+            dropped.clear()
+        return numbers
+
+    # Transactions
+
+    @synchronized
+    def commit(self, timeout: float | None = None) -> None:
+        """Make all sends and acknowledgements since the last time happen, or none of them (CM-10, LP-09).
+
+        Raises:
+            NontransactionalSession: The session has no transactions.
+            TransactionAborted: A queue has no room, or the session died earlier; nothing has happened, and
+                the session is gone.
+        """
+        channel = self._transaction_channel()
+        is_done: list[bool] = []
+
+        def finish() -> None:
+            self.in_transaction.clear()
+            is_done.append(True)
+
+        try:
+            self.check_error()
+            with channel.write():
+                self.dispatch()
+                channel.give(channel.engine.tx_commit, then=finish)
+            self.wait(lambda: bool(is_done), timeout, "commit")
+        except TransactionError:
+            raise
+        except Exception as error:
+            self.error = TransactionAborted(text=f"Transaction aborted: {error}")
+            raise self.error from error
+        if not is_done and timeout is None:
+            raise sync_blocks("commit", channel)
+        if not is_done:
+            raise Timeout("commit timed out")
+
+    @synchronized
+    def rollback(self, timeout: float | None = None) -> None:
+        """Undo all sends and acknowledgements since the last commit; messages go back (MG-22, CM-11).
+
+        A receiver that has been given credit is sent nothing before its next ``fetch`` has found nothing:
+        the real client takes all credit back here, and grants only messages anew, but no bytes.
+        """
+        channel = self._transaction_channel()
+        is_done: list[bool] = []
+
+        def give_back() -> None:
+            numbers = self._forget_deliveries()
+            channel.give_control(engine.session_completed, numbers)
+            channel.give(engine.message_release, numbers, True)
+            channel.give(engine.tx_rollback, then=finish)
+
+        def finish() -> None:
+            for receiver in self.receivers:
+                receiver.forget()
+            is_done.append(True)
+
+        self.check_error()
+        engine = channel.engine
+        with channel.write():
+            self.dispatch()
+            for receiver in self.receivers:
+                channel.give(engine.message_stop, receiver.tag)
+            channel.sync(give_back)
+        self.wait_until(lambda: bool(is_done), "rollback", timeout)
+
+    def _transaction_channel(self) -> Channel:
+        if not self.transactional:
+            raise NontransactionalSession(text=f"session {self.name!r} is not transactional")
+        if self.get_error() is None:
+            self.check_closed()
+        return self._require_channel()
+
+    # Syncing and closing
+
+    @synchronized
+    def sync(self, timeout: float | None = None) -> None:
+        """Wait until everything sent and acknowledged so far is complete.
+
+        Raises:
+            Timeout: It is not, within the time-out in seconds of virtual time.
+            SyncWouldBlock: It is not, and there is no time-out.
+        """
+        for sender in list(self.senders):
+            sender.sync(timeout)
+        self.wait_until(lambda: not self.acked, "session sync", timeout)
+
+    @synchronized
+    def close(self, timeout: float | None = None) -> None:
+        """Sync, close senders and receivers, end the session; what is not acknowledged goes back (CN-17)."""
+        if self.error is not None or self.get_error() is not None:
+            return
+        self.sync(timeout)
+        for link in [*self.receivers, *self.senders]:
+            link.close(timeout)
+        self.closing = self.closed = True
+        try:
+            self.detach()
+        finally:
+            self.connection._remove_session(self)
+
+
+def _are_alike(one: Disposition | None, other: Disposition | None) -> bool:
+    first, second = one or _ACCEPTED, other or _ACCEPTED
+    return first.type is second.type and first.options == second.options
