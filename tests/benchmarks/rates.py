@@ -1,7 +1,7 @@
-"""How fast the engine is: workloads, the same under other simulators, and what their times say.
+"""How fast the engine is: workloads, the same made of SimPy's Stores, and what their times say.
 
-Each workload is a function that runs it and returns the broker, or what it made. SimPy's Store and Ciw run
-the same where they are installed. Rates of one machine say little, so what counts are ratios within one run:
+Each workload is a function that runs it and returns the broker, or what it made. SimPy's Store runs
+the same where it is installed. Rates of one machine say little, so what counts are ratios within one run:
 with the peers, with more messages, with and without a trace.
 """
 
@@ -247,9 +247,9 @@ def mapped(cells: int, messages: int, processes: int | None = None) -> SettingsM
     return settings_map(flow_workload, cells=cells, messages=messages, processes=processes)
 
 
-def installed() -> list[str]:
-    """Return which of the other simulators are installed."""
-    return [name for name in ("simpy", "ciw") if find_spec(name) is not None]
+def has_simpy() -> bool:
+    """Return whether SimPy is installed."""
+    return find_spec("simpy") is not None
 
 
 def store_put_and_get(messages: int, is_backlog: bool = False) -> int:
@@ -350,21 +350,6 @@ def store_with_times(messages: int) -> int:
     return served
 
 
-def ciw_queue(messages: int) -> int:
-    """Simulate the arrivals and service times of ``shop`` with Ciw: one server, first come first served."""
-    import ciw
-
-    network = ciw.create_network(
-        arrival_distributions=[ciw.dists.Exponential(rate=1_000)],
-        service_distributions=[ciw.dists.Exponential(rate=1 / 0.0009)],
-        number_of_servers=[1],
-    )
-    ciw.seed(1)
-    simulation = ciw.Simulation(network)
-    simulation.simulate_until_max_customers(messages)
-    return messages
-
-
 ROUNDS = 5
 LARGEST = 1_000_000
 GROWTH_TURNS = 5
@@ -448,14 +433,11 @@ def _ours(messages: int) -> dict[str, Work]:
 
 
 def _theirs(messages: int) -> dict[str, Work]:
-    known = installed()
     works: dict[str, Work] = {}
-    if "simpy" in known:
+    if has_simpy():
         works["simpy_store"] = messages, lambda: store_put_and_get(messages)
         works["simpy_life_cycle"] = messages, lambda: store_life_cycle(messages)
         works["simpy_store_with_times"] = messages, lambda: store_with_times(messages)
-    if "ciw" in known:
-        works["ciw"] = messages, lambda: ciw_queue(messages)
     return works
 
 
@@ -480,8 +462,6 @@ def _ratios(rates: Mapping[str, float]) -> dict[str, float]:
         "life_cycle_with_trace_to_simpy_life_cycle": ("life_cycle_with_trace", "simpy_life_cycle"),
         "simulate_to_simpy_store": ("simulate", "simpy_store_with_times"),
         "simulate_with_trace_to_simpy_store": ("simulate_with_trace", "simpy_store_with_times"),
-        "simulate_with_trace_to_ciw": ("simulate_with_trace", "ciw"),
-        "simulate_measured_to_ciw": ("simulate_measured", "ciw"),
         "trace_to_no_trace": ("life_cycle_with_trace", "life_cycle"),
     }
     return {name: rates[one] / rates[other] for name, (one, other) in pairs.items() if other in rates}
@@ -535,7 +515,7 @@ def _all_growth(messages: int, largest: int, tell: Tell) -> dict[str, Any]:
         "held_transfers": _growth(fewer, held_release, tell),
         "holes": _growth(fewer, completed_with_holes, tell),
     }
-    if "simpy" in installed():
+    if has_simpy():
         growth[_THEIR_BACKLOG] = _growth(fewer, store_backlog, tell)
     return growth
 
@@ -634,7 +614,7 @@ PEERS = (
     "  SimPy life cycle: a place in the window, put, get, accept, the place back: five Store operations",
     "  simulate: clients and broker, all events of each message kept; with trace: as a trace, unread",
     "  measured: clients and broker, and of all that happens only depths and waits, as for a map of settings",
-    "  SimPy store with times, Ciw: the arrivals and service times of the simulated workload, and no more",
+    "  SimPy store with times: the arrivals and service times of the simulated workload, and no more",
 )
 
 

@@ -77,15 +77,6 @@ def test_ex_11_an_auto_delete_exchange_goes_with_its_last_binding(broker, sessio
         session.exchange_declare("x", passive=True)
 
 
-def test_ex_11_a_binding_of_session_scope_ends_with_its_session(broker, session):
-    other = broker.session("other")
-    other.exchange_bind("a", "amq.fanout", arguments={"x-scope": "session"})
-    session.exchange_bind("b", "amq.fanout")
-    other.close()
-    session.message_transfer(Message(), "amq.fanout")
-    assert depths(broker, "a", "b") == (0, 1)
-
-
 OWN = {"x-match": "all", "p": "v"}
 
 

@@ -23,21 +23,6 @@ def labels(session):
     return [record.label for record in session.consuming.records.values()]
 
 
-def test_qt_07_the_cleaner_removes_what_nobody_reads():
-    """QT-07, IN-05: half of ten expire; until the cleaner runs the queue is full, then it has room."""
-    broker = Broker(BrokerOptions(queue_purge_interval=1))
-    producer = broker.session("p")
-    producer.queue_declare("q", {"qpid.max_count": 10, "qpid.flow_stop_count": 0})
-    for n in range(10):
-        producer.message_transfer(Message(routing_key="q", ttl=0 if n % 2 else 500))
-    broker.advance(SECOND - 1)
-    assert broker.queue("q").message_depth == 10
-    broker.advance(SECOND)
-    statistics = broker.queue("q").statistics()
-    assert (statistics.msgDepth, statistics.discardsTtl) == (5, 5)
-    assert producer.message_transfer(Message(routing_key="q")).is_complete
-
-
 def test_qt_07_the_cleaner_may_be_off_and_time_may_jump():
     broker = Broker(BrokerOptions(queue_purge_interval=0))
     producer = broker.session("p")
@@ -60,18 +45,6 @@ def test_qt_07_expiry_frees_held_transfers_and_leaves_acquired_messages_alone():
     assert broker.queue("q").message_depth == 1
     assert broker.queue("q").statistics().flowStopped, "one left is not below one"
     assert producer.held == []
-
-
-def test_qt_07_an_expired_message_is_skipped_when_a_consumer_looks():
-    """QT-07, MG-21: expiration < now is dead, expiration == now is not."""
-    broker = Broker()
-    producer = broker.session("p")
-    producer.queue_declare("q")
-    for ttl in (1, 2, 0):
-        producer.message_transfer(Message(routing_key="q", ttl=ttl))
-    broker.advance(2_000)
-    assert labels(subscribe(broker, "c")) == ["p-2", "p-3"]
-    assert broker.queue("q").statistics().discardsTtl == 1
 
 
 def test_qt_08_auto_delete_waits_for_its_time_out():
