@@ -159,7 +159,7 @@ GROUP_MOVES = st.one_of(
 
 
 @settings(PROFILE, max_examples=2 * PROFILE.max_examples)
-@given(st.sampled_from([0, 0, 3, 5]), st.lists(GROUP_MOVES, max_size=50))
+@given(st.sampled_from([0, 0, 3, 5]), st.lists(GROUP_MOVES, min_size=20, max_size=50))
 def test_groups_against_a_naive_model(limit, moves):
     """MG-06, MG-07, MG-08, MG-09, MG-10, MG-11, MG-15, MG-16, MG-18, MG-19, MG-20: three that fetch."""
     bench = Bench()

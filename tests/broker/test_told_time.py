@@ -47,23 +47,6 @@ def test_qt_07_expiry_frees_held_transfers_and_leaves_acquired_messages_alone():
     assert producer.held == []
 
 
-def test_qt_08_auto_delete_waits_for_its_time_out():
-    """QT-08: a new subscription cancels the timer."""
-    broker = Broker()
-    broker.session("p").queue_declare("q", {"qpid.auto_delete_timeout": 3})
-    subscribe(broker, "c").close()
-    broker.advance(2 * SECOND)
-    assert "q" in broker.queues.queues
-    again = subscribe(broker, "d")
-    broker.advance(10 * SECOND)
-    assert "q" in broker.queues.queues
-    again.close()
-    broker.advance(13 * SECOND - 1)
-    assert "q" in broker.queues.queues
-    broker.advance(13 * SECOND)
-    assert "q" not in broker.queues.queues
-
-
 def test_a_timer_that_does_something_is_a_row_of_its_own():
     broker = Broker()
     broker.session("p").queue_declare("q", {"qpid.auto_delete_timeout": 1})
