@@ -29,7 +29,7 @@ from qflow.logs.log_file import LogRow
 from qflow.prediction.changes import Settings
 from qflow.prediction.extraction import extract
 from qflow.prediction.intervals import Interval, deaths, queue_intervals
-from qflow.prediction.predict import replayed
+from qflow.prediction.predict import replay_workload
 from qflow.prediction.replays import most_likely, polls_of, recorded_sections
 from qflow.progress import Progress
 from qflow.spark.lake import components_in_file, lake_files, only_spark_reads, read_lake_file
@@ -265,7 +265,7 @@ def measure_component(
     polls = polls_of(log, end) if replays > 1 else None
     for setting in settings:
         try:
-            runs = replayed(extracted, setting.of(workload), end, polls, replays, processes=1)
+            runs = replay_workload(extracted, setting.of(workload), end, polls, replays, processes=1)
         except (AmqpException, WorkloadError) as error:
             yield [_note(component, setting, f"refused: {error}")]
             continue
