@@ -33,7 +33,7 @@ _WHOLE_ROW = ""
 _LARGEST = (1 << 63) - 1
 _SHOWN = 500
 _BACK = "must not go back"
-CUT_OFF = "the file is cut off in the midst of this row"
+_CUT_OFF = "the file is cut off in the midst of this row"
 
 
 class QuarantinedRow(NamedTuple):
@@ -133,7 +133,7 @@ class Checker:
     @property
     def _is_cut_off(self) -> bool:
         last = self.quarantine[-1] if self.quarantine else None
-        return last is not None and last.row == self.seen and last.reason == CUT_OFF
+        return last is not None and last.row == self.seen and last.reason == _CUT_OFF
 
     def _problem(self, values: Sequence[object]) -> tuple[str, str] | None:
         """Return the first column that makes no sense, and why."""
@@ -447,7 +447,7 @@ def _take(checker: Checker, number: int, item: Any, line: bytes) -> None:
         return
     column = ""
     if isinstance(item, _NoJson):
-        reason = f"must be JSON: {item}" if line.endswith(b"\n") else CUT_OFF
+        reason = f"must be JSON: {item}" if line.endswith(b"\n") else _CUT_OFF
     elif not isinstance(item, dict):
         reason = f"must be a JSON object, got {type(item).__name__}"
     else:
