@@ -422,12 +422,22 @@ def _begun(first: object, line: bytes) -> Checker:
 
 def _lines(path: Path) -> Iterator[bytes | None]:
     """Yield the lines; None for the end of a packed file that is cut off."""
-    with path.open("rb") as raw:
-        file: IO[bytes] = gzip.GzipFile(fileobj=raw) if path.name.endswith(".gz") else raw  # type: ignore[assignment]
+    with open_unpacked(path) as file:
         try:
             yield from (line for line in file if line.strip())
-        except (EOFError, zlib.error, gzip.BadGzipFile):
+        except DAMAGE:
             yield None
+
+
+DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile)
+"""What reading a packed file raises that is cut off or damaged."""
+
+
+@contextmanager
+def open_unpacked(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file to read; of a ``.gz`` file what was packed into it."""
+    with path.open("rb") as raw:
+        yield gzip.GzipFile(fileobj=raw) if path.name.endswith(".gz") else raw  # type: ignore[misc]
 
 
 class _NoJson(str):
