@@ -20,7 +20,7 @@ from typing import Any
 
 from qflow.broker.flow_limit import effective_max_size
 from qflow.broker.settings import Argument, QueueSettings
-from qflow.design.bounds import Traffic, TrafficSource, find_unrouted, largest_stop, traffic_of
+from qflow.design.bounds import Traffic, find_unrouted, largest_stop, traffic_of
 from qflow.design.small import DesignError
 from qflow.design.verdict import judge
 from qflow.progress import Progress
@@ -84,13 +84,6 @@ def choices(*, keep_capacities: bool = False) -> Iterator[Choice]:
     capacities = _CAPACITY_SHARES[:1] if keep_capacities else _CAPACITY_SHARES
     for capacity, stop, resume in product(capacities, _STOP_SHARES, _RESUME_SHARES):
         yield Choice(capacity, stop, resume)
-
-
-def narrowed(traffic: Traffic, choice: Choice) -> dict[str, TrafficSource]:
-    """Return the traffic of producers with the windows of a choice."""
-    return {
-        name: replace(sender, capacity=choice.window(sender.capacity)) for name, sender in traffic.items()
-    }
 
 
 def _safe_arguments(
@@ -159,7 +152,11 @@ def candidate(
     """Return the workload with the settings of a choice for some queues; None if they cannot all be safe."""
     designed = dict(workload.queues)
     for queue, limits in queues.items():
-        arguments = _safe_arguments(queue, workload, narrowed(traffic[queue], choice), limits, choice)
+        narrow = {
+            name: replace(sender, capacity=choice.window(sender.capacity))
+            for name, sender in traffic[queue].items()
+        }
+        arguments = _safe_arguments(queue, workload, narrow, limits, choice)
         if arguments is None:
             return None
         designed[queue] = arguments

@@ -198,7 +198,7 @@ by luck, 1 reached it, 4 ended with a dead session (506).
         ]
         return columns_of(rows, ("stop", "capacity", "kind", "max_depth", "blocked_share", "sessions_ended"))
 
-    def packed(self) -> bytes:
+    def pack(self) -> bytes:
         """Return the cells as the browser reads them: kind, sessions that died, blocked share, deepest."""
         kinds, data = list(KINDS), bytearray()
         for place in range(len(self)):
