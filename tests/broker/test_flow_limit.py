@@ -378,23 +378,6 @@ def test_the_165_example():
     assert (statistics.msgDepth, statistics.flowStopped, statistics.flowStoppedCount) == (165, True, 2)
 
 
-@pytest.mark.parametrize(
-    ("capacities", "depth"),
-    [
-        pytest.param({"p1": 1}, 11, id="CAP-08 one of 1"),
-        pytest.param({"p1": 2}, 12, id="CAP-08 one of 2"),
-        pytest.param({"p1": 3}, 13, id="CAP-08 one of 3, ideal window"),
-        pytest.param({"p1": 5, "p2": 2, "p3": 1}, 18, id="CAP-11 stop + sum of capacities"),
-    ],
-)
-def test_how_far_windows_reach(capacities, depth):
-    """CAP-08, CAP-11: with ideal windows the stall is at stop plus the sum of the capacities."""
-    bench = Bench()
-    bench.declare("q", flow_stop_count=10)
-    fill_windows(bench, capacities)
-    assert bench.stat("q").msgDepth == depth
-
-
 # Where it is not, and where it is
 
 

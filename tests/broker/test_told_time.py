@@ -91,14 +91,6 @@ def test_qt_08_auto_delete_waits_for_its_time_out():
     assert "q" not in broker.queues.queues
 
 
-def test_time_does_not_go_back():
-    broker = Broker()
-    broker.advance(5)
-    with pytest.raises(ValueError, match="time cannot go back: it is 5 us, got 4 us"):
-        broker.advance(4)
-    assert broker.now == 5
-
-
 def test_a_timer_that_does_something_is_a_row_of_its_own():
     broker = Broker()
     broker.session("p").queue_declare("q", {"qpid.auto_delete_timeout": 1})

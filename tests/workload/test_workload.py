@@ -104,37 +104,6 @@ def test_the_example_of_165_in_every_number_of_the_rule_book():
     assert (again.time, again.detail["count"]) == (resumed.time, 101)
 
 
-@pytest.mark.parametrize(
-    ("stop", "resume", "prefetch", "capacity"),
-    [(10, 10, 1, 5), (10, 5, 5, 5), (10, 1, 5, 3), (30, 29, 20, 50), (3, 2, 1, 1)],
-)
-def test_it_turns_on_above_stop_and_off_below_resume_only(stop, resume, prefetch, capacity):
-    run = simulate(
-        workload(
-            {"qpid.flow_stop_count": stop, "qpid.flow_resume_count": resume},
-            [producer(capacity=capacity)],
-            [consumer(prefetch=prefetch, service=("exp", 0.002))],
-        )
-    )
-    turns = of_kind(run, "flow_stopped", "flow_resumed")
-    assert [event.kind for event in turns] == list(
-        itertools.islice(itertools.cycle(["flow_stopped", "flow_resumed"]), len(turns))
-    )
-    assert {event.detail["count"] for event in turns if event.kind == "flow_stopped"} == {stop + 1}
-    assert {event.detail["count"] for event in turns if event.kind == "flow_resumed"} == {resume - 1}
-    assert len(turns) >= 2
-    assert max(depth for _, depth in depths(run)) <= stop + capacity
-
-
-def test_byte_thresholds_count_encoded_bytes():
-    # 100 content bytes are 139 with exchange "", key "q" and label "p-1" (DQ-05).
-    settings = {"qpid.flow_stop_size": 139 * 3, "qpid.flow_resume_size": 139 * 2}
-    run = simulate(workload(settings, [producer(capacity=4)]))
-    assert [(event.message, event.size) for event in of_kind(run, "held")] == [
-        (f"p-{n}", 139) for n in range(4, 8)
-    ]
-
-
 # Conservation
 
 
