@@ -28,6 +28,7 @@ from sys import intern
 from typing import Any, NamedTuple
 
 from qflow.logs.foreign_columns import FAR, Clock, ColumnMap, Recognised, own_clock
+from qflow.qflow_error import QflowError
 from qflow.trace.files import DAMAGE, QuarantinedRow, open_unpacked
 from qflow.workload.attributes import LARGEST_NUMBER, LONGEST_NAME, is_text
 
@@ -72,7 +73,7 @@ SAMPLE_FIELDS = (
 """What the label of a ``stats`` row lists, under the broker's own names (CM-15)."""
 
 
-class LogError(ValueError):
+class LogError(QflowError, ValueError):
     """A client log that cannot be used; the text names the row, counted from 1, and the column.
 
     >>> list(read_log("ours.log"))
