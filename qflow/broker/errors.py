@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import ClassVar, NamedTuple, NoReturn
 
+from qflow.qflow_error import QflowError
 
-class AmqpException(Exception):
+
+class AmqpException(QflowError):
     """A refusal that the broker sends to its peer, in the broker's own words where it has them.
 
     >>> error = NotFoundException("Queue not found: orders")
@@ -261,7 +263,7 @@ class SessionDetached(AmqpException):
     name: ClassVar[str] = "detached"
 
 
-class StartupError(Exception):
+class StartupError(QflowError):
     """The broker does not start with these options (FC-10); the text is qpidd's own.
 
     >>> from qflow.broker import BrokerOptions
@@ -273,7 +275,7 @@ class StartupError(Exception):
     """
 
 
-class ManagementError(Exception):
+class ManagementError(QflowError):
     """A management method answered with a status other than 0 (CF-08).
 
     1 UnknownObject, 2 UnknownMethod, 3 NotImplemented, 4 InvalidParameter, 7 for an exception, with its text,

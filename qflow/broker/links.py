@@ -519,6 +519,9 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
 
     def _attach_receiver(self, tag: str, node: Node, granted: Granted, given: Options) -> OutgoingLink:
         filters: dict[str, Any] = dict(given.get("filters") or {})
+        for one in filters.values():
+            if not isinstance(one, list | tuple) or len(one) != 2:
+                raise TypeError(f"link.attach: a filter is a descriptor and a value; got {shown(one)}")
         arguments = _selector_of(filters, granted)
         own_queue, queue = False, node.queue
         is_browser = bool(given.get("copy"))

@@ -352,6 +352,9 @@ def _index(value: Any) -> int | None:
 
 def delivery_numbers(what: str, value: Iterable[SupportsIndex]) -> tuple[Any, ...]:
     """Return numbers of deliveries as a tuple; TypeError for anything but whole numbers."""
+    # Most often one message is accepted, or completed.
+    if type(value) is tuple and len(value) == 1 and type(value[0]) is int:
+        return value
     try:
         numbers = tuple(value)
     except TypeError:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from uuid import UUID
 
 from qflow.broker.errors import AmqpException
+from qflow.qflow_error import QflowError
 
 FORMAT = "qflow broker 5"
 _PACKAGE = "qflow.broker."
@@ -56,7 +57,7 @@ Flag = bool | Refused
 Snapshot = dict[str, Any]
 
 
-class SnapshotError(Exception):
+class SnapshotError(QflowError):
     """A value is no snapshot of this version of the engine; the text says why."""
 
 

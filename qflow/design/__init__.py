@@ -16,7 +16,7 @@ from qflow.rooms import open_room
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from qflow.design.bounds import Depth as Depth
-    from qflow.design.bounds import Sender as Sender
+    from qflow.design.bounds import TrafficSource as TrafficSource
     from qflow.design.bounds import largest_stop as largest_stop
     from qflow.design.bounds import maximum_depth as maximum_depth
     from qflow.design.bounds import stays_on as stays_on

@@ -40,7 +40,7 @@ _SIZE_LIMIT = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Sender:
+class TrafficSource:
     """One producer as a queue sees it.
 
     Parameters:
@@ -57,7 +57,7 @@ class Sender:
     Raises:
         DesignError: If a value makes no sense.
 
-    >>> Sender(capacity=50, largest=145).smallest
+    >>> TrafficSource(capacity=50, largest=145).smallest
     0
     """
 
@@ -74,11 +74,11 @@ class Sender:
             raise DesignError(f"smallest must be a number of bytes from 0, got {self.smallest!r}")
 
 
-Traffic = Mapping[str, Sender]
-"""Who sends to one queue: producer name to :class:`Sender`."""
+Traffic = Mapping[str, TrafficSource]
+"""Who sends to one queue: producer name to :class:`TrafficSource`."""
 
 
-def traffic_of(workload: Workload) -> dict[str, dict[str, Sender]]:
+def traffic_of(workload: Workload) -> dict[str, dict[str, TrafficSource]]:
     """Return, for each queue of a workload, who sends to it and how large their messages are.
 
     Which queue a message reaches, and how many bytes the broker counts for it, is not worked out here: each
@@ -91,14 +91,14 @@ def traffic_of(workload: Workload) -> dict[str, dict[str, Sender]]:
             given for them, and that it is none.
 
     Returns:
-        Queue name to producer name to :class:`Sender`; a producer whose messages reach several queues appears
-        at each, with its whole window: the queues share it, and each may have all of it.
+        Queue name to producer name to :class:`TrafficSource`; a producer whose messages reach several queues
+        appears at each, with its whole window: the queues share it, and each may have all of it.
 
     >>> producer = Producer("p1", ("", "q"), rate=100, capacity=5, size=100)
     >>> traffic_of(Workload("w", 1, {"q": {}, "r": {}}, producers=(producer,)))
-    {'q': {'p1': Sender(capacity=5, largest=146, smallest=140)}, 'r': {}}
+    {'q': {'p1': TrafficSource(capacity=5, largest=146, smallest=140)}, 'r': {}}
     """
-    traffic: dict[str, dict[str, Sender]] = {name: {} for name in workload.queues}
+    traffic: dict[str, dict[str, TrafficSource]] = {name: {} for name in workload.queues}
     plain = _Probe(workload, dict.fromkeys(workload.queues, {}))
     own = _Probe(workload, {name: _without_limits(given) for name, given in workload.queues.items()})
     read = {consumer.queue for consumer in workload.consumers}
@@ -112,7 +112,7 @@ def traffic_of(workload: Workload) -> dict[str, dict[str, Sender]]:
         keeping = own.keeping(producer, kinds, set(reached))
         for queue in reached:
             seen = [size[queue] for size in sizes]
-            traffic[queue][producer.name] = Sender(
+            traffic[queue][producer.name] = TrafficSource(
                 producer.capacity,
                 max(seen),
                 min(seen),
@@ -261,9 +261,9 @@ def before_stop(thresholds: FlowThresholds, traffic: Traffic) -> Depth:
     least *m* bytes at most ``stop_size // m`` fit, and ``stop_count`` messages of at most *M* bytes have at
     most ``stop_count * M``.  Which window the producers have does not matter.
 
-    >>> before_stop(FlowThresholds(100, 70, 0, 0), {"p": Sender(5, largest=200, smallest=50)})
+    >>> before_stop(FlowThresholds(100, 70, 0, 0), {"p": TrafficSource(5, largest=200, smallest=50)})
     Depth(count=100, size=20000)
-    >>> before_stop(FlowThresholds(0, 0, 1000, 700), {"p": Sender(5, largest=200, smallest=50)})
+    >>> before_stop(FlowThresholds(0, 0, 1000, 700), {"p": TrafficSource(5, largest=200, smallest=50)})
     Depth(count=20, size=1000)
     """
     largest = max((sender.largest for sender in traffic.values()), default=0)
@@ -305,7 +305,7 @@ def maximum_depth(thresholds: FlowThresholds | None, traffic: Traffic) -> Depth:
     Without flow control (``thresholds`` None) there is no bound, unless no producer sends; and there is none
     in bytes if a producer's sizes are drawn, as they have no largest.
 
-    >>> clients = {"C1": Sender(50, largest=112), "C2": Sender(15, largest=112)}
+    >>> clients = {"C1": TrafficSource(50, largest=112), "C2": TrafficSource(15, largest=112)}
     >>> maximum_depth(FlowThresholds(100, 100, 0, 0), clients)
     Depth(count=165, size=18480)
     """
@@ -334,7 +334,7 @@ def attained_depth(thresholds: FlowThresholds | None, traffic: Traffic) -> Depth
     held (FC-15), so that each producer, one after the other, adds its whole window; in bytes, each message
     counts as its producer's smallest.  Of each window only so much is counted as is sure to get there.
 
-    >>> attained_depth(FlowThresholds(100, 70, 0, 0), {"p": Sender(5, largest=200, smallest=50)})
+    >>> attained_depth(FlowThresholds(100, 70, 0, 0), {"p": TrafficSource(5, largest=200, smallest=50)})
     Depth(count=105, size=5250)
     """
     senders = [sender for sender in traffic.values() if sender.sure != 0]
@@ -372,7 +372,7 @@ def stays_on(thresholds: FlowThresholds, traffic: Traffic) -> bool:
     producers then work at the consumers' pace, and stop and resume no longer matter.  The qpid-cpp window
     is spared: full, it waits until *all* it sent is complete (CAP-02).
 
-    >>> clients = {"C1": Sender(50), "C2": Sender(15)}
+    >>> clients = {"C1": TrafficSource(50), "C2": TrafficSource(15)}
     >>> stays_on(FlowThresholds(100, 50, 0, 0), clients), stays_on(FlowThresholds(100, 80, 0, 0), clients)
     (True, False)
     """
@@ -387,7 +387,7 @@ def largest_stop(limit: int, traffic: Traffic, unit: str = "count") -> int:
     Below 1 if there is none: the windows alone are as large as the limit, in messages ("count") or bytes
     ("size").
 
-    >>> largest_stop(200, {"C1": Sender(50), "C2": Sender(15)})
+    >>> largest_stop(200, {"C1": TrafficSource(50), "C2": TrafficSource(15)})
     135
     """
     if unit == "count":

@@ -20,7 +20,7 @@ from typing import Any
 
 from qflow.broker.flow_limit import effective_max_size
 from qflow.broker.settings import Argument, QueueSettings
-from qflow.design.bounds import Sender, Traffic, find_unrouted, largest_stop, traffic_of
+from qflow.design.bounds import Traffic, find_unrouted, largest_stop, traffic_of
 from qflow.design.small import DesignError
 from qflow.design.verdict import judge
 from qflow.progress import Progress
@@ -86,13 +86,6 @@ def choices(*, keep_capacities: bool = False) -> Iterator[Choice]:
         yield Choice(capacity, stop, resume)
 
 
-def narrowed(traffic: Traffic, choice: Choice) -> dict[str, Sender]:
-    """Return the traffic of producers with the windows of a choice."""
-    return {
-        name: replace(sender, capacity=choice.window(sender.capacity)) for name, sender in traffic.items()
-    }
-
-
 def _safe_arguments(
     queue: str,
     workload: Workload,
@@ -103,7 +96,8 @@ def _safe_arguments(
     """Return declare arguments with which a queue cannot overflow; None if this choice has none.
 
     >>> workload = Workload("w", 1, {"q": {}})
-    >>> _safe_arguments("q", workload, {"p": Sender(20, 150)}, Limits(count=100), Choice(1.0, 1.0, 0.5))
+    >>> traffic = {"p": TrafficSource(20, 150)}
+    >>> _safe_arguments("q", workload, traffic, Limits(count=100), Choice(1.0, 1.0, 0.5))
     {'qpid.max_count': 100, 'qpid.flow_stop_count': 80, 'qpid.flow_resume_count': 40}
     """
     # Each limited unit stops at a share of :func:`~qflow.design.bounds.largest_stop`, and says its resume
@@ -158,7 +152,11 @@ def candidate(
     """Return the workload with the settings of a choice for some queues; None if they cannot all be safe."""
     designed = dict(workload.queues)
     for queue, limits in queues.items():
-        arguments = _safe_arguments(queue, workload, narrowed(traffic[queue], choice), limits, choice)
+        narrow = {
+            name: replace(sender, capacity=choice.window(sender.capacity))
+            for name, sender in traffic[queue].items()
+        }
+        arguments = _safe_arguments(queue, workload, narrow, limits, choice)
         if arguments is None:
             return None
         designed[queue] = arguments
@@ -234,8 +232,8 @@ class Part:
 def parts_of(traffic: Mapping[str, Traffic], sessions: Mapping[str, str] | None = None) -> list[Part]:
     """Return the parts of the traffic to some queues, in the order of their first queues.
 
-    >>> from qflow.design.bounds import Sender
-    >>> p, r = {"p": Sender(1)}, {"r": Sender(1)}
+    >>> from qflow.design.bounds import TrafficSource
+    >>> p, r = {"p": TrafficSource(1)}, {"r": TrafficSource(1)}
     >>> parts_of({"a": p, "b": r, "c": {**p}})
     [Part(queues=('a', 'c'), producers=('p',)), Part(queues=('b',), producers=('r',))]
     """
@@ -263,7 +261,7 @@ def parts_of(traffic: Mapping[str, Traffic], sessions: Mapping[str, str] | None 
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FrontierRow:
     """One choice for one part of a workload, and what it cost in a simulation."""
 
     part: Part
@@ -290,7 +288,7 @@ _COLUMNS = (
 """Columns of a :class:`Frontier`: three shares, what the choice cost, and whether no other beats it."""
 
 
-class Frontier(Tabular, list[Row]):
+class Frontier(Tabular, list[FrontierRow]):
     """What :func:`frontier` returns: the rows, shown as a table of the choices and what each cost."""
 
     SHOWN = 40
@@ -337,7 +335,7 @@ def frontier(
         progress: Called with the number of simulations done.
 
     Returns:
-        A list of :class:`Row`, part by part, in the order of the grid: first those that change least.
+        A list of :class:`FrontierRow`, part by part, in the order of the grid: first those that change least.
 
     Raises:
         DesignError: If no queue that messages reach has a limit, or no choice is safe.
@@ -363,15 +361,15 @@ def frontier(
 
 
 def _all_rows(
-    tried: Callable[[Choice], list[Row]], grid: Sequence[Choice], progress: Progress | None
-) -> list[Row]:
+    tried: Callable[[Choice], list[FrontierRow]], grid: Sequence[Choice], progress: Progress | None
+) -> list[FrontierRow]:
     """Return the rows of all choices, in their order; many long simulations run on all cores."""
     first, rest = tried(grid[0]), grid[1:]
     if progress is not None:
         progress(1)
     sent = max((row.costs.transfers for row in first), default=0)
     processes = 1 if sent * len(grid) < ALONE else None
-    found: dict[int, list[Row]] = {}
+    found: dict[int, list[FrontierRow]] = {}
     with closing(run_many(tried, rest, processes=processes)) as results:
         for done, (place, rows) in enumerate(results, 2):
             found[place] = rows
@@ -421,7 +419,7 @@ def _rows(
     parts: Sequence[Part],
     message_limit: int | None,
     choice: Choice,
-) -> list[Row]:
+) -> list[FrontierRow]:
     """Simulate a choice for all parts at once; a part that has no safe settings stays as it is, unused."""
     changed, used = workload, []
     for part in parts:
@@ -435,7 +433,7 @@ def _rows(
     run = simulate(changed, message_limit=message_limit)
     windows = {producer.name: producer.capacity for producer in changed.producers}
     return [
-        Row(
+        FrontierRow(
             part,
             choice,
             {queue: changed.queues[queue] for queue in part.queues if queue in designed},
@@ -446,10 +444,10 @@ def _rows(
     ]
 
 
-def mark(rows: Sequence[Row]) -> list[Row]:
+def mark(rows: Sequence[FrontierRow]) -> list[FrontierRow]:
     """Return the rows of one part, those marked that no other beats."""
     # Of rows with the same settings, or the same costs, the first is kept as the one that changes least.
-    different: dict[str, Row] = {}
+    different: dict[str, FrontierRow] = {}
     for row in rows:
         different.setdefault(repr((row.arguments, row.capacities)), row)
     kept = list(different.values())
@@ -458,7 +456,7 @@ def mark(rows: Sequence[Row]) -> list[Row]:
     ]
 
 
-def _is_beaten(row: Row, before: Iterable[Row], after: Iterable[Row]) -> bool:
+def _is_beaten(row: FrontierRow, before: Iterable[FrontierRow], after: Iterable[FrontierRow]) -> bool:
     mine = row.costs.objectives()
     as_good_before = any(_is_no_worse(other.costs.objectives(), mine) for other in before)
     better = (other.costs.objectives() for other in after)
@@ -469,7 +467,7 @@ def _is_no_worse(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
     return all(a <= b for a, b in zip(one, other, strict=True))
 
 
-def best(rows: Sequence[Row]) -> Row:
+def best(rows: Sequence[FrontierRow]) -> FrontierRow:
     """Return the row of the frontier that is nearest to having everything."""
     # Each of the three costs is measured from the least on the frontier, 0, to the greatest, 1; the row with
     # the least sum is taken, and among equals the first, which changes least.
@@ -477,7 +475,7 @@ def best(rows: Sequence[Row]) -> Row:
     columns = [[row.costs.objectives()[number] for row in found] for number in range(3)]
     spans = [(min(column), max(column) - min(column)) for column in columns]
 
-    def distance(row: Row) -> float:
+    def distance(row: FrontierRow) -> float:
         measured = zip(row.costs.objectives(), spans, strict=True)
         return sum(((cost - least) / span for cost, (least, span) in measured if span), 0.0)
 

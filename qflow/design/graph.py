@@ -1,9 +1,9 @@
 """The states of a small configuration, and the graph of them.
 
 There is no time here, only order.  A :class:`Situation` is a broker of the engine with its clients between
-two actions; each client says what it may do next (:meth:`Sender.actions`, :meth:`Reader.actions`), and
-whatever follows from an action is left to the engine.  What of a situation decides its future is its key;
-situations with equal keys are one state.
+two actions; each client says what it may do next (:meth:`SmallProducer.actions`,
+:meth:`SmallConsumer.actions`), and whatever follows from an action is left to the engine.  What of a
+situation decides its future is its key; situations with equal keys are one state.
 
 :func:`qflow.design.explore` visits them all and returns a :class:`StateGraph`: states are nodes, actions are
 edges, and marks say what is wrong with a state, or remarkable (:data:`MARKS`).
@@ -37,7 +37,7 @@ _EXCHANGE = "amq.direct"
 """Each producer sends to this exchange, with its name as the key that leads to its queues."""
 
 
-class Sender:
+class SmallProducer:
     """A producer: its session and its window."""
 
     def __init__(self, name: str, broker: Broker, configuration: SmallConfiguration) -> None:
@@ -140,7 +140,7 @@ class Sender:
         return (tuple(places), syncing, memory, hears)
 
 
-class Reader:
+class SmallConsumer:
     """A consumer, in credit mode: it asks for each message when it is ready for it."""
 
     def __init__(self, name: str, queue: str, broker: Broker, configuration: SmallConfiguration) -> None:
@@ -238,9 +238,9 @@ class Situation:
         setup.close()
         oldest = configuration.consumers().values() if configuration.order == "oldest" else ()
         self._ordered = frozenset(oldest)
-        self.senders = [Sender(name, self.broker, configuration) for name in configuration.capacities]
+        self.senders = [SmallProducer(name, self.broker, configuration) for name in configuration.capacities]
         self.readers = [
-            Reader(name, queue, self.broker, configuration)
+            SmallConsumer(name, queue, self.broker, configuration)
             for name, queue in configuration.consumers().items()
         ]
 

@@ -19,7 +19,7 @@ from qflow.broker.settings import QueueSettings
 from qflow.configuration.declaration import Declaration
 from qflow.configuration.notations import qpid_config_line
 from qflow.design.bounds import Traffic, find_unrouted, stays_on, traffic_of
-from qflow.design.frontier import MESSAGE_LIMIT, Costs, Limits, Part, Row, best, costs, frontier
+from qflow.design.frontier import MESSAGE_LIMIT, Costs, FrontierRow, Limits, Part, best, costs, frontier
 from qflow.design.settings_map import SettingsMap, map_of_queue
 from qflow.design.small import DesignError
 from qflow.design.verdict import Verdict, judge_workload
@@ -50,10 +50,10 @@ class Recommendation(Tabular):
     """
 
     workload: Workload
-    chosen: Mapping[str, Row]
+    chosen: Mapping[str, FrontierRow]
     verdicts: Mapping[str, Verdict]
     before: Mapping[str, Verdict]
-    rows: list[Row]
+    rows: list[FrontierRow]
     declared: Costs
     evidence: Costs
     kept: Mapping[str, str]
@@ -198,7 +198,7 @@ def recommend(
     rows = frontier(
         workload, limits, keep_capacities=keep_capacities, message_limit=message_limit, progress=progress
     )
-    chosen: dict[str, Row] = {}
+    chosen: dict[str, FrontierRow] = {}
     for part in dict.fromkeys(row.part for row in rows):
         row = best([row for row in rows if row.part == part])
         chosen.update(dict.fromkeys(row.arguments, row))
@@ -242,7 +242,7 @@ def _with_seen(
     return found
 
 
-def _apply(workload: Workload, rows: Iterable[Row]) -> Workload:
+def _apply(workload: Workload, rows: Iterable[FrontierRow]) -> Workload:
     """Return the workload with the settings of some rows."""
     for row in rows:
         workload = workload.replace(queues={**workload.queues, **row.arguments})
@@ -383,7 +383,7 @@ def _table(part: Part, made: Recommendation) -> list[str]:
     return lines
 
 
-def _cells(row: Row, made: Recommendation) -> list[str]:
+def _cells(row: FrontierRow, made: Recommendation) -> list[str]:
     is_chosen = any(row is chosen for chosen in made.chosen.values())
     levels = []
     for queue, arguments in row.arguments.items():

@@ -198,7 +198,7 @@ by luck, 1 reached it, 4 ended with a dead session (506).
         ]
         return columns_of(rows, ("stop", "capacity", "kind", "max_depth", "blocked_share", "sessions_ended"))
 
-    def packed(self) -> bytes:
+    def pack(self) -> bytes:
         """Return the cells as the browser reads them: kind, sessions that died, blocked share, deepest."""
         kinds, data = list(KINDS), bytearray()
         for place in range(len(self)):
@@ -234,7 +234,7 @@ by luck, 1 reached it, 4 ended with a dead session (506).
 
     def svg(self) -> str:
         """Return the map as a drawing, for places that run no script."""
-        return _Drawing(self).text()
+        return _MapDrawing(self).text()
 
 
 def settings_map(
@@ -446,7 +446,7 @@ _PATTERNS = (
 )
 
 
-class _Drawing:
+class _MapDrawing:
     """The map as an SVG: cells that are known are filled, the law's side is tinted."""
 
     # A lab's map is this drawing too: the browser puts cells of its own in the place of these.

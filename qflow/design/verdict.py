@@ -108,11 +108,12 @@ def judge(
         DesignError: If the broker refuses the arguments, in its words; or if the queue has one of the
             alternatives of :mod:`qflow.broker.history`, for which nothing is proved here.
 
-    >>> from qflow.design.bounds import Sender
-    >>> clients = {"C1": Sender(50, 150), "C2": Sender(15, 150)}
+    >>> from qflow.design.bounds import TrafficSource
+    >>> clients = {"C1": TrafficSource(50, 150), "C2": TrafficSource(15, 150)}
     >>> judge("q", {"qpid.max_count": 200, "qpid.flow_stop_count": 150}, clients).reasons[0]
     'messages: stop 150 + capacities 65 = 215, which is above the limit of 200 by 15 (CAP-11)'
-    >>> judge("q", {"qpid.max_count": 200, "qpid.flow_stop_count": 150}, {"C1": Sender(50)}).can_overflow
+    >>> del clients["C2"]
+    >>> judge("q", {"qpid.max_count": 200, "qpid.flow_stop_count": 150}, clients).can_overflow
     False
     """
     options = options or BrokerOptions()

@@ -167,13 +167,12 @@ class Fold:
     True
     """
 
+    # From one frame to the next there are at least `grain` microseconds: what happens meanwhile is one step.
+    # `own_steps` are kinds of events that make a frame although they change no number in it.
     def __init__(self, topology: Topology, grain: int = 0, own_steps: Collection[str] = ()) -> None:
         self.topology = topology
-        # Microseconds from one frame to the next at least: what happens meanwhile is one step. 0 keeps each.
         self.grain = grain
-        # Kinds of events that make a frame although they change no number in it.
         self._own_steps = frozenset(own_steps)
-        # How many frames are finished, and how many events were counted.
         self.count = self.seen = 0
         queues_at = AFTER_STEP + len(PRODUCER_CHANNELS) * len(topology.producers)
         consumers_at = queues_at + len(QUEUE_CHANNELS) * len(topology.queues)

@@ -106,7 +106,7 @@ class MapWidget(anywidget.AnyWidget):
     def _draw(self) -> None:
         with self.hold_sync():
             self.courses = self.drawn.courses()
-            self.cells = self.drawn.packed()
+            self.cells = self.drawn.pack()
             self.words = list(self.drawn.claims)
 
     def close(self) -> None:

@@ -240,9 +240,7 @@ class Intervals:
         return not any(going_on) and not any(self._depth.values())
 
     def join(self, before: Intervals) -> None:
-        """Add what was counted before these intervals began at rest."""
-        for queue, stops in before._flowStoppedCount.items():
-            self._flowStoppedCount[queue] = self._flowStoppedCount.get(queue, 0) + stops
+        """Add what was counted before these began at rest; no queue can have been ON, by its key."""
         for counts, had in ((self._drops, before._drops), (self._differs, before._differs)):
             for queue, names in had.items():
                 for name, number in names.items():
@@ -254,13 +252,6 @@ class Intervals:
             after = self._samples.get(queue, [0] * len(sample))
             summed = [a + b for a, b in zip(sample[:3], after[:3], strict=True)]
             self._samples[queue] = [*summed, max(sample[3], after[3]), *after[4:]]
-
-    def renumber(self, result: ResultRow, first: int) -> ResultRow:
-        """Return a later piece's result as that of the whole: its number, and which ON held a transfer."""
-        component, number, kind, queue, *rest = result
-        if kind == "held":
-            rest[5] += self._flowStoppedCount.get(queue, 0)
-        return (component, first + number, kind, queue, *rest)
 
     def state(self) -> dict[str, Any]:
         """Return the state as a plain value that JSON can hold; results must have been taken away."""
@@ -462,10 +453,9 @@ class Auditor:
         assert self._checks is not None and before._checks is not None
         if not self._checks.join(before._checks):
             return None
-        renumbered = [before.intervals.renumber(result, before._number) for result in results]
         self.intervals.join(before.intervals)
         self._number += before._number
-        return renumbered
+        return [(component, before._number + number, *rest) for component, number, *rest in results]
 
     # State
 

@@ -30,11 +30,11 @@ from qflow.logs.log_file import LogRow
 from qflow.workload.agenda import SECOND
 from qflow.workload.model import Senders, Workload, is_unseen
 
-SHORTEST_LAG = 60_000
+_SHORTEST_LAG = 60_000
 """Microseconds: a settlement may wait for a delayed acknowledgement (40 to 44 ms) and for its turn."""
 
-LONGEST_LAG = 1_000_000
-PATIENCE = SECOND
+_LONGEST_LAG = 1_000_000
+_PATIENCE = SECOND
 """Microseconds by which a busy client may learn late of what is complete."""
 
 MOST_UNDER_WAY = 100_000
@@ -43,15 +43,15 @@ MOST_UNDER_WAY = 100_000
 MOST_WAYS = 1_000_000
 """So many measures at most are kept of them."""
 
-MOST_DIGITS = 18
+_MOST_DIGITS = 18
 """Of a label's number; what is longer is no number of a message."""
 
-MOST_ODD = 1_000
+_MOST_ODD = 1_000
 """So many messages at most are remembered whose transfer, or whose completion, the log does not show."""
 
-AT_CONSUMERS = ("deliver", "accept", "release", "reject")
-AT_PRODUCERS = ("transfer", "complete", "refused", "block", "unblock")
-KEEPING = ("accept", "acquire", "reject")
+_AT_CONSUMERS = ("deliver", "accept", "release", "reject")
+_AT_PRODUCERS = ("transfer", "complete", "refused", "block", "unblock")
+_KEEPING = ("accept", "acquire", "reject")
 """Why a message leaves a queue when no policy drops it."""
 
 
@@ -173,7 +173,7 @@ class Tolerance:
     """
 
     skew: int = SECOND
-    lag: int = LONGEST_LAG
+    lag: int = _LONGEST_LAG
 
     @classmethod
     def estimated(cls, rows: Sequence[LogRow]) -> Tolerance:
@@ -243,7 +243,7 @@ class Ways:
         elif event in ("complete", "refused"):
             own = self._alone.setdefault(client, [0, "", 0])
             own[0] -= 1
-            if label == own[1] and time - own[2] < LONGEST_LAG:
+            if label == own[1] and time - own[2] < _LONGEST_LAG:
                 self._trips.add(time - own[2])
 
     def tolerance(self) -> Tolerance:
@@ -251,7 +251,7 @@ class Ways:
         trips = sorted(self._trips.values)
         lag = 3 * _at(trips, 99) if len(trips) >= 100 else 0
         skew = max(0, -_at(sorted(self._ways.values), 1))
-        return Tolerance(skew, min(LONGEST_LAG, max(SHORTEST_LAG, lag)))
+        return Tolerance(skew, min(_LONGEST_LAG, max(_SHORTEST_LAG, lag)))
 
 
 class _Sample:
@@ -339,7 +339,7 @@ class LabelSet:
 
 def _is_number(text: str) -> bool:
     """Return whether a number is written as clients write it, so that no other label has the same one."""
-    return text.isascii() and text.isdecimal() and text[0] != "0" and len(text) <= MOST_DIGITS
+    return text.isascii() and text.isdecimal() and text[0] != "0" and len(text) <= _MOST_DIGITS
 
 
 class QueueCourse:
@@ -535,9 +535,9 @@ class RuleChecks:
     def is_known(self, row: int, time: int, client: str, event: str, queue: str, label: str) -> bool:
         """Return whether a row is an event of one of the workload's clients; if not, that is a finding."""
         early = 0
-        if event in AT_PRODUCERS:
+        if event in _AT_PRODUCERS:
             kind, is_known = "unknown producer", client in self._capacity
-        elif event in AT_CONSUMERS:
+        elif event in _AT_CONSUMERS:
             kind, is_known = "not subscribed", False
             reader = self._readers.get(client)
             if reader is not None and reader.queue == queue:
@@ -585,7 +585,7 @@ class RuleChecks:
         for held, (lows, is_high) in sent.holds.items():
             self.pending.append([until, "held", row, time, client, held, label, since, lows, is_high])
         late = time - sent.freed
-        if late > PATIENCE + self._lag and not sent.holds and not self._can_have_been_on(sent.queues, since):
+        if late > _PATIENCE + self._lag and not sent.holds and not self._can_have_been_on(sent.queues, since):
             self.pending.append([until, "late", row, time, client, queue, label, since, late, sent.queues])
         sent.is_complete = True
         if not sent.open:
@@ -642,7 +642,7 @@ class RuleChecks:
         sent = self._sent.get(label)
         if sent is None and label not in self._sent_labels:
             self._ahead.setdefault(label, []).append([row, time, client, queue])
-            if len(self._ahead) > MOST_ODD:
+            if len(self._ahead) > _MOST_ODD:
                 self._never_sent(next(iter(self._ahead)))
         state.overtaken.pop(label, None)
         holder = state.holders.get(label)
@@ -675,7 +675,7 @@ class RuleChecks:
         newest = state.newest.get(whose)
         if newest is None:
             newest = state.newest[whose] = {}
-            if len(state.newest) > MOST_ODD:
+            if len(state.newest) > _MOST_ODD:
                 del state.newest[next(iter(state.newest))]
         last = newest.get(sent.client)
         if last is not None and sent.place < last[0]:
@@ -767,7 +767,7 @@ class RuleChecks:
         detail: Any = event.detail
         state = self._queues[event.queue]
         state.course.move(event.time, detail["depth"], detail["bytes"])
-        if not state.evicts and detail.get("reason") not in KEEPING:
+        if not state.evicts and detail.get("reason") not in _KEEPING:
             # It drops messages by itself, so that none that is missing is missed.
             state.evicts = True
             state.waiting, state.overtaken = {}, {}
@@ -893,7 +893,7 @@ class RuleChecks:
 def _remember(memory: dict[str, None], label: str, forget: Callable[[str], None]) -> None:
     """Keep a label; where there are too many, the oldest is forgotten, the same in every run."""
     memory[label] = None
-    if len(memory) > MOST_ODD:
+    if len(memory) > _MOST_ODD:
         oldest = next(iter(memory))
         del memory[oldest]
         forget(oldest)

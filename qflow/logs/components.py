@@ -22,11 +22,11 @@ from qflow.logs.workload_file import workload_text
 from qflow.workload.model import Workload
 from qflow.workload.stage import Stage, make_message
 
-Touch = tuple[str, str, str]
+_Touch = tuple[str, str, str]
 """Source, client, queue: a row of TOUCHES."""
 
 
-def touches_of(source: str, workload: Workload) -> list[Touch]:
+def touches_of(source: str, workload: Workload) -> list[_Touch]:
     """Return who touches what according to a workload.
 
     Where a producer's messages go is asked of the engine: it routes one of each producer.  Queues of a
@@ -88,7 +88,7 @@ def _shared_sessions(workload: Workload, pairs: set[tuple[str, str]]) -> set[tup
     }
 
 
-def components_of(touches: Iterable[Touch]) -> dict[tuple[str, str, str], str]:
+def components_of(touches: Iterable[_Touch]) -> dict[tuple[str, str, str], str]:
     """Return the component of each client and each queue: connected parts of what touches what.
 
     Topologies of different times are joined by giving the touches of all of them.

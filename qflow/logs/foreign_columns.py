@@ -21,7 +21,7 @@ from decimal import ROUND_FLOOR, Decimal
 from itertools import islice, pairwise
 from typing import Any
 
-USUAL_NAMES: Mapping[str, tuple[str, ...]] = {
+_USUAL_NAMES: Mapping[str, tuple[str, ...]] = {
     "seq": (),
     "time": ("ts_us", "timestamp", "@timestamp", "ts", "datetime"),
     "client": ("client_id", "clientid", "host", "hostname"),
@@ -33,7 +33,7 @@ USUAL_NAMES: Mapping[str, tuple[str, ...]] = {
 }
 """Each meaning that a column can have, and what other programs often call it, in small letters."""
 
-REQUIRED = ("time", "client", "event", "queue", "label")
+_REQUIRED = ("time", "client", "event", "queue", "label")
 """Meanings without which rows make no log; of the others there may be none."""
 
 FAR = 7 * 86_400_000_000
@@ -233,8 +233,8 @@ class ColumnMap:
         unit, words = "", {}
         for key, value in pairs:
             meaning = "time" if key.strip() == "ts_us" else str(key).strip()
-            if meaning not in USUAL_NAMES:
-                raise ValueError(f"a column must mean one of {', '.join(USUAL_NAMES)}, got {meaning!r}")
+            if meaning not in _USUAL_NAMES:
+                raise ValueError(f"a column must mean one of {', '.join(_USUAL_NAMES)}, got {meaning!r}")
             if not isinstance(value, str) or not value.strip():
                 raise ValueError(f"{meaning} must be given as {meaning}=COLUMN, got {value!r}")
             column = value.strip()
@@ -254,7 +254,7 @@ class ColumnMap:
                 raise ValueError(f"there is no column {column!r} for {meaning}; {there}")
         free = [name for name in header if name not in self.columns.values()]
         columns, guessed = dict(self.columns), set()
-        for meaning, usual in USUAL_NAMES.items():
+        for meaning, usual in _USUAL_NAMES.items():
             if meaning in columns:
                 continue
             likely = [name for name in free if name == meaning]
@@ -265,10 +265,10 @@ class ColumnMap:
             if likely:
                 columns[meaning] = likely[0]
                 guessed.add(meaning)
-            elif meaning in REQUIRED:
+            elif meaning in _REQUIRED:
                 raise ValueError(f"no column is known to be the {meaning}, say {meaning}=COLUMN; {there}")
         unused = tuple(name for name in header if name not in columns.values())
-        ordered = {meaning: columns[meaning] for meaning in USUAL_NAMES if meaning in columns}
+        ordered = {meaning: columns[meaning] for meaning in _USUAL_NAMES if meaning in columns}
         places = {meaning: list(header).index(name) for meaning, name in ordered.items()}
         return Columns(ordered, places, frozenset(guessed), unused, self.words)
 

@@ -17,11 +17,9 @@ A log that another program wrote has other columns, and its times may count from
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
 import re
-import zlib
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, islice
@@ -30,7 +28,8 @@ from sys import intern
 from typing import Any, NamedTuple
 
 from qflow.logs.foreign_columns import FAR, Clock, ColumnMap, Recognised, own_clock
-from qflow.trace.files import QuarantinedRow
+from qflow.qflow_error import QflowError
+from qflow.trace.files import DAMAGE, QuarantinedRow, open_unpacked
 from qflow.workload.attributes import LARGEST_NUMBER, LONGEST_NAME, is_text
 
 LOG_EVENTS = (
@@ -74,7 +73,7 @@ SAMPLE_FIELDS = (
 """What the label of a ``stats`` row lists, under the broker's own names (CM-15)."""
 
 
-class LogError(ValueError):
+class LogError(QflowError, ValueError):
     """A client log that cannot be used; the text names the row, counted from 1, and the column.
 
     >>> list(read_log("ours.log"))
@@ -518,27 +517,26 @@ def _instants(column: Any) -> Any:
 
 # Files
 
-_DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile, csv.Error)
-
 
 def _text_bits(path: Path, reader: _Reader) -> Iterator[Bit]:
     json_rows = _json_rows if reader.map is None else _foreign_json_rows
     rows = json_rows if ".jsonl" in path.name else _csv_rows
-    with path.open("rb") as raw:
-        binary = gzip.GzipFile(fileobj=raw) if path.name.endswith(".gz") else raw
-        damage: list[Exception] = []
-        # What is no UTF-8 becomes surrogates, by which its line is known.
-        with io.TextIOWrapper(binary, encoding="utf-8-sig", errors="surrogateescape", newline="") as text:
-            given = _until_damage(rows(text), damage)
-            header = next(given, ())
-            if isinstance(header, _BadRowError):
-                raise LogError(f"the first line {header.args[1]}")
+    damage: list[Exception] = []
+    # What is no UTF-8 becomes surrogates, by which its line is known.
+    with (
+        open_unpacked(path) as binary,
+        io.TextIOWrapper(binary, encoding="utf-8-sig", errors="surrogateescape", newline="") as text,
+    ):
+        given = _until_damage(rows(text), damage)
+        header = next(given, ())
+        if isinstance(header, _BadRowError):
+            raise LogError(f"the first line {header.args[1]}")
+        part = list(islice(given, MOST_ROWS))
+        if header or not damage:
+            reader.begin(header, part)
+        while part:
+            yield reader.take(part)
             part = list(islice(given, MOST_ROWS))
-            if header or not damage:
-                reader.begin(header, part)
-            while part:
-                yield reader.take(part)
-                part = list(islice(given, MOST_ROWS))
     if damage:
         after = f"after row {reader.number}" if reader.number else "at its beginning"
         reason = f"the file is cut off or damaged {after} ({damage[0]})"
@@ -550,7 +548,7 @@ def _text_bits(path: Path, reader: _Reader) -> Iterator[Bit]:
 def _until_damage(rows: Iterator[Any], damage: list[Exception]) -> Iterator[Any]:
     try:
         yield from rows
-    except _DAMAGE as error:
+    except (*DAMAGE, csv.Error) as error:
         damage.append(error)
 
 

@@ -41,7 +41,7 @@ from qflow.workload.stage import Stage, make_message
 Key = tuple[str, str]
 """A message on a queue: the queue, the label."""
 
-MOST_EARLY = 10_000
+_MOST_EARLY = 10_000
 """So many messages at most are remembered of which the log knows more than the engine."""
 
 
@@ -143,7 +143,7 @@ class LogPlayer:
         self.pass_time(time)
         session = self._sessions.get(client) or self.broker.sessions.get(client)
         if session is not None:
-            self._died(session, session.error or error_of(label))
+            self._died(session, session.error or _error_of(label))
             session.close()
             self._ended |= dict.fromkeys(self._senders.on(session.name) or (client,))
             if self._arrived:
@@ -312,7 +312,7 @@ class LogPlayer:
 
     def _continue(self, state: dict[str, Any]) -> None:
         self.broker = self._stage.broker = Broker.restore(state["broker"])
-        self.errors = {name: error_of(text) for name, text in state["errors"].items()}
+        self.errors = {name: _error_of(text) for name, text in state["errors"].items()}
         self._joins = self._joins[len(self._joins) - state["joins"] :]
         self._holders = {(queue, label): rest for queue, label, *rest in state["holders"]}
         self._early = {(queue, label): verdict for queue, label, verdict in state["early"]}
@@ -329,23 +329,23 @@ class LogPlayer:
 def _remember(memory: dict[Key, Any], key: Key, value: Any) -> None:
     """Keep an entry; where there are too many, the oldest is forgotten, the same in every run."""
     memory[key] = value
-    if len(memory) > MOST_EARLY:
+    if len(memory) > _MOST_EARLY:
         del memory[next(iter(memory))]
 
 
 def error_text(error: AmqpException) -> str:
     """Return an exception as a log's ``error`` row has it.
 
-    >>> error_text(error_of("506 resource-limit-exceeded: Maximum depth exceeded"))
+    >>> error_text(_error_of("506 resource-limit-exceeded: Maximum depth exceeded"))
     '506 resource-limit-exceeded: Maximum depth exceeded'
     """
     return f"{error.code} {error.name}: {error.text}"
 
 
-def error_of(text: str) -> AmqpException:
+def _error_of(text: str) -> AmqpException:
     """Return the exception that the text of an ``error`` row means.
 
-    >>> type(error_of("506 resource-limit-exceeded: Maximum depth exceeded")).__name__
+    >>> type(_error_of("506 resource-limit-exceeded: Maximum depth exceeded")).__name__
     'ResourceLimitExceededException'
     """
     title, _, words = text.partition(": ")

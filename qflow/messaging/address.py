@@ -23,6 +23,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
+from qflow.qflow_error import QflowError
+
 LBRACE, RBRACE, LBRACK, RBRACK = "LBRACE", "RBRACE", "LBRACK", "RBRACK"
 COLON, SEMI, SLASH, COMMA = "COLON", "SEMI", "SLASH", "COMMA"
 NUMBER, ID, STRING, ESC, SYM, WSPACE, EOF = "NUMBER", "ID", "STRING", "ESC", "SYM", "WSPACE", "EOF"
@@ -46,7 +48,7 @@ _PATTERNS = {
 _LEXER = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _PATTERNS.items()))
 
 
-class LexError(Exception):
+class LexError(QflowError):
     """A character that no token begins with."""
 
 
@@ -105,7 +107,7 @@ class Address(NamedTuple):
     options: Options | None
 
 
-class ParseError(Exception):
+class ParseError(QflowError):
     """A token where the grammar does not allow it: the token, and the types that are allowed there."""
 
     def __init__(self, token: Token, *expected: str) -> None:

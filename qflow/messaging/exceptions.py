@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from qflow.broker.errors import AmqpException, SessionDetached, SessionException
+from qflow.qflow_error import QflowError
 
 
-class Timeout(Exception):
+class Timeout(QflowError):
     """The time-out of a call is over, in virtual time."""
 
 
-class MessagingError(Exception):
+class MessagingError(QflowError):
     """The base of all errors of the API but :class:`Timeout`.
 
     Parameters:

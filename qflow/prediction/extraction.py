@@ -168,7 +168,7 @@ class Evidence:
 # When a producer meant to send
 
 
-class Sent(NamedTuple):
+class SentTransfer(NamedTuple):
     """One transfer of a producer."""
 
     time: int
@@ -180,14 +180,14 @@ class Sent(NamedTuple):
     group: str
 
 
-def sends_of(rows: Sequence[LogRow]) -> list[Sent]:
+def sends_of(rows: Sequence[LogRow]) -> list[SentTransfer]:
     """Return what a producer sent, in order.
 
     >>> rows = [LogRow(5, "p", "block", "", "", 0, ""), LogRow(9, "p", "unblock", "", "", 0, "")]
     >>> sends_of([*rows, LogRow(10, "p", "transfer", "q", "p-1", 7, "")])
-    [Sent(time=10, free=9, wanted=5, size=7, group='')]
+    [SentTransfer(time=10, free=9, wanted=5, size=7, group='')]
     """
-    sends: list[Sent] = []
+    sends: list[SentTransfer] = []
     free, wanted = 0, -1
     for row in rows:
         if row.event == "block" and wanted < 0:
@@ -195,20 +195,22 @@ def sends_of(rows: Sequence[LogRow]) -> list[Sent]:
         elif row.event == "unblock":
             free = row.ts_us
         elif row.event == "transfer":
-            sends.append(Sent(row.ts_us, free, wanted if wanted >= 0 else row.ts_us, row.size, row.group))
+            sends.append(
+                SentTransfer(row.ts_us, free, wanted if wanted >= 0 else row.ts_us, row.size, row.group)
+            )
             free, wanted = row.ts_us, -1
     return sends
 
 
-def catches_up(sends: Sequence[Sent]) -> bool | None:
+def catches_up(sends: Sequence[SentTransfer]) -> bool | None:
     """Return whether a producer sends faster after a block than before; None if it never blocked for long.
 
-    >>> blocked = Sent(90_000, 89_900, 20_000, 7, "")
-    >>> catches_up([Sent(10_000, 0, 10_000, 7, ""), blocked, Sent(90_100, 90_000, 90_100, 7, "")])
+    >>> first, blocked = SentTransfer(10_000, 0, 10_000, 7, ""), SentTransfer(90_000, 89_900, 20_000, 7, "")
+    >>> catches_up([first, blocked, SentTransfer(90_100, 90_000, 90_100, 7, "")])
     True
-    >>> catches_up([Sent(10_000, 0, 10_000, 7, ""), blocked, Sent(99_000, 90_000, 99_000, 7, "")])
+    >>> catches_up([first, blocked, SentTransfer(99_000, 90_000, 99_000, 7, "")])
     False
-    >>> catches_up([Sent(10_000, 0, 10_000, 7, "")]) is None
+    >>> catches_up([first]) is None
     True
     """
     # One that keeps a schedule owes the messages that fell due in the meantime; the second send after a
@@ -225,10 +227,10 @@ def catches_up(sends: Sequence[Sent]) -> bool | None:
     return sum(owing) > len(owing) / 2 if owing else None
 
 
-def _think_times(sends: Sequence[Sent]) -> list[int]:
+def _think_times(sends: Sequence[SentTransfer]) -> list[int]:
     """Return the microseconds between each send and the wish for the next (the closed model).
 
-    >>> _think_times([Sent(10, 0, 10, 7, ""), Sent(90, 89, 20, 7, "")])
+    >>> _think_times([SentTransfer(10, 0, 10, 7, ""), SentTransfer(90, 89, 20, 7, "")])
     [10, 10]
     """
     # They are a producer's own only if it does not catch up after a block: who owes messages does not think.
@@ -240,11 +242,11 @@ def _think_times(sends: Sequence[Sent]) -> list[int]:
     return times
 
 
-def infer_schedule(sends: Sequence[Sent], end: int) -> list[int]:
+def infer_schedule(sends: Sequence[SentTransfer], end: int) -> list[int]:
     """Return when each message was due, as far as the log shows (the open model).
 
-    >>> sends = [Sent(10_000, 0, 10_000, 7, ""), Sent(90_000, 89_900, 20_000, 7, "")]
-    >>> sends += [Sent(90_100, 90_000, 90_100, 7, ""), Sent(120_000, 90_100, 120_000, 7, "")]
+    >>> sends = [SentTransfer(10_000, 0, 10_000, 7, ""), SentTransfer(90_000, 89_900, 20_000, 7, "")]
+    >>> sends += [SentTransfer(90_100, 90_000, 90_100, 7, ""), SentTransfer(120_000, 90_100, 120_000, 7, "")]
     >>> infer_schedule(sends, 120_000)
     [10000, 20000, 55050, 120000]
     """
@@ -288,7 +290,7 @@ def _write_out(producer: Producer, duration: float) -> Producer:
     return replace(producer, arrival="recorded", recorded=recorded)
 
 
-def _as_recorded(model: Producer, sent: Sequence[Sent], kind: str, times: Sequence[int]) -> Producer:
+def _as_recorded(model: Producer, sent: Sequence[SentTransfer], kind: str, times: Sequence[int]) -> Producer:
     """Return a producer with recorded times, and the sizes and groups of its log."""
     recorded = tuple(
         (time / SECOND, item.size, item.group)
@@ -297,11 +299,11 @@ def _as_recorded(model: Producer, sent: Sequence[Sent], kind: str, times: Sequen
     return replace(model, arrival="recorded", recorded=recorded, model=kind)
 
 
-def _repeat(sent: Sequence[Sent], count: int) -> list[Sent]:
+def _repeat(sent: Sequence[SentTransfer], count: int) -> list[SentTransfer]:
     return [sent[index % len(sent)] for index in range(count)]
 
 
-def _confirms_schedule(model: Producer, sent: Sequence[Sent]) -> bool:
+def _confirms_schedule(model: Producer, sent: Sequence[SentTransfer]) -> bool:
     """Return whether a log shows what a workload states: same sizes, none early, none idly late."""
     lags: list[int] = []
     for item, (due, size, group) in zip(sent, due_messages(model), strict=False):

@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from math import ceil, floor
 from typing import Any
 
-from qflow.prediction.replays import CHANCE, Replay
+from qflow.prediction.replays import CHANCE, MeasuredReplay
 from qflow.workload.measures import Measures
 from qflow.workload.model import Producer, Workload
 
@@ -71,7 +71,9 @@ def interval(
     return [floor(low), ceil(high)] if measure in _COUNTS else [low, high]
 
 
-def queue_intervals(replays: Sequence[Replay], shown: Replay) -> dict[str, dict[str, Interval]]:
+def queue_intervals(
+    replays: Sequence[MeasuredReplay], shown: MeasuredReplay
+) -> dict[str, dict[str, Interval]]:
     """Return the interval of every measure of every queue; none of a single replay."""
     if len(replays) < 2:
         return {}
@@ -85,7 +87,7 @@ def queue_intervals(replays: Sequence[Replay], shown: Replay) -> dict[str, dict[
 
 
 def course_interval(
-    replays: Sequence[Replay], shown: Replay, queue: str, seconds: float
+    replays: Sequence[MeasuredReplay], shown: MeasuredReplay, queue: str, seconds: float
 ) -> dict[str, list[float]]:
     """Return a queue's depth over time: until which second, and the depth in the replay that is shown."""
     depth = [float(messages) for messages in shown.courses.get(queue, ())]
@@ -102,7 +104,7 @@ def course_interval(
     }
 
 
-def deaths(replays: Sequence[Replay], client: str) -> dict[str, Any]:
+def deaths(replays: Sequence[MeasuredReplay], client: str) -> dict[str, Any]:
     """Return in what share of replays a client's session ended, and when: ``dies``, ``dies_at``."""
     times = sorted(replay.ended_at[client] for replay in replays if client in replay.ended_at)
     share = sum(client in replay.errors for replay in replays) / len(replays)
@@ -124,7 +126,7 @@ def why_near_critical(
     queue: str,
     predicted: Measures,
     found: Mapping[str, Interval],
-    replays: Sequence[Replay],
+    replays: Sequence[MeasuredReplay],
 ) -> str | None:
     """Return why a queue's intervals are wide; None if they are not.
 
@@ -165,7 +167,7 @@ def _destinations(workload: Workload, producer: Producer) -> set[str]:
     }
 
 
-def _rates(workload: Workload, queue: str, replays: Sequence[Replay]) -> tuple[float, float] | None:
+def _rates(workload: Workload, queue: str, replays: Sequence[MeasuredReplay]) -> tuple[float, float] | None:
     """Return how many messages a second fall due for a queue, and how many its consumers could take."""
     offered = sum(
         _arrival_rate(producer, workload.duration)

@@ -30,8 +30,8 @@ from qflow.prediction.replays import (
     PATIENCE,
     REPLAYS,
     ROUNDS,
+    MeasuredReplay,
     Polls,
-    Replay,
     Sections,
     account,
     as_reported,
@@ -216,7 +216,7 @@ def replay_workload(
     processes: int | None = None,
     progress: Progress | None = None,
     what: str = "",
-) -> list[Replay]:
+) -> list[MeasuredReplay]:
     """Return as many replays as asked for, or as are needed; long ones on all cores."""
     task = _Task(workload, settings, end, 0, 1, seed, polls or {})
     first = _replay(task, what, progress)
@@ -229,18 +229,18 @@ def replay_workload(
     return runs
 
 
-def _in_a_round(first: Replay) -> int:
+def _in_a_round(first: MeasuredReplay) -> int:
     """Return how many replays there are if no number is asked for; where a session ends in some, a round."""
     return max(FEWEST, min(REPLAYS, PATIENCE // max(1, first.events)))
 
 
 def _further(
-    task: _Task, runs: Sequence[Replay], number: int, processes: int | None, progress: Progress | None
-) -> list[Replay]:
+    task: _Task, runs: Sequence[MeasuredReplay], number: int, processes: int | None, progress: Progress | None
+) -> list[MeasuredReplay]:
     """Return replays with further ones, until there are so many."""
     tasks = [task._replace(place=place) for place in range(len(runs), number)]
     seconds = round(task.workload.duration)
-    found: dict[int, Replay] = {}
+    found: dict[int, MeasuredReplay] = {}
     with closing(run_many(_replay, tasks, processes=processes)) as results:
         for place, replay in results:
             found[place] = replay
@@ -251,7 +251,7 @@ def _further(
 
 
 @uncollected()
-def _replay(task: _Task, what: str = "", progress: Progress | None = None) -> Replay:
+def _replay(task: _Task, what: str = "", progress: Progress | None = None) -> MeasuredReplay:
     workload = task.settings.apply(vary_chance(task.workload, task.place, task.of, task.seed))
     run = _run(workload, what, progress)
     errors = {name: str(error) for name, error in run.errors.items()}
@@ -266,14 +266,18 @@ def _replay(task: _Task, what: str = "", progress: Progress | None = None) -> Re
     polls = {queue: [time + later for time in times] for queue, times in task.polls.items()}
     reported = as_reported(run.events, polls, task.end)
     courses = course_of(run.events, workload.queues, task.end)
-    return Replay(sections, errors, near_limits(run), len(run.events), ended_at, filled, reported, courses)
+    return MeasuredReplay(
+        sections, errors, near_limits(run), len(run.events), ended_at, filled, reported, courses
+    )
 
 
 POLL = 50_000
 """Microseconds from one report to the next, about."""
 
 
-def _add_intervals(report: dict[str, Any], workload: Workload, runs: Sequence[Replay], shown: Replay) -> None:
+def _add_intervals(
+    report: dict[str, Any], workload: Workload, runs: Sequence[MeasuredReplay], shown: MeasuredReplay
+) -> None:
     """Add the intervals of all queues, their depth over time, and how often each session ended."""
     found = queue_intervals(runs, shown)
     for name, entry in report["queues"].items():

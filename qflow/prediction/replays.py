@@ -242,7 +242,7 @@ NEAR = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
+class MeasuredReplay:
     """One replay: what was measured, by queue and client."""
 
     sections: Sections
@@ -286,10 +286,10 @@ class Replay:
         return total
 
 
-def is_sure(replays: Sequence[Replay]) -> bool:
+def is_sure(replays: Sequence[MeasuredReplay]) -> bool:
     """Return whether it is known well enough in what share of replays each session ends.
 
-    >>> died, lived = Replay({"queues": {}}, {"p": "506"}), Replay({"queues": {}}, {})
+    >>> died, lived = MeasuredReplay({"queues": {}}, {"p": "506"}), MeasuredReplay({"queues": {}}, {})
     >>> is_sure([lived] * 5), is_sure([died] * 19), is_sure([lived] * 18 + [died])
     (True, True, False)
     >>> is_sure([lived] * 43 + [died] * 14)
@@ -480,11 +480,11 @@ def near_limits(run: Run) -> tuple[str, ...]:
     return tuple(name for name, came in near.items() if came)
 
 
-def most_likely(replays: Sequence[Replay], *, is_recorded: bool = True) -> Replay:
+def most_likely(replays: Sequence[MeasuredReplay], *, is_recorded: bool = True) -> MeasuredReplay:
     """Return the replay to show: of those that ended as most did, the one in the middle.
 
     >>> def replay(depth, *ended):
-    ...     return Replay({"queues": {"q": {"mean_depth": depth}}}, dict.fromkeys(ended, ""))
+    ...     return MeasuredReplay({"queues": {"q": {"mean_depth": depth}}}, dict.fromkeys(ended, ""))
     >>> replays = [replay(5), replay(1, "p"), replay(9, "p"), replay(2, "p")]
     >>> replays.index(most_likely(replays))
     3
@@ -502,7 +502,7 @@ def most_likely(replays: Sequence[Replay], *, is_recorded: bool = True) -> Repla
     return min(alike, key=lambda replay: replay.distance(middles))
 
 
-def account(replays: Sequence[Replay]) -> dict[str, object]:
+def account(replays: Sequence[MeasuredReplay]) -> dict[str, object]:
     """Return how many replays there were, how they ended, what they measured, and between what that lies."""
     outcomes = Counter(replay.ended for replay in replays).most_common()
     spread: dict[str, dict[str, list[float | int] | None]] = {}

@@ -12,7 +12,7 @@ from qflow.broker.errors import AmqpException
 from qflow.design import DesignError, Limits, Recommendation, recommend
 from qflow.logs.audit import LakeRow
 from qflow.prediction.extraction import extract
-from qflow.spark.sweep import MOST_ROWS, TooLarge, component_log, whole_components
+from qflow.spark.sweep import LARGEST_COMPONENT, TooLarge, component_log, whole_components
 from qflow.spark.tables import ADVICE, LAKE, to_batches
 from qflow.workload.attributes import WorkloadError
 from qflow.workload.model import Workload
@@ -31,7 +31,7 @@ def advise(
     lake: DataFrame,
     limits: Mapping[str, Limits] | None = None,
     messages: int = _MESSAGES,
-    allowed: int = MOST_ROWS,
+    allowed: int = LARGEST_COMPONENT,
 ) -> DataFrame:
     """Return, for each queue, settings that cannot overflow, what they rest on, and what they cost.
 

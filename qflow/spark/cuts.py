@@ -20,11 +20,11 @@ from qflow.logs.audit import BEGIN, END, Auditor, LakeRow, ResultRow
 from qflow.logs.components import touches_of
 from qflow.workload.model import Workload
 
-Checkpoint = tuple[str, int, str]
+_Checkpoint = tuple[str, int, str]
 """The component, the first event after the checkpoint, and the auditor's state before it, as JSON."""
 
 
-def take_checkpoints(component: str, rows: Iterable[LakeRow], every: int) -> Iterator[Checkpoint]:
+def take_checkpoints(component: str, rows: Iterable[LakeRow], every: int) -> Iterator[_Checkpoint]:
     """Yield a checkpoint before the first and every so many events of a component.
 
     It takes one audit from start to end; audits after that can begin anywhere.

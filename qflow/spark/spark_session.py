@@ -118,14 +118,13 @@ def _refuse(found: list[str]) -> str:
     raise RefusalError(f"Spark needs Java {versions}, and there is none here{there}: {how_to_get_java()}")
 
 
-_STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.streaming.stateStore.providerClass": _STATE_STORE,
+    "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state."
+    "RocksDBStateStoreProvider",
     # One file of a lake is one task, read from its first row to its last: its order is all that counts.
     "spark.sql.files.maxPartitionBytes": "1t",
     "spark.sql.files.openCostInBytes": "1t",

@@ -29,7 +29,7 @@ from qflow.logs.log_file import LogRow
 from qflow.prediction.changes import Settings
 from qflow.prediction.extraction import extract
 from qflow.prediction.intervals import Interval, deaths, queue_intervals
-from qflow.prediction.predict import replayed
+from qflow.prediction.predict import replay_workload
 from qflow.prediction.replays import most_likely, polls_of, recorded_sections
 from qflow.progress import Progress
 from qflow.spark.lake import components_in_file, lake_files, only_spark_reads, read_lake_file
@@ -44,7 +44,7 @@ from qflow.workload.model import Workload
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-MOST_ROWS = 5_000_000
+LARGEST_COMPONENT = 5_000_000
 """A component with more rows is left out of what needs them all in memory, about 1 kB each."""
 
 
@@ -85,7 +85,7 @@ def component_log(component: str, rows: Iterable[LakeRow]) -> tuple[Workload, Cl
 
 
 def whole_components(
-    batches: Iterator[Any], allowed: int = MOST_ROWS, wanted: Container[str] | None = None
+    batches: Iterator[Any], allowed: int = LARGEST_COMPONENT, wanted: Container[str] | None = None
 ) -> Iterator[tuple[str, list[LakeRow] | TooLarge]]:
     """Yield each component of a partition with all its rows; of one with more than is allowed, how many."""
     for component, parts in by_component(batches):
@@ -218,13 +218,13 @@ def require_unique(settings: Sequence[FleetSettings]) -> None:
             raise RefusalError(f"two settings are named {name!r}")
 
 
-Measure = tuple[str, str, str, str, str, float | None, float | None, float | None, float | None, str]
+_Measure = tuple[str, str, str, str, str, float | None, float | None, float | None, float | None, str]
 """A row of MEASURES."""
 _Sections = dict[str, dict[str, Measures]]
 
 
 def what_if(
-    lake: DataFrame, settings: Sequence[FleetSettings], allowed: int = MOST_ROWS, replays: int = 1
+    lake: DataFrame, settings: Sequence[FleetSettings], allowed: int = LARGEST_COMPONENT, replays: int = 1
 ) -> DataFrame:
     """Return what each component would have done under each of some settings.
 
@@ -252,7 +252,7 @@ def _what_if_partition(
 
 def measure_component(
     component: str, rows: list[LakeRow] | TooLarge, settings: Sequence[FleetSettings], replays: int = 1
-) -> Iterator[list[Measure]]:
+) -> Iterator[list[_Measure]]:
     """Yield the measures of a component under one of the settings after the other."""
     if isinstance(rows, TooLarge):
         for setting in settings:
@@ -265,7 +265,7 @@ def measure_component(
     polls = polls_of(log, end) if replays > 1 else None
     for setting in settings:
         try:
-            runs = replayed(extracted, setting.of(workload), end, polls, replays, processes=1)
+            runs = replay_workload(extracted, setting.of(workload), end, polls, replays, processes=1)
         except (AmqpException, WorkloadError) as error:
             yield [_note(component, setting, f"refused: {error}")]
             continue
@@ -296,7 +296,7 @@ def _rows(
     recorded: _Sections,
     predicted: _Sections,
     intervals: Mapping[str, Mapping[str, Interval]],
-) -> Iterator[Measure]:
+) -> Iterator[_Measure]:
     for section, names in predicted.items():
         for name in sorted(names):
             before = recorded[section].get(name, {})
@@ -321,7 +321,7 @@ def _number(value: float | None) -> float | None:
     return None if value is None or math.isnan(value) else float(value)
 
 
-def _note(component: str, setting: FleetSettings, text: str) -> Measure:
+def _note(component: str, setting: FleetSettings, text: str) -> _Measure:
     return (component, setting.name, "", "", "", None, None, None, None, text)
 
 
@@ -335,7 +335,7 @@ def sweep(
     settings: Sequence[FleetSettings],
     folder: str | Path,
     progress: Progress | None = None,
-    allowed: int = MOST_ROWS,
+    allowed: int = LARGEST_COMPONENT,
     replays: int = 1,
 ) -> DataFrame:
     """Return the measures of every component under every setting."""
@@ -376,7 +376,7 @@ def _cell_name(component: str, setting: FleetSettings, replays: int = 1) -> str:
     return hashlib.sha256(f"{component}\n{setting.text()}\n{replays}".encode()).hexdigest()[:24] + ".json"
 
 
-def _write_cell(path: Path, rows: Sequence[Measure]) -> None:
+def _write_cell(path: Path, rows: Sequence[_Measure]) -> None:
     """Write a cell's measures, all or none."""
     fresh = path.with_name(f"{path.name}.{os.getpid()}.part")
     fresh.write_text(json.dumps(rows), encoding="utf-8")

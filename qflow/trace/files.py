@@ -33,7 +33,7 @@ _WHOLE_ROW = ""
 _LARGEST = (1 << 63) - 1
 _SHOWN = 500
 _BACK = "must not go back"
-CUT_OFF = "the file is cut off in the midst of this row"
+_CUT_OFF = "the file is cut off in the midst of this row"
 
 
 class QuarantinedRow(NamedTuple):
@@ -133,7 +133,7 @@ class Checker:
     @property
     def _is_cut_off(self) -> bool:
         last = self.quarantine[-1] if self.quarantine else None
-        return last is not None and last.row == self.seen and last.reason == CUT_OFF
+        return last is not None and last.row == self.seen and last.reason == _CUT_OFF
 
     def _problem(self, values: Sequence[object]) -> tuple[str, str] | None:
         """Return the first column that makes no sense, and why."""
@@ -422,12 +422,22 @@ def _begun(first: object, line: bytes) -> Checker:
 
 def _lines(path: Path) -> Iterator[bytes | None]:
     """Yield the lines; None for the end of a packed file that is cut off."""
-    with path.open("rb") as raw:
-        file: IO[bytes] = gzip.GzipFile(fileobj=raw) if path.name.endswith(".gz") else raw  # type: ignore[assignment]
+    with open_unpacked(path) as file:
         try:
             yield from (line for line in file if line.strip())
-        except (EOFError, zlib.error, gzip.BadGzipFile):
+        except DAMAGE:
             yield None
+
+
+DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile)
+"""What reading a packed file raises that is cut off or damaged."""
+
+
+@contextmanager
+def open_unpacked(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file to read; of a ``.gz`` file what was packed into it."""
+    with path.open("rb") as raw:
+        yield gzip.GzipFile(fileobj=raw) if path.name.endswith(".gz") else raw  # type: ignore[misc]
 
 
 class _NoJson(str):
@@ -447,7 +457,7 @@ def _take(checker: Checker, number: int, item: Any, line: bytes) -> None:
         return
     column = ""
     if isinstance(item, _NoJson):
-        reason = f"must be JSON: {item}" if line.endswith(b"\n") else CUT_OFF
+        reason = f"must be JSON: {item}" if line.endswith(b"\n") else _CUT_OFF
     elif not isinstance(item, dict):
         reason = f"must be a JSON object, got {type(item).__name__}"
     else:

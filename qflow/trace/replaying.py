@@ -82,7 +82,7 @@ METHODS = (
 )  # fmt: skip
 """The management methods that a trace may call."""
 
-FLAGS = ("pipelined", "sync")
+_FLAGS = ("pipelined", "sync")
 """What a command's detail holds besides its arguments: how it was sent (RF-08, CM-05)."""
 
 
@@ -213,7 +213,7 @@ def _command(broker: Broker, step: Step) -> None:
     session.is_pipelining = "pipelined" in arguments
     if arguments.get("sync"):
         session.completions.report_when_complete(session.completions.next_number)
-    given = {key: value for key, value in arguments.items() if key not in FLAGS or value is False}
+    given = {key: value for key, value in arguments.items() if key not in _FLAGS or value is False}
     getattr(session, step.kind.replace(".", "_"))(**given)
 
 

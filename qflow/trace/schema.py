@@ -37,6 +37,7 @@ from qflow.broker.events import (
 )
 from qflow.broker.message import Message
 from qflow.broker.options import BrokerOptions
+from qflow.qflow_error import QflowError
 from qflow.table import Tabular
 from qflow.workload.model import Workload
 from qflow.workload.run import CLIENT_EVENTS
@@ -193,7 +194,7 @@ KINDS: Mapping[str, str] = {**COMMANDS, **EFFECTS, **CLIENT_EVENTS}
 """Every kind of row, and what it means."""
 
 
-class TraceError(ValueError):
+class TraceError(QflowError, ValueError):
     """A trace cannot be read, written or replayed; one sentence says where, why and what helps."""
 
 

@@ -48,7 +48,7 @@ from qflow.workload.stage import uncollected
 
 _Key = TypeVar("_Key")
 
-SPACING = 250
+_SPACING = 250
 """Rows between two checkpoints, at least: giving their commands again takes about a millisecond."""
 
 _PARTS_A_ROW = 20
@@ -91,7 +91,7 @@ class Timeline:
     (1000, 2)
     """
 
-    def __init__(self, trace: Trace, *, spacing: int = SPACING, progress: Progress | None = None) -> None:
+    def __init__(self, trace: Trace, *, spacing: int = _SPACING, progress: Progress | None = None) -> None:
         if spacing < 1:
             raise TraceError(f"spacing must be a number of rows from 1, got {spacing}")
         if not len(trace):
@@ -530,7 +530,7 @@ def _grouped(keys: Iterable[_Key], names: Iterable[str]) -> dict[_Key, array[int
 
 # States
 
-UNCHANGING: tuple[type[Any], ...] = (Frozen, Selector)
+_UNCHANGING: tuple[type[Any], ...] = (Frozen, Selector)
 """What never changes is shared by all states and all brokers restored from them."""
 
 FIXED: dict[type[Any], tuple[str, ...]] = {
@@ -540,7 +540,7 @@ FIXED: dict[type[Any], tuple[str, ...]] = {
 }
 """Fields that no command changes, of parts that a deep queue has thousands of."""
 
-LEADING = ("transfer", "message", "queue")
+_LEADING = ("transfer", "message", "queue")
 """Fixed fields that lead to other parts, whose own fields may change."""
 
 
@@ -606,7 +606,7 @@ class Checkpoint:
         with uncollected():
             parts = self._parts.objects
             if not self._is_for_one:
-                parts = [part if isinstance(part, UNCHANGING) else _empty(type(part)) for part in parts]
+                parts = [part if isinstance(part, _UNCHANGING) else _empty(type(part)) for part in parts]
             return _Unpacker(self._packed, parts).unpack()
 
 
@@ -669,7 +669,7 @@ class _Packer(pickle.Pickler):
         number = self._number_of(part)
         if number not in self._seen:
             self._seen.add(number)
-            if not isinstance(part, UNCHANGING):
+            if not isinstance(part, _UNCHANGING):
                 self._met.setdefault(type(part), {})[number] = part
         return number
 
@@ -685,7 +685,7 @@ class _Packer(pickle.Pickler):
     def _pack(self, kind: type, parts: dict[int, object]) -> None:
         fixed = self._fixed.get(kind, ())
         for name in fixed:
-            if name in LEADING:
+            if name in _LEADING:
                 for part in parts.values():
                     self._meet(getattr(part, name))
         names = [name for name in _fields(kind) if name not in fixed]

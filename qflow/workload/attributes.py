@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from qflow.qflow_error import QflowError
+
 Check = Callable[[Any], bool]
 Rules = tuple[tuple[str, Check, str], ...]
 """Attribute, check, and what is allowed in words."""
@@ -24,7 +26,7 @@ _SHOWN = 300
 """Characters of a value that a refusal shows."""
 
 
-class WorkloadError(ValueError):
+class WorkloadError(QflowError, ValueError):
     """A workload that cannot be run: which attribute, what is allowed, what was got.
 
     >>> raise WorkloadError("producer 'p1': rate must be a number above 0, got -3")

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qflow.kit import INTERRUPTED
-from qflow.progress import ProgressLine as Progress
-from qflow.progress import progress
+from qflow.progress import ProgressLine, progress
 from qflow.writing import require_apart
 
 if TYPE_CHECKING:
@@ -82,15 +81,15 @@ def look_over(workload: Workload, command: str) -> None:
 def _simulate(workload: Workload) -> tuple[Run, bool]:
     from qflow.workload.simulate import simulate_in_slices
 
-    shown = Progress("running", ceil(workload.duration), unit="s")
+    shown = ProgressLine("running", ceil(workload.duration), unit="s")
 
-    def tell(time: int, count: int) -> None:
+    def report(time: int, count: int) -> None:
         # A run goes on after its duration, until what was sent has been consumed.
         shown.remark = f", {count} events"
         shown(time // 1_000_000)
 
     try:
-        made, is_whole = simulate_in_slices(workload, tell)
+        made, is_whole = simulate_in_slices(workload, report)
     finally:
         shown.end()
     if not is_whole:

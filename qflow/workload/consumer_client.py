@@ -3,7 +3,7 @@
 The broker delivers as far as the consumer's credit goes, its prefetch.  The consumer serves one message after
 the other, then accepts, releases or rejects it, and completes it: in window mode that is what gives the
 credit back (CN-03).  With a network, what it settles travels, and may have to wait for an acknowledgement of
-what it wrote before (:class:`qflow.workload.network.Link`).
+what it wrote before (:class:`qflow.workload.network.Uplink`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from qflow.broker.session import Session
 from qflow.workload.agenda import SECOND, SEND, SETTLE, SUBSCRIBE, Action, nothing
 from qflow.workload.arrivals import Service
 from qflow.workload.model import Consumer
-from qflow.workload.network import ASLEEP, READ, Course, Link, Network
+from qflow.workload.network import ASLEEP, READ, Course, Network, Uplink
 from qflow.workload.stage import Stage
 
 
@@ -33,7 +33,7 @@ class ConsumerClient:
         self._backlog: deque[DeliveryRecord] = deque()
         self._is_busy = False
         self._is_direct = model.network is None
-        self._link = Link(stage.agenda, model.network)
+        self._link = Uplink(stage.agenda, model.network)
         network = model.network or Network()
         self._latency, self._arrives = Course(network.latency, network.latencies, SECOND), 0
         self._wakes, self._crowded, self._chance = network.wakes, network.crowded, Random(network.seed)

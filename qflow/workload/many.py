@@ -300,7 +300,7 @@ class _Dropped(BaseException):
     """What a worker is at is of no more use."""
 
 
-class _Work:
+class _WorkerTask:
     """What a worker is at, and whether it is to leave that."""
 
     def __init__(self) -> None:
@@ -329,7 +329,7 @@ class _Work:
 def serve() -> None:
     """Do what the process that started this one asks for, until it ends (a worker's whole life)."""
     assert _DROP is not None
-    work = _Work()
+    work = _WorkerTask()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(_DROP, work.drop)
     answers = os.fdopen(os.dup(1), "wb")

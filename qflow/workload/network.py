@@ -1,4 +1,4 @@
-"""The network between a client and the broker: what it costs (Network), and how it delays writes (Link)."""
+"""The network between a client and the broker: what it costs (Network), and how it delays writes (Uplink)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Network:
         ack_delay (float): How long the broker's system waits before it acknowledges data that the broker does
             not answer. A client whose socket gathers small writes (Nagle's algorithm) sends nothing further
             until then. Real clients that settle messages one by one are often slowed down by this: see
-            :class:`Link`.
+            :class:`Uplink`.
         send_cost (float): The client's own work for each transfer.
         report_cost (float): The client's own work for each completion that it learns of.
         report_growth (float): By how much that work grows with each transfer sent before: some clients keep a
@@ -131,7 +131,7 @@ class Course:
         return self._value
 
 
-class Link:
+class Uplink:
     """What a client writes, on its way to the broker.
 
     Nagle's algorithm: while something written is not yet acknowledged, further small writes wait in the
@@ -150,7 +150,7 @@ class Link:
 
     >>> from qflow.broker import Broker
     >>> agenda, seen = Agenda(end=SECOND), []
-    >>> link = Link(agenda, Network(latency=0.001, ack_delay=0.04))
+    >>> link = Uplink(agenda, Network(latency=0.001, ack_delay=0.04))
     >>> link.attach()  # the broker has answered something
     >>> for word in ("accept", "complete"):
     ...     link.write(lambda word=word: seen.append((agenda.now, word)))

@@ -25,7 +25,7 @@ from qflow.windows import Step, make_window
 from qflow.workload.agenda import SECOND, SEND, SETTLE, Action, nothing
 from qflow.workload.arrivals import Arrivals
 from qflow.workload.model import Producer
-from qflow.workload.network import ASLEEP, Course, Link, Network
+from qflow.workload.network import ASLEEP, Course, Network, Uplink
 from qflow.workload.stage import Stage, make_message, message_of
 
 _TURN: Final = 10_000
@@ -46,7 +46,7 @@ class ProducerClient:
         self._last_due = last_due
         self._due = self._next.due
         self._sent = 0
-        self._link = Link(stage.agenda, model.network)
+        self._link = Uplink(stage.agenda, model.network)
         self._network = network = model.network or Network()
         self._latency = Course(network.latency, network.latencies, SECOND)
         self._pace = Course(1.0, network.pace)

@@ -255,6 +255,14 @@ def test_what_is_refused_in_words(words, act, odd):
     assert str(refusal.value) == f"{words}; got {odd!r}"
 
 
+@pytest.mark.parametrize("odd", [2.5, None, [1], {"a": 1}], ids=repr)
+def test_filters_that_are_none(odd):
+    """LNK-14."""
+    with pytest.raises(TypeError) as refusal:
+        shop().link_attach("in", "receiver", "q", {"filters": {"f": odd}})
+    assert str(refusal.value) == f"link.attach: a filter is a descriptor and a value; got {odd!r}"
+
+
 @pytest.mark.parametrize("five", FIVES, ids=repr)
 def test_numbers_of_a_set(five):
     """CM-04: whatever stands for a whole number is one; none is below 0."""

@@ -13,7 +13,7 @@ from qflow.broker.flow_limit import FlowThresholds
 from qflow.broker.settings import QueueSettings
 from qflow.design import (
     DesignError,
-    Sender,
+    TrafficSource,
     judge,
     judge_workload,
     maximum_depth,
@@ -263,14 +263,17 @@ def test_a_queue_stays_on_just_if_its_resume_is_below_the_windows(resume, capaci
 
 
 def test_each_unit_is_bounded_by_its_own_stop_or_by_the_other():
-    clients = {"p": Sender(5, largest=200, smallest=50), "r": Sender(2, largest=100, smallest=100)}
+    clients = {
+        "p": TrafficSource(5, largest=200, smallest=50),
+        "r": TrafficSource(2, largest=100, smallest=100),
+    }
     count = maximum_depth(thresholds(10), clients)
     assert (count.count, count.size) == (17, 3200)
     size = maximum_depth(thresholds(stop_size=1000), clients)
     assert (size.count, size.size) == (27, 2200)
     both = maximum_depth(thresholds(10, stop_size=1000), clients)
     assert (both.count, both.size) == (17, 2200)
-    unsized = maximum_depth(thresholds(stop_size=1000), {"p": Sender(5, largest=200, smallest=0)})
+    unsized = maximum_depth(thresholds(stop_size=1000), {"p": TrafficSource(5, largest=200, smallest=0)})
     assert (unsized.count, unsized.size) == (None, 2000)
 
 
@@ -291,7 +294,7 @@ STOP_100 = {"qpid.flow_stop_count": 100, "qpid.flow_resume_count": 50}
     ],
 )  # fmt: skip
 def test_whether_a_queue_can_overflow_and_why(arguments, can_overflow, words):
-    clients = {"C1": Sender(50, 140, 140), "C2": Sender(15, 140, 140)}
+    clients = {"C1": TrafficSource(50, 140, 140), "C2": TrafficSource(15, 140, 140)}
     verdict = judge("q", arguments, clients)
     assert verdict.can_overflow is can_overflow
     assert words in " ".join(verdict.reasons)
@@ -299,12 +302,12 @@ def test_whether_a_queue_can_overflow_and_why(arguments, can_overflow, words):
 
 def test_arguments_that_the_broker_refuses_are_refused_in_its_words():
     with pytest.raises(DesignError, match="qpid.flow_resume_count=70 must be less or equal"):
-        judge("q", {"qpid.max_count": 100, "qpid.flow_stop_count": 5}, {"C1": Sender(1)})
+        judge("q", {"qpid.max_count": 100, "qpid.flow_stop_count": 5}, {"C1": TrafficSource(1)})
 
 
 def test_nothing_is_said_of_the_alternatives_of_flow_control():
     with pytest.raises(DesignError, match="as it was shipped; this queue has 'watermark'"):
-        judge("q", {"qpid.max_count": 9}, {"C1": Sender(1)}, BrokerOptions(flow_control="watermark"))
+        judge("q", {"qpid.max_count": 9}, {"C1": TrafficSource(1)}, BrokerOptions(flow_control="watermark"))
 
 
 def test_traffic_follows_bindings_and_counts_as_the_broker_does():

@@ -13,8 +13,8 @@ from qflow.broker.flow_limit import FlowThresholds
 from qflow.design import (
     MARKS,
     DesignError,
-    Sender,
     SmallConfiguration,
+    TrafficSource,
     explore,
     judge,
     maximum_depth,
@@ -27,7 +27,7 @@ of = SmallConfiguration.of
 
 def bound(stop, capacities, resume=None):
     thresholds = FlowThresholds(stop, resume or stop, 0, 0)
-    return thresholds, {f"C{n}": Sender(capacity) for n, capacity in enumerate(capacities)}
+    return thresholds, {f"C{n}": TrafficSource(capacity) for n, capacity in enumerate(capacities)}
 
 
 # The law, discovered and proved
@@ -75,7 +75,7 @@ def test_bytes_have_a_bound_of_their_own():
     content = BrokerOptions(message_size="content")
     states = explore(SmallConfiguration({"q": queue}, {"C1": 2}, sizes=(50, 100), options=content))
     sizes = [facts["bytes"]["q"] for _, facts in states.graph.nodes(data=True)]
-    found = maximum_depth(FlowThresholds(0, 0, 300, 100), {"C1": Sender(2, largest=100, smallest=50)})
+    found = maximum_depth(FlowThresholds(0, 0, 300, 100), {"C1": TrafficSource(2, largest=100, smallest=50)})
     assert (max(sizes), states.maximum_depth) == (found.size, found.count) == (500, 8)
 
 
@@ -112,7 +112,7 @@ def test_a_queue_overflows_just_if_its_limit_is_below_the_bound(limit):
     """CAP-11, LP-02, FC-24: judged by the bound, confirmed by visiting every state."""
     states = explore(of(stop=3, capacities=(2, 1), resume=2, limit=limit))
     arguments = states.configuration.queues["q"]
-    verdict = judge("q", arguments, {"C1": Sender(2), "C2": Sender(1)})
+    verdict = judge("q", arguments, {"C1": TrafficSource(2), "C2": TrafficSource(1)})
     assert bool(states.marks["overflow"]) is verdict.can_overflow is (limit < 6)
     assert states.maximum_depth == min(limit, 6)
 

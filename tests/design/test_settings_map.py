@@ -59,7 +59,7 @@ def test_it_is_begun_coarse_and_says_how_much_is_known():
     assert "So far 0 of 900 are run" in begun.claims[1]
     # Nothing is filled but what the law promises; the line of the law is there at once.
     cells = begun.svg().partition('<g class="qf-map-cells">')[2].partition("</g>")[0]
-    assert begun.packed()[0] == UNKNOWN and cells.count("<path") == 1 and "qf-map-promised" in cells
+    assert begun.pack()[0] == UNKNOWN and cells.count("<path") == 1 and "qf-map-promised" in cells
     assert begun.svg().count('class="qf-map-law"') == 2
 
 

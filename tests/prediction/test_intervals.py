@@ -13,7 +13,7 @@ from qflow.prediction import Settings, predict
 from qflow.prediction.disturbances import CreditReturn, is_ticking
 from qflow.prediction.intervals import interval, why_near_critical
 from qflow.prediction.predict import report_text
-from qflow.prediction.replays import Replay, recorded_sections, rows_of_run
+from qflow.prediction.replays import MeasuredReplay, recorded_sections, rows_of_run
 from qflow.workload import Consumer, Network, Producer, Workload, simulate
 
 REPEATS = WORKLOADS / "repeats"
@@ -201,7 +201,7 @@ def test_a_share_stays_a_share():
 )
 def test_a_near_critical_queue_has_a_reason(rate, throughput, words):
     workload = Workload("w", 10, {"q": {}}, producers=(Producer("p", ("", "q"), rate, 10, 100),))
-    replay = Replay({"queues": {"q": {"throughput": throughput}}}, {}, filled={"q": 1.0})
+    replay = MeasuredReplay({"queues": {"q": {"throughput": throughput}}}, {}, filled={"q": 1.0})
     found = why_near_critical(workload, "q", {"mean_depth": 50.0}, {"mean_depth": [20.0, 90.0]}, [replay])
     assert found == f"mean_depth: {words}"
 
@@ -209,7 +209,11 @@ def test_a_near_critical_queue_has_a_reason(rate, throughput, words):
 def test_sessions_that_end_now_and_then_are_the_reason():
     workload = Workload("w", 10, {"q": {}}, producers=(Producer("p", ("", "q"), 100, 10, 100),))
     sections = {"queues": {"q": {"throughput": 5.0}}}
-    replays = [Replay(sections, {"p": "506"}), Replay(sections, {}), Replay(sections, {})]
+    replays = [
+        MeasuredReplay(sections, {"p": "506"}),
+        MeasuredReplay(sections, {}),
+        MeasuredReplay(sections, {}),
+    ]
     found = why_near_critical(workload, "q", {"mean_depth": 50.0}, {"mean_depth": [20.0, 90.0]}, replays)
     assert found.endswith("sessions end in some replays and not in others: p's in 1 of 3")
 

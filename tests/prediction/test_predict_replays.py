@@ -11,7 +11,7 @@ from qflow.logs import ClientLog
 from qflow.logs.client_log import client_rows
 from qflow.prediction import Settings, predict
 from qflow.prediction.predict import report_text
-from qflow.prediction.replays import PACE, REPLAYS, Replay, near_limits, vary_chance
+from qflow.prediction.replays import PACE, REPLAYS, MeasuredReplay, near_limits, vary_chance
 from qflow.workload import Consumer, Network, Producer, Workload, WorkloadError, simulate
 
 
@@ -112,7 +112,9 @@ def test_there_are_more_replays_where_a_session_ends_in_some_only(monkeypatch, e
     def replay(task, what="", progress=None):
         tried.append((task.place, task.of))
         errors = {"p": "506 resource-limit-exceeded"} if ends(task.place) else {}
-        return Replay({"queues": {}, "producers": {}, "consumers": {}}, errors, near=("q",), events=1000)
+        return MeasuredReplay(
+            {"queues": {}, "producers": {}, "consumers": {}}, errors, near=("q",), events=1000
+        )
 
     # The room's face gives its name to the function.
     monkeypatch.setattr(import_module("qflow.prediction.predict"), "_replay", replay)

@@ -20,7 +20,7 @@ SOME = ("fleet/q10", "fleet/q15", "fleet/q22")
 AS_WRITTEN = {"spark__sql__codegen__wholeStage": "false", "spark__sql__codegen__factoryMode": "NO_CODEGEN"}
 """Plans are walked through, not compiled: to compile hundreds of small ones takes longer than all they do."""
 SECONDS = 3
-"""How much of the fleet's log the tests use: all 24 components, some of them stopped."""
+"""How much of the fleet's log the tests use: all 24 components, none of them ON yet."""
 
 
 @pytest.fixture(scope="session")

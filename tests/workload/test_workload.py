@@ -24,7 +24,7 @@ from qflow.workload import CLIENT_EVENTS, Consumer, Network, Producer, Workload,
 from qflow.workload.agenda import SEND, SETTLE, SUBSCRIBE, Agenda
 from qflow.workload.arrivals import due_messages
 from qflow.workload.consumer_client import ConsumerClient
-from qflow.workload.network import READ, Link
+from qflow.workload.network import READ, Uplink
 from qflow.workload.producer_client import ProducerClient, WindowedProducer
 from qflow.workload.simulate import simulate_in_slices
 from qflow.workload.stage import Stage
@@ -815,7 +815,7 @@ def test_of_what_comes_at_a_tick_the_newest_delay_is_first(begins, order):
         links[name].write(lambda: None)
         links[name].write(lambda: seen.append(name))
 
-    links = {name: Link(agenda, Network(ack_delay=0.04, tick=0.004)) for name in begins}
+    links = {name: Uplink(agenda, Network(ack_delay=0.04, tick=0.004)) for name in begins}
     for name, begin in begins.items():
         links[name].attach()
         agenda.enter(begin, SEND, partial(write_twice, name))

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 FLOW = "Producer Flow Control"
 GROUPS = "Using Message Groups"
-ISSUE = "QPID-2935"
-RULES = "The rules of the broker"
+_ISSUE = "QPID-2935"
+_RULES = "The rules of the broker"
 
 
 class Section(NamedTuple):
@@ -40,10 +40,10 @@ _STATED = (
     (FLOW, "1.1.1 Example", "FC-13 FC-14 FC-16 FC-26"),
     (FLOW, "1.1.2 Example", "FC-15 FC-17 CM-01 CM-03 CAP-01 CAP-08 CAP-11"),
     (FLOW, "1.2 User Interface", "FC-01 FC-02 FC-03 FC-04 FC-08 FC-10 FC-19 CM-15 LP-10"),
-    (ISSUE, "Description", "LP-05 LP-06"),
-    (ISSUE, "A high-level description of a proposed solution", "ALT-07"),
-    (ISSUE, "A very hacky proof-of-concept", "ALT-06"),
-    (ISSUE, "Issues with this approach", "FC-24 CM-06 CAP-09"),
+    (_ISSUE, "Description", "LP-05 LP-06"),
+    (_ISSUE, "A high-level description of a proposed solution", "ALT-07"),
+    (_ISSUE, "A very hacky proof-of-concept", "ALT-06"),
+    (_ISSUE, "Issues with this approach", "FC-24 CM-06 CAP-09"),
     (GROUPS, "Broker Configuration", "MG-01 MG-03"),
     (GROUPS, "Default Group", "MG-05"),
     (GROUPS, "Grouping Messages", "MG-04"),
@@ -82,7 +82,7 @@ def section_of(rule: str) -> Section:
     if rule in _DOCUMENTED:
         return _DOCUMENTED[rule]
     area = rule.partition("-")[0]
-    return Section(RULES, f"{area}: {AREAS[area]}")
+    return Section(_RULES, f"{area}: {AREAS[area]}")
 
 
 class Subject(NamedTuple):

@@ -40,9 +40,9 @@ def explain_consumer(instant: Instant, name: str) -> Reason:
     if pair is None:
         return _absent(instant, name)
     session, subscription = pair
-    subject = consumer_subject(session, subscription)
-    reason = nothing_more(instant, session, subscription)
-    count = len(unsettled(session, subscription.name))
+    subject = _consumer_subject(session, subscription)
+    reason = _nothing_more(instant, session, subscription)
+    count = len(list_unsettled(session, subscription.name))
     queue = subscription.queue.name
     if count:
         text = f"{subject.name} is busy: it holds {counted(count, 'message')} of {queue}."
@@ -62,12 +62,12 @@ def _without_work(reason: Reason) -> Reason:
 def find(instant: Instant, name: str) -> tuple[Session, Subscription] | None:
     """Return a consumer by its name, if it is subscribed now."""
     for session, subscription in instant.subscriptions():
-        if consumer_name(session.name, subscription.name) == name:
+        if _consumer_name(session.name, subscription.name) == name:
             return session, subscription
     return None
 
 
-def nothing_more(instant: Instant, session: Session, subscription: Subscription) -> Reason:
+def _nothing_more(instant: Instant, session: Session, subscription: Subscription) -> Reason:
     """Say why a subscription is given no message now: credit, nothing there, groups, or not woken."""
     reason = no_credit(instant, session, subscription)
     if reason is not None:
@@ -78,7 +78,7 @@ def nothing_more(instant: Instant, session: Session, subscription: Subscription)
         return _nothing_available(instant, session, subscription)
     refusals = []
     for message in available:
-        refusal = refused(instant, session, subscription, message)
+        refusal = explain_refusal(instant, session, subscription, message)
         if refusal is None:
             return not_woken(instant, session, subscription)
         refusals.append(refusal)
@@ -95,13 +95,13 @@ def _all_refused(
     refusals: list[Reason],
 ) -> Reason:
     """Say that nothing there is for this subscription, after trying it out on a twin."""
-    if len(available) > len(refusals) and would_take(instant, session, subscription) is not None:
+    if len(available) > len(refusals) and _would_take(instant, session, subscription) is not None:
         return not_woken(instant, session, subscription)
-    subject = consumer_subject(session, subscription)
+    subject = _consumer_subject(session, subscription)
     none = (
         f"have none of the {len(available)} messages" if len(available) > 1 else "not have the only message"
     )
-    text = f"{subject.name} has {has_credit(subscription)}, but may {none} available."
+    text = f"{subject.name} has {_has_credit(subscription)}, but may {none} available."
     distinct: dict[object, Reason] = {}
     for refusal in refusals:
         distinct.setdefault(refusal.because or refusal.text, refusal)
@@ -110,9 +110,9 @@ def _all_refused(
 
 
 def _nothing_available(instant: Instant, session: Session, subscription: Subscription) -> Reason:
-    subject, queue = consumer_subject(session, subscription), subscription.queue
+    subject, queue = _consumer_subject(session, subscription), subscription.queue
     row = instant.last("idle", "link", subscription.owner)
-    text = f"{subject.name} has {has_credit(subscription)}, but {queue.name} has no message available"
+    text = f"{subject.name} has {_has_credit(subscription)}, but {queue.name} has no message available"
     if not queue.message_depth:
         row_next = instant.next("enqueued", "queue", queue.name)
         later = (
@@ -171,7 +171,7 @@ def readers(instant: Instant, queue: Queue) -> tuple[Reason, ...]:
 
 def _reader(instant: Instant, session: Session, subscription: Subscription) -> Reason:
     held = work(instant, session, subscription)
-    reason = nothing_more(instant, session, subscription)
+    reason = _nothing_more(instant, session, subscription)
     if held and not any(item.rules == ("CN-10",) for item in reason.because):
         return Reason(reason.text, reason.rules, reason.row, reason.subject, (*reason.because, *held))
     return reason
@@ -182,7 +182,7 @@ def no_reader(instant: Instant, queue: Queue) -> Reason:
     subject = Subject("queue", queue.name)
     later = instant.next("subscribe", "queue", queue.name)
     if later is not None:
-        name = consumer_name(instant.trace.session[later], instant.trace.link[later])
+        name = _consumer_name(instant.trace.session[later], instant.trace.link[later])
         at = f"{name} subscribes at {instant.when(later)}, by its own decision"
         text = f"{queue.name} has no consumer until {at}."
         return Reason(text, ("CN-01",), later, Subject("consumer", name))
@@ -205,17 +205,17 @@ _OWN_ACTS = {
 _SETTLED_BY = {"dequeued": ("CN-13",), "requeued": ("CN-14",)}
 
 
-def consumer_subject(session: Session, subscription: Subscription) -> Subject:
+def _consumer_subject(session: Session, subscription: Subscription) -> Subject:
     """Return a subscription as a subject."""
-    return Subject("consumer", consumer_name(session.name, subscription.name))
+    return Subject("consumer", _consumer_name(session.name, subscription.name))
 
 
-def consumer_name(session: str, tag: str) -> str:
+def _consumer_name(session: str, tag: str) -> str:
     """Return a subscription's name: the session's, unless the tag says more."""
     return session if session == tag else f"{session}/{tag}"
 
 
-def unsettled(session: Session, tag: str) -> list[DeliveryRecord]:
+def list_unsettled(session: Session, tag: str) -> list[DeliveryRecord]:
     """Return what a subscription was given and has to settle, oldest first."""
     records = session.consuming.records.values()
     return [record for record in records if record.tag == tag and _is_to_settle(record)]
@@ -227,10 +227,10 @@ def _is_to_settle(record: DeliveryRecord) -> bool:
 
 def work(instant: Instant, session: Session, subscription: Subscription) -> tuple[Reason, ...]:
     """Say what a subscription holds and until when it works on the oldest; nothing if it holds none."""
-    records = unsettled(session, subscription.name)
+    records = list_unsettled(session, subscription.name)
     if not records:
         return ()
-    subject = consumer_subject(session, subscription)
+    subject = _consumer_subject(session, subscription)
     name, queue = subject.name, subscription.queue.name
     labels = [record.label for record in records]
     row = instant.about(labels[0], "delivered", queue)
@@ -286,11 +286,11 @@ def no_credit(instant: Instant, session: Session, subscription: Subscription) ->
     return _missing(instant, session, subscription, unit)
 
 
-def too_little(
+def _too_little(
     instant: Instant, session: Session, subscription: Subscription, label: str, size: int
 ) -> Reason:
     """Say that there is credit, but not enough for one message (CN-05, CN-08)."""
-    subject = consumer_subject(session, subscription)
+    subject = _consumer_subject(session, subscription)
     left = remaining(subscription.credit.balance(BYTE_UNIT))
     text = f"{subject.name} has {left} bytes of credit left, and {label} needs {size}."
     row = instant.last("out_of_credit", "link", subscription.owner)
@@ -302,7 +302,7 @@ def remaining(balance: Balance) -> int:
     return balance.granted - balance.used
 
 
-def has_credit(subscription: Subscription) -> str:
+def _has_credit(subscription: Subscription) -> str:
     """Say how much credit a subscription has; bytes only if they are limited."""
     shown = []
     for unit, noun in UNITS.items():
@@ -313,7 +313,7 @@ def has_credit(subscription: Subscription) -> str:
 
 
 def _missing(instant: Instant, session: Session, subscription: Subscription, unit: int) -> Reason:
-    subject, noun = consumer_subject(session, subscription), UNITS[unit]
+    subject, noun = _consumer_subject(session, subscription), UNITS[unit]
     balance = subscription.credit.balance(unit)
     row = instant.last("out_of_credit", "link", subscription.owner)
     if balance.granted:
@@ -323,7 +323,7 @@ def _missing(instant: Instant, session: Session, subscription: Subscription, uni
             held = (_only_completion(instant, subject, session.name),)
         return Reason(text, ("CN-06", "CN-05"), row, subject, held)
     taken = _taken_away(instant, session.name, subscription.name)
-    granted = _granted(instant, session.name, subscription.name, unit)
+    granted = _explain_grant(instant, session.name, subscription.name, unit)
     if granted is None:
         text = f"{subject.name} has never been granted any {noun} credit."
         row = instant.last("subscribe", "link", subscription.name)
@@ -342,7 +342,7 @@ def _missing(instant: Instant, session: Session, subscription: Subscription, uni
 def _window(session: Session, subscription: Subscription, unit: int) -> str:
     """Say what fills a window: what the subscription holds, and what it has settled and not completed."""
     balance, noun = subscription.credit.balance(unit), UNITS[unit]
-    records = [record for record in unsettled(session, subscription.name) if not record.is_completed]
+    records = [record for record in list_unsettled(session, subscription.name) if not record.is_completed]
     held = len(records) if unit == MESSAGE_UNIT else sum(record.size for record in records)
     more = balance.used - held
     if more <= 0 or not subscription.acquires:
@@ -366,7 +366,7 @@ def _only_completion(instant: Instant, subject: Subject, session: str) -> Reason
     return Reason(f"{text}; {later}.", ("CN-06", "RF-04"), row, subject)
 
 
-def _granted(instant: Instant, session: str, tag: str, unit: int) -> int | None:
+def _explain_grant(instant: Instant, session: str, tag: str, unit: int) -> int | None:
     for row in reversed(instant.index.rows("message.flow", "session", session)):
         if row <= instant.end and instant.trace.link[row] == tag and instant.detail(row)["unit"] == unit:
             return row
@@ -382,31 +382,31 @@ def _taken_away(instant: Instant, session: str, tag: str) -> int | None:
 # What it may have
 
 
-def refused(
+def explain_refusal(
     instant: Instant, session: Session, subscription: Subscription, message: QueuedMessage
 ) -> Reason | None:
     """Say why a subscription with credit may not have an AVAILABLE message; None if it may (RF-07)."""
     queue, transfer, label = subscription.queue, message.transfer, message.transfer.label
-    subject = consumer_subject(session, subscription)
+    subject = _consumer_subject(session, subscription)
     if transfer.is_expired(instant.broker.now):
-        return expired(label)
+        return explain_expiry(label)
     selector = subscription.selector
     epoch = queue.context.start_time
     if selector is not None and not selector.matches(transfer, message.delivery_count, epoch):
         text = f"The selector of {subject.name}, {selector.expression}, refuses {label}."
         row = instant.last("subscribe", "link", subscription.name)
         return Reason(text, ("CN-21",), row, subject)
-    is_passed = passed(queue, subscription, message)
+    is_passed = has_passed(queue, subscription, message)
     if is_passed and not _is_anothers(queue, subscription, message):
-        return _passed(instant, subject, subscription, message)
+        return _explain_passing(instant, subject, subscription, message)
     if not is_passed and not subscription.credit.allows(transfer.size):
-        return too_little(instant, session, subscription, label, transfer.size)
+        return _too_little(instant, session, subscription, label, transfer.size)
     if _is_anothers(queue, subscription, message):
         return _anothers(instant, subject, queue, message)
     return None
 
 
-def expired(label: str) -> Reason:
+def explain_expiry(label: str) -> Reason:
     """Say that a message has expired, and is still there only because no one has looked at it."""
     text = f"The time to live of {label} is over; the next look at it removes it."
     return Reason(text, ("QT-07", "MG-21"), None, Subject("message", label))
@@ -419,17 +419,19 @@ def _is_anothers(queue: Queue, subscription: Subscription, message: QueuedMessag
 
 def _anothers(instant: Instant, subject: Subject, queue: Queue, message: QueuedMessage) -> Reason:
     assert queue.groups is not None, "only groups refuse"
-    why = owned(instant, queue, queue.groups.groups[message.group])
+    why = explain_owner(instant, queue, queue.groups.groups[message.group])
     text = f"{message.transfer.label} is of group {message.group}, which is not {subject.name}'s."
     return Reason(text, ("MG-12", "MG-07"), why.row, Subject("message", message.transfer.label), (why,))
 
 
-def passed(queue: Queue, subscription: Subscription, message: QueuedMessage) -> bool:
+def has_passed(queue: Queue, subscription: Subscription, message: QueuedMessage) -> bool:
     """Return whether a subscription's cursor has passed a message for good (RF-10)."""
     return queue.store.has_passed(subscription.cursor, message)
 
 
-def _passed(instant: Instant, subject: Subject, subscription: Subscription, message: QueuedMessage) -> Reason:
+def _explain_passing(
+    instant: Instant, subject: Subject, subscription: Subscription, message: QueuedMessage
+) -> Reason:
     label = message.transfer.label
     rows = instant.about(label, "delivered", subscription.queue.name)
     shown = next((row for row in reversed(rows) if instant.trace.link[row] == subscription.name), None)
@@ -443,7 +445,7 @@ def _passed(instant: Instant, subject: Subject, subscription: Subscription, mess
     return Reason(text, ("MG-10", "MG-11", "RF-10"), None, subject)
 
 
-def would_take(instant: Instant, session: Session, subscription: Subscription) -> str | None:
+def _would_take(instant: Instant, session: Session, subscription: Subscription) -> str | None:
     """Return what a subscription would get if it were woken now; a copy of the engine is asked."""
     twin = instant.twin().sessions[session.name].consuming.subscriptions[subscription.name]
     message = get_next_message(twin.queue, twin)
@@ -452,12 +454,12 @@ def would_take(instant: Instant, session: Session, subscription: Subscription) -
 
 def not_woken(instant: Instant, session: Session, subscription: Subscription) -> Reason:
     """Say that a subscription could have a message at once, but was not woken, and why (MG-13)."""
-    subject, queue = consumer_subject(session, subscription), subscription.queue
-    label = would_take(instant, session, subscription)
+    subject, queue = _consumer_subject(session, subscription), subscription.queue
+    label = _would_take(instant, session, subscription)
     if label is None:
-        text = f"{subject.name} has {has_credit(subscription)}, but finds nothing that it may have."
+        text = f"{subject.name} has {_has_credit(subscription)}, but finds nothing that it may have."
         return Reason(text, ("CN-21",), instant.last("idle", "link", subscription.owner), subject)
-    text = f"{subject.name} has {has_credit(subscription)} and {label} is free for it, but nothing woke it."
+    text = f"{subject.name} has {_has_credit(subscription)} and {label} is free for it, but nothing woke it."
     message = instant.queued(queue, label)
     group = message.group if message is not None else ""
     idle = instant.last("idle", "link", subscription.owner)
@@ -476,7 +478,7 @@ def _why_not_woken(instant: Instant, subscription: Subscription, group: str, idl
             f"Group {group} became free at {instant.when(row)}, when {instant.cause(row)}: "
             "that resets cursors, but wakes no consumer."
         )
-        return Reason(text, ("MG-13", "RF-17"), row, group_subject(instant, queue.name, group))
+        return Reason(text, ("MG-13", "RF-17"), row, _group_subject(instant, queue.name, group))
     subject, name = Subject("queue", queue.name), instant.shown(subscription.owner)
     if not subscription.is_listening and not subscription.is_blocked:
         text = f"A wake-up took {name} off the waiting list of {queue.name}, then went to another instead."
@@ -490,7 +492,7 @@ def _why_not_woken(instant: Instant, subscription: Subscription, group: str, idl
 
 
 def _what_wakes(instant: Instant, session: Session, subscription: Subscription) -> Reason:
-    subject = consumer_subject(session, subscription)
+    subject = _consumer_subject(session, subscription)
     row = instant.next("delivered", "session", session.name, link=subscription.name)
     if row is None:
         text = f"Nothing wakes {subject.name} before the trace ends at {instant.trace_end}."
@@ -504,9 +506,9 @@ def _what_wakes(instant: Instant, session: Session, subscription: Subscription) 
 # Groups
 
 
-def owned(instant: Instant, queue: Queue, state: GroupState) -> Reason:
+def explain_owner(instant: Instant, queue: Queue, state: GroupState) -> Reason:
     """Say who owns a group, and what has to happen before it is free."""
-    subject = group_subject(instant, queue.name, state.name)
+    subject = _group_subject(instant, queue.name, state.name)
     owner = instant.shown(state.owner)
     row = instant.last("group_owned", "queue", queue.name, group=state.name)
     first = _acquired_with(instant, row)
@@ -515,7 +517,7 @@ def owned(instant: Instant, queue: Queue, state: GroupState) -> Reason:
     return Reason(text, ("MG-07",), row, subject, (_what_frees(instant, queue, state),))
 
 
-def group_subject(instant: Instant, queue: str, group: str) -> Subject:
+def _group_subject(instant: Instant, queue: str, group: str) -> Subject:
     """Return a group as a subject."""
     is_alone = sum(name == group for _, name in instant.index.groups) == 1
     return Subject("group", group if is_alone else f"{queue}/{group}")
@@ -535,25 +537,25 @@ def _what_frees(instant: Instant, queue: Queue, state: GroupState) -> Reason:
     labels = [m.transfer.label for m in state.members.values() if m.state == ACQUIRED]
     owner = instant.shown(state.owner)
     held = f"{owner} holds {listed(labels)} of it, and owns it until none is left acquired"
-    subject = Subject("message", labels[0]) if labels else group_subject(instant, queue.name, state.name)
+    subject = Subject("message", labels[0]) if labels else _group_subject(instant, queue.name, state.name)
     row = instant.next("group_freed", "queue", queue.name, group=state.name)
     if row is None:
         pair = instant.owner(state.owner)
         session = pair[0].name if pair is not None else state.owner.partition("::")[0]
         rest = tuple(settlement(instant, queue, label, owner, session) for label in labels[:1])
-        rest = _gone(instant, queue, state) or rest
+        rest = _explain_departure(instant, queue, state) or rest
         text = f"{held}; the trace, which ends at {instant.trace_end}, does not show that."
         return Reason(text, ("MG-08", "MG-09"), None, subject, rest)
     text = f"{held}: that is at {instant.when(row)}, when {instant.cause(row)}."
-    return Reason(text, ("MG-08", "MG-09"), row, subject, _gone(instant, queue, state))
+    return Reason(text, ("MG-08", "MG-09"), row, subject, _explain_departure(instant, queue, state))
 
 
-def _gone(instant: Instant, queue: Queue, state: GroupState) -> tuple[Reason, ...]:
+def _explain_departure(instant: Instant, queue: Queue, state: GroupState) -> tuple[Reason, ...]:
     """Say it if the owner is a name only: its subscription has ended (MG-15)."""
     session, separator, tag = state.owner.partition("::")
     if not separator:
         text = f"The owner {state.owner!r} is a bare tag: the message was browsed, then acquired by name."
-        return (Reason(text, ("MG-15",), None, group_subject(instant, queue.name, state.name)),)
+        return (Reason(text, ("MG-15",), None, _group_subject(instant, queue.name, state.name)),)
     if instant.owner(state.owner) is not None:
         return ()
     row = instant.last("unsubscribe", "link", tag)
@@ -564,13 +566,13 @@ def _gone(instant: Instant, queue: Queue, state: GroupState) -> tuple[Reason, ..
     return (Reason(text, ("MG-15", "CN-17"), row, Subject("consumer", instant.shown(state.owner))),)
 
 
-def freed(instant: Instant, queue: Queue, group: str) -> Reason | None:
+def explain_freeing(instant: Instant, queue: Queue, group: str) -> Reason | None:
     """Say what made a group free the last time, or None if it never had an owner."""
     row = instant.last("group_freed", "queue", queue.name, group=group)
     if row is None:
         return None
     owner = instant.shown(instant.trace.link[row])
-    subject = group_subject(instant, queue.name, group)
+    subject = _group_subject(instant, queue.name, group)
     text = f"Group {group} was {owner}'s until {instant.when(row)}, when {instant.cause(row)}."
     dropped = instant.last("dequeued", "queue", queue.name, until=row)
     if dropped is not None and instant.detail(dropped)["reason"] == "ring":
@@ -583,15 +585,15 @@ def freed(instant: Instant, queue: Queue, group: str) -> Reason | None:
 
 def explain_group(instant: Instant, queue_name: str, group: str) -> Reason:
     """Say who owns a group, or why it has no owner."""
-    subject = group_subject(instant, queue_name, group)
+    subject = _group_subject(instant, queue_name, group)
     queue = instant.queue(queue_name)
     state = queue.groups.groups.get(group) if queue is not None and queue.groups is not None else None
     if queue is None or state is None:
         return _no_such_group(instant, queue_name, group, subject)
     if state.owner:
-        return owned(instant, queue, state)
+        return explain_owner(instant, queue, state)
     count = counted(len(state.members), "message")
-    before = freed(instant, queue, group)
+    before = explain_freeing(instant, queue, group)
     text = (
         f"Group {group} of {queue_name} has no owner: none of its {count} is acquired."
         if len(state.members) > 1

@@ -6,8 +6,8 @@ from qflow.broker.message import Transfer
 from qflow.broker.session import Session
 from qflow.trace.explain.chain import Reason, Subject, seconds
 from qflow.trace.explain.instant import Instant
-from qflow.trace.explain.queues import died_of, on
-from qflow.trace.explain.transfers import explain_transfer, held
+from qflow.trace.explain.queues import died_of, explain_on
+from qflow.trace.explain.transfers import explain_hold, explain_transfer
 from qflow.wording import counted, listed
 from qflow.workload.model import Producer
 
@@ -21,13 +21,13 @@ def explain_producer(instant: Instant, name: str) -> Reason:
     if session is None:
         return _not_there(instant, session_name, subject)
     if not session.is_attached:
-        return _ended(instant, session, subject)
+        return _explain_end(instant, session, subject)
     if session.completions.blocking_queues:
         return _stopped_by_flow(instant, session, subject)
     block = instant.last("client.block", "session", name)
     free = instant.last("client.unblock", "session", name)
     if block is not None and block > (free if free is not None else -1):
-        return _blocked(instant, model, session, block)
+        return _explain_blocked(instant, model, session, block)
     return _free(instant, model, session, free, subject)
 
 
@@ -47,7 +47,7 @@ def _own(session: Session, model: Producer | None) -> list[Transfer]:
 # Blocked
 
 
-def _blocked(instant: Instant, model: Producer | None, session: Session, row: int) -> Reason:
+def _explain_blocked(instant: Instant, model: Producer | None, session: Session, row: int) -> Reason:
     name = instant.trace.session[row]
     subject = Subject("producer", name)
     due, count = instant.detail(row).get("due"), _count(instant, model, session, name)
@@ -79,7 +79,7 @@ def _window(
         return Reason(text, rules, sent, subject, _on_their_way(instant, model, subject))
     withheld = "is held" if len(labels) == 1 else "are held"
     text = f"{outstanding}; {counted(len(labels), 'transfer')} {withheld}: {listed(labels)}."
-    return Reason(text, rules, sent, subject, (held(instant, waiting[0]),))
+    return Reason(text, rules, sent, subject, (explain_hold(instant, waiting[0]),))
 
 
 def _on_their_way(instant: Instant, model: Producer | None, subject: Subject) -> tuple[Reason, ...]:
@@ -127,7 +127,7 @@ def _stopped_by_flow(instant: Instant, session: Session, subject: Subject) -> Re
     row = instant.last("channel_flow", "session", session.name)
     text = f"{subject.name} was asked to stop sending, because of {listed(queues)}."
     found = [instant.queue(name) for name in queues]
-    because = tuple(on(instant, queue) for queue in found if queue is not None)
+    because = tuple(explain_on(instant, queue) for queue in found if queue is not None)
     return Reason(text, ("ALT-12",), row, subject, because)
 
 
@@ -153,11 +153,11 @@ def _free(
     since = f" since {instant.when(row)}" if row is not None else ""
     text = f"{name} is not blocked{since}: {outstanding}."
     # What is held is no reason why it may send: that its window has room is.
-    because = [] if row is None else [_unblocked(instant, session, row, subject)]
+    because = [] if row is None else [_explain_unblocked(instant, session, row, subject)]
     return Reason(text, rules, row, subject, (*because, _next_message(instant, session, subject)))
 
 
-def _unblocked(instant: Instant, session: Session, row: int, subject: Subject) -> Reason:
+def _explain_unblocked(instant: Instant, session: Session, row: int, subject: Subject) -> Reason:
     text = f"The window of {subject.name} had room again at {instant.when(row)}"
     learned = instant.last("reported", "session", session.name, until=row)
     done = instant.last("completed", "session", session.name, until=row)
@@ -204,7 +204,7 @@ def _without_window(instant: Instant, session: Session, waiting: list[Transfer],
         f"{name} has {counted(len(labels), 'incomplete transfer')}, "
         f"{listed(labels)}; it is blocked if its capacity is {len(labels)}."
     )
-    because = [held(instant, waiting[0])]
+    because = [explain_hold(instant, waiting[0])]
     if parked:
         waits = f"The execution.sync of {name}, command {parked[0]}, waits for every command before it."
         sync = instant.last("execution.sync", "session", session.name)
@@ -221,7 +221,7 @@ def _not_there(instant: Instant, session: str, subject: Subject) -> Reason:
     return Reason(f"{subject.name} has not attached yet{later}.", ("CM-09",), row, subject)
 
 
-def _ended(instant: Instant, session: Session, subject: Subject) -> Reason:
+def _explain_end(instant: Instant, session: Session, subject: Subject) -> Reason:
     row = instant.last("exception", "session", session.name)
     if session.error is not None and row is not None:
         text = f"{subject.name} sends nothing more: its session died at {instant.when(row)}."

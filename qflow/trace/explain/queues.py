@@ -25,7 +25,7 @@ def explain_queue(instant: Instant, name: str) -> Reason:
     queue = instant.queue(name)
     if queue is None:
         return _absent(instant, name)
-    lost = losses(instant, queue.name)
+    lost = _losses(instant, queue.name)
     if is_unseen(queue.settings.arguments):
         why = unseen(instant, queue)
         text = f"{name} has {counted(queue.message_depth, 'message')}; its thresholds are unknown."
@@ -37,7 +37,7 @@ def explain_queue(instant: Instant, name: str) -> Reason:
         text = f"{name} has {depth} and no flow control."
         rest = readers(instant, queue) if queue.message_depth else ()
         return Reason(text, why.rules, why.row, why.subject, (why, *rest, *lost))
-    reason = on(instant, queue) if queue.flow_limit.stopped else off(instant, queue)
+    reason = explain_on(instant, queue) if queue.flow_limit.stopped else explain_off(instant, queue)
     said = {(item.row, item.subject) for item in reason.because}
     lost = tuple(item for item in lost if (item.row, item.subject) not in said)
     return Reason(reason.text, reason.rules, reason.row, reason.subject, (*reason.because, *lost))
@@ -48,7 +48,7 @@ def explain_queue(instant: Instant, name: str) -> Reason:
 _ALTERNATIVES = {"watermark": "ALT-07", "java": "ALT-12"}
 
 
-def on(instant: Instant, queue: Queue) -> Reason:
+def explain_on(instant: Instant, queue: Queue) -> Reason:
     """Say why flow control of a queue is ON: what turned it ON, and why it has not turned OFF."""
     row = instant.last("flow_stopped", "queue", queue.name)
     subject = Subject("queue", queue.name)
@@ -69,7 +69,7 @@ def on(instant: Instant, queue: Queue) -> Reason:
         f"{queue.name} has been ON since {instant.when(row)}: {label} made it {amount}, {than} "
         f"its stop threshold of {level}."
     )
-    because = (origin(instant, queue, f"stop_{unit}"), still_on(instant, queue))
+    because = (origin(instant, queue, f"stop_{unit}"), _still_on(instant, queue))
     rules = (rule, "FC-23") if isinstance(queue.store, MessageMap) else (rule,)
     return Reason(text, rules, row, subject, because)
 
@@ -84,7 +84,7 @@ def _message_before(instant: Instant, row: int, queue: str) -> str:
     return instant.trace.message[found] if found is not None else "a message"
 
 
-def still_on(instant: Instant, queue: Queue) -> Reason:
+def _still_on(instant: Instant, queue: Queue) -> Reason:
     """Say which resume threshold keeps a queue ON, and why its depth does not sink below."""
     limit, resumes = queue.flow_limit, thresholds_of(queue)
     assert limit is not None, "only a queue with flow control is ON"
@@ -107,16 +107,16 @@ def still_on(instant: Instant, queue: Queue) -> Reason:
 # OFF
 
 
-def off(instant: Instant, queue: Queue) -> Reason:
+def explain_off(instant: Instant, queue: Queue) -> Reason:
     """Say why flow control of a queue is OFF."""
     limit, stops = queue.flow_limit, thresholds_of(queue)
     assert limit is not None, "a queue without flow control is neither ON nor OFF"
     subject = Subject("queue", queue.name)
     amounts = []
     if stops.stop_count:
-        amounts.append(not_more(limit.count, "message", stops.stop_count))
+        amounts.append(_not_more(limit.count, "message", stops.stop_count))
     if stops.stop_size:
-        amounts.append(not_more(limit.size, "byte", stops.stop_size))
+        amounts.append(_not_more(limit.size, "byte", stops.stop_size))
     state = " and ".join(amounts)
     rest = readers(instant, queue) if queue.message_depth else ()
     row = instant.last("flow_resumed", "queue", queue.name)
@@ -128,15 +128,15 @@ def off(instant: Instant, queue: Queue) -> Reason:
         return Reason(text, ("FC-13", "FC-14"), declared, subject, (*origins, *rest))
     text = f"{queue.name} has been OFF since {instant.when(row)}: {state}."
     rules = (_ALTERNATIVES.get(_kind(instant, queue), "FC-16"),)
-    return Reason(text, rules, row, subject, (turned_off(instant, queue.name, row), *rest))
+    return Reason(text, rules, row, subject, (explain_turning_off(instant, queue.name, row), *rest))
 
 
-def not_more(number: int, noun: str, level: int) -> str:
+def _not_more(number: int, noun: str, level: int) -> str:
     """Say that a number does not exceed a level."""
     return f"{counted(number, noun)} {'is' if number == 1 else 'are'} not more than {level}"
 
 
-def turned_off(instant: Instant, queue: str, row: int) -> Reason:
+def explain_turning_off(instant: Instant, queue: str, row: int) -> Reason:
     """Say what made a queue turn OFF at a ``flow_resumed`` row."""
     detail = instant.detail(row)
     found = instant.last("dequeued", "queue", queue, until=row)
@@ -171,17 +171,17 @@ def _absent(instant: Instant, name: str) -> Reason:
         text = f"{name} has been gone since {instant.when(gone)}, when {instant.cause(gone)} ({reason})."
         rule = {"self-destruct": "LP-15", "auto-delete": "QT-08"}.get(str(reason), "QT-24")
         lost = instant.last("dropped", "queue", name)
-        because = (dropped(instant, lost),) if lost is not None and lost > gone else ()
+        because = (explain_drop(instant, lost),) if lost is not None and lost > gone else ()
         return Reason(text, (rule, "FC-21"), gone, subject, because)
     refused = instant.last("queue.declare", "queue", name)
     if refused is not None:
-        return _refused(instant, name, refused)
+        return _explain_refused_declaration(instant, name, refused)
     row = instant.next("queueDeclare", "queue", name)
     later = f"; it is declared at {instant.when(row)}" if row is not None else ""
     return Reason(f"{name} does not exist yet{later}.", ("CF-03",), row, subject)
 
 
-def _refused(instant: Instant, name: str, row: int) -> Reason:
+def _explain_refused_declaration(instant: Instant, name: str, row: int) -> Reason:
     session = instant.trace.session[row]
     error = instant.index.next("exception", "session", session, row)
     subject = Subject("queue", name)
@@ -290,7 +290,7 @@ _LOST = ("ring", "lvq", "ttl", "purge")
 _FULL = ("Maximum depth exceeded on ", "Message larger than configured maximum depth on ")
 
 
-def gone(instant: Instant, row: int) -> Reason:
+def explain_departure(instant: Instant, row: int) -> Reason:
     """Say why a message left its queue, at a ``dequeued`` row."""
     trace = instant.trace
     label, queue = trace.message[row], trace.queue[row]
@@ -303,13 +303,13 @@ def gone(instant: Instant, row: int) -> Reason:
 
     if reason == "ring" and existing is not None and isinstance(existing.store, MessageMap):
         rules = ("LP-13", "LP-10")
-    because = _moved(instant, row, label) if reason in ("move", "reroute") else ()
+    because = _explain_move(instant, row, label) if reason in ("move", "reroute") else ()
     if reason == "ring" and existing is not None:
         because = (limit_of(instant, existing),)
     return Reason(text, rules, row, Subject("message", label), because)
 
 
-def _moved(instant: Instant, row: int, label: str) -> tuple[Reason, ...]:
+def _explain_move(instant: Instant, row: int, label: str) -> tuple[Reason, ...]:
     """Say where a message that was moved or rerouted arrived, or that it is lost (QT-23)."""
     command = instant.command_of(row)
     subject = Subject("message", label)
@@ -321,9 +321,9 @@ def _moved(instant: Instant, row: int, label: str) -> tuple[Reason, ...]:
     return (Reason(text, ("QT-23",), row, subject),)
 
 
-def losses(instant: Instant, queue: str) -> tuple[Reason, ...]:
+def _losses(instant: Instant, queue: str) -> tuple[Reason, ...]:
     """Say what a queue last refused, dropped and discarded; nothing if it never did."""
-    found = (refusal(instant, queue), _dropped(instant, queue), _discarded(instant, queue))
+    found = (refusal(instant, queue), _explain_last_drop(instant, queue), _explain_discard(instant, queue))
     return tuple(reason for reason in found if reason is not None)
 
 
@@ -401,12 +401,12 @@ def _no_room_at_commit(instant: Instant, row: int, subject: Subject) -> tuple[Re
     return (Reason(text, ("LP-09", "DQ-03"), row, subject, limits),)
 
 
-def _dropped(instant: Instant, queue: str) -> Reason | None:
+def _explain_last_drop(instant: Instant, queue: str) -> Reason | None:
     row = instant.last("dropped", "queue", queue)
-    return None if row is None else dropped(instant, row)
+    return None if row is None else explain_drop(instant, row)
 
 
-def dropped(instant: Instant, row: int) -> Reason:
+def explain_drop(instant: Instant, row: int) -> Reason:
     """Say why a message was not put on a queue although it was routed there, at a ``dropped`` row."""
     label, name = instant.trace.message[row], instant.trace.queue[row]
     subject, when = Subject("message", label), instant.when(row)
@@ -425,12 +425,12 @@ def dropped(instant: Instant, row: int) -> Reason:
     return Reason(text, ("RF-24",), row, subject)
 
 
-def _discarded(instant: Instant, queue: str) -> Reason | None:
+def _explain_discard(instant: Instant, queue: str) -> Reason | None:
     """Say which message was last evicted, replaced, expired or purged."""
     # The text is searched, not decoded: a queue may have tens of thousands of rows that are none of these.
     marks = tuple(f'"reason":"{reason}"' for reason in _LOST)
     for row in reversed(instant.index.rows("dequeued", "queue", queue)):
         detail = instant.trace.detail[row]
         if row <= instant.end and any(mark in detail for mark in marks):
-            return gone(instant, row)
+            return explain_departure(instant, row)
     return None

@@ -15,24 +15,24 @@ from qflow.broker.session import Session
 from qflow.broker.store import STORE
 from qflow.trace.explain.chain import Reason, Subject
 from qflow.trace.explain.consumers import (
-    expired,
+    explain_expiry,
+    explain_refusal,
     no_credit,
     no_reader,
     not_woken,
     readers,
     readers_of,
-    refused,
     settlement,
 )
 from qflow.trace.explain.instant import Instant
 from qflow.trace.explain.queues import (
     died_of,
-    dropped,
-    gone,
+    explain_departure,
+    explain_drop,
+    explain_on,
+    explain_turning_off,
     limit_of,
     no_flow_control,
-    on,
-    turned_off,
     unseen,
 )
 from qflow.wording import counted, listed
@@ -43,7 +43,7 @@ def explain_transfer(instant: Instant, label: str) -> Reason:
     """Say why a transfer is complete, or why it is not."""
     sent = instant.about(label, "message.transfer")
     if not sent:
-        return not_sent(instant, label, "transfer")
+        return _not_sent(instant, label, "transfer")
     row = sent[-1]
     session = instant.session(instant.trace.session[row])
     number = instant.detail(row)["command"]
@@ -52,11 +52,11 @@ def explain_transfer(instant: Instant, label: str) -> Reason:
         return _complete(instant, label, row, session)
     transfer = session.completions.incomplete.get(number)
     if transfer is not None:
-        return held(instant, transfer)
-    return _lost(instant, label, row, session)
+        return explain_hold(instant, transfer)
+    return _explain_loss(instant, label, row, session)
 
 
-def not_sent(instant: Instant, label: str, kind: str) -> Reason:
+def _not_sent(instant: Instant, label: str, kind: str) -> Reason:
     """Say that a message has not been sent yet, and when it is."""
     subject = Subject(kind, label)
     rows = [instant.later_about(label, name) for name in ("client.transfer", "message.transfer")]
@@ -71,7 +71,7 @@ def not_sent(instant: Instant, label: str, kind: str) -> Reason:
 # Withheld
 
 
-def held(instant: Instant, transfer: Transfer) -> Reason:
+def explain_hold(instant: Instant, transfer: Transfer) -> Reason:
     """Say who withholds a transfer's completion, each holder with its own chain (CM-03)."""
     subject, label = Subject("transfer", transfer.label), transfer.label
     holders = list(transfer.held_by)
@@ -98,7 +98,7 @@ def _holder(instant: Instant, name: str, transfer: Transfer) -> tuple[Reason, ..
     queue = instant.queue(name)
     if queue is None or queue.flow_limit is None or not queue.flow_limit.stopped:
         return ()
-    return (on(instant, queue),)
+    return (explain_on(instant, queue),)
 
 
 def overflowing(instant: Instant, transfer: Transfer) -> Reason:
@@ -161,7 +161,7 @@ def _why_never_held(instant: Instant, label: str, sent: int) -> Reason:
         return _never_held(instant, label, own)
     for row in instant.about(label, "dropped"):
         if row > sent:
-            return dropped(instant, row)
+            return explain_drop(instant, row)
     for row in instant.about(label, "unroutable"):
         if row > sent:
             exchange = instant.trace.link[row]
@@ -172,12 +172,12 @@ def _why_never_held(instant: Instant, label: str, sent: int) -> Reason:
             f"{label} was sent in a transaction, where no transfer is held; the commit put it on its queue."
         )
         return Reason(text, ("CM-10",), rows[0], subject)
-    state = "was not committed" if rolled_back(instant, sent) is not None else "is not committed yet"
+    state = "was not committed" if _rolled_back(instant, sent) is not None else "is not committed yet"
     text = f"{label} was sent in a transaction, where no transfer is held; it {state}."
     return Reason(text, ("CM-10",), sent, subject)
 
 
-def rolled_back(instant: Instant, sent: int) -> int | None:
+def _rolled_back(instant: Instant, sent: int) -> int | None:
     """Return the row that ended the transaction of a transfer without a commit, if there is one."""
     session = instant.trace.session[sent]
     kinds = ("tx.rollback", "exception", "session.detach")
@@ -224,7 +224,11 @@ def _why_let_go(instant: Instant, label: str, row: int) -> Reason:
             f"{queue} turned OFF at {instant.when(row)} and let go of {counted(count, 'transfer')} at once."
         )
         return Reason(
-            text, ("FC-17", "FC-16"), resumed, Subject("queue", queue), (turned_off(instant, queue, resumed),)
+            text,
+            ("FC-17", "FC-16"),
+            resumed,
+            Subject("queue", queue),
+            (explain_turning_off(instant, queue, resumed),),
         )
     text = (
         f"{label} itself left {queue} at {instant.when(row)}, when {instant.cause(row)}; {queue} stayed ON."
@@ -241,7 +245,7 @@ def _let_go_at_once(instant: Instant, queue: str, resumed: int) -> int:
 # Neither
 
 
-def _lost(instant: Instant, label: str, sent: int, session: Session) -> Reason:
+def _explain_loss(instant: Instant, label: str, sent: int, session: Session) -> Reason:
     subject = Subject("transfer", label)
     error = instant.last("exception", "session", session.name)
     if error is not None and instant.command_of(error) == sent:
@@ -280,19 +284,19 @@ def _on_queue(instant: Instant, label: str, name: str) -> Reason:
     if queue is None or message is None:
         left = instant.about(label, "dequeued", name)
         if left:
-            return gone(instant, left[-1])
+            return explain_departure(instant, left[-1])
         return Reason(f"{label} went with {name}.", ("FC-21",), None, Subject("message", label))
     return (
         _available(instant, queue, message)
         if message.state == AVAILABLE
-        else _acquired(instant, queue, message)
+        else _explain_acquisition(instant, queue, message)
     )
 
 
 # Acquired
 
 
-def _acquired(instant: Instant, queue: Queue, message: QueuedMessage) -> Reason:
+def _explain_acquisition(instant: Instant, queue: Queue, message: QueuedMessage) -> Reason:
     label = message.transfer.label
     rows = instant.about(label, "acquired", queue.name)
     owner = instant.trace.link[rows[-1]]
@@ -339,11 +343,13 @@ def _available(instant: Instant, queue: Queue, message: QueuedMessage) -> Reason
     pairs = readers_of(instant, queue)
     because = _again(instant, queue, label)
     if message.transfer.is_expired(instant.broker.now):
-        because.append(expired(label))
+        because.append(explain_expiry(label))
     if not pairs:
         because.append(no_reader(instant, queue))
     for session, subscription in pairs[:_MOST]:
-        reason = no_credit(instant, session, subscription) or refused(instant, session, subscription, message)
+        reason = no_credit(instant, session, subscription) or explain_refusal(
+            instant, session, subscription, message
+        )
         because.append(reason or not_woken(instant, session, subscription))
     return Reason(text, ("CN-19", "MG-10"), rows[-1], subject, tuple(_once(because)))
 
@@ -359,9 +365,9 @@ def _on_no_queue(instant: Instant, label: str) -> Reason:
     sent = instant.about(label, "message.transfer")
     subject = Subject("message", label)
     if not sent:
-        return not_sent(instant, label, "message")
+        return _not_sent(instant, label, "message")
     for row in instant.about(label, "dropped"):
-        return dropped(instant, row)
+        return explain_drop(instant, row)
     for row in instant.about(label, "unroutable"):
         exchange = instant.trace.link[row]
         text = f"{label} is on no queue: no binding of exchange {exchange!r} matched it, so it was dropped."
@@ -375,7 +381,7 @@ def _on_no_queue(instant: Instant, label: str) -> Reason:
     transfer = session.completions.incomplete.get(instant.detail(sent[-1])["command"])
     if transfer is not None:
         return overflowing(instant, transfer)
-    ended = rolled_back(instant, sent[-1])
+    ended = _rolled_back(instant, sent[-1])
     if ended is None:
         text = f"{label} is on no queue yet: it was sent in a transaction that is not committed."
         return Reason(text, ("CM-10", "MG-22"), sent[-1], subject)
