@@ -23,6 +23,21 @@ def labels(session):
     return [record.label for record in session.consuming.records.values()]
 
 
+def test_qt_07_the_cleaner_removes_what_nobody_reads():
+    """QT-07, IN-05: half of ten expire; until the cleaner runs the queue is full, then it has room."""
+    broker = Broker(BrokerOptions(queue_purge_interval=1))
+    producer = broker.session("p")
+    producer.queue_declare("q", {"qpid.max_count": 10, "qpid.flow_stop_count": 0})
+    for n in range(10):
+        producer.message_transfer(Message(routing_key="q", ttl=0 if n % 2 else 500))
+    broker.advance(SECOND - 1)
+    assert broker.queue("q").message_depth == 10
+    broker.advance(SECOND)
+    statistics = broker.queue("q").statistics()
+    assert (statistics.msgDepth, statistics.discardsTtl) == (5, 5)
+    assert producer.message_transfer(Message(routing_key="q")).is_complete
+
+
 def test_qt_07_the_cleaner_may_be_off_and_time_may_jump():
     broker = Broker(BrokerOptions(queue_purge_interval=0))
     producer = broker.session("p")
