@@ -193,31 +193,29 @@ print("the same state:", twin.state_hash() == broker.state_hash())
 from qflow.teaching.changed import changed_engine
 
 
-def at_stop(limit):
-    levels = limit.thresholds
-    at_count = levels.stop_count and limit.count >= levels.stop_count
-    return bool(at_count or (levels.stop_size and limit.size >= levels.stop_size))
+def at_stop(levels, count, size):
+    at_count = levels.stop_count and count >= levels.stop_count
+    return bool(at_count or (levels.stop_size and size >= levels.stop_size))
 
 
-def at_resume(limit):
-    levels = limit.thresholds
-    few = not levels.resume_count or limit.count <= levels.resume_count
-    return few and (not levels.resume_size or limit.size <= levels.resume_size)
+def at_resume(levels, count, size):
+    few = not levels.resume_count or count <= levels.resume_count
+    return few and (not levels.resume_size or size <= levels.resume_size)
 
 
-def either_resumes(limit):
-    return limit.count < limit.thresholds.resume_count or limit.size < limit.thresholds.resume_size
+def either_resumes(levels, count, size):
+    return count < levels.resume_count or size < levels.resume_size
 
 
-def only_messages(limit):
-    return bool(limit.thresholds.stop_count) and limit.count > limit.thresholds.stop_count
+def only_messages(levels, count, size):
+    return bool(levels.stop_count) and count > levels.stop_count
 
 
 def rounded(most, ratio):
     return round(most * ratio / 100)
 
 
-ON, OFF = "QueueFlowLimit._above_stop", "QueueFlowLimit._below_resume"
+ON, OFF = "exceeds_stop", "may_resume"
 CHANGES = [
     (ON, at_stop, "While [it] is less than or equal to 900, the […] state remains OFF."),
     (OFF, at_resume, "it remains ON until the total number […] is less than 500."),
@@ -263,11 +261,10 @@ wrong
 
 
 # %% id="yours"
-def mine(limit):
-    """Say whether the queue is above its stop threshold: change me."""
-    levels = limit.thresholds
-    above_count = levels.stop_count and limit.count > levels.stop_count
-    return bool(above_count or (levels.stop_size and limit.size > levels.stop_size))
+def mine(levels, count, size):
+    """Say whether so much is above a stop threshold: change me."""
+    above_count = levels.stop_count and count > levels.stop_count
+    return bool(above_count or (levels.stop_size and size > levels.stop_size))
 
 
 mine_noticed = who_notices(ON, mine)

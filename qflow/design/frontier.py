@@ -95,6 +95,7 @@ def _safe_arguments(
 ) -> dict[str, Argument] | None:
     """Return declare arguments with which a queue cannot overflow; None if this choice has none.
 
+    >>> from qflow.design.bounds import TrafficSource
     >>> workload = Workload("w", 1, {"q": {}})
     >>> traffic = {"p": TrafficSource(20, 150)}
     >>> _safe_arguments("q", workload, traffic, Limits(count=100), Choice(1.0, 1.0, 0.5))

@@ -56,7 +56,7 @@ def changed_engine(module: str, name: str, change: Callable[..., object]) -> Ite
     Raises:
         RefusalError: If there is no such function.
 
-    >>> with changed_engine("flow_limit", "QueueFlowLimit._above_stop", lambda limit: False) as engine:
+    >>> with changed_engine("flow_limit", "exceeds_stop", lambda levels, count, size: False) as engine:
     ...     "fc-doc-900-500" in engine.noticed_by("flow-control")
     True
     >>> with changed_engine("flow_limit", "no_such_function", print) as engine:
