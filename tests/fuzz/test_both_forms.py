@@ -9,6 +9,7 @@ import difflib
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from itertools import zip_longest
 from pathlib import Path
 
@@ -46,7 +47,9 @@ def play(places: dict[str, Path], name: str, kind: str, first: int, count: int) 
 def differences(places: dict[str, Path], kind: str, first: int, count: int, most: int = 3) -> list[str]:
     """Run programs in both forms; return how the first that differ do."""
     both = [play(places, name, kind, first, count) for name in FORMS]
-    outputs = [process.communicate() for process in both]
+    # Each is read while it runs: one that is not would wait when its pipe is full.
+    with ThreadPoolExecutor() as pool:
+        outputs = list(pool.map(subprocess.Popen.communicate, both))
     for process, (_, problems) in zip(both, outputs, strict=True):
         if process.returncode:
             return [f"{process.args[3:]} ended with {process.returncode}: {problems[-2000:]}"]

@@ -87,7 +87,7 @@ def ways(folder, rows, workload, shuffled=None):
     return {way: sorted(key(one) for one in some if one.rule) for way, some in found.items()}
 
 
-def the_verdict(*given, **more):
+def assert_one_verdict(*given, **more):
     """Return the findings, after a look that they are the same by all ways."""
     found = ways(*given, **more)
     for way, findings in found.items():
@@ -109,7 +109,7 @@ STALL = SMALL.replace(queues={"q": {"qpid.flow_stop_count": 2}}, producers=SMALL
 @pytest.mark.parametrize(("count", "apart", "early"), [(6, 500_000, 3), (104, 100_000, 101)])
 def test_completions_that_came_too_early_are_findings_by_every_way(tmp_path, count, apart, early):
     """FC-15: above 2 the queue is ON, and lets go of nothing, as nothing is consumed."""
-    kinds = the_verdict(tmp_path, sent_and_completed(1_006_000, apart, count), STALL)
+    kinds = assert_one_verdict(tmp_path, sent_and_completed(1_006_000, apart, count), STALL)
     assert kinds == ["completed while held"] * early
 
 
@@ -117,7 +117,7 @@ def test_a_log_whose_numbers_give_its_order_has_one_verdict(tmp_path):
     """What is no finding is estimated from the log in its order, wherever its rows lie in the file."""
     log, workload = beginning("overflow-despite-flow-control", 4)
     rows = DOCTORS["early deliveries"](log.rows)
-    assert the_verdict(tmp_path, rows, workload, shuffled=random.Random(3))
+    assert assert_one_verdict(tmp_path, rows, workload, shuffled=random.Random(3))
 
 
 NAMES = (
@@ -129,7 +129,7 @@ NAMES = (
 @pytest.mark.parametrize("name", NAMES)
 def test_a_recording_has_one_verdict(tmp_path, name):
     log, workload = beginning(name, 5)
-    assert the_verdict(tmp_path, log.rows, workload) == []
+    assert assert_one_verdict(tmp_path, log.rows, workload) == []
 
 
 OF_CLIENTS = [name for name in DOCTORS if name != "strangers"]
@@ -140,7 +140,7 @@ OF_CLIENTS = [name for name in DOCTORS if name != "strangers"]
 @pytest.mark.parametrize("name", ["overflow-despite-flow-control", "fanout-one-slow"])
 def test_a_doctored_recording_has_one_verdict(tmp_path, name, doctor):
     log, workload = beginning(name, 4)
-    the_verdict(tmp_path, DOCTORS[doctor](log.rows), workload)
+    assert_one_verdict(tmp_path, DOCTORS[doctor](log.rows), workload)
 
 
 def _row(time, act, number):
@@ -163,7 +163,7 @@ def test_any_small_log_has_one_verdict(tmp_path_factory, acts):
     for pause, act, number in acts:
         time += pause
         rows.append(_row(time, act, number))
-    the_verdict(tmp_path_factory.mktemp("logs"), rows, SMALL)
+    assert_one_verdict(tmp_path_factory.mktemp("logs"), rows, SMALL)
 
 
 def test_without_a_workload_nothing_is_said_from_default_thresholds(tmp_path, capsys):
