@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qflow.kit import RefusalError
+from qflow.kit import RefusalError, heed_interrupts
 
 if TYPE_CHECKING:
     from qflow.live.client_card import ClientCard
@@ -76,6 +76,7 @@ def run(namespace: argparse.Namespace) -> int:
     """Check a program and print its card; return 1 if something that was required is not so."""
     from qflow.live.client_check import ClientFailedError
 
+    heed_interrupts()
     try:
         card = _check(namespace)
     except RefusalError as refusal:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from qflow import maintain
+from qflow.kit import form
 from qflow.maintain import __main__ as command
 from qflow.maintain import reference
 from qflow.maintain.reference import docstring, room_page
@@ -21,6 +22,7 @@ _PATH = re.compile(r"(?:qflow|tests|notebooks|exercises|data|binder|\.ci)/[\w./*
 _LINK = re.compile(r"\]\(([^)#]+)(#[^)]*)?\)")
 
 
+@pytest.mark.skipif(form() == "compiled", reason="the types of its parameters are read off the sources' form")
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_page_is_stale(kind):
     assert reference.stale(kind) == [], f"run: python -m qflow.maintain {kind} build"
