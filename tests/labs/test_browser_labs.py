@@ -131,7 +131,7 @@ class Seen:
 
     def move(self, slider: str, share: float) -> None:
         run = int(self.stage()["run"])
-        rail = self.root.locator(f".qf-slider-{slider} .noUi-target")
+        rail = self.root.locator(f".qf-slider-{slider} .noUi-target:not(.noUi-state-tap)")
         rail.scroll_into_view_if_needed()
         box = rail.bounding_box()
         rail.click(position={"x": box["width"] * share, "y": box["height"] / 2})
