@@ -430,7 +430,10 @@ def test_a_refused_combination_shows_the_brokers_words_and_keeps_the_picture(lab
     lab.move("resume", 500 / 1_200)
     # Where no beginning is drawn on the way, the picture that comes is the one that is there.
     lab.page.wait_for_selector(f"{LAB} .qf-refusal", state="hidden")
-    assert {**lab.seen(), "run": before["run"]} == before
+    lab.page.wait_for_selector(f"{STAGE}[data-whole=yes]")
+    assert [lab.seen()[name] for name in ("frames", "stop", "resume")] == [
+        before[name] for name in ("frames", "stop", "resume")
+    ]
     assert lab.lab_page.cell_errors() == []
 
 
