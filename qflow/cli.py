@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import io
+import json
 import os
 import re
 import signal
@@ -51,12 +52,22 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
+        self._as_json = False
         # No option of ours begins with a digit, so -1s is a wrong time, and not an unknown option.
         self._negative_number_matcher = re.compile(r"-\.?\d")
 
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Parse arguments, and note whether an object is asked for, also by those that are refused."""
+        given = list(sys.argv[1:] if args is None else args)
+        self._as_json = "--json" in (given[: given.index("--")] if "--" in given else given)
+        return super().parse_known_args(args, namespace)
+
     def error(self, message: str) -> NoReturn:
-        """End with one sentence and status 2."""
-        self.exit(REFUSED, f"{self.prog}: {_readable(message)} (see {self.prog} --help)\n")
+        """End with one sentence and status 2; with ``--json``, print it as an object, too."""
+        sentence = _readable(message)
+        if self._as_json:
+            print(json.dumps({"error": sentence}, indent=2))
+        self.exit(REFUSED, f"{self.prog}: {sentence} (see {self.prog} --help)\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

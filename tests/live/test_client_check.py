@@ -490,6 +490,22 @@ def test_status_2_prints_an_object_with_json(capsys, tmp_path):
     assert got["output"] == "no broker for me"
 
 
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--json", "--limit", "x", "--", "x"), "must be a whole number above 0, got 'x'"),
+        (("--json", "--require", "all", "--", "x"), "'all' is not one of stops, goes-on"),
+        (("--json", "--limits=3"), "unknown argument '--limits=3'"),
+        (("--limit", "x", "--", "x", "--json"), None),
+    ],
+)
+def test_arguments_that_cannot_be_read_give_an_object_with_json(capsys, words, sentence):
+    """The program's own options are not the command's."""
+    assert status_of("check-client", *words) == 2
+    printed = capsys.readouterr().out
+    assert sentence in json.loads(printed)["error"] if sentence else not printed
+
+
 def test_a_client_that_sends_too_little_is_refused(tmp_path):
     with pytest.raises(ClientFailedError, match="the program sent 12 messages, too few to reach the limit"):
         check_client(script(tmp_path, RESENDER.format(total=12)))
