@@ -32,10 +32,9 @@ from typing import Any, ClassVar, Final, Protocol
 from qflow.broker.completions import KNOWN_COMPLETED_INTERVAL
 from qflow.broker.context import BrokerContext
 from qflow.broker.errors import AmqpException, NotFoundException, ResourceDeletedException, SessionException
-from qflow.broker.fifo import Fifo
 from qflow.broker.message import ACQUIRED, QueuedMessage
 from qflow.broker.queue import Queue
-from qflow.broker.readers import Consumer, NotificationSet
+from qflow.broker.readers import Consumer, Fifo, NotificationSet
 from qflow.broker.restorable import Containers, Dependent, Restorable
 from qflow.broker.selector import Selector
 from qflow.broker.settings import Argument

@@ -102,8 +102,9 @@ class BrokerContext(Restorable):
         self.counts_content = self.options.message_size == "content"
         self.stamps_arrivals = self.options.enable_timestamp
         self.start_time = self.options.start_time
-        self.store = store or MessageStore()
-        self.store.listener = self
+        self.store = store
+        if store is not None:
+            store.listener = self
         self.timers = Timers()
         self.now = 0
         self.observer: Observer | None = None

@@ -166,7 +166,8 @@ class Queue(Dependent):
         if transfer.message.durable:
             self.counters.msgPersistEnqueues += 1
             self.counters.bytePersistEnqueues += transfer.size
-            self.context.store.enqueue(self.name, transfer)
+            if (store := self.context.store) is not None:
+                store.enqueue(self.name, transfer)
         replaced = self.store.publish(message)
         wake = self.listeners.take() if self.listeners.count else None
         self.counters.enqueue(transfer.size, in_transaction)

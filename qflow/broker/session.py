@@ -439,8 +439,8 @@ class Session(Dependent):
         transfer.end_routing()
         if transfer.pending:
             completions.hold(transfer)
-        if is_synced:
-            self.context.store.flush()
+        if is_synced and (store := self.context.store) is not None:
+            store.flush()
         self.quiesce()
         return transfer
 
@@ -779,7 +779,8 @@ class Session(Dependent):
 
         Without the sync flag it waits, but is not reported (RF-40).
         """
-        self.context.store.flush()
+        if (store := self.context.store) is not None:
+            store.flush()
         self.completions.sync_point(self.completions.next_number - 1, sync)
 
     @command("session.flush", is_numbered=False)

@@ -25,7 +25,7 @@ STORE = "store"
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class MessageStore:
-    """A store that is done at once: what a broker without a store looks like."""
+    """A store that is done at once."""
 
     __slots__ = ("listener",)
 

@@ -54,7 +54,7 @@ def test_no_two_files_have_one_name(root):
 
 
 def test_one_transfer_is_followed_through_few_files(root):
-    """A send of a client passes at most 14 files, a transfer without an observer at most 9."""
+    """A send to a consumer that waits passes at most 14 files, a transfer without an observer at most 9."""
 
     def files_of(act):
         found = set()
@@ -70,7 +70,9 @@ def test_one_transfer_is_followed_through_few_files(root):
             sys.setprofile(None)
         return found
 
-    sender = Connection.establish("house").session().sender("orders; {create: always}")
+    client = Connection.establish("house").session()
+    sender = client.sender("orders; {create: always}")
+    client.receiver("orders").capacity = 10
     session, message = Broker().session("s"), Message(10, routing_key="q")
     session.queue_declare("q")
     for act in (lambda: sender.send("warm"), lambda: session.message_transfer(message)):
