@@ -33,7 +33,7 @@ from qflow.broker.completions import RangeSet
 UINT32 = 1 << 32
 
 
-class Step(Enum):
+class WindowStep(Enum):
     """What a window asks for before the next transfer."""
 
     SEND = "send"
@@ -73,7 +73,7 @@ class Window:
         self._capacity = capacity
         return False
 
-    def next_step(self) -> Step:
+    def next_step(self) -> WindowStep:
         """Say what has to happen before the next transfer."""
         raise NotImplementedError
 
@@ -116,20 +116,20 @@ class IdealWindow(Window):
 
     >>> window = IdealWindow(2)
     >>> window.sent(0); window.sent(1); window.next_step()
-    <Step.WAIT: 'wait for one completion'>
+    <WindowStep.WAIT: 'wait for one completion'>
     >>> window.reported(RangeSet.of([(1, 1)])); window.next_step(), window.unsettled()
-    (<Step.SEND: 'send'>, 1)
+    (<WindowStep.SEND: 'send'>, 1)
     """
 
     name = "ideal"
 
-    def next_step(self) -> Step:
+    def next_step(self) -> WindowStep:
         """Wait while all places are taken."""
         if self._capacity is None:
-            return Step.SEND
+            return WindowStep.SEND
         if self._capacity <= 0:
-            return Step.REFUSE
-        return Step.SEND if len(self.outstanding) < self._capacity else Step.WAIT
+            return WindowStep.REFUSE
+        return WindowStep.SEND if len(self.outstanding) < self._capacity else WindowStep.WAIT
 
     def sync_flag(self, sync: bool) -> bool:
         """Return True."""
@@ -154,7 +154,7 @@ class QpidPythonWindow(Window):
     >>> for number in range(4):
     ...     flags.append(window.sync_flag(False)); window.sent(number)
     >>> flags, window.next_step()
-    ([False, False, True, True], <Step.WAIT: 'wait for one completion'>)
+    ([False, False, True, True], <WindowStep.WAIT: 'wait for one completion'>)
     >>> window.reported(RangeSet.of([(0, 0), (2, 3)])); window.available()
     1
     """
@@ -166,7 +166,7 @@ class QpidPythonWindow(Window):
         super().__init__(capacity)
         self.threshold = threshold
 
-    def next_step(self) -> Step:
+    def next_step(self) -> WindowStep:
         """Wait while no place is free; a capacity of 0 never has one.
 
         In a window made smaller than what is outstanding, less than no place is free, and that is no 0: the
@@ -174,10 +174,10 @@ class QpidPythonWindow(Window):
         """
         available = self.available()
         if available is None:
-            return Step.SEND
+            return WindowStep.SEND
         if self._capacity is not None and self._capacity <= 0:
-            return Step.REFUSE
-        return Step.SEND if available else Step.WAIT
+            return WindowStep.REFUSE
+        return WindowStep.SEND if available else WindowStep.WAIT
 
     def sync_flag(self, sync: bool) -> bool:
         """Return True from the moment on when half of the window is used."""
@@ -205,7 +205,7 @@ class QpidCppWindow(Window):
     >>> for number in range(8):
     ...     flushes.append(window.wants_flush()); window.sent(number)
     >>> flushes == [False, False, True] * 2 + [False, False], window.next_step()
-    (True, <Step.SYNC: 'wait for every command of the session'>)
+    (True, <WindowStep.SYNC: 'wait for every command of the session'>)
     """
 
     name = "qpid-cpp"
@@ -227,13 +227,13 @@ class QpidCppWindow(Window):
         self._has_flushed = self._has_flushed or shrinks
         return shrinks
 
-    def next_step(self) -> Step:
+    def next_step(self) -> WindowStep:
         """Sync while the list is as long as the capacity, and always if that is 0 (CAP-03)."""
         if self._capacity is None or self._has_synced:
-            return Step.SEND
+            return WindowStep.SEND
         if self._has_flushed:
             self._reap()
-        return Step.SYNC if self._capacity <= len(self.outstanding) else Step.SEND
+        return WindowStep.SYNC if self._capacity <= len(self.outstanding) else WindowStep.SEND
 
     def synced(self) -> None:
         """Reap, and let one transfer pass."""

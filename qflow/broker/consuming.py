@@ -34,7 +34,7 @@ from qflow.broker.context import BrokerContext
 from qflow.broker.errors import AmqpException, NotFoundException, ResourceDeletedException, SessionException
 from qflow.broker.message import ACQUIRED, QueuedMessage
 from qflow.broker.queue import Queue
-from qflow.broker.readers import Consumer, Fifo, NotificationSet
+from qflow.broker.readers import Fifo, NotificationSet, QueueConsumer
 from qflow.broker.restorable import Containers, Dependent, Restorable
 from qflow.broker.selector import Selector
 from qflow.broker.settings import Argument
@@ -159,7 +159,7 @@ class Credit(Restorable):
             self.volume.vacate(size)
 
 
-class Peer(Protocol):
+class AttachedSession(Protocol):
     """What a connection asks of its sessions."""
 
     def fail(self, error: AmqpException) -> None:
@@ -207,7 +207,7 @@ class Connection(Dependent):
         self.scheduler = scheduler
         self.tasks: Fifo[Subscription] = Fifo()
         self.is_ready = False
-        self.sessions: list[Peer] = []
+        self.sessions: list[AttachedSession] = []
         self.from_client = Traffic()
         self.to_client = Traffic()
 
@@ -400,7 +400,7 @@ class DeliveryRecord(Dependent):
         return f"DeliveryRecord({self.id}, {self.label!r}, {self.tag!r}, {' '.join(flags) or 'browsed'})"
 
 
-class Subscription(Consumer):
+class Subscription(QueueConsumer):
     """One consumer or browser, made by ``message_subscribe`` (CN-01)."""
 
     ONLY_COUNTS: ClassVar[bool] = True
@@ -614,7 +614,9 @@ class SemanticState(Dependent):
         "next_number", "unacked_messages", "on_delivery",
     )  # fmt: skip
 
-    def __init__(self, context: BrokerContext, session: str, connection: Connection, peer: Peer) -> None:
+    def __init__(
+        self, context: BrokerContext, session: str, connection: Connection, peer: AttachedSession
+    ) -> None:
         self.context = context
         self.session = session
         self.connection = connection

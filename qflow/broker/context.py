@@ -36,10 +36,10 @@ class TimerTask(Dependent):
         raise NotImplementedError
 
 
-class Timers(Restorable):
+class _Timers(Restorable):
     """Tasks by due time; equal times keep the order in which they were scheduled.
 
-    >>> timers = Timers()
+    >>> timers = _Timers()
     >>> timers.schedule(20, TimerTask()); timers.schedule(10, TimerTask())
     >>> timers.next_due, timers.take(15)[0], timers.take(15)
     (10, 10, None)
@@ -105,7 +105,7 @@ class BrokerContext(Restorable):
         self.store = store
         if store is not None:
             store.listener = self
-        self.timers = Timers()
+        self.timers = _Timers()
         self.now = 0
         self.observer: Observer | None = None
         # The observer's own list, if it is a table of events.

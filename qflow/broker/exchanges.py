@@ -46,7 +46,7 @@ _REQUEST_KEYS: Final = {
 """Routing keys of requests to the management agent, by the exchange that takes them."""
 
 
-class Binding(Dependent):
+class _Binding(Dependent):
     """Which messages of an exchange a queue gets."""
 
     ONLY_COUNTS: ClassVar[bool] = True
@@ -74,7 +74,7 @@ class Exchange(Router):
     def __init__(self, context: BrokerContext, name: str) -> None:
         super().__init__(name)
         self.context = context
-        self.bindings: dict[Identity, Binding] = {}
+        self.bindings: dict[Identity, _Binding] = {}
         # Bindings that an exclusive one replaced: management goes on counting them (RF-39).
         self.replaced = 0
         self.alternate: Exchange | None = None
@@ -141,7 +141,7 @@ class Exchange(Router):
             return False
         if self._has_same(queue, arguments):
             return False
-        self._insert(identity, Binding(queue, self._normal_key(key), arguments))
+        self._insert(identity, _Binding(queue, self._normal_key(key), arguments))
         queue.binding_count += 1
         if self.context.observer is not None:
             self.context.emit("bind", queue.name, link=self.name, detail={"key": key})
@@ -160,7 +160,7 @@ class Exchange(Router):
             self._remove(identity)
         return bool(identities)
 
-    def _insert(self, identity: Identity, binding: Binding) -> None:
+    def _insert(self, identity: Identity, binding: _Binding) -> None:
         """Keep a new binding."""
         self.bindings[identity] = binding
 
@@ -174,13 +174,13 @@ class Exchange(Router):
         self._removed(binding)
         return True
 
-    def _removed(self, binding: Binding) -> None:
+    def _removed(self, binding: _Binding) -> None:
         """Forget a binding in the type's own index."""
 
     def _check(self, arguments: Arguments) -> None:
         """Refuse binding arguments that make no sense for this type."""
 
-    def _check_again(self, existing: Binding, arguments: Arguments) -> bool:
+    def _check_again(self, existing: _Binding, arguments: Arguments) -> bool:
         """Return whether to bind again changes nothing; refuse it if it makes no sense for this type."""
         return True
 
@@ -203,7 +203,7 @@ class Exchange(Router):
             for binding in self.bindings.values()
         )
 
-    def _has_key(self, binding: Binding, key: str, queue: Queue | None) -> bool:
+    def _has_key(self, binding: _Binding, key: str, queue: Queue | None) -> bool:
         """Return whether ``exchange.bound`` takes a binding to be one for this key."""
         return binding.key == key
 
@@ -211,7 +211,7 @@ class Exchange(Router):
         """Return whether ``exchange.bound`` finds the arguments; only a headers exchange looks (RF-33)."""
         return True
 
-    def _matching(self, transfer: Transfer) -> tuple[Binding, ...]:
+    def _matching(self, transfer: Transfer) -> tuple[_Binding, ...]:
         """Return the bindings a transfer satisfies, at most one for each queue, in order.
 
         Routing may change the bindings; what was returned stays as it is.
@@ -325,10 +325,10 @@ class Exchange(Router):
         ]
 
 
-def normalize_pattern(pattern: str) -> str:
+def _normalize_pattern(pattern: str) -> str:
     """Return the form in which the broker keeps a topic pattern: every ``#`` behind the ``*`` (EX-06).
 
-    >>> normalize_pattern("#.*.#.*.#.#.*"), normalize_pattern("a.*.#.*.#")
+    >>> _normalize_pattern("#.*.#.*.#.#.*"), _normalize_pattern("a.*.#.*.#")
     ('*.*.*.#', 'a.*.*.#')
     """
     words: list[str] = []
@@ -404,17 +404,17 @@ def fed_op(arguments: Arguments) -> str:
     return operation if isinstance(operation, str) else ""
 
 
-def same_arguments(bound: Arguments, arguments: Arguments) -> bool:
+def _same_arguments(bound: Arguments, arguments: Arguments) -> bool:
     """Return whether a headers binding is one with these arguments (EX-12).
 
     The binding's own ``qpid.`` keys count, those of the arguments do not: so a binding that has some is never
     the same as another one (RF-27).
 
-    >>> same_arguments({"x-match": "all", "n": 1}, {"n": 1, "x-match": "all", "qpid.subject": "s"})
+    >>> _same_arguments({"x-match": "all", "n": 1}, {"n": 1, "x-match": "all", "qpid.subject": "s"})
     True
-    >>> same_arguments({"x-match": "all", "qpid.subject": "s"}, {"x-match": "all", "qpid.subject": "s"})
+    >>> _same_arguments({"x-match": "all", "qpid.subject": "s"}, {"x-match": "all", "qpid.subject": "s"})
     False
-    >>> same_arguments({"x-match": "all", "n": 1}, {"x-match": "all", "n": True})
+    >>> _same_arguments({"x-match": "all", "n": 1}, {"x-match": "all", "n": True})
     False
     """
     return _add_types(bound) == _add_types(_conditions(arguments))
@@ -428,15 +428,15 @@ def _conditions(arguments: Arguments) -> Arguments:
     return {key: value for key, value in arguments.items() if not key.startswith("qpid.")}
 
 
-def headers_match(arguments: Mapping[str, HeaderValue], headers: Mapping[str, HeaderValue]) -> bool:
+def _headers_match(arguments: Mapping[str, HeaderValue], headers: Mapping[str, HeaderValue]) -> bool:
     """Return whether a message's headers satisfy a headers binding.
 
     ``all`` asks for as many equal headers as the binding has conditions, ``any`` for one; a header that is
     itself called ``x-match`` counts, too (RF-29).  Keys that start with ``qpid.`` are ignored (EX-07).
 
-    >>> headers_match({"x-match": "all", "p": "v"}, {"p": "v", "more": 1})
+    >>> _headers_match({"x-match": "all", "p": "v"}, {"p": "v", "more": 1})
     True
-    >>> headers_match({"x-match": "any"}, {})
+    >>> _headers_match({"x-match": "any"}, {})
     False
     """
     wanted = _conditions(arguments)
@@ -469,12 +469,12 @@ class DirectExchange(Exchange):
     __slots__ = ("_by_key",)
 
     def _make_index(self) -> None:
-        self._by_key: dict[str, tuple[Binding, ...]] = {}
+        self._by_key: dict[str, tuple[_Binding, ...]] = {}
 
-    def _check_again(self, existing: Binding, arguments: Arguments) -> bool:
+    def _check_again(self, existing: _Binding, arguments: Arguments) -> bool:
         return _EXCLUSIVE_BINDING not in arguments
 
-    def _insert(self, identity: Identity, binding: Binding) -> None:
+    def _insert(self, identity: Identity, binding: _Binding) -> None:
         """Keep the binding under its key, too; an exclusive one replaces all others of the key (EX-04)."""
         if _EXCLUSIVE_BINDING in binding.arguments:
             for other in self._by_key.get(binding.key, ()):
@@ -483,18 +483,18 @@ class DirectExchange(Exchange):
         super()._insert(identity, binding)
         self._by_key[binding.key] = (*self._by_key.get(binding.key, ()), binding)
 
-    def _removed(self, binding: Binding) -> None:
+    def _removed(self, binding: _Binding) -> None:
         others = tuple(other for other in self._by_key[binding.key] if other is not binding)
         if others:
             self._by_key[binding.key] = others
         else:
             del self._by_key[binding.key]
 
-    def _matching(self, transfer: Transfer) -> tuple[Binding, ...]:
+    def _matching(self, transfer: Transfer) -> tuple[_Binding, ...]:
         return self._by_key.get(transfer.message.routing_key or "", ())
 
 
-class FanoutExchange(Exchange):
+class _FanoutExchange(Exchange):
     """Every bound queue, whatever the key; a queue is bound at most once (EX-05)."""
 
     type: ClassVar[str] = "fanout"
@@ -510,11 +510,11 @@ class FanoutExchange(Exchange):
         """Return whether the queue is bound; without a queue there is nothing to find (RF-33)."""
         return queue is not None and super().is_bound(queue, "", arguments)
 
-    def _matching(self, transfer: Transfer) -> tuple[Binding, ...]:
+    def _matching(self, transfer: Transfer) -> tuple[_Binding, ...]:
         return tuple(self.bindings.values())
 
 
-class TopicExchange(Exchange):
+class _TopicExchange(Exchange):
     """Patterns over dotted words; one copy however many patterns match (EX-06).
 
     The broker keeps the patterns in a tree, and finds queues in the order of its branches.
@@ -526,20 +526,20 @@ class TopicExchange(Exchange):
     __slots__ = ()
 
     def _normal_key(self, key: str) -> str:
-        return normalize_pattern(key)
+        return _normalize_pattern(key)
 
-    def _has_key(self, binding: Binding, key: str, queue: Queue | None) -> bool:
+    def _has_key(self, binding: _Binding, key: str, queue: Queue | None) -> bool:
         """Compare patterns; the broker normalises the key only if a queue is given, too (RF-33)."""
-        return binding.key == (key if queue is None else normalize_pattern(key))
+        return binding.key == (key if queue is None else _normalize_pattern(key))
 
-    def _matching(self, transfer: Transfer) -> tuple[Binding, ...]:
+    def _matching(self, transfer: Transfer) -> tuple[_Binding, ...]:
         key = transfer.message.routing_key or ""
         ranked = [(rank, b) for b in self.bindings.values() if (rank := _topic_rank(b.key, key)) is not None]
         ranked.sort(key=itemgetter(0))
         return _one_for_each_queue([binding for _, binding in ranked])
 
 
-class HeadersExchange(Exchange):
+class _HeadersExchange(Exchange):
     """Application headers against binding arguments (EX-07)."""
 
     type: ClassVar[str] = "headers"
@@ -556,9 +556,9 @@ class HeadersExchange(Exchange):
                 f'Invalid {what} to headers exchange. Must be a string ["all" or "any"]'
             )
 
-    def _check_again(self, existing: Binding, arguments: Arguments) -> bool:
+    def _check_again(self, existing: _Binding, arguments: Arguments) -> bool:
         """Refuse the same queue and key with other arguments: 541 (EX-03)."""
-        if not same_arguments(existing.arguments, arguments):
+        if not _same_arguments(existing.arguments, arguments):
             raise InternalErrorException(
                 f"Exchange: {self.name}, binding key: {existing.key} Duplicate binding key not allowed."
             )
@@ -567,7 +567,7 @@ class HeadersExchange(Exchange):
     def _has_same(self, queue: Queue, arguments: Arguments) -> bool:
         """Return whether the queue is bound with these arguments already, by whatever key (EX-12)."""
         return any(
-            binding.queue is queue and same_arguments(binding.arguments, arguments)
+            binding.queue is queue and _same_arguments(binding.arguments, arguments)
             for binding in self.bindings.values()
         )
 
@@ -587,19 +587,21 @@ class HeadersExchange(Exchange):
         """Return whether a binding's own arguments are all among these, or there is no binding."""
         return not self.bindings or self.is_bound(None, "", arguments)
 
-    def _matching(self, transfer: Transfer) -> tuple[Binding, ...]:
+    def _matching(self, transfer: Transfer) -> tuple[_Binding, ...]:
         headers = transfer.message.headers or {}
-        return _one_for_each_queue([b for b in self.bindings.values() if headers_match(b.arguments, headers)])
+        return _one_for_each_queue(
+            [b for b in self.bindings.values() if _headers_match(b.arguments, headers)]
+        )
 
 
-def _has_all(arguments: Arguments, binding: Binding) -> bool:
+def _has_all(arguments: Arguments, binding: _Binding) -> bool:
     """Return whether all of a binding's own arguments, x-match included, are among these; void is any."""
     given = _add_types(arguments)
     wanted = _add_types(_conditions(binding.arguments))
     return all(key in given and (value[1] is None or given[key] == value) for key, value in wanted.items())
 
 
-def _one_for_each_queue(bindings: list[Binding]) -> tuple[Binding, ...]:
+def _one_for_each_queue(bindings: list[_Binding]) -> tuple[_Binding, ...]:
     chosen = {id(binding.queue): binding for binding in reversed(bindings)}
     return tuple([binding for binding in bindings if chosen[id(binding.queue)] is binding])
 
@@ -607,13 +609,13 @@ def _one_for_each_queue(bindings: list[Binding]) -> tuple[Binding, ...]:
 EXCHANGE_TYPES = ("direct", "fanout", "topic", "headers")
 
 
-def make_exchange(kind: str, context: BrokerContext, name: str) -> Exchange:
+def _make_exchange(kind: str, context: BrokerContext, name: str) -> Exchange:
     """Return a new exchange of one of the :data:`EXCHANGE_TYPES`."""
     if kind == "direct":
         return DirectExchange(context, name)
     if kind == "fanout":
-        return FanoutExchange(context, name)
-    return TopicExchange(context, name) if kind == "topic" else HeadersExchange(context, name)
+        return _FanoutExchange(context, name)
+    return _TopicExchange(context, name) if kind == "topic" else _HeadersExchange(context, name)
 
 
 PREDECLARED = {
@@ -638,7 +640,7 @@ class ExchangeRegistry(Dependent):
         self.default = DirectExchange(context, "")
         self.exchanges: dict[str, Exchange] = {"": self.default}
         for name, kind in PREDECLARED.items():
-            self.exchanges[name] = make_exchange(kind, context, name)
+            self.exchanges[name] = _make_exchange(kind, context, name)
 
     def get(self, name: str) -> Exchange:
         """Return an exchange; 404 for an unknown one."""
@@ -670,7 +672,7 @@ class ExchangeRegistry(Dependent):
             return existing, False
         if kind not in EXCHANGE_TYPES:
             raise NotFoundException(f"Exchange type not implemented: {kind}")
-        exchange = make_exchange(kind, self.context, name)
+        exchange = _make_exchange(kind, self.context, name)
         exchange.configure(alternate, durable, auto_delete, arguments)
         self.exchanges[name] = exchange
         if self.context.observer is not None:

@@ -4,7 +4,7 @@ It is both an observer of the queue, to know the owner of each group, and the qu
 which consumer may take which message (compare ``MessageGroupManager.cpp``).  A group is owned from the first
 acquire of one of its messages until none is acquired any more (MG-07, MG-08).
 
-The real broker walks past every message whose group has another owner.  A :class:`GroupIndex` finds the
+The real broker walks past every message whose group has another owner.  A :class:`_GroupIndex` finds the
 same message in O(log n): the first waiting message of each group, in one heap for the groups without an
 owner and in one for each owner.  Entries that have become untrue are dropped when they come to the top.
 """
@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from qflow.broker.context import BrokerContext
 from qflow.broker.message import ACQUIRED, AVAILABLE, QueuedMessage
-from qflow.broker.readers import Consumer, MessageDistributor
+from qflow.broker.readers import MessageDistributor, QueueConsumer
 from qflow.broker.restorable import Dependent
 from qflow.broker.stores import Messages
 
@@ -36,7 +36,7 @@ class GroupState(Dependent):
         self.owner = ""
 
 
-class GroupIndex(Dependent):
+class _GroupIndex(Dependent):
     """The first waiting message of every group, by the group's owner.
 
     It holds nothing that the groups do not say themselves, so a snapshot leaves it out and it is made
@@ -137,14 +137,14 @@ class MessageGroupManager(MessageDistributor):
         self.header_key = header_key
         self.groups: dict[str, GroupState] = {}
         self.has_freed = False
-        self.index: GroupIndex | None = None
+        self.index: _GroupIndex | None = None
 
-    def next(self, consumer: Consumer, skips: bool) -> QueuedMessage | None:
+    def next(self, consumer: QueueConsumer, skips: bool) -> QueuedMessage | None:
         """Return the next message to look at; of those that may be passed over, none of others' groups."""
         if not skips or not consumer.acquires:
             return self.store.next(consumer.cursor)
         if self.index is None:
-            self.index = GroupIndex(self.groups)
+            self.index = _GroupIndex(self.groups)
         if self.index.has_mortals:
             return self.store.next(consumer.cursor)
         message = self.index.first(consumer.owner)

@@ -83,7 +83,7 @@ def _circle(queue: Queue) -> str:
     )
 
 
-class PriorityRing(Ring):
+class _PriorityRing(Ring):
     """Drops messages of no higher priority until the new one fits, else drops the new one (LP-12)."""
 
     name: ClassVar[str] = "priority_ring"
@@ -95,7 +95,7 @@ class PriorityRing(Ring):
         return (oldest.transfer.message.priority or 0) <= (transfer.message.priority or 0)
 
 
-class RingStrict(Ring):
+class _RingStrict(Ring):
     """Drops the oldest messages, but refuses the new one rather than drop an acquired one (LP-19)."""
 
     name: ClassVar[str] = "ring_strict"
@@ -114,7 +114,7 @@ class RingStrict(Ring):
         return oldest.state != ACQUIRED
 
 
-class SelfDestruct(LimitPolicy):
+class _SelfDestruct(LimitPolicy):
     """Deletes the queue when a message does not fit; that message is lost (LP-15)."""
 
     name: ClassVar[str] = "self-destruct"
@@ -130,7 +130,7 @@ class SelfDestruct(LimitPolicy):
 
 
 POLICIES: dict[str, type[LimitPolicy]] = {
-    policy.name: policy for policy in (Reject, Ring, PriorityRing, RingStrict, SelfDestruct)
+    policy.name: policy for policy in (Reject, Ring, _PriorityRing, _RingStrict, _SelfDestruct)
 }
 
 

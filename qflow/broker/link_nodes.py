@@ -45,7 +45,7 @@ _MOST_REPEATS = 4
 Properties = Mapping[str, object]
 
 
-class NodePolicy(Restorable):
+class _NodePolicy(Restorable):
     """What management has said is to be made when a link asks for a name that matches (LNK-20)."""
 
     __slots__ = ("kind", "pattern", "properties")
@@ -87,7 +87,7 @@ class LinkNodes(Dependent):
     def __init__(self, queues: QueueRegistry) -> None:
         self.queues = queues
         self.exchanges = queues.exchanges
-        self.policies: list[NodePolicy] = []
+        self.policies: list[_NodePolicy] = []
         # The exchanges that policies have made, with the arguments of their subscriptions' queues.
         self.topics: dict[str, dict[str, object]] = {}
 
@@ -108,7 +108,7 @@ class LinkNodes(Dependent):
         except re.error as error:
             raise ManagementError(EXCEPTION, f"invalid pattern {pattern}: {error}") from None
         QueueSettings.from_arguments(_arguments(properties))
-        self.policies.append(NodePolicy(kind, pattern, properties))
+        self.policies.append(_NodePolicy(kind, pattern, properties))
 
     def remove_policy(self, kind: str, pattern: str) -> None:
         """Forget a policy; what it has made stays.  Status 7 if there is none."""
@@ -165,7 +165,7 @@ class LinkNodes(Dependent):
         node.is_controlled = lifetime in _CONTROLLED
         return node
 
-    def _make_by(self, policy: NodePolicy, name: str) -> Node:
+    def _make_by(self, policy: _NodePolicy, name: str) -> Node:
         given = policy.properties
         is_kept = to_bool(given.get("durable", False)) or given.get("qpid.lifetime-policy") == "manual"
         goes = to_bool(given.get("auto-delete", not is_kept))

@@ -31,10 +31,10 @@ from typing import Any, ClassVar, Final, cast
 from qflow.broker.consuming import (
     CREDIT_MODE,
     INFINITE,
+    AttachedSession,
     Connection,
     Credit,
     DeliveryRecord,
-    Peer,
     SemanticState,
     Subscription,
 )
@@ -102,7 +102,7 @@ def condition_of(error: AmqpException) -> tuple[str, str]:
     return "amqp:internal-error", str(error)
 
 
-class LinkCredit(Credit):
+class _LinkCredit(Credit):
     """A link's credit: messages only, each spent for good (LNK-10)."""
 
     __slots__ = ()
@@ -124,7 +124,7 @@ class OutgoingLink(Subscription):
 
     def __init__(
         self,
-        target: LinkDeliveries,
+        target: _LinkDeliveries,
         tag: str,
         owner: str,
         queue: Queue,
@@ -134,7 +134,7 @@ class OutgoingLink(Subscription):
         arguments: Mapping[str, Any],
     ) -> None:
         super().__init__(target, tag, owner, queue, acquires, is_explicit, is_exclusive, arguments)
-        self.credit = LinkCredit()
+        self.credit = _LinkCredit()
         # A topic pattern that the message's subject has to match; "" for none (LNK-14).
         self.subject = ""
         # Slots that hold an unsettled delivery, with its number (LNK-11).
@@ -145,7 +145,7 @@ class OutgoingLink(Subscription):
         # Whether the queue was made for this subscription alone, and goes with the link (LNK-19).
         self.own_queue = False
         self.is_controlling = False
-        self.granted: Granted | None = None
+        self.granted: _Granted | None = None
 
     def is_choosy(self) -> bool:
         """Return whether the link may pass over messages that its queue offers."""
@@ -200,7 +200,7 @@ def _subject(message: QueuedMessage) -> str:
     return value if isinstance(value, str) else ""
 
 
-class LinkDeliveries(SemanticState):
+class _LinkDeliveries(SemanticState):
     """What a session of links receives: each delivery is settled by itself."""
 
     ONLY_COUNTS: ClassVar[bool] = True
@@ -272,12 +272,12 @@ class LinkDeliveries(SemanticState):
                 self.end(link)
 
 
-class TxSettle(TxOperation):
+class _TxSettle(TxOperation):
     """An accept that waits for its transaction's end (LNK-22)."""
 
     __slots__ = ("state", "record")
 
-    def __init__(self, state: LinkDeliveries, record: DeliveryRecord) -> None:
+    def __init__(self, state: _LinkDeliveries, record: DeliveryRecord) -> None:
         self.state = state
         self.record = record
 
@@ -293,7 +293,7 @@ class TxSettle(TxOperation):
             self.state._sweep(self.record)
 
 
-class Granted(Dependent):
+class _Granted(Dependent):
     """What the answer to an attach says besides that there is a link."""
 
     __slots__ = ("address", "capabilities", "properties", "filters")
@@ -311,7 +311,7 @@ class IncomingLink(CommandOwner):
 
     __slots__ = ("session", "name", "queue", "exchange", "unsettled", "is_controlling", "granted")
 
-    def __init__(self, session: LinkSession, name: str, node: Node, granted: Granted) -> None:
+    def __init__(self, session: LinkSession, name: str, node: Node, granted: _Granted) -> None:
         self.session = session
         self.name = name
         self.queue = node.queue
@@ -412,7 +412,7 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
         super().__init__(context, queues, name, connection)
         self.nodes = nodes
         self.container = container
-        self.consuming = LinkDeliveries(context, name, connection, cast(Peer, self))
+        self.consuming = _LinkDeliveries(context, name, connection, cast(AttachedSession, self))
         # Links on which the client sends; those on which it receives are consuming's subscriptions.
         self.senders: dict[str, IncomingLink] = {}
         # Called with a link's name and a transfer's number when an outcome that was withheld comes.
@@ -494,13 +494,13 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
         is_dynamic = bool(given.get("dynamic"))
         name = f"{self.container}_{tag}" if is_dynamic else address or ""
         if is_sender and address is None and not is_dynamic:
-            relay = IncomingLink(self, tag, Node(None, None), Granted("", [], {}))
+            relay = IncomingLink(self, tag, Node(None, None), _Granted("", [], {}))
             self.senders[tag] = relay
             return relay
         node = self.nodes.resolve(name, is_dynamic, capabilities, properties, self.name)
         if node.is_new and node.queue is not None and node.queue.lifetime.owner == self.name:
             self.exclusive_queues.append(node.queue.name)
-        granted = Granted(
+        granted = _Granted(
             name,
             granted_capabilities(node, capabilities, not is_sender),
             shown_properties(node, properties),
@@ -509,7 +509,7 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
             return self._attach_sender(tag, node, granted)
         return self._attach_receiver(tag, node, granted, given)
 
-    def _attach_sender(self, tag: str, node: Node, granted: Granted) -> IncomingLink:
+    def _attach_sender(self, tag: str, node: Node, granted: _Granted) -> IncomingLink:
         link = IncomingLink(self, tag, node, granted)
         if node.queue is not None:
             node.queue.users.enter(node.is_controlled)
@@ -517,7 +517,7 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
         self.senders[tag] = link
         return link
 
-    def _attach_receiver(self, tag: str, node: Node, granted: Granted, given: Options) -> OutgoingLink:
+    def _attach_receiver(self, tag: str, node: Node, granted: _Granted, given: Options) -> OutgoingLink:
         filters: dict[str, Any] = dict(given.get("filters") or {})
         for one in filters.values():
             if not isinstance(one, list | tuple) or len(one) != 2:
@@ -548,7 +548,7 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
             self._check_owner(queue)
             self._check_readers(queue, is_exclusive)
         is_explicit = bool(given.get("unsettled")) if own_queue else not given.get("settled")
-        state = cast(LinkDeliveries, self.consuming)
+        state = cast(_LinkDeliveries, self.consuming)
         owner = f"{self.name}::{tag}"
         link = OutgoingLink(state, tag, owner, queue, not is_browser, is_explicit, is_exclusive, arguments)
         link.subject = subject
@@ -567,7 +567,7 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
         self,
         tag: str,
         node: Node,
-        granted: Granted,
+        granted: _Granted,
         given: Options,
         filters: Mapping[str, Any],
         arguments: Mapping[str, Any],
@@ -597,7 +597,7 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
         return queue
 
     def _binding(
-        self, exchange: Exchange, granted: Granted, filters: Mapping[str, Any]
+        self, exchange: Exchange, granted: _Granted, filters: Mapping[str, Any]
     ) -> tuple[str, dict[str, HeaderValue]]:
         """Return key and arguments with which a subscription's queue is bound (LNK-14)."""
         if exchange.type == "headers":
@@ -638,7 +638,7 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
     def _drop_receiver(self, link: OutgoingLink, is_asked: bool) -> None:
         if link.is_controlling:
             link.queue.users.leave(True)
-        cast(LinkDeliveries, self.consuming).end(link)
+        cast(_LinkDeliveries, self.consuming).end(link)
         queue = link.queue
         if queue.is_deleted:
             return
@@ -760,11 +760,11 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
     @command("message.accept")
     def _accept_at_commit(self, transfers: Iterable[int], transactional: bool) -> None:
         transaction = self._require_transaction()
-        state = cast(LinkDeliveries, self.consuming)
+        state = cast(_LinkDeliveries, self.consuming)
         for number in transfers:
             record = state.records.get(number)
             if record is not None:
-                transaction.enlist(TxSettle(state, record))
+                transaction.enlist(_TxSettle(state, record))
 
     @command("message.modify")
     def message_modify(
@@ -775,7 +775,7 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
         annotations: Mapping[str, HeaderValue] | None = None,
     ) -> None:
         """Give deliveries back to their queues, changed (LNK-12)."""
-        state = cast(LinkDeliveries, self.consuming)
+        state = cast(_LinkDeliveries, self.consuming)
         for number in cast("tuple[int, ...]", transfers):
             record = state.records.get(number)
             if record is None or not record.is_acquired:
@@ -837,7 +837,7 @@ def _serve_all(connection: Connection) -> None:
                     link.notify()
 
 
-def _selector_of(filters: Mapping[str, Any], granted: Granted) -> dict[str, Any]:
+def _selector_of(filters: Mapping[str, Any], granted: _Granted) -> dict[str, Any]:
     """Return the selector among the filters as a subscription's argument, and note that it is in force."""
     for name, (descriptor, value) in filters.items():
         if descriptor == SELECTOR_FILTER and isinstance(value, str) and value:

@@ -50,7 +50,7 @@ from qflow.broker.message import (
     Router,
     Transfer,
 )
-from qflow.broker.readers import Consumer, MessageDistributor, QueueListeners, QueueUsers
+from qflow.broker.readers import MessageDistributor, QueueConsumer, QueueListeners, QueueUsers
 from qflow.broker.restorable import Dependent, Restorable
 from qflow.broker.selector import Selector
 from qflow.broker.settings import LIFETIMES, QueueSettings
@@ -104,7 +104,7 @@ class Queue(Dependent):
         self.lifetime = lifetime
         self.alternate = alternate
         self.durable = durable
-        self.depth = QueueDepth(settings.max_count, effective_max_size(settings, context.options))
+        self.depth = _QueueDepth(settings.max_count, effective_max_size(settings, context.options))
         self.counters = QueueCounters()
         self.store = make_store(settings)
         self.listeners = QueueListeners()
@@ -142,7 +142,7 @@ class Queue(Dependent):
         if transfer.transaction is None:
             target.enqueue(transfer, delivery_count)
         elif not target.is_choosy or target.accepts(transfer):
-            transfer.transaction.enlist(TxPublish(target, transfer))
+            transfer.transaction.enlist(_TxPublish(target, transfer))
 
     def enqueue(self, transfer: Transfer, delivery_count: int = -1) -> None:
         """Put a routed message on the queue, if there is room for it; 506 from the limit policy (LP-05)."""
@@ -269,12 +269,12 @@ class Queue(Dependent):
 
     # Consumers
 
-    def add_consumer(self, consumer: Consumer, is_exclusive: bool, connection: str) -> None:
+    def add_consumer(self, consumer: QueueConsumer, is_exclusive: bool, connection: str) -> None:
         """Count a new subscription, which ends the last time-out."""
         self.users.add(consumer, is_exclusive, connection)
         self.lifetime.use()
 
-    def cancel(self, consumer: Consumer) -> None:
+    def cancel(self, consumer: QueueConsumer) -> None:
         """Forget a subscription; its going may serve another one (RF-14) or end the queue (RF-19 i).
 
         506 if the queue goes and its alternate refuses a message (RF-34).
@@ -304,7 +304,7 @@ class Queue(Dependent):
             return
         if lifetime.timeout:
             due = self.context.now + lifetime.timeout * 1_000_000
-            self.context.timers.schedule(due, AutoDelete(self, lifetime.start_timer(), lifetime.declares))
+            self.context.timers.schedule(due, _AutoDelete(self, lifetime.start_timer(), lifetime.declares))
         else:
             self.context.destroy_queue(self.name, "auto-delete")
 
@@ -430,10 +430,10 @@ class Queue(Dependent):
         self.context.tell(kind, self.name, "", owner, transfer.label, transfer.size, group, _MOVED, values)
 
 
-class QueueDepth(Restorable):
+class _QueueDepth(Restorable):
     """Room reserved on a queue against its limits, in messages and bytes; 0 is no limit (LP-01).
 
-    >>> depth = QueueDepth(max_count=3, max_size=0)
+    >>> depth = _QueueDepth(max_count=3, max_size=0)
     >>> [depth.take_room(100) for _ in range(4)]
     [True, True, True, False]
     """
@@ -607,7 +607,7 @@ class Lifetime(Restorable):
         self.end_timer(self.last_timer)
 
 
-class AutoDelete(TimerTask):
+class _AutoDelete(TimerTask):
     """A time-out after which a queue deletes itself (QT-08)."""
 
     __slots__ = ("queue", "timer", "declares")
@@ -622,7 +622,7 @@ class AutoDelete(TimerTask):
         self.queue.expire(self.timer, self.declares)
 
 
-class TxPublish(TxOperation):
+class _TxPublish(TxOperation):
     """A message that will be on a queue when its transaction commits (LP-09, CM-10)."""
 
     __slots__ = ("queue", "transfer", "is_reserved")

@@ -1,6 +1,6 @@
 """The readers of a queue, as the queue sees them: what is next for one, who waits, how many there are.
 
-A :class:`Consumer` is one reader; what it is beyond that (its credit, its session) is
+A :class:`QueueConsumer` is one reader; what it is beyond that (its credit, its session) is
 :class:`qflow.broker.consuming.Subscription`.  The queue's :class:`MessageDistributor` says which message it
 may have; message groups are another distributor.  A reader that finds nothing waits in the
 :class:`QueueListeners`, from which every event on the queue takes one consumer and all browsers (CN-19).
@@ -74,7 +74,7 @@ class Fifo(Restorable, Generic[Item]):
         return iter([self._first, *self._others] if self._first is not None else [])
 
 
-class Consumer(Dependent):
+class QueueConsumer(Dependent):
     """One reader of a queue: an acquiring consumer, or a browser."""
 
     __slots__ = ("name", "owner", "acquires", "cursor", "is_blocked", "is_listening")
@@ -106,7 +106,7 @@ class MessageDistributor(QueueObserver):
     def __init__(self, store: Messages) -> None:
         self.store = store
 
-    def next(self, consumer: Consumer, skips: bool) -> QueuedMessage | None:
+    def next(self, consumer: QueueConsumer, skips: bool) -> QueuedMessage | None:
         """Return the next message for a consumer to look at, and move its cursor there.
 
         With ``skips``, messages that it may not take can be passed over, as nothing else about them would
@@ -130,8 +130,8 @@ class NotificationSet(Restorable):
     __slots__ = ("consumer", "browsers")
 
     def __init__(self) -> None:
-        self.consumer: Consumer | None = None
-        self.browsers: tuple[Consumer, ...] = ()
+        self.consumer: QueueConsumer | None = None
+        self.browsers: tuple[QueueConsumer, ...] = ()
 
     def notify(self) -> None:
         """Wake the consumer first, then the browsers, in list order."""
@@ -153,10 +153,10 @@ class QueueListeners(Restorable):
 
     def __init__(self) -> None:
         self.count = 0
-        self._consumers: Fifo[Consumer] = Fifo()
-        self._browsers: list[Consumer] = []
+        self._consumers: Fifo[QueueConsumer] = Fifo()
+        self._browsers: list[QueueConsumer] = []
 
-    def add(self, consumer: Consumer) -> None:
+    def add(self, consumer: QueueConsumer) -> None:
         """Put a reader at the end of its list, unless it is in the list already."""
         if not consumer.is_listening:
             consumer.is_listening = True
@@ -166,7 +166,7 @@ class QueueListeners(Restorable):
             else:
                 self._browsers.append(consumer)
 
-    def remove(self, consumer: Consumer) -> None:
+    def remove(self, consumer: QueueConsumer) -> None:
         """Take a reader off its list."""
         if consumer.is_listening:
             consumer.is_listening = False
@@ -240,7 +240,7 @@ class QueueUsers(Restorable):
         """Consumers and browsers."""
         return self.consumers + self.browsers
 
-    def add(self, consumer: Consumer, is_exclusive: bool, connection: str) -> None:
+    def add(self, consumer: QueueConsumer, is_exclusive: bool, connection: str) -> None:
         """Count a new subscription."""
         if not consumer.acquires:
             self.browsers += 1
@@ -267,7 +267,7 @@ class QueueUsers(Restorable):
         """Return whether a connection is the exclusive owner's or the exclusive consumer's (RF-24)."""
         return bool(connection) and connection in (self.owner_connection, self.consumer_connection)
 
-    def remove(self, consumer: Consumer) -> None:
+    def remove(self, consumer: QueueConsumer) -> None:
         """Count a subscription less; it is the exclusive one, if there is one at all."""
         if consumer.acquires:
             self.consumers -= 1

@@ -197,7 +197,7 @@ class QueueCleaner(TimerTask):
     def fire(self, due: int) -> None:
         """Remove what has expired, and look again later."""
         for queue in list(self.queues.queues.values()):
-            remove_expired(queue)
+            _remove_expired(queue)
         self._schedule(due)
 
     def skip(self, due: int, until: int) -> int:
@@ -226,7 +226,7 @@ class QueueCleaner(TimerTask):
         mark, marked, done = [queue.store.turn for queue in queues], 0, 0
         while queues and done < count:
             for queue in queues:
-                remove_expired(queue)
+                _remove_expired(queue)
             done += 1
             turns = [queue.store.turn for queue in queues]
             if turns == mark:
@@ -327,7 +327,7 @@ def end_redirect(queue: Queue) -> None:
     source.context.emit("queueRedirectCancelled", source.name, link=target.name)
 
 
-def remove_expired(queue: Queue) -> int:
+def _remove_expired(queue: Queue) -> int:
     """Remove every AVAILABLE message whose time is over (QT-07); return how many there were.
 
     The queue is read as a consumer reads it, which moves fair shares on, even if nothing has expired; each

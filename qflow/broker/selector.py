@@ -30,7 +30,7 @@ from qflow.broker.snapshot import Refused, Text
 # Names
 
 
-class Subject(NamedTuple):
+class _SelectorInput(NamedTuple):
     """What a selector looks at: a message on its way, delivered so many times (-1 for never).
 
     ``epoch`` is when the broker started, in seconds since 1970: transfers expire by its own clock (RF-46).
@@ -45,7 +45,7 @@ Value = HeaderValue
 """A name's or an expression's value; None is SQL's NULL, and the truth value *unknown*."""
 
 
-def _subject(subject: Subject) -> Value:
+def _subject(subject: _SelectorInput) -> Value:
     """Return the routing key of a message to a named exchange; of another, its header (RF-42)."""
     message = subject.transfer.message
     if subject.transfer.exchange:
@@ -56,12 +56,12 @@ def _subject(subject: Subject) -> Value:
     return named if isinstance(named, str) and named else None
 
 
-def _expiry(subject: Subject) -> Value:
+def _expiry(subject: _SelectorInput) -> Value:
     expiration = subject.transfer.expiration
     return 0 if expiration is None else subject.epoch * 1000 + expiration // 1000
 
 
-NAMES: Final[dict[str, Callable[[Subject], Value]]] = {
+NAMES: Final[dict[str, Callable[[_SelectorInput], Value]]] = {
     "amqp.delivery_mode": lambda s: "PERSISTENT" if s.transfer.message.durable else "NON_PERSISTENT",
     "amqp.subject": _subject,
     "amqp.redelivered": lambda s: s.delivery_count >= 0,
@@ -102,7 +102,7 @@ def _value_of(name: str) -> Expression:
             )
         return NAMES.get(meant, lambda subject: None)
 
-    def header(subject: Subject) -> Value:
+    def header(subject: _SelectorInput) -> Value:
         value = subject.transfer.message.header(name)
         if isinstance(value, int) and not isinstance(value, bool) and value >= _BEYOND:
             return float(value)
@@ -111,7 +111,7 @@ def _value_of(name: str) -> Expression:
     return header
 
 
-Expression = Callable[[Subject], Value]
+Expression = Callable[[_SelectorInput], Value]
 
 # Values
 
@@ -145,7 +145,7 @@ def _negate(value: Value) -> Value:
     return not value if isinstance(value, bool) else None
 
 
-def _any_of(parts: list[Expression], subject: Subject) -> Value:
+def _any_of(parts: list[Expression], subject: _SelectorInput) -> Value:
     """Return OR over expressions: true if one is, else unknown if one is, else false.
 
     Asks no more of them than needed: one that is not asked divides nothing by 0.
@@ -160,7 +160,7 @@ def _any_of(parts: list[Expression], subject: Subject) -> Value:
     return found
 
 
-def _all_of(parts: list[Expression], subject: Subject) -> Value:
+def _all_of(parts: list[Expression], subject: _SelectorInput) -> Value:
     """Return AND over expressions: false if one is, else unknown if one is, else true; ask no more."""
     found: Value = True
     for part in parts:
@@ -197,7 +197,7 @@ def _is_between(value: Value, low: Value, high: Value) -> Value:
     return _compare(">=", value, low) is True and _compare("<=", value, high) is True
 
 
-def _is_one_of(value: Value, choices: list[Expression], subject: Subject) -> Value:
+def _is_one_of(value: Value, choices: list[Expression], subject: _SelectorInput) -> Value:
     """Return whether a value is one of some others; ask for no more of them than needed."""
     if value is None:
         return None
@@ -211,7 +211,7 @@ def _is_one_of(value: Value, choices: list[Expression], subject: Subject) -> Val
     return found
 
 
-def _is_none_of(value: Value, choices: list[Expression], subject: Subject) -> Value:
+def _is_none_of(value: Value, choices: list[Expression], subject: _SelectorInput) -> Value:
     """Return whether a value is known to differ from each of some others; unlike kinds do not differ."""
     if value is None:
         return None
@@ -276,12 +276,12 @@ def _minus(value: Value) -> Value:
     return -value
 
 
-def like_pattern(pattern: str, escape: str = "") -> re.Pattern[bytes]:
+def _like_pattern(pattern: str, escape: str = "") -> re.Pattern[bytes]:
     """Return what a LIKE pattern means: ``%`` any bytes, ``_`` any one byte, unless escaped (RF-43).
 
     The escape character itself vanishes, a doubled one, too (RF-35).
 
-    >>> like_pattern("a!!b", "!").pattern, like_pattern("a!%_", "!").pattern
+    >>> _like_pattern("a!!b", "!").pattern, _like_pattern("a!%_", "!").pattern
     (b'ab', b'a%.')
     """
     parts: list[str] = []
@@ -332,7 +332,7 @@ _SPACE = re.compile(r"\s*", re.ASCII)
 _END: Final = "end"
 
 
-class Token(NamedTuple):
+class _SelectorToken(NamedTuple):
     """One word of a selector: its kind, and its text without quotes."""
 
     kind: str
@@ -347,33 +347,33 @@ class Token(NamedTuple):
         return word if word in _KEYWORDS else ""
 
 
-def read_token(text: str, at: int) -> tuple[Token, int]:
+def _read_token(text: str, at: int) -> tuple[_SelectorToken, int]:
     """Return the next token of a text, and the place behind it.
 
-    >>> read_token("n = 0x1F", 3)
-    (Token(kind='exact', text='0x1F'), 8)
+    >>> _read_token("n = 0x1F", 3)
+    (_SelectorToken(kind='exact', text='0x1F'), 8)
     """
     at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
     if at == len(text):
-        return Token(_END, "<END>"), at
+        return _SelectorToken(_END, "<END>"), at
     for kind, spelling in _TOKENS:
         found = spelling.match(text, at)
         if found is not None and kind != "illegal":
             word = found[0]
             if kind in ("string", "quoted"):
                 word = word[1:-1].replace(word[0] * 2, word[0])
-            return Token(kind, word), found.end()
+            return _SelectorToken(kind, word), found.end()
         if found is not None:
             break
     raise FramingErrorException("Found illegal character")
 
 
-def exact_number(text: str, is_negative: bool = False) -> int:
+def _exact_number(text: str, is_negative: bool = False) -> int:
     """Return the value of an integer literal; ValueError says why it has none.
 
     A decimal one has to fit; a hexadecimal, binary or octal one may use the sign's bit, too.
 
-    >>> exact_number("010"), exact_number("0b1_1L"), exact_number("0xFF"), exact_number("1_000")
+    >>> _exact_number("010"), _exact_number("0b1_1L"), _exact_number("0xFF"), _exact_number("1_000")
     (8, 3, 255, 1000)
     """
     digits = text.rstrip("lL").replace("_", "")
@@ -389,10 +389,10 @@ def exact_number(text: str, is_negative: bool = False) -> int:
     return wrap(value)
 
 
-def approximate_number(text: str) -> float:
+def _approximate_number(text: str) -> float:
     """Return the value of a floating literal; ValueError if a double has no place for it.
 
-    >>> approximate_number("1.5f"), approximate_number("1_0.e1"), approximate_number("0x1p3")
+    >>> _approximate_number("1.5f"), _approximate_number("1_0.e1"), _approximate_number("0x1p3")
     (1.5, 100.0, 8.0)
     """
     digits = text.rstrip("fFdD").replace("_", "")
@@ -441,13 +441,13 @@ class Selector(Frozen):
     def matches(self, transfer: Transfer, delivery_count: int = -1, epoch: int = 0) -> bool:
         """Return whether the expression is true for a transfer; unknown is not.
 
-        Nor is a division by 0 of an integer, of which the real broker dies (RF-35).  The delivery count and
-        the epoch are those of a :class:`Subject`.
+        Nor is a division by 0 of an integer, of which the real broker dies (RF-35).  A delivery count
+        of -1 means never delivered, and the epoch is when the broker started, in seconds since 1970.
         """
         if self._evaluate is None:
             self._evaluate = _Parser(self.expression).parse()
         try:
-            return self._evaluate(Subject(transfer, delivery_count, epoch)) is True
+            return self._evaluate(_SelectorInput(transfer, delivery_count, epoch)) is True
         except ZeroDivisionError:
             return False
 
@@ -458,8 +458,8 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
-        self._next: Token | None = None
-        self._last = Token(_END, "<END>")
+        self._next: _SelectorToken | None = None
+        self._last = _SelectorToken(_END, "<END>")
         self._depth = 0
 
     def parse(self) -> Expression:
@@ -471,13 +471,13 @@ class _Parser:
             raise self._error("extra input")
         return parsed
 
-    def _peek(self) -> Token:
+    def _peek(self) -> _SelectorToken:
         """Return the next token, which stays the next one."""
         if self._next is None:
-            self._next, self._at = read_token(self._text, self._at)
+            self._next, self._at = _read_token(self._text, self._at)
         return self._next
 
-    def _read(self) -> Token:
+    def _read(self) -> _SelectorToken:
         """Return the next token, and go on behind it."""
         self._last = self._peek()
         self._next = None
@@ -554,7 +554,7 @@ class _Parser:
                 raise self._error("single character string required after ESCAPE")
             if escape in ("%", "_"):
                 raise self._error("'%' and '_' are not allowed as ESCAPE characters")
-        pattern = like_pattern(text, escape)
+        pattern = _like_pattern(text, escape)
         return _repeatedly(is_negated, _negate, lambda subject: _is_like(pattern, left(subject)))
 
     def _between(self, left: Expression, is_negated: bool) -> Expression:
@@ -618,14 +618,14 @@ class _Parser:
         value = self._constant(token, is_negative)
         return lambda subject: value
 
-    def _constant(self, token: Token, is_negative: bool) -> Value:
+    def _constant(self, token: _SelectorToken, is_negative: bool) -> Value:
         if token.keyword:
             return token.keyword == "TRUE"
         try:
             if token.kind == "exact":
-                return exact_number(token.text, is_negative)
+                return _exact_number(token.text, is_negative)
             if token.kind == "approximate":
-                return approximate_number(token.text)
+                return _approximate_number(token.text)
         except ValueError as error:
             why = str(error)
         else:
@@ -644,7 +644,7 @@ def _repeatedly(count: int, operation: Callable[[Value], Value], part: Expressio
     if not count:
         return part
 
-    def value(subject: Subject) -> Value:
+    def value(subject: _SelectorInput) -> Value:
         found = part(subject)
         for _ in range(count):
             found = operation(found)
@@ -653,7 +653,7 @@ def _repeatedly(count: int, operation: Callable[[Value], Value], part: Expressio
     return value
 
 
-def _calculate_all(subject: Subject, first: Expression, rest: list[tuple[str, Expression]]) -> Value:
+def _calculate_all(subject: _SelectorInput, first: Expression, rest: list[tuple[str, Expression]]) -> Value:
     value = first(subject)
     for symbol, part in rest:
         value = _calculate(symbol, value, part(subject))

@@ -27,12 +27,12 @@ _INTEGER = r"[+-]?\d{1,1000}"
 _TYPE_NAMES = {type(None): "void", bool: "bool", float: "double", list: "list", dict: "map", str: "string"}
 
 
-def to_integer(value: Argument, kind: str) -> int:
+def _to_integer(value: Argument, kind: str) -> int:
     """Convert to ``uint32``, ``uint64`` or ``int64``.
 
-    >>> to_integer("3", "uint32"), to_integer(7, "uint64")
+    >>> _to_integer("3", "uint32"), _to_integer(7, "uint64")
     (3, 7)
-    >>> to_integer(-1, "uint32")
+    >>> _to_integer(-1, "uint32")
     Traceback (most recent call last):
         ...
     qflow.broker.errors.InvalidConversion: invalid conversion: Cannot convert from int64 to uint32
@@ -74,10 +74,10 @@ def to_text(value: Argument) -> str:
     return "" if value is None else str(value)
 
 
-def to_string(value: Argument) -> str:
+def _to_string(value: Argument) -> str:
     """Convert to a string where the broker insists on one (policy, sequence header).
 
-    >>> to_string(5)
+    >>> _to_string(5)
     Traceback (most recent call last):
         ...
     qflow.broker.errors.InvalidConversion: invalid conversion: Variant is not a string; \
@@ -101,15 +101,15 @@ LIFETIMES = ("delete-if-unused", "delete-if-unused-and-empty", "delete-on-close"
 
 
 def _uint32(value: Argument) -> int:
-    return to_integer(value, "uint32")
+    return _to_integer(value, "uint32")
 
 
 def _uint64(value: Argument) -> int:
-    return to_integer(value, "uint64")
+    return _to_integer(value, "uint64")
 
 
 def _int64(value: Argument) -> int:
-    return to_integer(value, "int64")
+    return _to_integer(value, "int64")
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,7 @@ class QueueSettings(Frozen):
 KEYS: dict[str, tuple[str, Callable[[Argument], object]]] = {
     "qpid.max_count": ("max_count", _uint32),
     "qpid.max_size": ("max_size", _uint64),
-    "qpid.policy_type": ("policy", to_string),
+    "qpid.policy_type": ("policy", _to_string),
     "qpid.flow_stop_count": ("flow_stop_count", _uint32),
     "qpid.flow_resume_count": ("flow_resume_count", _uint32),
     "qpid.flow_stop_size": ("flow_stop_size", _uint64),
@@ -267,7 +267,7 @@ KEYS: dict[str, tuple[str, Callable[[Argument], object]]] = {
     "qpid.filter": ("filter", to_text),
     "qpid.trace.id": ("trace_id", to_text),
     "qpid.trace.exclude": ("trace_exclude", to_text),
-    "qpid.queue_msg_sequence": ("queue_msg_sequence", to_string),
+    "qpid.queue_msg_sequence": ("queue_msg_sequence", _to_string),
     "qpid.auto_delete_timeout": ("auto_delete_timeout", _uint64),
     "qpid.lifetime-policy": ("lifetime_policy", to_text),
     "qpid.paging": ("paging", to_bool),

@@ -12,7 +12,7 @@ from qflow.broker.message import Transfer, encodable, shown
 from qflow.broker.snapshot import Flag, Text, mypyc_attr
 
 
-class StoreListener(Protocol):
+class _StoreListener(Protocol):
     """What a store reports to: its broker, which shows it to the observer."""
 
     def store_finishes(self, label: str) -> None:
@@ -30,7 +30,7 @@ class MessageStore:
     __slots__ = ("listener",)
 
     def __init__(self) -> None:
-        self.listener: StoreListener | None = None
+        self.listener: _StoreListener | None = None
 
     def enqueue(self, queue: str, transfer: Transfer) -> None:
         """Take a durable message for a queue."""

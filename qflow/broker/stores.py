@@ -1,13 +1,13 @@
 """How a queue keeps its messages: first in first out, by priority, or the last of each value.
 
 A store knows positions, order and cursors; it knows no limits, consumers or groups.  Its kinds have the
-broker's names: :class:`MessageDeque`, :class:`PriorityQueue` (with fair shares), :class:`MessageMap`.
+broker's names: :class:`MessageDeque`, :class:`_PriorityQueue` (with fair shares), :class:`MessageMap`.
 
 A :class:`QueueCursor` is how far a reader has read (RF-10).  A message that is acquired is *hidden*: no
 cursor finds it; one that is released is *shown* again at its old place, and the store's version rises, at
 which acquiring cursors start again at the head (MG-11).
 
-The real broker walks its deque past acquired messages and tombstones.  Here a :class:`PositionSet` gives the
+The real broker walks its deque past acquired messages and tombstones.  Here a :class:`_PositionSet` gives the
 same answer in a constant number of steps: bits in blocks of 1,024, and a second layer of bits for the blocks
 that are not empty, up to three layers (2**30 positions per top key).
 """
@@ -73,10 +73,10 @@ _MASK: Final = (1 << _SHIFT) - 1
 _LAYERS: Final = 3
 
 
-class PositionSet(Restorable):
+class _PositionSet(Restorable):
     """Positions (integers from 0 up) with ``add``, ``discard`` and ``after``.
 
-    >>> available = PositionSet()
+    >>> available = _PositionSet()
     >>> for position in (1, 2, 3, 5000):
     ...     available.add(position)
     >>> available.discard(2)
@@ -163,7 +163,7 @@ class PositionSet(Restorable):
 
 
 _BLOCK: Final = 6
-"""Positions are looked at one by one within a block of 2**6, and blocks by :class:`PositionSet`."""
+"""Positions are looked at one by one within a block of 2**6, and blocks by :class:`_PositionSet`."""
 
 
 class Messages(Restorable):
@@ -253,7 +253,7 @@ class MessageDeque(Messages):
         # The last block is always among these, though it need not have any; its count is kept apart, as on a
         # short queue no other one is touched.
         self._available: dict[int, int] = {}
-        self._blocks = PositionSet()
+        self._blocks = _PositionSet()
         self._last_block = -1
         self._last_available = 0
         self._count = 0
@@ -428,7 +428,7 @@ class MessageMap(MessageDeque):
 _MOST_LEVELS: Final = 257
 
 
-class PriorityQueue(Messages):
+class _PriorityQueue(Messages):
     """Highest level first, first in first out within a level, perhaps with fair shares (QT-04 … QT-06).
 
     Each level is a :class:`MessageDeque` with its own cursors and version (RF-10).
@@ -550,5 +550,5 @@ def make_store(settings: QueueSettings) -> Messages:
     if settings.last_value_queue_key and settings.policy != "self-destruct":
         return MessageMap(settings.last_value_queue_key)
     if settings.priorities:
-        return PriorityQueue(settings.priorities, settings.fairshare_levels, settings.fairshare)
+        return _PriorityQueue(settings.priorities, settings.fairshare_levels, settings.fairshare)
     return MessageDeque()

@@ -22,7 +22,7 @@ from qflow.rooms import open_room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from qflow.configuration.explanation import Explanation as Explanation
+    from qflow.configuration.explanation import SettingsExplanation as SettingsExplanation
     from qflow.configuration.explanation import explain as explain
     from qflow.configuration.explanation import report as report
     from qflow.configuration.notations import address_string as address_string

@@ -73,7 +73,7 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class Explanation:
+class SettingsExplanation:
     """A declaration's effect on a broker.
 
     Attributes:
@@ -121,7 +121,9 @@ class Explanation:
         }
 
 
-def explain(declaration: Declaration, broker: BrokerSetup | BrokerOptions | None = None) -> Explanation:
+def explain(
+    declaration: Declaration, broker: BrokerSetup | BrokerOptions | None = None
+) -> SettingsExplanation:
     """Try a declaration on a broker and explain the result.
 
     Parameters:
@@ -141,9 +143,9 @@ def explain(declaration: Declaration, broker: BrokerSetup | BrokerOptions | None
     created = _create(declaration, setup.options)
     if isinstance(created, Refusal):
         remarks += _after_refusal(declaration, setup.options)
-        return Explanation(declaration, setup, line, address, tuple(remarks), created)
+        return SettingsExplanation(declaration, setup, line, address, tuple(remarks), created)
     flow, rules, levels = _flow(declaration, created.settings, setup.options)
-    return Explanation(
+    return SettingsExplanation(
         declaration,
         setup,
         line,
@@ -509,7 +511,7 @@ _AT_LIMIT = {
 }
 
 
-def report(explanation: Explanation) -> str:
+def report(explanation: SettingsExplanation) -> str:
     """Return an explanation as text for a terminal.
 
     >>> print(report(explain(Declaration("orders", {"qpid.max_count": -1}))))
@@ -525,7 +527,7 @@ def report(explanation: Explanation) -> str:
     return "\n".join(_lines(explanation))
 
 
-def _lines(explanation: Explanation) -> Iterator[str]:
+def _lines(explanation: SettingsExplanation) -> Iterator[str]:
     declaration = explanation.declaration
     yield f"queue {declaration.name}"
     yield from _indented(_declared(declaration))
@@ -556,7 +558,7 @@ def _declared(declaration: Declaration) -> Iterator[str]:
             yield name.replace("_", "-")
 
 
-def _in_force(explanation: Explanation) -> Iterator[str]:
+def _in_force(explanation: SettingsExplanation) -> Iterator[str]:
     yield "limits"
     yield from _table(explanation.limits)
     settings = QueueSettings.from_arguments(explanation.declaration.arguments)

@@ -27,10 +27,10 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Run ``qflow conform``; return the exit status."""
-    return check_files(chosen.recordings, chosen.json)
+    return _check_files(chosen.recordings, chosen.json)
 
 
-def check_files(paths: Sequence[str], as_json: bool = False) -> int:
+def _check_files(paths: Sequence[str], as_json: bool = False) -> int:
     """Play files and print the verdicts, as lines of JSON if asked; return the exit status."""
     total = agreeing = 0
     try:

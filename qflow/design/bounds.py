@@ -251,7 +251,7 @@ class Depth:
     size: int | None
 
 
-def before_stop(thresholds: FlowThresholds, traffic: Traffic) -> Depth:
+def _before_stop(thresholds: FlowThresholds, traffic: Traffic) -> Depth:
     """Return how full a queue can be while it is OFF.
 
     Proof.  The queue starts empty and OFF (FC-13).  An enqueue that leaves more than ``stop_count``
@@ -261,9 +261,9 @@ def before_stop(thresholds: FlowThresholds, traffic: Traffic) -> Depth:
     least *m* bytes at most ``stop_size // m`` fit, and ``stop_count`` messages of at most *M* bytes have at
     most ``stop_count * M``.  Which window the producers have does not matter.
 
-    >>> before_stop(FlowThresholds(100, 70, 0, 0), {"p": TrafficSource(5, largest=200, smallest=50)})
+    >>> _before_stop(FlowThresholds(100, 70, 0, 0), {"p": TrafficSource(5, largest=200, smallest=50)})
     Depth(count=100, size=20000)
-    >>> before_stop(FlowThresholds(0, 0, 1000, 700), {"p": TrafficSource(5, largest=200, smallest=50)})
+    >>> _before_stop(FlowThresholds(0, 0, 1000, 700), {"p": TrafficSource(5, largest=200, smallest=50)})
     Depth(count=20, size=1000)
     """
     largest = max((sender.largest for sender in traffic.values()), default=0)
@@ -283,7 +283,7 @@ def before_stop(thresholds: FlowThresholds, traffic: Traffic) -> Depth:
 def maximum_depth(thresholds: FlowThresholds | None, traffic: Traffic) -> Depth:
     """Return how full a queue can ever get: stop + Σ capacity (CAP-11).
 
-    Proof.  While the queue is OFF it holds no more than :func:`before_stop` says.  Let it be ON, and let t
+    Proof.  While the queue is OFF it holds no more than :func:`_before_stop` says.  Let it be ON, and let t
     be the moment at which it last turned ON.  What was on it just before t was there while it was OFF: at
     most ``stop`` messages.  Every message put on it at t or later is held (FC-15), and stays held while it
     is on the queue and the queue is ON (FC-17); so its transfer is not complete, and takes a place in its
@@ -313,7 +313,7 @@ def maximum_depth(thresholds: FlowThresholds | None, traffic: Traffic) -> Depth:
         return Depth(0, 0)
     if thresholds is None:
         return Depth(None, None)
-    off = before_stop(thresholds, traffic)
+    off = _before_stop(thresholds, traffic)
     count = sum(sender.capacity for sender in traffic.values())
     size = sum(sender.capacity * sender.largest for sender in traffic.values())
     is_drawn = any(sender.is_drawn for sender in traffic.values())

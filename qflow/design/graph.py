@@ -26,7 +26,7 @@ from qflow.broker.events import Event
 from qflow.broker.message import Message, Transfer
 from qflow.broker.session import Session
 from qflow.design.small import DesignError, SmallConfiguration
-from qflow.windows import Step, make_window
+from qflow.windows import WindowStep, make_window
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -37,7 +37,7 @@ _EXCHANGE = "amq.direct"
 """Each producer sends to this exchange, with its name as the key that leads to its queues."""
 
 
-class SmallProducer:
+class _SmallProducer:
     """A producer: its session and its window."""
 
     def __init__(self, name: str, broker: Broker, configuration: SmallConfiguration) -> None:
@@ -79,7 +79,7 @@ class SmallProducer:
 
     def _is_full(self) -> bool:
         # A copy: the question itself makes the qpid-cpp window forget what it knows to be complete.
-        return _copy_of(self._window).next_step() is not Step.SEND
+        return _copy_of(self._window).next_step() is not WindowStep.SEND
 
     def _sends(self) -> dict[str, Action]:
         if len(self._sizes) == 1:
@@ -140,7 +140,7 @@ class SmallProducer:
         return (tuple(places), syncing, memory, hears)
 
 
-class SmallConsumer:
+class _SmallConsumer:
     """A consumer, in credit mode: it asks for each message when it is ready for it."""
 
     def __init__(self, name: str, queue: str, broker: Broker, configuration: SmallConfiguration) -> None:
@@ -238,9 +238,9 @@ class Situation:
         setup.close()
         oldest = configuration.consumers().values() if configuration.order == "oldest" else ()
         self._ordered = frozenset(oldest)
-        self.senders = [SmallProducer(name, self.broker, configuration) for name in configuration.capacities]
+        self.senders = [_SmallProducer(name, self.broker, configuration) for name in configuration.capacities]
         self.readers = [
-            SmallConsumer(name, queue, self.broker, configuration)
+            _SmallConsumer(name, queue, self.broker, configuration)
             for name, queue in configuration.consumers().items()
         ]
 

@@ -265,7 +265,7 @@ def settings_map(
     >>> settings_map(flow_workload, cells=2, messages=300, limit=160).kind(3)
     'dead'
     """
-    chosen = defaults_of(describe)
+    chosen = _defaults_of(describe)
     for name in (stop, capacity, *settings):
         if name not in chosen:
             raise DesignError(f"a map: there is no setting {name!r}; there are {', '.join(chosen)}")
@@ -365,7 +365,7 @@ def plan_map(
     )
 
 
-def defaults_of(describe: Describe) -> dict[str, float]:
+def _defaults_of(describe: Describe) -> dict[str, float]:
     """Return the settings of a workload's description, with their defaults."""
     from inspect import signature
 

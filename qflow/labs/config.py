@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from html import escape
 
 from qflow.configuration.broker_setup import BrokerSetup
-from qflow.configuration.explanation import Effective, Explanation, explain
+from qflow.configuration.explanation import Effective, SettingsExplanation, explain
 from qflow.configuration.notations import read_any
 from qflow.wording import spaced
 
@@ -34,7 +34,7 @@ _STYLE = (
 )
 
 
-def _draw_gauge(explanation: Explanation) -> str:
+def _draw_gauge(explanation: SettingsExplanation) -> str:
     """Return a queue's thresholds and limits as an SVG document, messages beside bytes."""
     values = {item.name: item.value for item in _in_force(explanation)}
     name = escape(explanation.declaration.name)
@@ -53,7 +53,7 @@ def _draw_gauge(explanation: Explanation) -> str:
     return "\n".join([*parts, "</svg>"])
 
 
-def _in_force(explanation: Explanation) -> tuple[Effective, ...]:
+def _in_force(explanation: SettingsExplanation) -> tuple[Effective, ...]:
     return (*explanation.levels, *explanation.limits, *explanation.alerts)
 
 
@@ -105,7 +105,7 @@ equal to qpid.flow_stop_count=5
     """
 
     text: str
-    explanation: Explanation
+    explanation: SettingsExplanation
 
     @property
     def refusal(self) -> str:

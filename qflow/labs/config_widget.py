@@ -24,14 +24,14 @@ _HINT = (
 _KEPT = "The drawing is that of the last queue that the broker accepted."
 
 
-class Dress(anywidget.AnyWidget):
+class _Dress(anywidget.AnyWidget):
     """The labs' colours and letters, for a lab without a scene."""
 
     _esm = "export default { render() {} }"
     _css = read_static(*STYLES)
 
     def __repr__(self) -> str:
-        return "Dress()"
+        return "_Dress()"
 
 
 class ConfigLab(widgets.VBox):
@@ -51,7 +51,7 @@ class ConfigLab(widgets.VBox):
         hint = widgets.HTML(f"<small>{html.escape(_HINT)}</small>")
         self._read = (text, broker_options)
         shared = widgets.Box([self._button, self._token]).add_class("qf-buttons")
-        parts = [Dress(), self.typed, hint, self.options, self._refusal, self._gauge, self._claims, shared]
+        parts = [_Dress(), self.typed, hint, self.options, self._refusal, self._gauge, self._claims, shared]
         super().__init__(parts)
         self.add_class("qflow-lab").add_class("qf-config")
         self._show()

@@ -82,7 +82,7 @@ class Experiment(Generic[Shown]):
 
 
 @dataclass(frozen=True)
-class OneRun(Experiment[Picture]):
+class _OneRun(Experiment[Picture]):
     """Shows one run, with claims of its own before those of any picture."""
 
     claims: Callable[[Picture], list[str]] = lambda picture: []
@@ -96,7 +96,7 @@ class OneRun(Experiment[Picture]):
 
 
 @dataclass(frozen=True)
-class SideBySide(Experiment[Comparison]):
+class _SideBySide(Experiment[Comparison]):
     """Shows runs that differ in one setting, side by side, with a sentence about each."""
 
     setting: str
@@ -168,7 +168,7 @@ def flow_workload(
     return _one_queue("one producer, one consumer", {**levels, **arguments}, p1, prefetch, service)
 
 
-FLOW = OneRun(
+FLOW = _OneRun(
     "flow",
     flow_workload,
     2_000,
@@ -315,7 +315,7 @@ def _bound(picture: Picture) -> list[str]:
     return [*said, f"The bound is {over} above the limit of {queue.max_count}: {how}."]
 
 
-CAPACITY = OneRun(
+CAPACITY = _OneRun(
     "capacity",
     capacity_workload,
     800,
@@ -447,7 +447,7 @@ def _units(picture: Picture) -> list[str]:
     return said
 
 
-BYTES = OneRun(
+BYTES = _OneRun(
     "bytes",
     bytes_workload,
     220,
@@ -566,7 +566,7 @@ def _blame(picture: Picture) -> list[str]:
     return said
 
 
-FANOUT = OneRun(
+FANOUT = _OneRun(
     "fanout",
     fanout_workload,
     800,
@@ -667,7 +667,7 @@ def _policy_verdict(picture: Picture) -> str:
     return f"{said}; {lost} were {how}."
 
 
-POLICY = SideBySide(
+POLICY = _SideBySide(
     "policy",
     policy_workload,
     150,
@@ -774,7 +774,7 @@ def _history_verdict(picture: Picture) -> str:
     return f"no session died; {fate}."
 
 
-HISTORY = SideBySide(
+HISTORY = _SideBySide(
     "history",
     history_workload,
     600,

@@ -312,14 +312,14 @@ def group_run(
     if actions is None and paces:
         table.work()
     elif actions is None:
-        work_in_turn(table)
+        _work_in_turn(table)
     else:
         for action in actions:
             table.settle(*action)
     return group_picture(table)
 
 
-def work_in_turn(table: GroupTable) -> None:
+def _work_in_turn(table: GroupTable) -> None:
     """Let each consumer in turn accept its oldest message, until none holds any."""
     while any(map(table.holds, table.consumers)):
         for consumer in table.consumers:

@@ -224,7 +224,7 @@ class Lab(widgets.VBox):
             offers.append("token")
         self.scene.offers = offers
         can_fork = isinstance(self.picture, Picture)
-        self.scene.actions = list(actions_of(self.first).items()) if can_fork else []
+        self.scene.actions = list(_actions_of(self.first).items()) if can_fork else []
 
     def _answer(self, _: object, content: dict[str, Any], __: object) -> None:
         try:
@@ -285,7 +285,7 @@ class Lab(widgets.VBox):
 
     def _fork_at(self, picture: Picture, action: str, frame: int, time: int) -> Comparison:
         """Return a run beside another course of events, from a frame or an instant on."""
-        return fork_picture(picture, frame, action, self._timeline(picture))
+        return _fork_picture(picture, frame, action, self._timeline(picture))
 
     def _settle(self, content: dict[str, Any]) -> None:
         """Let a consumer answer a message that it holds: here, in another course of events."""
@@ -340,11 +340,11 @@ class HandLab(Lab):
         self.scene.place = {**place, "number": self.scene.run}
 
 
-def actions_of(picture: Picture) -> dict[str, str]:
+def _actions_of(picture: Picture) -> dict[str, str]:
     """Return what a fork of a picture can begin with: a key, and what it does in a few words.
 
     >>> from qflow.labs import flow_run
-    >>> actions_of(flow_run(messages=5))
+    >>> _actions_of(flow_run(messages=5))
     {'purge:orders': 'orders is purged', 'leave:c1': 'c1 goes away', 'leave:p1': 'p1 goes away'}
     """
     topology = picture.frames.topology
@@ -358,11 +358,11 @@ def actions_of(picture: Picture) -> dict[str, str]:
     }
 
 
-def fork_picture(picture: Picture, frame: int, action: str, timeline: Timeline | None = None) -> Comparison:
+def _fork_picture(picture: Picture, frame: int, action: str, timeline: Timeline | None = None) -> Comparison:
     """Return a run beside another course of events, which an action begins after a frame.
 
     >>> from qflow.labs import flow_run
-    >>> both = fork_picture(flow_run(messages=60, stop=20, resume=10), 80, "purge:orders")
+    >>> both = _fork_picture(flow_run(messages=60, stop=20, resume=10), 80, "purge:orders")
     >>> list(both.pictures)
     ['as it was', 'orders is purged']
     """
@@ -403,7 +403,7 @@ def beside(picture: Picture, forked: Picture, action: str, *, reacts: bool) -> C
 
 def _name_of(picture: Picture, action: str) -> str:
     """Return an action in a few words; KeyError if the picture has no such client, queue or message."""
-    known = actions_of(picture)
+    known = _actions_of(picture)
     verdict, _, rest = action.partition(":")
     consumer, _, label = rest.partition(":")
     if verdict in VERDICTS and label and f"leave:{consumer}" in known:

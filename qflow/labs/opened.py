@@ -31,7 +31,7 @@ _ENDINGS, _LOG_ENDINGS = (".csv.gz", ".parquet"), (".csv", ".csv.gz")
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class ReplayAgreement:
     """How the engine's flow control compares with what a real broker reported of one queue."""
 
     queue: str
@@ -52,7 +52,7 @@ class Agreement:
     def sentences(self) -> list[str]:
         """Return the comparison in words.
 
-        >>> print(Agreement("q", 100, 99, 20_000, 50_000, 3, 3, 6_000_000, 1).sentences()[0])
+        >>> print(ReplayAgreement("q", 100, 99, 20_000, 50_000, 3, 3, 6_000_000, 1).sentences()[0])
         The real broker reported the state of q 100 times, about every 50 ms until 6.000 s: 99 times the \
 engine agrees; the one other report is within 20 ms of a change.
         """
@@ -84,10 +84,10 @@ def recorded_picture(name: str) -> Picture:
     >>> recorded_picture("ring").frames.topology.queues[0].name
     'q'
     """
-    return replay_picture(*_load(name))
+    return _replay_picture(*_load(name))
 
 
-def replay_picture(log: ClientLog, workload: Workload, report: Callable[..., None] | None = None) -> Picture:
+def _replay_picture(log: ClientLog, workload: Workload, report: Callable[..., None] | None = None) -> Picture:
     """Return a client log, replayed through the engine, with the real broker's reports beside it."""
     run = replay(log, workload, report)
     reports = {queue: log.statistics(queue) for queue in workload.queues}
@@ -96,7 +96,7 @@ def replay_picture(log: ClientLog, workload: Workload, report: Callable[..., Non
         if not heard:
             continue
         depths = tuple((report.ts_us, report.msgDepth) for report in heard if report.ts_us >= 0)
-        lanes.append(Lane(index, "real broker ON", "real", on_spans(heard)))
+        lanes.append(Lane(index, "real broker ON", "real", _on_spans(heard)))
         samples.append(Samples(index, "reported by the real broker", depths))
     picture = picture_of(run, more_lanes=lanes, samples=samples)
     for queue, heard in reports.items():
@@ -104,7 +104,7 @@ def replay_picture(log: ClientLog, workload: Workload, report: Callable[..., Non
     return replace(picture, claims=(*picture.claims, *said))
 
 
-def agreement(frames: Frames, queue: str, reports: Sequence[QueueSample]) -> Agreement:
+def agreement(frames: Frames, queue: str, reports: Sequence[QueueSample]) -> ReplayAgreement:
     """Return how the engine's flow control of a queue compares with a real broker's reports of it.
 
     Reports from before the first event do not count: nothing had happened yet.
@@ -116,7 +116,7 @@ def agreement(frames: Frames, queue: str, reports: Sequence[QueueSample]) -> Agr
     others = [report.ts_us for report, index in heard if bool(flow[index]) != report.flowStopped]
     gaps = sorted(after[0].ts_us - before[0].ts_us for before, after in pairwise(heard))
     differences = sorted(abs(depth[index] - report.msgDepth) for report, index in heard)
-    return Agreement(
+    return ReplayAgreement(
         queue,
         len(heard),
         len(heard) - len(others),
@@ -129,7 +129,7 @@ def agreement(frames: Frames, queue: str, reports: Sequence[QueueSample]) -> Agr
     )
 
 
-def on_spans(reports: Sequence[QueueSample]) -> tuple[Span, ...]:
+def _on_spans(reports: Sequence[QueueSample]) -> tuple[Span, ...]:
     """Return when a real broker reported ON, each time from the first report of it to the first of OFF."""
     return spans_of(
         ((report.ts_us, report.flowStopped) for report in reports), reports[-1].ts_us if reports else 0
@@ -192,7 +192,7 @@ def trace_picture(
         model = Workload.load(_workload_path(path, workload))
         with _reporting(f"replaying {path.name}", tell, len(log.rows)) as done:
             if len(model.queues) <= MOST_QUEUES:
-                return replay_picture(log, model, done)
+                return _replay_picture(log, model, done)
             run = replay(log, model, done)
         return run_picture(run, queues)
     with _reporting(f"reading {path.name}", tell) as done:

@@ -58,7 +58,7 @@ _KINDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
 
 
 @cache
-def engine_hash() -> str:
+def _engine_hash() -> str:
     """Return twelve digits that change whenever the source of the engine or of the workloads does."""
     digest = sha256()
     for room in ("qflow.broker", "qflow.broker.history", "qflow.workload"):
@@ -104,7 +104,7 @@ class Token:
     # Microseconds, and how many steps back from the last of that time.
     time: int = 0
     back: int = 0
-    engine: str = field(default_factory=engine_hash)
+    engine: str = field(default_factory=_engine_hash)
 
     def text(self) -> str:
         """Return the token itself: letters, digits, ``-`` and ``_`` that survive a chat or a mail."""
@@ -134,10 +134,10 @@ class Token:
 
     def difference(self) -> str:
         """Return a sentence that says that another engine made the token; "" if it is the one here."""
-        if self.engine == engine_hash():
+        if self.engine == _engine_hash():
             return ""
         return (
-            f"This token was made with another engine ({self.engine}; the one here is {engine_hash()}): "
+            f"This token was made with another engine ({self.engine}; the one here is {_engine_hash()}): "
             "what you see may differ from what was shared."
         )
 

@@ -31,7 +31,7 @@ _KNOBS = (
 )
 
 
-class StateGraphWidget(anywidget.AnyWidget):
+class _StateGraphWidget(anywidget.AnyWidget):
     """The drawing of a graph of states."""
 
     _esm = read_static("svg.js", "states.js")
@@ -44,14 +44,14 @@ class StateGraphWidget(anywidget.AnyWidget):
     walk = traitlets.List().tag(sync=True)
 
     def __repr__(self) -> str:
-        return f"StateGraphWidget(states={len(self.graph.get('nodes', ()))}, chosen={self.chosen})"
+        return f"_StateGraphWidget(states={len(self.graph.get('nodes', ()))}, chosen={self.chosen})"
 
 
 class StateSpaceLab(SliderLab):
     """Sliders of a small configuration, the graph of its states, and the scene of the chosen one."""
 
     def __init__(self, settings: dict[str, float]) -> None:
-        self.states = StateGraphWidget()
+        self.states = _StateGraphWidget()
         self.walk: Walk | None = None
         self.moves: dict[str, widgets.Button] = {}
         self._game = button_of(

@@ -33,10 +33,10 @@ _WIDGETS = {
 }
 
 
-class Diagnosis(NamedTuple):
+class _Diagnosis(NamedTuple):
     """What one check found, as sentences: ``advice`` is what the kit works without, ``bad`` has to be cured.
 
-    >>> print(Diagnosis("Java", "bad", "there is none.", "Install Java 21."))
+    >>> print(_Diagnosis("Java", "bad", "there is none.", "Install Java 21."))
     PROBLEM  Java: there is none.
              -> Install Java 21.
     """
@@ -154,24 +154,24 @@ _CHECKS: dict[str, Callable[[Path], str]] = {
 }  # fmt: skip
 
 
-def examine(folder: Path, *, spark: bool = False) -> Iterator[Diagnosis]:
+def _examine(folder: Path, *, spark: bool = False) -> Iterator[_Diagnosis]:
     """Check what the kit needs for work in a folder; without `spark`, what only chapter 13 needs is advice.
 
-    >>> {one.verdict for one in examine(Path(".")) if one.subject == "kit"}
+    >>> {one.verdict for one in _examine(Path(".")) if one.subject == "kit"}
     {'good'}
     """
     for subject, check in _CHECKS.items():
         try:
-            yield Diagnosis(subject, "good", check(folder))
+            yield _Diagnosis(subject, "good", check(folder))
         except _LackError as lack:
             found, cure = lack.args
             if spark or subject not in ("Java", "Spark packages"):
-                yield Diagnosis(subject, "bad", found, cure)
+                yield _Diagnosis(subject, "bad", found, cure)
             else:
-                yield Diagnosis(subject, "advice", f"{found} Only chapter 13 needs it.", cure)
+                yield _Diagnosis(subject, "advice", f"{found} Only chapter 13 needs it.", cure)
         except Exception as problem:  # what it asks is missing, say; that is no reason to stop
             found = f"could not be looked at ({type(problem).__name__}: {problem})."
-            yield Diagnosis(subject, "bad", found, install_command("lab", "--upgrade"))
+            yield _Diagnosis(subject, "bad", found, install_command("lab", "--upgrade"))
 
 
 def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
@@ -188,7 +188,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Run ``qflow doctor``; return the exit status."""
-    results = list(examine(Path(chosen.dir).absolute(), spark=chosen.spark))
+    results = list(_examine(Path(chosen.dir).absolute(), spark=chosen.spark))
     bad = [one.subject for one in results if one.verdict == "bad"]
     if chosen.json:
         print(json.dumps([one._asdict() for one in results], indent=1))

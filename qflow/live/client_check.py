@@ -243,7 +243,7 @@ _SENDER_CASES = ("stopped", "resumed", "limit", "released", "deleted")
 _NO_FLOW = "--flow-stop-count=0 --flow-stop-size=0"
 
 
-class Program:
+class _Program:
     """A client program in a process group of its own; the end of the ``with`` block ends all it started."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
@@ -305,7 +305,7 @@ class Program:
             else:
                 self._process.kill()
 
-    def __enter__(self) -> Program:
+    def __enter__(self) -> _Program:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -339,7 +339,7 @@ class _Watch:
             variables = {f"AMQP_{name.upper()}": value for name, value in values.items()}
             # What it has printed is to be seen while it runs.
             variables["PYTHONUNBUFFERED"] = "1"
-            self.program = Program([_fill_in(word, values) for word in bench.command], variables)
+            self.program = _Program([_fill_in(word, values) for word in bench.command], variables)
         except BaseException:
             self.serving.close()
             raise

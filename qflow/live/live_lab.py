@@ -75,7 +75,7 @@ class LiveLab(Lab):
         if serving.server.events is None:
             raise RefusalError("this server keeps no events; serve with is_traced=True")
         self.serving = serving
-        self.follower = Follower(serving)
+        self.follower = _Follower(serving)
         self.note = ""
         self._is_paused = self._is_over = self._wants_still = False
         self._wanted, self._drawn, self._sent_at = Signal(), -1, 0.0
@@ -210,7 +210,7 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
         return None
 
 
-class Follower:
+class _Follower:
     """Looks at a broker that serves, again and again, and gives what a browser draws."""
 
     def __init__(self, serving: Any) -> None:

@@ -89,7 +89,7 @@ class Recording:
         self.out, self.problem, self.missing = out, "", ""
         self._has_answered = False
         self._asks = asks_statistics
-        self.tap = RecordingTap(upstream, CaptureWriter(out))
+        self.tap = _RecordingTap(upstream, _CaptureWriter(out))
         self._said: dict[str, Any] = {"rows": 0, "findings": 0, "read": 0, "queues": []}
         self._asked: set[str] = set()
         self._reader = _worker("recording_reader", str(out), group_header)
@@ -271,10 +271,10 @@ class Upstream:
         return f"{'amqps' if self.tls else 'amqp'}://{self.host}:{self.port}"
 
 
-class RecordingTap:
+class _RecordingTap:
     """Listens for clients, connects each to the broker, and passes what either says."""
 
-    def __init__(self, upstream: Upstream, capture: CaptureWriter) -> None:
+    def __init__(self, upstream: Upstream, capture: _CaptureWriter) -> None:
         self.upstream, self.capture = upstream, capture
         self.accepted = self.connected = 0
         self.now = stopwatch()
@@ -318,7 +318,7 @@ class RecordingTap:
 class _Pair:
     """A client's connection and the one that was made for it to the broker."""
 
-    def __init__(self, tap: RecordingTap, number: int) -> None:
+    def __init__(self, tap: _RecordingTap, number: int) -> None:
         self.tap, self.number = tap, number
         self.client = _Peer(self, FROM_CLIENT)
         self.broker = _Peer(self, FROM_BROKER)
@@ -419,12 +419,12 @@ class _Peer(asyncio.Protocol):
 # The capture
 
 
-class CaptureWriter:
+class _CaptureWriter:
     """Appends records; the disk's refusal is kept in :attr:`error`, and never reaches the caller.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     writer = CaptureWriter(Path(folder))
+    ...     writer = _CaptureWriter(Path(folder))
     ...     writer.append(7, 1, FROM_CLIENT, b"AMQP")
     ...     writer.close()
     ...     list(CaptureReader(Path(folder)).records())

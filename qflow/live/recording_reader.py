@@ -213,7 +213,7 @@ def _facts(client: Any) -> dict[str, Any]:
 # The workload
 
 
-def infer_workload(book: ClientBook, name: str) -> dict[str, Any]:
+def _infer_workload(book: ClientBook, name: str) -> dict[str, Any]:
     """Return a workload as JSON holds it; ``inferred`` says which values were not seen."""
     inferred: dict[str, str] = {}
     producers, consumers = [], []
@@ -275,7 +275,7 @@ def _consumer(client: SeenClient, inferred: dict[str, str]) -> Consumer:
 def _workload_text(book: ClientBook, name: str) -> str:
     """Return the same as the text of a file; what makes no workload is left out, and the text says why."""
     try:
-        value = infer_workload(book, name)
+        value = _infer_workload(book, name)
     except WorkloadError as error:
         value = {"name": name, "duration": 1, "queues": {}, INFERRED: {"workload": f"no workload: {error}"}}
     return json.dumps(value, indent=1) + "\n"

@@ -8,7 +8,7 @@ held (CN-13); a completion comes when every queue has let go of the transfer (FC
 
 Whose completion a queue may hold is the engine's knowledge, so the checks also take the engine's events, as
 the player makes them.  A client's log says when the client did something, not when that reached the broker: a
-finding is only what no clock and no chance explains (:class:`Tolerance`, :class:`QueueCourse`).
+finding is only what no clock and no chance explains (:class:`Tolerance`, :class:`_QueueCourse`).
 
 What is remembered grows with what is under way, not with the log: of a message that is gone its number stays,
 in a set of ranges.  Between two rows the state is a plain value.
@@ -281,10 +281,10 @@ def _at(ordered: Sequence[int], percent: int) -> int:
     return ordered[len(ordered) * percent // 100] if ordered else 0
 
 
-class LabelSet:
+class _LabelSet:
     """Labels ``<producer>-<n>`` as ranges of numbers, so that a million of them in a row need no memory.
 
-    >>> labels = LabelSet()
+    >>> labels = _LabelSet()
     >>> [labels.add(label) for label in ("p-1", "p-2", "odd", "p-1")]
     [True, True, True, False]
     >>> "p-2" in labels, "p-3" in labels, labels.state()
@@ -321,7 +321,7 @@ class LabelSet:
             return int(number) - 1 in self._ranges[name]
         return label in self._odd
 
-    def join(self, other: LabelSet) -> bool:
+    def join(self, other: _LabelSet) -> bool:
         """Add another set's labels; return whether no label is in both."""
         are_new = self._odd.keys().isdisjoint(other._odd)
         self._odd |= other._odd
@@ -342,7 +342,7 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.isdecimal() and text[0] != "0" and len(text) <= _MOST_DIGITS
 
 
-class QueueCourse:
+class _QueueCourse:
     """One queue as the engine ran it, and how far that may be from the real one's course.
 
     What consumers may hold (``slack``) may have been settled earlier or later than the engine thought.  The
@@ -436,8 +436,8 @@ class _Queue:
         self.is_grouped = bool(settings.group_header_key)
         self.policy = settings.policy
         levels = FlowThresholds.of(name, settings, workload.options) if self.is_known else None
-        self.course = QueueCourse(levels, 1 + prefetch)
-        self.gone = LabelSet()
+        self.course = _QueueCourse(levels, 1 + prefetch)
+        self.gone = _LabelSet()
         self.evicts = not self.is_known
         self.windows: dict[str, int] = {}
         # Label: consumer and group.
@@ -464,7 +464,7 @@ class _Queue:
 
     def restore(self, state: dict[str, Any]) -> None:
         self.course.restore(state.pop("course"))
-        self.gone = LabelSet(state.pop("gone"))
+        self.gone = _LabelSet(state.pop("gone"))
         for name, value in state.items():
             setattr(self, name, value)
 
@@ -503,7 +503,7 @@ class RuleChecks:
         self.known: set[tuple[str, str, str]] = set()
         self._place = 0
         self._sent: dict[str, _Sent] = {}
-        self._sent_labels, self._done_labels = LabelSet(), LabelSet()
+        self._sent_labels, self._done_labels = _LabelSet(), _LabelSet()
         # Delivered before their transfer; on no queue any more, and not complete.
         self._ahead: dict[str, list[list[Any]]] = {}
         self._odd: dict[str, None] = {}
@@ -881,7 +881,7 @@ class RuleChecks:
     def _continue(self, state: dict[str, Any]) -> None:
         self._place, self._held, self._ahead = state["place"], state["held"], state["ahead"]
         self._sent = {label: _Sent(*sent) for label, sent in state["sent"].items()}
-        self._sent_labels, self._done_labels = map(LabelSet, state["labels"])
+        self._sent_labels, self._done_labels = map(_LabelSet, state["labels"])
         self._odd = dict.fromkeys(state["odd"])
         self.pending += state["pending"]
         self._suspects = state["suspects"]

@@ -31,10 +31,10 @@ _SEEK = """([slider, step]) => {
 }"""
 
 
-def stills(picture: Picture, count: int = STILLS) -> list[tuple[int, int]]:
+def _stills(picture: Picture, count: int = STILLS) -> list[tuple[int, int]]:
     """Return the steps to show, evenly in time up to the last turn, and how many milliseconds each stays.
 
-    >>> chosen = stills(flow_run(), 20)
+    >>> chosen = _stills(flow_run(), 20)
     >>> chosen == sorted(chosen), [stay for _, stay in chosen].count(LINGER)
     (True, 5)
     """
@@ -54,7 +54,7 @@ def stills(picture: Picture, count: int = STILLS) -> list[tuple[int, int]]:
 def write(path: Path) -> Path:
     """Draw the scene in a headless browser at each step, and write the moving picture."""
     picture, images = flow_run(), []
-    shown = stills(picture)
+    shown = _stills(picture)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         page_file = Path(folder, "run.html")
         page_file.write_text(to_html(picture), encoding="utf-8")

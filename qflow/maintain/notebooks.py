@@ -78,7 +78,7 @@ _TOOL_METADATA = (
 )
 
 
-def tidy(notebook: Any) -> Any:
+def _tidy(notebook: Any) -> Any:
     """Remove from a notebook, in place, all that does not come from its source and the engine; return it."""
     notebook.metadata.clear()
     notebook.metadata.update(_METADATA)
@@ -95,10 +95,10 @@ def tidy(notebook: Any) -> Any:
     return notebook
 
 
-def tidy_text(text: str) -> str:
+def _tidy_text(text: str) -> str:
     """Return a cell's output with addresses, random ids and this machine's folders replaced.
 
-    >>> tidy_text("<Queue object at 0x7f21a4c0d5e0>")
+    >>> _tidy_text("<Queue object at 0x7f21a4c0d5e0>")
     '<Queue object at 0xADDR>'
     """
     for folder, name in _folders():
@@ -110,16 +110,16 @@ def tidy_text(text: str) -> str:
 
 def _tidy_output(output: Any) -> Any:
     if output.output_type == "stream":
-        output.text = tidy_text(output.text)
+        output.text = _tidy_text(output.text)
     elif output.output_type == "error":
-        output.traceback = [tidy_text(line) for line in output.traceback]
-        output.evalue = tidy_text(output.evalue)
+        output.traceback = [_tidy_text(line) for line in output.traceback]
+        output.evalue = _tidy_text(output.evalue)
     else:
         output.data.pop(_WIDGET_VIEW, None)
         output.metadata.pop(_WIDGET_VIEW, None)
         for kind, content in output.data.items():
             if kind.startswith("text/"):
-                output.data[kind] = tidy_text(content)
+                output.data[kind] = _tidy_text(content)
         if not output.data:
             return None
     return output
@@ -153,7 +153,7 @@ CELL_TIMEOUT = 600
 """Seconds."""
 
 
-def execute(notebook: Any, source: Path, folder: Path) -> str:
+def _execute(notebook: Any, source: Path, folder: Path) -> str:
     """Run a notebook's cells in a folder, in place; return what went wrong, or an empty string."""
     client = importlib.import_module("nbclient")
     config = importlib.import_module("traitlets.config").Config()
@@ -203,7 +203,7 @@ def _is_stopped(running: Any) -> bool:
 def write(notebook: Any, target: Path) -> None:
     """Write a notebook, tidy; an interruption leaves no half of one."""
     with written(target) as beside:
-        beside.write_text(serialised(tidy(notebook)), encoding="utf-8", newline="\n")
+        beside.write_text(_serialised(_tidy(notebook)), encoding="utf-8", newline="\n")
 
 
 def _kernel_environment(ipython: str) -> dict[str, str]:
@@ -216,7 +216,7 @@ def _kernel_environment(ipython: str) -> dict[str, str]:
     return environment
 
 
-def serialised(notebook: Any) -> str:
+def _serialised(notebook: Any) -> str:
     """Return a notebook's text, which ends in a line feed."""
     text: str = importlib.import_module("nbformat").writes(notebook, version=4)
     return text if text.endswith("\n") else f"{text}\n"
@@ -248,7 +248,7 @@ class Chapter:
     def build(self) -> str:
         """Execute the source and write the notebook; return what went wrong, or an empty string."""
         notebook = read_source(self.source)
-        problem = execute(notebook, self.source, self.built.parent)
+        problem = _execute(notebook, self.source, self.built.parent)
         if not problem:
             write(notebook, self.built)
         return problem
@@ -258,7 +258,7 @@ class Chapter:
         return [*_drift(self.built, read_source(self.source), f"notebooks build {self.name}")]
 
 
-class ExerciseBook(Chapter):
+class _ExerciseBook(Chapter):
     """A source of exercises: the task, which a learner opens, and the solution, executed."""
 
     @property
@@ -268,24 +268,24 @@ class ExerciseBook(Chapter):
 
     def build(self) -> str:
         """Execute the solution and write both notebooks; return what went wrong, or an empty string."""
-        notebook = solution_of(self)
+        notebook = _solution_of(self)
         self.solution.parent.mkdir(exist_ok=True)
-        problem = execute(notebook, self.source, self.solution.parent)
+        problem = _execute(notebook, self.source, self.solution.parent)
         if not problem:
             write(notebook, self.solution)
-            write(task_of(self), self.built)
+            write(_task_of(self), self.built)
         return problem
 
     def drift(self) -> list[str]:
         """Return how the notebooks differ from their source: one sentence each with its cure, or nothing."""
         action = f"exercises build {self.name}"
-        task = _drift(self.built, task_of(self), action, is_run=False)
-        return [*task, *_drift(self.solution, solution_of(self), action)]
+        task = _drift(self.built, _task_of(self), action, is_run=False)
+        return [*task, *_drift(self.solution, _solution_of(self), action)]
 
 
 _KINDS: dict[str, tuple[str, type[Chapter]]] = {
     "notebooks": ("chapter", Chapter),
-    "exercises": ("exercise", ExerciseBook),
+    "exercises": ("exercise", _ExerciseBook),
 }
 
 
@@ -380,29 +380,29 @@ def read_source(source: Path) -> Any:
             raise RefusalError(f"{source}: the cell id {cell.id!r} {why}.")
         taken.add(cell.id)
     notebook.nbformat, notebook.nbformat_minor = 4, 5
-    return tidy(notebook)
+    return _tidy(notebook)
 
 
-def solution_of(book: ExerciseBook) -> Any:
+def _solution_of(book: _ExerciseBook) -> Any:
     """Return the solution of a source: without outputs, markers and cells meant for the task."""
     notebook = _without(book, "task")
     for cell in notebook.cells:
         cell.source = _MARKERS.sub("", cell.source)
-    return tidy(notebook)
+    return _tidy(notebook)
 
 
-def task_of(book: ExerciseBook) -> Any:
+def _task_of(book: _ExerciseBook) -> Any:
     """Return the task of a source: the learner's part is replaced, cells of the solution are missing."""
     notebook = _without(book, "solution")
     for cell in notebook.cells:
-        cell.source = task_text(cell.source)
-    return tidy(notebook)
+        cell.source = _task_text(cell.source)
+    return _tidy(notebook)
 
 
-def task_text(source: str) -> str:
+def _task_text(source: str) -> str:
     r"""Replace what the learner has to find.
 
-    >>> print(task_text("def f(a):\n    # BEGIN SOLUTION\n    return a\n    # END SOLUTION"))
+    >>> print(_task_text("def f(a):\n    # BEGIN SOLUTION\n    return a\n    # END SOLUTION"))
     def f(a):
         # Write your code here
         raise NotImplementedError
@@ -410,7 +410,7 @@ def task_text(source: str) -> str:
     return _SOLUTION.sub(rf"\g<indent>{PLACEHOLDER}\n\g<indent>raise NotImplementedError", source)
 
 
-def _without(book: ExerciseBook, tag: str) -> Any:
+def _without(book: _ExerciseBook, tag: str) -> Any:
     kept = read_source(book.source)
     kept.cells = [cell for cell in kept.cells if tag not in cell.metadata.get("tags", [])]
     for cell in kept.cells:
@@ -435,9 +435,9 @@ def _drift(path: Path, wanted: Any, action: str, is_run: bool = True) -> Iterato
         yield f"{path} is not what its source says: {where}; {cure}"
     elif is_run and not all(cell.execution_count for cell in code):
         yield f"{path} holds cells that were never run; {cure}"
-    elif not is_run and serialised(wanted) != text:
+    elif not is_run and _serialised(wanted) != text:
         yield f"{path} holds outputs or what a tool left behind; {cure}"
-    elif serialised(tidy(built)) != text:
+    elif _serialised(_tidy(built)) != text:
         yield f"{path} holds what a run by hand leaves behind (ids, times, widget state); {cure}"
 
 

@@ -50,7 +50,7 @@ _ENTRY = re.compile(r" {4}(\S.*?)(?:: (.*))?")
 _ROLE = re.compile(r":[a-z]+:`~?([^`]+)`")
 
 
-def rooms_index() -> str:
+def _rooms_index() -> str:
     """Return the page that leads to the rooms' pages."""
     lines = [
         "# Functions and classes",
@@ -64,10 +64,10 @@ def rooms_index() -> str:
     return "\n".join(lines) + "\n"
 
 
-def room_page(room: str) -> str:
+def _room_page(room: str) -> str:
     """Return the page of a room.
 
-    >>> room_page("conformance").splitlines()[0]
+    >>> _room_page("conformance").splitlines()[0]
     '# qflow.conformance'
     """
     package = importlib.import_module(f"qflow.{room}")
@@ -205,18 +205,18 @@ def pages() -> dict[str, Callable[[Path], str]]:
     ['trace-format.md', 'workload-format.md']
     """
     made: dict[str, Callable[[Path], str]] = {
-        "rules.md": rules_page,
-        "left-out.md": lambda root: left_out_page(),
-        "trace-format.md": lambda root: trace_page(),
-        "workload-format.md": lambda root: workload_page(),
-        "functions.md": lambda root: rooms_index(),
+        "rules.md": _rules_page,
+        "left-out.md": lambda root: _left_out_page(),
+        "trace-format.md": lambda root: _trace_page(),
+        "workload-format.md": lambda root: _workload_page(),
+        "functions.md": lambda root: _rooms_index(),
     }
     for room in ROOMS:
-        made[f"functions-{room}.md"] = lambda root, room=room: room_page(room)  # type: ignore[misc]
+        made[f"functions-{room}.md"] = lambda root, room=room: _room_page(room)  # type: ignore[misc]
     return made
 
 
-def rules_page(root: Path) -> str:
+def _rules_page(root: Path) -> str:
     """Return the rule book: each rule with its source, its certainty, its tests and its chapters."""
     tests, chapters = cited_rules(root / "tests"), cited_in_chapters(root / "notebooks" / "sources")
     lines = [
@@ -269,7 +269,7 @@ def declare_arguments() -> tuple[str, str, list[list[str]]]:
     return "Declare arguments", text, rows
 
 
-def left_out_page() -> str:
+def _left_out_page() -> str:
     """Return what the model leaves out, with the reasons, as the engine itself gives them."""
     from qflow.broker.errors import LEFT_OUT
 
@@ -290,7 +290,7 @@ def left_out_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def trace_page() -> str:
+def _trace_page() -> str:
     """Return the schema of traces: columns and kinds of rows."""
     from qflow.trace.schema import COLUMNS, FORMAT, KINDS
 
@@ -315,7 +315,7 @@ def trace_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def workload_page() -> str:
+def _workload_page() -> str:
     """Return what a workload file may hold: the attributes of its parts, as their classes describe them."""
     from qflow.workload import Consumer, Network, Producer, Workload
 
@@ -335,7 +335,7 @@ def workload_page() -> str:
 def made(kind: str) -> dict[str, Callable[[Path], str]]:
     """Return generated pages by their path in the checkout, and what writes each."""
     if kind == "glossary":
-        return {GLOSSARY: lambda root: glossary_page()}
+        return {GLOSSARY: lambda root: _glossary_page()}
     return {f"{FOLDER}/{name}": page for name, page in pages().items()}
 
 
@@ -378,7 +378,7 @@ such as FC-14 are rules of the project's rule book; `qflow rules FC-14` prints o
 """
 
 
-def glossary_page() -> str:
+def _glossary_page() -> str:
     """Return the glossary, a table for each kind of terms."""
     parts = [_GLOSSARY_HEAD]
     for kind, title in _KINDS.items():

@@ -12,8 +12,8 @@ Grammar::
 
 White space between tokens has no meaning, not even inside a name.
 
-:func:`lex` cuts a string into tokens, :func:`parse` reads them by the grammar, and :func:`find_error` returns
-which option is unknown or has a value that is not allowed.
+A string is cut into tokens, :func:`parse` reads them by the grammar, and :func:`find_error` returns which
+option is unknown or has a value that is not allowed.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class LexError(QflowError):
     """A character that no token begins with."""
 
 
-class Token(NamedTuple):
+class _AddressToken(NamedTuple):
     """One word of an address, and its place."""
 
     type: str
@@ -77,10 +77,10 @@ def _locate(text: str, position: int) -> tuple[int, int, str]:
     return text.count("\n", 0, position) + 1, position - start, text[start : end if end >= 0 else len(text)]
 
 
-def lex(text: str) -> Iterator[Token]:
+def _lex(text: str) -> Iterator[_AddressToken]:
     """Cut an address into tokens, white space included; the last one is the end; or raise a LexError.
 
-    >>> [token.type for token in lex("foo-3 - 3")]
+    >>> [token.type for token in _lex("foo-3 - 3")]
     ['ID', 'WSPACE', 'SYM', 'WSPACE', 'NUMBER', 'EOF']
     """
     position = 0
@@ -89,9 +89,9 @@ def lex(text: str) -> Iterator[Token]:
         if match is None:
             line, column, shown = _locate(text, position)
             raise LexError(f"unrecognized characters line:{line},{column}: {shown}")
-        yield Token(str(match.lastgroup), match.group(), text, position)
+        yield _AddressToken(str(match.lastgroup), match.group(), text, position)
         position = match.end()
-    yield Token(EOF, "", text, position)
+    yield _AddressToken(EOF, "", text, position)
 
 
 Options = dict[object, object]
@@ -110,7 +110,7 @@ class Address(NamedTuple):
 class ParseError(QflowError):
     """A token where the grammar does not allow it: the token, and the types that are allowed there."""
 
-    def __init__(self, token: Token, *expected: str) -> None:
+    def __init__(self, token: _AddressToken, *expected: str) -> None:
         self.token = token
         self.expected = expected
         if not expected:
@@ -125,7 +125,7 @@ class _Parser:
     """Reads one address, token by token."""
 
     def __init__(self, text: str) -> None:
-        self._tokens = [token for token in lex(text) if token.type != WSPACE]
+        self._tokens = [token for token in _lex(text) if token.type != WSPACE]
         self._index = 0
 
     def address(self) -> Address:
@@ -145,10 +145,10 @@ class _Parser:
         return Address(name, subject, options)
 
     @property
-    def _next(self) -> Token:
+    def _next(self) -> _AddressToken:
         return self._tokens[self._index]
 
-    def _eat(self, *types: str) -> Token:
+    def _eat(self, *types: str) -> _AddressToken:
         token = self._next
         if token.type not in types:
             raise ParseError(token, *types)
@@ -219,7 +219,7 @@ def parse(text: str) -> Address:
     return _Parser(text).address()
 
 
-def _unquote(token: Token) -> str:
+def _unquote(token: _AddressToken) -> str:
     try:
         return str(ast.literal_eval(token.value))
     except (SyntaxError, ValueError):
@@ -227,7 +227,7 @@ def _unquote(token: Token) -> str:
         raise ParseError(token) from None
 
 
-def _as_text(token: Token) -> str:
+def _as_text(token: _AddressToken) -> str:
     if token.type == STRING:
         return _unquote(token)
     if token.type == ESC:
@@ -235,7 +235,7 @@ def _as_text(token: Token) -> str:
     return token.value
 
 
-def _as_object(token: Token) -> object:
+def _as_object(token: _AddressToken) -> object:
     if token.type == STRING:
         return _unquote(token)
     if token.type == NUMBER:

@@ -109,7 +109,7 @@ def _note_waits(join: Callable[..., None]) -> Callable[..., None]:
 threading.Thread.join = _note_waits(threading.Thread.join)  # type: ignore[method-assign]
 
 
-class Reader(Protocol):
+class SessionReader(Protocol):
     """What acts on what a session of the engine was sent: a channel."""
 
     engine: Session
@@ -155,7 +155,7 @@ class Host:
         self._clock = clock
         self._read_at = clock() if clock is not None else 0.0
         # Clients that were sent something, in that order.
-        self._news: dict[Reader, None] = {}
+        self._news: dict[SessionReader, None] = {}
         self._is_settling = False
         # The threads that have used the broker, in that order.
         self._users: dict[threading.Thread, None] = {}
@@ -183,7 +183,7 @@ class Host:
         finally:
             self.lock.release()
 
-    def announce(self, reader: Reader) -> None:
+    def announce(self, reader: SessionReader) -> None:
         """Note that a client was sent something, and is to act on that."""
         self._news[reader] = None
 

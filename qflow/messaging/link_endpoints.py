@@ -39,7 +39,7 @@ from qflow.messaging.nodes import (
     declaration,
     without_dashes,
 )
-from qflow.windows import QpidPythonWindow, Step, Window, make_window
+from qflow.windows import QpidPythonWindow, Window, WindowStep, make_window
 
 _ErrorHandler = Callable[["Endpoint", Exception], None]
 ReceivedHandler = Callable[["SessionEndpoint"], object]
@@ -219,7 +219,7 @@ def transfer_ids(messages: list[Message]) -> list[int]:
     return [message._transfer_id for message in messages if message._transfer_id is not None]
 
 
-class LinkEndpoint(Endpoint):
+class _LinkEndpoint(Endpoint):
     """Attaches a sender or receiver of a session to its node; unknown options are ignored."""
 
     ROLE = ""
@@ -363,7 +363,7 @@ class LinkEndpoint(Endpoint):
         raise NotImplementedError
 
 
-class Sender(LinkEndpoint):
+class Sender(_LinkEndpoint):
     """Sends messages to a queue or an exchange; made by :meth:`Session.sender`.
 
     Attributes:
@@ -499,15 +499,15 @@ class Sender(LinkEndpoint):
         if not window.is_deaf_while_sending:
             self._read_reports()
         step = window.next_step()
-        if step is Step.REFUSE:
+        if step is WindowStep.REFUSE:
             raise InsufficientCapacity(text=f"capacity = {window.capacity}")
-        if step is not Step.SEND:
-            is_free = self._ask(channel) if step is Step.SYNC else self._has_room
+        if step is not WindowStep.SEND:
+            is_free = self._ask(channel) if step is WindowStep.SYNC else self._has_room
             if not self.session.wait(is_free, timeout, "send"):
                 if timeout is None:
                     raise send_blocks(window.capacity, channel)
                 raise InsufficientCapacity(text=f"capacity = {window.capacity}: {channel.holds().text}")
-            if step is Step.SYNC:
+            if step is WindowStep.SYNC:
                 self._read_reports()
                 window.synced()
         if window.wants_flush():
@@ -515,7 +515,7 @@ class Sender(LinkEndpoint):
 
     def _has_room(self) -> bool:
         self._read_reports()
-        return self.window.next_step() is Step.SEND
+        return self.window.next_step() is WindowStep.SEND
 
     def _transfer(self, channel: Channel, encoded: BrokerMessage, waits: bool) -> None:
         asks = self.window.sync_flag(waits) and self._is_tracked
@@ -595,7 +595,7 @@ def _as_bound(capacity: int | Constant) -> int | None:
     return None if isinstance(capacity, Constant) else capacity
 
 
-class Receiver(LinkEndpoint):
+class Receiver(_LinkEndpoint):
     """Receives messages from a queue, or from an exchange through a queue of its own.
 
     Made by :meth:`Session.receiver`.  It grants credit as qpid-python does (CN-09).

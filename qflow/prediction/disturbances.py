@@ -15,7 +15,7 @@ of the mean depth, 3 points of the share of time ON, 10 % of the stops (or 2), 3
 - The pace of each client over time (:func:`client_pace`), from the episodes in which a producer that a
   stopped queue has let go catches up.  With the median of all instead, ``groups-skewed`` misses the share
   of time ON; two queues of ``fleet`` miss stops and mean depth.
-- The ticks of the broker's system (:func:`is_ticking`, CN-29): delays of acknowledgements end at them, so
+- The ticks of the broker's system (:func:`_is_ticking`, CN-29): delays of acknowledgements end at them, so
   what several clients settle or send comes to the broker at the same instant (CN-30).  Without it
   ``groups-release`` has 23 stops, and 28 to 30 were recorded.
 - How late clients wake up (:func:`wakes`), and later where several are woken at once.  Without it no session
@@ -73,14 +73,14 @@ class Episode:
         return self.sends + len(self.reports) >= FEW and self.waited <= self.worked
 
 
-def episodes(rows: Sequence[LogRow], due: Sequence[int] = (), round_trip: float = 0.0) -> list[Episode]:
+def _episodes(rows: Sequence[LogRow], due: Sequence[int] = (), round_trip: float = 0.0) -> list[Episode]:
     """Return the times in which a producer that a stopped queue has let go catches up.
 
     >>> def row(time, event):
     ...     return LogRow(time, "p", event, "", "", 0, "")
     >>> rows = [row(0, "transfer"), row(10, "block"), row(500_000, "complete"), row(500_010, "unblock")]
     >>> rows += [row(500_050, "transfer"), row(500_060, "block"), row(900_000, "complete")]
-    >>> [(found.begin, found.worked, found.sends) for found in episodes(rows, [0, 5, 900_000])]
+    >>> [(found.begin, found.worked, found.sends) for found in _episodes(rows, [0, 5, 900_000])]
     [(500000, 60.0, 1), (900000, 0.0, 0)]
     """
     found: list[Episode] = []
@@ -118,7 +118,7 @@ _SLOWEST = 100.0
 def pace_factors(work: Work, rows: Sequence[LogRow], due: Sequence[int]) -> list[tuple[Episode, float]]:
     """Return the conclusive episodes of a producer, each with the factor by which its work took longer."""
     found: list[tuple[Episode, float]] = []
-    for episode in episodes(rows, due, work.round_trip):
+    for episode in _episodes(rows, due, work.round_trip):
         usual = episode.sends * work.send_cost + sum(map(work.report_cost.of, episode.reports))
         factor = round(min(_SLOWEST, episode.worked / usual), 3) if usual > 0 else 0.0
         if episode.is_conclusive and factor > 0:
@@ -372,7 +372,7 @@ class AckDelay(NamedTuple):
             return cls(0.0, 0.0)
         shortest = median(quantiles([item.delay for item in own], n=10)[0] for own in delays)
         together = sorted(item for own in delays for item in own)
-        if is_ticking(together):
+        if _is_ticking(together):
             timer = int(shortest) // TICK * TICK
             early = quantiles([item.delay for item in together], n=20)[0]
             lateness = max(0.0, early - timer - TICK / 20)
@@ -397,12 +397,12 @@ class AckDelay(NamedTuple):
         return cls(shortest, usual, course=tuple(_slow_windows(together, usual)))
 
 
-def is_ticking(returns: Sequence[CreditReturn]) -> bool:
+def _is_ticking(returns: Sequence[CreditReturn]) -> bool:
     """Return whether delays end at ticks: whether their ends lie together in one, and their begins do not.
 
-    >>> is_ticking([CreditReturn(n * 50_000 + 37 * n % 4000, 40_000) for n in range(99)])
+    >>> _is_ticking([CreditReturn(n * 50_000 + 37 * n % 4000, 40_000) for n in range(99)])
     False
-    >>> is_ticking([CreditReturn(n * 50_000 + n, 44_300 - n - n * 50_000 % 4000) for n in range(99)])
+    >>> _is_ticking([CreditReturn(n * 50_000 + n, 44_300 - n - n * 50_000 % 4000) for n in range(99)])
     True
     """
     begins = _together([item.since for item in returns])

@@ -78,7 +78,7 @@ class Evidence:
         self._workload, self._draws = workload, draws
         rows = rows_by_client(log.rows)
         own = {producer.name: rows.get(producer.name, []) for producer in workload.producers}
-        self._sent = {name: sends_of(rows) for name, rows in own.items()}
+        self._sent = {name: _sends_of(rows) for name, rows in own.items()}
         self._catches_up = {name: catches_up(sends) for name, sends in self._sent.items()}
         self._stated = {
             producer.name
@@ -140,7 +140,7 @@ class Evidence:
         if producer.name in self._stated:
             times = [due for due, _, _ in _due_until(producer, end)]
         else:
-            times = infer_schedule(sent, end)
+            times = _infer_schedule(sent, end)
         # Who catches up shows no thoughts meanwhile; without blocks they would be as long as its gaps.
         if model == "closed":
             return [max(0, time - before) for before, time in pairwise([0, *times])]
@@ -180,11 +180,11 @@ class SentTransfer(NamedTuple):
     group: str
 
 
-def sends_of(rows: Sequence[LogRow]) -> list[SentTransfer]:
+def _sends_of(rows: Sequence[LogRow]) -> list[SentTransfer]:
     """Return what a producer sent, in order.
 
     >>> rows = [LogRow(5, "p", "block", "", "", 0, ""), LogRow(9, "p", "unblock", "", "", 0, "")]
-    >>> sends_of([*rows, LogRow(10, "p", "transfer", "q", "p-1", 7, "")])
+    >>> _sends_of([*rows, LogRow(10, "p", "transfer", "q", "p-1", 7, "")])
     [SentTransfer(time=10, free=9, wanted=5, size=7, group='')]
     """
     sends: list[SentTransfer] = []
@@ -242,12 +242,12 @@ def _think_times(sends: Sequence[SentTransfer]) -> list[int]:
     return times
 
 
-def infer_schedule(sends: Sequence[SentTransfer], end: int) -> list[int]:
+def _infer_schedule(sends: Sequence[SentTransfer], end: int) -> list[int]:
     """Return when each message was due, as far as the log shows (the open model).
 
     >>> sends = [SentTransfer(10_000, 0, 10_000, 7, ""), SentTransfer(90_000, 89_900, 20_000, 7, "")]
     >>> sends += [SentTransfer(90_100, 90_000, 90_100, 7, ""), SentTransfer(120_000, 90_100, 120_000, 7, "")]
-    >>> infer_schedule(sends, 120_000)
+    >>> _infer_schedule(sends, 120_000)
     [10000, 20000, 55050, 120000]
     """
     # A message sent by a producer that was not behind was due then.  Those sent in haste after a block are

@@ -111,10 +111,10 @@ def deaths(replays: Sequence[MeasuredReplay], client: str) -> dict[str, Any]:
     return {"dies": share, "dies_at": [times[0], times[-1]] if times else None}
 
 
-def is_wide(measure: str, value: float, found: Interval) -> bool:
+def _is_wide(measure: str, value: float, found: Interval) -> bool:
     """Return whether an interval is wider than half the value, and than what is little of it anyway.
 
-    >>> is_wide("mean_depth", 60.0, [40.0, 80.0]), is_wide("flowStoppedCount", 1, [0, 2])
+    >>> _is_wide("mean_depth", 60.0, [40.0, 80.0]), _is_wide("flowStoppedCount", 1, [0, 2])
     (True, False)
     """
     width = found[1] - found[0]
@@ -138,7 +138,7 @@ def why_near_critical(
     wide = [
         measure
         for measure in CHANCE
-        if measure in found and is_wide(measure, float(predicted[measure] or 0), found[measure])
+        if measure in found and _is_wide(measure, float(predicted[measure] or 0), found[measure])
     ]
     if not wide:
         return None

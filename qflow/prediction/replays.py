@@ -69,7 +69,7 @@ def predicted_sections(
     run: Run, workload: Workload, end: int, filled: dict[str, float] | None = None
 ) -> dict[str, dict[str, Measures]]:
     """Return the same measures of a simulated run; ``filled`` gets the share of time with messages."""
-    clients = _clients(workload, rows_by_client(rows_of_run(run.events, run.workload.producers)), end)
+    clients = _clients(workload, rows_by_client(_rows_of_run(run.events, run.workload.producers)), end)
     return {"queues": queue_measures(run.events, workload, end, filled), **clients}
 
 
@@ -166,7 +166,7 @@ def longest_silence(log: ClientLog, end: int) -> float | None:
     return longest / SECOND if longest else None
 
 
-def rows_of_run(events: Iterable[Event], producers: Iterable[Producer] = ()) -> list[LogRow]:
+def _rows_of_run(events: Iterable[Event], producers: Iterable[Producer] = ()) -> list[LogRow]:
     """Return what the clients of a simulated run would have logged, without sizes and groups."""
     return [LogRow(*act, 0, "") for act in acts_of(events, producers)]
 

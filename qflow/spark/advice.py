@@ -52,10 +52,10 @@ def _advise_partition(
     batches: Iterator[Any], limits: Mapping[str, Limits], messages: int, allowed: int
 ) -> Iterator[Any]:
     for component, rows in whole_components(batches, allowed):
-        yield from to_batches(advise_component(component, rows, limits, messages), ADVICE)
+        yield from to_batches(_advise_component(component, rows, limits, messages), ADVICE)
 
 
-def advise_component(
+def _advise_component(
     component: str,
     rows: list[LakeRow] | TooLarge,
     limits: Mapping[str, Limits],

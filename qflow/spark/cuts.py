@@ -4,9 +4,9 @@ There are two ways. A *checkpoint* is the auditor's state at a row, recorded in 
 each piece then begins with the state that the row before it left (:func:`audit_from_checkpoint`). A *cut*
 needs no pass before: where every message sent has been accepted, a fresh engine goes on as the old one
 would. The log alone shows such places (:func:`rest_places`), so each piece begins with a fresh state
-(:func:`audit_piece`). Whether that state was right shows afterwards: what decides the future
+(:func:`_audit_piece`). Whether that state was right shows afterwards: what decides the future
 (:meth:`Auditor.rest_key`) has to be equal. Where it is not, the piece is audited again from the true state
-(:func:`stitch`), so the result is never wrong.
+(:func:`_stitch`), so the result is never wrong.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def audit_from_checkpoint(
     return results + auditor.cut_off() if is_last else results
 
 
-class Piece(NamedTuple):
+class _Piece(NamedTuple):
     """A piece of a component, audited from a fresh state."""
 
     start_key: str
@@ -102,7 +102,7 @@ def rest_places(rows: Sequence[LakeRow]) -> list[int]:
     return places
 
 
-def choose_places(rows: Sequence[LakeRow], pieces: int) -> list[int]:
+def _choose_places(rows: Sequence[LakeRow], pieces: int) -> list[int]:
     """Return where to cut a component into so many pieces of about the same size, or fewer."""
     places = rest_places(rows)
     chosen: set[int] = set()
@@ -113,7 +113,7 @@ def choose_places(rows: Sequence[LakeRow], pieces: int) -> list[int]:
     return sorted(chosen)
 
 
-def audit_piece(component: str, rows: Sequence[LakeRow], begin: LakeRow) -> Piece:
+def _audit_piece(component: str, rows: Sequence[LakeRow], begin: LakeRow) -> _Piece:
     """Audit a piece from a fresh state."""
     auditor = Auditor(component)
     if rows[0][3] != BEGIN:
@@ -122,10 +122,10 @@ def audit_piece(component: str, rows: Sequence[LakeRow], begin: LakeRow) -> Piec
         auditor.skip_to(rows[0][0], rows[0][1])
     start_key = auditor.rest_key()
     results = auditor.feed(rows)
-    return Piece(start_key, results, auditor.state())
+    return _Piece(start_key, results, auditor.state())
 
 
-def stitch(component: str, pieces: Sequence[Piece], rows: Sequence[Sequence[LakeRow]]) -> Stitched:
+def _stitch(component: str, pieces: Sequence[_Piece], rows: Sequence[Sequence[LakeRow]]) -> Stitched:
     """Put a component's pieces together, and audit again what was begun in a wrong state."""
     results = list(pieces[0].results)
     auditor = Auditor(component, pieces[0].state)
@@ -154,7 +154,7 @@ def audit_cut(component: str, rows: Sequence[LakeRow], pieces: int) -> Stitched:
     >>> audit_cut("log/q", rows, 4)
     Stitched(results=[], repeated=0)
     """
-    places = [0, *choose_places(rows, pieces), len(rows)]
+    places = [0, *_choose_places(rows, pieces), len(rows)]
     parts = [rows[start:end] for start, end in zip(places, places[1:], strict=False)]
-    made = [audit_piece(component, [row for row in part if row[3] != END], rows[0]) for part in parts]
-    return stitch(component, made, parts)
+    made = [_audit_piece(component, [row for row in part if row[3] != END], rows[0]) for part in parts]
+    return _stitch(component, made, parts)

@@ -36,7 +36,7 @@ Columns = str | Mapping[str, str] | None
 """What foreign columns mean, as for :func:`qflow.logs.log_file.read_log`; the same in all files."""
 
 
-def is_trace(path: str) -> bool:
+def _is_trace(path: str) -> bool:
     """Return whether a file is a trace and not a client log: by its columns, or by its first line."""
     if path.endswith(".parquet"):
         import pyarrow
@@ -66,7 +66,7 @@ def _trace_workload(path: str) -> Workload:
         raise RefusalError(str(error)) from None
 
 
-def log_files(paths: Iterable[str | Path]) -> list[str]:
+def _log_files(paths: Iterable[str | Path]) -> list[str]:
     """Return the log files that are named, or lie in the folders that are."""
     files: list[str] = []
     for path in map(Path, paths):
@@ -101,16 +101,16 @@ def _map_files(
 
 
 def _read_good(path: str, columns: Columns) -> Iterator[Any]:
-    for good, _ in read_events(path, columns):
+    for good, _ in _read_events(path, columns):
         yield from good
 
 
 def _read_bad(path: str, columns: Columns) -> Iterator[Any]:
-    for _, bad in read_events(path, columns):
+    for _, bad in _read_events(path, columns):
         yield from to_batches(bad, QUARANTINE)
 
 
-def read_events(path: str, columns: Columns = None) -> Iterator[tuple[Iterator[Any], list[tuple[Any, ...]]]]:
+def _read_events(path: str, columns: Columns = None) -> Iterator[tuple[Iterator[Any], list[tuple[Any, ...]]]]:
     """Yield the rows of a log or a trace, bit by bit: batches of EVENTS, and rows of QUARANTINE."""
     # A file that cannot be read at all is one row of the quarantine, its row 0.
     source = source_of(path)
@@ -122,7 +122,7 @@ def read_events(path: str, columns: Columns = None) -> Iterator[tuple[Iterator[A
 
 
 def _bits(path: str, columns: Columns) -> Iterator[Bit]:
-    if not is_trace(path):
+    if not _is_trace(path):
         yield from read_log(path, columns)
         return
     trace, quarantine = read_trace(path)
@@ -149,12 +149,12 @@ def _events(source: str, bit: Bit) -> Iterator[Any]:
 def _read_tolerance(path: str, columns: Columns) -> Iterator[Any]:
     import pyarrow
 
-    found = tolerance_of(path, columns)
+    found = _tolerance_of(path, columns)
     row = {"source": source_of(path), "skew": found.skew, "lag": found.lag}
     yield pyarrow.RecordBatch.from_pylist([row])
 
 
-def tolerance_of(path: str, columns: Columns = None) -> Tolerance:
+def _tolerance_of(path: str, columns: Columns = None) -> Tolerance:
     """Return what is no finding in a log or a trace, as its rows show it in the order of their numbers."""
     ways, last = Ways(), -1
     # A file that cannot be read is a row of the quarantine.
@@ -229,7 +229,7 @@ def make_lake(
         RefusalError: If a log has no workload, or no row of any log is good; the sentence gives the first
             reason.
     """
-    files = log_files(logs)
+    files = _log_files(logs)
     known = _load_workloads(files, workloads)
     events = _map_files(spark, files, columns, _read_good, EVENTS.ddl).persist()
     bad = _map_files(spark, files, columns, _read_bad, QUARANTINE.ddl)
@@ -269,7 +269,7 @@ def _load_workloads(files: Sequence[str], folder: str | Path | None) -> Mapping[
         source = source_of(file)
         path = Path(folder or Path(file).parent) / f"{source}.json"
         try:
-            known[source] = _trace_workload(file) if is_trace(file) else Workload.load(path)
+            known[source] = _trace_workload(file) if _is_trace(file) else Workload.load(path)
         except FileNotFoundError:
             raise RefusalError(
                 f"{path}: the workload of log {source!r} belongs there: queues, bindings, clients"

@@ -43,7 +43,7 @@ def audit_files(spark: SparkSession, files: Sequence[str], peak: Accumulator[int
         return audit(spark.read.parquet(*files))
 
     def audit_file(number: int) -> Iterator[Any]:
-        return audit_batches(read_lake_file(files[number]))
+        return _audit_batches(read_lake_file(files[number]))
 
     return map_numbers(spark, range(len(files)), audit_file, RESULTS, peak)
 
@@ -78,10 +78,10 @@ def _last_part(path: str) -> str:
 
 def _audit_partition(batches: Iterator[Any]) -> Iterator[Any]:
     freeze_modules()
-    yield from audit_batches(batches)
+    yield from _audit_batches(batches)
 
 
-def audit_batches(batches: Iterator[Any]) -> Iterator[Any]:
+def _audit_batches(batches: Iterator[Any]) -> Iterator[Any]:
     """Audit the rows of one partition, batch by batch; this is what a worker runs."""
     for component, parts in by_component(batches):
         auditor = Auditor(component)

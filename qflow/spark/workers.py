@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 _known_modules = 0
 
 
-def peak_memory() -> int:
+def _peak_memory() -> int:
     """Return the most bytes this process had in memory at any time; 0 where the system does not say.
 
-    >>> peak_memory() >= 0
+    >>> _peak_memory() >= 0
     True
     """
     try:
@@ -57,7 +57,7 @@ def map_numbers(
             for number in batch.column("id").to_pylist():
                 yield from work(number)
         if peak is not None:
-            peak.add(peak_memory())
+            peak.add(_peak_memory())
 
     return spark.range(numbers.start, numbers.stop, 1, len(numbers)).mapInArrow(batches_of, schema.ddl)
 

@@ -136,7 +136,7 @@ def _facts(file: str, trace: Trace, quarantine: Quarantine) -> dict[str, Any]:
         "last_us": trace.time[-1] if len(trace) else None,
         "has_workload": trace.workload is not None,
         "kinds": dict(Counter(trace.kind).most_common()),
-        "queues": summarize(trace),
+        "queues": _summarize(trace),
         "quarantine": [entry._asdict() for entry in quarantine],
     }
 
@@ -147,7 +147,7 @@ _COUNTED = {"enqueued": 1, "dequeued": -1, "dropped": 0, "held": 0}
 _FLOW = ("flow_stopped", "flow_resumed", "queueDelete")
 
 
-def summarize(trace: Trace, end: int | None = None) -> dict[str, dict[str, float]]:
+def _summarize(trace: Trace, end: int | None = None) -> dict[str, dict[str, float]]:
     """Measure each queue of a trace up to `end`, in microseconds; None for its last row."""
     from qflow.workload.measures import DepthMeter
 
@@ -184,7 +184,7 @@ def _print_facts(file: str, trace: Trace, quarantine: Quarantine) -> None:
     if trace.workload is not None:
         clients = f"{len(trace.workload.producers)} producers, {len(trace.workload.consumers)} consumers"
         print(f"  workload {trace.workload.name!r}: {clients}")
-    for name, summary in summarize(trace).items():
+    for name, summary in _summarize(trace).items():
         values = (f"{key} {measure_text(value)}" for key, value in summary.items())
         print(f"  queue {name}: {', '.join(values)}")
     kinds = Counter(trace.kind).most_common(SHOWN)

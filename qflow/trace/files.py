@@ -4,7 +4,7 @@
 - ``.parquet``: the header is in the schema's metadata; pyarrow is imported when it is first needed.
 
 A file may come from another program, or be cut off.  So every row is checked before it joins a trace
-(:class:`Checker`).  Good rows are kept, as one damaged line should not cost a day's recording; bad ones go
+(:class:`_Checker`).  Good rows are kept, as one damaged line should not cost a day's recording; bad ones go
 to the :class:`Quarantine`, where they can be seen.
 """
 
@@ -81,10 +81,10 @@ class Quarantine(list[QuarantinedRow]):
                 file.write(line.encode(errors="backslashreplace"))
 
 
-class Checker:
+class _Checker:
     """Checks rows in the file's order; good ones join the trace, bad ones the quarantine.
 
-    >>> checker = Checker(Trace("r"))
+    >>> checker = _Checker(Trace("r"))
     >>> checker.take(1, ("r", 0, -5, "idle", "q", "", "s::t", "", 0, "", ""))
     >>> checker.take(2, ("r", 1, 3, "idel", "q", "", "s::t", "", 0, "", ""))
     >>> [entry.text() for entry in checker.quarantine]
@@ -386,8 +386,8 @@ def _opened_to_write(path: Path, is_packed: bool) -> Iterator[IO[bytes]]:
             yield raw
 
 
-def _read_lines(path: Path, progress: Progress | None = None) -> Checker:
-    checker: Checker | None = None
+def _read_lines(path: Path, progress: Progress | None = None) -> _Checker:
+    checker: _Checker | None = None
     number = 0
     for line in _lines(path):
         if line is None:
@@ -409,12 +409,12 @@ def _read_lines(path: Path, progress: Progress | None = None) -> Checker:
     return checker
 
 
-def _begun(first: object, line: bytes) -> Checker:
+def _begun(first: object, line: bytes) -> _Checker:
     """Begin with the header; a file of another program may have none."""
     if isinstance(first, dict) and "format" in first:
-        return Checker(Trace.from_header(first))
+        return _Checker(Trace.from_header(first))
     if isinstance(first, dict) and isinstance(first.get("run"), str):
-        return Checker(Trace(first["run"]))
+        return _Checker(Trace(first["run"]))
     raise TraceError(
         f"a trace begins with a header or a row, as a JSON object, got {line[:60].decode(errors='replace')!r}"
     )
@@ -451,7 +451,7 @@ def _parsed(line: bytes) -> Any:
         return _NoJson(error)
 
 
-def _take(checker: Checker, number: int, item: Any, line: bytes) -> None:
+def _take(checker: _Checker, number: int, item: Any, line: bytes) -> None:
     if isinstance(item, dict) and item.keys() == _COLUMNS:
         checker.take(number, [item[name] for name in NAMES])
         return
@@ -520,7 +520,7 @@ def _table(arrow: Any, trace: Trace, start: int, end: int, schema: Any) -> Any:
     return arrow.table(columns, schema=schema)
 
 
-def _read_parquet(path: Path, progress: Progress | None = None) -> Checker:
+def _read_parquet(path: Path, progress: Progress | None = None) -> _Checker:
     arrow, parquet = _pyarrow()
     with path.open("rb") as raw:
         try:
@@ -553,16 +553,16 @@ def _require_columns(arrow: Any, schema: Any) -> None:
             raise TraceError(f"column {column.name} must be {column.type}, got {got}")
 
 
-def _parquet_begun(file: Any) -> Checker:
+def _parquet_begun(file: Any) -> _Checker:
     header = (file.schema_arrow.metadata or {}).get(HEADER)
     if header is not None:
         try:
-            return Checker(Trace.from_header(json.loads(header)))
+            return _Checker(Trace.from_header(json.loads(header)))
         except ValueError as error:
             raise TraceError(f"the header in the file's metadata cannot be used: {error}") from None
     # Other programs keep the rows and lose the metadata.
     first = next(_rows(file), None)
-    return Checker(Trace(str(first[0]) if first else "run"))
+    return _Checker(Trace(str(first[0]) if first else "run"))
 
 
 def _rows(file: Any) -> Iterator[list[Any]]:

@@ -58,13 +58,13 @@ def encode_detail(detail: Detail) -> str:
     >>> encode_detail(None)
     ''
     """
-    return encode_values(*packed(detail))
+    return _encode_values(*packed(detail))
 
 
-def encode_values(names: Names, values: Values) -> str:
+def _encode_values(names: Names, values: Values) -> str:
     """Return the same text for a detail that is given as names and values.
 
-    >>> encode_values(("position", "depth"), (5, 3))
+    >>> _encode_values(("position", "depth"), (5, 3))
     '{"depth":3,"position":5}'
     """
     if names is None:
@@ -263,7 +263,7 @@ class Details(Sequence[str]):
         place = row * WIDTH + DETAIL
         text = self._cells[place]
         if isinstance(text, tuple):
-            text = self._cells[place] = encode_values(text, self._cells[place + 1])
+            text = self._cells[place] = _encode_values(text, self._cells[place + 1])
             self._cells[place + 1] = ()
         return text or ""
 

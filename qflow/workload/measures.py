@@ -135,7 +135,7 @@ class Act(NamedTuple):
     label: str
 
 
-class Logged(Protocol):
+class _Logged(Protocol):
     """An :class:`Act`, or a recorded row of a log."""
 
     @property
@@ -245,7 +245,7 @@ def latency_measures(latencies: list[int]) -> Measures:
     return found
 
 
-def meters_of(acts: Iterable[Logged], names: Iterable[str], end: int) -> dict[str, ProducerMeter]:
+def meters_of(acts: Iterable[_Logged], names: Iterable[str], end: int) -> dict[str, ProducerMeter]:
     """Return a meter of each producer, with what it did up to an instant."""
     meters = {name: ProducerMeter() for name in names}
     for act in acts:
@@ -254,7 +254,7 @@ def meters_of(acts: Iterable[Logged], names: Iterable[str], end: int) -> dict[st
     return meters
 
 
-def producer_measures(rows: Sequence[Logged], end: int) -> Measures:
+def producer_measures(rows: Sequence[_Logged], end: int) -> Measures:
     """Measure one producer by its rows, in their order."""
     meter = ProducerMeter()
     for row in rows:

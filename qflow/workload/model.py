@@ -300,7 +300,7 @@ class Consumer:
         require(is_right, where, "crash", self.crash, "seconds, not before its start, or nothing")
 
 
-class SendingClient(Protocol):
+class _SendingClient(Protocol):
     """Who sends: a producer, or what else has its name and the name of its session."""
 
     @property
@@ -325,7 +325,7 @@ class Senders:
 
     __slots__ = ("_names", "_sessions")
 
-    def __init__(self, producers: Iterable[SendingClient]) -> None:
+    def __init__(self, producers: Iterable[_SendingClient]) -> None:
         self._sessions: dict[str, tuple[str, ...]] = {}
         for producer in producers:
             session = producer.session or producer.name

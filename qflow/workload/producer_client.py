@@ -21,7 +21,7 @@ from qflow.broker.completions import RangeSet
 from qflow.broker.errors import AmqpException
 from qflow.broker.message import Message
 from qflow.broker.session import Session
-from qflow.windows import Step, make_window
+from qflow.windows import WindowStep, make_window
 from qflow.workload.agenda import SECOND, SEND, SETTLE, Action, nothing
 from qflow.workload.arrivals import Arrivals
 from qflow.workload.model import Producer
@@ -253,7 +253,7 @@ class WindowedProducer:
         self._last_due = last_due
         self._sent = 0
         self._sent_at = -_ROUND_TRIP
-        self._waits_for: Step | None = None
+        self._waits_for: WindowStep | None = None
         self._synced_to = -1
         self._is_closed = model.arrival == "recorded" and model.model == "closed"
         self._is_noted = False
@@ -271,24 +271,24 @@ class WindowedProducer:
         if not self._window.is_deaf_while_sending or self._stage.agenda.now >= self._sent_at + _ROUND_TRIP:
             self._window.reported(self._shared.reported)
         step = self._window.next_step()
-        if step is Step.SEND:
+        if step is WindowStep.SEND:
             self._send()
             return
         self._waits_for = step
-        if step is Step.SYNC:
+        if step is WindowStep.SYNC:
             self._synced_to = self._shared.session.completions.next_number - 1
             self._shared.session.execution_sync()
         if not self._may_go_on():
             self._is_noted = True
             self._stage.note("client.block", self._model.name, detail={"due": self._due})
-        elif step is Step.SYNC:
+        elif step is WindowStep.SYNC:
             self.receive_report()
 
     def receive_report(self) -> None:
         """Look at what is reported, if this sender waits for it; go on if that is enough."""
         if self._waits_for is None or not self._shared.session.is_attached or not self._may_go_on():
             return
-        if self._waits_for is Step.SYNC:
+        if self._waits_for is WindowStep.SYNC:
             self._window.reported(self._shared.reported)
             self._window.synced()
         self._waits_for = None
@@ -298,10 +298,10 @@ class WindowedProducer:
         self._send()
 
     def _may_go_on(self) -> bool:
-        if self._waits_for is Step.SYNC:
+        if self._waits_for is WindowStep.SYNC:
             return self._shared.is_confirmed(self._synced_to)
         self._window.reported(self._shared.reported)
-        return self._window.next_step() is Step.SEND
+        return self._window.next_step() is WindowStep.SEND
 
     def _send(self) -> None:
         session, stage = self._shared.session, self._stage

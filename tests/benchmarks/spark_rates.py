@@ -24,10 +24,10 @@ from qflow.kit import form, kit_path
 from qflow.logs.client_log import ClientLog
 from qflow.logs.components import lake_of, result_hash
 from qflow.spark.lake import lake_files, pack, read_lake_file
-from qflow.spark.lake_audit import audit_batches, audit_files
+from qflow.spark.lake_audit import _audit_batches, audit_files
 from qflow.spark.spark_session import session, stop
-from qflow.spark.sweep import FleetSettings, measure_component, sweep, whole_components
-from qflow.spark.synth import load_recorded_fleet, write_fleet
+from qflow.spark.sweep import FleetSettings, _measure_component, sweep, whole_components
+from qflow.spark.synth import _load_recorded_fleet, write_fleet
 from qflow.spark.tables import write_rows
 from qflow.workload.agenda import SECOND
 
@@ -157,7 +157,7 @@ def _cpu_times() -> dict[int, float]:
 
 
 def _audited(files: Sequence[str]) -> Iterator[Any]:
-    return audit_batches(chain.from_iterable(map(read_lake_file, files)))
+    return _audit_batches(chain.from_iterable(map(read_lake_file, files)))
 
 
 def _audit(files: Sequence[str]) -> None:
@@ -181,7 +181,7 @@ def _spark_rows(files: Sequence[str]) -> list[Any]:
 
 def _lay_out(folder: Path) -> int:
     """Write a lake of the first seconds of the recorded fleet, and return how many components it has."""
-    workload = load_recorded_fleet().replace(duration=SWEPT)
+    workload = _load_recorded_fleet().replace(duration=SWEPT)
     log = ClientLog.load(kit_path("data") / "recordings" / "workloads" / "fleet.parquet")
     lake = lake_of("fleet", workload, [row for row in log.rows if row.ts_us < SWEPT * SECOND])
     packed = pack({component: len(rows) for component, rows in lake.items()}, QUEUES)
@@ -204,7 +204,7 @@ def _sweeps(lake: Path, grid: Sequence[FleetSettings], scratch: str) -> tuple[di
         found["plain"] = {
             row
             for component, rows in whole_components(batches)
-            for measures in measure_component(component, rows, grid)
+            for measures in _measure_component(component, rows, grid)
             for row in measures
         }
 

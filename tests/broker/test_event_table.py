@@ -4,7 +4,7 @@ import pytest
 from support import Bench
 
 from qflow.broker.events import Event, EventTable
-from qflow.trace.schema import Trace, encode_detail, encode_values
+from qflow.trace.schema import Trace, _encode_values, encode_detail
 
 EVENTS = [
     Event(0, "session.detach", session="p", detail={}),
@@ -56,7 +56,7 @@ def test_events_are_told_from_one_on(looks_after, start):
         table.append(event)
     told = list(table.tuples(start))
     assert [row[:8] for row in told] == [tuple(event)[:8] for event in EVENTS[start:]]
-    assert [encode_values(*row[8:]) for row in told] == [
+    assert [_encode_values(*row[8:]) for row in told] == [
         encode_detail(event.detail) for event in EVENTS[start:]
     ]
 

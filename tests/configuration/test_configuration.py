@@ -19,7 +19,7 @@ from qflow.broker import Broker, BrokerOptions
 from qflow.broker.errors import AmqpException
 from qflow.configuration import cli
 from qflow.configuration.declaration import ConfigurationError, Declaration, is_understood, suggestion
-from qflow.configuration.explanation import Explanation, explain, report
+from qflow.configuration.explanation import SettingsExplanation, explain, report
 from qflow.configuration.notations import (
     _read_value,
     address_string,
@@ -46,19 +46,19 @@ def run(
     return status, said.out, said.err
 
 
-def explained(line: str, **options: object) -> Explanation:
+def explained(line: str, **options: object) -> SettingsExplanation:
     return explain(read_line(f"q {line}"), BrokerOptions(**options))
 
 
-def levels(explanation: Explanation) -> dict[str, int]:
+def levels(explanation: SettingsExplanation) -> dict[str, int]:
     return {level.name: level.value for level in explanation.levels}
 
 
-def rules(explanation: Explanation, kind: str = "") -> list[tuple[str, ...]]:
+def rules(explanation: SettingsExplanation, kind: str = "") -> list[tuple[str, ...]]:
     return [remark.rules for remark in explanation.remarks if kind in remark.kind]
 
 
-def level(explanation: Explanation, name: str) -> tuple[int, str, tuple[str, ...]]:
+def level(explanation: SettingsExplanation, name: str) -> tuple[int, str, tuple[str, ...]]:
     found = next(
         row for row in (*explanation.levels, *explanation.limits, *explanation.alerts) if row.name == name
     )

@@ -10,7 +10,7 @@ from recordings import SCENARIOS
 from qflow.broker import BrokerOptions
 from qflow.broker.errors import StartupError
 from qflow.conformance import check_file, load_scenarios
-from qflow.conformance.cli import check_files
+from qflow.conformance.cli import _check_files
 from qflow.conformance.report import check
 from qflow.conformance.scenario import Scenario, ScenarioError, pack, unpack
 from qflow.conformance.scenario_player import _EXPECT, _STEPS, QUEUE, Player, observe
@@ -86,13 +86,13 @@ def written(folder: Path, *scenarios: dict) -> str:
 
 def test_agreement(tmp_path, capsys, scenario):
     """Status 0 and nothing but the last line."""
-    assert check_files([written(tmp_path, scenario, {**scenario, "id": "again"})]) == 0
+    assert _check_files([written(tmp_path, scenario, {**scenario, "id": "again"})]) == 0
     assert capsys.readouterr().out == "agree: 2 of 2 scenarios\n"
 
 
 def test_several_files(tmp_path, capsys):
     """The count is over all of them."""
-    assert check_files([str(SCENARIOS / "random-flow.jsonl"), str(SCENARIOS / "random-tx.jsonl")]) == 0
+    assert _check_files([str(SCENARIOS / "random-flow.jsonl"), str(SCENARIOS / "random-tx.jsonl")]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "agree: 73 of 73 scenarios"
 
 
@@ -118,7 +118,7 @@ def test_a_tampered_number(tmp_path, capsys, scenario, as_json):
     number = find_step(scenario, "held")
     real = scenario["steps"][number - 1]["expect"]["queues"]["q"]["depth"]
     bad = tamper(scenario, number, "queues.q.depth", real + 7)
-    assert check_files([written(tmp_path, bad, {**scenario, "id": "good"})], as_json) == 1
+    assert _check_files([written(tmp_path, bad, {**scenario, "id": "good"})], as_json) == 1
     said = capsys.readouterr()
     lines, tally = said.out.splitlines(), said.err.strip() if as_json else ""
     assert (tally or lines.pop()) == "agree: 1 of 2 scenarios"
@@ -196,7 +196,7 @@ def test_the_end_is_compared(scenario):
 def test_an_unknown_step(tmp_path, capsys, scenario):
     """It counts as not agreeing, and is named as not built."""
     steps = [*scenario["steps"][:2], {"op": "levitate", "queue": "q", "expect": {}}]
-    assert check_files([written(tmp_path, {**scenario, "steps": steps})]) == 1
+    assert _check_files([written(tmp_path, {**scenario, "steps": steps})]) == 1
     first, last = capsys.readouterr().out.splitlines()
     assert last == "agree: 0 of 1 scenarios"
     assert first.startswith("fc-equal: not agreeing at step 3, not built: ")
@@ -206,9 +206,9 @@ def test_an_unknown_step(tmp_path, capsys, scenario):
 def test_two_scenarios_with_one_id_are_told_apart(tmp_path, capsys, scenario):
     """Each is played, and its verdict names its line."""
     bad = {**scenario, "final": {"q": ["p-77"]}}
-    assert check_files([written(tmp_path, scenario, bad)]) == 1
+    assert _check_files([written(tmp_path, scenario, bad)]) == 1
     assert capsys.readouterr().out.startswith("fc-equal (line 2): differs at step")
-    assert check_files([written(tmp_path, scenario, scenario)], as_json=True) == 0
+    assert _check_files([written(tmp_path, scenario, scenario)], as_json=True) == 0
     said = capsys.readouterr()
     ids = [json.loads(line)["id"] for line in said.out.splitlines()]
     assert ids == ["fc-equal (line 1)", "fc-equal (line 2)"]
@@ -312,7 +312,7 @@ def test_a_queue_without_a_name(tmp_path, capsys, scenario):
     """CF-06: it can be declared, but not read: the end is compared without it, and there is no traceback."""
     expect = {"queues": {"": {"binds": 1}}}
     nameless = {"id": "n", "steps": [{"op": "declare_queue", "queue": "", "expect": expect}], "final": {}}
-    assert check_files([written(tmp_path, nameless)]) == 0
+    assert _check_files([written(tmp_path, nameless)]) == 0
 
 
 def test_an_error_of_the_connection_is_called_so():
@@ -379,9 +379,8 @@ def test_what_is_not_built_of_a_scenario_is_said(scenario):
 
 def test_options_that_do_not_start(tmp_path, capsys, scenario):
     """FC-10: the scenario does not agree; its verdict says what the broker said."""
-    assert (
-        check_files([written(tmp_path, {**scenario, "broker": ["--default-flow-stop-threshold", "60"]})]) == 1
-    )
+    path = written(tmp_path, {**scenario, "broker": ["--default-flow-stop-threshold", "60"]})
+    assert _check_files([path]) == 1
     assert "flowStopRatio=60 flowResumeRatio=70" in capsys.readouterr().out
 
 
@@ -422,7 +421,7 @@ def test_files_that_cannot_be_read(tmp_path, capsys, text, words):
         path.write_bytes(text)
     elif text is not None:
         path.write_text(text)
-    assert check_files([str(path)]) == 2
+    assert _check_files([str(path)]) == 2
     said = capsys.readouterr().err
     assert said.startswith("qflow conform: ")
     assert said.count("\n") == 1

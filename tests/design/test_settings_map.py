@@ -5,7 +5,7 @@ import re
 import pytest
 
 from qflow.design import DesignError, SettingsMap, settings_map
-from qflow.design.settings_map import KINDS, UNKNOWN, Axis, defaults_of, map_of_queue, plan_map
+from qflow.design.settings_map import KINDS, UNKNOWN, Axis, _defaults_of, map_of_queue, plan_map
 from qflow.labs.experiments import capacity_workload, fanout_workload, flow_workload
 from qflow.workload import Producer, Workload, simulate
 
@@ -52,7 +52,7 @@ def test_several_processes_give_the_same_map(drawn):
 
 
 def test_it_is_begun_coarse_and_says_how_much_is_known():
-    begun = plan_map(flow_workload, defaults_of(flow_workload), "stop", "capacity")
+    begun = plan_map(flow_workload, _defaults_of(flow_workload), "stop", "capacity")
     order, coarse = begun.order(), begun.coarse
     assert len(order) == len(set(order)) == 900 and set(order[: len(coarse)]) == set(coarse)
     assert len(coarse) == 16
@@ -100,7 +100,7 @@ def test_without_a_limit_nothing_can_be_full():
 
 
 def test_the_lab_is_on_its_map_wherever_it_is():
-    settings = {**defaults_of(flow_workload), **FIXED, "capacity": 200}
+    settings = {**_defaults_of(flow_workload), **FIXED, "capacity": 200}
     assert plan_map(flow_workload, settings, "stop", "capacity").up == Axis(
         "capacity", "capacity of each producer", tuple(1 + round(199 * n / 29) for n in range(30))
     )

@@ -47,7 +47,7 @@ from qflow.broker import Broker, BrokerOptions, DelayedStore, Message, RangeSet 
 from qflow.broker.selector import Selector  # noqa: E402
 from qflow.broker.settings import KEYS, QueueSettings  # noqa: E402
 from qflow.messaging import Connection, MessagingError, brokers  # noqa: E402
-from qflow.messaging.address import find_error, lex, parse  # noqa: E402
+from qflow.messaging.address import _lex, find_error, parse  # noqa: E402
 
 
 class Level(enum.IntEnum):
@@ -265,7 +265,7 @@ def run_address(chance: random.Random) -> Iterator[str]:
     url = "programs"
     broker = brokers.install(url, BrokerOptions(default_queue_limit=0))
     try:
-        yield repr([repr(token) for token in lex(address)])
+        yield repr([repr(token) for token in _lex(address)])
         name, subject, options = parse(address)
         yield repr((name, subject, options, find_error(options or {})))
     except Exception as error:

@@ -1,6 +1,7 @@
 """The house: modules that import one another in one direction, and are found by their names."""
 
 import ast
+import re
 import sys
 from collections import Counter
 
@@ -51,6 +52,66 @@ def test_no_two_files_have_one_name(root):
     files = [*modules(root).values(), *(root / "tests").rglob("*.py")]
     names = Counter(file.name for file in files if "conftest" not in file.name)
     assert {name for name, count in names.items() if count > 1} <= SAME_NAME_EVERYWHERE
+
+
+PROTOCOLS_HAVE_IT = {"Agent", "Broker", "Connection", "Consumer", "Event", "Message", "Node", "Session"}
+"""Class names that AMQP 0-10 and 1.0, qpid.messaging and QMF's console give to things of their own."""
+
+
+def top_level(root):
+    """Yield file, node and parsed module of each public function and class at the top of a module."""
+    for file in modules(root).values():
+        tree = ast.parse(file.read_text("utf-8"))
+        # Samples are programs, which learners run and read.
+        for node in tree.body if file.parent.name != "samples" else ():
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+                yield file, node, tree
+
+
+def test_no_two_classes_have_one_name(root):
+    names = Counter(node.name for _, node, _ in top_level(root) if isinstance(node, ast.ClassDef))
+    assert {name for name, count in names.items() if count > 1} <= PROTOCOLS_HAVE_IT
+
+
+def offered(tree):
+    """Return the words in the types of public functions and fields: what their callers hand over and get."""
+    types = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            types += [node.returns, *(argument.annotation for argument in node.args.args)]
+        elif isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            types += [field.annotation for field in node.body if isinstance(field, ast.AnnAssign)]
+    return set(re.findall(r"\w+", " ".join(map(ast.unparse, filter(None, types)))))
+
+
+FOUND_OTHERWISE = {
+    "UnauthorizedAccessException": "an error code of AMQP 0-10, found by its number",
+    "IllegalStateException": "an error code of AMQP 0-10, found by its number",
+    "qflow_broker": "a fixture, which pytest finds",
+    "Experiment": "what each lab that moves a workload is one of",
+    "IdealWindow": "a client's window, chosen by its name",
+    "QpidCppWindow": "a client's window, chosen by its name",
+    "Console": "scripts of QMF's console subclass it",
+    "ObjectId": "a name of QMF's console",
+    "MethodResult": "a name of QMF's console",
+}
+
+
+def test_what_no_other_module_uses_begins_with_an_underscore(root):
+    """Callers of a function use the types it names; chapters and the build are users, too; tests are none."""
+    files = [*root.glob("*/sources/**/*.py"), *root.glob("*.py")]
+    files += [root / "README.md", root / ".ci" / "run"]
+    used = Counter(
+        word
+        for file in [*modules(root).values(), *files]
+        for word in set(re.findall(r"\w+", file.read_text("utf-8")))
+    )
+    lonely = {
+        node.name
+        for file, node, tree in top_level(root)
+        if used[node.name] == 1 and node.name not in offered(tree) and file.stem != "__main__"
+    }
+    assert lonely - FOUND_OTHERWISE.keys() == set()
 
 
 def test_one_transfer_is_followed_through_few_files(root):

@@ -11,13 +11,13 @@ def test_the_picture_lasts_as_long_as_the_run_that_it_shows(root):
     pytest.importorskip("playwright")
     from PIL import ImageSequence
 
-    from qflow.maintain.moving_picture import stills
+    from qflow.maintain.moving_picture import _stills
 
     file = root / "notebooks" / "images" / "flow.gif"
     with image.open(file) as made:
         # A still that is like the one before is shown for longer in its place.
         shown = sum(still.info["duration"] for still in ImageSequence.Iterator(made))
-    assert shown == sum(stay for _, stay in stills(flow_run()))
+    assert shown == sum(stay for _, stay in _stills(flow_run()))
     assert file.stat().st_size < 1_000_000
     text = (root / "README.md").read_text()
     assert text.index("notebooks/images/flow.gif") < text.index("<!-- command one -->")

@@ -8,7 +8,7 @@ from qflow.labs import group_lab, group_run
 from qflow.labs.conveyor import NOTHING, PASSED, TAKEN
 from qflow.labs.frames import NEVER
 from qflow.labs.group_widget import MESSAGES, PACES
-from qflow.labs.lab import fork_picture
+from qflow.labs.lab import _fork_picture
 
 STORY = {"messages": MESSAGES, "prefetch": (1, 2, 3), "paces": PACES}
 
@@ -117,7 +117,7 @@ def test_what_cannot_be_done_is_said_in_the_lab_and_loses_nothing(content, said)
 @pytest.mark.parametrize("grouped", [True, False])
 def test_another_course_of_events_is_drawn_as_a_conveyor_too(grouped):
     picture = group_run(**STORY, grouped=grouped)
-    both = fork_picture(picture, 60, "leave:c2")
+    both = _fork_picture(picture, 60, "leave:c2")
     forked = list(both.pictures.values())[1]
     same = ("form", "grouped", "works", "tried", "of")
     assert [forked.drawing[name] for name in same] == [picture.drawing[name] for name in same]

@@ -12,11 +12,11 @@ import pytest
 from waiting import until
 
 from qflow.broker.errors import AmqpException
-from qflow.design.settings_map import defaults_of
+from qflow.design.settings_map import _defaults_of
 from qflow.labs import depth_chart, flow_lab, flow_run, flow_workload, recorded_lab, recorded_picture
 from qflow.labs.claims import share, times
 from qflow.labs.experiments import FLOW
-from qflow.labs.opened import agreement, on_spans
+from qflow.labs.opened import _on_spans, agreement
 from qflow.labs.scene import Scene
 from qflow.labs.share import open_token
 from qflow.trace import LogError, QueueSample
@@ -41,7 +41,7 @@ def test_a_lab_shows_what_the_same_run_shows_without_widgets(lab):
 
 def test_sliders_carry_the_product_s_names_and_the_rules():
     assert [knob.label for knob in FLOW.knobs[:2]] == ["qpid.flow_stop_count", "qpid.flow_resume_count"]
-    assert {knob.setting for knob in FLOW.knobs} == set(defaults_of(flow_workload))
+    assert {knob.setting for knob in FLOW.knobs} == set(_defaults_of(flow_workload))
     for knob, slider in zip(FLOW.knobs, flow_lab(messages=10).sliders.values(), strict=True):
         assert slider.tooltip == knob.tooltip
         assert not slider.continuous_update
@@ -254,7 +254,7 @@ def test_agreement_tells_a_broker_that_differs(recorded):
     found = agreement(recorded.frames, "orders", lying)
     assert (found.polls, found.agreeing, found.really_turned_on) == (80, 0, 40)
     assert found.farthest > 4_000_000
-    assert on_spans(lying) == ((0, 3_950_000),)
+    assert _on_spans(lying) == ((0, 3_950_000),)
 
 
 def test_a_recording_that_is_not_there_is_named():

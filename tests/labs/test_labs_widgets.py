@@ -48,10 +48,10 @@ from qflow.labs import (
 )
 from qflow.labs.experiments import HISTORY, POLICY
 from qflow.labs.html_export import to_html
-from qflow.labs.lab import actions_of, fork_picture, why
-from qflow.labs.opened import replay_picture
+from qflow.labs.lab import _actions_of, _fork_picture, why
+from qflow.labs.opened import _replay_picture
 from qflow.labs.scene import _plotly_script
-from qflow.labs.share import LABS, Token, TokenError, engine_hash
+from qflow.labs.share import LABS, Token, TokenError, _engine_hash
 from qflow.labs.slider_lab import SliderLab
 from qflow.maintain import notebooks
 from qflow.teaching.rules import RULE, rule_book
@@ -98,7 +98,7 @@ def test_every_lab_moves_refuses_and_is_shared(name):
         assert lab.picture is kept
         lab.sliders["resume"].value = 0
     token = Token.read(lab.token(1_000, 0))
-    assert (token.lab, token.time, token.engine) == (name, 1_000, engine_hash())
+    assert (token.lab, token.time, token.engine) == (name, 1_000, _engine_hash())
     again = open_token(token.text())
     assert again.settings == lab.settings
     assert again.claims == lab.claims
@@ -454,32 +454,32 @@ def test_a_producer_whose_window_was_just_emptied_does_not_wait_with_a_full_one(
 def test_a_fork_is_the_same_up_to_its_frame_and_another_run_after_it():
     picture = flow_run(messages=200, stop=20, resume=10, capacity=5)
     frame = picture.frames.transitions[2].frame
-    assert set(actions_of(picture)) == {"purge:orders", "leave:c1", "leave:p1"}
-    for action in actions_of(picture):
-        both = fork_picture(picture, frame, action)
+    assert set(_actions_of(picture)) == {"purge:orders", "leave:c1", "leave:p1"}
+    for action in _actions_of(picture):
+        both = _fork_picture(picture, frame, action)
         was, now = both.pictures.values()
         pairs = zip(was.run.events, now.run.events, strict=False)
         common = next(index for index, (one, other) in enumerate(pairs) if one[:7] != other[:7])
         assert was.run.events[common].time >= picture.frames.at(frame)["time"]
     with pytest.raises(KeyError, match="no action 'explode'"):
-        fork_picture(picture, frame, "explode")
+        _fork_picture(picture, frame, "explode")
 
 
 def test_the_clients_of_a_simulated_fork_react():
     """CAP-01, CN-06: a producer keeps to its window, and a consumer goes on at once."""
     picture = flow_run(messages=200, stop=20, resume=10, capacity=5)
     frame = picture.frames.transitions[0].frame + 20
-    gone = fork_picture(picture, frame, "leave:c1").pictures["c1 goes away"].frames
+    gone = _fork_picture(picture, frame, "leave:c1").pictures["c1 goes away"].frames
     assert max(gone.column("producer.p1.outstanding")) <= 5
     assert gone.at(-1)["producer.p1.blocked"] == 1
-    purged = fork_picture(picture, frame, "purge:orders").pictures["orders is purged"]
+    purged = _fork_picture(picture, frame, "purge:orders").pictures["orders is purged"]
     assert purged.frames.at(-1)["producer.p1.sent"] == 200
     assert purged.frames.at(-1)["consumer.c1.holds"] == 0
 
 
 def test_a_recorded_fork_says_beside_the_picture_that_its_clients_repeat():
     picture = replace(flow_run(messages=60, stop=20, resume=10), messages=0)
-    both = fork_picture(picture, 80, "purge:orders")
+    both = _fork_picture(picture, 80, "purge:orders")
     assert list(both.pictures) == ["as it was", "orders is purged (clients repeat what was recorded)"]
 
 
@@ -492,13 +492,13 @@ def test_a_message_at_a_consumer_can_be_answered_by_hand(verdict, messages):
     frame = 80
     row = list(holdings.alive(frame))[-1]
     label = f"p1-{stays.get(holdings.get(row, 'stay'), 'number')}"
-    both = fork_picture(picture, frame, f"{verdict}:c1:{label}")
+    both = _fork_picture(picture, frame, f"{verdict}:c1:{label}")
     forked = list(both.pictures.values())[1].run.events
     time = picture.frames.at(frame)["time"]
     kinds = {event.kind for event in forked if event.message == label and event.time == time}
     assert ("requeued" if verdict == "release" else "dequeued") in kinds
     with pytest.raises(TraceError, match="c1 does not hold p1-1 at that instant"):
-        fork_picture(picture, frame, f"{verdict}:c1:p1-1")
+        _fork_picture(picture, frame, f"{verdict}:c1:p1-1")
 
 
 def test_fork_and_compare_from_the_scene(small):
@@ -579,7 +579,7 @@ def test_a_notebook_keeps_the_run_of_a_lab_to_play(small):
     numbers = unpacked(picture["numbers"])
     assert numbers == zlib.decompress(small.scene.numbers)
     assert hashlib.sha256(numbers).hexdigest() == picture["digest"]
-    assert notebooks.tidy_text(kept) == kept, "nothing in it is taken for an address or a folder"
+    assert notebooks._tidy_text(kept) == kept, "nothing in it is taken for an address or a folder"
     assert "text/html" not in Lab(Comparison({}, ("not yet",)))._repr_mimebundle_()
 
 
@@ -855,9 +855,9 @@ def slow_file(tmp_path, monkeypatch):
         tell(len(log.rows) // 2)
         assert look.wait(20)
         tell(len(log.rows))
-        return replay_picture(log, workload)
+        return _replay_picture(log, workload)
 
-    monkeypatch.setattr("qflow.labs.opened.replay_picture", replayed)
+    monkeypatch.setattr("qflow.labs.opened._replay_picture", replayed)
     kept = kit_path("data") / "recordings" / "workloads"
     (path,) = kept.glob("overflow-despite-flow-control.csv.gz")
     return path, look

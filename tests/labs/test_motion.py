@@ -33,7 +33,7 @@ from qflow.labs import (
 )
 from qflow.labs.group import GroupTable, group_picture
 from qflow.labs.html_export import to_html
-from qflow.labs.lab import fork_picture
+from qflow.labs.lab import _fork_picture
 from qflow.labs.state_space import PAUSE, Walk
 from qflow.teaching.predictions import Predictions
 from qflow.workload import Consumer, Producer, Workload, simulate
@@ -323,7 +323,7 @@ LABS: dict[str, Callable[[], Picture | Comparison]] = {
     "policies": policy_run,
     "history": history_run,
     "compared": lambda: compare(capacity_run(), capacity_run(capacity_1=100)),
-    "carts forked": lambda: fork_picture(group_lab().first, 40, "leave:c2"),
+    "carts forked": lambda: _fork_picture(group_lab().first, 40, "leave:c2"),
     "long names": with_long_names,
     "long names compared": lambda: compare(with_long_names(), with_long_names()),
     "recorded": lambda: recorded_picture("slow-consumer"),

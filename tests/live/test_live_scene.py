@@ -15,7 +15,7 @@ from proton.utils import LinkDetached
 
 import qflow as qf
 from qflow.labs.html_export import SCRIPTS, STYLES, read_static
-from qflow.live.live_lab import Follower
+from qflow.live.live_lab import _Follower
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -61,7 +61,7 @@ def test_the_picture_follows_and_a_hand_on_it_is_heard(page):
     """LNK-02: what waits is drawn; FC-12: a line that is dragged asks for a queue."""
     lab, page = page, page.page
     with qf.serve("orders --flow-stop-count=3 --flow-resume-count=2") as broker:
-        follower = Follower(broker)
+        follower = _Follower(broker)
         show(page, follower, 1)
         assert page.inner_text(".qf-clients caption") == "No client is connected."
         shop = broker.client("shop")
@@ -112,5 +112,5 @@ def test_the_picture_follows_and_a_hand_on_it_is_heard(page):
 
 def test_what_is_sent_is_plain():
     with qf.serve("orders") as broker:
-        content, numbers = Follower(broker).look()
+        content, numbers = _Follower(broker).look()
     assert json.loads(json.dumps(content)) and isinstance(numbers, bytes)

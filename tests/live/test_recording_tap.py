@@ -28,9 +28,9 @@ from small_recording import Recorder, recording
 from waiting import wait_until
 
 from qflow.kit import INTERRUPTED, RefusalError
-from qflow.live.recording import CaptureReader, CaptureWriter, Recording, RecordingTap, Upstream
+from qflow.live.recording import CaptureReader, Recording, Upstream, _CaptureWriter, _RecordingTap
 from qflow.logs import ClientLog, audit
-from qflow.spark.ingest import is_trace, log_files, read_events
+from qflow.spark.ingest import _is_trace, _log_files, _read_events
 from qflow.workload import Workload
 
 SECRET = "correct-horse-battery"
@@ -163,9 +163,9 @@ def test_import_predict_why_and_the_lake_take_a_recording(recorded, tmp_path, ca
     assert status_of("predict", given, out, "--replays", "1") == 0
     assert "orders" in capsys.readouterr().out
     # The folder is one log of the lake, and not a folder of logs.
-    assert log_files([out]) == [str(out)] and not is_trace(str(out))
-    assert log_files([out.parent]) == [str(out)]
-    batches = [batch for good, bad in read_events(str(out)) for batch in (*good, *bad)]
+    assert _log_files([out]) == [str(out)] and not _is_trace(str(out))
+    assert _log_files([out.parent]) == [str(out)]
+    batches = [batch for good, bad in _read_events(str(out)) for batch in (*good, *bad)]
     assert sum(batch.num_rows for batch in batches) == 8000
 
 
@@ -412,7 +412,7 @@ def say(connection, data, piece):
 
 def test_a_capture_is_read_behind_and_takes_no_more_room_than_what_is_not_read(tmp_path, monkeypatch):
     monkeypatch.setattr("qflow.live.recording.SEGMENT", 1_000)
-    writer, reader, chance = CaptureWriter(tmp_path), CaptureReader(tmp_path), random.Random(3)
+    writer, reader, chance = _CaptureWriter(tmp_path), CaptureReader(tmp_path), random.Random(3)
     written, read = [], []
     for number in range(500):
         written.append((number, number % 7, number % 5, chance.randbytes(chance.randint(0, 400))))
@@ -427,13 +427,13 @@ def test_a_capture_is_read_behind_and_takes_no_more_room_than_what_is_not_read(t
 
 
 def test_a_full_disk_stops_the_recording_and_not_the_bytes(tmp_path, monkeypatch):
-    capture = CaptureWriter(tmp_path)
+    capture = _CaptureWriter(tmp_path)
 
     def refuse(*_):
         raise OSError(28, "No space left on device")
 
     async def main(upstream):
-        tap = RecordingTap(Upstream(f"127.0.0.1:{upstream}"), capture)
+        tap = _RecordingTap(Upstream(f"127.0.0.1:{upstream}"), capture)
         await tap.listen("127.0.0.1", 0)
         reader, writer = await asyncio.open_connection("127.0.0.1", tap.port)
         monkeypatch.setattr("qflow.live.recording.os.write", refuse)

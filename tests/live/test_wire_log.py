@@ -9,7 +9,7 @@ pytest.importorskip("proton")
 from proton import Data, Described, symbol, uint, ulong
 
 from qflow.live.client_book import Labels
-from qflow.live.recording_reader import infer_workload, report
+from qflow.live.recording_reader import _infer_workload, report
 from qflow.live.wire_log import BROKER, CLIENT, WireLog
 from qflow.workload import Workload
 
@@ -151,7 +151,7 @@ def test_a_settled_delivery_is_accepted_and_a_settled_transfer_never_complete():
     events = [(client, event, label) for client, event, _, label in wire.rows()]
     assert sorted(events[:1]) == [("p/orders", "transfer", "p/orders-1")]
     assert events[1:] == [("p", "deliver", "p/orders-1"), ("p", "accept", "p/orders-1")]
-    workload = infer_workload(wire.log.book, "w")
+    workload = _infer_workload(wire.log.book, "w")
     assert workload["inferred"]["producers.p/orders.capacity"].startswith("not seen")
 
 
@@ -290,7 +290,7 @@ def test_exchanges_have_a_client_for_each_subject_and_subscriptions_their_queues
     rows = wire.rows()
     assert [row[1:3] for row in rows] == [("transfer", "eu"), ("transfer", "us"), ("deliver", "p_link-0")]
     assert rows[2][3] == rows[1][3]
-    workload = infer_workload(wire.log.book, "w")
+    workload = _infer_workload(wire.log.book, "w")
     assert workload["binds"] == [["amq.topic", "p_link-0", "#"]]
     assert [producer["to"] for producer in workload["producers"]] == [
         ["amq.topic", "eu"],
@@ -315,7 +315,7 @@ def test_the_group_is_the_application_property_of_the_queues_group_header():
     wire.attach(0, "orders", target=target)
     wire.transfer(CLIENT, 0, message("one", group="blue"))
     assert wire.log.book.rows[0][6] == "blue"
-    workload = infer_workload(wire.log.book, "w")
+    workload = _infer_workload(wire.log.book, "w")
     assert workload["queues"]["orders"] == {"qpid.group_header_key": "team", "qpid.flow_stop_count": 9}
     assert "queues.orders" not in workload["inferred"]
 
@@ -346,7 +346,7 @@ def test_whether_thresholds_are_known_and_which_broker_it_was(product, answers, 
     assert book.unknown_thresholds("orders").startswith(unknown) and bool(unknown) == bool(
         report(book)["thresholds_unknown"]
     )
-    stated = infer_workload(book, "w")["inferred"].get("queues.orders", "")
+    stated = _infer_workload(book, "w")["inferred"].get("queues.orders", "")
     assert stated.startswith(f"not seen: its thresholds are unknown: {unknown}" if unknown else "")
     assert bool(stated) == bool(unknown)
 
@@ -360,7 +360,7 @@ def test_windows_and_service_times_are_marked_as_inferred_and_the_workload_can_b
         wire.transfer(CLIENT, 0, message(body))
         wire.transfer(BROKER, 1, message(body))
     wire.settle(CLIENT, 0, 2, "accepted")
-    stated = infer_workload(wire.log.book, "w")
+    stated = _infer_workload(wire.log.book, "w")
     workload = Workload.from_json(stated)
     assert workload.producers[0].capacity == 3 and workload.consumers[0].prefetch == 20
     assert {key.rpartition(".")[2] for key in stated["inferred"]} >= {
@@ -468,7 +468,7 @@ def test_mutated_dialogues_end_no_reader_and_leave_other_connections_alone():
             for _ in range(1 + (chance.random() < 0.05)):
                 log.read(number, number, side, bytes(mutated))
         log.close_connection(number, number, "")
-        assert infer_workload(log.book, "w")["name"] == "w" if number % 200 == 0 else True
+        assert _infer_workload(log.book, "w")["name"] == "w" if number % 200 == 0 else True
     assert log.connections == {} and any("are not read" in words for words in log.book.findings)
     times = [row[0] for row in log.book.rows]
     assert times == sorted(times) and all(row[1] and row[5] >= 0 for row in log.book.rows)

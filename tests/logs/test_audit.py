@@ -270,7 +270,7 @@ def test_import_refuses_in_one_sentence(tmp_path, name, data, sentence):
 
 
 def test_a_log_of_simulated_clients_has_no_findings():
-    from qflow.prediction.replays import rows_of_run
+    from qflow.prediction.replays import _rows_of_run
     from qflow.workload.network import Network
 
     network = Network(ack_delay=0.042, send_cost=0.00008, report_cost=0.0002)
@@ -286,5 +286,5 @@ def test_a_log_of_simulated_clients_has_no_findings():
     )
     run = simulate(workload)
     groups = {event.message: event.group for event in run.events if event.kind == "enqueued"}
-    rows = [row._replace(group=groups.get(row.label, ""), size=100) for row in rows_of_run(run.events)]
+    rows = [row._replace(group=groups.get(row.label, ""), size=100) for row in _rows_of_run(run.events)]
     assert kinds(ClientLog("made", rows), replace(workload, name="made")) == []

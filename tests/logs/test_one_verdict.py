@@ -45,9 +45,9 @@ def key(found):
 def ways(folder, rows, workload, shuffled=None):
     """Return the findings of a log by each way, in the same order; `shuffled` gives its rows numbers."""
     pytest.importorskip("pyarrow")
-    from qflow.spark.ingest import read_events, tolerance_of
-    from qflow.spark.lake_audit import audit_batches
-    from qflow.spark.stream import StreamedComponent
+    from qflow.spark.ingest import _read_events, _tolerance_of
+    from qflow.spark.lake_audit import _audit_batches
+    from qflow.spark.stream import _StreamedComponent
     from qflow.spark.tables import EVENTS, LAKE, RESULTS, to_batches, tuples
 
     path = folder / "log.jsonl"
@@ -65,22 +65,22 @@ def ways(folder, rows, workload, shuffled=None):
     found["imported"] = [Finding(*(one[name] for name in Finding._fields)) for one in told["findings"]]
 
     events = [
-        row for good, _ in read_events(str(path)) for batch in good for row in tuples(batch, EVENTS.names)
+        row for good, _ in _read_events(str(path)) for batch in good for row in tuples(batch, EVENTS.names)
     ]
     read = [LogRow(*row[2:]) for row in sorted(events)]
-    splitter = Splitter("log", workload, tolerance_of(str(path)))
+    splitter = Splitter("log", workload, _tolerance_of(str(path)))
     lake = {}
     for component, row in (*splitter.split(read), *splitter.end()):
         lake.setdefault(component, []).append(row)
     batches = list(to_batches([(name, *row) for name in lake for row in lake[name]], LAKE))
-    results = [row for batch in audit_batches(iter(batches)) for row in tuples(batch, RESULTS.names)]
+    results = [row for batch in _audit_batches(iter(batches)) for row in tuples(batch, RESULTS.names)]
     found["in a lake"] = [finding_of(row) for row in results if row[2] == "finding"]
     chance, streamed = random.Random(5), []
     for component, events in lake.items():
         late = sorted(range(len(events)), key=lambda place: place + chance.random() * 9)
         middle, state = chance.randrange(len(events)), None
         for part in (late[:middle], late[middle:]):
-            stream = StreamedComponent(component, state)
+            stream = _StreamedComponent(component, state)
             streamed += stream.take([events[place] for place in part])
             state = stream.state()
     found["streamed"] = [finding_of(row) for row in streamed if row[2] == "finding"]

@@ -4,7 +4,7 @@ import pytest
 from messaging_support import Bench
 
 from qflow.messaging import InvalidOption, MalformedAddress
-from qflow.messaging.address import WSPACE, LexError, ParseError, find_error, lex, parse
+from qflow.messaging.address import WSPACE, LexError, ParseError, _lex, find_error, parse
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from qflow.messaging.address import WSPACE, LexError, ParseError, find_error, le
 )
 def test_words(text: str, types: str) -> None:
     """CF-14: dashes belong to names if something follows, to numbers in front."""
-    assert " ".join(token.type for token in lex(text) if token.type != WSPACE) == f"{types} EOF"
+    assert " ".join(token.type for token in _lex(text) if token.type != WSPACE) == f"{types} EOF"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from messaging_support import Bench, address, drain
 from qflow.broker import Broker
 from qflow.broker.errors import LEFT_OUT, AmqpException, ManagementError, StartupError, refuse
 from qflow.broker.options import NOT_MODELLED, read_options
-from qflow.maintain.reference import left_out_page
+from qflow.maintain.reference import _left_out_page
 from qflow.messaging import Connection, ConnectionError, Empty, Message, brokers
 from qflow.messaging.qmf import BROKER_NAME, PACKAGE, call
 
@@ -181,7 +181,7 @@ def test_the_list_is_whole() -> None:
     )
     tested = {row[0] for row in REFUSED} | set(others.split(", "))
     assert set(LEFT_OUT) == tested
-    page = left_out_page()
+    page = _left_out_page()
     for what, entry in LEFT_OUT.items():
         assert f"| {what} | " in page
         assert entry.reason and entry.answer.partition(":")[2]

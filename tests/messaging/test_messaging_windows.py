@@ -22,8 +22,8 @@ from qflow.windows import (
     IdealWindow,
     QpidCppWindow,
     QpidPythonWindow,
-    Step,
     Window,
+    WindowStep,
     make_window,
 )
 
@@ -47,12 +47,12 @@ def fill(window: Window, count: int) -> None:
 @pytest.mark.parametrize(
     ("window", "unsettled", "step"),
     [
-        (IdealWindow, 2, Step.SEND),
-        (QpidPythonWindow, 4, Step.WAIT),
-        (QpidCppWindow, 4, Step.SYNC),
+        (IdealWindow, 2, WindowStep.SEND),
+        (QpidPythonWindow, 4, WindowStep.WAIT),
+        (QpidCppWindow, 4, WindowStep.SYNC),
     ],
 )
-def test_a_gap_hides_what_is_behind_it(window: type[Window], unsettled: int, step: Step) -> None:
+def test_a_gap_hides_what_is_behind_it(window: type[Window], unsettled: int, step: WindowStep) -> None:
     """CM-14: clients credit from the front; only the ideal window sees 1 and 3 complete behind 0."""
     made = window(4)
     fill(made, 4)
@@ -63,16 +63,16 @@ def test_a_gap_hides_what_is_behind_it(window: type[Window], unsettled: int, ste
 @pytest.mark.parametrize(
     ("window", "capacity", "step"),
     [
-        (IdealWindow, 0, Step.REFUSE),
-        (QpidPythonWindow, 0, Step.REFUSE),
-        (QpidPythonWindow, -1, Step.REFUSE),
-        (QpidCppWindow, 0, Step.SYNC),
-        (IdealWindow, None, Step.SEND),
-        (QpidPythonWindow, None, Step.SEND),
-        (QpidCppWindow, None, Step.SEND),
+        (IdealWindow, 0, WindowStep.REFUSE),
+        (QpidPythonWindow, 0, WindowStep.REFUSE),
+        (QpidPythonWindow, -1, WindowStep.REFUSE),
+        (QpidCppWindow, 0, WindowStep.SYNC),
+        (IdealWindow, None, WindowStep.SEND),
+        (QpidPythonWindow, None, WindowStep.SEND),
+        (QpidCppWindow, None, WindowStep.SEND),
     ],
 )
-def test_no_capacity_and_any(window: type[Window], capacity: int | None, step: Step) -> None:
+def test_no_capacity_and_any(window: type[Window], capacity: int | None, step: WindowStep) -> None:
     """CAP-03, CAP-07: 0 is an error for qpid-python, and like 1 for qpid-cpp."""
     assert window(capacity).next_step() is step
 
@@ -81,10 +81,10 @@ def test_cpp_capacity_zero_syncs_each_time() -> None:
     """CAP-03."""
     window = QpidCppWindow(0)
     for number in range(3):
-        assert window.next_step() is Step.SYNC
+        assert window.next_step() is WindowStep.SYNC
         window.reported(numbers((0, number)))
         window.synced()
-        assert window.next_step() is Step.SEND
+        assert window.next_step() is WindowStep.SEND
         window.sent(number)
 
 
@@ -122,9 +122,9 @@ def test_cpp_reaps_first_after_a_flush() -> None:
     window.wants_flush()
     fill(window, 2)
     window.reported(numbers((0, 1)))
-    assert window.next_step() is Step.SEND, "flushed: reaps, finds both complete"
+    assert window.next_step() is WindowStep.SEND, "flushed: reaps, finds both complete"
     fill(window, 2)
-    assert window.next_step() is Step.SYNC, "not flushed since: the list has its two entries"
+    assert window.next_step() is WindowStep.SYNC, "not flushed since: the list has its two entries"
 
 
 def test_cpp_available_wraps() -> None:

@@ -21,9 +21,9 @@ from qflow.logs.client_log import ClientLog
 from qflow.prediction.changes import Settings
 from qflow.prediction.costs import USUAL
 from qflow.prediction.extraction import extract
-from qflow.prediction.intervals import COVER, interval, is_wide
+from qflow.prediction.intervals import COVER, _is_wide, interval
 from qflow.prediction.predict import predict
-from qflow.prediction.replays import BUSY, CHANCE, PACE, recorded_sections, rows_of_run, vary_chance
+from qflow.prediction.replays import BUSY, CHANCE, PACE, _rows_of_run, recorded_sections, vary_chance
 from qflow.workload.agenda import SECOND
 from qflow.workload.arrivals import due_messages
 from qflow.workload.model import Workload
@@ -91,7 +91,7 @@ class Pair(NamedTuple):
     @property
     def is_near_critical(self) -> bool:
         """Whether the interval is wide, and so the queue near-critical in this measure."""
-        return self.measure in CHANCE and is_wide(self.measure, self.truth, self.found)
+        return self.measure in CHANCE and _is_wide(self.measure, self.truth, self.found)
 
 
 class Death(NamedTuple):
@@ -274,7 +274,7 @@ def logged(workload: Workload, program: Workload) -> ClientLog:
                 break
             what[f"{producer.name}-{number}"] = (size, group)
     rows = []
-    for row in rows_of_run(simulate(workload).events):
+    for row in _rows_of_run(simulate(workload).events):
         if row.event in ("transfer", "deliver"):
             size, group = what[row.label]
             row = row._replace(size=size, group=group)

@@ -11,14 +11,14 @@ from qflow.prediction.disturbances import (
     AckDelay,
     CreditReturn,
     Episode,
+    _episodes,
     client_pace,
     consumer_network,
-    episodes,
     producer_network,
     usual_pace,
 )
-from qflow.prediction.extraction import Evidence, catches_up, extract, infer_schedule, sends_of
-from qflow.prediction.replays import rows_of_run
+from qflow.prediction.extraction import Evidence, _infer_schedule, _sends_of, catches_up, extract
+from qflow.prediction.replays import _rows_of_run
 from qflow.workload import Consumer, Producer, Workload, WorkloadError, simulate
 from qflow.workload.arrivals import due_messages
 from qflow.workload.network import Network
@@ -38,7 +38,7 @@ def logged(workload):
         row._replace(size=sizes[row.label][0], group=sizes[row.label][1])
         if row.event in ("transfer", "deliver")
         else row
-        for row in rows_of_run(run.events)
+        for row in _rows_of_run(run.events)
     ]
     return ClientLog(workload.name, rows)
 
@@ -141,7 +141,7 @@ def test_a_producer_that_thinks_after_a_block_is_closed():
     )
     workload = workload.replace(producers=(producer,)).with_consumer("c", service=("exp", 0.01))
     run = simulate(workload)
-    extraction = extract(ClientLog("thinking", rows_of_run(run.events)), workload)
+    extraction = extract(ClientLog("thinking", _rows_of_run(run.events)), workload)
     assert extraction.catches_up == {"p": False}
     assert extraction.model == "closed"
     found = [seconds for seconds, _, _ in extraction.workload.producers[0].recorded]
@@ -179,7 +179,7 @@ def test_a_producer_still_behind_at_the_end_would_have_gone_on():
     rows = [LogRow(n * 10_000, "p", "transfer", "q", f"p-{n}", 1, "") for n in range(1, 50)]
     rows += [LogRow(500_000, "p", "block", "", "", 0, ""), LogRow(900_000, "p", "unblock", "", "", 0, "")]
     rows += [LogRow(900_100, "p", "transfer", "q", "p-50", 1, "")]
-    schedule = infer_schedule(sends_of(rows), 1_000_000)
+    schedule = _infer_schedule(_sends_of(rows), 1_000_000)
     assert schedule[49] == 500_000
     assert len(schedule) > 60
     assert schedule == sorted(schedule)
@@ -189,7 +189,7 @@ def test_a_log_that_tells_nothing_of_costs():
     nothing = AckDelay.of([[]])
     assert consumer_network([], nothing) == Network()
     assert producer_network(Work([]), nothing) == Network()
-    assert catches_up(sends_of([])) is None
+    assert catches_up(_sends_of([])) is None
     assert works_of([]) == []
 
 
@@ -202,7 +202,7 @@ def test_service_begins_when_the_message_is_there_and_the_one_before_is_done():
 def test_recorded_times_are_used_again_when_they_run_out():
     workload = small().with_consumer("c", service=("recorded", (0.001, 0.002)), release=0.0)
     run = simulate(replace(workload, duration=1))
-    works = works_of(rows_of_run([event for event in run.events if event.session == "c"]))
+    works = works_of(_rows_of_run([event for event in run.events if event.session == "c"]))
     assert {end - begin for begin, end, _ in works} == {1000, 2000}
 
 
@@ -213,7 +213,7 @@ def test_a_session_that_ends_while_it_waits_has_not_worked_meanwhile():
     events = [("transfer", 0), ("block", 10), ("complete", 500_000), ("unblock", 500_020)]
     events += [("transfer", 500_060), ("block", 500_080), ("unblock", 700_000), ("error", 700_020)]
     rows = [LogRow(time, "p", event, "q", "", 1, "") for event, time in events]
-    assert [episode.worked for episode in episodes(rows, [0, 5])] == [80, 20]
+    assert [episode.worked for episode in _episodes(rows, [0, 5])] == [80, 20]
 
 
 def test_what_one_client_does_not_tell_the_others_do():

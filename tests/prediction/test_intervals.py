@@ -10,10 +10,10 @@ from recordings import WORKLOADS
 from qflow.labs import depth_chart
 from qflow.logs import ClientLog
 from qflow.prediction import Settings, predict
-from qflow.prediction.disturbances import CreditReturn, is_ticking
+from qflow.prediction.disturbances import CreditReturn, _is_ticking
 from qflow.prediction.intervals import interval, why_near_critical
 from qflow.prediction.predict import report_text
-from qflow.prediction.replays import MeasuredReplay, recorded_sections, rows_of_run
+from qflow.prediction.replays import MeasuredReplay, _rows_of_run, recorded_sections
 from qflow.workload import Consumer, Network, Producer, Workload, simulate
 
 REPEATS = WORKLOADS / "repeats"
@@ -108,7 +108,7 @@ def small():
     )
     rows = [
         row._replace(size=100) if row.event == "transfer" else row
-        for row in rows_of_run(simulate(workload).events)
+        for row in _rows_of_run(simulate(workload).events)
     ]
     return workload, ClientLog("small", rows)
 
@@ -222,6 +222,6 @@ def test_ticks_are_seen_only_where_ends_lie_together_and_begins_do_not():
     """CN-29: 40 ms and up to the next tick; or a delay of any length; or all at the same instants anyway."""
     begins = [n * 51_000 + 137 * n * n % 4_000 for n in range(200)]
     at_ticks = [CreditReturn(begin, -(-(begin + 40_000) // 4_000) * 4_000 - begin + 700) for begin in begins]
-    assert is_ticking(at_ticks)
-    assert not is_ticking([CreditReturn(begin, 42_000) for begin in begins])
-    assert not is_ticking([CreditReturn(n * 48_000, 44_000) for n in range(200)])
+    assert _is_ticking(at_ticks)
+    assert not _is_ticking([CreditReturn(begin, 42_000) for begin in begins])
+    assert not _is_ticking([CreditReturn(n * 48_000, 44_000) for n in range(200)])

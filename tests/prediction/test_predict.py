@@ -9,7 +9,7 @@ from recordings import WORKLOADS, beginning, load
 from qflow.logs import ClientLog, LogRow
 from qflow.prediction import Settings, predict
 from qflow.prediction.predict import report_text
-from qflow.prediction.replays import producer_measures, recorded_sections, rows_of_run
+from qflow.prediction.replays import _rows_of_run, producer_measures, recorded_sections
 from qflow.workload import Consumer, Producer, Workload, WorkloadError, simulate
 from qflow.workload.arrivals import due_messages
 from qflow.workload.measures import queue_measures
@@ -181,7 +181,7 @@ def log_of(workload):
             sizes[f"{producer.name}-{number}"] = size
     rows = [
         row._replace(size=sizes[row.label]) if row.event == "transfer" else row
-        for row in rows_of_run(run.events)
+        for row in _rows_of_run(run.events)
     ]
     return ClientLog(workload.name, rows)
 

@@ -13,7 +13,7 @@ from qflow.logs.client_log import client_rows
 from qflow.logs.components import audit_in_memory as audit
 from qflow.logs.components import components_of, lake_of, part_of, result_hash, touches_of
 from qflow.logs.workload_file import workload_text
-from qflow.spark.cuts import audit_piece, choose_places, stitch
+from qflow.spark.cuts import _audit_piece, _choose_places, _stitch
 from qflow.trace import LogRow
 from qflow.workload import Consumer, Producer, Workload, simulate
 
@@ -205,10 +205,10 @@ def test_a_piece_that_began_at_rest_goes_on_from_what_was_counted_before(stop, r
     workload = STALL.replace(duration=20, queues=queues, producers=(bursts,), consumers=(quick,))
     (rows,) = lake_of("log", workload, list(client_rows(simulate(workload).events))).values()
     # The last completion may come with the row after the accept that empties the queue.
-    last = [place + (rows[place][3] == "complete") for place in choose_places(rows, 4)]
+    last = [place + (rows[place][3] == "complete") for place in _choose_places(rows, 4)]
     parts = [rows[start:end] for start, end in pairwise([0, *last, len(rows)])]
-    pieces = [audit_piece("log/q", [row for row in part if row[3] != END], rows[0]) for part in parts]
-    stitched = stitch("log/q", pieces, parts)
+    pieces = [_audit_piece("log/q", [row for row in part if row[3] != END], rows[0]) for part in parts]
+    stitched = _stitch("log/q", pieces, parts)
     assert stitched.repeated == repeated and stitched.results == audit({"log/q": rows})
 
 

@@ -90,13 +90,13 @@ def test_any_size_of_arrow_batches(spark, lake, setting, rows):  # noqa: F811
 @pytest.mark.parametrize("rows", [1, 100, 10_000])
 def test_any_size_of_batches_that_a_worker_reads_itself(tmp_path, rows):
     from qflow.spark.lake import read_lake_file
-    from qflow.spark.lake_audit import audit_batches
+    from qflow.spark.lake_audit import _audit_batches
 
     path = tmp_path / "some.parquet"
     write_rows(path, [(name, *row) for name in SOME for row in fleet_lake()[name]])
     results = [
         tuple(row.values())
-        for batch in audit_batches(read_lake_file(str(path), rows))
+        for batch in _audit_batches(read_lake_file(str(path), rows))
         for row in batch.to_pylist()
     ]
     assert result_hash(results) == expected_of_some()

@@ -8,7 +8,7 @@ from spark_kit import spark, write_log  # noqa: F401
 
 from qflow.kit import RefusalError
 from qflow.logs.log_file import COLUMNS, NUMBERED
-from qflow.spark.ingest import log_files, read_events
+from qflow.spark.ingest import _log_files, _read_events
 from qflow.spark.lake import pack
 from qflow.trace import LogRow
 
@@ -24,7 +24,7 @@ WORKLOAD = {
 
 def read(path, columns=None):
     good, bad = [], []
-    for batches, problems in read_events(str(path), columns):
+    for batches, problems in _read_events(str(path), columns):
         good += [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
         bad += problems
     return good, bad
@@ -112,9 +112,9 @@ def test_names_of_logs_tell_them_apart(tmp_path):
     write_log(tmp_path / "monday.parquet", GOOD)
     (tmp_path / "monday.csv").write_text("")
     with pytest.raises(RefusalError, match="two logs are named 'monday'"):
-        log_files([tmp_path])
+        _log_files([tmp_path])
     with pytest.raises(RefusalError, match="no client log is there"):
-        log_files([tmp_path / "notes.txt"])
+        _log_files([tmp_path / "notes.txt"])
 
 
 def test_buckets_are_packed_largest_first():

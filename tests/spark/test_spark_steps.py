@@ -69,7 +69,7 @@ def test_results_of_another_lake_are_replaced_and_other_things_are_not(spark, la
 
 def test_an_interrupted_fleet_goes_on_and_is_no_lake_before(spark, tmp_path, two_at_once):  # noqa: F811
     from qflow.spark.lake import read_lake
-    from qflow.spark.synth import synthetic_fleet, write_fleet
+    from qflow.spark.synth import _synthetic_fleet, write_fleet
 
     with pytest.raises(KeyboardInterrupt):
         write_fleet(spark, 3, 900, tmp_path, stop_after_the_first)
@@ -81,7 +81,7 @@ def test_an_interrupted_fleet_goes_on_and_is_no_lake_before(spark, tmp_path, two
     write_fleet(spark, 3, 900, tmp_path)
     assert {path: time for path, time in written(tmp_path).items() if path in before} == before
     made = read_lake(spark, tmp_path).collect()
-    assert sorted(made) == sorted(synthetic_fleet(spark, 3, 900).collect())
+    assert sorted(made) == sorted(_synthetic_fleet(spark, 3, 900).collect())
 
 
 def lake_rows(folder):

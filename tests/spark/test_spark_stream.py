@@ -15,7 +15,7 @@ from qflow.logs import Tolerance
 from qflow.logs.audit import finding_of
 from qflow.logs.components import audit_in_memory as audit
 from qflow.logs.components import result_hash
-from qflow.spark.stream import Shipper, StreamedComponent
+from qflow.spark.stream import _Shipper, _StreamedComponent
 from qflow.spark.tables import write_rows
 
 
@@ -39,7 +39,7 @@ def test_late_and_duplicate_events_with_random_cuts(seed):
         cuts = sorted(chance.randrange(len(rows)) for _ in range(6))
         state = None
         for start, end in zip([0, *cuts], [*cuts, len(rows)], strict=True):
-            streamed = StreamedComponent(component, state)
+            streamed = _StreamedComponent(component, state)
             results += streamed.take(rows[start:end])
             state = streamed.state()
         assert streamed.waiting == 0
@@ -48,7 +48,7 @@ def test_late_and_duplicate_events_with_random_cuts(seed):
 
 def test_an_event_that_never_comes_counts_as_lost_when_patience_ends():
     rows = [row for row in small_lake()["fleet/q15"] if row[0] != 50]
-    streamed = StreamedComponent("fleet/q15", patience=100)
+    streamed = _StreamedComponent("fleet/q15", patience=100)
     results = []
     for row in rows:
         results += streamed.take([row])
@@ -140,7 +140,7 @@ def test_a_shipped_log_is_the_lake(tmp_path):
     from pyarrow import parquet
 
     workload, rows = fleet()
-    shipper = Shipper("fleet", workload, tmp_path, Tolerance.estimated(rows))
+    shipper = _Shipper("fleet", workload, tmp_path, Tolerance.estimated(rows))
     for start in range(0, len(rows), 9_000):
         shipper.send(rows[start : start + 9_000])
     shipper.end()

@@ -24,15 +24,15 @@ from qflow.spark.sweep import (
     FleetSettings,
     Share,
     TooLarge,
+    _measure_component,
+    _require_unique,
+    _share_cells,
     component_log,
     load_grid,
-    measure_component,
-    require_unique,
-    share_cells,
     sweep,
     whole_components,
 )
-from qflow.spark.synth import FleetModel, share, synthetic_rows
+from qflow.spark.synth import FleetModel, _synthetic_rows, share
 
 pytest.importorskip("pyarrow")
 
@@ -49,7 +49,7 @@ def two():
 
 
 def in_memory(grid):
-    rows = [m for name, rows in two().items() for part in measure_component(name, rows, grid) for m in part]
+    rows = [m for name, rows in two().items() for part in _measure_component(name, rows, grid) for m in part]
     return result_hash(rows)
 
 
@@ -74,14 +74,14 @@ def test_a_grid_that_makes_no_sense_is_refused_in_one_sentence(tmp_path):
         with pytest.raises(RefusalError, match=words):
             load_grid(path)
     with pytest.raises(RefusalError, match="two settings are named 'half'"):
-        require_unique([HALF, HALF])
+        _require_unique([HALF, HALF])
 
 
 def test_a_refused_setting_and_a_component_too_large_are_noted_not_lost():
     rows = fleet_lake()["fleet/q10"]
-    ((note,),) = measure_component("fleet/q10", rows, [NONSENSE])
+    ((note,),) = _measure_component("fleet/q10", rows, [NONSENSE])
     assert note[-1].startswith("refused: ") and "must be less or equal" in note[-1]
-    ((note,),) = measure_component("fleet/q10", TooLarge(len(rows), 10), [HALF])
+    ((note,),) = _measure_component("fleet/q10", TooLarge(len(rows), 10), [HALF])
     assert note[-1].startswith("too large: ")
 
 
@@ -110,13 +110,13 @@ def test_replays_say_between_what_the_measures_of_queues_lie():
     """The replays are those of predict: the same interval for the same log and settings."""
     rows = beginning_of("fleet/q10", 3)
     workload, log = component_log("fleet/q10", rows)
-    (found,) = measure_component("fleet/q10", rows, [HALF], replays=3)
+    (found,) = _measure_component("fleet/q10", rows, [HALF], replays=3)
     report = predict(workload, log, HALF.of(workload), compare_models=False, replays=3)
     by_measure = {tuple(row[2:5]): row[5:9] for row in found}
     for measure, (low, high) in report["queues"]["q10"]["interval"].items():
         assert by_measure["queues", "q10", measure][2:] == (low, high)
     assert by_measure["producers", "p10", "dies"][1] == report["producers"]["p10"]["dies"]
-    (once,) = measure_component("fleet/q10", rows, [HALF])
+    (once,) = _measure_component("fleet/q10", rows, [HALF])
     assert {row[7:9] for row in once} == {(None, None)}
 
 
@@ -131,7 +131,7 @@ def test_replays_say_between_what_the_measures_of_queues_lie():
 def test_every_cell_is_in_one_share_and_the_longest_share_comes_first(cores, tasks):
     files = [{"a": 10, "b": 30}, {"c": 30}, {"d": 15, "e": 15}, {"f": 30}]
     missing = [(component, name) for here in files for component in here for name in ("x", "y")]
-    shares = share_cells(files, missing, cores)
+    shares = _share_cells(files, missing, cores)
     cells = [(c, name) for share in shares for c, names in share.cells.items() for name in names]
     assert sorted(cells) == sorted(missing)
     loads = [
@@ -142,15 +142,15 @@ def test_every_cell_is_in_one_share_and_the_longest_share_comes_first(cores, tas
 
 
 def test_of_a_file_whose_cells_are_done_nothing_is_shared_out():
-    assert share_cells([{"a": 5}, {"b": 5}], [("b", "x")], 8) == [Share(1, {"b": ["x"]})]
-    assert share_cells([{"a": 5}], [], 2) == []
+    assert _share_cells([{"a": 5}, {"b": 5}], [("b", "x")], 8) == [Share(1, {"b": ["x"]})]
+    assert _share_cells([{"a": 5}], [], 2) == []
 
 
 def test_a_sweep_measures_what_memory_does_and_again_only_what_is_not_whole(spark, tmp_path):  # noqa: F811
     # A quarter of a second of a component that is stopped then: what is tested is which cells are done.
     lake = {"fleet/q22": beginning_of("fleet/q22", 0.25)}
     folder, grid = write_lake(tmp_path / "lake", lake), [AS_RECORDED, HALF, NONSENSE]
-    expected = [row for part in measure_component("fleet/q22", lake["fleet/q22"], grid) for row in part]
+    expected = [row for part in _measure_component("fleet/q22", lake["fleet/q22"], grid) for row in part]
     assert result_hash(sweep(spark, folder, grid, tmp_path / "out").collect()) == result_hash(expected)
     cells = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "cells").glob("*.json")}
     assert len(cells) == len(grid)
@@ -188,13 +188,13 @@ def test_killed_in_the_middle_a_sweep_goes_on_and_repeats_no_cell(spark, tmp_pat
 
 def test_advice_cannot_overflow_and_comes_with_its_reasons():
     from qflow.design import Limits
-    from qflow.spark.advice import advise_component
+    from qflow.spark.advice import _advise_component
 
-    rows = advise_component("fleet/q15", fleet_lake()["fleet/q15"], {"*": Limits(count=500)}, messages=50)
+    rows = _advise_component("fleet/q15", fleet_lake()["fleet/q15"], {"*": Limits(count=500)}, messages=50)
     ((_, queue, line, _, _, reasons, evidence, _),) = rows
     assert queue == "q15" and line.startswith("qpid-config add queue q15 --max-queue-count=500")
     assert "within the limit of 500" in reasons and "capacity" in json.loads(evidence)
-    (ring,) = advise_component("fleet/q08", fleet_lake()["fleet/q08"], {}, messages=50)
+    (ring,) = _advise_component("fleet/q08", fleet_lake()["fleet/q08"], {}, messages=50)
     assert ring[2] == "" and "nothing to design" in ring[7]
 
 
@@ -204,8 +204,8 @@ def test_advice_cannot_overflow_and_comes_with_its_reasons():
 def test_a_synthetic_component_depends_on_its_seed_alone_and_is_plausible():
     model = FleetModel.fit()
     for seed in (3, 5, 6):
-        rows = [row[1:] for row in synthetic_rows(seed, 4_000, model)]
-        assert rows == [row[1:] for row in synthetic_rows(seed, 4_000, model)] and len(rows) == 4_000
+        rows = [row[1:] for row in _synthetic_rows(seed, 4_000, model)]
+        assert rows == [row[1:] for row in _synthetic_rows(seed, 4_000, model)] and len(rows) == 4_000
         results = audit({f"synth/q{seed:06d}": rows})
         found = [finding_of(row) for row in results if row[2] == "finding"]
         reports = [one for one in found if one.kind == "reports"]
@@ -221,14 +221,14 @@ def test_events_are_shared_out_to_the_last():
 
 def test_a_fleet_has_one_partition_a_seed(spark):  # noqa: F811
     from qflow.spark.lake_audit import audit as audit_lake
-    from qflow.spark.synth import synthetic_fleet
+    from qflow.spark.synth import _synthetic_fleet
 
-    fleet = synthetic_fleet(spark, 3, 2_400)
+    fleet = _synthetic_fleet(spark, 3, 2_400)
     assert fleet.rdd.getNumPartitions() == 3
     model = FleetModel.fit()
     lake = {}
     for seed in range(3):
-        for component, *row in synthetic_rows(seed, 800, model):
+        for component, *row in _synthetic_rows(seed, 800, model):
             lake.setdefault(component, []).append(tuple(row))
     assert result_hash(audit_lake(fleet).collect()) == result_hash(audit(lake))
 
@@ -255,26 +255,26 @@ def test_pieces_between_checkpoints_give_the_same_results_in_any_order():
 
 
 def test_pieces_cut_where_nothing_is_under_way_give_the_same_results():
-    from qflow.spark.cuts import audit_cut, choose_places
+    from qflow.spark.cuts import _choose_places, audit_cut
 
     verified = 0
     for name, rows in fleet_lake().items():
         stitched = audit_cut(name, rows, 5)
         assert result_hash(stitched.results) == result_hash(row for row in fleet_results() if row[0] == name)
-        verified += len(choose_places(rows, 5)) - stitched.repeated
+        verified += len(_choose_places(rows, 5)) - stitched.repeated
     # Where the engine's state is the fresh one but for what it has counted, the cut holds as it is.
     assert verified > 10
 
 
 def test_a_piece_begun_in_a_wrong_state_is_audited_again():
     from qflow.logs.audit import END
-    from qflow.spark.cuts import audit_piece, stitch
+    from qflow.spark.cuts import _audit_piece, _stitch
 
     # In the middle of q22 messages wait: no place to cut, and the check must say so.
     rows = fleet_lake()["fleet/q22"]
     middle = len(rows) // 2
     parts = [rows[:middle], rows[middle:]]
-    pieces = [audit_piece("fleet/q22", [r for r in part if r[3] != END], rows[0]) for part in parts]
-    stitched = stitch("fleet/q22", pieces, parts)
+    pieces = [_audit_piece("fleet/q22", [r for r in part if r[3] != END], rows[0]) for part in parts]
+    stitched = _stitch("fleet/q22", pieces, parts)
     assert stitched.repeated == 1
     assert result_hash(stitched.results) == result_hash(r for r in fleet_results() if r[0] == "fleet/q22")

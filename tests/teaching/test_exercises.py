@@ -18,7 +18,7 @@ from qflow.labs.config_widget import ConfigLab
 from qflow.labs.lab import Lab
 from qflow.launch import chapters as launch
 from qflow.maintain import __main__ as maintain
-from qflow.maintain.notebooks import PLACEHOLDER, select, solution_of, task_of
+from qflow.maintain.notebooks import PLACEHOLDER, _solution_of, _task_of, select
 from qflow.teaching import check, checking, hint
 from qflow.teaching import learner as progress
 from qflow.teaching.cases import _case_picture, case_lab
@@ -46,7 +46,7 @@ def solved() -> dict[str, object]:
     """Every solution by the exercise's name."""
     found: dict[str, object] = {}
     for file in FILES.values():
-        names = functions(solution_of(file))
+        names = functions(_solution_of(file))
         found.update({name: names[name] for name in ALL if name in names})
     return found
 
@@ -61,7 +61,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_every_theme_has_its_source_and_asks_its_exercises():
     assert sorted(FILES) == sorted(THEMES)
     for name, file in FILES.items():
-        cells = [cell.id for cell in task_of(file).cells]
+        cells = [cell.id for cell in _task_of(file).cells]
         for exercise in exercises(name):
             assert {exercise.name, f"{exercise.name}-task", f"{exercise.name}-check"} <= set(cells)
 
@@ -73,7 +73,7 @@ def test_tasks_and_solutions_are_what_their_source_says(name):
 
 @pytest.mark.parametrize("name", FILES)
 def test_tasks_do_not_give_the_solution_away(name):
-    task, solution = task_of(FILES[name]), solution_of(FILES[name])
+    task, solution = _task_of(FILES[name]), _solution_of(FILES[name])
     asked = {exercise.name for exercise in exercises(name)}
     assert sum(PLACEHOLDER in cell.source for cell in task.cells) == len(asked)
     assert not any("SOLUTION" in cell.source for cell in (*task.cells, *solution.cells))
@@ -89,7 +89,7 @@ def test_the_solution_passes(name, solved):
 
 @pytest.mark.parametrize("name", FILES)
 def test_an_unsolved_task_fails_with_its_first_hint(name):
-    names = functions(task_of(FILES[name]))
+    names = functions(_task_of(FILES[name]))
     for exercise in exercises(name):
         verdict = judge(exercise, names[exercise.name])
         assert not verdict

@@ -223,7 +223,7 @@ def test_a_notebook_keeps_the_scripts_of_stored_runs_once():
     ]
     cells = [nbformat.v4.new_code_cell(outputs=[output]) for output in runs]
     before = [output.data["text/html"] for output in runs]
-    notebooks.tidy(nbformat.v4.new_notebook(cells=cells))
+    notebooks._tidy(nbformat.v4.new_notebook(cells=cells))
     first, second = (output.data["text/html"] for output in runs)
     assert first == before[0] and len(second) < len(before[1]) / 2
     # For nbval a run that brings its scripts and one that does not are the same.
@@ -233,8 +233,8 @@ def test_a_notebook_keeps_the_scripts_of_stored_runs_once():
 
 
 def test_folders_of_this_machine_are_replaced(root):
-    assert notebooks.tidy_text(f"{root}/qflow/cli.py:1") == "qflow-checkout/qflow/cli.py:1"
-    assert notebooks.tidy_text("no folder here") == "no folder here"
+    assert notebooks._tidy_text(f"{root}/qflow/cli.py:1") == "qflow-checkout/qflow/cli.py:1"
+    assert notebooks._tidy_text("no folder here") == "no folder here"
 
 
 def code_lines(cell) -> list[str]:

@@ -10,7 +10,7 @@ from qflow import maintain
 from qflow.kit import form
 from qflow.maintain import __main__ as command
 from qflow.maintain import reference
-from qflow.maintain.reference import docstring, room_page
+from qflow.maintain.reference import _room_page, docstring
 from qflow.teaching.rules import cited_in_chapters, rule_book
 
 KINDS = ("reference", "glossary")
@@ -77,7 +77,7 @@ def test_every_page_is_reached_from_the_first(root):
 
 
 def test_the_rules_page_has_every_rule(root):
-    page = reference.rules_page(root)
+    page = reference._rules_page(root)
     for rule in rule_book():
         assert f"\n### {rule}\n" in page
 
@@ -95,7 +95,7 @@ def test_a_page_that_changed_is_written_anew(root, tmp_path):
 
 
 def test_a_room_page_shows_examples_as_code():
-    page = room_page("conformance")
+    page = _room_page("conformance")
     assert page.count("```python") == page.count("\n```\n")
     assert ":func:" not in page
 

@@ -15,7 +15,7 @@ from qflow.broker import Broker, Message
 from qflow.teaching.rules import rule_book
 from qflow.trace.explain import Explanation, Subject, explain
 from qflow.trace.explain.chain import section_of
-from qflow.trace.explain.question import KINDS, Subjects
+from qflow.trace.explain.question import KINDS, _Subjects
 from qflow.trace.replaying import record, trace_of
 from qflow.trace.schema import TraceError
 from qflow.trace.timeline import Timeline
@@ -67,7 +67,7 @@ def test_asking_moves_nothing(timeline):
     timeline.seek(300)
     state = timeline.broker.state_hash()
     for kind in KINDS:
-        for name in list(Subjects(timeline.trace, timeline.index).names(kind))[:3]:
+        for name in list(_Subjects(timeline.trace, timeline.index).names(kind))[:3]:
             explain(timeline, 700, f"{kind}:{name}")
     assert timeline.cursor == 300
     assert timeline.broker.state_hash() == state
@@ -221,7 +221,7 @@ def test_every_rule_has_a_section():
 
 def assert_all_is_answered(timeline, seq, limit=25):
     """Ask about everything there is at an instant; return the kinds of subjects there were."""
-    subjects = Subjects(timeline.trace, timeline.index)
+    subjects = _Subjects(timeline.trace, timeline.index)
     rules = rule_book()
     asked = set()
     for kind in KINDS:

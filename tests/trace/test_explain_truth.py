@@ -13,7 +13,7 @@ import pytest
 
 from qflow.broker.events import COMMANDS
 from qflow.trace.explain import explain
-from qflow.trace.explain.question import KINDS, Subjects
+from qflow.trace.explain.question import KINDS, _Subjects
 from qflow.trace.replaying import trace_of
 from qflow.trace.timeline import Timeline
 from qflow.workload import Consumer, Producer, Workload, simulate
@@ -444,7 +444,7 @@ def claims_of(seed, count=4, subjects=8):
     chance, workload = random.Random(seed), workload_of(seed)
     trace = trace_of(simulate(workload, message_limit=60))
     timeline = Timeline(trace)
-    known = Subjects(trace, timeline.index)
+    known = _Subjects(trace, timeline.index)
     for row in [len(trace) - 1, *(chance.randrange(10, len(trace)) for _ in range(count))]:
         reader = Reader(trace, row, workload)
         for kind in KINDS:

@@ -11,7 +11,7 @@ from trace_commands import Cast, all_commands, fresh
 
 from qflow.broker import INFINITE, Broker, BrokerOptions, Event, Message
 from qflow.broker.events import COMMANDS
-from qflow.trace.cli import summarize
+from qflow.trace.cli import _summarize
 from qflow.trace.files import read_trace, write_trace
 from qflow.trace.replaying import Replay, first_difference, give, record, steps_of, trace_of
 from qflow.trace.schema import Trace, TraceError
@@ -248,7 +248,7 @@ def test_a_fork_with_an_injected_command_is_a_trace_of_its_own(trace, timeline):
 def test_a_fork_with_other_settings_shows_what_they_change(trace):
     wide = fork(trace, -1, queues={"orders": {"qpid.flow_stop_count": 1000, "qpid.flow_resume_count": None}})
     assert Replay(wide).run() == wide
-    before, after = summarize(trace)["orders"], summarize(wide)["orders"]
+    before, after = _summarize(trace)["orders"], _summarize(wide)["orders"]
     assert before["flowStoppedCount"] > 0 == after["flowStoppedCount"] == after["held"]
     assert after["enqueued"] == before["enqueued"]
     assert after["dequeued"] == before["dequeued"], (

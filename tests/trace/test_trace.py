@@ -24,7 +24,7 @@ from qflow.conformance.scenario import load_scenarios
 from qflow.conformance.scenario_player import Player
 from qflow.kit import RefusalError
 from qflow.trace import cli
-from qflow.trace.files import Checker, load_trace, read_trace, write_trace
+from qflow.trace.files import _Checker, load_trace, read_trace, write_trace
 from qflow.trace.replaying import Replay, first_difference, record, trace_of
 from qflow.trace.schema import KINDS, NAMES, Trace, TraceError, decode_detail, encode_detail
 from qflow.workload import Consumer, Producer, Workload, simulate
@@ -69,7 +69,7 @@ def test_replaying_random_commands_gives_back_every_row_and_the_state(commands, 
     again.broker.advance(broker.now)
     assert again.broker.state_hash() == broker.state_hash()
     assert set(trace.kind) <= set(KINDS)
-    checker = Checker(trace.empty())
+    checker = _Checker(trace.empty())
     for number, row in enumerate(trace.rows(), 1):
         checker.take(number, row)
     assert not checker.quarantine, checker.quarantine.summary()
@@ -88,7 +88,7 @@ def test_replaying_every_recorded_scenario_gives_back_every_row_and_they_pass_th
         difference = first_difference(trace, Replay(trace).run())
         assert difference is None, f"{scenario.id}: {difference.text('the player', 'the replay')}"
         if path.stem == "hand":
-            checker = Checker(trace.empty())
+            checker = _Checker(trace.empty())
             for number, row in enumerate(trace.rows(), 1):
                 checker.take(number, row)
             assert not checker.quarantine, f"{scenario.id}: {checker.quarantine.summary()}"

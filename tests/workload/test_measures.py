@@ -5,9 +5,9 @@ import pytest
 from qflow.design.frontier import costs
 from qflow.logs.audit import Intervals
 from qflow.logs.client_log import ClientLog
-from qflow.prediction.replays import predicted_sections, recorded_sections, rows_of_run
+from qflow.prediction.replays import _rows_of_run, predicted_sections, recorded_sections
 from qflow.trace import Trace
-from qflow.trace.cli import summarize
+from qflow.trace.cli import _summarize
 from qflow.workload import Consumer, Producer, Workload, simulate
 from qflow.workload.agenda import SECOND
 from qflow.workload.measured import measure
@@ -39,13 +39,13 @@ def test_p99_of_a_queue_that_stopped_and_that_nobody_reads_is_what_was_waited():
     # The eleventh message is held at 0.11 s, the fifteenth and last at 0.15 s.
     assert predicted["latency_p99"] == pytest.approx(9.89) and predicted["latency_p50"] == 0
     assert costs(run, ["q"], ["p"]).latency_p99 == predicted["latency_p99"]
-    log = ClientLog("stalled", rows_of_run(run.events, STALLED.producers))
+    log = ClientLog("stalled", _rows_of_run(run.events, STALLED.producers))
     assert recorded_sections(STALLED, log, end)["producers"]["p"] == predicted
 
 
 def test_a_log_that_does_not_say_what_is_complete_has_no_latency():
     rows = [
-        row for row in rows_of_run(simulate(STALLED).events, STALLED.producers) if row.event == "transfer"
+        row for row in _rows_of_run(simulate(STALLED).events, STALLED.producers) if row.event == "transfer"
     ]
     measures = recorded_sections(STALLED, ClientLog("mute", rows), 10 * SECOND)["producers"]["p"]
     assert measures["latency_p99"] is None and measures["throughput"] == 1.5
@@ -70,7 +70,7 @@ def test_all_ways_give_the_same(workload):
     max_bytes = max(event.detail["bytes"] for event in run.events if event.kind == "enqueued")
     predicted = predicted_sections(run, workload, end)
     assert predicted["queues"]["q"] == queue
-    log = ClientLog("same", rows_of_run(run.events, workload.producers))
+    log = ClientLog("same", _rows_of_run(run.events, workload.producers))
     assert recorded_sections(workload, log, end)["producers"] == {
         name: measures for name, measures in predicted["producers"].items() if measures["throughput"]
     }
@@ -92,7 +92,7 @@ def test_all_ways_give_the_same(workload):
     for event in run.events:
         if event.time <= end:
             trace.append(event)
-    summary = summarize(trace, end)["q"]
+    summary = _summarize(trace, end)["q"]
     assert summary["max_depth"] == queue["max_depth"]
     assert summary["flowStoppedCount"] == queue["flowStoppedCount"]
     assert summary["share_on"] == pytest.approx(queue["share_on"])

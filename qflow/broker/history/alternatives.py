@@ -5,7 +5,7 @@ queue is *overfull* when its bytes exceed its capacity.  A session that sends to
 to stop sending at once, to any queue; the message itself is taken.  The session may go on when every queue
 that stopped it is down to its resume capacity.
 
-:class:`WatermarkLimit` is the proposal of QPID-2935 as it was written down before the code (ALT-07,
+:class:`_WatermarkLimit` is the proposal of QPID-2935 as it was written down before the code (ALT-07,
 ALT-08).  A queue is *blocking* from its high watermark on, and *normal* again below its low one.  Whether a
 transfer is blocked is decided **once**, after it has been enqueued to all its destinations; it is freed
 when all of them are normal, or when it has been consumed from all of them.
@@ -70,14 +70,14 @@ class JavaCapacity(FlowState):
 HOLDER = "watermark"
 
 
-class BlockedFlag(RoutingListener):
+class _BlockedFlag(RoutingListener):
     """One transfer's ``blocked`` flag, and the queues it depends on."""
 
     __slots__ = ("transfer", "destinations", "remaining", "is_set")
 
     def __init__(self, transfer: Transfer) -> None:
         self.transfer = transfer
-        self.destinations: list[WatermarkLimit] = []
+        self.destinations: list[_WatermarkLimit] = []
         self.remaining = 0
         self.is_set = False
 
@@ -97,7 +97,7 @@ class BlockedFlag(RoutingListener):
             self.transfer.let_go(HOLDER)
 
 
-class WatermarkLimit(FlowState):
+class _WatermarkLimit(FlowState):
     """One queue's two watermarks: blocking **at** the high one, normal below the low one.
 
     The proposal contradicts itself about equality with the low watermark; this follows its rule of
@@ -109,7 +109,7 @@ class WatermarkLimit(FlowState):
     def __init__(self, context: BrokerContext, queue: str, thresholds: FlowThresholds) -> None:
         super().__init__(context, queue)
         self.thresholds = thresholds
-        self.flags: dict[int, BlockedFlag] = {}
+        self.flags: dict[int, _BlockedFlag] = {}
 
     def enqueued(self, message: QueuedMessage) -> None:
         """Count the message; it takes part in the decision about its transfer."""
@@ -117,8 +117,8 @@ class WatermarkLimit(FlowState):
         if not self.stopped and self.exceeds_stop(self.count, self.size):
             self.turn_on()
         flag = message.transfer.listener
-        if not isinstance(flag, BlockedFlag):
-            flag = message.transfer.listener = BlockedFlag(message.transfer)
+        if not isinstance(flag, _BlockedFlag):
+            flag = message.transfer.listener = _BlockedFlag(message.transfer)
         flag.destinations.append(self)
         flag.remaining += 1
         self.flags[message.position] = flag
@@ -163,7 +163,7 @@ def make_flow_control(
     if thresholds is None or kind in ("pre-feature", "overflow-list"):
         return None
     if kind == "watermark":
-        return WatermarkLimit(context, queue, thresholds)
+        return _WatermarkLimit(context, queue, thresholds)
     if kind == "java":
         if not thresholds.stop_size:
             return None

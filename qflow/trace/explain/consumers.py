@@ -42,7 +42,7 @@ def explain_consumer(instant: Instant, name: str) -> Reason:
     session, subscription = pair
     subject = _consumer_subject(session, subscription)
     reason = _nothing_more(instant, session, subscription)
-    count = len(list_unsettled(session, subscription.name))
+    count = len(_list_unsettled(session, subscription.name))
     queue = subscription.queue.name
     if count:
         text = f"{subject.name} is busy: it holds {counted(count, 'message')} of {queue}."
@@ -215,7 +215,7 @@ def _consumer_name(session: str, tag: str) -> str:
     return session if session == tag else f"{session}/{tag}"
 
 
-def list_unsettled(session: Session, tag: str) -> list[DeliveryRecord]:
+def _list_unsettled(session: Session, tag: str) -> list[DeliveryRecord]:
     """Return what a subscription was given and has to settle, oldest first."""
     records = session.consuming.records.values()
     return [record for record in records if record.tag == tag and _is_to_settle(record)]
@@ -227,7 +227,7 @@ def _is_to_settle(record: DeliveryRecord) -> bool:
 
 def work(instant: Instant, session: Session, subscription: Subscription) -> tuple[Reason, ...]:
     """Say what a subscription holds and until when it works on the oldest; nothing if it holds none."""
-    records = list_unsettled(session, subscription.name)
+    records = _list_unsettled(session, subscription.name)
     if not records:
         return ()
     subject = _consumer_subject(session, subscription)
@@ -342,7 +342,7 @@ def _missing(instant: Instant, session: Session, subscription: Subscription, uni
 def _window(session: Session, subscription: Subscription, unit: int) -> str:
     """Say what fills a window: what the subscription holds, and what it has settled and not completed."""
     balance, noun = subscription.credit.balance(unit), UNITS[unit]
-    records = [record for record in list_unsettled(session, subscription.name) if not record.is_completed]
+    records = [record for record in _list_unsettled(session, subscription.name) if not record.is_completed]
     held = len(records) if unit == MESSAGE_UNIT else sum(record.size for record in records)
     more = balance.used - held
     if more <= 0 or not subscription.acquires:
@@ -419,7 +419,7 @@ def _is_anothers(queue: Queue, subscription: Subscription, message: QueuedMessag
 
 def _anothers(instant: Instant, subject: Subject, queue: Queue, message: QueuedMessage) -> Reason:
     assert queue.groups is not None, "only groups refuse"
-    why = explain_owner(instant, queue, queue.groups.groups[message.group])
+    why = _explain_owner(instant, queue, queue.groups.groups[message.group])
     text = f"{message.transfer.label} is of group {message.group}, which is not {subject.name}'s."
     return Reason(text, ("MG-12", "MG-07"), why.row, Subject("message", message.transfer.label), (why,))
 
@@ -506,7 +506,7 @@ def _what_wakes(instant: Instant, session: Session, subscription: Subscription) 
 # Groups
 
 
-def explain_owner(instant: Instant, queue: Queue, state: GroupState) -> Reason:
+def _explain_owner(instant: Instant, queue: Queue, state: GroupState) -> Reason:
     """Say who owns a group, and what has to happen before it is free."""
     subject = _group_subject(instant, queue.name, state.name)
     owner = instant.shown(state.owner)
@@ -566,7 +566,7 @@ def _explain_departure(instant: Instant, queue: Queue, state: GroupState) -> tup
     return (Reason(text, ("MG-15", "CN-17"), row, Subject("consumer", instant.shown(state.owner))),)
 
 
-def explain_freeing(instant: Instant, queue: Queue, group: str) -> Reason | None:
+def _explain_freeing(instant: Instant, queue: Queue, group: str) -> Reason | None:
     """Say what made a group free the last time, or None if it never had an owner."""
     row = instant.last("group_freed", "queue", queue.name, group=group)
     if row is None:
@@ -591,9 +591,9 @@ def explain_group(instant: Instant, queue_name: str, group: str) -> Reason:
     if queue is None or state is None:
         return _no_such_group(instant, queue_name, group, subject)
     if state.owner:
-        return explain_owner(instant, queue, state)
+        return _explain_owner(instant, queue, state)
     count = counted(len(state.members), "message")
-    before = explain_freeing(instant, queue, group)
+    before = _explain_freeing(instant, queue, group)
     text = (
         f"Group {group} of {queue_name} has no owner: none of its {count} is acquired."
         if len(state.members) > 1

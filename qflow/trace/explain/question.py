@@ -28,7 +28,7 @@ KINDS = ("producer", "queue", "consumer", "group", "message", "transfer")
 _SHOWN = 8
 
 
-class Subjects:
+class _Subjects:
     """Everything in a trace that can be asked about."""
 
     def __init__(self, trace: Trace, index: RowIndex) -> None:
@@ -90,18 +90,18 @@ def _some(names: Iterable[str]) -> str:
     return ", ".join(shown[:_SHOWN]) + more or "none"
 
 
-def _producers(subjects: Subjects) -> list[str]:
+def _producers(subjects: _Subjects) -> list[str]:
     workload = subjects.trace.workload
     if workload is not None and workload.producers:
         return [producer.name for producer in workload.producers]
     return subjects.index.names("session", ("message.transfer",))
 
 
-def _queues(subjects: Subjects) -> list[str]:
+def _queues(subjects: _Subjects) -> list[str]:
     return subjects.index.names("queue", ("queueDeclare", "queue.declare"))
 
 
-def _consumers(subjects: Subjects) -> list[str]:
+def _consumers(subjects: _Subjects) -> list[str]:
     """Sessions' subscriptions, ``session/tag``; only the name where the two are the same."""
     trace = subjects.trace
     found: dict[str, None] = {}
@@ -114,13 +114,13 @@ def _consumers(subjects: Subjects) -> list[str]:
     return list(found)
 
 
-def _groups(subjects: Subjects) -> list[str]:
+def _groups(subjects: _Subjects) -> list[str]:
     """Groups by name; ``queue/group`` where several queues have one of that name."""
     times = Counter(group for _, group in subjects.index.groups)
     return [group if times[group] == 1 else f"{queue}/{group}" for queue, group in subjects.index.groups]
 
 
-_LISTERS: dict[str, Callable[[Subjects], Iterable[str]]] = {
+_LISTERS: dict[str, Callable[[_Subjects], Iterable[str]]] = {
     "producer": _producers,
     "queue": _queues,
     "consumer": _consumers,
@@ -181,7 +181,7 @@ def explain(
 
 def _explained(timeline: Timeline, instant: int | None, time: int | None, subject: str) -> Explanation:
     _go(timeline, instant, time, subject)
-    found = Subjects(timeline.trace, timeline.index).find(subject)
+    found = _Subjects(timeline.trace, timeline.index).find(subject)
     seen = Instant(timeline.trace, timeline.index, timeline.broker, timeline.cursor)
     return _explanation(seen, found, _EXPLAINERS[found.kind](seen, found.name))
 

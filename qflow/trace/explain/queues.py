@@ -37,7 +37,7 @@ def explain_queue(instant: Instant, name: str) -> Reason:
         text = f"{name} has {depth} and no flow control."
         rest = readers(instant, queue) if queue.message_depth else ()
         return Reason(text, why.rules, why.row, why.subject, (why, *rest, *lost))
-    reason = explain_on(instant, queue) if queue.flow_limit.stopped else explain_off(instant, queue)
+    reason = explain_on(instant, queue) if queue.flow_limit.stopped else _explain_off(instant, queue)
     said = {(item.row, item.subject) for item in reason.because}
     lost = tuple(item for item in lost if (item.row, item.subject) not in said)
     return Reason(reason.text, reason.rules, reason.row, reason.subject, (*reason.because, *lost))
@@ -61,7 +61,7 @@ def explain_on(instant: Instant, queue: Queue) -> Reason:
     label = _message_before(instant, row, queue.name)
     # The broker tries the count first (FC-14).
     unit = "count" if limit.exceeds_stop(detail["count"], 0) else "size"
-    level = getattr(thresholds_of(queue), f"stop_{unit}")
+    level = getattr(_thresholds_of(queue), f"stop_{unit}")
     alternative = _ALTERNATIVES.get(_kind(instant, queue))
     rule, than = alternative or "FC-14", "no fewer than" if alternative == "ALT-07" else "more than"
     amount = counted(detail[unit], UNITS[unit])
@@ -86,7 +86,7 @@ def _message_before(instant: Instant, row: int, queue: str) -> str:
 
 def _still_on(instant: Instant, queue: Queue) -> Reason:
     """Say which resume threshold keeps a queue ON, and why its depth does not sink below."""
-    limit, resumes = queue.flow_limit, thresholds_of(queue)
+    limit, resumes = queue.flow_limit, _thresholds_of(queue)
     assert limit is not None, "only a queue with flow control is ON"
     alternative = _ALTERNATIVES.get(_kind(instant, queue))
     # The Java broker resumes at the level, all others below it.
@@ -107,9 +107,9 @@ def _still_on(instant: Instant, queue: Queue) -> Reason:
 # OFF
 
 
-def explain_off(instant: Instant, queue: Queue) -> Reason:
+def _explain_off(instant: Instant, queue: Queue) -> Reason:
     """Say why flow control of a queue is OFF."""
-    limit, stops = queue.flow_limit, thresholds_of(queue)
+    limit, stops = queue.flow_limit, _thresholds_of(queue)
     assert limit is not None, "a queue without flow control is neither ON nor OFF"
     subject = Subject("queue", queue.name)
     amounts = []
@@ -147,7 +147,7 @@ def explain_turning_off(instant: Instant, queue: str, row: int) -> Reason:
     existing = instant.queue(queue)
     below = ""
     if existing is not None:
-        resumes = thresholds_of(existing)
+        resumes = _thresholds_of(existing)
         levels = [
             counted(getattr(resumes, f"resume_{unit}"), noun)
             for unit, noun in UNITS.items()
@@ -195,12 +195,12 @@ def _explain_refused_declaration(instant: Instant, name: str, row: int) -> Reaso
 # Thresholds and limits
 
 
-def levels_of(instant: Instant, queue: Queue) -> FlowLevels:
+def _levels_of(instant: Instant, queue: Queue) -> FlowLevels:
     """Return the levels of a queue with their origins."""
     return FlowLevels.proposed(queue.settings, instant.broker.options).checked(queue.name)
 
 
-def thresholds_of(queue: Queue) -> FlowThresholds:
+def _thresholds_of(queue: Queue) -> FlowThresholds:
     """Return the thresholds in force, whatever kind of flow control the queue has."""
     limit = queue.flow_limit
     if isinstance(limit, JavaCapacity):
@@ -213,7 +213,7 @@ def origin(instant: Instant, queue: Queue, name: str) -> Reason:
     """Return what set one level, such as ``stop_count``; chains about settings end with it."""
     level: Level = getattr(FlowLevels.proposed(queue.settings, instant.broker.options), name)
     if level.value or name.startswith("resume"):
-        level = getattr(levels_of(instant, queue), name)
+        level = getattr(_levels_of(instant, queue), name)
     row = instant.last("queueDeclare", "queue", queue.name)
     rules, words = _origin(instant, queue, name, level.origin, level)
     verb, unit = name.split("_")
@@ -381,7 +381,7 @@ def _no_room(instant: Instant, queue: Queue, row: int) -> tuple[Reason, ...]:
     resumed = instant.last("flow_resumed", "queue", queue.name, until=row)
     if stopped is None or (resumed is not None and resumed > stopped):
         return (limit,)
-    stop, most = thresholds_of(queue).stop_count, queue.depth.max_count
+    stop, most = _thresholds_of(queue).stop_count, queue.depth.max_count
     sum_of = (
         f"{stop} and all capacities together" if stop and most else "the stop threshold and all capacities"
     )
