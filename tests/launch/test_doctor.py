@@ -12,7 +12,7 @@ import pytest
 from qflow import cli
 from qflow.kit import DISTRIBUTION, install_command
 from qflow.launch import doctor
-from qflow.launch.doctor import Diagnosis
+from qflow.launch.doctor import _Diagnosis
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def installed(folder: Path, name: str, version: str, *requires: str) -> Path:
     return folder
 
 
-def one_bad(findings, subject: str) -> Diagnosis:
+def one_bad(findings, subject: str) -> _Diagnosis:
     """Return the one problem of a subject."""
     (bad,) = [finding for finding in findings if finding.subject == subject and finding.verdict == "bad"]
     return bad
