@@ -87,10 +87,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 with suppress(ValueError):
                     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
-    return guarded(work)
+    return run_guarded(work)
 
 
-def guarded(work: Callable[[], int]) -> int:
+def run_guarded(work: Callable[[], int]) -> int:
     """Run a command's work and return its status: each refusal is a sentence, and no traceback is shown."""
     _ready_streams()
     try:

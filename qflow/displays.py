@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from qflow.table import Table
-from qflow.wording import counted
+from qflow.wording import format_count
 
 if TYPE_CHECKING:
     from qflow.broker import Broker, Session
@@ -49,7 +49,9 @@ def broker_table(broker: Broker) -> Table:
         )
     sessions = sum(session.is_attached for session in broker.sessions.values())
     seconds = f"{broker.now / 1_000_000:g}"
-    caption = f"broker at {seconds} s: {counted(len(rows), 'queue')}, {counted(sessions, 'session')}"
+    caption = (
+        f"broker at {seconds} s: {format_count(len(rows), 'queue')}, {format_count(sessions, 'session')}"
+    )
     return Table(rows, None if rows else ["queue"], caption)
 
 
@@ -77,7 +79,7 @@ def _queue_table(queue: Queue) -> Table:
         ("available", seen.messageCount, None),
         *((what, count or None, size or None) for what, (count, size) in _levels(queue).items()),
     ]
-    turned, read = counted(seen.flowStoppedCount, "time"), counted(seen.consumerCount, "consumer")
+    turned, read = format_count(seen.flowStoppedCount, "time"), format_count(seen.consumerCount, "consumer")
     caption = f"queue {queue.name}: flow control {_state(queue)}, turned ON {turned}; {read}"
     return Table(rows, ("", "messages", "bytes"), caption)
 
@@ -101,7 +103,7 @@ def _session_table(session: Session) -> Table:
     unsettled = session.statistics().unackedMessages
     caption = (
         f"session {session.name}: {state}; complete are commands {session.completions.completed}; "
-        f"{counted(len(held), 'transfer')} held; {counted(unsettled, 'message')} not accepted"
+        f"{format_count(len(held), 'transfer')} held; {format_count(unsettled, 'message')} not accepted"
     )
     if len(held) > SHOWN:
         caption += f"; the first {SHOWN} held"
@@ -121,7 +123,7 @@ def statistics(broker: Broker) -> Table:
     """
     seen = [queue.statistics() for queue in broker.queues.queues.values()]
     rows = [dataclasses.asdict(statistics) for statistics in seen]
-    return Table(rows, None, f"statistics of {counted(len(rows), 'queue')}")
+    return Table(rows, None, f"statistics of {format_count(len(rows), 'queue')}")
 
 
 def _levels(queue: Queue) -> dict[str, tuple[int, int]]:

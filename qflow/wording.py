@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 
-def counted(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """Return a number of things as text.
 
-    >>> counted(1, "message"), counted(2, "message")
+    >>> format_count(1, "message"), format_count(2, "message")
     ('1 message', '2 messages')
     """
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def listed(names: Sequence[str], most: int = 5) -> str:
+def format_names(names: Sequence[str], most: int = 5) -> str:
     """Return names as text; of more than so many, only the first two and the last.
 
-    >>> listed(["a"]), listed(["a", "b", "c"]), listed([f"m{n}" for n in range(50)])
+    >>> format_names(["a"]), format_names(["a", "b", "c"]), format_names([f"m{n}" for n in range(50)])
     ('a', 'a, b and c', 'm0, m1, … m49')
     """
     if len(names) > most:
@@ -25,10 +25,10 @@ def listed(names: Sequence[str], most: int = 5) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
-def spaced(number: float) -> str:
+def format_thousands(number: float) -> str:
     r"""Return a number with a thin space every three digits.
 
-    >>> spaced(83886080)
+    >>> format_thousands(83886080)
     '83\u2009886\u2009080'
     """
     return f"{number:,}".replace(",", "\u2009")

@@ -17,7 +17,7 @@ from qflow.kit import RefusalError
 
 
 @contextmanager
-def written(path: str | Path) -> Iterator[Path]:
+def write_whole(path: str | Path) -> Iterator[Path]:
     """Yield the path of a file beside another, which takes that one's place when the block is done.
 
     After Ctrl-C, what was written until then is kept where there was no such file before.
@@ -25,7 +25,7 @@ def written(path: str | Path) -> Iterator[Path]:
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
     ...     place = Path(folder, "orders.json")
-    ...     with written(place) as beside:
+    ...     with write_whole(place) as beside:
     ...         _ = beside.write_text("[]"), place.exists()
     ...     place.read_text(), [path.name for path in Path(folder).iterdir()]
     ('[]', ['orders.json'])

@@ -131,19 +131,19 @@ Names = tuple[str, ...] | None
 Values = tuple[Any, ...]
 
 
-def packed(detail: Detail) -> tuple[Names, Values]:
+def pack(detail: Detail) -> tuple[Names, Values]:
     """Return the names and the values of a detail; None has none of either.
 
-    >>> packed({"count": 5, "size": 700}), packed(None)
+    >>> pack({"count": 5, "size": 700}), pack(None)
     ((('count', 'size'), (5, 700)), (None, ()))
     """
     return (None, ()) if detail is None else (tuple(detail), tuple(detail.values()))
 
 
-def unpacked(names: Names, values: Values) -> Detail:
+def unpack(names: Names, values: Values) -> Detail:
     """Return the detail that has these names and values.
 
-    >>> unpacked(("count", "size"), (5, 700)), unpacked(None, ())
+    >>> unpack(("count", "size"), (5, 700)), unpack(None, ())
     ({'count': 5, 'size': 700}, None)
     """
     if names is None:
@@ -188,7 +188,7 @@ class EventTable(Sequence[Event]):
 
     def append(self, event: Event) -> None:
         """Add an event."""
-        self.cells += (*event[:DETAIL], *packed(event.detail))
+        self.cells += (*event[:DETAIL], *pack(event.detail))
 
     __call__ = append
 
@@ -196,7 +196,7 @@ class EventTable(Sequence[Event]):
         """Return one field of all events, such as ``kind``; ValueError if events have no such field."""
         index = Event._fields.index(name)
         column = self.cells[index::WIDTH]
-        return column if index < DETAIL else list(map(unpacked, column, self.cells[index + 1 :: WIDTH]))
+        return column if index < DETAIL else list(map(unpack, column, self.cells[index + 1 :: WIDTH]))
 
     def tuples(self, start: int = 0) -> Iterator[tuple[Any, ...]]:
         """Yield the events from one on as plain tuples, each ending with the names and values of its detail.
@@ -209,7 +209,7 @@ class EventTable(Sequence[Event]):
 
     def rows(self) -> Iterator[tuple[Any, ...]]:
         """Yield the events as plain tuples, which is faster than as events."""
-        return ((*row[:DETAIL], unpacked(row[DETAIL], row[DETAIL + 1])) for row in self.tuples())
+        return ((*row[:DETAIL], unpack(row[DETAIL], row[DETAIL + 1])) for row in self.tuples())
 
     def __len__(self) -> int:
         return len(self.cells) // WIDTH
@@ -228,7 +228,7 @@ class EventTable(Sequence[Event]):
             return [self[place] for place in range(len(self))[index]]
         start = range(len(self))[index] * WIDTH
         *fields, names, values = self.cells[start : start + WIDTH]
-        return _event((*fields, unpacked(names, values)))
+        return _event((*fields, unpack(names, values)))
 
     def __delitem__(self, index: slice) -> None:
         places = range(len(self))[index]
@@ -259,7 +259,7 @@ def of_kinds(events: Iterable[Event], kinds: Container[str]) -> Iterator[Event]:
     if not isinstance(events, EventTable):
         return (event for event in events if event.kind in kinds)
     return (
-        _event((*row[:DETAIL], unpacked(row[DETAIL], row[DETAIL + 1])))
+        _event((*row[:DETAIL], unpack(row[DETAIL], row[DETAIL + 1])))
         for row in events.tuples()
         if row[1] in kinds
     )

@@ -171,10 +171,10 @@ class Exchange(Router):
         binding.queue.binding_count -= 1
         if self.context.observer is not None:
             self.context.emit("unbind", binding.queue.name, link=self.name, detail={"key": binding.key})
-        self._removed(binding)
+        self._forget_binding(binding)
         return True
 
-    def _removed(self, binding: _Binding) -> None:
+    def _forget_binding(self, binding: _Binding) -> None:
         """Forget a binding in the type's own index."""
 
     def _check(self, arguments: Arguments) -> None:
@@ -483,7 +483,7 @@ class DirectExchange(Exchange):
         super()._insert(identity, binding)
         self._by_key[binding.key] = (*self._by_key.get(binding.key, ()), binding)
 
-    def _removed(self, binding: _Binding) -> None:
+    def _forget_binding(self, binding: _Binding) -> None:
         others = tuple(other for other in self._by_key[binding.key] if other is not binding)
         if others:
             self._by_key[binding.key] = others

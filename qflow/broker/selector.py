@@ -579,7 +579,7 @@ class _Parser:
         return self._chain(self._product, "+", "-")
 
     def _product(self) -> Expression:
-        return self._chain(self._signed, "*", "/")
+        return self._chain(self._read_signed, "*", "/")
 
     def _chain(self, part: Callable[[], Expression], *symbols: str) -> Expression:
         first = part()
@@ -588,18 +588,18 @@ class _Parser:
             rest.append((symbol, part()))
         return (lambda subject: _calculate_all(subject, first, rest)) if rest else first
 
-    def _signed(self) -> Expression:
+    def _read_signed(self) -> Expression:
         minuses = self._count("-")
         if minuses and self._peek().kind == "exact":
             # The sign belongs to the literal: the smallest integer has no positive counterpart.
             return _repeatedly(minuses - 1, _minus, self._literal(is_negative=True))
         if self._take("("):
-            return _repeatedly(minuses, _minus, self._nested())
+            return _repeatedly(minuses, _minus, self._read_nested())
         # A plus does nothing, but takes only a name or a literal (RF-35).
         self._take("+")
         return _repeatedly(minuses, _minus, self._literal())
 
-    def _nested(self) -> Expression:
+    def _read_nested(self) -> Expression:
         self._depth += 1
         if self._depth > _DEEPEST:
             raise self._error(f"more than {_DEEPEST} nested parentheses")

@@ -530,7 +530,7 @@ def report(explanation: SettingsExplanation) -> str:
 def _lines(explanation: SettingsExplanation) -> Iterator[str]:
     declaration = explanation.declaration
     yield f"queue {declaration.name}"
-    yield from _indented(_declared(declaration))
+    yield from _indent(_list_declared(declaration))
     for title, text in (
         ("broker", explanation.setup.text()),
         ("address", explanation.address),
@@ -538,17 +538,17 @@ def _lines(explanation: SettingsExplanation) -> Iterator[str]:
     ):
         if text:
             yield title
-            yield from _indented(text.splitlines())
+            yield from _indent(text.splitlines())
     if explanation.refusal:
         refusal = explanation.refusal
         yield f"the broker refuses ({refusal.code} {refusal.name})"
-        yield from _indented([refusal.shown])
+        yield from _indent([refusal.shown])
     else:
         yield from _in_force(explanation)
     yield from _remarks(explanation.remarks)
 
 
-def _declared(declaration: Declaration) -> Iterator[str]:
+def _list_declared(declaration: Declaration) -> Iterator[str]:
     for key, value in declaration.arguments.items():
         yield f"{key} = {json.dumps(value)}"
     if declaration.alternate_exchange:
@@ -586,5 +586,5 @@ def _remarks(remarks: Iterable[Remark]) -> Iterator[str]:
         yield f"{remark.kind}: {remark.text}{rules}"
 
 
-def _indented(lines: Iterable[str]) -> Iterator[str]:
+def _indent(lines: Iterable[str]) -> Iterator[str]:
     return (f"  {line}" for line in lines)

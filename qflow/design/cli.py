@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from qflow.writing import require_apart, written
+from qflow.writing import require_apart, write_whole
 
 if TYPE_CHECKING:
     from qflow.design.frontier import Limits
@@ -101,7 +101,7 @@ def _draw(made: Recommendation, path: Path, *, is_quiet: bool) -> None:
         drawn = made.map(queue)
         several = f"{path.stem}-{quote(queue, safe=' ')}{path.suffix}"
         file = path if len(made.chosen) == 1 else path.with_name(several)
-        with written(file) as beside:
+        with write_whole(file) as beside:
             beside.write_text(drawn.svg(), encoding="utf-8")
         if not is_quiet:
             print(f"\n{file}: stop × capacity of {queue}.", *drawn.claims, sep="\n")

@@ -34,7 +34,7 @@ from qflow.workload.many import ManyRuns, run_many
 from qflow.workload.measured import POINTS, Measured, measure
 from qflow.workload.model import Workload
 from qflow.workload.simulate import set_up
-from qflow.workload.stage import uncollected
+from qflow.workload.stage import pause_collector
 
 MESSAGES = 2_000
 CELLS = 30
@@ -410,7 +410,7 @@ class _Law:
 
 def _run_of(describe: Describe, messages: int, queue: str, settings: Mapping[str, float]) -> Measured:
     workload = describe(**settings)
-    with uncollected():
+    with pause_collector():
         return measure(set_up(workload, messages), workload, queue)
 
 

@@ -21,7 +21,7 @@ from qflow.labs.claims import seconds, times
 from qflow.labs.frames import NEVER, Frames, Span
 from qflow.labs.picture import Picture
 from qflow.labs.topology import QueueSpot
-from qflow.wording import spaced
+from qflow.wording import format_thousands
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -125,7 +125,7 @@ class Chart:
             color, dash = _LEVELS[name]
             figure.add_hline(level, line={"color": color, "dash": dash, "width": 1.5})
             place = {"x": 1, "xref": "paper", "xanchor": "left", "y": level, "showarrow": False}
-            text = f"{name} {spaced(level)}"
+            text = f"{name} {format_thousands(level)}"
             figure.add_annotation(**place, xshift=4, text=text, font={"color": color})
         figure.update_layout(**_looks(self))
         return figure

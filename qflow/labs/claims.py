@@ -11,7 +11,7 @@ from qflow.broker.errors import AmqpException
 from qflow.labs.frames import Frames, Span
 from qflow.labs.topology import ProducerSpot, QueueSpot
 from qflow.labs.words import BITS
-from qflow.wording import counted
+from qflow.wording import format_count
 
 
 def claims_of(frames: Frames, errors: Mapping[str, AmqpException] | None = None) -> tuple[str, ...]:
@@ -26,7 +26,7 @@ def claims_of(frames: Frames, errors: Mapping[str, AmqpException] | None = None)
         said.append(f"{name}'s session died of “{error}”")
     last = frames.at(-1)
     for consumer in topology.consumers:
-        accepted = counted(last[f"consumer.{consumer.name}.accepted"], "message")
+        accepted = format_count(last[f"consumer.{consumer.name}.accepted"], "message")
         said.append(f"{consumer.name} accepted {accepted}.")
     return tuple(said)
 
@@ -66,7 +66,7 @@ def _of_queue(frames: Frames, queue: QueueSpot) -> Iterator[str]:
     if not (queue.stop_count or queue.stop_size):
         yield f"{queue.name} has no flow control."
     elif not on:
-        reached = f"at most {counted(deepest, 'message')} against a stop threshold of {_stop(queue)}"
+        reached = f"at most {format_count(deepest, 'message')} against a stop threshold of {_stop(queue)}"
         yield f"{queue.name} never turned ON: {reached}."
     else:
         first = on[0]
@@ -86,7 +86,7 @@ def _of_queue(frames: Frames, queue: QueueSpot) -> Iterator[str]:
         )
         yield from _releases(frames, queue)
     limit = f" (its limit is {queue.max_count})" if queue.max_count else ""
-    yield f"At its deepest, {queue.name} had {counted(deepest, 'message')}{limit}."
+    yield f"At its deepest, {queue.name} had {format_count(deepest, 'message')}{limit}."
 
 
 def _releases(frames: Frames, queue: QueueSpot) -> Iterator[str]:
@@ -116,13 +116,13 @@ def _of_producer(frames: Frames, producer: ProducerSpot) -> Iterator[str]:
         fate = "none of its transfers was ever held"
     if producer.is_measured:
         # When a client of AMQP 1.0 waits, only that client knows.
-        yield f"{producer.name} sent {counted(sent, 'message')}; {fate}."
+        yield f"{producer.name} sent {format_count(sent, 'message')}; {fate}."
         return
     if waits:
         wait = f"it had to wait {times(len(waits))}, {share(waits, frames.topology.end)} of the time"
     else:
         wait = "it never had to wait"
-    yield f"{producer.name} sent {counted(sent, 'message')}; {fate}; {wait}."
+    yield f"{producer.name} sent {format_count(sent, 'message')}; {fate}; {wait}."
 
 
 def _stop(queue: QueueSpot) -> str:

@@ -14,7 +14,7 @@ from html import escape
 from qflow.configuration.broker_setup import BrokerSetup
 from qflow.configuration.explanation import Effective, SettingsExplanation, explain
 from qflow.configuration.notations import read_any
-from qflow.wording import spaced
+from qflow.wording import format_thousands
 
 WIDTH, HEIGHT, TOP, BOTTOM = 860, 160, 50, 12
 _SCALE = 120
@@ -88,7 +88,7 @@ def _labels(marks: list[tuple[str, int]], levels: dict[str, float], x: int) -> I
             f'<path d="M{x - 8},{at}H{x + _SCALE + 8}L{x + _SCALE + 18},{label}" fill="none" '
             f'style="stroke:{color}" stroke-width="2"{dash}/>'
             f'<text class="n" x="{x + _SCALE + 24}" y="{label + 4.5}" '
-            f'style="fill:{color}">{name} {spaced(value)}</text>'
+            f'style="fill:{color}">{name} {format_thousands(value)}</text>'
         )
 
 

@@ -15,7 +15,7 @@ from qflow.labs.config import EXAMPLE, ConfigPicture, config_run
 from qflow.labs.html_export import STYLES, read_static
 from qflow.labs.lab import button_of, close_parts
 from qflow.labs.share import Token
-from qflow.wording import spaced
+from qflow.wording import format_thousands
 
 _HINT = (
     "Options of qpid-config add queue, an address string, or declare arguments as JSON. Leave the field, "
@@ -181,5 +181,5 @@ _HEAD = "<thead><tr><th>value</th><th>is</th><th>because</th><th>rule</th></tr><
 
 
 def _row(value: Effective) -> str:
-    cells = (spaced(value.value), html.escape(value.why), ", ".join(value.rules))
+    cells = (format_thousands(value.value), html.escape(value.why), ", ".join(value.rules))
     return f"<tr><th>{value.name}</th>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"

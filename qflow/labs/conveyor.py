@@ -19,7 +19,7 @@ from typing import Any
 from qflow.broker.events import Event
 from qflow.labs.frames import Frames, Spans
 from qflow.labs.picture import Picture
-from qflow.wording import counted
+from qflow.wording import format_count
 
 _LOOKS = ("consumer", "stay", "kind", "start", "end")
 """A look: the consumer, from 1; the message's row among the stays, -1 for the end; what came of it."""
@@ -109,7 +109,7 @@ class _Line:
         self._look(event.link, row, TAKEN)
         self._cursor[event.link], self._holder[position] = position, event.link
         name = self._names[event.link]
-        over = f" passes over {counted(passed, 'message')} of others, and" if passed else ""
+        over = f" passes over {format_count(passed, 'message')} of others, and" if passed else ""
         if is_first := group in self._owned:
             self._owned.discard(group)
         now = f": group {group} is {name}'s" if is_first else ""
@@ -120,7 +120,7 @@ class _Line:
             passed = self._pass_over(event.link, max(self._line, default=0) + 1)
             self._look(event.link, -1, NOTHING)
             self._cursor[event.link] = max(self._line, default=0)
-            over = f" passes over {counted(passed, 'message')} of others, and" if passed else ""
+            over = f" passes over {format_count(passed, 'message')} of others, and" if passed else ""
             self._note(f"{self._names[event.link]}{over} finds nothing to take.")
 
     def _on_dequeued(self, event: Event) -> None:

@@ -30,7 +30,7 @@ from dataclasses import replace
 from struct import pack
 from typing import Any, Final
 
-from qflow.broker.events import COMMANDS, DETAIL, WIDTH, Event, EventTable, Names, Values, unpacked
+from qflow.broker.events import COMMANDS, DETAIL, WIDTH, Event, EventTable, Names, Values, unpack
 from qflow.labs.frames import NEVER, Frames, Spans
 from qflow.labs.topology import Topology
 from qflow.labs.words import BITS, DEAD, FREE, FULL, TOLD, WAITING
@@ -1023,5 +1023,5 @@ def _array_of(numbers: list[int]) -> array[int]:
 
 def _in_order(names: Names, values: Values, wanted: tuple[str, ...]) -> Values:
     """Return the details that a handler reads, in their order: a file keeps another one."""
-    found = unpacked(names, values) or {}
+    found = unpack(names, values) or {}
     return tuple(found[name] for name in wanted)

@@ -24,7 +24,7 @@ from qflow.workload import Run, Workload, WorkloadError
 from qflow.workload.agenda import SECOND, SEND
 from qflow.workload.attributes import is_whole, require
 from qflow.workload.simulate import MOST_MESSAGES, set_up
-from qflow.workload.stage import Stage, uncollected
+from qflow.workload.stage import Stage, pause_collector
 
 Result = TypeVar("Result")
 Steps = Generator[float, int | None, Result]
@@ -59,7 +59,7 @@ def running(workload: Workload, messages: int) -> Steps[Run]:
 def drawing(workload: Workload, messages: int) -> Steps[Picture]:
     """Run a workload in small steps, and fold it as it goes; each yields a :class:`SoFar`."""
     stage = _set_up(workload, messages)
-    with uncollected():
+    with pause_collector():
         folding = Fold(Topology.of(workload, stage.agenda.end))
     slices = _Slices(stage)
     for done in slices:
@@ -72,7 +72,7 @@ def drawing(workload: Workload, messages: int) -> Steps[Picture]:
         part.draw = partial(_sketch, Run(workload, stage.events, done), folding)
         slices.aim = yield part
     run = stage.finish(workload)
-    with uncollected():
+    with pause_collector():
         return replace(picture_of(run, frames=folding.whole(run.end)), messages=messages)
 
 
@@ -89,7 +89,7 @@ def simulate_with(
     >>> first.time, first.kind
     (50000, 'session.detach')
     """
-    with uncollected():
+    with pause_collector():
         stage = set_up(workload, messages)
         stage.agenda.enter(time, SEND + 1, partial(act, stage))
         stage.agenda.end = min(stage.agenda.end, until or stage.agenda.end)
@@ -102,7 +102,7 @@ def _set_up(workload: Workload, messages: int) -> Stage:
     allowed = f"a whole number from 1 to {MOST_MESSAGES:,}"
     is_allowed = is_whole(messages, 1) and messages <= MOST_MESSAGES
     require(is_allowed, "a lab", "messages", messages, allowed)
-    with uncollected():
+    with pause_collector():
         return set_up(workload, messages)
 
 
@@ -151,7 +151,7 @@ def _next_length(length: int, events: int) -> int:
 @contextmanager
 def _set_apart() -> Iterator[None]:
     """Keep the collector from looking through what a run has made so far, slice after slice."""
-    with uncollected():
+    with pause_collector():
         yield
         gc.freeze()
 

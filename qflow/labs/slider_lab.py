@@ -28,7 +28,7 @@ from qflow.labs.map_widget import MapWidget
 from qflow.labs.picture import Comparison, Picture, compare
 from qflow.labs.running import SoFar, Steps, finish_steps, refusal_text
 from qflow.workload import Workload
-from qflow.workload.stage import uncollected
+from qflow.workload.stage import pause_collector
 
 PATIENCE = 0.5
 """Seconds a run may keep the kernel to itself; then it goes on between other messages, with progress."""
@@ -246,7 +246,7 @@ holds for 3 of the 9 settings.
         self._begun = self._shown = time.monotonic()
         self.scene.progress = 0.0
         # The collector can wait until the picture is on its way: it would take a third of the time.
-        with uncollected():
+        with pause_collector():
             self._begin(number, patience)
         if number % _TIDYING == 0:
             # Where nothing waits for the kernel, Python's own ways will do.

@@ -21,7 +21,7 @@ from qflow.labs.claims import times
 from qflow.labs.picture import Picture, picture_of
 from qflow.labs.running import Steps, finish_steps
 from qflow.labs.topology import ConsumerSpot, ProducerSpot, QueueSpot, Topology
-from qflow.wording import counted
+from qflow.wording import format_count
 from qflow.workload import Run, Workload
 from qflow.workload.agenda import SECOND
 
@@ -113,7 +113,7 @@ class Walk:
     def claims(self) -> tuple[str, ...]:
         """Where the way has come to, and how it compares with the shortest."""
         count = len(self.actions)
-        where = f"After {counted(count, 'move')}: {self.states.label(self.nodes[-1])}."
+        where = f"After {format_count(count, 'move')}: {self.states.label(self.nodes[-1])}."
         if not self.is_deepest:
             left = (
                 "Which move makes it deeper?"
@@ -189,7 +189,7 @@ def _windows(picture: Picture) -> list[str]:
     last, said = picture.frames.at(-1), []
     for spot in picture.frames.topology.producers:
         seen = {name: last[f"producer.{spot.name}.{name}"] for name in ("sent", "held", "mood")}
-        sent = f"{spot.name} has sent {counted(seen['sent'], 'message')}, {seen['held']} of them held"
+        sent = f"{spot.name} has sent {format_count(seen['sent'], 'message')}, {seen['held']} of them held"
         said.append(f"{sent}; {_FATES[seen['mood']]}.")
     return said
 
@@ -247,4 +247,4 @@ def _way(states: StateGraph, node: int) -> list[str]:
         return [f"{where} Everything begins here."]
     turns = [(action, len(list(same))) for action, same in groupby(way)]
     steps = ", ".join(action if number == 1 else f"{action} ({times(number)})" for action, number in turns)
-    return [f"{where} The shortest way there, {counted(len(way), 'step')}: {steps}."]
+    return [f"{where} The shortest way there, {format_count(len(way), 'step')}: {steps}."]

@@ -23,8 +23,8 @@ from typing import Any
 
 from qflow.cli import port_number
 from qflow.kit import RefusalError, install_command, kit_path, nearest_checkout
-from qflow.wording import listed
-from qflow.writing import written
+from qflow.wording import format_names
+from qflow.writing import write_whole
 
 _REGISTER = ".qflow-chapters.json"
 
@@ -184,7 +184,7 @@ def _read_register(folder: Path) -> dict[str, str]:
 
 
 def _write(target: Path, content: bytes) -> None:
-    with written(target) as beside:
+    with write_whole(target) as beside:
         beside.write_bytes(content)
 
 
@@ -256,7 +256,7 @@ def require(modules: dict[str, str], *, extra: str) -> None:
     if missing:
         verb = "is" if len(missing) == 1 else "are"
         raise RefusalError(
-            f"{listed(missing)} {verb} not installed here; "
+            f"{format_names(missing)} {verb} not installed here; "
             f"install what is missing with: {install_command(extra)}"
         )
 

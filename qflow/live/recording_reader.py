@@ -52,7 +52,7 @@ from qflow.logs.workload_file import NOT_SEEN, workload_json
 from qflow.workload.agenda import SECOND
 from qflow.workload.attributes import WorkloadError
 from qflow.workload.model import INFERRED, LARGEST_PREFETCH, MESSAGES_PER_SECOND, Consumer, Producer, Workload
-from qflow.writing import written
+from qflow.writing import write_whole
 
 _POLITENESS = 10
 """By how much this process is of lower priority than the one that passes the bytes."""
@@ -169,7 +169,7 @@ class RecordingFolder:
                 pyarrow.array(column, kind)
                 for column, kind in zip(zip(*part, strict=True), kinds, strict=True)
             ]
-            with written(self.path / PART.format(self._parts)) as beside:
+            with write_whole(self.path / PART.format(self._parts)) as beside:
                 parquet.write_table(pyarrow.table(columns, schema=schema), beside)
             self._parts += 1
             self.written += len(part)
@@ -180,7 +180,7 @@ class RecordingFolder:
         facts = json.dumps({**report(book), **more}, indent=1) + "\n"
         workload = _workload_text(book, name)
         for path, text in ((self.path.with_name(f"{name}.json"), workload), (self.path / REPORT, facts)):
-            with written(path) as beside:
+            with write_whole(path) as beside:
                 beside.write_text(text, encoding="utf-8")
 
 

@@ -29,7 +29,7 @@ from qflow.table import Tabular, columns_of
 from qflow.workload.attributes import WorkloadError
 from qflow.workload.model import Senders, Workload
 from qflow.workload.run import Run
-from qflow.workload.stage import uncollected
+from qflow.workload.stage import pause_collector
 
 FORMAT = "qflow auditor 4"
 
@@ -323,7 +323,7 @@ class Auditor:
 
     def feed(self, rows: Iterable[LakeRow]) -> list[ResultRow]:
         """Take the next rows and return the results that are certain now."""
-        with uncollected():
+        with pause_collector():
             self._feed(rows)
         return self._take_results()
 
@@ -592,7 +592,7 @@ def audit_parts(
         found.extend(finding_of(result) for result in results if result[2] == "finding")
 
     for rows in parts:
-        keep(auditor.feed(_numbered(rows, done + 1)))
+        keep(auditor.feed(_number_rows(rows, done + 1)))
         done += len(rows)
         end = max(0, rows[-1].ts_us) if rows else end
         if tell is not None:
@@ -605,6 +605,6 @@ def audit_parts(
     return Audit(run, sorted(one for one in found if one.rule), tolerance, auditor.intervals.agreements())
 
 
-def _numbered(rows: Iterable[LogRow], first: int) -> Iterator[LakeRow]:
+def _number_rows(rows: Iterable[LogRow], first: int) -> Iterator[LakeRow]:
     for number, (time, client, event, queue, label, size, group) in enumerate(rows, first):
         yield (number, max(0, time), client, event, queue, label, size, group, None)

@@ -515,7 +515,7 @@ class RuleChecks:
         self.rows: dict[str, Callable[..., None]] = {
             "transfer": self._transfer,
             "complete": self._complete,
-            "refused": self._refused,
+            "refused": self._note_refusal,
             "deliver": self._deliver,
             **dict.fromkeys(("accept", "release", "reject"), self._settle),
             "error": self._error,
@@ -592,7 +592,7 @@ class RuleChecks:
             del self._sent[label]
             self._odd.pop(label, None)
 
-    def _refused(
+    def _note_refusal(
         self, row: int, time: int, client: str, event: str, queue: str, label: str, group: str
     ) -> None:
         """What the broker gave back is on no queue: nothing has to become of it."""
@@ -652,7 +652,7 @@ class RuleChecks:
             return
         if sent is not None:
             group = sent.group
-            self._arrived(state, label, sent)
+            self._note_arrival(state, label, sent)
         state.holders[label] = [client, group]
         held = self._held[client] = self._held[client] + 1
         prefetch = self._readers[client].prefetch
@@ -808,7 +808,7 @@ class RuleChecks:
         if sent is not None and not sent.open:
             del self._sent[label]
 
-    def _arrived(self, state: _Queue, label: str, sent: _Sent) -> None:
+    def _note_arrival(self, state: _Queue, label: str, sent: _Sent) -> None:
         """Note that a message was delivered: those sent before it that were not are overtaken."""
         groups = state.waiting.get(sent.client)
         labels = groups.get(sent.group) if groups is not None else None

@@ -128,11 +128,11 @@ def _import(namespace: argparse.Namespace) -> int:
     from qflow.logs.client_log import ClientLog
 
     path = namespace.log
-    require_apart([namespace.out, namespace.workload], [path, _given(namespace)])
+    require_apart([namespace.out, namespace.workload], [path, _find_workload(namespace)])
     seen = _look_through(path, namespace.map)
     workload, source = _workload(namespace, seen)
-    audited, events = _audited(namespace, seen, workload)
-    inferred = seen.guess.inferred() if _given(namespace) is None else {}
+    audited, events = _audit_log(namespace, seen, workload)
+    inferred = seen.guess.inferred() if _find_workload(namespace) is None else {}
     if namespace.workload:
         from qflow.logs.workload_file import write_workload
         from qflow.prediction.extraction import extract
@@ -153,7 +153,7 @@ def _workload(namespace: argparse.Namespace, seen: _Seen) -> tuple[Workload, str
     from qflow.logs.log_file import source_of
     from qflow.workload.model import Workload
 
-    path = _given(namespace)
+    path = _find_workload(namespace)
     if path is not None:
         return Workload.load(path), Path(path).name
     if not seen.rows and seen.quarantine:
@@ -162,7 +162,7 @@ def _workload(namespace: argparse.Namespace, seen: _Seen) -> tuple[Workload, str
     return guessed, "guessed from the log; thresholds unknown, as no log says how its queues were declared"
 
 
-def _given(namespace: argparse.Namespace) -> str | Path | None:
+def _find_workload(namespace: argparse.Namespace) -> str | Path | None:
     """Return the workload file that is read: the one asked for, or the one beside the log."""
     from qflow.logs.log_file import source_of
 
@@ -171,7 +171,7 @@ def _given(namespace: argparse.Namespace) -> str | Path | None:
     return given or (beside if beside.is_file() else None)
 
 
-def _audited(namespace: argparse.Namespace, seen: _Seen, workload: Workload) -> tuple[Audit, int]:
+def _audit_log(namespace: argparse.Namespace, seen: _Seen, workload: Workload) -> tuple[Audit, int]:
     """Audit the log, write the trace if one is asked for, and return how many events there were."""
     from qflow.broker.events import EventTable
     from qflow.logs.audit import audit_parts

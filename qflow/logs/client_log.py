@@ -20,7 +20,7 @@ from qflow.table import Tabular, columns_of
 from qflow.trace.files import Quarantine
 from qflow.workload.model import Producer, Senders, Workload
 from qflow.workload.run import Run
-from qflow.workload.stage import uncollected
+from qflow.workload.stage import pause_collector
 
 SETTLEMENTS = ("accept", "release", "reject")
 PLAYED = ("transfer", "deliver", *SETTLEMENTS, "error", "block", "unblock")
@@ -212,7 +212,7 @@ def replay(log: ClientLog, workload: Workload, tell: Callable[[int], None] | Non
     """
     _require_known(log, workload)
     events = EventTable()
-    with uncollected():
+    with pause_collector():
         player = LogPlayer(workload, events)
         actions: dict[str, Callable[..., None]] = {event: getattr(player, event) for event in PLAYED}
         for number, (time, client, event, *rest) in enumerate(log.rows):

@@ -241,7 +241,7 @@ class _Reader:
                 if not self._is_numbered:
                     self._keep_time(row, bit, rows[place : place + 2])
             except _BadRowError as bad:
-                bit.problems.append(self._quarantined(self.number, bad, values))
+                bit.problems.append(self._quarantine(self.number, bad, values))
                 continue
             self._near = row.ts_us
             bit.numbers.append(number)
@@ -258,7 +258,7 @@ class _Reader:
         if len(bit.rows) > 1 and bit.rows[-2].ts_us <= row.ts_us and self._comes_next(row, last, ahead):
             late, number = bit.rows.pop(), bit.numbers.pop() + 1
             reason = f"time must not go ahead and back, got {last}, later rows have {row.ts_us}; {hint}"
-            bit.problems.append(self._quarantined(number, _BadRowError("ts_us", reason), late))
+            bit.problems.append(self._quarantine(number, _BadRowError("ts_us", reason), late))
             return
         self._time = last
         raise _BadRowError("ts_us", f"time must not go back, got {row.ts_us} after {last}; {hint}")
@@ -287,7 +287,7 @@ class _Reader:
             values = columns.values(values, self._since_start)
         elif self.recognised:
             values = [self._since_start(values[0]), *values[1:]]
-        return number, _checked(values)
+        return number, _check_row(values)
 
     def _since_start(self, value: object) -> int:
         """Read a time with the log's clock."""
@@ -310,7 +310,7 @@ class _Reader:
         meaning = "time" if column == "ts_us" else column
         return columns.names.get(meaning, column) if columns else column
 
-    def _quarantined(
+    def _quarantine(
         self, number: int, bad: _BadRowError, values: Sequence[object] | _BadRowError
     ) -> QuarantinedRow:
         shown = "" if isinstance(values, _BadRowError) else json.dumps(list(values), default=str)
@@ -405,7 +405,7 @@ class _Reader:
 # One row
 
 
-def _checked(values: Sequence[object]) -> LogRow:
+def _check_row(values: Sequence[object]) -> LogRow:
     ts_us, client, event, queue, label, size, group = values
     if event not in LOG_EVENTS:
         raise _BadRowError("event", f"must be one of {', '.join(LOG_EVENTS)}, got {event!r}")

@@ -110,7 +110,7 @@ class LogPlayer:
         try:
             session.message_transfer(make_message(key, label, size, group), exchange, sync=True)
         except SessionException as error:
-            self._died(session, error)
+            self._note_death(session, error)
         if self._arrived:
             self._settle_arrived()
 
@@ -128,22 +128,22 @@ class LogPlayer:
 
     def accept(self, time: int, client: str, queue: str, label: str, _size: int, _group: str) -> None:
         """Accept a message and complete its delivery."""
-        self._settled(time, client, queue, label, "accept")
+        self._settle_delivery(time, client, queue, label, "accept")
 
     def release(self, time: int, client: str, queue: str, label: str, _size: int, _group: str) -> None:
         """Release a message and complete its delivery."""
-        self._settled(time, client, queue, label, "release")
+        self._settle_delivery(time, client, queue, label, "release")
 
     def reject(self, time: int, client: str, queue: str, label: str, _size: int, _group: str) -> None:
         """Reject a message, which dequeues it (CN-16, FC-20), and complete its delivery."""
-        self._settled(time, client, queue, label, "reject")
+        self._settle_delivery(time, client, queue, label, "reject")
 
     def error(self, time: int, client: str, _queue: str, label: str, _size: int, _group: str) -> None:
         """End the session of a client, if the engine has not ended it already."""
         self.pass_time(time)
         session = self._sessions.get(client) or self.broker.sessions.get(client)
         if session is not None:
-            self._died(session, session.error or _error_of(label))
+            self._note_death(session, session.error or _error_of(label))
             session.close()
             self._ended |= dict.fromkeys(self._senders.on(session.name) or (client,))
             if self._arrived:
@@ -180,9 +180,9 @@ class LogPlayer:
         self.pass_time(end)
         for session in self.broker.sessions.values():
             if session.error is not None:
-                self._died(session, session.error)
+                self._note_death(session, session.error)
 
-    def _died(self, session: Session, error: AmqpException) -> None:
+    def _note_death(self, session: Session, error: AmqpException) -> None:
         for name in self._senders.on(session.name) or (session.name,):
             self.errors.setdefault(name, error)
 
@@ -236,7 +236,7 @@ class LogPlayer:
             if holder is not None:
                 self._settle(holder[0], holder[1], verdict)
 
-    def _settled(self, time: int, client: str, queue: str, label: str, verdict: str) -> None:
+    def _settle_delivery(self, time: int, client: str, queue: str, label: str, verdict: str) -> None:
         self.pass_time(time)
         key = (queue, label)
         holder = self._holders.pop(key, None)

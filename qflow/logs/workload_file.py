@@ -17,7 +17,7 @@ from qflow.logs.log_file import LogError, LogRow
 from qflow.trace.schema import Trace
 from qflow.workload.agenda import SECOND
 from qflow.workload.model import INFERRED, NOT_SEEN_DECLARED, SETUP, Consumer, Producer, Workload
-from qflow.writing import written
+from qflow.writing import write_whole
 
 
 @dataclass(slots=True)
@@ -146,7 +146,7 @@ def workload_json(workload: Workload) -> dict[str, Any]:
     >>> Workload.from_json(workload_json(workload)) == workload
     True
     """
-    stated: dict[str, Any] = _stated(workload)
+    stated: dict[str, Any] = _as_json(workload)
     return stated
 
 
@@ -175,19 +175,19 @@ def write_workload(workload: Workload, path: str | Path, inferred: Mapping[str, 
     """Write a workload file; the same workload gives the same bytes."""
     stated = workload_json(workload) | ({INFERRED: dict(inferred)} if inferred else {})
     text = json.dumps(stated, indent=1) + "\n"
-    with written(path) as beside:
+    with write_whole(path) as beside:
         beside.write_text(text, encoding="utf-8")
 
 
-def _stated(value: Any) -> Any:
+def _as_json(value: Any) -> Any:
     """Return a value as JSON has it; of a record, the attributes that are not what they are if not given."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         given = [(item, getattr(value, item.name)) for item in dataclasses.fields(value)]
-        return {item.name: _stated(own) for item, own in given if own != _default(item)}
+        return {item.name: _as_json(own) for item, own in given if own != _default(item)}
     if isinstance(value, Mapping):
-        return {name: _stated(item) for name, item in value.items()}
+        return {name: _as_json(item) for name, item in value.items()}
     if isinstance(value, tuple | list):
-        return [_stated(item) for item in value]
+        return [_as_json(item) for item in value]
     return value
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from qflow.cli import Parser, guarded
+from qflow.cli import Parser, run_guarded
 from qflow.maintain import checkout
 
 PICTURE = Path("notebooks") / "images" / "flow.gif"
@@ -21,7 +21,7 @@ PICTURE = Path("notebooks") / "images" / "flow.gif"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status, as :func:`qflow.cli.main` does."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    return guarded(lambda: _answer(given))
+    return run_guarded(lambda: _answer(given))
 
 
 def _answer(given: list[str]) -> int:

@@ -40,7 +40,7 @@ from typing import Any
 from qflow.kit import RefusalError, checkout_root
 from qflow.launch.chapters import require
 from qflow.maintain import checkout
-from qflow.writing import written
+from qflow.writing import write_whole
 
 # The same rules as in tests/nbval_sanitize.cfg, for the notebook tests; a test keeps the two equal.
 REPLACEMENTS = (
@@ -202,8 +202,8 @@ def _is_stopped(running: Any) -> bool:
 
 def write(notebook: Any, target: Path) -> None:
     """Write a notebook, tidy; an interruption leaves no half of one."""
-    with written(target) as beside:
-        beside.write_text(_serialised(_tidy(notebook)), encoding="utf-8", newline="\n")
+    with write_whole(target) as beside:
+        beside.write_text(_serialise(_tidy(notebook)), encoding="utf-8", newline="\n")
 
 
 def _kernel_environment(ipython: str) -> dict[str, str]:
@@ -216,7 +216,7 @@ def _kernel_environment(ipython: str) -> dict[str, str]:
     return environment
 
 
-def _serialised(notebook: Any) -> str:
+def _serialise(notebook: Any) -> str:
     """Return a notebook's text, which ends in a line feed."""
     text: str = importlib.import_module("nbformat").writes(notebook, version=4)
     return text if text.endswith("\n") else f"{text}\n"
@@ -435,9 +435,9 @@ def _drift(path: Path, wanted: Any, action: str, is_run: bool = True) -> Iterato
         yield f"{path} is not what its source says: {where}; {cure}"
     elif is_run and not all(cell.execution_count for cell in code):
         yield f"{path} holds cells that were never run; {cure}"
-    elif not is_run and _serialised(wanted) != text:
+    elif not is_run and _serialise(wanted) != text:
         yield f"{path} holds outputs or what a tool left behind; {cure}"
-    elif _serialised(_tidy(built)) != text:
+    elif _serialise(_tidy(built)) != text:
         yield f"{path} holds what a run by hand leaves behind (ids, times, widget state); {cure}"
 
 

@@ -112,7 +112,9 @@ def _methods(owner: type) -> list[str]:
 
 def _signature(member: object) -> str:
     if dataclasses.is_dataclass(member):
-        named = [_typed(field.name, field.type) for field in dataclasses.fields(member) if field.init]
+        named = [
+            _format_parameter(field.name, field.type) for field in dataclasses.fields(member) if field.init
+        ]
         return f"({', '.join(named)})"
     try:
         parameters = inspect.signature(member).parameters.values()  # type: ignore[arg-type]
@@ -121,10 +123,11 @@ def _signature(member: object) -> str:
     # Without defaults, so that no object's address is printed.
     marks: dict[object, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
     shown = [one for one in parameters if one.name != "self"]
-    return f"({', '.join(_typed(marks.get(one.kind, '') + one.name, one.annotation) for one in shown)})"
+    texts = [_format_parameter(marks.get(one.kind, "") + one.name, one.annotation) for one in shown]
+    return f"({', '.join(texts)})"
 
 
-def _typed(name: str, annotation: object) -> str:
+def _format_parameter(name: str, annotation: object) -> str:
     return f"{name}: {annotation}" if isinstance(annotation, str) else name
 
 
@@ -234,15 +237,21 @@ def _rules_page(root: Path) -> str:
         if name.split("-")[0] != area:
             area = name.split("-")[0]
             lines += ["", f"## {area}: {AREAS[area]}"]
-        held = _counted(tests.get(name, [])) or f"none, {rule.untested or 'no reason given'}"
-        lines += ["", f"### {name}", "", f"**{_linked(rule.title)}.** {_linked(rule.sentence, name)}", ""]
-        lines.append(f"*Source*: {_linked(rule.source)}. *Certainty*: {rule.certainty}. *Tests*: {held}.")
+        held = _count_tests(tests.get(name, [])) or f"none, {rule.untested or 'no reason given'}"
+        lines += [
+            "",
+            f"### {name}",
+            "",
+            f"**{_link_rules(rule.title)}.** {_link_rules(rule.sentence, name)}",
+            "",
+        ]
+        lines.append(f"*Source*: {_link_rules(rule.source)}. *Certainty*: {rule.certainty}. *Tests*: {held}.")
         if name in chapters:
             lines[-1] += f" *Chapters*: {', '.join(chapters[name])}."
     tables = [(title, text, rule_table(table)) for table, (title, text) in _TABLES.items()]
     for title, text, (head, *rows) in [*tables[:1], declare_arguments(), *tables[1:]]:
         lines += ["", f"## {title}", "", text, "", _row(head), _row(["---"] * len(head))]
-        lines += [_row([_linked(cell) for cell in row]) for row in rows]
+        lines += [_row([_link_rules(cell) for cell in row]) for row in rows]
     lines += ["", "## Sources and certainty", "", "| word | meaning |", "| --- | --- |"]
     lines += [_row(pair) for pair in [*SOURCES.items(), *CERTAINTIES.items()]]
     return "\n".join(lines) + "\n"
@@ -390,7 +399,7 @@ def _glossary_page() -> str:
     return "".join(parts)
 
 
-def _counted(tests: list[str]) -> str:
+def _count_tests(tests: list[str]) -> str:
     counts = Counter(test.split("::")[0] for test in tests)
     return ", ".join(f"{name} ({count})" if count > 1 else name for name, count in counts.items())
 
@@ -403,7 +412,7 @@ def _row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(_cell(cell) for cell in cells)} |"
 
 
-def _linked(text: str, own: str = "") -> str:
+def _link_rules(text: str, own: str = "") -> str:
     """Return text with its signs as Markdown shows them, and each other rule's id as a link to it."""
     plain = re.sub(r"[\\`*<\[\]]|(?<!\w)_|_(?!\w)", r"\\\g<0>", text)
     return RULE.sub(lambda id: id[0] if id[0] == own else f"[{id[0]}](#{id[0].lower()})", plain)

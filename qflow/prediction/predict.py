@@ -54,7 +54,7 @@ from qflow.workload.measures import Measures
 from qflow.workload.model import MODELS, Workload
 from qflow.workload.run import Run, measure_text
 from qflow.workload.simulate import simulate, simulate_in_slices
-from qflow.workload.stage import GRACE, uncollected
+from qflow.workload.stage import GRACE, pause_collector
 
 _MOST_REPLAYS = 1_000
 
@@ -160,7 +160,7 @@ def predict(
     """
     is_right = replays is None or is_whole(replays, 1, _MOST_REPLAYS)
     require(is_right, "predict", "replays", replays, f"a whole number from 1 to {_MOST_REPLAYS}, or None")
-    with uncollected():
+    with pause_collector():
         evidence = Evidence(log, workload)
         extraction = evidence.extraction(model)
     settings = settings or Settings()
@@ -250,7 +250,7 @@ def _further(
     return [*runs, *(found[place] for place in range(len(tasks)))]
 
 
-@uncollected()
+@pause_collector()
 def _replay(task: _Task, what: str = "", progress: Progress | None = None) -> MeasuredReplay:
     workload = task.settings.apply(vary_chance(task.workload, task.place, task.of, task.seed))
     run = _run(workload, what, progress)

@@ -29,7 +29,7 @@ from qflow.spark.tables import LAKE, to_batches
 from qflow.spark.workers import map_numbers
 from qflow.workload.model import Consumer, Producer, Workload
 from qflow.workload.simulate import set_up
-from qflow.workload.stage import Stage, uncollected
+from qflow.workload.stage import Stage, pause_collector
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
@@ -210,14 +210,14 @@ def _synthetic_rows(seed: int, events: int, model: FleetModel) -> Iterator[tuple
 
 
 def _log_rows(workload: Workload) -> Iterator[LogRow]:
-    with uncollected():
+    with pause_collector():
         stage = set_up(workload)
     client_side = ClientSide(workload.producers)
     stage.broker.observe(client_side.append)
     now = 0
     while now < stage.agenda.end:
         now += _REPORT
-        with uncollected():
+        with pause_collector():
             stage.run(until=now)
         rows, client_side.rows = client_side.rows, []
         yield from rows

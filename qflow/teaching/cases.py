@@ -55,7 +55,7 @@ def _case_picture(exercise: Exercise, case: tuple[Any, ...], answer: Answer | No
         exercise.result(exercise.truth if exercise.outcome is None or answer is None else answer, case)
     for found in reversed(seen):
         try:
-            return run_picture(found) if isinstance(found, Run) else _drawn(_spread_commands(found))
+            return run_picture(found) if isinstance(found, Run) else _draw(_spread_commands(found))
         except TraceError:
             continue  # no queue was declared on this bench
     raise RefusalError(f"{exercise.name} has no run of the engine to show in this case.")
@@ -98,7 +98,7 @@ def _write_configuration(tried: object) -> tuple[str, str]:
     return str(tried).removeprefix("qpid-config add queue "), ""
 
 
-def _drawn(run: Run) -> Picture:
+def _draw(run: Run) -> Picture:
     """Return the picture of what a bench did: its clients have no window, and wait for nothing."""
     topology = topology_of_events(run)
     if not topology.queues:

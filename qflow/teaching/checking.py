@@ -31,7 +31,7 @@ from qflow.teaching.exercise import (
     write_briefly,
 )
 from qflow.teaching.predictions import report_calibration
-from qflow.wording import listed
+from qflow.wording import format_names
 
 WIDTH = 96
 """Columns of a line; Jupyter breaks longer ones in the middle of words."""
@@ -183,7 +183,7 @@ def _describe_form(exercise: Exercise, seen: Sequence[Any]) -> str:
     if not parts or first is None or (isinstance(first, tuple) and len(first) == len(parts)):
         return ""
     given = len(first) if isinstance(first, tuple | dict | frozenset) else 1
-    order = f"{_COUNTS[len(parts)]} are wanted, in this order: {listed(parts)}"
+    order = f"{_COUNTS[len(parts)]} are wanted, in this order: {format_names(parts)}"
     said = f"{_COUNTS.get(given, str(given)).capitalize()} value{'s' if given != 1 else ''}"
     form = f"Return them together, as in: return {', '.join('abcd'[: len(parts)])}"
     which = _name_part(exercise, seen) if given == 1 else ""
@@ -291,12 +291,12 @@ def report(solved: Mapping[str, Mapping[str, Any]], predicted: Mapping[str, Mapp
     """
     lines, done, number = [], 0, 0
     for theme in THEMES:
-        listed = exercises(theme)
-        right = sum(bool(solved.get(exercise.name, {}).get("solved")) for exercise in listed)
-        lines.append(f"{theme:<20} {right} of {len(listed)} solved")
-        done, number = done + right, number + len(listed)
-        width = max(len(exercise.name) for exercise in listed) + 4
-        for exercise in listed:
+        tasks = exercises(theme)
+        right = sum(bool(solved.get(exercise.name, {}).get("solved")) for exercise in tasks)
+        lines.append(f"{theme:<20} {right} of {len(tasks)} solved")
+        done, number = done + right, number + len(tasks)
+        width = max(len(exercise.name) for exercise in tasks) + 4
+        for exercise in tasks:
             entry = solved.get(exercise.name, {})
             mark = "[x]" if entry.get("solved") else "[ ]"
             lines.append(f"  {mark} {exercise.name:<{width}} {exercise.title}{_describe_effort(entry)}")

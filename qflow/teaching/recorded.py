@@ -89,7 +89,8 @@ the model agrees with all of it.
         pairs.append([(_find(real, path), _find(model, path)) for path in columns.values()])
         texts.append((number, words(step)))
     absent = [
-        _absent(path, column) for path, column in zip(columns.values(), zip(*pairs, strict=True), strict=True)
+        _default_of_column(path, column)
+        for path, column in zip(columns.values(), zip(*pairs, strict=True), strict=True)
     ]
     rows = [
         [*text, *(_pair(*pair, none) for pair, none in zip(values, absent, strict=True))]
@@ -157,7 +158,7 @@ def _owner(entry: object) -> str:
     return str(entry)
 
 
-def _absent(path: str, column: Sequence[tuple[object, object]]) -> object:
+def _default_of_column(path: str, column: Sequence[tuple[object, object]]) -> object:
     """Say what it means in this column that nothing was recorded: false, 0 or an empty list."""
     kinds = {type(value) for pair in column for value in pair if value is not None}
     if path.endswith(".flow"):

@@ -27,7 +27,7 @@ from qflow.kit import install_command
 from qflow.progress import Progress
 from qflow.trace.schema import COLUMNS, KINDS, NAMES, Row, Trace, TraceError, decode_detail
 from qflow.workload.model import Workload
-from qflow.writing import written
+from qflow.writing import write_whole
 
 _WHOLE_ROW = ""
 _LARGEST = (1 << 63) - 1
@@ -75,7 +75,7 @@ class Quarantine(list[QuarantinedRow]):
     def write(self, path: str | Path) -> None:
         """Write the table as JSON lines: row, column, reason, values."""
         # A lone surrogate, which UTF-8 cannot carry, is written as JSON writes it: as an escape.
-        with written(path) as beside, beside.open("wb") as file:
+        with write_whole(path) as beside, beside.open("wb") as file:
             for entry in self:
                 line = json.dumps(entry._asdict(), ensure_ascii=False) + "\n"
                 file.write(line.encode(errors="backslashreplace"))
@@ -309,7 +309,7 @@ def write_trace(trace: Trace | LongTrace, path: str | Path, progress: Progress |
     path = Path(path)
     try:
         _require_lines(path)
-        with written(path) as beside:
+        with write_whole(path) as beside:
             write = _write_parquet if path.name.endswith(".parquet") else _write_lines
             write(trace, beside, path.name.endswith(".gz"), progress)
     except TraceError as error:
@@ -367,7 +367,7 @@ def _write_lines(
     trace: Trace | LongTrace, path: Path, is_packed: bool, progress: Progress | None = None
 ) -> None:
     """Write a trace; whatever interrupts it, the lines that are there are whole."""
-    with _opened_to_write(path, is_packed) as file:
+    with _open_to_write(path, is_packed) as file:
         file.write((_dump(trace.header()) + "\n").encode())
         for done, row in enumerate(trace.rows(), 1):
             file.write((_dump(row._asdict()) + "\n").encode())
@@ -376,7 +376,7 @@ def _write_lines(
 
 
 @contextmanager
-def _opened_to_write(path: Path, is_packed: bool) -> Iterator[IO[bytes]]:
+def _open_to_write(path: Path, is_packed: bool) -> Iterator[IO[bytes]]:
     with path.open("wb") as raw:
         if is_packed:
             # Neither name nor time in it: the same trace gives the same bytes.
@@ -392,7 +392,7 @@ def _read_lines(path: Path, progress: Progress | None = None) -> _Checker:
     for line in _lines(path):
         if line is None:
             break
-        item = _parsed(line)
+        item = _parse_line(line)
         if checker is None:
             checker = _begun(item, line)
             if isinstance(item, dict) and "format" in item:
@@ -444,7 +444,7 @@ class _NoJson(str):
     """Why a line is no JSON."""
 
 
-def _parsed(line: bytes) -> Any:
+def _parse_line(line: bytes) -> Any:
     try:
         return json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -526,7 +526,7 @@ def _read_parquet(path: Path, progress: Progress | None = None) -> _Checker:
         try:
             file = parquet.ParquetFile(raw)
             _require_columns(arrow, file.schema_arrow)
-            checker = _parquet_begun(file)
+            checker = _begin_parquet(file)
             for number, values in enumerate(_rows(file), 1):
                 checker.take(number, values)
                 if progress is not None:
@@ -553,7 +553,7 @@ def _require_columns(arrow: Any, schema: Any) -> None:
             raise TraceError(f"column {column.name} must be {column.type}, got {got}")
 
 
-def _parquet_begun(file: Any) -> _Checker:
+def _begin_parquet(file: Any) -> _Checker:
     header = (file.schema_arrow.metadata or {}).get(HEADER)
     if header is not None:
         try:

@@ -24,7 +24,7 @@ from qflow.broker.store import DelayedStore
 from qflow.progress import Progress
 from qflow.trace.schema import NAMES, Row, Trace, TraceError, decode_detail
 from qflow.workload.run import CLIENT_EVENTS, Run
-from qflow.workload.stage import uncollected
+from qflow.workload.stage import pause_collector
 
 
 def record(broker: Broker, run: str = "run") -> Trace:
@@ -317,7 +317,7 @@ class Replay:
 
         `before` is called with each command before it is given, `progress` now and then with the rows done.
         """
-        with uncollected():
+        with pause_collector():
             for step in steps_of(self.original):
                 if progress is not None:
                     progress(step.row)

@@ -33,7 +33,7 @@ from qflow.broker.events import (
     EventTable,
     Names,
     Values,
-    packed,
+    pack,
 )
 from qflow.broker.message import Message
 from qflow.broker.options import BrokerOptions
@@ -58,7 +58,7 @@ def encode_detail(detail: Detail) -> str:
     >>> encode_detail(None)
     ''
     """
-    return _encode_values(*packed(detail))
+    return _encode_values(*pack(detail))
 
 
 def _encode_values(names: Names, values: Values) -> str:
@@ -167,11 +167,11 @@ def _value(plain: Any) -> Any:
     if len(plain) == 1:
         mark, content = next(iter(plain.items()))
         if mark.startswith("$"):
-            return _marked(mark, content)
+            return _decode_mark(mark, content)
     return {key: _value(item) for key, item in plain.items()}
 
 
-def _marked(mark: str, content: Any) -> object:
+def _decode_mark(mark: str, content: Any) -> object:
     if mark not in _MARKS:
         raise ValueError(f"unknown mark {mark!r}, allowed are {', '.join(sorted(_MARKS))}")
     try:

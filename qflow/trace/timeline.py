@@ -44,7 +44,7 @@ from qflow.broker.store import DelayedStore
 from qflow.progress import Progress
 from qflow.trace.replaying import Replay, Step, give, step_at, steps_of
 from qflow.trace.schema import Row, Trace, TraceError, decode_detail, encode_detail
-from qflow.workload.stage import uncollected
+from qflow.workload.stage import pause_collector
 
 _Key = TypeVar("_Key")
 
@@ -157,7 +157,7 @@ class Timeline:
         """
         target = bisect_right(self._steps, self.cursor)
         nearest = bisect_right(self._checkpoint_at, target) - 1
-        with uncollected():
+        with pause_collector():
             live, given = self._live, self._given
             # Whatever interrupts this, a broker that is half-way is not taken for one at an instant.
             self._live, self._given = None, -1
@@ -281,10 +281,10 @@ def fork(
     _check_start(options, row)
     rest = [step for step in steps_of(trace) if step.row > row]
     end = rest[0].row if rest else len(trace)
-    rest = _changed(rest, queues or {}, trace)
+    rest = _change_steps(rest, queues or {}, trace)
     now = trace.time[end - 1] if end else 0
-    added = [_added(command, now) for command in commands]
-    with uncollected():
+    added = [_add_command(command, now) for command in commands]
+    with pause_collector():
         broker = Broker(options) if options is not None else start or _state(trace, row)
         continuation = _Fork(trace, end, broker)
         for step in heapq.merge(sorted(added, key=_when), rest, key=_when):
@@ -314,7 +314,7 @@ def _state(trace: Trace, row: int) -> Broker:
     return broker
 
 
-def _added(command: Event, now: int) -> Step:
+def _add_command(command: Event, now: int) -> Step:
     if command.kind not in COMMANDS:
         raise TraceError(f"a fork can add commands, such as queue.purge; got {command.kind!r}, which is none")
     # As a file would hold it, so that the fork's trace can be replayed to the last byte.
@@ -322,11 +322,11 @@ def _added(command: Event, now: int) -> Step:
     return Step(-1, max(now, command.time), command.kind, command.session, arguments)
 
 
-def _changed(rest: list[Step], changes: Changes, trace: Trace) -> list[Step]:
+def _change_steps(rest: list[Step], changes: Changes, trace: Trace) -> list[Step]:
     missing = set(changes)
     changed = []
     for step in rest:
-        holder, name, key = _declared(step)
+        holder, name, key = _read_declaration(step)
         if name in changes:
             missing.discard(name)
             merged = {**(holder.get(key) or {}), **changes[name]}
@@ -353,7 +353,7 @@ def _changed(rest: list[Step], changes: Changes, trace: Trace) -> list[Step]:
     return changed
 
 
-def _declared(step: Step) -> tuple[dict[str, Any], str, str]:
+def _read_declaration(step: Step) -> tuple[dict[str, Any], str, str]:
     """Return the arguments of a declaration, the queue's name, and where its own arguments lie."""
     arguments = step.arguments
     if step.kind == "queue.declare" and not arguments.get("passive"):
@@ -417,7 +417,7 @@ class _Fork:
     def give(self, step: Step) -> None:
         """Give one command, then what was waiting for the deliveries it made."""
         if self._can_be_given(step):
-            give(self.broker, self._translated(step) if step.row >= 0 else step)
+            give(self.broker, self._translate(step) if step.row >= 0 else step)
         while self.arrived:
             delivery = self.arrived.pop(0)
             for waiting in self.early.pop(delivery, []):
@@ -434,7 +434,7 @@ class _Fork:
         session = self.broker.sessions.get(step.session)
         return step.row < 0 or (session is not None and session.is_attached)
 
-    def _translated(self, step: Step) -> Step:
+    def _translate(self, step: Step) -> Step:
         if "transfers" not in step.arguments:
             return step
         transfers = []
@@ -473,9 +473,10 @@ class RowIndex:
     def __init__(self, trace: Trace) -> None:
         columns = {name: getattr(trace, name) for name in COLUMNS}
         self._by = {
-            name: _grouped(zip(trace.kind, column, strict=True), column) for name, column in columns.items()
+            name: _group_rows(zip(trace.kind, column, strict=True), column)
+            for name, column in columns.items()
         }
-        self._messages: Mapping[str, Sequence[int]] = _grouped(trace.message, trace.message)
+        self._messages: Mapping[str, Sequence[int]] = _group_rows(trace.message, trace.message)
         pairs = zip(trace.queue, trace.group, strict=True)
         self.groups = list(dict.fromkeys(pair for pair in pairs if pair[0] and pair[1]))
         """Queue and group of every group there ever is, in order of appearance."""
@@ -519,7 +520,7 @@ class RowIndex:
         return self._messages.keys()
 
 
-def _grouped(keys: Iterable[_Key], names: Iterable[str]) -> dict[_Key, array[int]]:
+def _group_rows(keys: Iterable[_Key], names: Iterable[str]) -> dict[_Key, array[int]]:
     """Return the places of each key, of those that have a name."""
     groups: defaultdict[_Key, array[int]] = defaultdict(lambda: array("q"))
     for row, (key, name) in enumerate(zip(keys, names, strict=True)):
@@ -603,7 +604,7 @@ class Checkpoint:
 
         A new one each time, unless the checkpoint shares its parts with others: then it is their broker.
         """
-        with uncollected():
+        with pause_collector():
             parts = self._parts.objects
             if not self._is_for_one:
                 parts = [part if isinstance(part, _UNCHANGING) else _empty(type(part)) for part in parts]
@@ -689,7 +690,7 @@ class _Packer(pickle.Pickler):
                 for part in parts.values():
                     self._meet(getattr(part, name))
         names = [name for name in _fields(kind) if name not in fixed]
-        columns = [_shortened(self._column(name, parts.values())) for name in names]
+        columns = [_shorten(self._column(name, parts.values())) for name in names]
         self.dump((kind, names, array("q", parts), columns))
         self.count += len(parts)
 
@@ -708,7 +709,7 @@ class _Packer(pickle.Pickler):
         return self._tables[id(value)]
 
 
-def _shortened(column: list[Any]) -> list[Any]:
+def _shorten(column: list[Any]) -> list[Any]:
     """Return a column with the same in all rows as a single row."""
     first = column[0]
     return column[:1] if all(item is first for item in column) else column

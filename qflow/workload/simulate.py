@@ -15,7 +15,7 @@ from qflow.workload.consumer_client import ConsumerClient
 from qflow.workload.model import Producer, Workload
 from qflow.workload.producer_client import ProducerClient, SharedSession, WindowedProducer
 from qflow.workload.run import Run
-from qflow.workload.stage import GRACE, Stage, uncollected
+from qflow.workload.stage import GRACE, Stage, pause_collector
 
 _SLICE = SECOND // 10
 """Microseconds of virtual time between two looks at whether a run is to stop; longer in very long runs."""
@@ -64,7 +64,7 @@ def simulate(workload: Workload, *, message_limit: int | None = None) -> Run:
     """
     limited = message_limit is None or is_whole(message_limit, 1)
     require(limited, "simulate", "message_limit", message_limit, "a whole number from 1, or None")
-    with uncollected():
+    with pause_collector():
         stage = _set_up_to_keep(workload, message_limit)
         stage.run()
     return stage.finish(workload)
@@ -119,7 +119,7 @@ def _expected_messages(producer: Producer, duration: float) -> float:
 
 def simulate_in_slices(workload: Workload, on_slice: Callable[[int, int], object]) -> tuple[Run, bool]:
     """Run a workload as :func:`qflow.workload.simulate` does, and stop in good order on Ctrl-C."""
-    with uncollected():
+    with pause_collector():
         stage = _set_up_to_keep(workload)
         step = max(_SLICE, stage.agenda.end // _MOST_SLICES)
         done, count = 0, len(stage.events)

@@ -116,7 +116,7 @@ class Stage:
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def pause_collector() -> Iterator[None]:
     """Switch the garbage collector off: a run makes a hundred thousand objects and drops hardly one."""
     was_enabled = gc.isenabled()
     gc.disable()

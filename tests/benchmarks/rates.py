@@ -23,7 +23,7 @@ from qflow.broker.consuming import DeliveryRecord
 from qflow.broker.events import EventTable, Observer
 from qflow.broker.session import Session
 from qflow.kit import form
-from qflow.workload.stage import uncollected
+from qflow.workload.stage import pause_collector
 
 if TYPE_CHECKING:
     from qflow.design.settings_map import SettingsMap
@@ -375,7 +375,7 @@ def seconds(work: Callable[[], object], rounds: int = ROUNDS) -> float:
     taken = []
     for _ in range(rounds):
         gc.collect()
-        with uncollected():
+        with pause_collector():
             start = time.process_time()
             made = work()
             taken.append(time.process_time() - start)

@@ -17,7 +17,7 @@ from qflow.logs.workload_file import write_workload
 from qflow.teaching import learner
 from qflow.trace import read_trace, trace_of, write_trace
 from qflow.workload import Consumer, Producer, Workload, simulate
-from qflow.writing import written
+from qflow.writing import write_whole
 
 SMALL = Workload(
     "small",
@@ -107,7 +107,7 @@ def test_the_longest_of_names_can_be_written(tmp_path):
 
 
 def test_nothing_is_left_where_nothing_was_written(tmp_path):
-    with pytest.raises(ValueError, match="stop"), written(tmp_path / "x") as beside:
+    with pytest.raises(ValueError, match="stop"), write_whole(tmp_path / "x") as beside:
         beside.write_text("half")
         raise ValueError("stop")
     assert names(tmp_path) == []
@@ -199,7 +199,7 @@ def test_a_second_interrupt_leaves_no_part(tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("os.replace", interrupt)
-    with pytest.raises(KeyboardInterrupt), written(tmp_path / "out.json") as beside:
+    with pytest.raises(KeyboardInterrupt), write_whole(tmp_path / "out.json") as beside:
         beside.write_text("half")
         raise KeyboardInterrupt
     assert list(tmp_path.iterdir()) == []

@@ -18,7 +18,7 @@ from qflow.labs.picture import picture_of
 from qflow.labs.running import drawing, finish_steps
 from qflow.labs.topology import Topology
 from qflow.workload import Run, Workload, simulate
-from qflow.workload.stage import uncollected
+from qflow.workload.stage import pause_collector
 
 RUNS = [
     simulate(workload, message_limit=60)
@@ -126,7 +126,7 @@ def test_a_run_leaves_nothing_in_memory():
 
     gc.collect()
     before = messages()
-    with uncollected():
+    with pause_collector():
         for part in drawing(flow_workload(stop=20, resume=10), 300):
             part.draw(0)
         del part

@@ -201,9 +201,9 @@ class Explanation:
         return f"Explanation({str(self.subject)!r}, seq {self.seq}: {self.answer!r}, {len(self.links)} links)"
 
     def _repr_markdown_(self) -> str:
-        lines = [f"**{_escaped(self.answer)}** {_cited(self.links[0])}", ""]
+        lines = [f"**{_escape(self.answer)}** {_cite(self.links[0])}", ""]
         for link in self.links[1:]:
-            lines.append(f"{'  ' * (link.level - 1)}- because {_escaped(link.text)} {_cited(link)}")
+            lines.append(f"{'  ' * (link.level - 1)}- because {_escape(link.text)} {_cite(link)}")
         return "\n".join(lines)
 
 
@@ -217,9 +217,9 @@ def seconds(time: int) -> str:
     return f"{whole}.{part:06d}".rstrip("0").rstrip(".") + " s"
 
 
-def _cited(link: Link) -> str:
+def _cite(link: Link) -> str:
     return f"<small>({seconds(link.time)}, seq {link.seq}; {', '.join(link.rules)}; *{link.section}*)</small>"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return "".join(f"\\{letter}" if letter in "\\`*_{}[]<>#|" else letter for letter in text)

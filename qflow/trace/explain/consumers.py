@@ -27,7 +27,7 @@ from qflow.broker.queue import Queue
 from qflow.broker.session import Session
 from qflow.trace.explain.chain import Reason, Subject
 from qflow.trace.explain.instant import REASONS, Instant
-from qflow.wording import counted, listed
+from qflow.wording import format_count, format_names
 
 UNITS = {MESSAGE_UNIT: "message", BYTE_UNIT: "byte"}
 _READER_LIMIT = 3
@@ -38,14 +38,14 @@ def explain_consumer(instant: Instant, name: str) -> Reason:
     """Say what a consumer is doing, and why it is not given more."""
     pair = find(instant, name)
     if pair is None:
-        return _absent(instant, name)
+        return _explain_absent_consumer(instant, name)
     session, subscription = pair
     subject = _consumer_subject(session, subscription)
     reason = _nothing_more(instant, session, subscription)
     count = len(_list_unsettled(session, subscription.name))
     queue = subscription.queue.name
     if count:
-        text = f"{subject.name} is busy: it holds {counted(count, 'message')} of {queue}."
+        text = f"{subject.name} is busy: it holds {format_count(count, 'message')} of {queue}."
         held = work(instant, session, subscription)
         return Reason(text, ("CN-10",), held[0].row, subject, (*held[0].because, _without_work(reason)))
     kind = "consumer" if subscription.acquires else "browser"
@@ -122,7 +122,7 @@ def _nothing_available(instant: Instant, session: Session, subscription: Subscri
         )
         root = Reason(f"{queue.name} is empty; {later}.", ("CN-19",), row_next, Subject("queue", queue.name))
         return Reason(f"{text}.", ("CN-19", "CN-21"), row, subject, (root,))
-    count = counted(queue.message_depth, "message")
+    count = format_count(queue.message_depth, "message")
     others = [pair for pair in instant.readers(queue) if pair[1] is not subscription]
     because = tuple(item for pair in others[:_READER_LIMIT] for item in work(instant, *pair))
     text = f"{text}: its {count} {'is' if queue.message_depth == 1 else 'are'} acquired already."
@@ -132,7 +132,7 @@ def _nothing_available(instant: Instant, session: Session, subscription: Subscri
 # Consumers that are not there
 
 
-def _absent(instant: Instant, name: str) -> Reason:
+def _explain_absent_consumer(instant: Instant, name: str) -> Reason:
     subject = Subject("consumer", name)
     session, _, tag = name.partition("/")
     tag = tag or session
@@ -164,7 +164,7 @@ def readers(instant: Instant, queue: Queue) -> tuple[Reason, ...]:
         return (no_reader(instant, queue),)
     reasons = [_reader(instant, *pair) for pair in pairs[:_READER_LIMIT]]
     if len(pairs) > _READER_LIMIT:
-        more = counted(len(pairs) - _READER_LIMIT, "more consumer")
+        more = format_count(len(pairs) - _READER_LIMIT, "more consumer")
         reasons.append(Reason(f"{queue.name} has {more}.", ("CN-19",), None, Subject("queue", queue.name)))
     return tuple(reasons)
 
@@ -189,7 +189,9 @@ def no_reader(instant: Instant, queue: Queue) -> Reason:
     text = f"{queue.name} has no consumer, and gets none before the trace ends at {instant.trace_end}."
     held = [message.transfer.label for message in queue.store if message.state == ACQUIRED]
     if held:
-        text = f"No consumer of {queue.name} is left; {counted(len(held), 'message')} of it stays acquired."
+        text = (
+            f"No consumer of {queue.name} is left; {format_count(len(held), 'message')} of it stays acquired."
+        )
     return Reason(text, ("CN-17",) if held else ("CN-01",), None, subject)
 
 
@@ -234,7 +236,7 @@ def work(instant: Instant, session: Session, subscription: Subscription) -> tupl
     name, queue = subject.name, subscription.queue.name
     labels = [record.label for record in records]
     row = instant.about(labels[0], "delivered", queue)
-    holds = f"{name} holds {counted(len(labels), 'message')} of {queue}: {listed(labels)}."
+    holds = f"{name} holds {format_count(len(labels), 'message')} of {queue}: {format_names(labels)}."
     return (
         Reason(
             holds,
@@ -308,7 +310,7 @@ def _has_credit(subscription: Subscription) -> str:
     for unit, noun in UNITS.items():
         balance = subscription.credit.balance(unit)
         if balance.granted != INFINITE:
-            shown.append(counted(remaining(balance), noun))
+            shown.append(format_count(remaining(balance), noun))
     return f"credit for {' and '.join(shown)}" if shown else "unlimited credit"
 
 
@@ -322,7 +324,7 @@ def _missing(instant: Instant, session: Session, subscription: Subscription, uni
         if not held:
             held = (_only_completion(instant, subject, session.name),)
         return Reason(text, ("CN-06", "CN-05"), row, subject, held)
-    taken = _taken_away(instant, session.name, subscription.name)
+    taken = _find_end_of_credit(instant, session.name, subscription.name)
     granted = _explain_grant(instant, session.name, subscription.name, unit)
     if granted is None:
         text = f"{subject.name} has never been granted any {noun} credit."
@@ -373,7 +375,7 @@ def _explain_grant(instant: Instant, session: str, tag: str, unit: int) -> int |
     return None
 
 
-def _taken_away(instant: Instant, session: str, tag: str) -> int | None:
+def _find_end_of_credit(instant: Instant, session: str, tag: str) -> int | None:
     kinds = ("message.stop", "message.flush")
     rows = [instant.last(kind, "session", session, link=tag) for kind in kinds]
     return max((row for row in rows if row is not None), default=None)
@@ -511,7 +513,7 @@ def _explain_owner(instant: Instant, queue: Queue, state: GroupState) -> Reason:
     subject = _group_subject(instant, queue.name, state.name)
     owner = instant.shown(state.owner)
     row = instant.last("group_owned", "queue", queue.name, group=state.name)
-    first = _acquired_with(instant, row)
+    first = _find_first_of_group(instant, row)
     since = f" since {instant.when(row)}" if row is not None else ""
     text = f"Group {state.name} of {queue.name} has belonged to {owner}{since}, when it acquired {first}."
     return Reason(text, ("MG-07",), row, subject, (_what_frees(instant, queue, state),))
@@ -523,7 +525,7 @@ def _group_subject(instant: Instant, queue: str, group: str) -> Subject:
     return Subject("group", group if is_alone else f"{queue}/{group}")
 
 
-def _acquired_with(instant: Instant, row: int | None) -> str:
+def _find_first_of_group(instant: Instant, row: int | None) -> str:
     """Return the label of the message whose acquisition made a group owned."""
     while row is not None and row <= instant.end:
         if instant.trace.kind[row] == "acquired":
@@ -536,7 +538,7 @@ def _what_frees(instant: Instant, queue: Queue, state: GroupState) -> Reason:
     """Say which acquired messages keep the group owned, and when the last of them is settled."""
     labels = [m.transfer.label for m in state.members.values() if m.state == ACQUIRED]
     owner = instant.shown(state.owner)
-    held = f"{owner} holds {listed(labels)} of it, and owns it until none is left acquired"
+    held = f"{owner} holds {format_names(labels)} of it, and owns it until none is left acquired"
     subject = Subject("message", labels[0]) if labels else _group_subject(instant, queue.name, state.name)
     row = instant.next("group_freed", "queue", queue.name, group=state.name)
     if row is None:
@@ -592,7 +594,7 @@ def explain_group(instant: Instant, queue_name: str, group: str) -> Reason:
         return _no_such_group(instant, queue_name, group, subject)
     if state.owner:
         return _explain_owner(instant, queue, state)
-    count = counted(len(state.members), "message")
+    count = format_count(len(state.members), "message")
     before = _explain_freeing(instant, queue, group)
     text = (
         f"Group {group} of {queue_name} has no owner: none of its {count} is acquired."

@@ -20,7 +20,7 @@ from qflow.broker.session import Session
 from qflow.trace.explain.chain import seconds
 from qflow.trace.schema import Trace, decode_detail
 from qflow.trace.timeline import Checkpoint, RowIndex
-from qflow.wording import listed
+from qflow.wording import format_names
 from qflow.workload.run import CLIENT_EVENTS
 
 _ACTS = {
@@ -144,14 +144,14 @@ class Instant:
             return f"the store {'was' if is_past else 'is'} done with {self.trace.message[command]}"
         past, present, rest = _ACTS.get(kind, ("gave", "gives", f" {kind}"))
         names = {name: getattr(self.trace, name)[command] for name in ("message", "link", "queue")}
-        words = rest.format(settled=self._settled(command), **names)
+        words = rest.format(settled=self._name_settled(command), **names)
         return f"{session} {past if is_past else present}{words}"
 
-    def _settled(self, command: int) -> str:
+    def _name_settled(self, command: int) -> str:
         """Return which messages a command settled, as text."""
         rows = range(command + 1, self.end_of(command) + 1)
         kinds = ("dequeued", "requeued")
-        return listed([self.trace.message[r] for r in rows if self.trace.kind[r] in kinds]) or "nothing"
+        return format_names([self.trace.message[r] for r in rows if self.trace.kind[r] in kinds]) or "nothing"
 
     # The broker
 

@@ -6,9 +6,9 @@ from qflow.broker.message import Transfer
 from qflow.broker.session import Session
 from qflow.trace.explain.chain import Reason, Subject, seconds
 from qflow.trace.explain.instant import Instant
-from qflow.trace.explain.queues import died_of, explain_on
+from qflow.trace.explain.queues import explain_death, explain_on
 from qflow.trace.explain.transfers import explain_hold, explain_transfer
-from qflow.wording import counted, listed
+from qflow.wording import format_count, format_names
 from qflow.workload.model import Producer
 
 
@@ -78,7 +78,7 @@ def _window(
         text = f"{outstanding}; the broker has completed all its transfers, and it has yet to learn that."
         return Reason(text, rules, sent, subject, _on_their_way(instant, model, subject))
     withheld = "is held" if len(labels) == 1 else "are held"
-    text = f"{outstanding}; {counted(len(labels), 'transfer')} {withheld}: {listed(labels)}."
+    text = f"{outstanding}; {format_count(len(labels), 'transfer')} {withheld}: {format_names(labels)}."
     return Reason(text, rules, sent, subject, (explain_hold(instant, waiting[0]),))
 
 
@@ -125,7 +125,7 @@ def _count(instant: Instant, model: Producer | None, session: Session, name: str
 def _stopped_by_flow(instant: Instant, session: Session, subject: Subject) -> Reason:
     queues = session.completions.blocking_queues
     row = instant.last("channel_flow", "session", session.name)
-    text = f"{subject.name} was asked to stop sending, because of {listed(queues)}."
+    text = f"{subject.name} was asked to stop sending, because of {format_names(queues)}."
     found = [instant.queue(name) for name in queues]
     because = tuple(explain_on(instant, queue) for queue in found if queue is not None)
     return Reason(text, ("ALT-12",), row, subject, because)
@@ -144,7 +144,7 @@ def _free(
     outstanding, rules = _outstanding(instant, model, session, name)
     if model.window != "ideal" and model.network is None:
         outstanding = (
-            f"{counted(len(labels), 'transfer')} of {name} {'is' if len(labels) == 1 else 'are'} held"
+            f"{format_count(len(labels), 'transfer')} of {name} {'is' if len(labels) == 1 else 'are'} held"
         )
     count = _count(instant, model, session, name)
     if model.network is None and count is not None and count >= model.capacity:
@@ -201,8 +201,8 @@ def _without_window(instant: Instant, session: Session, waiting: list[Transfer],
     labels = [transfer.label for transfer in waiting]
     parked = [number for number, item in session.completions.incomplete.items() if item is None]
     text = (
-        f"{name} has {counted(len(labels), 'incomplete transfer')}, "
-        f"{listed(labels)}; it is blocked if its capacity is {len(labels)}."
+        f"{name} has {format_count(len(labels), 'incomplete transfer')}, "
+        f"{format_names(labels)}; it is blocked if its capacity is {len(labels)}."
     )
     because = [explain_hold(instant, waiting[0])]
     if parked:
@@ -225,7 +225,7 @@ def _explain_end(instant: Instant, session: Session, subject: Subject) -> Reason
     row = instant.last("exception", "session", session.name)
     if session.error is not None and row is not None:
         text = f"{subject.name} sends nothing more: its session died at {instant.when(row)}."
-        return Reason(text, ("LP-06", "CM-13"), row, subject, (died_of(instant, row),))
+        return Reason(text, ("LP-06", "CM-13"), row, subject, (explain_death(instant, row),))
     row = instant.last("session.detach", "session", session.name)
     when = f" at {instant.when(row)}" if row is not None else ""
     text = f"{subject.name} has ended its session{when}, by its own decision."

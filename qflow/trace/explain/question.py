@@ -45,10 +45,10 @@ class _Subjects:
         """Return what a text such as ``queue:orders`` or ``C1`` means."""
         kind, separator, name = text.partition(":")
         if separator and kind in KINDS:
-            return self._known(kind, name)
+            return self._find_one(kind, name)
         found = [kind for kind in KINDS if kind != "transfer" and self._matching(kind, text)]
         if len(found) == 1:
-            return self._known(found[0], text)
+            return self._find_one(found[0], text)
         if found:
             choices = " or ".join(f"{kind}:{text}" for kind in found)
             raise TraceError(f"{text!r} is the name of a {' and of a '.join(found)}; ask for {choices}")
@@ -65,7 +65,7 @@ class _Subjects:
             return [full for full in names if full.split("/", 1)[-1] == name]
         return []
 
-    def _known(self, kind: str, name: str) -> Subject:
+    def _find_one(self, kind: str, name: str) -> Subject:
         matching = self._matching(kind, name)
         if len(matching) == 1:
             return Subject(kind, matching[0])
@@ -174,12 +174,12 @@ def explain(
     timeline = where if isinstance(where, Timeline) else Timeline(where)
     before = timeline.cursor
     try:
-        return _explained(timeline, instant, time, subject)
+        return _explain_subject(timeline, instant, time, subject)
     finally:
         timeline.cursor = before
 
 
-def _explained(timeline: Timeline, instant: int | None, time: int | None, subject: str) -> Explanation:
+def _explain_subject(timeline: Timeline, instant: int | None, time: int | None, subject: str) -> Explanation:
     _go(timeline, instant, time, subject)
     found = _Subjects(timeline.trace, timeline.index).find(subject)
     seen = Instant(timeline.trace, timeline.index, timeline.broker, timeline.cursor)

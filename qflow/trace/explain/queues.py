@@ -14,7 +14,7 @@ from qflow.broker.stores import MessageMap
 from qflow.trace.explain.chain import Reason, Subject
 from qflow.trace.explain.consumers import readers
 from qflow.trace.explain.instant import REASONS, Instant
-from qflow.wording import counted
+from qflow.wording import format_count
 from qflow.workload.model import is_unseen
 
 UNITS = {"count": "message", "size": "byte"}
@@ -24,16 +24,16 @@ def explain_queue(instant: Instant, name: str) -> Reason:
     """Say what state a queue is in and why; last, what it refused or discarded most recently."""
     queue = instant.queue(name)
     if queue is None:
-        return _absent(instant, name)
+        return _explain_absent_queue(instant, name)
     lost = _losses(instant, queue.name)
     if is_unseen(queue.settings.arguments):
-        why = unseen(instant, queue)
-        text = f"{name} has {counted(queue.message_depth, 'message')}; its thresholds are unknown."
+        why = explain_unknown(instant, queue)
+        text = f"{name} has {format_count(queue.message_depth, 'message')}; its thresholds are unknown."
         rest = readers(instant, queue) if queue.message_depth else ()
         return Reason(text, why.rules, why.row, why.subject, (why, *rest, *lost))
     if queue.flow_limit is None:
         why = no_flow_control(instant, queue)
-        depth = counted(queue.message_depth, "message")
+        depth = format_count(queue.message_depth, "message")
         text = f"{name} has {depth} and no flow control."
         rest = readers(instant, queue) if queue.message_depth else ()
         return Reason(text, why.rules, why.row, why.subject, (why, *rest, *lost))
@@ -55,7 +55,7 @@ def explain_on(instant: Instant, queue: Queue) -> Reason:
     assert row is not None, "a queue that is ON has turned ON"
     if is_unseen(queue.settings.arguments):
         text = f"{queue.name} is ON at the defaults of a broker; its own thresholds are unknown."
-        return Reason(text, ("FC-02",), row, subject, (unseen(instant, queue),))
+        return Reason(text, ("FC-02",), row, subject, (explain_unknown(instant, queue),))
     limit, detail = queue.flow_limit, instant.detail(row)
     assert limit is not None, "only a queue with flow control is ON"
     label = _message_before(instant, row, queue.name)
@@ -64,7 +64,7 @@ def explain_on(instant: Instant, queue: Queue) -> Reason:
     level = getattr(_thresholds_of(queue), f"stop_{unit}")
     alternative = _ALTERNATIVES.get(_kind(instant, queue))
     rule, than = alternative or "FC-14", "no fewer than" if alternative == "ALT-07" else "more than"
-    amount = counted(detail[unit], UNITS[unit])
+    amount = format_count(detail[unit], UNITS[unit])
     text = (
         f"{queue.name} has been ON since {instant.when(row)}: {label} made it {amount}, {than} "
         f"its stop threshold of {level}."
@@ -95,7 +95,7 @@ def _still_on(instant: Instant, queue: Queue) -> Reason:
     for unit, count, size in (("count", limit.count, 0), ("size", 0, limit.size)):
         if not limit.may_resume(count, size):
             value, level = count or size, getattr(resumes, f"resume_{unit}")
-            parts.append(f"{counted(value, UNITS[unit])} {'is' if value == 1 else 'are'} {than} {level}")
+            parts.append(f"{format_count(value, UNITS[unit])} {'is' if value == 1 else 'are'} {than} {level}")
             names.append(f"resume_{unit}")
     row = instant.last("dequeued", "queue", queue.name)
     text = f"{queue.name} stays ON: {' and '.join(parts) or 'no message has left it since'}."
@@ -133,14 +133,14 @@ def _explain_off(instant: Instant, queue: Queue) -> Reason:
 
 def _not_more(number: int, noun: str, level: int) -> str:
     """Say that a number does not exceed a level."""
-    return f"{counted(number, noun)} {'is' if number == 1 else 'are'} not more than {level}"
+    return f"{format_count(number, noun)} {'is' if number == 1 else 'are'} not more than {level}"
 
 
 def explain_turning_off(instant: Instant, queue: str, row: int) -> Reason:
     """Say what made a queue turn OFF at a ``flow_resumed`` row."""
     detail = instant.detail(row)
     found = instant.last("dequeued", "queue", queue, until=row)
-    left = f"{counted(detail['count'], 'message')} and {counted(detail['size'], 'byte')} were left"
+    left = f"{format_count(detail['count'], 'message')} and {format_count(detail['size'], 'byte')} were left"
     if found is None:
         return Reason(f"{queue} turned OFF when {left}.", ("FC-16",), row, Subject("queue", queue))
     label = instant.trace.message[found]
@@ -149,7 +149,7 @@ def explain_turning_off(instant: Instant, queue: str, row: int) -> Reason:
     if existing is not None:
         resumes = _thresholds_of(existing)
         levels = [
-            counted(getattr(resumes, f"resume_{unit}"), noun)
+            format_count(getattr(resumes, f"resume_{unit}"), noun)
             for unit, noun in UNITS.items()
             if getattr(resumes, f"resume_{unit}")
         ]
@@ -163,7 +163,7 @@ def explain_turning_off(instant: Instant, queue: str, row: int) -> Reason:
 # No such queue now
 
 
-def _absent(instant: Instant, name: str) -> Reason:
+def _explain_absent_queue(instant: Instant, name: str) -> Reason:
     subject = Subject("queue", name)
     gone = instant.last("queueDelete", "queue", name)
     if gone is not None:
@@ -217,7 +217,7 @@ def origin(instant: Instant, queue: Queue, name: str) -> Reason:
     row = instant.last("queueDeclare", "queue", queue.name)
     rules, words = _origin(instant, queue, name, level.origin, level)
     verb, unit = name.split("_")
-    text = f"The {verb} threshold of {queue.name} is {counted(level.value, UNITS[unit])}: {words}."
+    text = f"The {verb} threshold of {queue.name} is {format_count(level.value, UNITS[unit])}: {words}."
     return Reason(text, rules, row, Subject("queue", queue.name))
 
 
@@ -245,7 +245,7 @@ def _origin(
     return ("FC-02",), f"{queue.name} has no limit to take a percentage of"
 
 
-def unseen(instant: Instant, queue: Queue) -> Reason:
+def explain_unknown(instant: Instant, queue: Queue) -> Reason:
     """Say that nothing is known of a queue's thresholds and limits."""
     row = instant.last("queueDeclare", "queue", queue.name)
     text = f"Thresholds unknown: nothing recorded says what {queue.name} was declared with."
@@ -255,14 +255,14 @@ def unseen(instant: Instant, queue: Queue) -> Reason:
 def limit_of(instant: Instant, queue: Queue) -> Reason:
     """Say how much fits on a queue, and what set that (LP-01)."""
     if is_unseen(queue.settings.arguments):
-        return unseen(instant, queue)
+        return explain_unknown(instant, queue)
     row = instant.last("queueDeclare", "queue", queue.name)
     parts = []
     if queue.depth.max_count:
-        parts.append(f"{counted(queue.depth.max_count, 'message')} by qpid.max_count")
+        parts.append(f"{format_count(queue.depth.max_count, 'message')} by qpid.max_count")
     if queue.depth.max_size:
         source = "default-queue-limit" if queue.settings.max_size is None else "qpid.max_size"
-        parts.append(f"{counted(queue.depth.max_size, 'byte')} by {source}")
+        parts.append(f"{format_count(queue.depth.max_size, 'byte')} by {source}")
     text = f"{queue.name} takes at most {' and '.join(parts) or 'any number of messages'}."
     return Reason(text, ("LP-01", "LP-02"), row, Subject("queue", queue.name))
 
@@ -330,11 +330,11 @@ def _losses(instant: Instant, queue: str) -> tuple[Reason, ...]:
 def refusal(instant: Instant, queue: str) -> Reason | None:
     """Say which message a full queue last refused (LP-05), or None."""
     sessions = instant.index.names("session", ("exception",))
-    places = [place for name in sessions if (place := _refused_by(instant, name, queue)) is not None]
-    return died_of(instant, max(places)) if places else None
+    places = [place for name in sessions if (place := _find_refusal(instant, name, queue)) is not None]
+    return explain_death(instant, max(places)) if places else None
 
 
-def _refused_by(instant: Instant, session: str, queue: str) -> int | None:
+def _find_refusal(instant: Instant, session: str, queue: str) -> int | None:
     for row in reversed(instant.index.rows("exception", "session", session)):
         text = str(instant.detail(row).get("text", ""))
         if row <= instant.end and any(text.startswith(f"{start}{queue}:") for start in _FULL):
@@ -342,7 +342,7 @@ def _refused_by(instant: Instant, session: str, queue: str) -> int | None:
     return None
 
 
-def died_of(instant: Instant, row: int) -> Reason:
+def explain_death(instant: Instant, row: int) -> Reason:
     """Say what a session died of, at an ``exception`` row."""
     detail, session = instant.detail(row), instant.trace.session[row]
     command = instant.command_of(row)

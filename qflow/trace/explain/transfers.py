@@ -26,16 +26,16 @@ from qflow.trace.explain.consumers import (
 )
 from qflow.trace.explain.instant import Instant
 from qflow.trace.explain.queues import (
-    died_of,
+    explain_death,
     explain_departure,
     explain_drop,
     explain_on,
     explain_turning_off,
+    explain_unknown,
     limit_of,
     no_flow_control,
-    unseen,
 )
-from qflow.wording import counted, listed
+from qflow.wording import format_count, format_names
 from qflow.workload.model import is_unseen
 
 
@@ -80,7 +80,7 @@ def explain_hold(instant: Instant, transfer: Transfer) -> Reason:
     if holders == [WATERMARK]:
         holders = [instant.trace.queue[row]] if row is not None else []
     names = ["the " + name if name in (STORE, OVERFLOW) else name for name in holders]
-    text = f"Transfer {label} is not complete: it is held by {listed(names)}."
+    text = f"Transfer {label} is not complete: it is held by {format_names(names)}."
     because = tuple(reason for name in holders for reason in _holder(instant, name, transfer))
     rules = ("FC-15", "CM-01") if len(holders) < 2 else ("FC-15", "CM-03")
     return Reason(text, rules, row, subject, because)
@@ -108,7 +108,7 @@ def overflowing(instant: Instant, transfer: Transfer) -> Reason:
     label, subject = transfer.label, Subject("message", transfer.label)
     row = instant.about(label, "message.transfer")[-1]
     if waiting.index(label):
-        before = counted(waiting.index(label), "other")
+        before = format_count(waiting.index(label), "other")
         text = f"{label} is on no queue yet: in the overflow list of {session.name} it waits behind {before}."
         rest = (overflowing(instant, session.overflow.waiting[0][0]),) if session.overflow is not None else ()
         return Reason(text, ("ALT-06", "ALT-09"), row, subject, rest)
@@ -172,12 +172,12 @@ def _why_never_held(instant: Instant, label: str, sent: int) -> Reason:
             f"{label} was sent in a transaction, where no transfer is held; the commit put it on its queue."
         )
         return Reason(text, ("CM-10",), rows[0], subject)
-    state = "was not committed" if _rolled_back(instant, sent) is not None else "is not committed yet"
+    state = "was not committed" if _find_rollback(instant, sent) is not None else "is not committed yet"
     text = f"{label} was sent in a transaction, where no transfer is held; it {state}."
     return Reason(text, ("CM-10",), sent, subject)
 
 
-def _rolled_back(instant: Instant, sent: int) -> int | None:
+def _find_rollback(instant: Instant, sent: int) -> int | None:
     """Return the row that ended the transaction of a transfer without a commit, if there is one."""
     session = instant.trace.session[sent]
     kinds = ("tx.rollback", "exception", "session.detach")
@@ -191,20 +191,21 @@ def _never_held(instant: Instant, label: str, enqueued: list[int]) -> Reason:
     subject, row = Subject("message", label), enqueued[-1]
     until = instant.end_of(row)
     if any(_was_on(instant, name, until) for name in names):
-        text = f"{label} went to {listed(names)}; as the Java broker does, it tells senders to stop instead."
+        places = format_names(names)
+        text = f"{label} went to {places}; as the Java broker does, it tells senders to stop instead."
         return Reason(text, ("ALT-12",), row, subject)
     queues = [queue for name in names if (queue := instant.queue(name)) is not None]
     unknown = [queue for queue in queues if is_unseen(queue.settings.arguments)]
     if unknown:
-        why = unseen(instant, unknown[0])
-        text = f"{label} went to {listed(names)}; nothing recorded says when {unknown[0].name} was ON."
+        why = explain_unknown(instant, unknown[0])
+        text = f"{label} went to {format_names(names)}; nothing recorded says when {unknown[0].name} was ON."
         return Reason(text, why.rules, row, subject, (why,))
     if len(queues) == len(names) and all(queue.flow_limit is None for queue in queues):
         because = tuple(no_flow_control(instant, queue) for queue in queues)
-        text = f"{label} went to {listed(names)}, without flow control."
+        text = f"{label} went to {format_names(names)}, without flow control."
         return Reason(text, because[0].rules, row, subject, because)
     were = "was" if len(names) == 1 else "were"
-    text = f"{label} went to {listed(names)}, which {were} not ON then."
+    text = f"{label} went to {format_names(names)}, which {were} not ON then."
     return Reason(text, ("FC-13", "FC-14"), row, subject)
 
 
@@ -220,9 +221,8 @@ def _why_let_go(instant: Instant, label: str, row: int) -> Reason:
     resumed = instant.last("flow_resumed", "queue", queue, until=row)
     if resumed is not None and resumed >= command:
         count = _let_go_at_once(instant, queue, resumed)
-        text = (
-            f"{queue} turned OFF at {instant.when(row)} and let go of {counted(count, 'transfer')} at once."
-        )
+        transfers = format_count(count, "transfer")
+        text = f"{queue} turned OFF at {instant.when(row)} and let go of {transfers} at once."
         return Reason(
             text,
             ("FC-17", "FC-16"),
@@ -250,12 +250,12 @@ def _explain_loss(instant: Instant, label: str, sent: int, session: Session) -> 
     error = instant.last("exception", "session", session.name)
     if error is not None and instant.command_of(error) == sent:
         text = f"Transfer {label} was refused and will never be complete."
-        return Reason(text, ("LP-05",), error, subject, (died_of(instant, error),))
+        return Reason(text, ("LP-05",), error, subject, (explain_death(instant, error),))
     if session.is_attached:
         text = f"Transfer {label} is processed, but completions are in order only, as before the feature."
         return Reason(text, ("CM-04", "ALT-11"), sent, subject)
     row = error if error is not None else instant.last("session.detach", "session", session.name)
-    because = (died_of(instant, error),) if error is not None else ()
+    because = (explain_death(instant, error),) if error is not None else ()
     text = (
         f"Transfer {label} will never be reported complete: session {session.name} ended while it was held."
     )
@@ -274,7 +274,7 @@ def explain_message(instant: Instant, label: str) -> Reason:
     reasons = [_on_queue(instant, label, name) for name in queues]
     if len(reasons) == 1:
         return reasons[0]
-    text = f"{label} was put on {counted(len(queues), 'queue')}: {', '.join(queues)}."
+    text = f"{label} was put on {format_count(len(queues), 'queue')}: {', '.join(queues)}."
     return Reason(text, ("MG-03", "CM-03"), rows[-1], Subject("message", label), tuple(reasons))
 
 
@@ -338,7 +338,7 @@ def _available(instant: Instant, queue: Queue, message: QueuedMessage) -> Reason
     subject = Subject("message", label)
     rows = instant.about(label, "enqueued", queue.name)
     before = sum(1 for m in queue.store if m.position < message.position and m.state == AVAILABLE)
-    place = f"behind {counted(before, 'other')}" if before else "and first in line"
+    place = f"behind {format_count(before, 'other')}" if before else "and first in line"
     text = f"{label} is on {queue.name}, available {place}."
     pairs = readers_of(instant, queue)
     because = _again(instant, queue, label)
@@ -377,14 +377,14 @@ def _on_no_queue(instant: Instant, label: str) -> Reason:
     error = instant.last("exception", "session", session.name)
     if error is not None and instant.command_of(error) == sent[-1]:
         text = f"{label} is on no queue: the broker refused it."
-        return Reason(text, ("LP-05",), error, subject, (died_of(instant, error),))
+        return Reason(text, ("LP-05",), error, subject, (explain_death(instant, error),))
     transfer = session.completions.incomplete.get(instant.detail(sent[-1])["command"])
     if transfer is not None:
         return overflowing(instant, transfer)
-    ended = _rolled_back(instant, sent[-1])
+    ended = _find_rollback(instant, sent[-1])
     if ended is None:
         text = f"{label} is on no queue yet: it was sent in a transaction that is not committed."
         return Reason(text, ("CM-10", "MG-22"), sent[-1], subject)
     text = f"{label} is on no queue: its transaction was not committed, as {instant.cause(ended)}."
-    because = (died_of(instant, ended),) if instant.trace.kind[ended] == "exception" else ()
+    because = (explain_death(instant, ended),) if instant.trace.kind[ended] == "exception" else ()
     return Reason(text, ("CM-10", "LP-09" if because else "MG-22"), ended, subject, because)
