@@ -154,7 +154,7 @@ def read_results(spark: SparkSession, folder: str | Path) -> DataFrame:
     return spark.read.schema(RESULTS.ddl).parquet(*(str(step.parent) for step in steps))
 
 
-class _Shipper:
+class Shipper:
     """Puts a log into a folder bit by bit, as a stream reads it."""
 
     def __init__(

@@ -38,7 +38,7 @@ def test_a_wrong_java_is_passed_over_for_the_one_that_came_by_pip(monkeypatch, t
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     home = java.find_java()
     assert home == str(tmp_path / "cache" / "qflow" / "java-wrapper")
-    assert java.java_version(f"{home}/bin/java") == 21
+    assert java._java_version(f"{home}/bin/java") == 21
 
 
 def test_no_java_and_a_wrong_java_are_said_in_one_sentence(monkeypatch, tmp_path):
@@ -116,6 +116,6 @@ def test_without_any_java_the_chapter_says_how_to_get_one_and_goes_on(root, tmp_
     )
     assert done.returncode == 0, done.stderr
     told = [line for line in done.stdout.splitlines() if "Java" in line]
-    assert told == [f"Spark needs Java 17, 21 or 25, and there is none here: {java.how_to_get_java()}"]
+    assert told == [f"Spark needs Java 17, 21 or 25, and there is none here: {java._how_to_get_java()}"]
     # What needs no Spark is there: the naive way, the components, the bound, the cuts.
     assert "24 components" in done.stdout and "8 pieces; the same results: True" in done.stdout

@@ -15,7 +15,7 @@ from qflow.logs import Tolerance
 from qflow.logs.audit import finding_of
 from qflow.logs.components import audit_in_memory as audit
 from qflow.logs.components import result_hash
-from qflow.spark.stream import _Shipper, _StreamedComponent
+from qflow.spark.stream import Shipper, _StreamedComponent
 from qflow.spark.tables import write_rows
 
 
@@ -140,7 +140,7 @@ def test_a_shipped_log_is_the_lake(tmp_path):
     from pyarrow import parquet
 
     workload, rows = fleet()
-    shipper = _Shipper("fleet", workload, tmp_path, Tolerance.estimated(rows))
+    shipper = Shipper("fleet", workload, tmp_path, Tolerance.estimated(rows))
     for start in range(0, len(rows), 9_000):
         shipper.send(rows[start : start + 9_000])
     shipper.end()
