@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from types import NoneType
 from typing import Any, NamedTuple
 
 from qflow.broker.broker import Broker
@@ -20,7 +21,7 @@ from qflow.broker.errors import AmqpException, ManagementError, SessionDetached
 from qflow.broker.events import COMMANDS, Event, EventTable
 from qflow.broker.links import LinkSession
 from qflow.broker.session import Session
-from qflow.broker.store import DelayedStore
+from qflow.broker.store import DelayedStore, MessageStore
 from qflow.progress import Progress
 from qflow.trace.schema import NAMES, Row, Trace, TraceError, decode_detail
 from qflow.workload.run import CLIENT_EVENTS, Run
@@ -48,7 +49,7 @@ def record(broker: Broker, run: str = "run") -> Trace:
         raise TraceError(
             "a trace starts with a fresh broker, so that it can be replayed; this one has been used already"
         )
-    if broker.store is not None and type(broker.store) is not DelayedStore:
+    if type(broker.store) not in (NoneType, MessageStore, DelayedStore):
         raise TraceError(
             f"a broker with a {type(broker.store).__name__} cannot be replayed; "
             "record one without a store, or with a DelayedStore"

@@ -54,7 +54,7 @@ def test_no_two_files_have_one_name(root):
     assert {name for name, count in names.items() if count > 1} <= SAME_NAME_EVERYWHERE
 
 
-PROTOCOLS_HAVE_IT = {"Agent", "Broker", "Connection", "Consumer", "Event", "Message", "Node", "Session"}
+PROTOCOLS_HAVE_IT = {"Agent", "Broker", "Connection", "Event", "Message", "Node", "Session"}
 """Class names that AMQP 0-10 and 1.0, qpid.messaging and QMF's console give to things of their own."""
 
 
@@ -87,13 +87,9 @@ def offered(tree):
 FOUND_OTHERWISE = {
     "UnauthorizedAccessException": "an error code of AMQP 0-10, found by its number",
     "IllegalStateException": "an error code of AMQP 0-10, found by its number",
-    "qflow_broker": "a fixture, which pytest finds",
-    "Experiment": "what each lab that moves a workload is one of",
     "IdealWindow": "a client's window, chosen by its name",
     "QpidCppWindow": "a client's window, chosen by its name",
     "Console": "scripts of QMF's console subclass it",
-    "ObjectId": "a name of QMF's console",
-    "MethodResult": "a name of QMF's console",
 }
 
 

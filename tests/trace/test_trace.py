@@ -147,6 +147,18 @@ def test_what_cannot_be_replayed_is_not_recorded():
         record(Broker(store=Foreign()))
 
 
+def test_a_store_that_is_done_at_once_is_recorded_as_none():
+    kinds = []
+    for store in (None, MessageStore()):
+        broker = Broker(store=store)
+        trace = record(broker)
+        session = broker.session("s")
+        session.queue_declare("q", durable=True)
+        session.message_transfer(Message(1, routing_key="q", durable=True), sync=True)
+        kinds.append(trace.kind)
+    assert kinds[0] == kinds[1]
+
+
 def test_a_foreign_trace_names_the_row_that_the_engine_cannot_do():
     cannot = r"row 2 \(queue.declare\): the engine cannot do this: .*"
     for detail, wrong in (({"queeu": "q"}, "missing .*'queue'"), ({"queue": "q", "queeu": "q"}, "'queeu'")):
