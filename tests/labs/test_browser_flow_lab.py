@@ -133,6 +133,8 @@ def lab(lab_page) -> Lab:
     for _ in range(2):
         lab.button("ask-skip")
         lab.button("ask-next")
+    # That there is no further question is the kernel's answer, and then the run plays on.
+    lab.page.wait_for_selector(f"{LAB} .qf-ask", state="hidden")
     lab.page.evaluate(PAUSE_AT, [STAGE, flow_run().frames.most_telling()])
     lab.button("more")
     return lab
