@@ -1,0 +1,31 @@
+"""The cure of ``proton_blocking``: no time-out, and what is released is sent again after a pause.
+
+A time-out is not a refusal: the message is on the queue, and has no outcome yet (LNK-02).  A program that may wait
+only so long keeps the message, and asks for its outcome again.
+"""
+
+import os
+from time import sleep
+
+from proton import Message
+from proton.utils import BlockingConnection, SendException
+
+PAUSE = 0.2
+
+
+def main() -> None:
+    """Send all messages, one after the other, each until it is accepted."""
+    connection = BlockingConnection(os.environ["AMQP_URL"], timeout=None)
+    sender = connection.create_sender(os.environ["AMQP_QUEUE"])
+    for number in range(int(os.environ["AMQP_MESSAGES"])):
+        while True:
+            try:
+                sender.send(Message(body=f"order {number}"), timeout=False)
+                break
+            except SendException:
+                sleep(PAUSE)
+    connection.close()
+
+
+if __name__ == "__main__":
+    main()
