@@ -11,7 +11,7 @@ loaded when it is first used.
 the engine           ``Broker``, ``BrokerOptions``, ``Message``, ``statistics``; its refusals
                      ``AmqpException``, ``StartupError``
 your own clients     ``serve``: the engine behind a port, for clients of AMQP 1.0 in any language;
-                     ``check_client``: what a client does when a queue stops it;
+                     ``client_table``: which libraries stop, ``check_client``: what your client does;
                      ``recorder``: what a program's own connection does, as a client log
 runs                 ``Workload``, ``Producer``, ``Consumer``, ``simulate``, ``Run``, ``WorkloadError``
 traces               ``record``, ``trace_of``, ``Trace``, ``Timeline``, ``read_trace``, ``write_trace``,
@@ -108,6 +108,7 @@ if TYPE_CHECKING:
     from qflow.labs import trace_lab as trace_lab
     from qflow.labs import trace_picture as trace_picture
     from qflow.live import check_client as check_client
+    from qflow.live import client_table as client_table
     from qflow.live import recorder as recorder
     from qflow.live import serve as serve
     from qflow.logs import ClientLog as ClientLog

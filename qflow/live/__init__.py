@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from qflow.live.client_card import ClientCard as ClientCard
     from qflow.live.client_check import Conditions as Conditions
     from qflow.live.client_check import check_client as check_client
+    from qflow.live.client_faults import Ledger as Ledger
+    from qflow.live.client_faults import check_faults as check_faults
+    from qflow.live.client_table import client_table as client_table
     from qflow.live.peer import ClientLimits as ClientLimits
     from qflow.live.recorder import Recorder as Recorder
     from qflow.live.recorder import recorder as recorder

@@ -8,13 +8,20 @@ import math
 import signal
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from qflow.kit import RefusalError, heed_interrupts
+from qflow.live.brakes import BRAKES, SILENCE
 
 if TYPE_CHECKING:
     from qflow.live.client_card import ClientCard
+    from qflow.live.client_check import Conditions
+    from qflow.live.client_faults import Ledger
+    from qflow.live.client_report import ClientReport
 
+_MESSAGES = 6_000
+_SHORT = {"messages": 300, "still": 0.4, "timeout": 6.0}
 FACTS = ("stops", "goes-on", "loses-nothing", "settles", "never-locks")
 """What can be required, without loading the engine; the same as ``client_card.FACTS``."""
 
@@ -29,13 +36,40 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         "it, resume it and go away, and print what was measured: whether it stops, its window, what it "
         "loses. The program finds the broker in the variables AMQP_URL, AMQP_HOST, AMQP_PORT, AMQP_QUEUE "
         "and AMQP_MESSAGES, or by {url}, {host}, {port}, {queue} and {messages} in its command.",
-        epilog="Status 0, or 1 if something that --require names is not so. Of a sender: stops, goes-on "
+        epilog="Status 0, or 1 if something that --require names is not so, or is worse than in --baseline. "
+        "Of a sender: stops, goes-on "
         "(after resume), loses-nothing (without a failure of its own at the end); of a receiver: settles, "
         "never-locks. The reference's page check-client.md says more.",
     )
     parser.add_argument("program", nargs="*", metavar="COMMAND", help="the program and its arguments")
     parser.add_argument("--require", type=_facts, default=[], metavar="FACT,…", help=f"of {', '.join(FACTS)}")
+    parser.add_argument(
+        "--brake",
+        type=_brakes,
+        default=[SILENCE],
+        metavar="BRAKE,…",
+        help=f"how the broker stops a sender: {', '.join(BRAKES)}; with several, a column for each",
+    )
+    parser.add_argument(
+        "--baseline", metavar="FILE", help="an earlier --json: status 1 if a line has got worse since"
+    )
+    parser.add_argument("--junit", metavar="FILE", help="write the card's lines as JUnit's test cases")
+    parser.add_argument("--markdown", metavar="FILE", help="write the card as a table, for a pull request")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--faults",
+        action="store_true",
+        help="of a sender: cut its connection, and worse, and add a ledger of what is lost, duplicated and "
+        "out of order",
+    )
+    parser.add_argument(
+        "--traces", metavar="FOLDER", help="with --faults: the engine's trace of each, for qflow trace why"
+    )
+    parser.add_argument(
+        "--tls",
+        action="store_true",
+        help="listen with a certificate made for this run; AMQP_CA and {ca} name its authority's file",
+    )
     parser.add_argument("--output", action="store_true", help="print what the program printed, run by run")
     parser.add_argument("--body", metavar="FILE", help="what a receiver's messages carry: a text, or bytes")
     parser.add_argument(
@@ -50,26 +84,24 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     )
     parser.add_argument("--queue", default="orders", metavar="NAME", help="the queue's name, orders")
     counts = (
-        ("messages", 6_000, "messages that the program is asked to send"),
+        ("messages", _MESSAGES, "messages that the program is asked to send"),
         ("stop", 10, "the queue's stop threshold"),
         ("resume", 5, "its resume threshold"),
         ("limit", 30, "its limit"),
         ("window", 20, "the window of the sender that a receiver is given"),
     )
     for name, default, text in counts:
-        parser.add_argument(
-            f"--{name}", type=_count, default=default, metavar="N", help=f"{text}, {default:,}"
-        )
+        parser.add_argument(f"--{name}", type=_count, default=None, metavar="N", help=f"{text}, {default:,}")
     parser.add_argument(
-        "--still",
-        type=_seconds,
-        default=1.0,
-        metavar="S",
-        help="seconds without a change until it counts as still, 1",
+        "--still", type=_seconds, metavar="S", help="seconds without a change until it counts as still, 1"
     )
     parser.add_argument(
-        "--timeout", type=_seconds, default=60.0, metavar="S", help="seconds that one run may take, 60"
+        "--short",
+        action="store_true",
+        help=f"for each build: {_SHORT['messages']} messages, still after {_SHORT['still']:g} s, "
+        f"{_SHORT['timeout']:g} s a run",
     )
+    parser.add_argument("--timeout", type=_seconds, metavar="S", help="seconds that one run may take, 60")
 
 
 def run(namespace: argparse.Namespace) -> int:
@@ -78,7 +110,9 @@ def run(namespace: argparse.Namespace) -> int:
 
     heed_interrupts()
     try:
-        card = _check(namespace)
+        baseline = _read_baseline(namespace)
+        report = _check(namespace)
+        worse = report.find_worse(baseline) if baseline else []
     except RefusalError as refusal:
         output = refusal.output if isinstance(refusal, ClientFailedError) else ""
         if namespace.json:
@@ -86,53 +120,109 @@ def run(namespace: argparse.Namespace) -> int:
         elif output:
             print(f"the program's output:\n{output}", file=sys.stderr)
         raise
-    return _answer(card, namespace)
+    return _answer(report, worse, namespace)
 
 
-def _check(namespace: argparse.Namespace) -> ClientCard:
+def _read_baseline(namespace: argparse.Namespace) -> dict[str, Any] | None:
+    """Return the earlier report, which is read before anything is measured."""
+    from qflow.live.client_report import read_baseline
+
+    return read_baseline(namespace.baseline) if namespace.baseline else None
+
+
+def _check(namespace: argparse.Namespace) -> ClientReport:
     if not namespace.program:
         raise RefusalError("no program was given: qflow check-client -- COMMAND …")
+    if namespace.traces and not namespace.faults:
+        raise RefusalError("--traces is of the runs of --faults")
     from qflow.broker.errors import AmqpException, ManagementError
-    from qflow.live.client_check import Conditions, check_client
+    from qflow.live.certificates import make_certificate
+    from qflow.live.client_check import check_client
+    from qflow.live.client_report import ClientReport
     from qflow.workload.attributes import WorkloadError
 
-    namespace.body = _body(namespace)
-    conditions = Conditions(**{name: getattr(namespace, name) for name in Conditions._fields})
     # A process that is asked to end ends its client, too.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        return check_client(namespace.program, conditions, progress=_show)
+        with TemporaryDirectory() as folder:
+            conditions = _conditions(namespace)
+            if namespace.tls:
+                conditions = conditions._replace(certificate=make_certificate(Path(folder)))
+            cards = {
+                brake: check_client(namespace.program, conditions._replace(brake=brake), progress=_show)
+                for brake in namespace.brake
+            }
+            return ClientReport(cards, _check_faults(namespace, conditions, cards))
     except (WorkloadError, AmqpException, ManagementError) as error:
         raise RefusalError(str(error)) from None
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
-def _answer(card: ClientCard, namespace: argparse.Namespace) -> int:
-    missed = [name for name in namespace.require if not card.fact(name)]
-    others = [name for name in missed if card.fact(name) is None]
-    own = [name for name in FACTS if card.fact(name) is not None]
-    error = ""
+def _conditions(namespace: argparse.Namespace) -> Conditions:
+    """Return what was asked for; what was not is as it always is, or short."""
+    from qflow.live.client_check import Conditions
+
+    namespace.body = _body(namespace)
+    names = [name for name in Conditions._fields if name not in ("brake", "certificate")]
+    given = {name: getattr(namespace, name) for name in names if getattr(namespace, name) is not None}
+    return Conditions(**{**(_SHORT if namespace.short else {}), **given})
+
+
+def _check_faults(
+    namespace: argparse.Namespace, conditions: Conditions, cards: dict[str, ClientCard]
+) -> tuple[Ledger, ...]:
+    if not namespace.faults or any(card.role != "sender" for card in cards.values()):
+        return ()
+    from qflow.live.client_faults import check_faults
+
+    return tuple(check_faults(namespace.program, conditions, traces=namespace.traces, progress=_show))
+
+
+def _answer(report: ClientReport, worse: list[tuple[str, str, str]], namespace: argparse.Namespace) -> int:
+    missed, error = report.find_missed(namespace.require), ""
+    others = sorted({name for brake, name in missed if report.cards[brake].fact(name) is None})
     if others:
-        error = f"{', '.join(others)} cannot be required of a {card.role}, but {', '.join(own)}"
+        own = [name for name in FACTS if report.first.fact(name) is not None]
+        error = f"{', '.join(others)} cannot be required of a {report.first.role}, but {', '.join(own)}"
     if namespace.json:
-        print(json.dumps({**card.as_json(), "error": error} if error else card.as_json(), indent=2))
+        print(json.dumps({**report.as_json(), "error": error} if error else report.as_json(), indent=2))
     else:
-        print(card)
-    failed = [case for case in card.runs.values() if case.has_failed]
-    for case in card.runs.values() if namespace.output or missed else failed:
-        if case.output:
-            print(f"\noutput of the run {case.case!r}:\n{case.output}", file=sys.stderr)
+        print(report)
+    _print_output(report, namespace.output or bool(missed))
     if error:
         raise RefusalError(error)
+    if namespace.junit:
+        Path(namespace.junit).write_text(report.as_junit(namespace.require, worse), "utf-8")
+    if namespace.markdown:
+        Path(namespace.markdown).write_text(report.as_markdown(worse), "utf-8")
     if missed:
-        print(f"qflow check-client: required and not so: {', '.join(missed)}", file=sys.stderr)
-    return 1 if missed else 0
+        names = ", ".join(name if len(report.cards) == 1 else f"{name} ({brake})" for brake, name in missed)
+        print(f"qflow check-client: required and not so: {names}", file=sys.stderr)
+    for brake, line, words in worse:
+        print(f"qflow check-client: worse than the baseline, {line} ({brake}): {words}", file=sys.stderr)
+    return 1 if missed or worse else 0
+
+
+def _print_output(report: ClientReport, is_all: bool) -> None:
+    """Print what the program printed: in all runs, or in those that failed."""
+    for card in report.cards.values():
+        for case in card.runs.values():
+            if case.output and (is_all or case.has_failed):
+                print(f"\noutput of the run {case.case!r}:\n{case.output}", file=sys.stderr)
 
 
 def _show(done: int, total: int | None = None, case: str = "") -> None:
     if sys.stderr.isatty():
         print(f"qflow check-client: {case} …", file=sys.stderr)
+
+
+def _brakes(text: str) -> list[str]:
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in BRAKES:
+            raise argparse.ArgumentTypeError(f"{name!r} is not one of {', '.join(BRAKES)}")
+    return list(dict.fromkeys(names))
 
 
 def _facts(text: str) -> list[str]:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from qflow.cli import port_number
 from qflow.kit import RefusalError, heed_interrupts
+from qflow.live.brakes import BRAKES, SILENCE
+from qflow.live.certificates import add_certificate, given_certificate, server_context
 
 if TYPE_CHECKING:
     from qflow.live.server import Server
@@ -64,6 +66,14 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         help="write all events: .jsonl as they happen; .parquet or .jsonl.gz at the end, and until then "
         "OUT.jsonl has them",
     )
+    parser.add_argument(
+        "--brake",
+        choices=BRAKES,
+        default=SILENCE,
+        help="how a sender is told that a queue is above its stop threshold: by silence, as Qpid's broker "
+        "does, by credit or by rejected transfers, as others do; silence if not given",
+    )
+    add_certificate(parser)
     secret = parser.add_mutually_exclusive_group()
     secret.add_argument(
         "--password",
@@ -87,6 +97,7 @@ def run(namespace: argparse.Namespace) -> int:
         if namespace.trace:
             check_target(Path(namespace.trace))
         password = _password(namespace)
+        certificate = given_certificate(namespace.cert, namespace.key)
         workload = Workload.load(namespace.workload) if namespace.workload else None
         server = make_server(
             namespace.queue,
@@ -95,6 +106,8 @@ def run(namespace: argparse.Namespace) -> int:
             port=namespace.port,
             password=password,
             is_traced=bool(namespace.trace),
+            brake=namespace.brake,
+            tls=None if certificate is None else server_context(certificate),
         )
     except (WorkloadError, AmqpException, ManagementError) as error:
         print(f"qflow serve: {error}", file=sys.stderr)
@@ -151,7 +164,8 @@ def _lines(trace: str | None) -> Path | None:
 def _announce(server: Server, host: str) -> None:
     address, port = server.address
     names = ", ".join(server.broker.queues.queues) or "none yet; clients can make them"
-    print(f"qflow serve: amqp://{address}:{port}, queues: {names}", flush=True)
+    scheme = "amqp" if server.tls is None else "amqps"
+    print(f"qflow serve: {scheme}://{address}:{port}, queues: {names}", flush=True)
     if host not in _HERE and not server.password:
         print(
             f"qflow serve: every machine that reaches {address} can use this broker; "

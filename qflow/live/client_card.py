@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field
 from textwrap import shorten
 from typing import Any
 
+from qflow.live.brakes import SILENCE
 from qflow.table import Table
 
 SENDER, RECEIVER = "sender", "receiver"
@@ -36,6 +37,7 @@ class Figures:
     sent: int = 0
     accepted: int = 0
     released: int = 0
+    rejected: int = 0
     unsettled: int = 0
     # Messages that came onto the queue; messages on it.
     stored: int = 0
@@ -103,6 +105,7 @@ class ClientCard:
         role ({"sender", "receiver"})
         stop, resume, limit, window: The queue's thresholds and limit; the window of the sender that a
             receiver was given.
+        brake: How the broker tells a sender that a queue is ON (:mod:`qflow.live.brakes`).
         asked, total: Messages that the client was asked to send; that it sends where nothing stops it.
         is_endless: Whether it sends without end, so that ``total`` says nothing.
         runs: Case to :class:`ClientRun`.
@@ -125,21 +128,24 @@ class ClientCard:
     is_endless: bool
     runs: dict[str, ClientRun] = field(default_factory=dict)
     settling: Settling | None = None
+    brake: str = SILENCE
 
     # Senders
 
     @property
     def stops(self) -> bool:
-        """Whether it waits for outcomes, and has something left to send when the queue has stopped it."""
+        """Whether it has something left to send when the queue has stopped it, and waits with that."""
         run = self.runs.get("stopped")
-        if run is None or not run.most_unsettled or run.pause in (LATE, RESENDS):
+        if run is None or run.pause in (LATE, RESENDS):
+            return False
+        if self.brake == SILENCE and not run.most_unsettled:
             return False
         return self.is_endless or run.before.sent < self.total
 
     @property
     def client_window(self) -> int | None:
-        """The most transfers without an outcome of a client that stops; None of one that does not."""
-        return self.runs["stopped"].most_unsettled if self.stops else None
+        """The most transfers without an outcome of a client that silence stops; None of any other."""
+        return self.runs["stopped"].most_unsettled if self.stops and self.brake == SILENCE else None
 
     @property
     def past_stop(self) -> int:
@@ -227,9 +233,13 @@ class ClientCard:
         run = self.runs["stopped"]
         depth = f"{run.before.depth:,} on the queue, {self.past_stop:,} past the stop"
         end = f"; {self._describe_end(run)}" if run.has_failed or self.count_unsent("stopped") else ""
+        if run.before.rejected:
+            end = f", {self._describe_refused('stopped')}{end}"
         stop = f"{'yes' if self.stops else 'no'}: {depth}{end}"
         window = self.client_window
-        if window is None and not run.most_unsettled:
+        if self.stops and self.brake != SILENCE:
+            words = "not seen: nothing is withheld from it"
+        elif window is None and not run.most_unsettled:
             words = "none: it waits for no outcomes"
         elif window is None:
             words = f"none: up to {run.most_unsettled:,} without an outcome"
@@ -257,6 +267,8 @@ class ClientCard:
             return self._describe_end(run, "had ended before,")
         if run.has_failed:
             return self._describe_end(run)
+        if run.pause == RESENDS and not self._count_missing("resumed"):
+            return f"goes on: the other {run.after.stored - run.before.stored:,} arrive"
         if not self.is_endless and run.before.sent >= self.total:
             return "had nothing left to send"
         more = run.after.sent - run.before.sent
@@ -266,15 +278,24 @@ class ClientCard:
             return f"was never still; {more:,} more when there was room"
         return f"does not go on: {more:,} more, then it {_describe_rest(run)}"
 
+    def _describe_refused(self, case: str) -> str:
+        """Say how many transfers were released or rejected, and whether they are sent again and again."""
+        run = self.runs[case]
+        word = "rejected" if run.before.rejected else "released"
+        words = f"{run.before.released + run.before.rejected:,} {word}"
+        if run.pause != RESENDS:
+            return words
+        verb = "spins: resends" if run.rate >= _SPIN else "resends"
+        return f"{words}; {verb} what is {word}, {run.rate:,.0f} times a second"
+
     def _describe_limit(self, case: str) -> str:
         run = self.runs[case]
         before, after, missing = run.before, run.after, self._count_missing(case)
         seen = f"{before.depth:,} on the queue"
-        if before.released:
-            seen += f", {before.released:,} released"
+        if before.released or before.rejected:
+            seen += f", {self._describe_refused(case)}"
         if run.pause == RESENDS:
-            verb = "spins: resends" if run.rate >= _SPIN else "resends"
-            return f"{seen}; {verb} what is released, {run.rate:,.0f} times a second"
+            return seen if missing else f"{seen}; all arrive when there is room"
         if run.has_failed:
             return f"{seen}; {self._describe_end(run, 'dies')}"
         if missing:
@@ -283,7 +304,8 @@ class ClientCard:
             return f"{seen}; {self._describe_end(run)}"
         resent = 0 if self.is_endless or run.is_presettled else after.sent - self.total
         if resent > 0:
-            what = "is released" if after.released else "has no outcome yet"
+            refused = "released" if after.released else "rejected"
+            what = f"is {refused}" if after.released or after.rejected else "has no outcome yet"
             return f"{seen}; resends what {what}, {resent:,} times; all arrive when there is room"
         if before.depth < self.limit:
             return f"never at the limit: {run.pause} at {before.depth:,}"
@@ -374,6 +396,7 @@ class ClientCard:
                 run.after.sent,
                 run.after.accepted,
                 run.after.released,
+                run.after.rejected,
                 run.most_unsettled,
                 run.before.depth,
                 run.after.stored,
@@ -382,7 +405,7 @@ class ClientCard:
             )
             for run in self.runs.values()
         ]
-        names = ["run", "sent", "accepted", "released", "most unsettled", "on queue", "stored"]
+        names = ["run", "sent", "accepted", "released", "rejected", "most unsettled", "on queue", "stored"]
         names += ["never sent", "ended"]
         return Table(rows, names)
 
@@ -409,6 +432,8 @@ class ClientCard:
         if free is not None and free.has_failed:
             what += f" and ends with status {free.status} where nothing stops it{_quote_after(free.output)}"
         head = f"a sender, which {what}" if self.role == SENDER else "a receiver"
+        if self.brake != SILENCE:
+            head += f"; a broker that brakes by {self.brake}"
         thresholds = f"stop above {self.stop}, resume below {self.resume}"
         lines = self.lines()
         width = max(len(name) for name, _ in lines)

@@ -34,9 +34,12 @@ from threading import Thread
 from time import monotonic, sleep
 from types import MappingProxyType
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from qflow.broker.errors import ManagementError
 from qflow.kit import RefusalError
+from qflow.live.brakes import SILENCE
+from qflow.live.certificates import Certificate
 from qflow.live.client_card import (
     ENDED,
     LATE,
@@ -77,6 +80,8 @@ class Conditions(NamedTuple):
         body: What a receiver's messages carry: a text as an AMQP value, bytes as data.
         content_type: Of the body; "" for none.
         properties: Application properties of a receiver's messages.
+        brake: How the broker tells a sender that the queue is ON (:mod:`qflow.live.brakes`).
+        certificate: To listen with, by TLS; the program is given its authority's file (``AMQP_CA``).
     """
 
     stop: int = 10
@@ -90,6 +95,8 @@ class Conditions(NamedTuple):
     body: str | bytes = "order"
     content_type: str = ""
     properties: Mapping[str, Any] = MappingProxyType({})
+    brake: str = SILENCE
+    certificate: Certificate | None = None
 
 
 class ClientFailedError(RefusalError):
@@ -111,7 +118,7 @@ def check_client(
     Parameters:
         command: The program and its arguments; ``{url}``, ``{host}``, ``{port}``, ``{queue}`` and
             ``{messages}`` in them are replaced.  It also gets ``AMQP_URL``, ``AMQP_QUEUE`` and
-            ``AMQP_MESSAGES`` as variables.
+            ``AMQP_MESSAGES`` as variables, with TLS ``AMQP_CA``.
         progress: Called before each run with how many are done, and the case that comes.
 
     Raises:
@@ -173,6 +180,7 @@ class _Bench:
             self.is_endless,
             runs,
             settling,
+            given.brake,
         )
 
     def start(self, case: str, options: str) -> _Watch:
@@ -216,7 +224,7 @@ class _Bench:
             if pause in (STILL, LATE) and case == "deleted":
                 watch.delete()
                 end = watch.until_still()
-            elif pause in (STILL, LATE):
+            elif pause != ENDED and case != "deleted":
                 end = watch.until_still(watch.drain)
             return watch.run(pause, before, end, printed)
 
@@ -243,7 +251,7 @@ _SENDER_CASES = ("stopped", "resumed", "limit", "released", "deleted")
 _NO_FLOW = "--flow-stop-count=0 --flow-stop-size=0"
 
 
-class _Program:
+class Program:
     """A client program in a process group of its own; the end of the ``with`` block ends all it started."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
@@ -305,11 +313,28 @@ class _Program:
             else:
                 self._process.kill()
 
-    def __enter__(self) -> _Program:
+    def __enter__(self) -> Program:
         return self
 
     def __exit__(self, *error: object) -> None:
         self.end()
+
+
+def start_program(command: Sequence[str], serving: Serving, given: Conditions) -> Program:
+    """Start a program beside a server, and let it know where that is and what to send."""
+    where = urlsplit(serving.url)
+    values = {
+        "url": serving.url,
+        "host": where.hostname or "",
+        "port": str(where.port),
+        "queue": given.queue,
+        "messages": str(given.messages),
+        "ca": given.certificate.ca if given.certificate else "",
+    }
+    variables = {f"AMQP_{name.upper()}": value for name, value in values.items()}
+    # What it has printed is to be seen while it runs.
+    variables["PYTHONUNBUFFERED"] = "1"
+    return Program([_fill_in(word, values) for word in command], variables)
 
 
 class _Watch:
@@ -326,20 +351,9 @@ class _Watch:
         self.rate = 0.0
         self.connections = 0
         self.incidents: list[str] = []
-        self.serving = serve(queue, is_traced=False)
+        self.serving = serve(queue, is_traced=False, brake=given.brake, certificate=given.certificate)
         try:
-            host, port = self.serving.server.address
-            values = {
-                "url": self.serving.url,
-                "host": host,
-                "port": str(port),
-                "queue": given.queue,
-                "messages": str(given.messages),
-            }
-            variables = {f"AMQP_{name.upper()}": value for name, value in values.items()}
-            # What it has printed is to be seen while it runs.
-            variables["PYTHONUNBUFFERED"] = "1"
-            self.program = _Program([_fill_in(word, values) for word in bench.command], variables)
+            self.program = start_program(bench.command, self.serving, given)
         except BaseException:
             self.serving.close()
             raise
@@ -369,6 +383,7 @@ class _Watch:
             sum(outcomes.values()) + unsettled,
             outcomes.get("accepted", 0),
             outcomes.get("released", 0),
+            outcomes.get("rejected", 0),
             unsettled,
             queue.get("msgTotalEnqueues", self.figures.stored),
             queue.get("msgDepth", 0),

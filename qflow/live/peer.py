@@ -7,7 +7,8 @@ this module knows only how a thing is said on the wire.
 
 Commands of one read are given in the order of their frames.  Accepts that follow one another are one command,
 and what transfers cause is sent after the last of them, as the broker writes when it has read (RF-08).
-After them every link that sends has its credit filled up to 500 again, whatever its queue does (LNK-01).
+After them every link that sends has its credit filled up to 500 again, whatever its queue does (LNK-01);
+under another brake (:mod:`qflow.live.brakes`) up to what that leaves it.
 
 Whatever goes wrong is the fault of one client: :meth:`Peer.refuse` closes its connection, in the protocol's
 own words, and ends its sessions; what it had not settled goes back to its queues.
@@ -53,6 +54,7 @@ from qflow.broker.links import (
     condition_of,
     is_released,
 )
+from qflow.live import brakes
 from qflow.live.amqp_frames import DECLARED, TRANSACTIONAL, FrameError
 from qflow.live.coordinator import Coordinator
 from qflow.live.encoded import ROOM, Decoder, Encoded, encode_delivery, plain, value_of
@@ -67,7 +69,7 @@ _HIGH_WATER = 1 << 20
 """A receiver that has so many bytes waiting to be read is given no more for now."""
 _LONGEST_NAME = 255
 
-OUTCOMES = ("accepted", "released", "presettled", "lost")
+OUTCOMES = ("accepted", "released", "rejected", "presettled", "lost")
 """What becomes of a transfer; lost is: settled without a state, or without room and settled by its sender."""
 
 _ACCEPTED, _REJECTED = int(Disposition.ACCEPTED), int(Disposition.REJECTED)
@@ -102,6 +104,9 @@ class _PeerServer(Protocol):
     decoder: Decoder
     limits: ClientLimits
     password: str
+    brake: str
+    on_taken: Callable[[Peer, bytes], None] | None
+    braked: dict[Sending, Peer]
     container: str
     version: str
     requests: str
@@ -280,12 +285,28 @@ class Peer:
         if not self._has_acted:
             self.touch()
         if self._to_credit:
-            for impl in self._to_credit:
-                lack = CREDIT - lib.pn_link_credit(impl)
-                if lack > 0:
-                    lib.pn_link_flow(impl, lack)
+            for impl, sending in self._to_credit.items():
+                self._fill_credit(impl, sending)
             self._to_credit.clear()
         self.server.dirty[self] = None
+
+    def _fill_credit(self, impl: Any, sending: Sending) -> None:
+        """Fill the credit of a link up to what the broker's brake leaves it."""
+        most = CREDIT
+        if self.server.brake == brakes.CREDIT and sending.link is not None and sending.link.queue is not None:
+            most = brakes.most_credit(sending.link.queue, CREDIT)
+            if most < CREDIT:
+                self.server.braked[sending] = self
+        lack = most - lib.pn_link_credit(impl)
+        if lack > 0:
+            lib.pn_link_flow(impl, lack)
+
+    def ease(self, sending: Sending) -> None:
+        """Give a link that was braked the credit that there is room for by now."""
+        impl = sending.wrapper._impl
+        if self.sending.get(impl) is sending:
+            self._fill_credit(impl, sending)
+            self.server.dirty[self] = None
 
     def touch(self) -> None:
         """Serve the links of the connection: something moved on it (LNK-15)."""
@@ -421,7 +442,7 @@ class Peer:
     # Connection and sessions
 
     def _on_open(self, event: Any) -> None:
-        connection = self.connection
+        connection, server = self.connection, self.server
         container = connection.remote_container or ""
         if len(container) > _LONGEST_NAME:
             self.refuse("amqp:invalid-field", f"a container-id has at most {_LONGEST_NAME} characters")
@@ -432,8 +453,9 @@ class Peer:
         connection.container = self.server.container
         connection.offered_capabilities = [symbol("ANONYMOUS-RELAY")]
         connection.properties = {
-            symbol("product"): "qflow",
-            symbol("version"): self.server.version,
+            # A broker that brakes in another way than Qpid's is not to be taken for one.
+            symbol("product"): "qflow" if server.brake == brakes.SILENCE else f"brakes by {server.brake}",
+            symbol("version"): server.version,
             symbol("platform"): platform.system(),
             symbol("host"): platform.node(),
         }
@@ -538,7 +560,7 @@ class Peer:
             answer_terminus(link.target, made)
         self.sending[link._impl] = sending
         link.open()
-        link.flow(CREDIT)
+        self._fill_credit(link._impl, sending)
 
     def _attach_receiving(self, session: _LiveSession, link: Link, name: str) -> None:
         address = link.remote_source.address
@@ -724,6 +746,11 @@ class Peer:
                 return
         else:
             message.routing_key = encoded.to
+        queue = link.queue
+        brake = brakes.SILENCE if queue is None else server.brake
+        if brake == brakes.REJECT and queue is not None and brakes.is_on(queue):
+            self._reject(sending, delivery, f"{queue.name} is above its stop threshold", is_settled)
+            return
         is_transactional = session.coordinator.includes(delivery)
         if session not in self._batches:
             # The broker makes its output after the last transfer that came in one read (RF-08).
@@ -734,25 +761,35 @@ class Peer:
         try:
             transfer = engine.message_transfer(message, tag=sending.name, transactional=is_transactional)
         except SessionException as error:
-            if is_released(error):
+            if is_released(error) and brake == brakes.REJECT:
+                self._reject(sending, delivery, error.text, is_settled)
+            elif is_released(error):
                 self._settle(sending, delivery, _RELEASED, "released", is_settled)
             else:
                 self._end_sending(sending, error)
             return
-        if transfer.is_complete or is_settled:
+        if transfer.is_complete or is_settled or brake != brakes.SILENCE:
             self._settle(sending, delivery, _ACCEPTED, "accepted", is_settled)
         else:
             session.held[number] = (delivery, sending)
+        if server.on_taken is not None:
+            server.on_taken(self, raw[encoded.bare :])
 
     def _settle(self, sending: Sending, delivery: Any, state: int, word: str, is_settled: bool) -> None:
         if not is_settled:
             lib.pn_delivery_update(delivery, state)
             sending.count(word)
-        elif word == "released":
+        elif word in ("released", "rejected"):
             sending.count("lost")
         else:
             sending.count("presettled")
         lib.pn_delivery_settle(delivery)
+
+    def _reject(self, sending: Sending, delivery: Any, text: str, is_settled: bool) -> None:
+        """Reject a transfer under the brake of that name."""
+        if not is_settled:
+            Delivery.wrap(delivery).local.condition = Condition(brakes.REJECTED, text)
+        self._settle(sending, delivery, _REJECTED, "rejected", is_settled)
 
     def _end_sending(self, sending: Sending, error: SessionException) -> None:
         """Close a sender's link that broke a rule."""

@@ -6,11 +6,13 @@ import argparse
 import asyncio
 import contextlib
 import signal
+import ssl
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qflow.kit import INTERRUPTED, RefusalError, heed_interrupts, install_command
+from qflow.live.certificates import add_certificate, given_certificate, server_context
 
 if TYPE_CHECKING:
     from qflow.live.recording import Recording
@@ -45,6 +47,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         metavar="FILE.pem",
         help="who vouches for the broker's certificate, if the system does not know",
     )
+    add_certificate(parser)
     parser.add_argument(
         "--group-header",
         default="",
@@ -68,6 +71,8 @@ def run(namespace: argparse.Namespace) -> int:
         ) from None
     from qflow.live.recording import Recording, Upstream
 
+    certificate = given_certificate(namespace.cert, namespace.key)
+    tls = None if certificate is None else server_context(certificate)
     out = Path(namespace.out)
     recording = Recording(
         Upstream(namespace.upstream, namespace.ca),
@@ -78,18 +83,18 @@ def run(namespace: argparse.Namespace) -> int:
     heed_interrupts()
     # Ctrl-C, and what the system says to end a process.
     with contextlib.suppress(KeyboardInterrupt, asyncio.CancelledError):
-        asyncio.run(_record(recording, namespace.listen))
+        asyncio.run(_record(recording, namespace.listen, tls))
     return _finish(recording, out)
 
 
-async def _record(recording: Recording, address: tuple[str, int]) -> None:
+async def _record(recording: Recording, address: tuple[str, int], tls: ssl.SSLContext | None) -> None:
     from qflow.progress import StatusLine as Line
 
     with contextlib.suppress(NotImplementedError):
         task = asyncio.current_task()
         assert task is not None
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    await recording.start(*address)
+    await recording.start(*address, tls)
     host, port = address[0], recording.tap.port
     print(f"recording: clients connect to {host}:{port}, the broker is {recording.tap.upstream}", flush=True)
     line, shown, seconds, missing = Line(), "", 0.0, ""

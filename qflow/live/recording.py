@@ -98,11 +98,11 @@ class Recording:
         self._expected: asyncio.TimerHandle | None = None
         threading.Thread(target=self._listen_to_reader, daemon=True).start()
 
-    async def start(self, host: str, port: int) -> None:
-        """Begin to take clients; raises OSError if the port is not free."""
+    async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> None:
+        """Begin to take clients, by TLS if it is given; raises OSError if the port is not free."""
         self._loop = asyncio.get_running_loop()
         try:
-            await self.tap.listen(host, port)
+            await self.tap.listen(host, port, tls)
         except BaseException:
             self.give_up()
             raise
@@ -288,10 +288,10 @@ class _RecordingTap:
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
-    async def listen(self, host: str, port: int) -> None:
+    async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> None:
         """Begin to take clients; raises OSError if the port is not free."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(self._accept, host, port)
+        self._server = await loop.create_server(self._accept, host, port, ssl=tls)
 
     def _accept(self) -> asyncio.Protocol:
         self.accepted += 1

@@ -15,6 +15,7 @@ All access to the broker is made by one thread at a time: the loop, or a thread 
 from __future__ import annotations
 
 import socket
+import ssl
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -29,15 +30,18 @@ from uuid import uuid4
 from qflow import __version__
 from qflow.broker import Broker, BrokerOptions, Message
 from qflow.broker.events import EventTable
+from qflow.kit import RefusalError
+from qflow.live.brakes import BRAKES, SILENCE
 from qflow.live.client_book import is_a_name
 from qflow.live.encoded import Decoder, Encoded
-from qflow.live.peer import ClientLimits, Peer
+from qflow.live.peer import ClientLimits, Peer, Sending
 from qflow.messaging import qmf
 from qflow.trace.files import TraceLines
 from qflow.workload.model import Workload
 from qflow.workload.simulate import set_up
 
 _READ_SIZE = 1 << 16
+_NOT_NOW = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 _BACKLOG = 512
 _KEPT = 100
 _GRACE = 2.0
@@ -62,7 +66,18 @@ class Server:
         limits: ClientLimits | None = None,
         is_traced: bool = True,
         workload: Workload | None = None,
+        brake: str = SILENCE,
+        tls: ssl.SSLContext | None = None,
     ) -> None:
+        if brake not in BRAKES:
+            raise RefusalError(f"brake must be one of {', '.join(BRAKES)}, got {brake!r}")
+        self.brake, self.tls = brake, tls
+        # Bytes that are read of one client at a time.
+        self.read_size = _READ_SIZE
+        # Called when a message of a client has been taken, with its bare part.
+        self.on_taken: Callable[[Peer, bytes], None] | None = None
+        # Links that have less credit than Qpid's broker gives.
+        self.braked: dict[Sending, Peer] = {}
         self.stage = None if workload is None else set_up(workload)
         self.broker = Broker(options) if self.stage is None else self.stage.broker
         events = EventTable() if self.stage is None else self.stage.events
@@ -138,6 +153,10 @@ class Server:
             else:
                 self._serve(key.data, mask)
         self._tick()
+        if self.braked:
+            braked, self.braked = self.braked, {}
+            for sending, peer in braked.items():
+                peer.ease(sending)
         self.agent.publish_events()
         self._write_all()
         if self.lines is not None and self.events is not None:
@@ -185,6 +204,9 @@ class Server:
             connected.setblocking(False)
             with suppress(OSError):
                 connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self.tls is not None:
+                # The handshake is made by the first bytes that are read and written.
+                connected = self.tls.wrap_socket(connected, server_side=True, do_handshake_on_connect=False)
             peer = Peer(self, f"{address[0]}:{address[1]}")
             channel = self._channels[peer] = _Channel(peer, connected)
             self.ticking[peer] = monotonic() + self.limits.handshake
@@ -195,13 +217,18 @@ class Server:
             self.dirty[channel.peer] = None
         if not mask & EVENT_READ:
             return
-        try:
-            data = channel.socket.recv(_READ_SIZE)
-        except (BlockingIOError, InterruptedError):
-            return
-        except OSError:
-            data = b""
         peer = channel.peer
+        try:
+            data = channel.socket.recv(self.read_size)
+            # What TLS has decrypted no selector knows of.
+            while data and self.tls is not None and channel.socket.pending():  # type: ignore[attr-defined]
+                data += channel.socket.recv(self.read_size)
+        except _NOT_NOW:
+            return
+        except OSError as error:
+            if isinstance(error, ssl.SSLError):
+                peer.incident = f"no TLS, or none that is taken: {error.reason or error}"
+            data = b""
         if not data:
             self._guard(peer, peer.end_of_stream)
             self._drop(channel)
@@ -261,7 +288,7 @@ class Server:
                 break
             try:
                 sent = channel.socket.send(self._room[:size])
-            except (BlockingIOError, InterruptedError):
+            except _NOT_NOW:
                 self._listen(channel, EVENT_READ | EVENT_WRITE)
                 if peer.is_over:
                     self.ticking[peer] = monotonic() + _GRACE
@@ -354,6 +381,9 @@ class Server:
         body, correlation, properties = self.decoder.request(encoded)
         if "qmf.opcode" not in properties:
             return False
+        if self.brake != SILENCE:
+            # Only Qpid's brokers have this management.
+            return True
         try:
             request = Message.of(
                 body if isinstance(body, dict) else {},

@@ -19,6 +19,7 @@ from qflow.broker.snapshot import hash_snapshot, without_contents
 from qflow.configuration.declaration import Declaration
 from qflow.configuration.notations import read_any
 from qflow.kit import RefusalError, install_command
+from qflow.live.certificates import Certificate, server_context
 from qflow.table import Table
 from qflow.trace.schema import Trace
 from qflow.workload.model import Workload
@@ -76,6 +77,9 @@ class Serving:
     def url(self) -> str:
         """Where clients connect to."""
         host, port = self.server.address
+        if self.server.tls is not None:
+            # Certificates are of names, and many clients check no address.
+            return f"amqps://{'localhost' if host in ('127.0.0.1', '::1') else host}:{port}"
         return f"amqp://{f'[{host}]' if ':' in host else host}:{port}"
 
     def trace(self, run: str = "served") -> Trace:
@@ -115,8 +119,8 @@ class Serving:
         Returns:
             ``now`` (microseconds), ``count`` (events so far), ``events`` (a list of tuples, as
             :class:`~qflow.broker.events.Event`), ``clients``, ``queues``, ``outcomes`` (of all clients that
-            have been there: accepted, released, presettled, lost), ``incidents``, ``refusals``.  A client has
-            ``name``, ``container``, ``product``, ``address``, ``user``, ``links``; a sender's link ``node``,
+            have been there: accepted, released, rejected, presettled, lost), ``incidents``, ``refusals``.  A
+            client has ``name``, ``container``, ``product``, ``address``, ``user``, ``links``; a sender's link ``node``,
             ``unsettled`` (transfers that wait for their outcome: its window as measured), ``outcomes``; a
             receiver's ``node``, ``credit``, ``unsettled``, ``delivered``, ``is_presettled``.
         """
@@ -203,6 +207,8 @@ def serve(
     options: BrokerOptions | None = None,
     limits: ClientLimits | None = None,
     is_traced: bool = True,
+    brake: str = "silence",
+    certificate: Certificate | None = None,
 ) -> Serving:
     """Put the engine behind a port, for clients of AMQP 1.0 in any language, until it is closed.
 
@@ -216,12 +222,16 @@ def serve(
         limits: What one client may use.
         is_traced: Whether all events are kept, for a trace and for labs; a server that runs for days does
             without.
+        brake: How a sender is told that a queue is ON: ``silence``, as Qpid's broker does, ``credit`` or
+            ``reject``, as others do (:mod:`qflow.live.brakes`).
+        certificate: Files to speak TLS with; None for a port without.
 
     Returns:
         Its ``url`` is for the clients; it is a context manager that closes at the end.
 
     Raises:
-        RefusalError: If Proton is not installed; the text has the command that installs it.
+        RefusalError: If Proton is not installed; the text has the command that installs it.  If there is
+            no such brake.
         ConfigurationError, ManagementError: If a queue cannot be read, or the broker refuses it.
         OSError: If the port cannot be had.
 
@@ -237,7 +247,16 @@ def serve(
     """
     run = Workload.load(workload) if isinstance(workload, str | Path) else workload
     server = make_server(
-        queues, run, options, host=host, port=port, password=password, limits=limits, is_traced=is_traced
+        queues,
+        run,
+        options,
+        host=host,
+        port=port,
+        password=password,
+        limits=limits,
+        is_traced=is_traced,
+        brake=brake,
+        tls=None if certificate is None else server_context(certificate),
     )
     return Serving(server)
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 
 from qflow.broker.settings import KEYS, LEGACY_LVQ_ARGUMENTS
+from qflow.live.client_table import known_clients
 from qflow.maintain import checkout
 from qflow.teaching.glossary import terms
 from qflow.teaching.rules import (
@@ -209,6 +210,7 @@ def pages() -> dict[str, Callable[[Path], str]]:
     """
     made: dict[str, Callable[[Path], str]] = {
         "rules.md": _rules_page,
+        "clients.md": lambda root: _clients_page(),
         "left-out.md": lambda root: _left_out_page(),
         "trace-format.md": lambda root: _trace_page(),
         "workload-format.md": lambda root: _workload_page(),
@@ -339,6 +341,54 @@ def _workload_page() -> str:
     for part in (Workload, Producer, Consumer, Network):
         lines += ["", f"## {part.__name__}", "", *docstring(part)]
     return "\n".join(lines) + "\n"
+
+
+def _clients_page() -> str:
+    """Return the table of clients, what to do for each, and the programs that cure them."""
+    text, head, *rest = _CLIENTS
+    lines = [*text.splitlines(), _row(head), _row(["---"] * len(head))]
+    clients, programs = known_clients(), dict[Path, None]()
+    for one in clients:
+        measured = (one.stops, one.stopped, one.limit or "ends", one.learns, one.deleted or "–")
+        lines.append(_row([one.library, one.wire, one.pattern, *measured, one.judgement]))
+        programs |= dict.fromkeys(one.cures)
+    lines += ["", "## What to do", ""]
+    for one in clients:
+        links = ", ".join(f"[{path.name}](#{_anchor(path.name)})" for path in one.cures)
+        lines.append(f"- **{one.library}, {one.pattern}**: {links or one.cure}.")
+    lines += ["", *rest[0].splitlines()]
+    for path in programs:
+        language = "python" if path.suffix == ".py" else "javascript"
+        lines += ["", f"### {path.name}", "", f"```{language}", path.read_text("utf-8").rstrip(), "```"]
+    return "\n".join(lines) + "\n"
+
+
+def _anchor(heading: str) -> str:
+    """Return the anchor of a heading, as Markdown makes it."""
+    return re.sub(r"[^\w-]", "", heading.lower().replace(" ", "-"))
+
+
+_CLIENTS = (
+    """# Does your client stop?
+
+The broker brakes AMQP 1.0 by silence: a message above the stop threshold is stored, and its outcome comes
+when there is room again (LNK-02). Whether a client stops is its own affair. These patterns were measured
+against the real broker, qpidd 1.40.0, on 22 and 23 November 2026, with 6,000 messages each: *on the queue*
+is what lay there when nothing moved any more, with stop 10, resume 5 and no consumer; *at limit 30* what
+was stored with `qpid.max_count` 30 and the policy `reject`, and what the program learned of the rest;
+*deleted* what it said when the queue was deleted meanwhile. `data/clients.csv` is the same as a file. Your
+own client is measured by [`qflow check-client`](check-client.md).
+""",
+    ["library", "AMQP", "pattern", "stops", "on the queue", "at limit 30", "learns", "deleted", "judgement"],
+    """## Programs that cure
+
+Each was run with `qflow check-client --require stops,goes-on,loses-nothing`: python-qpid-proton 0.40, rhea
+3.0.5, rhea-promise 3.0.3, amqp10 3.6.0 azure-servicebus 7.15 with its pyamqp, and uamqp 1.6; the tests do
+so again where the library is installed. What is said of the libraries without a program here follows from
+what was measured of them, and was not run. All programs take `AMQP_URL`, `AMQP_QUEUE`, `AMQP_MESSAGES` and,
+where they have one, `WINDOW`. They lie in `data/clients`.
+""",
+)
 
 
 def made(kind: str) -> dict[str, Callable[[Path], str]]:

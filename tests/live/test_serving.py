@@ -1,6 +1,7 @@
 """What ``qflow serve`` and ``qf.serve`` give: queues, a trace, what can be seen, simulated clients beside."""
 
 import json
+import socket
 import subprocess
 import sys
 import threading
@@ -10,7 +11,8 @@ import pytest
 
 pytest.importorskip("proton")
 
-from proton import Message
+from commands import status_of
+from proton import Message, SSLDomain
 from proton.handlers import MessagingHandler
 from proton.reactor import Container
 from proton.utils import BlockingConnection, SendException
@@ -18,7 +20,8 @@ from proton.utils import BlockingConnection, SendException
 import qflow as qf
 from qflow.broker.snapshot import hash_snapshot, without_contents
 from qflow.kit import RefusalError
-from qflow.live import serving
+from qflow.live import serve, serving
+from qflow.live.certificates import make_certificate
 from qflow.trace.replaying import Replay
 from qflow.workload import Consumer, Producer, Workload
 
@@ -59,7 +62,7 @@ def test_a_snapshot_says_who_is_there_and_what_waits():
         links = {link["name"]: (client, link) for client in seen["clients"] for link in client["links"]}
         client, link = links["floods"]
         assert (client["container"], link["node"], link["unsettled"]) == ("flood", "orders", 3)
-        assert link["outcomes"] == {"accepted": 2, "released": 3, "presettled": 0, "lost": 0}
+        assert link["outcomes"] == {"accepted": 2, "released": 3, "rejected": 0, "presettled": 0, "lost": 0}
         assert client["address"].startswith("127.0.0.1:")
         client, link = links["reads"]
         assert (client["name"], link["role"], link["credit"], link["delivered"]) == ("shop", "receiver", 0, 0)
@@ -69,7 +72,8 @@ def test_a_snapshot_says_who_is_there_and_what_waits():
         assert len(broker.snapshot(seen["count"])["events"]) == 0
         many.stop()
         wait_until(lambda: len(broker.snapshot()["clients"]) == 1)
-        assert broker.snapshot()["outcomes"] == {"accepted": 2, "released": 3, "presettled": 0, "lost": 3}
+        outcomes = {"accepted": 2, "released": 3, "rejected": 0, "presettled": 0, "lost": 3}
+        assert broker.snapshot()["outcomes"] == outcomes
         fresh = broker.snapshot(seen["count"])["events"]
         assert "session.detach" in {event[1] for event in fresh}
         connection.close()
@@ -294,3 +298,36 @@ def test_without_proton_the_command_that_installs_it_is_named(monkeypatch):
         monkeypatch.delitem(sys.modules, f"qflow.live.{name}", raising=False)
     with pytest.raises(RefusalError, match=r"pip install .*\[live\]"):
         serving.make_server()
+
+
+def test_a_port_with_tls_serves_those_who_trust_it_and_names_the_others(tmp_path):
+    pytest.importorskip("trustme")
+    certificate = make_certificate(tmp_path)
+    domain = SSLDomain(SSLDomain.MODE_CLIENT)
+    domain.set_trusted_ca_db(certificate.ca)
+    domain.set_peer_authentication(SSLDomain.VERIFY_PEER_NAME)
+    with serve("orders --flow-stop-count=10", certificate=certificate) as broker:
+        assert broker.url.startswith("amqps://localhost:")
+        connection = BlockingConnection(broker.url, timeout=10, ssl_domain=domain)
+        sender = connection.create_sender("orders")
+        # Larger than what TLS decrypts at a time, and than what is read at once.
+        sender.send(Message(body="x" * 200_000))
+        sender.send(Message(body="y"))
+        connection.close()
+        assert broker.broker.queue("orders").message_depth == 2
+        with socket.create_connection(broker.server.address) as plain:
+            plain.sendall(b"AMQP\x00\x01\x00\x00" * 3)
+            wait_until(lambda: broker.snapshot()["incidents"])
+        assert "no TLS, or none that is taken" in broker.snapshot()["incidents"][-1]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--cert", "c.pem"], "--cert and --key come together, got --cert alone"),
+        (["--cert", "no.pem", "--key", "no.pem"], "is no certificate to listen with: No such file"),
+    ],
+)
+def test_a_certificate_that_cannot_be_used_is_refused(capsys, options, words):
+    assert status_of("serve", "--port", 0, *options) == 2
+    assert words in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The cure of ``pyamqp_blocking`` for asyncio: the same mistake of the library, and the same remedy."""
+"""A sender of Azure's pyamqp for asyncio, with the same remedy as ``pyamqp_blocking_cured``."""
 
 import asyncio
 import os
@@ -7,9 +7,8 @@ from typing import Any
 from azure.servicebus._pyamqp.aio import SendClientAsync
 from azure.servicebus._pyamqp.error import MessageException, RetryPolicy
 from azure.servicebus._pyamqp.message import Message
-
-from qflow.live.samples.pyamqp_blocking import connect
-from qflow.live.samples.pyamqp_blocking_cured import PAUSE, RELEASED, as_rejected
+from pyamqp_blocking import connect
+from pyamqp_blocking_cured import PAUSE, RELEASED, as_rejected
 
 
 class CuredClientAsync(SendClientAsync):
@@ -25,7 +24,8 @@ class CuredClientAsync(SendClientAsync):
         """Send a message until it is accepted."""
         while True:
             try:
-                return await super().send_message_async(message, **named)
+                await super().send_message_async(message, **named)
+                return
             except MessageException as error:
                 if error.condition != RELEASED:
                     raise

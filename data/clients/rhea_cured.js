@@ -1,4 +1,4 @@
-// The cure of rhea_sender.js: a window of 50, and only an accepted message is done.
+// A sender of rhea that stops at a window of 50 and loses nothing: only what is accepted is done.
 // What is released or rejected is sent again after a pause; what cannot be sent any more is counted, with status 1.
 const rhea = require('rhea');
 const { hostname, port } = new URL(process.env.AMQP_URL);

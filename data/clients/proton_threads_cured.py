@@ -1,7 +1,7 @@
-"""A cure for an application that sends from threads of its own: ``send`` waits while the window is full.
+"""A sender of Proton's for an application with threads: its ``send`` waits while the window is full.
 
-The container runs in a thread of its own, to which other threads hand over what is to be sent.  What slows down the
-queue so slows down the application: nothing piles up in between.
+The container runs in a thread of its own, to which the others hand over what is to be sent.  So the
+application itself is slowed down with the queue, and nothing piles up in between.
 """
 
 import sys
@@ -10,8 +10,7 @@ from threading import Semaphore, Thread
 
 from proton import Event
 from proton.reactor import ApplicationEvent, Container, EventInjector
-
-from qflow.live.samples.proton_window_cured import TOTAL, WINDOW, CuredSender
+from proton_window_cured import TOTAL, WINDOW, CuredSender
 
 
 class Outbox(CuredSender):
@@ -27,7 +26,7 @@ class Outbox(CuredSender):
         self.thread.start()
 
     def run(self) -> None:
-        """Run the container; at its end nobody waits for room any more."""
+        """Run the container; at its end the next one that waits for room learns why."""
         Container(self).run()
         self.room.release()
 

@@ -1,4 +1,5 @@
-// The cure of amqp10_sender.js: a window, and a look at the outcome that the promise brings; it is kept in a descriptor.
+// A sender of amqp10 (npm) that looks at the outcome, which the promise brings in a descriptor; as many workers
+// as its window is wide.
 const { Client, Policy } = require('amqp10');
 const total = Number(process.env.AMQP_MESSAGES);
 const limit = Number(process.env.WINDOW || 50);

@@ -1,7 +1,6 @@
-"""The cure of ``proton_blocking``: no time-out, and what is released is sent again after a pause.
+"""A sender of Proton's ``BlockingConnection`` without a time-out, which sends again what is released.
 
-A time-out is not a refusal: the message is on the queue, and has no outcome yet (LNK-02).  A program that may wait
-only so long keeps the message, and asks for its outcome again.
+A time-out is not a refusal: the message is on the queue, and has no outcome yet.  Each retry adds one.
 """
 
 import os

@@ -1,4 +1,4 @@
-// The cure of rhea_promise_sender.js: as many workers as the window is wide; each sends its message until it is accepted.
+// A sender of rhea-promise with as many workers as its window is wide; each sends a message until it is accepted.
 const { Connection } = require('rhea-promise');
 const { hostname, port } = new URL(process.env.AMQP_URL);
 const total = Number(process.env.AMQP_MESSAGES);

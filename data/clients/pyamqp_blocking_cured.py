@@ -1,7 +1,7 @@
-"""The cure of ``pyamqp_blocking``: the library knows no ``released``, so it is told what that is.
+"""A sender of Azure's pyamqp that knows what ``released`` is, which the library does not.
 
-Its own handling looks for ``rejected`` in each outcome that is not ``accepted``, and waits for ever after the
-``KeyError``.  Here such an outcome is an error that :meth:`send_message` raises, and the message is sent again.
+The library looks for ``rejected`` in each outcome that is not ``accepted``, and after the ``KeyError`` it
+waits for ever.  Here any other outcome is an error of ``send_message``, and the message is sent again.
 """
 
 from time import sleep
@@ -9,8 +9,7 @@ from typing import Any
 
 from azure.servicebus._pyamqp import SendClient
 from azure.servicebus._pyamqp.error import MessageException, RetryPolicy
-
-from qflow.live.samples.pyamqp_blocking import connect, send_all
+from pyamqp_blocking import connect, send_all
 
 PAUSE = 0.2
 RELEASED = b"amqp:message:released"
@@ -18,7 +17,11 @@ RELEASED = b"amqp:message:released"
 
 def as_rejected(state: Any) -> Any:
     """Return an outcome, as a rejection if it is one that the library does not know."""
-    return state if not state or {"accepted", "rejected"} & set(state) else {"rejected": [[RELEASED, None, None]]}
+    return (
+        state
+        if not state or {"accepted", "rejected"} & set(state)
+        else {"rejected": [[RELEASED, None, None]]}
+    )
 
 
 class CuredClient(SendClient):
@@ -34,7 +37,8 @@ class CuredClient(SendClient):
         """Send a message until it is accepted."""
         while True:
             try:
-                return super().send_message(message, **named)
+                super().send_message(message, **named)
+                return
             except MessageException as error:
                 if error.condition != RELEASED:
                     raise

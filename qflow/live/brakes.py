@@ -1,0 +1,57 @@
+"""Brakes: how a broker tells a sender of AMQP 1.0 that a queue is above its stop threshold.
+
+The protocol has three ways, and each broker uses its own:
+
+=========== ====================================================================================
+``silence`` The message is stored, its outcome withheld until the queue is OFF.  Credit plays no
+            part (LNK-01, LNK-02).  This is Qpid's C++ broker, and the engine's own way.
+``credit``  A link has credit for as many messages as turn its queue ON, and none while it is.  What is
+            sent is accepted at once.
+``reject``  While the queue is ON a transfer is rejected with ``amqp:resource-limit-exceeded``, and
+            not stored; so is one that passes the queue's limit, which Qpid releases.
+=========== ====================================================================================
+
+The queue itself, its thresholds, its hysteresis and its statistics are the same under all three: the engine
+decides, and what is here says it in another way.  A link to an exchange is braked by silence under all of
+them, as the queues behind it may differ.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from qflow.broker.queue import Queue
+
+SILENCE: Final = "silence"
+CREDIT: Final = "credit"
+REJECT: Final = "reject"
+BRAKES: Final = (SILENCE, CREDIT, REJECT)
+
+REJECTED: Final = "amqp:resource-limit-exceeded"
+"""The condition of a rejected transfer."""
+
+
+def is_on(queue: Queue) -> bool:
+    """Return whether flow control of a queue is ON.
+
+    >>> from qflow.broker import Broker
+    >>> broker = Broker()
+    >>> broker.management.create("queue", "orders", {"qpid.flow_stop_count": 2})
+    >>> is_on(broker.queue("orders")), most_credit(broker.queue("orders"), 500)
+    (False, 3)
+    """
+    return queue.flow_limit is not None and queue.flow_limit.stopped
+
+
+def most_credit(queue: Queue, otherwise: int) -> int:
+    """Return a link's credit under the brake ``credit``: as many messages as turn the queue ON, then none."""
+    from qflow.broker.flow_limit import QueueFlowLimit
+
+    limit = queue.flow_limit
+    if not isinstance(limit, QueueFlowLimit):
+        return otherwise
+    if limit.stopped:
+        return 0
+    stop = limit.thresholds.stop_count
+    return min(otherwise, stop + 1 - limit.count) if stop else otherwise

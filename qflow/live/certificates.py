@@ -1,0 +1,77 @@
+"""Certificates: TLS for those who listen, with a certificate that is given or made on the spot."""
+
+from __future__ import annotations
+
+import argparse
+import ssl
+from pathlib import Path
+from typing import NamedTuple
+
+from qflow.kit import RefusalError, install_command
+
+
+class Certificate(NamedTuple):
+    """Files of a listener: its certificate, the key, and the authority that vouches for it, if we made it."""
+
+    cert: str
+    key: str
+    ca: str = ""
+
+
+def server_context(certificate: Certificate) -> ssl.SSLContext:
+    """Return how to speak TLS with a certificate.
+
+    >>> server_context(Certificate("no-such-file.pem", "key.pem"))
+    Traceback (most recent call last):
+        ...
+    qflow.kit.RefusalError: no-such-file.pem with key.pem is no certificate to listen with: No such ...
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    try:
+        context.load_cert_chain(certificate.cert, certificate.key)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise RefusalError(
+            f"{certificate.cert} with {certificate.key} is no certificate to listen with: {reason}"
+        ) from None
+    return context
+
+
+def add_certificate(parser: argparse.ArgumentParser) -> None:
+    """Add ``--cert`` and ``--key`` to the options of a command that listens."""
+    parser.add_argument("--cert", metavar="FILE.pem", help="listen with TLS, and with this certificate")
+    parser.add_argument("--key", metavar="FILE.pem", help="the certificate's key")
+
+
+def given_certificate(cert: str | None, key: str | None) -> Certificate | None:
+    """Return what ``--cert`` and ``--key`` say: both, or neither.
+
+    Raises:
+        RefusalError: If one is missing.
+    """
+    if bool(cert) != bool(key):
+        raise RefusalError(f"--cert and --key come together, got --{'cert' if cert else 'key'} alone")
+    return Certificate(cert, key) if cert and key else None
+
+
+def make_certificate(folder: Path) -> Certificate:
+    """Make a certificate for this machine that nobody knows but who is given its authority's file.
+
+    Raises:
+        RefusalError: If the package that makes it is not installed.
+    """
+    try:
+        import trustme
+    except ImportError:
+        raise RefusalError(
+            f"a throw-away certificate needs trustme, which is not installed; this brings it: "
+            f"{install_command('live')}"
+        ) from None
+    authority = trustme.CA()
+    made = authority.issue_cert("localhost", "127.0.0.1", "::1")
+    files = Certificate(*(str(folder / name) for name in ("cert.pem", "key.pem", "ca.pem")))
+    for part in made.cert_chain_pems:
+        part.write_to_path(files.cert, append=True)
+    made.private_key_pem.write_to_path(files.key)
+    authority.cert_pem.write_to_path(files.ca)
+    return files

@@ -1,0 +1,197 @@
+"""ClientReport: a client's cards, one for each brake, and what a build does with them.
+
+A build holds a client to three things: facts that it requires (``--require``), a report that it keeps
+(``--baseline``: nothing may get worse), and a page that people read (Markdown for a pull request, JUnit for
+the build's own view).  What is worse than before is decided line by line of the card:
+
+===================== =========================================================================
+line                  worse is
+===================== =========================================================================
+does it stop          it stopped, and does not any more
+its window            it has more without an outcome
+after resume          it went on, and does not any more
+limit …               more messages are lost, or never sent, while the program reports no failure
+does it settle        it settled, and does not any more
+locked with a sender  it could not be, and can be
+===================== =========================================================================
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from textwrap import wrap
+from typing import Any
+from xml.etree import ElementTree
+
+from qflow.kit import RefusalError
+from qflow.live.client_card import ClientCard
+from qflow.live.client_faults import Ledger, ledger_table
+
+_COLUMN = 38
+_FACT_LINES = {
+    "stops": "does it stop",
+    "goes-on": "after resume",
+    "settles": "does it settle",
+    "never-locks": "locked with a sender",
+}
+_CASE_LINES = {
+    "stopped": "does it stop",
+    "resumed": "after resume",
+    "limit": "limit {limit}, with flow control",
+    "released": "limit {limit}, without",
+}
+
+
+@dataclass(frozen=True)
+class ClientReport:
+    """What was measured of one client under one or more brakes.
+
+    Parameters:
+        cards: Brake to :class:`ClientCard`, at least one.
+        ledgers: What became of its messages under faults; empty if that was not asked for.
+
+    >>> from qflow.live.client_card import ClientRun, Figures
+    >>> still = Figures(sent=11, accepted=10, unsettled=1, stored=11, depth=11)
+    >>> names = ("stopped", "resumed", "limit", "released", "deleted")
+    >>> runs = {name: ClientRun(name, still, still, most_unsettled=1) for name in names}
+    >>> card = ClientCard(("send",), "sender", 10, 5, 30, 20, 300, 300, False, runs)
+    >>> report = ClientReport({"silence": card})
+    >>> report.find_worse(report.as_json())
+    []
+    >>> print(report.as_markdown().splitlines()[4])
+    | does it stop | yes: 11 on the queue, 1 past the stop |
+    """
+
+    cards: Mapping[str, ClientCard]
+    ledgers: Sequence[Ledger] = ()
+
+    @property
+    def first(self) -> ClientCard:
+        """The card under the first brake."""
+        return next(iter(self.cards.values()))
+
+    def find_missed(self, required: Sequence[str]) -> list[tuple[str, str]]:
+        """Return the facts that are required and not so, each with its brake."""
+        return [
+            (brake, name) for brake, card in self.cards.items() for name in required if not card.fact(name)
+        ]
+
+    def find_worse(self, baseline: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+        """Return what is worse than in an earlier report: brake, line of the card, and the words of both.
+
+        Raises:
+            RefusalError: If the earlier report is of another role, or of other brakes.
+        """
+        found = []
+        for brake, card in self.cards.items():
+            before = baseline.get("brakes", {baseline.get("brake", brake): baseline}).get(brake)
+            if not isinstance(before, dict) or before.get("role") != card.role:
+                raise RefusalError(f"the baseline has no {card.role} under the brake {brake}")
+            now, words = card.as_json(), dict(card.lines())
+            for line in _worse_lines(before, now):
+                found.append((brake, line, f"was: {before['card'].get(line)}; is: {words.get(line)}"))
+        return found
+
+    # Forms
+
+    def as_json(self) -> dict[str, Any]:
+        """Return everything as plain values: the card, or under ``brakes`` one for each."""
+        if len(self.cards) == 1:
+            found = self.first.as_json()
+        else:
+            found = {"brakes": {brake: card.as_json() for brake, card in self.cards.items()}}
+        return {**found, "faults": [one.as_json() for one in self.ledgers]} if self.ledgers else found
+
+    def as_markdown(self, worse: Sequence[tuple[str, str, str]] = ()) -> str:
+        """Return a table for a pull request: a column for each brake, and below it what is worse."""
+        heads = list(self.cards) if len(self.cards) > 1 else [""]
+        rows = [" | ".join(["", subject, *texts, ""]).strip() for subject, texts in self._rows()]
+        lines = [f"**`{' '.join(self.first.command)}`**", ""]
+        lines += [" | ".join(["", "", *heads, ""]).strip(), "|" + " --- |" * (len(heads) + 1), *rows]
+        if self.ledgers:
+            lines += [
+                "",
+                "| fault | |",
+                "| --- | --- |",
+                *(f"| {one.fault} | {one} |" for one in self.ledgers),
+            ]
+        lines += [f"\n**worse, {line}** ({brake}): {words}" for brake, line, words in worse]
+        return "\n".join(lines) + "\n"
+
+    def as_junit(self, required: Sequence[str] = (), worse: Sequence[tuple[str, str, str]] = ()) -> str:
+        """Return each line of the cards as a test case; one fails that misses a fact, or is worse."""
+        suite = ElementTree.Element("testsuite", name="qflow check-client")
+        failures = {(brake, line): words for brake, line, words in worse}
+        for brake, name in self.find_missed(required):
+            words = dict(self.cards[brake].lines())
+            for line in _lines_of(name, self.cards[brake]):
+                failures.setdefault((brake, line), f"{name} is required; {words[line]}")
+        for brake, card in self.cards.items():
+            for line, text in card.lines():
+                case = ElementTree.SubElement(suite, "testcase", classname=f"check-client.{brake}", name=line)
+                if (brake, line) in failures:
+                    ElementTree.SubElement(case, "failure", message=failures[brake, line])
+                ElementTree.SubElement(case, "system-out").text = text
+        suite.set("tests", str(len(suite)))
+        suite.set("failures", str(len(suite.findall(".//failure"))))
+        ElementTree.indent(suite)
+        return ElementTree.tostring(suite, "unicode", xml_declaration=True) + "\n"
+
+    def __str__(self) -> str:
+        cards = str(self.first) if len(self.cards) == 1 else self._columns()
+        return f"{cards}\n\n{ledger_table(self.ledgers)}" if self.ledgers else cards
+
+    def _columns(self) -> str:
+        """Return the cards side by side."""
+        width = max(len(subject) for subject, _ in self._rows())
+        heads = "  ".join(brake.ljust(_COLUMN) for brake in self.cards)
+        lines = [*str(self.first).splitlines()[:2], "", f"{'':<{width}}  {heads}".rstrip()]
+        for subject, texts in self._rows():
+            parts = zip_longest(*(wrap(text, _COLUMN) for text in texts), fillvalue="")
+            for number, row in enumerate(parts):
+                name = "" if number else subject
+                lines.append("  ".join([name.ljust(width), *(part.ljust(_COLUMN) for part in row)]).rstrip())
+        return "\n".join(lines)
+
+    def _rows(self) -> list[tuple[str, list[str]]]:
+        columns = [dict(card.lines()) for card in self.cards.values()]
+        return [(subject, [column.get(subject, "") for column in columns]) for subject in columns[0]]
+
+
+def read_baseline(path: str | Path) -> dict[str, Any]:
+    """Return an earlier report as it was written by ``--json``.
+
+    Raises:
+        RefusalError: If the file is no such report.
+    """
+    try:
+        read = json.loads(Path(path).read_text("utf-8"))
+    except ValueError as error:
+        raise RefusalError(f"{path} is no JSON: {error}") from None
+    if not isinstance(read, dict) or not ("brakes" in read or "facts" in read):
+        raise RefusalError(f"{path} is no report of qflow check-client --json")
+    return read
+
+
+def _lines_of(fact: str, card: ClientCard) -> list[str]:
+    """Return the lines of a card that a fact is read off, and that speak against it."""
+    if fact in _FACT_LINES:
+        return [_FACT_LINES[fact]]
+    cases = [case for case in _CASE_LINES if card.count_lost(case) or card.count_unsent(case)]
+    return [_CASE_LINES[case].format(limit=card.limit) for case in cases]
+
+
+def _worse_lines(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Return the lines of the card in which it is worse than before."""
+    facts, window = before["facts"], before.get("client_window")
+    lines = {line for name, line in _FACT_LINES.items() if facts.get(name) and now["facts"][name] is False}
+    if window and (now["client_window"] or 0) > window:
+        lines.add("its window")
+    for case, line in _CASE_LINES.items():
+        if any(now[kind].get(case, 0) > before[kind].get(case, 0) for kind in ("lost", "unsent")):
+            lines.add(line.format(limit=now["limit"]))
+    return [line for line in now["card"] if line in lines]

@@ -1,0 +1,155 @@
+"""What a build does with a card: a baseline, JUnit, Markdown, several brakes, short runs, TLS."""
+
+import json
+import sys
+from xml.etree import ElementTree
+
+import pytest
+
+pytest.importorskip("proton")
+
+from commands import status_of
+
+from qflow.kit import RefusalError
+from qflow.live.client_card import ClientCard, ClientRun, Figures
+from qflow.live.client_faults import Ledger
+from qflow.live.client_report import ClientReport, read_baseline
+
+CASES = ("free", "stopped", "resumed", "limit", "released", "deleted")
+
+
+def card(window=50, lost=0, pause="waits", **more):
+    """A sender that stops with a window, goes on, and loses so many at the limit without flow control."""
+    held = Figures(sent=10 + window, accepted=10, unsettled=window, stored=10 + window, depth=10 + window)
+    whole = Figures(sent=300, accepted=300, stored=300, depth=10 + window)
+    less = Figures(sent=300, accepted=300 - lost, released=lost, stored=300 - lost, depth=30)
+    after = {
+        "free": whole,
+        "stopped": held,
+        "resumed": whole,
+        "limit": whole,
+        "released": less,
+        "deleted": held,
+    }
+    runs = {
+        case: ClientRun(case, less if case == "released" else held, after[case], window, pause)
+        for case in CASES
+    }
+    return ClientCard(("send",), "sender", 10, 5, 30, 20, 300, 300, False, runs, **more)
+
+
+def worse(before, now):
+    earlier = json.loads(json.dumps(ClientReport({"silence": before}).as_json()))
+    return [(line, words) for _, line, words in ClientReport({"silence": now}).find_worse(earlier)]
+
+
+def test_what_is_as_it_was_or_better_is_not_worse():
+    assert worse(card(), card()) == worse(card(50, lost=7), card(20)) == []
+
+
+@pytest.mark.parametrize(
+    ("now", "line", "words"),
+    [
+        (card(51), "its window", "was: 50 without an outcome; is: 51 without an outcome"),
+        (
+            card(lost=7),
+            "limit 30, without",
+            "was: 30 on the queue; loses nothing, and then waits; "
+            "is: 30 on the queue, 7 released; goes on; loses 7 of 300 without a word, and then waits",
+        ),
+        (
+            card(pause="still sends"),
+            "does it stop",
+            "was: yes: 60 on the queue, 50 past the stop; is: no: 60 on the queue, 50 past the stop",
+        ),
+    ],
+)
+def test_what_got_worse_is_said_by_the_line_and_the_words_of_both(now, line, words):
+    assert (line, words) in worse(card(), now)
+
+
+def test_a_baseline_of_another_role_or_brake_is_refused():
+    report = ClientReport({"credit": card(brake="credit")})
+    with pytest.raises(RefusalError, match="the baseline has no sender under the brake credit"):
+        report.find_worse(ClientReport({"silence": card()}).as_json())
+    with pytest.raises(RefusalError, match="no sender"):
+        ClientReport({"silence": card()}).find_worse({"role": "receiver", "facts": {}})
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("{", "is no JSON"), ("[]", "is no report of qflow"), ('{"a": 1}', "is no report of qflow")],
+)
+def test_a_baseline_that_is_none_is_refused_before_anything_is_measured(tmp_path, capsys, text, words):
+    path = tmp_path / "card.json"
+    path.write_text(text)
+    with pytest.raises(RefusalError, match=words):
+        read_baseline(path)
+    assert status_of("check-client", "--baseline", path, "--", "no-such-program") == 2
+    assert words in capsys.readouterr().err
+    assert status_of("check-client", "--baseline", tmp_path / "none.json", "--", "no-such-program") == 2
+    assert "No such file" in capsys.readouterr().err
+
+
+def test_junit_fails_the_lines_that_miss_a_fact_or_got_worse():
+    report = ClientReport({"silence": card(lost=7), "credit": card(brake="credit")})
+    found = ElementTree.fromstring(
+        report.as_junit(["loses-nothing"], [("credit", "after resume", "was: goes on; is: does not")])
+    )
+    cases = {(case.get("classname"), case.get("name")): case for case in found}
+    assert (found.get("tests"), found.get("failures"), len(cases)) == ("12", "2", 12)
+    failed = {key: case.find("failure").get("message") for key, case in cases.items() if len(case) > 1}
+    assert failed == {
+        (
+            "check-client.silence",
+            "limit 30, without",
+        ): "loses-nothing is required; 30 on the queue, 7 released; "
+        "goes on; loses 7 of 300 without a word, and then waits",
+        ("check-client.credit", "after resume"): "was: goes on; is: does not",
+    }
+
+
+def test_markdown_is_a_table_with_a_column_for_each_brake():
+    ledger = Ledger("cut", 300, 310, 0, 10, 0, (100, 200), (0.1, None), 0, "")
+    report = ClientReport({"silence": card(), "reject": card(brake="reject")}, (ledger,))
+    lines = report.as_markdown([("reject", "its window", "was: a; is: b")]).splitlines()
+    assert lines[0] == "**`send`**"
+    assert lines[2:4] == ["|  | silence | reject |", "| --- | --- | --- |"]
+    assert len({line.count(" | ") for line in lines[2:10]}) == 1
+    assert "| cut | nothing lost, 10 duplicated; back after 0.1 s, never |" in lines
+    assert lines[-1] == "**worse, its window** (reject): was: a; is: b"
+
+
+def test_brakes_stand_side_by_side():
+    text = str(ClientReport({"silence": card(), "credit": card(brake="credit")}))
+    assert "does it stop                 yes: 60 on the queue, 50 past the stop  yes: 60" in text
+    assert max(len(line) for line in text.splitlines()) <= 110
+
+
+@pytest.mark.slow
+def test_a_build_keeps_a_card_and_fails_where_it_got_worse(tmp_path, capsys, root):
+    cured = [sys.executable, root / "data" / "clients" / "proton_window_cured.py"]
+    short = ["--short", "--messages", 100]
+    assert status_of("check-client", *short, "--json", "--tls", "--", *cured) == 0
+    baseline = tmp_path / "card.json"
+    baseline.write_text(capsys.readouterr().out)
+    junit, page = tmp_path / "junit.xml", tmp_path / "card.md"
+    naive = [sys.executable, "-m", "qflow.live.samples.proton_window"]
+    reports = ["--baseline", baseline, "--junit", junit, "--markdown", page]
+    assert status_of("check-client", *short, *reports, "--", *naive) == 1
+    errors = capsys.readouterr().err
+    assert "worse than the baseline, limit 30, without (silence): was: 30 on the queue, " in errors
+    assert int(ElementTree.parse(junit).getroot().get("failures")) >= 1
+    assert "**worse, limit 30, without** (silence)" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--brake", "silence,hope"], "'hope' is not one of silence, credit, reject"),
+        (["--traces", "folder"], "--traces is of the runs of --faults"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(capsys, options, words):
+    assert status_of("check-client", *options, "--", "no-such-program") == 2
+    assert words in capsys.readouterr().err

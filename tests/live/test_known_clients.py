@@ -1,0 +1,128 @@
+"""The table of clients: its rows, the programs that cure, and the documented programs beside them."""
+
+import re
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+
+pytest.importorskip("proton")
+
+from qflow.kit import kit_path
+from qflow.live import Conditions, check_client
+from qflow.live.certificates import make_certificate
+from qflow.live.client_table import client_table, known_clients
+
+FEW = Conditions(messages=300, still=0.5, timeout=10.0)
+PROGRAMS = kit_path("data") / "clients"
+SAMPLES = "qflow.live.samples"
+
+
+def command(program, *manner):
+    """Return how to run a program of the table, or skip where its library is not installed."""
+    name = program.partition(".")[0]
+    if program.endswith(".js"):
+        node, package = shutil.which("node"), program.removesuffix(".js").rsplit("_", 1)[0].replace("_", "-")
+        found = node and subprocess.run([node, "-e", f"require('{package}')"], capture_output=True)
+        if not found or found.returncode:
+            pytest.skip(f"Node or its package {package} is not here; NODE_PATH names a folder that has it")
+        here = PROGRAMS / program
+        return [
+            node,
+            str(here if here.exists() else kit_path("qflow") / "live" / "samples" / program),
+            *manner,
+        ]
+    library = {"pyamqp": "azure.servicebus", "uamqp": "uamqp"}.get(name.split("_")[0])
+    if library and (find_spec(library.partition(".")[0]) is None or find_spec(library) is None):
+        pytest.skip(f"{library} is not installed")
+    here = PROGRAMS / program
+    return [sys.executable, str(here)] if here.exists() else [sys.executable, "-m", f"{SAMPLES}.{name}"]
+
+
+def given(program, tmp_path):
+    """Return the conditions; uamqp speaks TLS only."""
+    return FEW._replace(certificate=make_certificate(tmp_path)) if program.startswith("uamqp") else FEW
+
+
+others = pytest.mark.release
+CURES = [
+    ("proton_blocking_cured.py", 1),
+    ("proton_window_cured.py", 50),
+    ("proton_threads_cured.py", 50),
+    pytest.param("rhea_cured.js", 50, marks=others),
+    pytest.param("rhea_promise_cured.js", 1, marks=others),
+    pytest.param("rhea_promise_cured.js", 50, marks=others),
+    pytest.param("amqp10_cured.js", 1, marks=others),
+    pytest.param("amqp10_cured.js", 50, marks=others),
+    pytest.param("pyamqp_blocking_cured.py", 1, marks=others),
+    pytest.param("pyamqp_async_cured.py", 1, marks=others),
+    pytest.param("uamqp_blocking_cured.py", 1, marks=others),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("program", "window"), CURES)
+def test_a_cured_client_stops_goes_on_and_loses_nothing(monkeypatch, tmp_path, program, window):
+    # LNK-02, LNK-05.
+    monkeypatch.setenv("WINDOW", str(window))
+    card = check_client(command(program), given(program, tmp_path))
+    assert (card.stops, card.goes_on, card.loses_nothing) == (True, True, True)
+    assert (card.client_window, card.runs["stopped"].before.depth) == (window, 10 + window)
+    # What was released arrives in the end, or the program still tries.
+    released = card.runs["released"]
+    assert released.after.stored == card.total or released.pause == "sends again and again"
+    deleted = card.runs["deleted"]
+    assert deleted.status == 1 or "amqp:resource-deleted" in deleted.reaction
+
+
+# Program, manner, on the stopped queue, stored at the limit, whether it loses there and its status says nothing.
+DOCUMENTED = [
+    ("rhea_promise_sender.js", "one", 11, 30, True),
+    ("rhea_promise_sender.js", "fifty", 60, 30, True),
+    ("amqp10_sender.js", "", 300, 30, True),
+    ("pyamqp_blocking.py", "", 11, 30, True),
+    ("uamqp_blocking.py", "", 11, 30, False),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.release
+@pytest.mark.parametrize(("program", "manner", "depth", "stored", "loses"), DOCUMENTED)
+def test_a_documented_client_does_what_the_table_says(tmp_path, program, manner, depth, stored, loses):
+    card = check_client(command(program, *manner.split()), given(program, tmp_path))
+    assert card.runs["stopped"].before.depth == depth
+    assert card.stops is (depth < 300)
+    assert card.runs["released"].after.stored == stored
+    assert (card.count_lost("released") > 0) is loses
+
+
+def test_each_row_of_the_table_is_whole_and_its_programs_are_here():
+    rows = known_clients()
+    for row in rows:
+        assert all([row.library, row.pattern, row.stopped, row.judgement, row.measured, row.cure])
+        assert row.wire in ("1.0", "0-10") and row.stops in ("yes", "late", "no", "fails")
+        assert row.judgement.endswith(".")
+        assert row.cure.startswith("not run here: ") or row.cures
+        for path in row.cures:
+            assert path.exists()
+        if row.sample:
+            name = row.sample.split()[0]
+            assert (PROGRAMS / name).exists() or (kit_path("qflow") / "live" / "samples" / name).exists()
+    assert {path.name for row in rows for path in row.cures} | {"proton_threads_cured.py"} == {
+        path.name for path in PROGRAMS.iterdir() if "cured" in path.name
+    }
+
+
+def test_a_window_of_w_leaves_stop_and_w_messages_in_the_table_too():
+    # LNK-02: S accepted, W without an outcome; over 0-10 the first window is waited for as a whole.
+    for row in known_clients():
+        windows = [int(number.replace(",", "")) for number in re.findall(r"\b[\d,]*\d\b", row.pattern)]
+        if row.stops == "yes" and windows:
+            assert int(row.stopped.replace(",", "")) == windows[0] + (10 if row.wire == "1.0" else 0)
+
+
+def test_a_library_is_found_by_part_of_its_name():
+    assert len(client_table("jms").rows) == 4
+    assert client_table("no such library").rows == []
