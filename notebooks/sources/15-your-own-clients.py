@@ -5,8 +5,8 @@
 #
 # At the end of this chapter you can
 #
+# - say which of your clients stop when the broker asks them to, what the others lose, and what cures them;
 # - put the engine behind a port, point the client that you use at work to it, and see it in the picture;
-# - say which of your clients stop when the broker asks them to, and what the others lose;
 # - name fourteen surprises of AMQP 1.0 on this broker, each shown by a client on a real socket.
 #
 # This chapter needs Proton, the client library of AMQP 1.0. If the first cell says that it is not here,
@@ -25,6 +25,46 @@ import qflow as qf
 
 predictions = qf.Predictions("15-your-own-clients")
 predictions.ask()
+
+# %% [markdown] id="table-text"
+# ## Does your client stop?
+#
+# Thirty-three ways to send, of ten libraries: 6,000 messages each to a queue with stop 10 and resume 5 that
+# nobody reads. *On the queue* is where it ended: 11 or 60 is a client that stops, 6,000 one that does not.
+# Look for yours.
+
+# %% id="table"
+qf.client_table("proton")
+
+# %% [markdown] id="table-then"
+# Leave the word out for all of them; [Does your client stop?](reference/clients.md) has what each learns,
+# and programs that cure. Now measure one. The program may be in any language: it finds the broker in the
+# variables `AMQP_URL`, `AMQP_QUEUE` and `AMQP_MESSAGES`. **Put your own in the first line**; what stands
+# there is Proton's documented pattern. Predict: how many of 300 messages does it lose at a limit of 30?
+
+# %% id="measure"
+import sys
+
+CLIENT = [sys.executable, "-m", "qflow.live.samples.proton_credit"]
+QUICK = qf.live.Conditions(messages=300, still=0.5)
+
+card = qf.check_client(CLIENT, QUICK, progress=lambda done, total, case: print("measure:", case))
+for line, words in card.lines():
+    print(f"{line}: {words}")
+
+assert not card.stops and card.count_lost("released") == 270
+
+# %% [markdown] id="cure-text"
+# It never stops, and 270 messages are gone without an error. The cure counts what has no outcome, and sends
+# again what was released.
+
+# %% id="cure"
+CURE = [sys.executable, str(qf.kit_path("data") / "clients" / "proton_window_cured.py")]
+
+cured = qf.check_client(CURE, QUICK, progress=lambda done, total, case: print("measure:", case))
+print({name: cured.fact(name) for name in ("stops", "goes-on", "loses-nothing")})
+
+assert cured.stops and cured.goes_on and cured.loses_nothing
 
 # %% [markdown] id="naive-text"
 # ## A client that blocks before your eyes
@@ -107,8 +147,10 @@ print("transfers in the trace:", list(served.kind).count("message.transfer"))
 # The first is this broker for any program that speaks AMQP 1.0, the second a bench that says in six lines
 # whether a program stops, what it does at a limit and what it loses, the third a tap between your clients
 # and the broker that you run: what passes becomes a client log for [chapter
-# 12](12-reading-your-broker.ipynb) and the workload behind it. For thirty people in a room: `--host
-# 0.0.0.0 --password …`, and the picture's *stage*.
+# 12](12-reading-your-broker.ipynb) and the workload behind it. For thirty people in a room: `--host 0.0.0.0
+# --password …`, and the picture's *stage*. `--faults` cuts a client's connection and counts what it loses,
+# `--brake silence,credit,reject` measures it under the brakes of other brokers, and `--baseline` keeps it
+# as good as it is in your build: [the bench](reference/check-client.md).
 #
 # ## Fourteen surprises
 #
@@ -539,7 +581,8 @@ predictions.compare(credit=credit, lost=documented.exceptions, timeout=3)
 #
 # - The broker brakes AMQP 1.0 clients by **withholding outcomes**. Whether a client stops is its own affair.
 # - At a limit, transfers are **released**. A client that does not look at outcomes loses them without a word.
-# - `qflow check-client` says in six lines what your client does; hold it to that in your build.
+# - `qflow check-client` says in six lines what your client does; hold it to that in your build. The cure is a
+#   window, and to send again what was not accepted.
 # - A receiver that settles in **batches above the stop threshold** can lock itself and the sender.
 #
 # ## Links on

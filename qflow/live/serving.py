@@ -119,10 +119,10 @@ class Serving:
         Returns:
             ``now`` (microseconds), ``count`` (events so far), ``events`` (a list of tuples, as
             :class:`~qflow.broker.events.Event`), ``clients``, ``queues``, ``outcomes`` (of all clients that
-            have been there: accepted, released, rejected, presettled, lost), ``incidents``, ``refusals``.  A
-            client has ``name``, ``container``, ``product``, ``address``, ``user``, ``links``; a sender's link ``node``,
-            ``unsettled`` (transfers that wait for their outcome: its window as measured), ``outcomes``; a
-            receiver's ``node``, ``credit``, ``unsettled``, ``delivered``, ``is_presettled``.
+            have been there: accepted, released, rejected, presettled, lost), ``incidents``, ``refusals``.
+            A client has ``name``, ``container``, ``product``, ``address``, ``user``, ``links``; a sender's
+            link ``node``, ``unsettled`` (transfers that wait for their outcome: its window as measured),
+            ``outcomes``; a receiver's ``node``, ``credit``, ``unsettled``, ``delivered``, ``is_presettled``.
         """
         with self.lock:
             return _describe_server(self.server, since)

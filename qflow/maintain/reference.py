@@ -344,20 +344,27 @@ def _workload_page() -> str:
 
 
 def _clients_page() -> str:
-    """Return the table of clients, what to do for each, and the programs that cure them."""
-    text, head, *rest = _CLIENTS
-    lines = [*text.splitlines(), _row(head), _row(["---"] * len(head))]
-    clients, programs = known_clients(), dict[Path, None]()
+    """Return the table of clients, what each learned and what to do, and the programs that cure them."""
+    text, head, words, cures = _CLIENTS
+    clients = known_clients()
+    lines = [text, "", _row(head), _row(["---"] * len(head))]
     for one in clients:
-        measured = (one.stops, one.stopped, one.limit or "ends", one.learns, one.deleted or "–")
-        lines.append(_row([one.library, one.wire, one.pattern, *measured, one.judgement]))
-        programs |= dict.fromkeys(one.cures)
-    lines += ["", "## What to do", ""]
+        lines.append(
+            _row(
+                [one.library, one.pattern, one.wire, one.stops, one.stopped, one.limit or "–", one.judgement]
+            )
+        )
+    lines += ["", words, ""]
     for one in clients:
         links = ", ".join(f"[{path.name}](#{_anchor(path.name)})" for path in one.cures)
-        lines.append(f"- **{one.library}, {one.pattern}**: {links or one.cure}.")
-    lines += ["", *rest[0].splitlines()]
-    for path in programs:
+        deleted = f" Of the deleted queue: {one.deleted}." if one.deleted else ""
+        where = "" if one.measured.startswith("qpidd") else f" Measured on {one.measured}."
+        lines.append(
+            f"- **{one.library} over {one.wire}, {one.pattern}**: {one.learns}.{deleted}{where} "
+            f"*Cure*: {links or one.cure}."
+        )
+    lines += ["", cures]
+    for path in dict.fromkeys(path for one in clients for path in one.cures):
         language = "python" if path.suffix == ".py" else "javascript"
         lines += ["", f"### {path.name}", "", f"```{language}", path.read_text("utf-8").rstrip(), "```"]
     return "\n".join(lines) + "\n"
@@ -373,21 +380,24 @@ _CLIENTS = (
 
 The broker brakes AMQP 1.0 by silence: a message above the stop threshold is stored, and its outcome comes
 when there is room again (LNK-02). Whether a client stops is its own affair. These patterns were measured
-against the real broker, qpidd 1.40.0, on 22 and 23 November 2026, with 6,000 messages each: *on the queue*
-is what lay there when nothing moved any more, with stop 10, resume 5 and no consumer; *at limit 30* what
-was stored with `qpid.max_count` 30 and the policy `reject`, and what the program learned of the rest;
-*deleted* what it said when the queue was deleted meanwhile. `data/clients.csv` is the same as a file. Your
-own client is measured by [`qflow check-client`](check-client.md).
-""",
-    ["library", "AMQP", "pattern", "stops", "on the queue", "at limit 30", "learns", "deleted", "judgement"],
+against the real broker, qpidd 1.40.0, on 22 and 23 November 2026, with 6,000 messages each. *On the queue* is
+what lay there when nothing moved any more, with stop 10, resume 5 and no consumer; *stored at 30* what was
+stored with `qpid.max_count` 30 and the policy `reject` (without flow control where the client stops by
+itself). `data/clients.csv` is the same as a file. Your own client is measured by
+[`qflow check-client`](check-client.md).""",
+    ["library", "pattern", "AMQP", "stops", "on the queue", "stored at 30", "judgement"],
+    """## What each learns, and what to do
+
+What the program learned of the messages that had no room, what it said when its queue was deleted, where that
+was measured, and what cures it. What is said of libraries without a program here follows from what was
+measured of them, and was not run.""",
     """## Programs that cure
 
 Each was run with `qflow check-client --require stops,goes-on,loses-nothing`: python-qpid-proton 0.40, rhea
-3.0.5, rhea-promise 3.0.3, amqp10 3.6.0 azure-servicebus 7.15 with its pyamqp, and uamqp 1.6; the tests do
-so again where the library is installed. What is said of the libraries without a program here follows from
-what was measured of them, and was not run. All programs take `AMQP_URL`, `AMQP_QUEUE`, `AMQP_MESSAGES` and,
-where they have one, `WINDOW`. They lie in `data/clients`.
-""",
+3.0.5, rhea-promise 3.0.3, amqp10 3.6.0, azure-servicebus 7.15 with its pyamqp, and uamqp 1.6; the tests do
+so again where the library is installed. `proton_threads_cured.py`, beside them in `data/clients`, is the same
+for an application with threads of its own. All take `AMQP_URL`, `AMQP_QUEUE`, `AMQP_MESSAGES` and, where they
+have one, `WINDOW`.""",
 )
 
 

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import pytest
 
 pytest.importorskip("proton")
 
+from client_programs import client_command
 from commands import status_of
 
 from qflow.kit import RefusalError
@@ -74,26 +74,12 @@ def test_the_clients_of_the_table_with_as_many_messages_as_recorded(name):
     assert_row(check_client(sample(name)), ROWS[name], 6_000)
 
 
-def rhea(root, manner):
-    """Return rhea's sample, if Node and the package are here; QFLOW_RHEA names a folder that has it."""
-    node = shutil.which("node")
-    folder = os.environ.get("QFLOW_RHEA", "")
-    found = node and subprocess.run(
-        [node, "-e", "require('rhea')"], env={**os.environ, "NODE_PATH": folder}, capture_output=True
-    )
-    if not found or found.returncode:
-        pytest.skip("Node or its package rhea is not here; QFLOW_RHEA names the node_modules that has it")
-    return [node, str(root / "qflow" / "live" / "samples" / "rhea_sender.js"), manner]
-
-
-@pytest.mark.slow
+@pytest.mark.release
 @pytest.mark.parametrize(
     ("manner", "depth", "window"), [("credit", 2_058, 2_048), ("window", 60, 50), ("presettled", None, None)]
 )
-def test_the_manners_of_rhea_come_out_as_recorded(root, monkeypatch, manner, depth, window):
-    command = rhea(root, manner)
-    monkeypatch.setenv("NODE_PATH", os.environ.get("QFLOW_RHEA", ""))
-    card = check_client(command)
+def test_the_manners_of_rhea_come_out_as_recorded(manner, depth, window):
+    card = check_client(client_command("rhea_sender.js", manner))
     assert card.client_window == window
     assert card.stops is (window is not None)
     if depth is None:

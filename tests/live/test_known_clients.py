@@ -1,44 +1,18 @@
 """The table of clients: its rows, the programs that cure, and the documented programs beside them."""
 
 import re
-import shutil
-import subprocess
-import sys
-from importlib.util import find_spec
 
 import pytest
 
 pytest.importorskip("proton")
 
-from qflow.kit import kit_path
+from client_programs import PROGRAMS, SAMPLES, client_command
+
 from qflow.live import Conditions, check_client
 from qflow.live.certificates import make_certificate
 from qflow.live.client_table import client_table, known_clients
 
 FEW = Conditions(messages=300, still=0.5, timeout=10.0)
-PROGRAMS = kit_path("data") / "clients"
-SAMPLES = "qflow.live.samples"
-
-
-def command(program, *manner):
-    """Return how to run a program of the table, or skip where its library is not installed."""
-    name = program.partition(".")[0]
-    if program.endswith(".js"):
-        node, package = shutil.which("node"), program.removesuffix(".js").rsplit("_", 1)[0].replace("_", "-")
-        found = node and subprocess.run([node, "-e", f"require('{package}')"], capture_output=True)
-        if not found or found.returncode:
-            pytest.skip(f"Node or its package {package} is not here; NODE_PATH names a folder that has it")
-        here = PROGRAMS / program
-        return [
-            node,
-            str(here if here.exists() else kit_path("qflow") / "live" / "samples" / program),
-            *manner,
-        ]
-    library = {"pyamqp": "azure.servicebus", "uamqp": "uamqp"}.get(name.split("_")[0])
-    if library and (find_spec(library.partition(".")[0]) is None or find_spec(library) is None):
-        pytest.skip(f"{library} is not installed")
-    here = PROGRAMS / program
-    return [sys.executable, str(here)] if here.exists() else [sys.executable, "-m", f"{SAMPLES}.{name}"]
 
 
 def given(program, tmp_path):
@@ -67,7 +41,7 @@ CURES = [
 def test_a_cured_client_stops_goes_on_and_loses_nothing(monkeypatch, tmp_path, program, window):
     # LNK-02, LNK-05.
     monkeypatch.setenv("WINDOW", str(window))
-    card = check_client(command(program), given(program, tmp_path))
+    card = check_client(client_command(program), given(program, tmp_path))
     assert (card.stops, card.goes_on, card.loses_nothing) == (True, True, True)
     assert (card.client_window, card.runs["stopped"].before.depth) == (window, 10 + window)
     # What was released arrives in the end, or the program still tries.
@@ -77,7 +51,7 @@ def test_a_cured_client_stops_goes_on_and_loses_nothing(monkeypatch, tmp_path, p
     assert deleted.status == 1 or "amqp:resource-deleted" in deleted.reaction
 
 
-# Program, manner, on the stopped queue, stored at the limit, whether it loses there and its status says nothing.
+# Program, manner, on the stopped queue, stored at the limit, whether it loses there, its status silent.
 DOCUMENTED = [
     ("rhea_promise_sender.js", "one", 11, 30, True),
     ("rhea_promise_sender.js", "fifty", 60, 30, True),
@@ -91,7 +65,7 @@ DOCUMENTED = [
 @pytest.mark.release
 @pytest.mark.parametrize(("program", "manner", "depth", "stored", "loses"), DOCUMENTED)
 def test_a_documented_client_does_what_the_table_says(tmp_path, program, manner, depth, stored, loses):
-    card = check_client(command(program, *manner.split()), given(program, tmp_path))
+    card = check_client(client_command(program, *manner.split()), given(program, tmp_path))
     assert card.runs["stopped"].before.depth == depth
     assert card.stops is (depth < 300)
     assert card.runs["released"].after.stored == stored
@@ -109,7 +83,7 @@ def test_each_row_of_the_table_is_whole_and_its_programs_are_here():
             assert path.exists()
         if row.sample:
             name = row.sample.split()[0]
-            assert (PROGRAMS / name).exists() or (kit_path("qflow") / "live" / "samples" / name).exists()
+            assert (PROGRAMS / name).exists() or (SAMPLES / name).exists()
     assert {path.name for row in rows for path in row.cures} | {"proton_threads_cured.py"} == {
         path.name for path in PROGRAMS.iterdir() if "cured" in path.name
     }
