@@ -19,7 +19,7 @@ pytest.importorskip("proton")
 pytest.importorskip("pyarrow")
 
 from commands import status_of
-from proton import Message
+from proton import Message, SSLDomain
 from proton.handlers import MessagingHandler
 from proton.reactor import Container
 from proton.utils import BlockingConnection, SendException
@@ -28,6 +28,7 @@ from small_recording import Recorder, recording
 from waiting import wait_until
 
 from qflow.kit import INTERRUPTED, RefusalError
+from qflow.live.certificates import make_certificate
 from qflow.live.recording import CaptureReader, Recording, Upstream, _CaptureWriter, _RecordingTap
 from qflow.logs import ClientLog, audit
 from qflow.spark.ingest import _is_trace, _log_files, _read_events
@@ -494,3 +495,20 @@ def test_a_broker_with_tls_is_reached_and_checked(tmp_path):
             assert answer == (b"answer" if options else b"")
     assert heard == [b"question", "refused"]
     assert any("certificate" in words.lower() for words in finding_texts(out))
+
+
+def test_a_tap_speaks_tls_with_its_clients_where_it_is_given_a_certificate(tmp_path):
+    pytest.importorskip("trustme")
+    certificate = make_certificate(tmp_path)
+    domain = SSLDomain(SSLDomain.MODE_CLIENT)
+    domain.set_trusted_ca_db(certificate.ca)
+    out = tmp_path / "orders.parquet"
+    options = ("--no-statistics", "--cert", certificate.cert, "--key", certificate.key)
+    with (
+        SmallBroker({"orders": SmallQueue(10, 5)}) as broker,
+        recording(f"127.0.0.1:{broker.port}", out, *options) as tap,
+    ):
+        connection = BlockingConnection(f"amqps://localhost:{tap.port}", timeout=10, ssl_domain=domain)
+        connection.create_sender("orders").send(Message(body="one"))
+        connection.close()
+    assert [row.event for row in ClientLog.load(out).rows] == ["transfer", "complete"]
