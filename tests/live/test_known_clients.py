@@ -72,6 +72,14 @@ def test_a_documented_client_does_what_the_table_says(tmp_path, program, manner,
     assert (card.count_lost("released") > 0) is loses
 
 
+@pytest.mark.release
+def test_more_than_2_048_at_a_time_fail_at_once_in_rhea_promise():
+    card = check_client(client_command("rhea_promise_sender.js", "all"), FEW._replace(messages=2_200))
+    assert (card.total, card.runs["stopped"].before.depth) == (2_048, 2_048)
+    assert card.runs["released"].after.stored == 30
+    assert "InsufficientCreditError: 152" in card.runs["free"].output
+
+
 def test_each_row_of_the_table_is_whole_and_its_programs_are_here():
     rows = known_clients()
     for row in rows:
