@@ -45,7 +45,8 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         "--messages",
         type=int,
         metavar="N",
-        help="messages each simulation sends; default: 5000, 0 for all that fall due",
+        help="messages each simulation sends, 0 for all that fall due; default: 5000, or what three of the "
+        "workload's longest bursts, its slow spells and late consumers need",
     )
     parser.add_argument(
         "--picture",

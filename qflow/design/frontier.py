@@ -5,6 +5,8 @@
   overflow, by the bound (CAP-11, :func:`_safe_arguments`).
 - Its **costs** are measured, not proved: how often queues turn ON, how long producers are blocked, how long
   completions take.
+- A simulation **covers** what the workload does: three of its longest bursts, slow spells, and what a
+  consumer does once, such as coming late or dying (:func:`cover`).  It says nothing of what comes after.
 - A **part** is a set of queues and producers that may stop one another.  Parts know nothing of each other, so
   each has a frontier of its own, and one simulation serves all.
 """
@@ -34,7 +36,12 @@ from qflow.workload.simulate import simulate
 from qflow.workload.stage import GRACE
 
 MESSAGE_LIMIT = 5_000
-"""Messages a simulation sends at most, unless given otherwise."""
+"""Messages a simulation sends at most, unless given otherwise; more where it has to cover more."""
+
+MOST_MESSAGES = 1_000_000
+"""Messages that a simulation may need to cover what a workload does; more are refused."""
+
+CYCLES = 3
 
 ALONE = 50_000
 """Messages: fewer than that are simulated here, before other processes would have begun."""
@@ -219,6 +226,55 @@ def _sum(found: Iterable[Measures], measure: str) -> float:
     return sum(measures[measure] or 0 for measures in found)
 
 
+# What a simulation covers
+
+
+def cover(workload: Workload, message_limit: int | None = MESSAGE_LIMIT) -> tuple[Workload, int | None]:
+    """Return a workload that lasts as long as what it does needs, and how many messages a simulation sends.
+
+    Another limit than :data:`MESSAGE_LIMIT`, and recorded arrivals, are left as they are.
+
+    Raises:
+        DesignError: If that is more than :data:`MOST_MESSAGES`; the text says how much.
+
+    >>> from qflow.workload import Producer
+    >>> p = Producer("p", ("", "q"), rate=400, capacity=20, size=100, burst=(20, 20))
+    >>> longer, limit = cover(Workload("bursts", 4, {"q": {}}, producers=(p,)))
+    >>> longer.duration, limit
+    (120, None)
+    """
+    needed, what = max(_needs(workload), default=(0.0, ""))
+    is_given = message_limit != MESSAGE_LIMIT or any(p.arrival == "recorded" for p in workload.producers)
+    if not needed or is_given:
+        return workload, message_limit
+    messages = sum(
+        p.rate * needed * (p.burst[0] / sum(p.burst) if p.burst else 1) for p in workload.producers
+    )
+    if messages > MOST_MESSAGES:
+        raise DesignError(
+            f"to cover {what}, a simulation lasts {needed:g} s and sends {messages:,.0f} messages, more than "
+            f"{MOST_MESSAGES:,}; say how many it is to send, or give the workload a shorter cycle"
+        )
+    if messages <= MESSAGE_LIMIT:
+        return workload.replace(duration=max(needed, workload.duration)), message_limit
+    return workload.replace(duration=needed), None
+
+
+def _needs(workload: Workload) -> Iterator[tuple[float, str]]:
+    """Yield how many seconds each thing needs that a workload does, and what that is."""
+    for producer in workload.producers:
+        if producer.burst and producer.burst[1]:
+            cycle = sum(producer.burst)
+            yield CYCLES * cycle, f"{CYCLES} bursts of {producer.name}, {cycle:g} s each with what follows"
+    for consumer in workload.consumers:
+        for begin, end, _ in consumer.slow:
+            # As long again, in which the queue recovers.
+            yield 2 * end - begin, f"a slow spell of {consumer.name}, from {begin:g} to {end:g} s"
+        for second, what in ((consumer.start, "begin"), (consumer.crash or 0.0, "end")):
+            if second:
+                yield 2 * second, f"the {what} of {consumer.name}, after {second:g} s"
+
+
 # Parts
 
 
@@ -332,14 +388,16 @@ def frontier(
         limits: Queue name to what it may hold; a queue that is left out keeps the limits it is declared with,
             and one without any, with policy ring, or that no producer's messages reach, is left as it is.
         keep_capacities: Whether the producers' windows may not be changed.
-        message_limit: Messages each simulation sends; None for all that fall due.
+        message_limit: Messages each simulation sends; None for all that fall due.  If it is not given, it
+            and the duration are raised to what the workload's cycles need (:func:`cover`).
         progress: Called with the number of simulations done.
 
     Returns:
         A list of :class:`FrontierRow`, part by part, in the order of the grid: first those that change least.
 
     Raises:
-        DesignError: If no queue that messages reach has a limit, or no choice is safe.
+        DesignError: If no queue that messages reach has a limit, no choice is safe, or a simulation would
+            be too long.
         AmqpException: The broker's own refusal of a queue or a binding.
 
     >>> from qflow.workload import Consumer, Producer
@@ -350,6 +408,7 @@ def frontier(
     >>> len(rows), rows[0].arguments["q"]["qpid.flow_stop_count"], any(row.is_pareto for row in rows)
     (6, 80, True)
     """
+    workload, message_limit = cover(workload, message_limit)
     traffic = traffic_of(workload)
     designed = _choose_queues(workload, limits or {}, traffic)
     parts = parts_of(traffic, {p.name: p.session for p in workload.producers if p.session})

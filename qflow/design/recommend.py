@@ -19,7 +19,17 @@ from qflow.broker.settings import QueueSettings
 from qflow.configuration.declaration import Declaration
 from qflow.configuration.notations import qpid_config_line
 from qflow.design.bounds import Traffic, find_unrouted, stays_on, traffic_of
-from qflow.design.frontier import MESSAGE_LIMIT, Costs, FrontierRow, Limits, Part, best, costs, frontier
+from qflow.design.frontier import (
+    MESSAGE_LIMIT,
+    Costs,
+    FrontierRow,
+    Limits,
+    Part,
+    best,
+    costs,
+    cover,
+    frontier,
+)
 from qflow.design.settings_map import SettingsMap, map_of_queue
 from qflow.design.small import DesignError
 from qflow.design.verdict import Verdict, judge_workload
@@ -195,6 +205,7 @@ def recommend(
     >>> print(made.lines["q"])
     qpid-config add queue q --max-queue-count=100 --flow-stop-count=30 --flow-resume-count=27
     """
+    workload, message_limit = cover(workload, message_limit)
     rows = frontier(
         workload, limits, keep_capacities=keep_capacities, message_limit=message_limit, progress=progress
     )

@@ -102,6 +102,9 @@ def _add_stream(actions: Any, common: argparse.ArgumentParser) -> None:
     stream.add_argument("--files", type=_count, metavar="N", help="most files of one step")
     stream.add_argument("--patience", type=_count, default=10_000, metavar="N",
                         help="events that may wait for a missing one; default: 10000")  # fmt: skip
+    stream.add_argument("--wait", type=_count, default=60, metavar="S",
+                        help="seconds after which a missing event counts as lost; default: 60. With --once, "
+                        "without --files, what misses at a log's end is lost at once")  # fmt: skip
 
 
 def _add_synth(actions: Any, common: argparse.ArgumentParser) -> None:
@@ -305,7 +308,10 @@ def _stream(spark: SparkSession, namespace: argparse.Namespace) -> int:
     from qflow.spark.stream import audit_stream, read_results, read_stream, start
 
     stream = read_stream(spark, namespace.incoming, namespace.files)
-    query = start(audit_stream(stream, namespace.patience), namespace.out, once=namespace.once)
+    # All that there is comes at once then, and nothing after it.
+    ends_count = namespace.once and namespace.files is None
+    results = audit_stream(stream, namespace.patience, namespace.wait, ends_count=ends_count)
+    query = start(results, namespace.out, once=namespace.once)
     try:
         query.awaitTermination()
     except KeyboardInterrupt:

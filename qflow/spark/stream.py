@@ -2,7 +2,9 @@
 
 Spark keeps one auditor's state for each component. A stream brings rows late, or twice; before they reach
 the auditor they are brought into the order of ``seq`` (:class:`_StreamedComponent`), and what does not come
-in time is reported as a gap. The batch audit of the same rows gives the same results.
+in time is reported as a gap: within a minute (:data:`WAIT_SECONDS`), or before so many events have come
+after it (:data:`PATIENCE`). The batch audit of the same rows gives the same results. Of a component that
+has ended, only that is kept.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qflow.kit import RefusalError
-from qflow.logs.audit import Auditor, LakeRow, ResultRow
+from qflow.logs.audit import END, Auditor, LakeRow, ResultRow
 from qflow.logs.checks import Tolerance
 from qflow.logs.components import Splitter
 from qflow.logs.log_file import LogRow
@@ -24,8 +26,16 @@ from qflow.workload.model import Workload
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_PATIENCE = 10_000
+PATIENCE = 10_000
 """So many events of a component wait for one that is missing; after that it counts as lost."""
+
+WAIT_SECONDS = 60.0
+"""And so long."""
+
+_NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
+
+_OVER = b"over"
+"""The state of a component whose end has been seen, with nothing missing before it."""
 
 
 class _StreamedComponent:
@@ -39,11 +49,12 @@ class _StreamedComponent:
     ('refused', 0)
     """
 
-    def __init__(self, component: str, state: bytes | None = None, patience: int = _PATIENCE) -> None:
+    def __init__(self, component: str, state: bytes | None = None, patience: int = PATIENCE) -> None:
         self.component, self.patience = component, patience
         self._pending: dict[int, LakeRow] = {}
+        self.is_over = state == _OVER
         text = None
-        if state is not None:
+        if state is not None and not self.is_over:
             value = json.loads(zlib.decompress(state))
             text = value["auditor"]
             self._pending = {row[0]: tuple(row) for row in value["pending"]}
@@ -54,8 +65,21 @@ class _StreamedComponent:
         """How many events wait for a missing one."""
         return len(self._pending)
 
+    @property
+    def next_seq(self) -> int:
+        """The number of the event that is waited for."""
+        return self._auditor.next_seq
+
+    @property
+    def has_end(self) -> bool:
+        """Whether the component's end has come."""
+        return any(row[3] == END for row in self._pending.values())
+
     def take(self, rows: Iterable[LakeRow]) -> list[ResultRow]:
         """Take events in any order, each any number of times; return the results that are certain now."""
+        if self.is_over:
+            # What comes now came before.
+            return []
         auditor, pending = self._auditor, self._pending
         for row in rows:
             if row[0] >= auditor.next_seq:
@@ -67,7 +91,16 @@ class _StreamedComponent:
                 break
             # Nothing is ready, and too much waits: the auditor notes the gap and goes on after it.
             results += auditor.feed(ready or [pending.pop(min(pending))])
+        self.is_over = auditor.is_finished and not pending
         return results
+
+    def give_up(self) -> list[ResultRow]:
+        """Wait no longer for what is missing; return the results that follow from that."""
+        patience, self.patience = self.patience, 0
+        try:
+            return self.take(())
+        finally:
+            self.patience = patience
 
     def _ready(self) -> list[LakeRow]:
         ready: list[LakeRow] = []
@@ -79,6 +112,8 @@ class _StreamedComponent:
 
     def state(self) -> bytes:
         """Return the state, packed."""
+        if self.is_over:
+            return _OVER
         pending = [self._pending[seq] for seq in sorted(self._pending)]
         value = {"auditor": self._auditor.state(), "pending": pending}
         return zlib.compress(json.dumps(value, separators=(",", ":")).encode(), 1)
@@ -87,35 +122,60 @@ class _StreamedComponent:
 _ROW = LAKE.names[1:]
 
 
-def audit_stream(lake: DataFrame, patience: int = _PATIENCE) -> DataFrame:
-    """Return a stream of results over a stream of events."""
+def audit_stream(
+    lake: DataFrame, patience: int = PATIENCE, wait: float = WAIT_SECONDS, *, ends_count: bool = False
+) -> DataFrame:
+    """Return a stream of results over a stream of events.
+
+    With ``ends_count`` a component whose end has come waits for nothing any more: so where all there is comes
+    at once.
+    """
     grouped = lake.select(*LAKE.names).groupBy("component")
     return grouped.transformWithState(
-        statefulProcessor=processor(patience),
+        statefulProcessor=processor(patience, wait, ends_count),
         outputStructType=RESULTS.ddl,
         outputMode="Append",
-        timeMode="None",
+        timeMode="ProcessingTime",
     )
 
 
-def processor(patience: int = _PATIENCE) -> Any:
+def processor(patience: int = PATIENCE, wait: float = WAIT_SECONDS, ends_count: bool = False) -> Any:
     """Return the stateful processor; it can be tested without a JVM (``TwsTester``)."""
     from pyspark.sql import Row
     from pyspark.sql.streaming import StatefulProcessor
 
     class AuditProcessor(StatefulProcessor):
         def init(self, handle: Any) -> None:
+            self._handle = handle
             self._state = handle.getValueState("component", "state binary")
 
         def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
-            (component,) = key
-            before = self._state.get()
-            kept = None if before is None else bytes(before[0])
-            streamed = _StreamedComponent(component, kept, patience)
+            streamed = self._streamed(key)
+            missing = streamed.next_seq
             results = streamed.take(tuple(row[name] for name in _ROW) for row in rows)
+            if ends_count and streamed.has_end:
+                results += streamed.give_up()
+            timers = list(self._handle.listTimers())
+            if streamed.next_seq != missing or not streamed.waiting:
+                # What was missing has come.
+                for timer in timers:
+                    self._handle.deleteTimer(timer)
+                timers = []
+            if streamed.waiting and not timers:
+                self._handle.registerTimer(timerValues.getCurrentProcessingTimeInMs() + round(1000 * wait))
+            return self._keep(streamed, results)
+
+        def handleExpiredTimer(self, key: Any, *_: Any) -> Iterator[Any]:  # noqa: N802
+            streamed = self._streamed(key)
+            return self._keep(streamed, streamed.give_up())
+
+        def _streamed(self, key: Any) -> _StreamedComponent:
+            before = self._state.get()
+            return _StreamedComponent(key[0], None if before is None else bytes(before[0]), patience)
+
+        def _keep(self, streamed: _StreamedComponent, results: Iterable[ResultRow]) -> Iterator[Any]:
             self._state.update((streamed.state(),))
-            for result in results:
-                yield Row(**dict(zip(RESULTS.names, result, strict=True)))
+            return (Row(**dict(zip(RESULTS.names, result, strict=True))) for result in results)
 
         def close(self) -> None:
             pass
@@ -138,12 +198,21 @@ def start(results: DataFrame, folder: str | Path, *, once: bool = False) -> Any:
     def write(batch: Any, number: int) -> None:
         # A step that is repeated after a crash writes the same rows to the same place.
         step = f"{out}/results/step={number:06d}"
-        batch.coalesce(1).write.mode("overwrite").parquet(step)
+        # One file of few rows, by a task of its own: the auditors before it keep theirs.
+        batch.repartition(1).write.mode("overwrite").parquet(step)
 
     writer = results.writeStream.outputMode("append").foreachBatch(write)
     writer = writer.option("checkpointLocation", f"{out}/checkpoint")
-    trigger = {"availableNow": True} if once else {"processingTime": "1 second"}
-    return writer.trigger(**trigger).start()
+    if not once:
+        return writer.trigger(processingTime="1 second").start()
+    # Timers would have it go on for ever, without data.  A stream keeps the settings that it is started with.
+    settings = results.sparkSession.conf
+    before = settings.get(_NO_DATA)
+    settings.set(_NO_DATA, "false")
+    try:
+        return writer.trigger(availableNow=True).start()
+    finally:
+        settings.set(_NO_DATA, before)
 
 
 def read_results(spark: SparkSession, folder: str | Path) -> DataFrame:

@@ -13,6 +13,7 @@ import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -27,6 +28,7 @@ from qflow.progress import Progress
 from qflow.spark.steps import Steps
 from qflow.spark.tables import LAKE, to_batches
 from qflow.spark.workers import map_numbers
+from qflow.workload.agenda import SECOND
 from qflow.workload.model import Consumer, Producer, Workload
 from qflow.workload.simulate import set_up
 from qflow.workload.stage import Stage, pause_collector
@@ -195,15 +197,16 @@ def _synthetic_rows(seed: int, events: int, model: FleetModel) -> Iterator[tuple
     >>> len(rows), rows[0][4], rows[-1][4]
     (500, 'begin', 'end')
     """
-    # Long enough for the slowest producer there may be: what ends the run is the number of rows.
+    # Long enough for the slowest producer there may be: what ends the run is the number of rows.  How long it
+    # took, which the workload says, only a first run can tell.
     workload = model.draw(seed, duration=float(max(60, events)))
-    component = f"synth/{workload.name}"
-    yield (component, 0, 0, "", BEGIN, "", "", 0, "", workload_text(workload))
-    seq, time = 1, 0
-    for row in _log_rows(workload):
-        if seq >= events - 1:
-            break
+    component, time = f"synth/{workload.name}", 0
+    for row in islice(_log_rows(workload), events - 2):
         time = row[0]
+    lasted = workload.replace(duration=max(1, math.ceil(time / SECOND)))
+    yield (component, 0, 0, "", BEGIN, "", "", 0, "", workload_text(lasted))
+    seq = 1
+    for row in islice(_log_rows(workload), events - 2):
         yield (component, seq, *row, None)
         seq += 1
     yield (component, seq, time, "", END, "", "", 0, "", None)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from qflow import cli
 from qflow.configuration.notations import read_line
 from qflow.design import DesignError, Limits, Recommendation, frontier, judge_workload, recommend, traffic_of
-from qflow.design.frontier import Part, best, mark, parts_of
+from qflow.design.frontier import MESSAGE_LIMIT, Part, best, cover, mark, parts_of
 from qflow.logs.workload_file import workload_json
 from qflow.workload import Consumer, Producer, Workload, simulate
 
@@ -370,3 +370,55 @@ def test_a_queue_that_nothing_reaches_is_not_designed(tmp_path, capsys):
     assert made["unrouted"] == {"p": astray}
     assert cli.main(["design", path, "--keep-capacities"]) == 0
     assert astray in capsys.readouterr().out.splitlines()
+
+
+def slow(begin, end):
+    return Consumer("c", "q", prefetch=5, service=("const", 0.03), slow=((begin, end, 3.0),))
+
+
+def late(start, crash):
+    return Consumer("c", "q", prefetch=5, service=("const", 0.03), start=start, crash=crash)
+
+
+BURSTS = Workload(
+    "bursts",
+    4,
+    {"q": {"qpid.max_count": 3_000}},
+    producers=(Producer("p", ("", "q"), rate=40, capacity=20, size=100, burst=(20, 20), arrival="const"),),
+    consumers=(Consumer("c", "q", prefetch=5, service=("const", 0.03)),),
+)
+
+
+@pytest.mark.parametrize(
+    ("workload", "seconds", "limit"),
+    [
+        (BURSTS, 120, MESSAGE_LIMIT),
+        (BURSTS.with_producer("p", rate=400), 120, None),
+        (BURSTS.with_producer("p", burst=None), 4, MESSAGE_LIMIT),
+        (BURSTS.with_producer("p", burst=(20, 0)), 4, MESSAGE_LIMIT),
+        (BURSTS.with_producer("p", burst=None).replace(consumers=(slow(10, 30),)), 50, MESSAGE_LIMIT),
+        (BURSTS.replace(consumers=(slow(100, 110),)), 120, MESSAGE_LIMIT),
+        (BURSTS.with_producer("p", burst=None).replace(consumers=(late(8, 20),)), 40, MESSAGE_LIMIT),
+    ],
+)
+def test_a_simulation_covers_three_of_the_longest_cycle_and_what_happens_once(workload, seconds, limit):
+    longer, messages = cover(workload)
+    assert (longer.duration, messages) == (seconds, limit)
+    # A number that was asked for is the user's.
+    assert cover(workload, 700) == (workload, 700)
+
+
+def test_what_would_take_too_long_is_refused_with_what_it_needs():
+    hours = BURSTS.with_producer("p", rate=400, burst=(3_600, 3_600))
+    with pytest.raises(
+        DesignError, match="3 bursts of p, 7200 s each .* lasts 21600 s and sends 4,320,000 messages"
+    ):
+        recommend(hours)
+
+
+def test_a_queue_that_fills_in_a_burst_of_twenty_seconds_is_seen_to():
+    """5,000 messages were simulated whatever the workload did: of twenty seconds the first four."""
+    made = recommend(BURSTS.with_producer("p", rate=200), keep_capacities=True)
+    assert made.evidence.seconds == 120
+    # 200 a second come for 20 s, and 33 a second are read: the producer waits in each burst.
+    assert made.evidence.blocked_share > 0.2

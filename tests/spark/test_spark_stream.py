@@ -15,8 +15,8 @@ from qflow.logs import Tolerance
 from qflow.logs.audit import finding_of
 from qflow.logs.components import audit_in_memory as audit
 from qflow.logs.components import result_hash
-from qflow.spark.stream import Shipper, _StreamedComponent
-from qflow.spark.tables import write_rows
+from qflow.spark.stream import Shipper, _StreamedComponent, processor
+from qflow.spark.tables import LAKE, write_rows
 
 
 def expected():
@@ -62,21 +62,75 @@ def test_an_event_that_never_comes_counts_as_lost_when_patience_ends():
 def test_the_processor_alone_without_a_jvm():
     pytest.importorskip("pyspark")
     pytest.importorskip("google.protobuf")
-    from pyspark.sql import Row
     from pyspark.sql.streaming.tws_tester import TwsTester
 
-    from qflow.spark.stream import processor
-    from qflow.spark.tables import LAKE
-
-    rows = [
-        Row(**dict(zip(LAKE.names, ("fleet/q15", *row), strict=True))) for row in small_lake()["fleet/q15"]
-    ]
-    tester = TwsTester(processor())
+    rows = as_rows("fleet/q15", small_lake()["fleet/q15"])
+    tester = TwsTester(processor(), timeMode="ProcessingTime")
     results = []
     for start in range(0, len(rows), 400):
         results += [tuple(row) for row in tester.test("fleet/q15", rows[start : start + 400])]
     assert tester.peekValueState("component", "fleet/q15") is not None
     assert result_hash(results) == result_hash(row for row in fleet_results() if row[0] == "fleet/q15")
+
+
+def lossy(component, lost):
+    return [row for row in small_lake()[component] if row[0] != lost]
+
+
+def as_rows(component, rows):
+    from pyspark.sql import Row
+
+    return [Row(**dict(zip(LAKE.names, (component, *row), strict=True))) for row in rows]
+
+
+def gaps(results):
+    return [row for row in results if tuple(row)[5] == "gap"]
+
+
+@pytest.fixture
+def tester():
+    pytest.importorskip("pyspark")
+    pytest.importorskip("google.protobuf")
+    from pyspark.sql.streaming.tws_tester import TwsTester
+
+    return lambda **given: TwsTester(processor(**given), timeMode="ProcessingTime")
+
+
+def test_a_loss_near_the_end_is_reported_after_a_minute(tester):
+    """It was never reported: too few events came after it."""
+    component = "fleet/q15"
+    rows, last = lossy(component, 450), small_lake()[component][-1][0]
+    stream = tester(wait=60)
+    results = stream.test(component, as_rows(component, rows))
+    assert not gaps(results) and last > 450
+    stream.setProcessingTime(59_000)
+    assert stream.peekValueState("component", component)[0] != b"over"
+    results += stream.setProcessingTime(61_000)
+    assert len(gaps(results)) == 1
+    assert result_hash(tuple(row) for row in results) == result_hash(audit({component: rows}))
+    # Of what has ended only that is kept, and what comes again changes nothing.
+    assert stream.peekValueState("component", component)[0] == b"over"
+    assert stream.test(component, as_rows(component, rows[:50])) == []
+
+
+def test_what_comes_within_a_minute_is_not_lost(tester):
+    component = "fleet/q15"
+    rows = small_lake()[component]
+    stream = tester(wait=60)
+    results = stream.test(component, as_rows(component, lossy(component, 450)))
+    stream.setProcessingTime(50_000)
+    results += stream.test(component, as_rows(component, [row for row in rows if row[0] == 450]))
+    results += stream.setProcessingTime(500_000)
+    assert not gaps(results)
+    assert result_hash(tuple(row) for row in results) == result_hash(audit({component: rows}))
+
+
+def test_where_all_comes_at_once_the_end_of_a_log_waits_for_nothing(tester):
+    component = "fleet/q15"
+    results = tester(ends_count=True).test(component, as_rows(component, lossy(component, 450)))
+    assert result_hash(tuple(row) for row in results) == result_hash(
+        audit({component: lossy(component, 450)})
+    )
 
 
 @pytest.fixture(scope="module")
