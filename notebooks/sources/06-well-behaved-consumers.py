@@ -21,11 +21,12 @@ predictions.ask()
 # %% [markdown] id="lab-text"
 # ## Be the consumers
 #
-# One group, three messages, two consumers. Click `A-1` at `c1` and release it, then accept `A-2`. Which
-# message does `c2` get, and when?
+# One group, three messages, two consumers. `c1` has fetched two, `c2` asks for one and waits. Click `A-1` at
+# `c1` and release it, then accept `A-2`: the group is free. Which message does `c2` get, and when? If nothing
+# moves, *send one more* (group `A`).
 
 # %% id="lab"
-qf.group_lab(messages="AAA", prefetch=(2, 1), paces=()).play()
+qf.group_lab(messages="AAA", prefetch=(2, 1), paces=(), mode="credit").play()
 
 # %% [markdown] id="objectives"
 # At the end of this chapter you can

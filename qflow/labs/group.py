@@ -15,7 +15,14 @@ from itertools import groupby
 from typing import Any
 
 from qflow.broker.broker import Broker
-from qflow.broker.consuming import BYTE_UNIT, INFINITE, MESSAGE_UNIT, DeliveryRecord
+from qflow.broker.consuming import (
+    BYTE_UNIT,
+    CREDIT_MODE,
+    INFINITE,
+    MESSAGE_UNIT,
+    WINDOW_MODE,
+    DeliveryRecord,
+)
 from qflow.broker.events import Event
 from qflow.broker.message import Message
 from qflow.broker.options import BrokerOptions
@@ -31,6 +38,7 @@ _SHOP = "shop"
 PAUSE = 100_000
 """Microseconds between two actions, so that each has an instant of its own."""
 
+_MODES = {"window": WINDOW_MODE, "credit": CREDIT_MODE}
 VERDICTS = ("accept", "release", "reject")
 _NAME = re.compile(r"[A-Za-z0-9]{1,8}")
 
@@ -47,6 +55,8 @@ class GroupTable:
         grouped: Whether the queue has groups; without, every consumer may have every message.
         paces: For each consumer, the seconds that it works on a message before it accepts it; () for
             consumers that never do by themselves.
+        mode ({"window", "credit"}): Whether a consumer that has settled a message may have another, or each
+            fetches its prefetch once (CN-04).
 
     Attributes:
         broker: The engine.
@@ -56,6 +66,7 @@ class GroupTable:
 
     Raises:
         AmqpException: The broker's own refusal of the queue.
+        ValueError: If there is no such mode.
 
     >>> table = GroupTable("AAB", prefetch=(1, 1))
     >>> table.holds("c1"), table.holds("c2"), table.owners()
@@ -73,8 +84,12 @@ class GroupTable:
         wake_up: str = "faithful",
         grouped: bool = True,
         paces: Sequence[float] = (),
+        mode: str = "window",
     ) -> None:
+        if mode not in _MODES:
+            raise ValueError(f"mode must be one of {', '.join(_MODES)}, got {mode!r}")
         self.options = BrokerOptions(wake_up=wake_up)
+        self._mode = _MODES[mode]
         self.broker = Broker(self.options)
         self.grouped = grouped
         self.done: list[str] = []
@@ -126,6 +141,7 @@ class GroupTable:
 
         session.consuming.on_delivery = receive
         session.message_subscribe(QUEUE, name)
+        session.message_set_flow_mode(name, self._mode)
         session.message_flow(name, BYTE_UNIT, INFINITE)
         session.message_flow(name, MESSAGE_UNIT, credit)
         return session

@@ -35,8 +35,9 @@ class GroupLab(HandLab):
         grouped: bool,
         paces: Sequence[float],
         moves: Sequence[Sequence[Any]],
+        mode: str,
     ) -> None:
-        self._messages, self._wake_up, self._grouped = messages, wake_up, grouped
+        self._messages, self._wake_up, self._grouped, self._mode = messages, wake_up, grouped, mode
         self._works = bool(paces)
         # By whether the queue had groups: how many carts went wrong when it was last tried.
         self._tried: dict[bool, int] = {}
@@ -72,7 +73,8 @@ class GroupLab(HandLab):
     def _dealt(self) -> dict[str, Any]:
         paces = [round(_TENTH * tenths, 1) for tenths in self._values("pace")] if self._works else []
         prefetch = self._values("prefetch")
-        return {"prefetch": prefetch, "wake_up": self._wake_up, "grouped": self._grouped, "paces": paces}
+        given = {"wake_up": self._wake_up, "grouped": self._grouped, "mode": self._mode}
+        return {"prefetch": prefetch, "paces": paces, **given}
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -162,6 +164,7 @@ def group_lab(
     grouped: bool = True,
     paces: Sequence[float] | None = None,
     moves: Sequence[Sequence[Any]] = (),
+    mode: str = "window",
 ) -> GroupLab:
     """Open the group lab: a queue of shopping carts, and consumers that share it, with groups and without.
 
@@ -175,6 +178,7 @@ def group_lab(
             one, () for consumers that only do what the reader has them do.
         moves: What is done by hand at once, such as ``[("accept", "A-1", "c1"), ("send", "C")]``; a token
             brings them.
+        mode: As in :class:`~qflow.labs.group.GroupTable`.
 
     Returns:
         A widget; without widgets, use :func:`qflow.labs.group_run`.
@@ -186,4 +190,4 @@ def group_lab(
     """
     if paces is None:
         paces = tuple(islice(cycle(PACES), len(prefetch)))
-    return GroupLab(messages, prefetch, wake_up, grouped, paces, moves)
+    return GroupLab(messages, prefetch, wake_up, grouped, paces, moves, mode)

@@ -164,6 +164,23 @@ def test_the_owner_in_the_picture_is_the_engines():
         assert shown == table.owners()
 
 
+def test_consumers_that_fetch_once_let_a_released_message_go_to_another():
+    """Chapter 6 asks who gets A-1; in window mode whoever has released it has it again at once."""
+    table = GroupTable("AAA", prefetch=(2, 1), mode="credit")
+    table.settle("c1", "release", "A-1")
+    assert (table.holds("c1"), table.holds("c2")) == (["A-2"], [])
+    table.settle("c1", "accept", "A-2")
+    # The group is free, and nobody is woken (MG-13).
+    assert (table.owners(), table.holds("c2")) == ({}, [])
+    table.send("A")
+    assert table.holds("c2") == ["A-1"]
+    window = GroupTable("AAA", prefetch=(2, 1))
+    window.settle("c1", "release", "A-1")
+    assert window.holds("c1") == ["A-2", "A-1"]
+    with pytest.raises(ValueError, match="mode must be one of window, credit, got 'free'"):
+        GroupTable("A", mode="free")
+
+
 def test_who_waits_beside_a_free_group_is_told():
     """MG-13: an accept that frees a group wakes nobody."""
     table = GroupTable("AAAA", prefetch=(1, 1))
