@@ -11,8 +11,10 @@ from __future__ import annotations
 import importlib
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +27,21 @@ PAGE = Path(__file__).with_name("page")
 FOLDER = "book"
 """Where the book is on the site."""
 
+ICON = (
+    '<link rel="icon" type="image/svg+xml" href="data:image/svg+xml,'
+    "%3Csvg xmlns=%22http://www.w3.org/2000/svg%22 viewBox=%220 0 16 16%22%3E"
+    "%3Cpath fill=%22%230969da%22 d=%22M3 8h10v6H3z%22/%3E"
+    "%3Cpath fill=%22none%22 stroke=%22%23888%22 stroke-width=%221.5%22 d=%22M2.5 2v12.5h11V2%22/%3E"
+    '%3Cpath stroke=%22%23c04c00%22 stroke-width=%221.5%22 d=%22M1 5h14%22/%3E%3C/svg%3E">'
+)
+"""The pages' sign: a tank, and a stop line above what is in it."""
+
 EXECUTED_ONLY = ("13-", "15-")
 """Chapters that no browser can run, as they need Java or a port; their outputs are shown."""
 
 _READ = (".ipynb", ".md")
 _NOT_READ = {"sources", "solutions", ".ipynb_checkpoints", "__pycache__"}
+_HEADING = re.compile(r"<h([1-4])>(.*?)</h\1>", re.DOTALL)
 _LINK = re.compile(r'(href="(?![a-z]+:|#)[^"#?]*)\.(?:ipynb|md)(?=["#])')
 _TEMPLATE = "book.html.j2"
 _LIGHT, _DARK = "default", "github-dark"
@@ -152,6 +164,8 @@ def _draw_page(page: Page, pages: Sequence[Page], exporter: Any) -> str:
     place = listed.index(page) if page in listed else None
     around: dict[str, Any] = {
         "title": page.title,
+        "about": page.about[:300],
+        "icon": ICON,
         "theme": THEME,
         "top": top,
         "live": page.live and f"{top}{page.live}",
@@ -162,7 +176,31 @@ def _draw_page(page: Page, pages: Sequence[Page], exporter: Any) -> str:
         if around[side]:
             around[side] = {"title": around[side].title, "file": Path(around[side].file).name}
     body, _ = exporter.from_notebook_node(book, resources={"page": around})
-    return _LINK.sub(r"\1.html", body)
+    return _add_anchors(_LINK.sub(r"\1.html", body))
+
+
+def anchor(heading: str) -> str:
+    """Return the anchor of a heading, as links in Markdown name it.
+
+    >>> anchor("FC-14"), anchor("Under other brakes"), anchor("proton_blocking_cured.py")
+    ('fc-14', 'under-other-brakes', 'proton_blocking_curedpy')
+    """
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def _add_anchors(body: str) -> str:
+    """Return a page in which every heading can be linked to."""
+    seen: Counter[str] = Counter()
+
+    def add(heading: re.Match[str]) -> str:
+        level, inner = heading.groups()
+        name = anchor(unescape(re.sub(r"<[^>]+>", "", inner)))
+        seen[name] += 1
+        name += f"-{seen[name] - 1}" if seen[name] > 1 else ""
+        link = f'<a class="anchor" href="#{name}" aria-label="Link to this heading">#</a>'
+        return f'<h{level} id="{name}">{inner} {link}</h{level}>'
+
+    return _HEADING.sub(add, body)
 
 
 def _colours() -> str:

@@ -20,7 +20,7 @@ from qflow.labs.experiments import flow_run
 from qflow.labs.html_export import THEME, pack_text, picture_data, script_element, script_json
 from qflow.labs.picture import Picture
 from qflow.labs.running import refusal_text
-from qflow.launch.book import FOLDER, PAGE, Page, chapters
+from qflow.launch.book import FOLDER, ICON, PAGE, Page, chapters
 from qflow.launch.cargo import OWN
 
 MESSAGES = 220
@@ -41,6 +41,13 @@ HANDLES = {
     "prefetch": (1, 8, 1),
 }
 """What can be dragged once Python is there: least, most and step."""
+
+_WAYS = {
+    "start": "notebooks/00-tour.html",
+    "team": "notebooks/teachers/README.html",
+    "clients": "notebooks/reference/clients.html",
+}
+"""Where the first screen leads to."""
 
 _OWN_TO_EACH = ("topology", "count", "lasting", "numbers", "digest", "start", "turns", "deaths", "lanes")
 """What differs from run to run of what the browser draws; the rest is in the page once."""
@@ -111,6 +118,8 @@ def front_door(pages: Sequence[Page]) -> str:
         .read_text(encoding="utf-8")
         .format(
             theme=THEME,
+            icon=ICON,
+            **{name: f"{FOLDER}/{file}" for name, file in _WAYS.items()},
             claims="".join(f"<li>{escape(claim)}</li>" for claim in first["claims"]),
             door=script_json(values),
             scripts=script_element((PAGE / "front.js").read_text(encoding="utf-8")),

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 
 from qflow.broker.settings import KEYS, LEGACY_LVQ_ARGUMENTS
+from qflow.launch.book import anchor
 from qflow.live.client_table import known_clients
 from qflow.maintain import checkout
 from qflow.teaching.glossary import terms
@@ -356,7 +357,7 @@ def _clients_page() -> str:
         )
     lines += ["", words, ""]
     for one in clients:
-        links = ", ".join(f"[{path.name}](#{_anchor(path.name)})" for path in one.cures)
+        links = ", ".join(f"[{path.name}](#{anchor(path.name)})" for path in one.cures)
         deleted = f" Of the deleted queue: {one.deleted}." if one.deleted else ""
         where = "" if one.measured.startswith("qpidd") else f" Measured on {one.measured}."
         lines.append(
@@ -368,11 +369,6 @@ def _clients_page() -> str:
         language = "python" if path.suffix == ".py" else "javascript"
         lines += ["", f"### {path.name}", "", f"```{language}", path.read_text("utf-8").rstrip(), "```"]
     return "\n".join(lines) + "\n"
-
-
-def _anchor(heading: str) -> str:
-    """Return the anchor of a heading, as Markdown makes it."""
-    return re.sub(r"[^\w-]", "", heading.lower().replace(" ", "-"))
 
 
 _CLIENTS = (

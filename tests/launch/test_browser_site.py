@@ -140,8 +140,10 @@ def test_the_first_page_moves_and_python_answers_for_any_value(page):
     page.page.wait_for_function("() => document.querySelector('.qflow-scene')?.scene.player.isPlaying")
     line = page.page.locator("[data-setting=stop]")
     assert line.get_attribute("data-step") == "2", "from run to run of those that the page holds"
-    page.page.get_by_text("Python is here").wait_for(timeout=INTERACTIVE_SECONDS * 1000)
+    page.page.get_by_text("Python, for all others, is loaded when you touch the picture").wait_for()
+    assert page.page.workers == [], "what is only looked at fetches no Python"
     line.focus()
+    page.page.get_by_text("Python is here").wait_for(timeout=INTERACTIVE_SECONDS * 1000)
     page.page.keyboard.press("ArrowUp")
     page.page.wait_for_function("() => document.querySelector('.qf-stage').dataset.stop === '41'")
     fresh = front_door._draw_run({"stop": 41})
@@ -161,6 +163,22 @@ def test_every_link_between_the_pages_leads_somewhere(built):
     found = re.compile(r'(?:href|src)="(?![a-z]+:|#)([^"#?]+)')
     links = {(page, link) for page in pages for link in found.findall(page.read_text(encoding="utf-8"))}
     assert [(page.name, link) for page, link in links if not (page.parent / unquote(link)).exists()] == []
+
+
+def test_every_anchor_that_is_linked_to_is_there(built):
+    """313 links within the rule book led nowhere."""
+    texts = {path: path.read_text(encoding="utf-8") for path in (built / "book").rglob("*.html")}
+    there = {path.resolve(): set(re.findall(r'\bid="([^"]+)"', text)) for path, text in texts.items()}
+    found = re.compile(r'href="(?![a-z]+:)([^"#?]*)#([^"]+)"')
+    links = {(path, *link) for path, text in texts.items() for link in found.findall(text)}
+    assert len(links) > 1_000
+    lost = [
+        (path.name, file, name)
+        for path, file, name in links
+        if unquote(name)
+        not in there.get((path.parent / unquote(file)).resolve() if file else path.resolve(), ())
+    ]
+    assert lost == []
 
 
 def test_it_holds_every_chapter(built, root):

@@ -18,6 +18,8 @@ async function openDoor() {
     inWords(`${aSecond(count)} It is opened from a folder, where a browser starts no Python: the line moves from run to run.`);
     return;
   }
+  inWords(`${aSecond(count)} Python, for all others, is loaded when you touch the picture.`);
+  await touched(document.querySelector(".door"));
   inWords(`${aSecond(count)} Python is being loaded for all others …`);
   try {
     page.python = await loadPython();
@@ -27,6 +29,12 @@ async function openDoor() {
   } catch (error) {
     inWords(`${aSecond(count)} Python could not be loaded here (${error.message}): the line moves from run to run.`);
   }
+}
+
+// Resolves when a hand or a key comes to an element: what is only looked at fetches nothing.
+function touched(element) {
+  const hands = ["pointerdown", "keydown", "focusin"];
+  return new Promise((resolve) => hands.forEach((hand) => element.addEventListener(hand, resolve, { once: true, capture: true })));
 }
 
 // A worker in which the engine runs; what comes back answers a question.
