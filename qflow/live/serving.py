@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,14 @@ if TYPE_CHECKING:
     from qflow.live.server import Server
 
 
+def require_proton() -> None:
+    """Refuse what needs real clients where Proton is not installed."""
+    if find_spec("proton") is None:
+        raise RefusalError(
+            f"real clients need Proton, which is not installed; this brings it: {install_command('live')}"
+        )
+
+
 def make_server(
     queues: Iterable[str | Declaration] = (),
     workload: Workload | None = None,
@@ -38,14 +47,9 @@ def make_server(
     **given: Any,
 ) -> Server:
     """Return a server that does not run yet, with its queues declared; all is given as to :func:`serve`."""
-    try:
-        from qflow.live.server import Server
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in ("proton", "cproton"):
-            raise
-        raise RefusalError(
-            f"real clients need Proton, which is not installed; this brings it: {install_command('live')}"
-        ) from None
+    require_proton()
+    from qflow.live.server import Server
+
     made = Server(options, workload=workload, **given)
     try:
         for queue in queues:
