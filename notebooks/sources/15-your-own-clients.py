@@ -29,7 +29,7 @@ predictions.ask()
 # %% [markdown] id="table-text"
 # ## Does your client stop?
 #
-# Thirty-three ways to send, of ten libraries: 6,000 messages each to a queue with stop 10 and resume 5 that
+# Thirty-three ways to send, of a dozen libraries: 6,000 messages each to a queue with stop 10 and resume 5 that
 # nobody reads. *On the queue* is where it ended: 11 or 60 is a client that stops, 6,000 one that does not.
 # Look for yours.
 
@@ -51,8 +51,6 @@ QUICK = qf.live.Conditions(messages=300, still=0.5)
 card = qf.check_client(CLIENT, QUICK, progress=lambda done, total, case: print("measure:", case))
 for line, words in card.lines():
     print(f"{line}: {words}")
-
-assert not card.stops and card.count_lost("released") == 270
 
 # %% [markdown] id="cure-text"
 # It never stops, and 270 messages are gone without an error. The cure counts what has no outcome, and sends
