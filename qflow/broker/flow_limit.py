@@ -124,7 +124,7 @@ class FlowLevels(Frozen):
     """The four levels of one queue with their origins, and the limits they belong to.
 
     >>> settings = QueueSettings.from_arguments({"qpid.max_count": 100, "qpid.flow_stop_count": 80})
-    >>> FlowLevels.proposed(settings, BrokerOptions()).resume_count
+    >>> FlowLevels.propose(settings, BrokerOptions()).resume_count
     Level(value=70, origin=<Origin.RATIO: 'ratio'>, basis=None)
     """
 
@@ -136,7 +136,7 @@ class FlowLevels(Frozen):
     max_size: int
 
     @classmethod
-    def proposed(cls, settings: QueueSettings, options: BrokerOptions) -> FlowLevels:
+    def propose(cls, settings: QueueSettings, options: BrokerOptions) -> FlowLevels:
         """Work out the levels before they are checked (FC-02.3 to FC-02.6)."""
         max_size = effective_max_size(settings, options)
         size_origin = Origin.BROKER_LIMIT if settings.max_size is None else Origin.RATIO
@@ -153,7 +153,7 @@ class FlowLevels(Frozen):
         """Whether any unit can stop; otherwise there is no flow control (FC-02.7, FC-08)."""
         return self.stop_count.value != 0 or self.stop_size.value != 0
 
-    def checked(self, queue: str) -> FlowLevels:
+    def validate(self, queue: str) -> FlowLevels:
         """Return the levels in force.
 
         542 for resume above stop, or stop above the limit (FC-05), defaults included (FC-07).
@@ -188,10 +188,10 @@ class FlowThresholds(Frozen):
         """
         if is_exempt(settings):
             return None
-        levels = FlowLevels.proposed(settings, options)
+        levels = FlowLevels.propose(settings, options)
         if not levels.is_limiting:
             return None
-        levels = levels.checked(queue)
+        levels = levels.validate(queue)
         return cls(
             levels.stop_count.value,
             levels.resume_count.value,

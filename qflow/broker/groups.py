@@ -58,7 +58,7 @@ class _GroupIndex(Dependent):
             positions = [p for p, message in state.members.items() if message.state == AVAILABLE]
             heapify(positions)
             self._waiting[state.name] = positions
-            self.owned(state)
+            self.note_owner(state)
             if any(message.transfer.expiration is not None for message in state.members.values()):
                 self.has_mortals = True
 
@@ -91,7 +91,7 @@ class _GroupIndex(Dependent):
 
     # What has happened to a group
 
-    def owned(self, state: GroupState) -> None:
+    def note_owner(self, state: GroupState) -> None:
         """Note that a group has another owner, or none now."""
         position = self._position(state.name)
         if position:
@@ -108,12 +108,12 @@ class _GroupIndex(Dependent):
         else:
             heappush(waiting, position)
         if self._position(state.name) == position:
-            self.owned(state)
+            self.note_owner(state)
 
     def leaves(self, state: GroupState, message: QueuedMessage) -> None:
         """Note that a waiting message cannot be had any more, or not now."""
         self._gone.add(message.position)
-        self.owned(state)
+        self.note_owner(state)
 
     def forget(self, state: GroupState) -> None:
         """Note that a group has no members any more."""
@@ -236,7 +236,7 @@ class MessageGroupManager(MessageDistributor):
             self._emit("group_freed", state)
             state.owner = ""
             if self.index is not None:
-                self.index.owned(state)
+                self.index.note_owner(state)
 
     def _emit(self, kind: str, state: GroupState) -> None:
         if self.context.observer is not None:

@@ -182,12 +182,12 @@ def _flow(
 ) -> tuple[str, tuple[str, ...], tuple[Effective, ...]]:
     if is_exempt(settings):
         return "No flow control: a ring queue never has any, whatever thresholds it is given.", ("FC-03",), ()
-    levels = FlowLevels.proposed(settings, options)
+    levels = FlowLevels.propose(settings, options)
     if not levels.is_limiting:
         text = "No flow control: neither unit has a stop threshold."
         stops = tuple(level for level in _describe_levels(levels, options) if level.name.startswith("stop"))
         return text, ("FC-02.7", "FC-08"), stops
-    levels = levels.checked(declaration.name)
+    levels = levels.validate(declaration.name)
     return _summary(levels), ("FC-14", "FC-16"), _describe_levels(levels, options)
 
 
@@ -325,8 +325,8 @@ class _Subject:
         """The levels in force; None without flow control."""
         if is_exempt(self.settings):
             return None
-        levels = FlowLevels.proposed(self.settings, self.options)
-        return levels.checked(self.declaration.name) if levels.is_limiting else None
+        levels = FlowLevels.propose(self.settings, self.options)
+        return levels.validate(self.declaration.name) if levels.is_limiting else None
 
     def gives(self, *sides: str) -> bool:
         """Return whether a threshold of one of the sides is given, in either unit."""
@@ -466,7 +466,7 @@ def _after_refusal(declaration: Declaration, options: BrokerOptions) -> Iterator
         settings = QueueSettings.from_arguments(declaration.arguments)
     except InvalidConversion:
         return
-    levels = FlowLevels.proposed(settings, options)
+    levels = FlowLevels.propose(settings, options)
     if is_exempt(settings) or not levels.is_limiting:
         return
     yield from _why_refused("count", levels.stop_count, levels.resume_count)

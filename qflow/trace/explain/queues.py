@@ -197,7 +197,7 @@ def _explain_refused_declaration(instant: Instant, name: str, row: int) -> Reaso
 
 def _levels_of(instant: Instant, queue: Queue) -> FlowLevels:
     """Return the levels of a queue with their origins."""
-    return FlowLevels.proposed(queue.settings, instant.broker.options).checked(queue.name)
+    return FlowLevels.propose(queue.settings, instant.broker.options).validate(queue.name)
 
 
 def _thresholds_of(queue: Queue) -> FlowThresholds:
@@ -211,7 +211,7 @@ def _thresholds_of(queue: Queue) -> FlowThresholds:
 
 def origin(instant: Instant, queue: Queue, name: str) -> Reason:
     """Return what set one level, such as ``stop_count``; chains about settings end with it."""
-    level: Level = getattr(FlowLevels.proposed(queue.settings, instant.broker.options), name)
+    level: Level = getattr(FlowLevels.propose(queue.settings, instant.broker.options), name)
     if level.value or name.startswith("resume"):
         level = getattr(_levels_of(instant, queue), name)
     row = instant.last("queueDeclare", "queue", queue.name)
