@@ -30,8 +30,8 @@ predictions.ask()
 # ## Does your client stop?
 #
 # Thirty-three ways to send, of a dozen libraries: 6,000 messages each to a queue with stop 10 and resume 5
-# that nobody reads. *On the queue* is where it ended: 11 or 60 is a client that stops, 6,000 one that does not.
-# Look for yours.
+# that nobody reads. *On the queue* is where it ended: 11 or 60 is a client that stops, 6,000 one that does
+# not. Look for yours.
 
 # %% id="table"
 qf.client_table("proton")
