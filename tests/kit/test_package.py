@@ -92,7 +92,7 @@ def test_the_wheel_carries_chapters_and_recordings(root, wheel):
     for name in chapters(root / "notebooks"):
         assert f"qflow/_kit/notebooks/{name}" in carried
     for path in (root / "data").rglob("*"):
-        if path.is_file():
+        if path.is_file() and path.parent.name != "__pycache__":
             assert f"qflow/_kit/{path.relative_to(root).as_posix()}" in carried
     maintainers = root / "qflow" / "maintain"
     for path in (root / "qflow").rglob("*"):
