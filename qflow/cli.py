@@ -14,8 +14,9 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from qflow import __version__
@@ -61,6 +62,14 @@ class Parser(argparse.ArgumentParser):
         given = list(sys.argv[1:] if args is None else args)
         self._as_json = "--json" in (given[: given.index("--")] if "--" in given else given)
         return super().parse_known_args(args, namespace)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse what is none of the choices, with the nearest of them."""
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            error.message += _nearest(str(value), map(str, action.choices or ()))
+            raise
 
     def error(self, message: str) -> NoReturn:
         """End with one sentence and status 2; with ``--json``, print it as an object, too."""
@@ -121,8 +130,28 @@ def _answer(given: list[str]) -> int:
     chosen, further = parser.parse_known_args(given)
     chosen.further = further
     if chosen.further and chosen.command != "lab":
-        parser.error(f"unknown argument {chosen.further[0]!r}")
+        first = chosen.further[0]
+        parser.error(f"unknown argument {first!r}{_nearest(first, _options(parser))}")
     return _run(chosen)
+
+
+def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """Yield the options of a parser and of all commands in it."""
+    for action in parser._actions:
+        yield from action.option_strings
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                yield from _options(inner)
+
+
+def _nearest(given: str, allowed: Iterable[str]) -> str:
+    """Return a hint at the allowed word that is most like what was given; "" if none is.
+
+    >>> _nearest("ruels", ["run", "rules"]), _nearest("xyz", ["run"])
+    ("; did you mean 'rules'?", '')
+    """
+    near = get_close_matches(given.partition("=")[0], list(allowed), 1, 0.7)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def _flush() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import html
 import importlib
+import json
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -321,9 +322,19 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         "went.",
     )
     parser.add_argument("action", nargs="?", choices=("progress",), help="progress, which is the default too")
+    parser.add_argument("--json", action="store_true", help="print it as one object")
 
 
-def run(_: argparse.Namespace) -> int:
+def run(chosen: argparse.Namespace) -> int:
     """Run ``qflow exercises``; return the exit status."""
-    show_progress()
+    if not chosen.json:
+        show_progress()
+        return 0
+    kept = learner.read("exercises")
+    untried = {"tries": 0, "hints": 0, "solved": False}
+    solved = {
+        theme: {one.name: {**untried, **kept.get(one.name, {})} for one in exercises(theme)}
+        for theme in THEMES
+    }
+    print(json.dumps({"exercises": solved, "predictions": learner.read("predictions")}, indent=2))
     return 0

@@ -11,10 +11,11 @@ from __future__ import annotations
 import argparse
 import ast
 import csv
+import json
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -161,9 +162,12 @@ def _find_uncovered(folder: Path) -> list[str]:
     return [name for name, rule in rule_book().items() if name not in cited and not rule.untested]
 
 
-def show(asked: Sequence[str] = ()) -> int:
-    """Print rules, all in a line each with their tests, or those asked for whole."""
+def show(asked: Sequence[str] = (), *, as_json: bool = False) -> int:
+    """Print rules: those asked for whole, or all in a line each, in a checkout with their tests."""
     root = checkout_root()
+    if as_json:
+        print(json.dumps([asdict(rule(name)) for name in asked or rule_book()], indent=2))
+        return 0
     if asked:
         chosen = [rule(name) for name in asked]
         tests = None if root is None else cited_rules(root / "tests")
@@ -171,7 +175,8 @@ def show(asked: Sequence[str] = ()) -> int:
         print("\n\n".join(_whole(one, tests, chapters) for one in chosen))
         return 0
     if root is None:
-        raise RefusalError("The tests are in a checkout of qflow; run this command there, or name a rule.")
+        print("\n".join(f"{name:<7} {one.title}" for name, one in rule_book().items()))
+        return 0
     cited, book = cited_rules(root / "tests"), rule_book()
     for name, one in book.items():
         print(f"{name:<7} {one.title}")
@@ -190,11 +195,12 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         "rules", help="list the broker's rules and the tests that hold the engine to each"
     )
     parser.add_argument("rules", nargs="*", metavar="RULE", help="such as FC-14, to print that rule whole")
+    parser.add_argument("--json", action="store_true", help="print the rules, whole, as one list")
 
 
 def run(chosen: argparse.Namespace) -> int:
     """Run ``qflow rules``; return the exit status."""
-    return show(chosen.rules)
+    return show(chosen.rules, as_json=chosen.json)
 
 
 def _whole(one: Rule, tests: dict[str, list[str]] | None, chapters: dict[str, list[str]]) -> str:

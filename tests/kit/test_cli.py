@@ -470,3 +470,28 @@ class TestSpoiltInput:
                 assert said.out or said.err, given
             refused += status > 0
         assert refused > 10
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["ruels"], "; did you mean 'rules'?"),
+        (["rules", "--jsn"], "unknown argument '--jsn'; did you mean '--json'?"),
+        (["design", "w.json", "--mesages=5"], "did you mean '--messages'?"),
+        (["serve", "--brake", "credt"], "; did you mean 'credit'?"),
+    ],
+)
+def test_what_is_almost_right_is_answered_with_what_is(capsys, words, hint):
+    assert status_of(*words) == 2
+    assert hint in capsys.readouterr().err
+    assert status_of("zzz") == 2 and "did you mean" not in capsys.readouterr().err
+
+
+def test_rules_and_exercises_are_objects_where_they_are_asked_for(capsys):
+    assert status_of("rules", "FC-14", "lnk-2", "--json") == 0
+    assert [one["rule"] for one in json.loads(capsys.readouterr().out)] == ["FC-14", "LNK-02"]
+    assert status_of("rules", "--json") == 0
+    assert len(json.loads(capsys.readouterr().out)) > 200
+    assert status_of("exercises", "--json") == 0
+    found = json.loads(capsys.readouterr().out)["exercises"]
+    assert found["01-thresholds"]["on_and_off"] == {"tries": 0, "hints": 0, "solved": False}
