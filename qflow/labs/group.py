@@ -141,7 +141,8 @@ class GroupTable:
 
         session.consuming.on_delivery = receive
         session.message_subscribe(QUEUE, name)
-        session.message_set_flow_mode(name, self._mode)
+        if self._mode != WINDOW_MODE:
+            session.message_set_flow_mode(name, self._mode)
         session.message_flow(name, BYTE_UNIT, INFINITE)
         session.message_flow(name, MESSAGE_UNIT, credit)
         return session
