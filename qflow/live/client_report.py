@@ -38,6 +38,7 @@ _FACT_LINES = {
     "settles": "does it settle",
     "never-locks": "locked with a sender",
 }
+_READ = {"facts", "lost", "unsent", "card"}
 _CASE_LINES = {
     "stopped": "does it stop",
     "resumed": "after resume",
@@ -89,7 +90,7 @@ class ClientReport:
         found = []
         for brake, card in self.cards.items():
             before = baseline.get("brakes", {baseline.get("brake", brake): baseline}).get(brake)
-            if not isinstance(before, dict) or before.get("role") != card.role:
+            if not isinstance(before, dict) or before.get("role") != card.role or not _READ <= set(before):
                 raise RefusalError(f"the baseline has no {card.role} under the brake {brake}")
             now, words = card.as_json(), dict(card.lines())
             for line in _worse_lines(before, now):
@@ -109,7 +110,8 @@ class ClientReport:
     def as_markdown(self, worse: Sequence[tuple[str, str, str]] = ()) -> str:
         """Return a table for a pull request: a column for each brake, and below it what is worse."""
         heads = list(self.cards) if len(self.cards) > 1 else [""]
-        rows = [" | ".join(["", subject, *texts, ""]).strip() for subject, texts in self._rows()]
+        table = [[subject, *(text.replace("|", "\\|") for text in texts)] for subject, texts in self._rows()]
+        rows = [" | ".join(["", *cells, ""]).strip() for cells in table]
         lines = [f"**`{' '.join(self.first.command)}`**", ""]
         lines += [" | ".join(["", "", *heads, ""]).strip(), "|" + " --- |" * (len(heads) + 1), *rows]
         if self.ledgers:

@@ -74,6 +74,8 @@ def test_a_baseline_of_another_role_or_brake_is_refused():
         report.find_worse(ClientReport({"silence": card()}).as_json())
     with pytest.raises(RefusalError, match="no sender"):
         ClientReport({"silence": card()}).find_worse({"role": "receiver", "facts": {}})
+    with pytest.raises(RefusalError, match="no sender"):
+        ClientReport({"silence": card()}).find_worse({"role": "sender", "facts": {}})
 
 
 @pytest.mark.parametrize(
