@@ -90,7 +90,7 @@ class ClientReport:
         found = []
         for brake, card in self.cards.items():
             before = baseline.get("brakes", {baseline.get("brake", brake): baseline}).get(brake)
-            if not isinstance(before, dict) or before.get("role") != card.role or not _READ <= set(before):
+            if not isinstance(before, dict) or before.get("role") != card.role or not set(before) >= _READ:
                 raise RefusalError(f"the baseline has no {card.role} under the brake {brake}")
             now, words = card.as_json(), dict(card.lines())
             for line in _worse_lines(before, now):
