@@ -181,6 +181,17 @@ def test_every_anchor_that_is_linked_to_is_there(built):
     assert lost == []
 
 
+def test_no_page_is_wider_than_a_phone(page, built):
+    page.page.set_viewport_size({"width": 390, "height": 844})
+    wide = {}
+    for path in [built / "index.html", *(built / "book").rglob("*.html")]:
+        page.page.goto(path.as_uri())
+        width = page.page.evaluate("() => document.documentElement.scrollWidth")
+        if width > 390:
+            wide[path.name] = width
+    assert wide == {}
+
+
 def test_it_holds_every_chapter(built, root):
     listed = json.loads((built / "api" / "contents" / "all.json").read_text())
     held = {entry["name"] for entry in listed["content"]}
