@@ -14,14 +14,14 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from qflow import __version__
 from qflow.kit import INTERRUPTED, form
 from qflow.qflow_error import QflowError
+from qflow.wording import did_you_mean
 
 # Rooms that read their own arguments; imported only when asked for, as importing one imports the engine.
 ROOMS = {
@@ -68,7 +68,7 @@ class Parser(argparse.ArgumentParser):
         try:
             super()._check_value(action, value)
         except argparse.ArgumentError as error:
-            error.message += _nearest(str(value), map(str, action.choices or ()))
+            error.message += did_you_mean(str(value), map(str, action.choices or ()))
             raise
 
     def error(self, message: str) -> NoReturn:
@@ -131,7 +131,8 @@ def _answer(given: list[str]) -> int:
     chosen.further = further
     if chosen.further and chosen.command != "lab":
         first = chosen.further[0]
-        parser.error(f"unknown argument {first!r}{_nearest(first, _options(parser))}")
+        hint = did_you_mean(first.partition("=")[0], _options(parser))
+        parser.error(f"unknown argument {first!r}{hint}")
     return _run(chosen)
 
 
@@ -142,16 +143,6 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
         if isinstance(action, argparse._SubParsersAction):
             for inner in action.choices.values():
                 yield from _options(inner)
-
-
-def _nearest(given: str, allowed: Iterable[str]) -> str:
-    """Return a hint at the allowed word that is most like what was given; "" if none is.
-
-    >>> _nearest("ruels", ["run", "rules"]), _nearest("xyz", ["run"])
-    ("; did you mean 'rules'?", '')
-    """
-    near = get_close_matches(given.partition("=")[0], list(allowed), 1, 0.7)
-    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 def _flush() -> None:

@@ -41,12 +41,10 @@ class Room(ModuleType):
         if name == "__all__":
             return sorted(self._names())
         if name.startswith("__") or name not in self._names():
-            from difflib import get_close_matches
+            from qflow.wording import did_you_mean
 
             # Python itself adds such a hint in a terminal, but not in a notebook.
-            near = get_close_matches(name, self._names(), 1, 0.7)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise AttributeError(f"{self.__name__} has no {name!r}{hint}")
+            raise AttributeError(f"{self.__name__} has no {name!r}{did_you_mean(name, self._names())}")
         try:
             return self._load(name)
         except ModuleNotFoundError as error:

@@ -1,8 +1,8 @@
-"""Wording: numbers and lists of names as sentences have them."""
+"""Wording: numbers and lists of names as sentences have them, and the hint at what was meant."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 
 def format_count(number: int, noun: str) -> str:
@@ -32,3 +32,16 @@ def format_thousands(number: float) -> str:
     '83\u2009886\u2009080'
     """
     return f"{number:,}".replace(",", "\u2009")
+
+
+def did_you_mean(given: str, allowed: Iterable[str]) -> str:
+    """Return a hint at the allowed word that is most like what was given; "" if none is.
+
+    >>> did_you_mean("ruels", ["run", "rules"]), did_you_mean("xyz", ["run"])
+    ("; did you mean 'rules'?", '')
+    """
+    # Only who has mistyped pays for it.
+    from difflib import get_close_matches
+
+    near = get_close_matches(given, list(allowed), 1, 0.7)
+    return f"; did you mean {near[0]!r}?" if near else ""
