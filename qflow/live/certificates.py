@@ -18,14 +18,16 @@ class Certificate(NamedTuple):
     ca: str = ""
 
 
-def server_context(certificate: Certificate) -> ssl.SSLContext:
-    """Return how to speak TLS with a certificate.
+def server_context(certificate: Certificate | None) -> ssl.SSLContext | None:
+    """Return how to speak TLS with a certificate; None without one.
 
     >>> server_context(Certificate("no-such-file.pem", "key.pem"))
     Traceback (most recent call last):
         ...
     qflow.kit.RefusalError: no-such-file.pem with key.pem is no certificate to listen with: No such ...
     """
+    if certificate is None:
+        return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
         context.load_cert_chain(certificate.cert, certificate.key)

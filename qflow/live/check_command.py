@@ -7,12 +7,15 @@ import json
 import math
 import signal
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from qflow.kit import RefusalError, heed_interrupts
 from qflow.live.brakes import BRAKES, SILENCE
+from qflow.live.client_card import FACTS as _MEASURED
+from qflow.writing import require_apart, write_whole
 
 if TYPE_CHECKING:
     from qflow.live.client_card import ClientCard
@@ -22,8 +25,8 @@ if TYPE_CHECKING:
 
 _MESSAGES = 6_000
 _SHORT = {"messages": 200, "still": 0.4, "timeout": 5.0}
-FACTS = ("stops", "goes-on", "loses-nothing", "settles", "never-locks")
-"""What can be required, without loading the engine; the same as ``client_card.FACTS``."""
+FACTS = tuple(_MEASURED)
+"""What can be required."""
 
 
 def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
@@ -42,13 +45,15 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         "never-locks. The reference's page check-client.md says more.",
     )
     parser.add_argument("program", nargs="*", metavar="COMMAND", help="the program and its arguments")
-    parser.add_argument("--require", type=_facts, default=[], metavar="FACT,…", help=f"of {', '.join(FACTS)}")
+    _add_report(parser)
+    _add_broker(parser)
+    _add_messages(parser)
+
+
+def _add_report(parser: argparse.ArgumentParser) -> None:
+    """Add what a build requires of the program, and what it is told."""
     parser.add_argument(
-        "--brake",
-        type=_brakes,
-        default=[SILENCE],
-        metavar="BRAKE,…",
-        help=f"how the broker stops a sender: {', '.join(BRAKES)}; with several, a column for each",
+        "--require", type=_words_of(FACTS), default=[], metavar="FACT,…", help=f"of {', '.join(FACTS)}"
     )
     parser.add_argument(
         "--baseline", metavar="FILE", help="an earlier --json: status 1 if a line has got worse since"
@@ -56,6 +61,18 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument("--junit", metavar="FILE", help="write the card's lines as JUnit's test cases")
     parser.add_argument("--markdown", metavar="FILE", help="write the card as a table, for a pull request")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--output", action="store_true", help="print what the program printed, run by run")
+
+
+def _add_broker(parser: argparse.ArgumentParser) -> None:
+    """Add what the broker does to the program."""
+    parser.add_argument(
+        "--brake",
+        type=_words_of(BRAKES),
+        default=[SILENCE],
+        metavar="BRAKE,…",
+        help=f"how the broker stops a sender: {', '.join(BRAKES)}; with several, a column for each",
+    )
     parser.add_argument(
         "--faults",
         action="store_true",
@@ -70,7 +87,10 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         action="store_true",
         help="listen with a certificate made for this run; AMQP_CA and {ca} name its authority's file",
     )
-    parser.add_argument("--output", action="store_true", help="print what the program printed, run by run")
+
+
+def _add_messages(parser: argparse.ArgumentParser) -> None:
+    """Add what is sent, to a queue of which kind, and how long that may take."""
     parser.add_argument("--body", metavar="FILE", help="what a receiver's messages carry: a text, or bytes")
     parser.add_argument(
         "--content-type", default="", metavar="TYPE", help="of the body, which is sent as bytes then"
@@ -135,6 +155,7 @@ def _check(namespace: argparse.Namespace) -> ClientReport:
         raise RefusalError("no program was given: qflow check-client -- COMMAND …")
     if namespace.traces and not namespace.faults:
         raise RefusalError("--traces is of the runs of --faults")
+    require_apart([namespace.junit, namespace.markdown], [namespace.baseline, namespace.body])
     from qflow.broker.errors import AmqpException, ManagementError
     from qflow.live.certificates import make_certificate
     from qflow.live.client_check import check_client
@@ -150,7 +171,7 @@ def _check(namespace: argparse.Namespace) -> ClientReport:
                 conditions = conditions._replace(certificate=make_certificate(Path(folder)))
             cards = {
                 brake: check_client(namespace.program, conditions._replace(brake=brake), progress=_show)
-                for brake in namespace.brake
+                for brake in dict.fromkeys(namespace.brake)
             }
             return ClientReport(cards, _check_faults(namespace, conditions, cards))
     except (WorkloadError, AmqpException, ManagementError) as error:
@@ -196,15 +217,20 @@ def _answer(report: ClientReport, worse: list[tuple[str, str, str]], namespace: 
     if error:
         raise RefusalError(error)
     if namespace.junit:
-        Path(namespace.junit).write_text(report.as_junit(namespace.require, worse), "utf-8")
+        _write(namespace.junit, report.as_junit(namespace.require, worse))
     if namespace.markdown:
-        Path(namespace.markdown).write_text(report.as_markdown(worse), "utf-8")
+        _write(namespace.markdown, report.as_markdown(worse))
     if missed:
         names = ", ".join(name if len(report.cards) == 1 else f"{name} ({brake})" for brake, name in missed)
         print(f"qflow check-client: required and not so: {names}", file=sys.stderr)
     for brake, line, words in worse:
         print(f"qflow check-client: worse than the baseline, {line} ({brake}): {words}", file=sys.stderr)
     return 1 if missed or worse else 0
+
+
+def _write(path: str, text: str) -> None:
+    with write_whole(path) as beside:
+        beside.write_text(text, "utf-8")
 
 
 def _print_output(report: ClientReport, is_all: bool) -> None:
@@ -220,20 +246,17 @@ def _show(done: int, total: int | None = None, case: str = "") -> None:
         print(f"qflow check-client: {case} …", file=sys.stderr)
 
 
-def _brakes(text: str) -> list[str]:
-    names = [name.strip() for name in text.split(",")]
-    for name in names:
-        if name not in BRAKES:
-            raise argparse.ArgumentTypeError(f"{name!r} is not one of {', '.join(BRAKES)}")
-    return list(dict.fromkeys(names))
+def _words_of(allowed: Sequence[str]) -> Callable[[str], list[str]]:
+    """Return what reads a list of allowed words, with commas between them."""
 
+    def read(text: str) -> list[str]:
+        names = [name.strip() for name in text.split(",")]
+        for name in names:
+            if name not in allowed:
+                raise argparse.ArgumentTypeError(f"{name!r} is not one of {', '.join(allowed)}")
+        return names
 
-def _facts(text: str) -> list[str]:
-    names = [name.strip() for name in text.split(",")]
-    for name in names:
-        if name not in FACTS:
-            raise argparse.ArgumentTypeError(f"{name!r} is not one of {', '.join(FACTS)}")
-    return names
+    return read
 
 
 def _body(namespace: argparse.Namespace) -> str | bytes:

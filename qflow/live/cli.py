@@ -107,7 +107,7 @@ def run(namespace: argparse.Namespace) -> int:
             password=password,
             is_traced=bool(namespace.trace),
             brake=namespace.brake,
-            tls=None if certificate is None else server_context(certificate),
+            tls=server_context(certificate),
         )
     except (WorkloadError, AmqpException, ManagementError) as error:
         print(f"qflow serve: {error}", file=sys.stderr)

@@ -184,7 +184,7 @@ class ClientCard:
     def loses_nothing(self) -> bool:
         """Whether no message was lost, or never sent, at the limit or by a stop without a failure."""
         return self.role == SENDER and not any(
-            self.count_lost(case) or self.count_unsent(case) for case in _COUNTED
+            self.count_lost(case) or self.count_unsent(case) for case in COUNTED
         )
 
     @property
@@ -225,6 +225,10 @@ class ClientCard:
         role, ask = FACTS[name]
         return ask(self) if role == self.role else None
 
+    def subject(self, of: str) -> str:
+        """Return the subject of the line that tells of a case, or of a fact; a key of :data:`SUBJECTS`."""
+        return SUBJECTS[of].format(limit=self.limit)
+
     def lines(self) -> list[tuple[str, str]]:
         """Return the card as pairs of a subject and a sentence."""
         return self._sender_lines() if self.role == SENDER else self._receiver_lines()
@@ -246,12 +250,11 @@ class ClientCard:
         else:
             words = f"{window:,} without an outcome"
         return [
-            ("does it stop", stop),
-            ("its window", words),
-            ("after resume", self._describe_resume()),
-            (f"limit {self.limit}, with flow control", self._describe_limit("limit")),
-            (f"limit {self.limit}, without", self._describe_limit("released")),
-            ("queue deleted", self._describe_deletion()),
+            (self.subject("stopped"), stop),
+            (WINDOW, words),
+            (self.subject("resumed"), self._describe_resume()),
+            *((self.subject(case), self._describe_limit(case)) for case in ("limit", "released")),
+            (_DELETED, self._describe_deletion()),
         ]
 
     def _describe_end(self, run: ClientRun, verb: str = "ends") -> str:
@@ -347,9 +350,9 @@ class ClientCard:
         settles = self._describe_settling(settling)
         return [
             ("its credit", f"{settling.credit:,}"),
-            ("does it settle", settles),
-            ("locked with a sender", self._describe_lock(settling)),
-            ("queue deleted", self._describe_deletion()),
+            (SUBJECTS["settles"], settles),
+            (SUBJECTS["never-locks"], self._describe_lock(settling)),
+            (_DELETED, self._describe_deletion()),
         ]
 
     def _describe_settling(self, settling: Settling) -> str:
@@ -401,7 +404,7 @@ class ClientCard:
                 run.before.depth,
                 run.after.stored,
                 self.count_unsent(run.case),
-                "by the bench" if run.status is None else f"status {run.status}",
+                name_end(run.status),
             )
             for run in self.runs.values()
         ]
@@ -412,7 +415,7 @@ class ClientCard:
     def as_json(self) -> dict[str, Any]:
         """Return everything as plain values, the derived facts and the sentences included."""
         is_sender = self.role == SENDER
-        cases = [case for case in self.runs if case in _COUNTED]
+        cases = [case for case in self.runs if case in COUNTED]
         derived = {
             "stops": self.fact("stops"),
             "client_window": self.client_window,
@@ -442,7 +445,21 @@ class ClientCard:
         return f"{' '.join(self.command)}\n{head}; {thresholds}\n\n{words}{figures}"
 
 
-_COUNTED = ("stopped", "resumed", "limit", "released")
+SUBJECTS = {
+    "stopped": "does it stop",
+    "stops": "does it stop",
+    "resumed": "after resume",
+    "goes-on": "after resume",
+    "limit": "limit {limit}, with flow control",
+    "released": "limit {limit}, without",
+    "settles": "does it settle",
+    "never-locks": "locked with a sender",
+}
+"""Of which line of the card a case is, or a fact; of ``loses-nothing`` those of :data:`COUNTED`."""
+WINDOW, _DELETED = "its window", "queue deleted"
+
+COUNTED = ("stopped", "resumed", "limit", "released")
+"""The cases in which messages can be lost, or never sent."""
 
 FACTS: dict[str, tuple[str, Callable[[ClientCard], bool]]] = {
     "stops": (SENDER, lambda card: card.stops),
@@ -452,6 +469,11 @@ FACTS: dict[str, tuple[str, Callable[[ClientCard], bool]]] = {
     "never-locks": (RECEIVER, lambda card: card.never_locks),
 }
 """What can be required of a client: the role that it is a fact of, and whether it is so."""
+
+
+def name_end(status: int | None) -> str:
+    """Return how a program ended: by itself with a status, or by the bench."""
+    return "by the bench" if status is None else f"status {status}"
 
 
 def _quote(output: str) -> str:

@@ -31,6 +31,7 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
 from qflow.kit import RefusalError
+from qflow.live.client_card import name_end
 from qflow.live.client_check import Conditions, start_program
 from qflow.live.serving import Serving, require_proton
 from qflow.progress import Progress
@@ -99,16 +100,8 @@ class Ledger:
 
 def ledger_table(ledgers: Sequence[Ledger]) -> Table:
     """Return ledgers as a table."""
-    names = [
-        "fault",
-        "messages",
-        "on the queue",
-        "lost",
-        "duplicated",
-        "out of order",
-        "back after, s",
-        "ended",
-    ]
+    names = ["fault", "messages", "on the queue", "lost", "duplicated", "out of order"]
+    names += ["back after, s", "ended"]
     rows = [
         (
             one.fault,
@@ -118,7 +111,7 @@ def ledger_table(ledgers: Sequence[Ledger]) -> Table:
             one.duplicated,
             "not known" if one.out_of_order is None else one.out_of_order,
             ", ".join("never" if seconds is None else f"{seconds:.1f}" for seconds in one.back),
-            "by the bench" if one.status is None else f"status {one.status}",
+            name_end(one.status),
         )
         for one in ledgers
     ]

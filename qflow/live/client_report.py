@@ -28,23 +28,11 @@ from typing import Any
 from xml.etree import ElementTree
 
 from qflow.kit import RefusalError
-from qflow.live.client_card import ClientCard
+from qflow.live.client_card import COUNTED, SUBJECTS, WINDOW, ClientCard
 from qflow.live.client_faults import Ledger, ledger_table
 
 _COLUMN = 38
-_FACT_LINES = {
-    "stops": "does it stop",
-    "goes-on": "after resume",
-    "settles": "does it settle",
-    "never-locks": "locked with a sender",
-}
 _READ = {"facts", "lost", "unsent", "card"}
-_CASE_LINES = {
-    "stopped": "does it stop",
-    "resumed": "after resume",
-    "limit": "limit {limit}, with flow control",
-    "released": "limit {limit}, without",
-}
 
 
 @dataclass(frozen=True)
@@ -92,9 +80,9 @@ class ClientReport:
             before = baseline.get("brakes", {baseline.get("brake", brake): baseline}).get(brake)
             if not isinstance(before, dict) or before.get("role") != card.role or not set(before) >= _READ:
                 raise RefusalError(f"the baseline has no {card.role} under the brake {brake}")
-            now, words = card.as_json(), dict(card.lines())
-            for line in _worse_lines(before, now):
-                found.append((brake, line, f"was: {before['card'].get(line)}; is: {words.get(line)}"))
+            words = dict(card.lines())
+            for line in _worse_lines(before, card):
+                found.append((brake, line, f"was: {before['card'].get(line)}; is: {words[line]}"))
         return found
 
     # Forms
@@ -181,19 +169,22 @@ def read_baseline(path: str | Path) -> dict[str, Any]:
 
 def _lines_of(fact: str, card: ClientCard) -> list[str]:
     """Return the lines of a card that a fact is read off, and that speak against it."""
-    if fact in _FACT_LINES:
-        return [_FACT_LINES[fact]]
-    cases = [case for case in _CASE_LINES if card.count_lost(case) or card.count_unsent(case)]
-    return [_CASE_LINES[case].format(limit=card.limit) for case in cases]
+    if fact in SUBJECTS:
+        return [card.subject(fact)]
+    return [card.subject(case) for case in COUNTED if card.count_lost(case) or card.count_unsent(case)]
 
 
-def _worse_lines(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return the lines of the card in which it is worse than before."""
-    facts, window = before["facts"], before.get("client_window")
-    lines = {line for name, line in _FACT_LINES.items() if facts.get(name) and now["facts"][name] is False}
+def _worse_lines(before: Mapping[str, Any], card: ClientCard) -> list[str]:
+    """Return the lines of a card that are worse than in an earlier one, which is given as plain values."""
+    now, window = card.as_json(), before.get("client_window")
+    worse = {
+        card.subject(name)
+        for name, is_so in now["facts"].items()
+        if name in SUBJECTS and before["facts"].get(name) and is_so is False
+    }
     if window and (now["client_window"] or 0) > window:
-        lines.add("its window")
-    for case, line in _CASE_LINES.items():
+        worse.add(WINDOW)
+    for case in COUNTED:
         if any(now[kind].get(case, 0) > before[kind].get(case, 0) for kind in ("lost", "unsent")):
-            lines.add(line.format(limit=now["limit"]))
-    return [line for line in now["card"] if line in lines]
+            worse.add(card.subject(case))
+    return [line for line in now["card"] if line in worse]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Callable
-from selectors import EVENT_READ
 from time import monotonic, sleep
 from typing import Any
 
@@ -17,19 +16,22 @@ from qflow.configuration.notations import read_any
 from qflow.live.certificates import server_context
 from qflow.live.client_check import Conditions
 from qflow.live.peer import Peer
-from qflow.live.server import Server
+from qflow.live.server import READ_SIZE, Server
 
 _SILENCE, _SLOW, _REFUSED = 3.0, 2.0, 1.0
 _SLOW_READ, _SLOW_PAUSE = 200, 0.01
-_RESET = struct.pack("ii", 1, 0)
-"""What makes a socket's end a reset."""
+
+
+def _reset_at_close(connected: socket.socket) -> None:
+    """Let a socket's end be a reset."""
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 class FaultyServer(Server):
     """A server in which something goes wrong when so many messages have been taken."""
 
     def __init__(self, fault: str, queue: str, strikes: tuple[int, ...], given: Conditions) -> None:
-        super().__init__(tls=None if given.certificate is None else server_context(given.certificate))
+        super().__init__(tls=server_context(given.certificate))
         self.fault, self.strikes = fault, strikes
         self.taken: list[bytes] = []
         self.struck: list[float] = []
@@ -67,7 +69,7 @@ class FaultyServer(Server):
         """Reset a client's connection."""
         peer.end()
         channel = self._channels[peer]
-        channel.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        _reset_at_close(channel.socket)
         self._drop(channel)
 
     def fall_silent(self, peer: Peer) -> None:
@@ -81,7 +83,7 @@ class FaultyServer(Server):
     def end_silence(self) -> None:
         """Reset what was silent."""
         for kept in self._silent:
-            kept.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            _reset_at_close(kept)
             kept.close()
         self._silent.clear()
 
@@ -92,7 +94,7 @@ class FaultyServer(Server):
 
     def speed_up(self) -> None:
         """Read as much as there is."""
-        self.read_size = 1 << 16
+        self.read_size = READ_SIZE
 
     def shut(self, peer: Peer) -> None:
         """Reset a client's connection, and take no other for a while."""
@@ -103,9 +105,7 @@ class FaultyServer(Server):
 
     def open(self) -> None:
         """Take connections again."""
-        self._listener = socket.create_server(self.address, backlog=512)
-        self._listener.setblocking(False)
-        self._selector.register(self._listener, EVENT_READ, None)
+        self._listener = self._listen_at(*self.address)
 
     def make_again(self, peer: Peer) -> None:
         """Delete the queue, and make it again."""

@@ -71,8 +71,7 @@ def run(namespace: argparse.Namespace) -> int:
         ) from None
     from qflow.live.recording import Recording, Upstream
 
-    certificate = given_certificate(namespace.cert, namespace.key)
-    tls = None if certificate is None else server_context(certificate)
+    tls = server_context(given_certificate(namespace.cert, namespace.key))
     out = Path(namespace.out)
     recording = Recording(
         Upstream(namespace.upstream, namespace.ca),

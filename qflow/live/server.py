@@ -40,7 +40,7 @@ from qflow.trace.files import TraceLines
 from qflow.workload.model import Workload
 from qflow.workload.simulate import set_up
 
-_READ_SIZE = 1 << 16
+READ_SIZE = 1 << 16
 _NOT_NOW = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 _BACKLOG = 512
 _KEPT = 100
@@ -73,7 +73,7 @@ class Server:
             raise RefusalError(f"brake must be one of {', '.join(BRAKES)}, got {brake!r}")
         self.brake, self.tls = brake, tls
         # Bytes that are read of one client at a time.
-        self.read_size = _READ_SIZE
+        self.read_size = READ_SIZE
         # Called when a message of a client has been taken, with its bare part.
         self.on_taken: Callable[[Peer, bytes], None] | None = None
         # Links that have less credit than Qpid's broker gives.
@@ -102,19 +102,24 @@ class Server:
         self._channels: dict[Peer, _Channel] = {}
         self._unnamed = 0
         self._names: dict[str, Peer | None] = {qmf.AGENT_SESSION: None}
-        self._room = memoryview(bytearray(_READ_SIZE))
+        self._room = memoryview(bytearray(READ_SIZE))
         self._is_stopping = False
         # When the listener is looked at again, if it is not now.
         self._listens_at = 0.0
         self._selector = DefaultSelector()
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._listener = socket.create_server((host, port), family=family, backlog=_BACKLOG, reuse_port=False)
-        self._listener.setblocking(False)
-        self._selector.register(self._listener, EVENT_READ, None)
+        self._listener = self._listen_at(host, port)
         self._wake_in, self._wake_out = socket.socketpair()
         self._wake_in.setblocking(False)
         self._selector.register(self._wake_in, EVENT_READ, self._wake_in)
         self.address: tuple[str, int] = self._listener.getsockname()[:2]
+
+    def _listen_at(self, host: str, port: int) -> socket.socket:
+        """Return a socket at which clients are taken from now on."""
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.create_server((host, port), family=family, backlog=_BACKLOG, reuse_port=False)
+        listener.setblocking(False)
+        self._selector.register(listener, EVENT_READ, None)
+        return listener
 
     # The loop
 
@@ -149,7 +154,7 @@ class Server:
                 self._accept()
             elif key.data is self._wake_in:
                 with suppress(BlockingIOError):
-                    self._wake_in.recv(_READ_SIZE)
+                    self._wake_in.recv(READ_SIZE)
             else:
                 self._serve(key.data, mask)
         self._tick()

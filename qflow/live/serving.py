@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from importlib.util import find_spec
+from importlib import import_module
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -34,10 +34,14 @@ if TYPE_CHECKING:
 
 def require_proton() -> None:
     """Refuse what needs real clients where Proton is not installed."""
-    if find_spec("proton") is None:
+    try:
+        import_module("proton")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("proton", "cproton"):
+            raise
         raise RefusalError(
             f"real clients need Proton, which is not installed; this brings it: {install_command('live')}"
-        )
+        ) from None
 
 
 def make_server(
@@ -260,7 +264,7 @@ def serve(
         limits=limits,
         is_traced=is_traced,
         brake=brake,
-        tls=None if certificate is None else server_context(certificate),
+        tls=server_context(certificate),
     )
     return Serving(server)
 
