@@ -32,16 +32,13 @@ from qflow.workload.many import run_many
 from qflow.workload.measures import Measures, acts_of, latency_measures, meters_of, queue_measures
 from qflow.workload.model import Workload
 from qflow.workload.run import Run
-from qflow.workload.simulate import simulate
+from qflow.workload.simulate import MOST_MESSAGES, expected_messages, simulate
 from qflow.workload.stage import GRACE
 
 MESSAGE_LIMIT = 5_000
 """Messages a simulation sends at most, unless given otherwise; more where it has to cover more."""
 
-MOST_MESSAGES = 1_000_000
-"""Messages that a simulation may need to cover what a workload does; more are refused."""
-
-CYCLES = 3
+_CYCLES = 3
 
 ALONE = 50_000
 """Messages: fewer than that are simulated here, before other processes would have begun."""
@@ -235,7 +232,8 @@ def cover(workload: Workload, message_limit: int | None = MESSAGE_LIMIT) -> tupl
     Another limit than :data:`MESSAGE_LIMIT`, and recorded arrivals, are left as they are.
 
     Raises:
-        DesignError: If that is more than :data:`MOST_MESSAGES`; the text says how much.
+        DesignError: If that is more than a simulation can keep
+            (:data:`~qflow.workload.simulate.MOST_MESSAGES`); the text says how much.
 
     >>> from qflow.workload import Producer
     >>> p = Producer("p", ("", "q"), rate=400, capacity=20, size=100, burst=(20, 20))
@@ -247,9 +245,7 @@ def cover(workload: Workload, message_limit: int | None = MESSAGE_LIMIT) -> tupl
     is_given = message_limit != MESSAGE_LIMIT or any(p.arrival == "recorded" for p in workload.producers)
     if not needed or is_given:
         return workload, message_limit
-    messages = sum(
-        p.rate * needed * (p.burst[0] / sum(p.burst) if p.burst else 1) for p in workload.producers
-    )
+    messages = sum(expected_messages(producer, needed) for producer in workload.producers)
     if messages > MOST_MESSAGES:
         raise DesignError(
             f"to cover {what}, a simulation lasts {needed:g} s and sends {messages:,.0f} messages, more than "
@@ -265,7 +261,7 @@ def _needs(workload: Workload) -> Iterator[tuple[float, str]]:
     for producer in workload.producers:
         if producer.burst and producer.burst[1]:
             cycle = sum(producer.burst)
-            yield CYCLES * cycle, f"{CYCLES} bursts of {producer.name}, {cycle:g} s each with what follows"
+            yield _CYCLES * cycle, f"{_CYCLES} bursts of {producer.name}, {cycle:g} s each with what follows"
     for consumer in workload.consumers:
         for begin, end, _ in consumer.slow:
             # As long again, in which the queue recovers.

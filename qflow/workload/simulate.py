@@ -92,7 +92,7 @@ def _set_up_to_keep(workload: Workload, message_limit: int | None = None) -> Sta
     """Return the stage of a run whose events are kept in memory, which is refused if there are too many."""
     # Recorded messages are as many as they are, and in memory already.
     drawn = [producer for producer in workload.producers if producer.arrival != "recorded"]
-    expected = sum(_expected_messages(producer, workload.duration) for producer in drawn)
+    expected = sum(expected_messages(producer, workload.duration) for producer in drawn)
     if message_limit is None and expected > MOST_MESSAGES:
         raise WorkloadError(
             f"workload {workload.name!r}: about {round(expected):,} messages fall due in "
@@ -111,7 +111,8 @@ def most_acts(workload: Workload) -> int:
     return MOST_ACTS * max(1, recorded // MOST_MESSAGES)
 
 
-def _expected_messages(producer: Producer, duration: float) -> float:
+def expected_messages(producer: Producer, duration: float) -> float:
+    """Return how many messages fall due at a producer in so many seconds, on average."""
     on, off = producer.burst or (duration, 0)
     spells, rest = divmod(duration, on + off)
     return producer.rate * (spells * on + min(rest, on))
