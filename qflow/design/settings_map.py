@@ -530,7 +530,7 @@ class _MapDrawing:
     def _key(self) -> Iterator[str]:
         rows = dict(KINDS)
         if len(self._map.found) < len(self._map):
-            rows["promised"] = "lighter: not run yet; safe by the law, or as a run beside it"
+            rows["promised"] = "faint: not run yet; safe by the law, or as a run beside it"
         for number, (kind, words) in enumerate(rows.items()):
             y = self.TOP + 4 + 24 * number
             yield f'<rect x="{self.SIDE}" y="{y}" width="18" height="16" class="qf-map-{kind}"/>'

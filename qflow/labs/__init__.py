@@ -15,7 +15,7 @@ one that follows the lab: its line is where the scene is, and a click in it move
 
 >>> from qflow.labs import flow_run
 >>> print(flow_run().claims[2])
-At its deepest, orders had 986 messages (its limit is 1000).
+At its deepest, orders had 987 messages (its limit is 1000).
 """
 
 from qflow.rooms import open_room

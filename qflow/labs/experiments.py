@@ -133,7 +133,7 @@ def _one_queue(
 
 # Flow control
 
-_BURST = (0.8, 2.4)
+_BURST = (1.0, 2.2)
 """Seconds on and off. A producer without pauses would come back from each block with so much overdue that
 the queue is ON again at the same instant, and it would never be seen OFF."""
 

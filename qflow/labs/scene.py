@@ -22,6 +22,7 @@ import traitlets
 from qflow.labs.charts import Chart
 from qflow.labs.html_export import SCRIPTS, STYLES, read_static
 from qflow.labs.picture import Comparison, Picture, payload_of
+from qflow.labs.still import DARK
 
 _MISSING = (
     "This is the drawing: the interactive chart with the scene's cursor needs the script of the package "
@@ -116,6 +117,7 @@ class LinkedChart(anywidget.AnyWidget):
     figure = traitlets.Unicode("").tag(sync=True)
     drawing = traitlets.Unicode("").tag(sync=True)
     about = traitlets.Unicode("").tag(sync=True)
+    dark = traitlets.Dict(DARK).tag(sync=True)
     has_time = traitlets.Bool(True).tag(sync=True)
     cursor_of = traitlets.Instance(Scene).tag(sync=True, **widgets.widget_serialization)
 

@@ -21,6 +21,27 @@ _STYLE = (
     "text{font:12px sans-serif;fill:#57606a}.t{font-weight:bold;fill:#1c2126;font-size:14px}"
     ".a{fill:none;stroke:#57606a}"
 )
+DARK = {
+    "#0072b2": "#62b5f0",
+    "#c04c00": "#ff9350",
+    "#007a59": "#35c49b",
+    "#57606a": "#a5b0bb",
+    "#1c2126": "#e8edf2",
+    "#a8487f": "#e79cc6",
+    "#8a8000": "#d0c540",
+    "#7a5195": "#b890d8",
+    "#ffffff": "#171b20",
+    "#fff": "#171b20",
+}
+"""What each colour of a chart is on a page that is dark."""
+
+_DARK_STYLE = "".join(
+    f'[{name}="{light}"]{{{name}:{dark}}}' for light, dark in DARK.items() for name in ("fill", "stroke")
+) + "".join(f'[style*="fill:{light}"]{{fill:{dark}!important}}' for light, dark in DARK.items())
+_STYLE += (
+    f"@media (prefers-color-scheme:dark){{text{{fill:{DARK['#57606a']}}}.t{{fill:{DARK['#1c2126']}}}"
+    f".a{{stroke:{DARK['#57606a']}}}{_DARK_STYLE}}}"
+)
 _DASHES = {"dash": "8 4", "dot": "2 4", "dashdot": "8 3 2 3"}
 _WAYS = {
     "/": "M0,8L8,0",
@@ -158,7 +179,10 @@ class _Pen:
             yield f'<path transform="translate({left},{at:.1f})" d="{shape}" {look}/>'
             if trace.get("text"):
                 text = _text(trace["text"][number])
-                yield f'<text x="{left}" y="{at - 9:.1f}" text-anchor="middle">{text}</text>'
+                beside = trace.get("textposition", "top")
+                where = beside if isinstance(beside, str) else beside[number]
+                at += 20 if where.startswith("bottom") else -9
+                yield f'<text x="{left}" y="{at:.1f}" text-anchor="middle">{text}</text>'
 
     def _shades(self, trace: dict[str, Any]) -> Iterator[str]:
         color, wide = trace["colorscale"][-1][1], trace["x"][1] - trace["x"][0] if len(trace["x"]) > 1 else 1

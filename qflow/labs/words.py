@@ -48,6 +48,13 @@ STATE: dict[str, str] = {
     "consumer": "{consumer}: {holds} of {prefetch} prefetched.",
     "absent": "{consumer}: not here.",
 }
+# While a queue is ON: what a producer may still do, and what it waits for.
+OUTLOOK: dict[str, str] = {
+    "may_send": "{producer} may send {room} more before its window is full.",
+    "waits": "{producer}'s window is full: it waits until {queue} turns OFF.",
+    "idle": "{producer} has nothing to send until {time}.",
+    "done": "{producer} has sent everything.",
+}
 MOODS = (
     "free to send",
     "window full",
@@ -66,4 +73,4 @@ FLOW = ("OFF", "ON")
 def vocabulary() -> dict[str, object]:
     """Return all templates, for the browser; those of a step bit by bit."""
     templates = {"parts": list(STEP), "step": list(STEP.values()), "state": STATE}
-    return {**templates, "moods": list(MOODS), "flow": list(FLOW)}
+    return {**templates, "moods": list(MOODS), "flow": list(FLOW), "outlook": OUTLOOK}

@@ -39,6 +39,8 @@ def _lay_out(
     rows = {"autorange": "reversed", "type": "category", "categoryorder": "array", "categoryarray": names}
     figure.update_layout(
         title=title,
+        template="plotly_white",
+        font={"color": _SOFT, "family": "system-ui, sans-serif"},
         height=130 + 24 * len(names) if names else 420,
         margin={"l": max([60, *(7 * len(name) for name in names)]), "r": 40, "t": 70, "b": 48},
         showlegend=False,
@@ -199,7 +201,8 @@ def frontier(rows: Sequence[Any], queue: str, producer: str) -> FleetChart:
             y=[points[name][1] for name in ordered],
             mode="lines+markers+text",
             text=[plain(name) for name in ordered],
-            textposition="top center",
+            # Settings that do nearly the same lie side by side.
+            textposition=[("top center", "bottom center")[at % 2] for at in range(len(ordered))],
             line={"color": _SOFT, "dash": "dot"},
             marker={"color": _BLUE, "size": 10},
         )

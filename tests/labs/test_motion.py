@@ -64,6 +64,8 @@ class Page:
         """Play the whole run from its start; return how many marks of each kind were shown."""
         self.scene(f"scene.player.setSpeed({speed}); scene.player.show(0); scene.player.play();")
         play_until(self.page, "() => !document.querySelector('.qflow-scene').scene.player.isPlaying")
+        # What flies at the end arrives.
+        self.page.clock.run_for(6_000)
         return dict(self.scene("return scene.shown;"))
 
     def text(self, part: str) -> str:
@@ -156,7 +158,7 @@ def test_words_and_numbers_are_of_the_instant_that_is_drawn(saved):
     }"""
     seen = []
     for _ in range(8):
-        saved.page.clock.run_for(120)
+        saved.page.clock.run_for(400)
         seen.append(saved.page.evaluate(read))
     saved.scene("scene.player.pause();")
     assert len({one["frame"] for one in seen}) > 4, "it did not play"

@@ -34,8 +34,8 @@ const sizeOf = (form) => (form.isSmall ? 1.4 : 1.65);
 function buildProducer(root, timeline, index, place, height, box, form, marks) {
   const spot = timeline.topology.producers[index];
   const group = buildCard(root, "producer", spot, place, height, box, form, form.moodBelow ? 0 : 100);
+  const room = box.width - 28;
   const isBrief = form.isSmall || 1.65 * textWidth(spot.name) > box.width - 200;
-  const hasRoom = 1.2 * textWidth(`${spot.capacity}/${spot.capacity} outstanding, ${spot.capacity} held`) < box.width - 28;
   const mood = svg("text", { x: form.moodBelow ? 14 : box.width - 14, y: form.moodBelow || form.name, class: "qf-mood" }, group);
   if (form.moodBelow) mood.classList.add("qf-mood-below");
   const strip = buildStrip(group, spot.capacity, 14, form.strip, box.width - 28, marks, "cell", form);
@@ -56,8 +56,8 @@ function buildProducer(root, timeline, index, place, height, box, form, marks) {
     const text = moodOf(words.moods, seen, spot.capacity);
     write(mood, isBrief ? SHORT_MOODS[seen.mood] : text);
     classify(mood, `qf-mood qf-mood-${seen.mood}${form.moodBelow ? " qf-mood-below" : ""}`);
-    write(counts, form.isSmall ? form.isTiny ? `${seen.outstanding}/${spot.capacity}, ${seen.held} held` : `${seen.outstanding}/${spot.capacity} ${form.short ? "out" : `${hasRoom ? "outstanding" : "out"}, ${seen.held} held`}` : `${seen.outstanding} of ${spot.capacity} outstanding, ${seen.held} held`);
-    if (sent) write(sent, form.isTiny ? `${seen.sent} sent` : form.short ? `${seen.held} held, ${seen.sent} sent` : `${seen.sent} sent so far`);
+    write(counts, firstThatFits(wordsOf(seen, spot.capacity, form), room, 1.2));
+    if (sent) write(sent, form.isTiny ? `${seen.sent} sent` : form.short ? firstThatFits([`${seen.held} held, ${seen.sent} sent`, `${seen.held} held`], room, 1.1) : `${seen.sent} sent so far`);
     group.classList.toggle("qf-is-dead", seen.mood === DEAD);
     set(group, { "data-outstanding": seen.outstanding, "data-held": seen.held, "data-mood": text });
   };
@@ -66,6 +66,15 @@ function buildProducer(root, timeline, index, place, height, box, form, marks) {
   const cross = form.isSmall ? [box.x + 14 + (strip.end[0] - 22) / 2, place + (form.strip + floor) / 2, Math.max(9, (floor - form.strip) / 2), 5] : [box.x + box.width / 2, place + height / 2, Math.min(box.width, height) * 0.34, 9];
   return { group, index, cross, box: { x: box.x, y: place, width: box.width, height }, cell: strip.at(box.x, place), right: box.x + box.width, out: place + Math.min(34, height * 0.32), back: place + height - Math.min(34, height * 0.3), middle: place + height / 2, paint };
 }
+
+// What is outstanding and held, in fewer and fewer words.
+function wordsOf({ outstanding, held }, capacity, form) {
+  if (form.isTiny) return [`${outstanding}/${capacity}, ${held} held`, `${outstanding}, ${held} held`, `${held} held`];
+  if (form.short) return [`${outstanding}/${capacity} out`, `${outstanding} out`];
+  return [...(form.isSmall ? [] : [`${outstanding} of ${capacity} outstanding, ${held} held`]), `${outstanding}/${capacity} outstanding, ${held} held`, `${outstanding}/${capacity} out, ${held} held`, `${outstanding} out, ${held} held`, `${held} held`];
+}
+
+const firstThatFits = (texts, room, factor) => texts.find((text) => factor * textWidth(text) <= room) ?? texts.at(-1);
 
 const DEAD = 3;
 const SHORT_MOODS = ["free to send", "window full", "waits", "session dead", "asked to stop"];

@@ -25,7 +25,7 @@ function render({ model, el }) {
     set(root, { "aria-label": `Chart. ${model.get("about")}` });
     if (!plotly) return;
     const isDark = document.body.dataset.jpThemeLight === "false";
-    const { data, layout } = JSON.parse(isDark ? brightened(model.get("figure")) : model.get("figure"));
+    const { data, layout } = JSON.parse(isDark ? recoloured(model.get("figure"), model.get("dark")) : model.get("figure"));
     await plotly.react(place, data, dressed(layout, root), { displaylogo: false, responsive: true, modeBarButtonsToRemove: ["toImage", "select2d", "lasso2d"] });
     set(root, { "data-drawn": data.length });
     place.removeAllListeners?.("plotly_relayout");
@@ -134,9 +134,8 @@ async function install(packed) {
   return plotly;
 }
 
-// The palette of the pictures: what is dark on white is light in the dark.
-const BRIGHT = { "#0072b2": "#62b5f0", "#c04c00": "#ff9350", "#007a59": "#35c49b", "#57606a": "#a5b0bb", "#a8487f": "#e79cc6", "#8a8000": "#d0c540", "#7a5195": "#b890d8", "#ffffff": "#000000" };
-const brightened = (text) => text.replace(/#[0-9a-f]{6}/gi, (color) => BRIGHT[color.toLowerCase()] ?? color);
+// What is dark on white is light in the dark.
+const recoloured = (text, colours) => text.replace(/#[0-9a-f]{6}/gi, (colour) => colours[colour.toLowerCase()] ?? colour);
 
 // The page's own colours and letters, so that a chart in the dark is no white window.
 function dressed(layout, root) {

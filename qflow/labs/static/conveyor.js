@@ -62,8 +62,8 @@ class Conveyor extends Painter {
     return this.flights.time(frame) + seconds * this.pace;
   }
 
-  paint(brush, time, pace, frame) {
-    this.begin(brush, time, pace, frame);
+  paint(brush, now, frame) {
+    this.begin(brush, now, frame);
     this.layOut();
     this.paintTrails();
     this.paintLine();
@@ -130,8 +130,8 @@ class Conveyor extends Painter {
       pen.restore();
       [pen.font, pen.textAlign, pen.textBaseline, pen.fillStyle] = [`700 ${Math.round(size * 0.7)}px system-ui, sans-serif`, "center", "middle", DARK.has(colorOf(kind)) ? "#fff" : "#1c2126"];
       pen.fillText(letterOf([label.split("-")[0]], 1), 0, size * 0.1);
-      [pen.font, pen.fillStyle] = ["650 12px system-ui, sans-serif", colour("ink")];
-      pen.fillText(fittedLabel(label, this.places.pitch), 0, size + 12);
+      [pen.font, pen.fillStyle] = [`650 ${size < 10 ? 9 : 12}px system-ui, sans-serif`, colour("ink")];
+      pen.fillText(size < 10 ? label.split("-").at(-1) : fittedLabel(label, this.places.pitch), 0, size + (size < 10 ? 9 : 12));
       [pen.font, pen.fillStyle] = [`${this.places.pitch < 46 ? 9.5 : this.places.pitch < 52 ? 10.5 : 12}px system-ui, sans-serif`, colour("soft")];
       if (size > 12) pen.fillText(isRemove(number) ? "remove" : "add", 0, size + 25);
       [pen.strokeStyle, pen.lineWidth] = [colour("ink"), 1.8];
@@ -210,22 +210,23 @@ class Conveyor extends Painter {
     const { places, timeline } = this;
     const { stays } = timeline;
     const done = [...this.done].filter((row) => this.at(stays.get(row, "end")) <= this.time);
-    const most = Math.floor((places.race - 40) / 34);
+    // All of them have room: those that went wrong above all.
+    const pitch = Math.min(34, (places.race - 40) / Math.max(1, this.done.length));
     done.forEach((stay, at) => {
       const place = done.length - 1 - at;
-      if (place > most) return;
       const end = this.at(stays.get(stay, "end"));
       const part = smooth(this.part(end, EYE.done));
       // The row moves on as the newest arrives.
       const last = this.at(stays.get(done.at(-1), "end"));
       const shift = place ? 1 - smooth(this.part(last, EYE.done)) : 0;
-      const rest = [places.race - 30 - (place - shift) * 34, places.done];
+      const rest = [places.race - 30 - (place - shift) * pitch, places.done];
       const row = (this.byStay.get(stay) ?? []).at(-1);
       if (part < 1) this.see("accept", row ?? -1);
       const from = row === undefined ? rest : places.slot(timeline.holdings.get(row, "consumer"), row);
       const [x, y] = [mix(from[0], rest[0], part), mix(from[1], rest[1], part)];
-      this.item(stay, x, y, Math.round(mix(this.size(), 12, part)), clamp((x - 6) / 30, 0, 1));
-      if (this.wrong.has(stay)) this.brush.arc(x, y, 17, smooth(this.part(end + EYE.done * this.pace, 0.4)), "bad", 3);
+      const size = Math.min(12, Math.round(pitch * 0.36));
+      this.item(stay, x, y, Math.round(mix(this.size(), size, part)), clamp((x - 2) / 10, 0, 1));
+      if (this.wrong.has(stay)) this.brush.arc(x, y, size + 5, smooth(this.part(end + EYE.done * this.pace, 0.4)), "bad", 3);
     });
   }
 
@@ -428,7 +429,7 @@ function buildConveyor(root, timeline, id, isNarrow) {
     set(root, { "data-held": seen.held });
   };
   const paintMarks = (brush, now, frame) => {
-    motion.paint(brush, now.clock, now.pace, frame);
+    motion.paint(brush, now, frame);
     const alive = timeline.locks.alive(frame);
     sinks.forEach((sink, index) => sink.paintLocks(alive.filter((row) => timeline.locks.get(row, "consumer") === index + 1), consumers[index].name, (lock) => motion.hasLanded(lock)));
   };

@@ -11,6 +11,9 @@ const STAGGER = 0.05;
 const ALL_THROUGH = 1.2;
 const SINGLE = 60;
 const MOST_MARKS = 320;
+const DASHES = 16;
+// What is known of a picture that plays: all of its run, and nothing of it rests.
+const IN_THE_AIR = { landed: -Infinity, landing: 0, horizon: Infinity };
 
 class Flights {
   constructor(timeline) {
@@ -30,10 +33,14 @@ class Flights {
     this.findReturns();
     this.findDepartures();
     this.shown = new Shown(sendings, stays, holdings, locks);
+    Object.assign(this, IN_THE_AIR);
   }
 
+  // The instant of a frame. Where the picture rests, nothing comes after it, and what set out before it gets time to arrive (player.js).
   time(frame) {
-    return frame < this.timeline.count ? this.timeline.shown[frame] : Infinity;
+    const time = frame < this.timeline.count ? this.timeline.shown[frame] : Infinity;
+    if (time > this.horizon) return Infinity;
+    return time > this.landed ? time : time - this.landing;
   }
 
   // A transfer's stay on a queue begins in the step in which it is sent.
@@ -121,7 +128,7 @@ class Flights {
   // When a transfer sets out that arrives at a time: not before the first completion is back at a producer that had to wait.
   departure(row, time, pace) {
     const free = this.free[row] < 0 ? -Infinity : this.time(this.free[row]) + TAKES.completion * pace;
-    return Math.max(Math.min(free, time - LEAST * pace), time - TAKES.transfer * pace);
+    return Math.max(Math.min(free, time - LEAST * pace), time - TAKES.transfer * pace, Math.min(this.landed, time - LEAST * pace));
   }
 
   // When a completion sets out.

@@ -106,7 +106,7 @@ class Guess {
   goTo(frame) {
     const { player } = this;
     if (!player.track) return;
-    this.until = player.track.place(0, frame);
+    this.until = player.until = player.track.place(0, frame);
     if (player.place >= this.until) this.arrive();
     else if (!player.isPlaying) player.play();
     this.draw();
@@ -130,7 +130,8 @@ class Guess {
     if (this.until === null) return;
     this.player.pause();
     this.player.show(this.until);
-    this.until = null;
+    this.player.land();
+    this.until = this.player.until = null;
     this.draw();
     if (!this.isAnswered) {
       if (this.asking.number > 1) this.form.querySelector(":not([hidden]) > input, [role=radio]:not([hidden] *)")?.focus({ preventScroll: true });
@@ -141,7 +142,6 @@ class Guess {
     write(this.told, this.asking.said);
     bringIntoView(this.root);
     this.next.focus({ preventScroll: true });
-    this.player.glide();
   }
 
   send(value) {

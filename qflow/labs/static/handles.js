@@ -104,6 +104,16 @@ class Hand {
     this.say();
   }
 
+  // What is refused leaves the picture as it was: a line that has been let go of returns to its level.
+  refused(isRefused) {
+    this.answered();
+    if (!isRefused || this.held) return;
+    for (const line of this.view.stage.querySelectorAll(".qf-line.qf-handle")) {
+      line.removeAttribute("transform");
+      write(line.querySelector(".qf-line-name"), `${line.dataset.word} ${line.getAttribute("aria-valuenow")}`);
+    }
+  }
+
   leave() {
     const { held } = this;
     this.held = null;

@@ -79,6 +79,7 @@ function buildLegend(root, timeline, y, geometry, marks) {
   item(cell("qf-cell qf-cell-free", "none"), "free");
   item(cell("qf-cell qf-cell-full", "none", "full"), "outstanding: sent, not known complete");
   item(cell("qf-cell qf-cell-held", marks.held), "held: on the queue, its completion withheld");
+  item((at, down) => svg("rect", { x: at + 1, y: down - 10, width: 11, height: 11, rx: 2, class: "qf-sent" }, group), "on its way to the queue, not sent yet");
   item(cell("qf-entry qf-entry-full", "none"), "waiting on the queue");
   item(cell("qf-taken", marks.taken), "at a consumer, still counted");
   if (hasAgain(timeline)) {

@@ -200,6 +200,16 @@ class Brush {
     pen.lineCap = "butt";
   }
 
+  line(from, to, colour, width, alpha) {
+    const { pen } = this;
+    [pen.globalAlpha, pen.strokeStyle, pen.lineWidth, pen.lineCap] = [alpha, this.colour(colour), width, "round"];
+    pen.beginPath();
+    pen.moveTo(...from);
+    pen.lineTo(...to);
+    pen.stroke();
+    [pen.globalAlpha, pen.lineCap] = [1, "butt"];
+  }
+
   box(x, y, width, height, radius, fill, stroke = null, line = 1.5, alpha = 1) {
     const { pen } = this;
     pen.globalAlpha = alpha;
@@ -262,6 +272,14 @@ const DRAWN = {
     pen.fillStyle = colour("card");
     ring(pen, size * 0.32);
     pen.fill();
+  },
+  // On its way to a queue, which counts it when it is there.
+  sent(pen, size, colour, group) {
+    const path = new Path2D(group ? shapeOf(group) : "M-4.4,-3A1.4,1.4 0 0 1 -3,-4.4H3A1.4,1.4 0 0 1 4.4,-3V3A1.4,1.4 0 0 1 3,4.4H-3A1.4,1.4 0 0 1 -4.4,3Z");
+    pen.scale(size / 5.4, size / 5.4);
+    [pen.fillStyle, pen.strokeStyle, pen.lineWidth] = [colour("card"), group ? colorOf(group) : colour("blue"), 1.7];
+    pen.fill(path);
+    pen.stroke(path);
   },
   waiting(pen, size, colour, group) {
     [pen.fillStyle, pen.strokeStyle, pen.lineWidth] = [colour("card"), colour("stop"), 2];

@@ -12,8 +12,9 @@ class Painter {
     return this.flights.shown;
   }
 
-  // pace: microseconds of the run in a second of the reader.
-  begin(brush, time, pace, frame) {
+  // pace: microseconds of the run in a second of the reader; air: what has landed where the picture rests (player.js).
+  begin(brush, { clock: time, pace, air = IN_THE_AIR }, frame) {
+    Object.assign(this.flights, air);
     brush.begin(this.places.width, this.places.height);
     // The instant of the picture before, if this one follows it.
     this.past = this.time < time && time - this.time < 0.2 * pace ? this.time : time;
@@ -33,8 +34,8 @@ class Motion extends Painter {
     this.ways = new Map();
   }
 
-  paint(brush, time, pace, frame) {
-    this.begin(brush, time, pace, frame);
+  paint(brush, now, frame) {
+    this.begin(brush, now, frame);
     this.seen = null;
     this.paintGates();
     this.paintWindows();
@@ -216,7 +217,9 @@ class Motion extends Painter {
     const rate = flights.rate(order, sendings.start, time, pace);
     const [from, until] = [time - 3 * TAKES.death * pace, time + TAKES.transfer * pace];
     const every = this.every(order, sendings.start, time, until);
-    this.places.say("transfer", rate > SINGLE ? rate / (pace / 1e6) : 0);
+    const isSlow = timeline.filled && this.frame >= timeline.filled[0] && this.frame < timeline.filled[1];
+    this.places.say("transfer", isSlow ? "slowed down here" : rate > SINGLE ? `${Math.round((1e6 * rate) / pace)} sent a second` : "");
+    this.streams = rate > SINGLE ? new Map() : null;
     flights.each(order, sendings.start, from, until, (row, at) => {
       if (row % every) return;
       const begins = flights.departure(row, at, pace);
@@ -224,6 +227,16 @@ class Motion extends Painter {
       if (part >= 0 && part < 1) this.paintTransfer(row, part, this.sizeAt(rate));
       else if (part >= 1 && flights.stayOf[row] < 0) this.paintRefused(row, at);
     });
+    for (const stream of this.streams?.values() ?? []) this.paintStream(stream, rate);
+  }
+
+  // So many that nobody counts them are a stream, as broad as it is dense.
+  paintStream({ from, to, at }, rate) {
+    const beats = this.time / (TAKES.transfer * this.pace);
+    for (let dash = 0; dash < DASHES; dash += 1) {
+      const part = (beats + dash / DASHES) % 1;
+      if (part >= from && part <= to) this.brush.line(at(part), at(Math.min(to, part + 0.45 / DASHES)), "blue", clamp(rate / 60, 2, 7), 0.6);
+    }
   }
 
   paintTransfer(row, part, size) {
@@ -233,21 +246,24 @@ class Motion extends Painter {
     const group = sendings.get(row, "group");
     const producer = sendings.get(row, "producer");
     let stay = flights.stayOf[row];
-    if (stay < 0) this.paintOnItsWay(producer, this.routeOf(row), null, part, size, group, row);
+    if (stay < 0) this.paintOnItsWay(producer, this.routeOf(row), null, part, size, group);
     // A fanout lands on several queues.
-    for (; stay >= 0 && stay < stays.count && flights.sendingOf[stay] === row; stay += 1) this.paintOnItsWay(producer, stays.get(stay, "queue"), stay, part, size, group, row);
+    for (; stay >= 0 && stay < stays.count && flights.sendingOf[stay] === row; stay += 1) this.paintOnItsWay(producer, stays.get(stay, "queue"), stay, part, size, group);
   }
 
-  paintOnItsWay(producer, queue, stay, part, size, group, row) {
+  paintOnItsWay(producer, queue, stay, part, size, group) {
     const { places, timeline } = this;
     const tank = places.tanks[queue];
     const way = this.way(`out ${producer} ${queue}`, () => places.out(producer, queue).flatMap(sampled));
     const level = stay === null ? tank.most : Math.max(0, timeline.column("queue", queue, "depth")[timeline.stays.get(stay, "start")] - 1);
-    const end = way[way.length - 1];
-    const [x, y] = part < 0.66 ? along(way, smooth(part / 0.66)) : this.falling(end, tank.spot(level), ((part - 0.66) / 0.34) ** 1.7);
-    // A stream is as broad as it is dense.
-    const aside = size < this.places.size ? (((row * 7) % 11) - 5) * 1.4 : 0;
-    this.brush.put("message", x + (part < 0.66 ? 0 : aside), y + aside, size, 1, group);
+    const at = (gone) => (gone < 0.66 ? along(way, smooth(gone / 0.66)) : this.falling(way[way.length - 1], tank.spot(level), ((gone - 0.66) / 0.34) ** 1.7));
+    if (!this.streams) {
+      this.brush.put("sent", ...at(part), size, 1, group);
+      return;
+    }
+    const stream = this.streams.get(`${producer} ${queue}`);
+    if (!stream) this.streams.set(`${producer} ${queue}`, { from: part, to: part, at });
+    else [stream.from, stream.to] = [Math.min(stream.from, part), Math.max(stream.to, part)];
   }
 
   falling(from, to, part) {
@@ -312,7 +328,7 @@ class Motion extends Painter {
     const order = flights.byEnd.holdings;
     const rate = flights.rate(order, holdings.end, time, pace);
     const size = this.sizeAt(rate);
-    this.places.say("accept", rate > SINGLE ? rate / (pace / 1e6) : 0);
+    this.places.say("accept", rate > SINGLE ? `${Math.round((1e6 * rate) / pace)} accepted a second` : "");
     const until = time + TAKES.release * pace;
     const every = this.every(order, holdings.end, time, until);
     flights.each(order, holdings.end, time, until, (row, at) => {
@@ -327,7 +343,7 @@ class Motion extends Painter {
     const reason = stay >= 0 && stays.get(stay, "end") === holdings.get(row, "end") ? timeline.picture.reasons[stays.get(stay, "reason")] : "release";
     if (!(reason in TAKES) && reason !== "reject") return;
     const begun = flights.time(holdings.get(row, "start"));
-    const takes = Math.max(LEAST * pace, Math.min((TAKES[reason] ?? TAKES.accept) * pace, (at - begun) * 0.4));
+    const takes = Math.max(LEAST * pace, Math.min((TAKES[reason] ?? TAKES.accept) * pace, (at - begun) * 0.4, at - flights.landed));
     const part = 1 - (at - time) / takes;
     if (part < 0) return;
     flights.shown.see(reason, row);

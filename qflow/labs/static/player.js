@@ -5,8 +5,8 @@ const SPEEDS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10];
 const FIRST_LOOK = 18;
 // And a run of few steps no longer than it takes to follow each of them.
 const STEP_LOOK = 0.3;
-// After a step, what set out with it goes on for so long, or until something else happens.
-const GLIDE = 0.7;
+// Where the picture rests, the clock stands still and what flies arrives: so many seconds are enough, after the beat of the step.
+const LANDS = 2;
 
 class Player {
   constructor(draw) {
@@ -17,6 +17,9 @@ class Player {
     this.factor = 1;
     this.request = 0;
     this.gliding = 0;
+    this.air = IN_THE_AIR;
+    // Where the picture is going to rest: what happens later does not set out.
+    this.until = null;
     // An instant whose frame is not here yet.
     this.wanted = null;
     this.calm = window.matchMedia("(prefers-reduced-motion: reduce)");
@@ -43,7 +46,7 @@ class Player {
     const look = Math.min(FIRST_LOOK, STEP_LOOK * track.count);
     if (first) this.factor = SPEEDS.findLast((speed) => track.end / 1e6 / speed >= look) ?? SPEEDS[0];
     track.stretch(this.pace);
-    if (first) this.show(track.place(0, track.timelines[0].picture.start));
+    if (first) this.show((this.start = track.place(0, track.timelines[0].picture.start)));
     else if (this.wanted === null || this.wanted > track.known) this.lookAt(time);
     else this.seek(this.wanted);
   }
@@ -51,7 +54,11 @@ class Player {
   // The instant of the run that is shown stays as it is, between two frames too.
   lookAt(time) {
     const place = this.track.at(time);
-    this.look(this.track.shown[place] + time - this.track.time(place));
+    this.clock = this.track.shown[place] + time - this.track.time(place);
+    this.place = this.track.placeAt(this.clock);
+    if (this.isPlaying) this.air = IN_THE_AIR;
+    else this.rest(this.lands);
+    this.look(this.clock);
   }
 
   look(clock) {
@@ -65,21 +72,38 @@ class Player {
     this.wanted = null;
     this.place = Math.min(this.track.count - 1, Math.max(0, place));
     this.clock = this.track.shown[this.place];
+    // What a run begins with is seen to fly when it plays.
+    this.rest(this.place > this.start ? this.lands : 0);
     this.draw(this);
   }
 
-  // What set out with this step is seen on its way, as long as nothing else happens.
-  glide() {
-    const next = this.place + 1 < this.track.count ? this.track.shown[this.place + 1] - 1 : Infinity;
-    const until = Math.min(next, this.clock + Math.max(GLIDE, this.track.beatOf(this.place)) * this.pace);
-    let before = performance.now();
-    const tick = (now) => {
-      this.clock = Math.min(until, this.clock + (now - before) * this.factor * 1000);
-      before = now;
+  // Picture time in which all that set out by now has arrived.
+  get lands() {
+    return (LANDS + this.track.beatOf(this.place)) * this.pace;
+  }
+
+  rest(landing) {
+    this.air = { landed: this.clock, landing, horizon: this.clock };
+  }
+
+  // What set out by now is seen on its way until it arrives; the clock stands still.
+  land() {
+    cancelAnimationFrame(this.gliding);
+    if (this.calm.matches) {
+      this.rest(this.lands);
       this.draw(this);
-      if (this.clock < until && !this.isPlaying) this.gliding = requestAnimationFrame(tick);
+      return;
+    }
+    let [before, flown] = [performance.now(), 0];
+    this.rest(0);
+    const tick = (now) => {
+      flown += (now - before) * this.factor * 1000;
+      before = now;
+      this.rest(Math.min(flown, this.lands));
+      this.draw(this);
+      if (flown < this.lands && !this.isPlaying) this.gliding = requestAnimationFrame(tick);
     };
-    if (!this.calm.matches && until > this.clock) this.gliding = requestAnimationFrame(tick);
+    this.gliding = requestAnimationFrame(tick);
   }
 
   seek(time) {
@@ -90,7 +114,7 @@ class Player {
   step(by) {
     this.pause();
     this.show(this.place + by);
-    if (by > 0) this.glide();
+    if (by > 0) this.land();
   }
 
   jump(direction) {
@@ -99,7 +123,7 @@ class Player {
     const found = direction > 0 ? places.find((place) => place > this.place) : places.findLast((place) => place < this.place);
     if (found === undefined) return;
     this.show(found);
-    if (direction > 0) this.glide();
+    if (direction > 0) this.land();
   }
 
   setSpeed(factor) {
@@ -132,6 +156,8 @@ class Player {
     if (this.place === this.track.count - 1 && this.track.isWhole) this.show(0);
     cancelAnimationFrame(this.gliding);
     this.wanted = null;
+    this.air = { ...this.air, horizon: this.until === null ? Infinity : this.track.shown[this.until] };
+    this.draw(this);
     let before = performance.now();
     const tick = (now) => {
       // A reader who asked for less motion gets the same run as a few still pictures a second.
@@ -142,10 +168,13 @@ class Player {
         before = now;
         // Where the frames of a run end that are here so far, the picture waits for more.
         if (!this.track.isWhole) this.clock = Math.min(this.clock, this.track.length);
-        const isOver = this.clock >= this.track.length + this.pace;
+        const isOver = this.track.isWhole && this.clock >= this.track.length;
         if (isOver) this.request = 0;
-        this.look(this.clock);
-        if (isOver) return;
+        this.look(Math.min(this.clock, this.track.length));
+        if (isOver) {
+          this.land();
+          return;
+        }
       }
       this.request = requestAnimationFrame(tick);
     };

@@ -11,10 +11,11 @@ function buildPlots(parent, timeline, id, seek, isNarrow, end, ghost) {
   parent.replaceChildren();
   const form = { ...plotForm(timeline, isNarrow), end, ghost };
   const cursors = timeline.topology.queues.map((_, index) => buildPlot(parent, timeline, index, `${id}-p${index}`, seek, form));
+  if (timeline.picture.verdicts) cursors.push(buildBytesPlot(parent, timeline, seek, { ...form, height: 70 }));
   // At first the queue whose flow control turns most often; the others with the rest.
   const turns = timeline.topology.queues.map((_, index) => changesOf(timeline, timeline.column("queue", index, "flow")).length);
   const first = turns.indexOf(Math.max(...turns));
-  [...parent.children].forEach((box, index) => box.classList.toggle("qf-extra", index !== first));
+  [...parent.children].forEach((box, index) => box.classList.toggle("qf-extra", index !== first && index < turns.length));
   return (frame, time) => cursors.forEach((cursor) => cursor(frame, time));
 }
 
@@ -46,13 +47,34 @@ function buildPlot(parent, timeline, index, id, seek, form) {
   drawDeaths(root, timeline, index, x, y);
   if (!timeline.isWhole) drawUnknown(root, x(timeline.end), x(end), form);
   for (const [, label, points] of samples) drawSamples(root, label, points, x, y, form);
-  drawLanes(root, lanes, top + height + axis, x, marks, form);
+  const heard = samples.at(-1)?.[2].at(-1)?.[0] ?? Infinity;
+  drawLanes(root, lanes, top + height + axis, x, marks, form, heard);
 
   const bottom = top + height + axis + lanes.length * lane;
   const area = svg("rect", { x: left, y: 0, width: span, height: total, class: "qf-catch" }, root);
   dragging(area, (share) => seek(share * end));
   const cursor = buildCursor(box, form.width, total, top - 6, bottom);
   return (frame, time) => cursor(x(time), y(timeline.queue(frame, index).depth));
+}
+
+// The same time in bytes, which have thresholds of their own.
+function buildBytesPlot(parent, timeline, seek, form) {
+  const { left, right, top, height, end } = form;
+  const [spot] = timeline.topology.queues;
+  const total = top + height + 6;
+  const box = html("div", { class: "qf-plot-box" }, parent);
+  const root = svg("svg", { viewBox: `0 0 ${form.width} ${total}`, class: "qf-plot qf-plot-bytes", role: "img", "aria-label": `Bytes on ${spot.name} over time.` }, box);
+  const scale = HEADROOM * Math.max(1, spot.stop_size, timeline.most("queue", 0, "bytes"));
+  const span = form.width - left - right;
+  const x = (time) => left + (span * time) / end;
+  const y = (size) => top + height - (height * Math.min(size, scale)) / scale;
+  svg("path", { d: `M${left},${top} V${top + height} H${form.width - right}`, class: "qf-axis" }, root);
+  drawLevels(root, [["stop", spot.stop_size], ["resume", spot.stop_size ? spot.resume_size : 0]], scale, y, form);
+  svg("text", { x: 4, y: top - 8, class: "qf-level-word qf-title qf-from-left" }, root, `bytes on ${spot.name}`);
+  svg("path", { d: depthPath(timeline, 0, x, y, span, form, "bytes"), class: "qf-curve" }, root);
+  dragging(svg("rect", { x: left, y: 0, width: span, height: total, class: "qf-catch" }, root), (share) => seek(share * end));
+  const cursor = buildCursor(box, form.width, total, top - 6, top + height);
+  return (frame, time) => cursor(x(time), y(timeline.queue(frame, 0).bytes));
 }
 
 // The cursor lies over the plot in layers of its own: moving it paints nothing again.
@@ -106,20 +128,25 @@ function drawAxes(root, spot, end, scale, x, y, form) {
     svg("text", { x: at, y: top + height + 16, class: "qf-tick" }, root, `${Number(time.toFixed(3))} s`);
   }
   const ends = [["limit", spot.max_count], ["stop", spot.stop_count], ["resume", spot.stop_count ? spot.resume_count : 0]];
-  let last = -Infinity;
-  for (const [name, depth] of ends) {
-    if (!depth || depth > scale) continue;
-    const label = Math.max(y(depth), last + 14);
-    last = label;
-    svg("line", { x1: left, x2: width - right, y1: y(depth), y2: y(depth), class: `qf-mark qf-mark-${name}` }, root);
-    svg("text", { x: left - 8, y: label + 4, class: `qf-level-word qf-word-${name}` }, root, `${name} ${depth}`);
-  }
+  const last = drawLevels(root, ends, scale, y, form);
   if (top + height - last >= 14) svg("text", { x: left - 8, y: top + height + 4, class: "qf-level-word" }, root, "0");
   // Where no limit or threshold says how high the scale goes, its highest level does.
   const deepest = Math.round(scale / HEADROOM);
   const isFar = ends.every(([, depth]) => !depth || depth > scale || Math.abs(y(depth) - y(deepest)) > 15);
   if (deepest && isFar) svg("text", { x: left - 8, y: y(deepest) + 4, class: "qf-level-word" }, root, `deepest ${deepest}`);
   svg("text", { x: 4, y: top - 8, class: "qf-level-word qf-title qf-from-left" }, root, `depth of ${spot.name}`);
+}
+
+// Lines at a queue's levels, their names beside them, none on another; returned is where the lowest name is.
+function drawLevels(root, levels, scale, y, { left, right, width }) {
+  let last = -Infinity;
+  for (const [name, level] of levels) {
+    if (!level || level > scale) continue;
+    last = Math.max(y(level), last + 14);
+    svg("line", { x1: left, x2: width - right, y1: y(level), y2: y(level), class: `qf-mark qf-mark-${name}` }, root);
+    svg("text", { x: left - 8, y: last + 4, class: `qf-level-word qf-word-${name}` }, root, `${name} ${level}`);
+  }
+  return last;
 }
 
 function roundStep(range, most) {
@@ -129,8 +156,8 @@ function roundStep(range, most) {
 }
 
 // One point for every pixel a level is first, lowest, highest or last in: nothing is lost to the eye.
-function depthPath(timeline, index, x, y, span, form) {
-  const depths = timeline.column("queue", index, "depth");
+function depthPath(timeline, index, x, y, span, form, unit = "depth") {
+  const depths = timeline.column("queue", index, unit);
   const { times, count } = timeline;
   const steps = [`M${x(0)},${y(0)}`];
   let pixel = -1;
@@ -166,7 +193,7 @@ function drawSamples(root, label, points, x, y, form) {
   svg("text", { x: form.width - form.right, y: 11, class: "qf-samples-word" }, root, `dotted: ${label}`);
 }
 
-function drawLanes(root, lanes, top, x, marks, form) {
+function drawLanes(root, lanes, top, x, marks, form, heard) {
   lanes.forEach(([, label, kind, spans], row) => {
     const y = top + row * form.lane;
     const name = label.slice(0, label.lastIndexOf(" "));
@@ -178,6 +205,10 @@ function drawLanes(root, lanes, top, x, marks, form) {
     for (const [from, to] of spans) {
       const box = { x: x(from), y: y + 1, width: Math.max(1.5, x(to) - x(from)), height: 12, rx: 2 };
       svg("rect", { ...box, class: `qf-lane qf-lane-${kind}`, ...(kind === "on" ? { fill: marks.on } : {}) }, root);
+      // Nobody has said that it turned OFF: the reports end before that.
+      if (kind !== "real" || to < heard) continue;
+      const wide = Math.min(64, form.width - form.right - x(to)) / 4;
+      for (let part = 0; part < 4; part += 1) svg("rect", { x: x(to) + part * wide, y: y + 1, width: Math.max(0, wide), height: 12, class: "qf-lane-fades", style: `opacity:${0.55 - 0.13 * part}` }, root);
     }
   });
 }

@@ -75,7 +75,7 @@ function render({ model, el }) {
     const place = model.get("place");
     if (player.track && place && place.time !== undefined) {
       player.show(player.track.at(place.time) - (place.back ?? 0));
-      if (!place.plays) player.glide();
+      if (!place.plays) player.land();
       else if (!player.isPlaying) player.toggle();
     }
   };
@@ -88,7 +88,7 @@ function render({ model, el }) {
   // A refusal is an answer to the hand, too.
   const refused = () => {
     refuse();
-    for (const view of shown) view.hand.answered();
+    for (const view of shown) view.hand.refused(Boolean(model.get("refusal")));
   };
   const changes = {
     run: load, pictures: load, offers: sharing.load, asking: () => guess.load(), refusal: refused, answer, place: go, plays: play,
@@ -263,7 +263,10 @@ class View {
     this.brush = new Brush(html("canvas", { "aria-hidden": "true" }, this.picture), this.picture);
     this.brush.heed(() => this.now && this.drawn.paintMarks(this.brush, this.now, this.before));
     this.callout = html("div", { class: "qf-callout", role: "alert" }, this.picture);
-    this.step = html("p", { class: "qf-step" }, this.root);
+    this.says = html("div", { class: "qf-says" }, this.root);
+    const line = html("div", {}, this.says);
+    this.step = html("p", { class: "qf-step" }, line);
+    this.outlook = html("p", { class: "qf-outlook" }, line);
     this.state = html("p", { class: "qf-state qf-extra" }, this.root);
     this.plots = html("div", { class: "qf-plots" }, this.root);
   }
@@ -287,11 +290,11 @@ class View {
     this.picture.style.setProperty("--qf-shape", width / this.drawn.places.height);
     this.picture.style.maxWidth = form ? "" : `${Math.round(((isNarrow ? MOST_TALL_BESIDE : MOST_TALL) * width) / this.drawn.places.height)}px`;
     this.reserve(timeline, track.timelines);
-    if (track.timelines.length > 1) this.step.after(this.callout);
+    if (track.timelines.length > 1) this.says.after(this.callout);
     else this.picture.append(this.callout);
     // Beside the name of the only queue there is the most room.
     const [queue, ...others] = timeline.topology.queues;
-    const beside = others.length ? tank.width : 1.65 * textWidth(`${queue.name}${queue.policy ?? ""}`);
+    const beside = others.length ? tank.width : Math.max(1.65 * textWidth(`${queue.name}${queue.policy ?? ""}`), 1.65 * textWidth("1000 messages"));
     set(this.callout, { style: `left:${(100 * (tank.x + beside + 16)) / width}%` });
     this.before = -1;
     this.plotted = this.painted = 0;
@@ -332,6 +335,7 @@ class View {
     this.painted = clock;
     this.plots.classList.toggle("qf-extra", !timeline.topology.queues.some((queue) => queue.stop_count || queue.stop_size));
     write(this.step, timeline.picture.captions ? captionAt(timeline.picture, frame) : now.isPlaying ? caption(timeline, frame) : stepSentence(timeline, frame));
+    write(this.outlook, outlookSentence(timeline, frame));
     // While the picture moves, a screen reader gets the turns; sixty sentences a second would be too many.
     set(this.step, { "aria-live": "polite" });
     set(this.state, { "aria-live": now.isPlaying ? "off" : "polite" });

@@ -41,6 +41,18 @@ class Spans {
     return found;
   }
 
+  // The first row that begins after a frame and is of the wanted kind; -1 for none.
+  next(frame, isWanted) {
+    let [low, high] = [0, this.count];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.start[middle] > frame) high = middle;
+      else low = middle + 1;
+    }
+    while (low < this.count && !isWanted(low)) low += 1;
+    return low < this.count ? low : -1;
+  }
+
   // The rows whose end lies after one frame and not after another, at most so many.
   ended(after, until, most) {
     const found = [];

@@ -80,7 +80,7 @@ function buildStage(root, timeline, id, isNarrow, room) {
   const lanes = isWorded ? { transfer: word(geometry.gate + 8, tanks[0].inlet - 13), accept: word(geometry.tank.x + geometry.tank.width + 17, tanks[0].outlet + 22) } : {};
   reused.show();
   // Where marks are too many to follow, their number in a second of the run.
-  const say = (lane, rate) => lanes[lane] && write(lanes[lane], rate ? `${Math.round(rate)} ${lane === "transfer" ? "sent" : "accepted"} a second` : "");
+  const say = (lane, text) => lanes[lane] && write(lanes[lane], text);
   const places = { width: geometry.width, height, size: geometry.isSmall ? 6 : 8, tanks, levels: [...tanks, ...units.levels], sources, sinks, drains, out, say };
   const motion = new Motion(timeline, places);
 
@@ -92,7 +92,7 @@ function buildStage(root, timeline, id, isNarrow, room) {
     sinks.forEach((sink, index) => sink.paint(timeline.consumer(frame, index), shown.taken[index], frame, motion.flights));
   };
   const paintMarks = (brush, now, frame) => {
-    motion.paint(brush, now.clock, now.pace, frame);
+    motion.paint(brush, now, frame);
     if (!timeline.locks.count) return;
     const alive = timeline.locks.alive(frame);
     sinks.forEach((sink, index) => sink.paintLocks(alive.filter((row) => timeline.locks.get(row, "consumer") === index + 1), consumers[index].name, (lock) => motion.hasLanded(lock)));

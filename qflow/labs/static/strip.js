@@ -20,8 +20,8 @@ class StripMotion extends Painter {
     return frame < this.timeline.count ? this.flights.time(frame) : Infinity;
   }
 
-  paint(brush, time, pace, frame) {
-    this.begin(brush, time, pace, frame);
+  paint(brush, now, frame) {
+    this.begin(brush, now, frame);
     this.layOut();
     for (const command of this.commands) this.paintCommand(command);
   }
@@ -156,7 +156,7 @@ function buildSession(root, timeline, id, isNarrow) {
       });
     });
   };
-  const paintMarks = (brush, now, frame) => motion.paint(brush, now.clock, now.pace, frame);
+  const paintMarks = (brush, now, frame) => motion.paint(brush, now, frame);
   set(root, { viewBox: `0 0 ${width} ${height}` });
   return { paint, paintMarks, motion, places, geometry: { width, tank: { x: 0, width: 0 } } };
 }

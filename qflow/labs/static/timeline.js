@@ -53,6 +53,21 @@ class Timeline {
     return Math.max(0, low - 1);
   }
 
+  // The frames of the first ON and of the first full window after it, before an OFF; null if there is none.
+  get filled() {
+    if (this.filledFrames === undefined) {
+      const flows = this.topology.queues.map((_, index) => this.column("queue", index, "flow"));
+      const blocked = 1 << this.picture.words.parts.indexOf("blocked");
+      const isOn = (frame) => flows.some((flow) => flow[frame]);
+      let from = 0;
+      while (from < this.count && !isOn(from)) from += 1;
+      let to = from;
+      while (to < this.count && isOn(to) && !(this.columns[1][to] & blocked)) to += 1;
+      this.filledFrames = to < this.count && to > from && isOn(to) ? [from, to] : null;
+    }
+    return this.filledFrames;
+  }
+
   // How long the picture stays at a frame at least, in seconds of the reader.
   beat(frame) {
     if (this.picture.beat) return this.picture.beat;

@@ -5,6 +5,8 @@
 
 // Seconds of the reader: from completions that are let go until a message that waited for them lands; after a turn ON; after a death;
 // between two steps of the instant of an OFF, and for all of them together.
+// Steps a second in which a window fills after the first ON, and how long that takes at least and at most.
+const FILLING = { steps: 45, seconds: [1.5, 5] };
 const BEAT = { off: 0.74, on: 0.3, death: 0.8, step: 0.05, steps: 1.2 };
 
 class Track {
@@ -51,11 +53,12 @@ class Track {
     this.pace = pace;
     this.shown = new Float64Array(this.count);
     for (const timeline of this.timelines) timeline.shown = this.single ? this.shown : new Float64Array(timeline.count);
+    const slow = this.slowing(pace);
     let [at, from] = [0, 0];
     let [before, begun] = [0, -1];
     for (let place = 0; place < this.count; place += 1) {
       const time = this.time(place);
-      if (place) at += Math.max(time - before, this.beat(place - 1, from, before, time) * pace);
+      if (place) at += Math.max((time - before) * (place > slow.from && place <= slow.to ? slow.by : 1), this.beat(place - 1, from, before, time) * pace);
       if (time !== begun) [from, begun] = [place, time];
       before = time;
       this.shown[place] = at;
@@ -63,6 +66,16 @@ class Track {
       const index = this.whose[place];
       this.timelines[index].shown[this.frame(index, place)] = at;
     }
+  }
+
+  // At the first turn ON the picture slows down until a window is full: it is the window that makes a producer wait, not ON.
+  slowing(pace) {
+    const [timeline] = this.timelines;
+    const filled = this.single && timeline.filled;
+    if (!filled) return { from: 0, to: 0, by: 1 };
+    const [from, to] = filled;
+    const took = timeline.time(to) - timeline.time(from);
+    return { from, to, by: Math.max(1, (clamp((to - from) / FILLING.steps, ...FILLING.seconds) * pace) / Math.max(1, took)) };
   }
 
   // How long the picture stays at a place at least; `from` is the first place of the same instant, then come its time and the next place's.

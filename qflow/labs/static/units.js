@@ -29,6 +29,7 @@ function buildUnits(root, timeline, tank, geometry, source) {
       const word = said.findLast(([at]) => at <= frame)?.[1] ?? "";
       write(text, word);
       text.classList.toggle("qf-is-met", word.startsWith(seen.flow ? "below" : "above"));
+      text.classList.toggle("qf-for-off", Boolean(seen.flow));
     }
     set(group, { "data-bytes": seen.bytes });
   };

@@ -41,6 +41,28 @@ function caption(timeline, frame) {
   return turn === undefined ? stepSentence(timeline, frame) : `${seconds(timeline.time(turn))}: ${stepSentence(timeline, turn)}`;
 }
 
+// While a queue is ON, what its producers may still do and what they wait for; of a crowd, nothing.
+function outlookSentence(timeline, frame) {
+  const { topology, picture, sendings } = timeline;
+  const templates = picture.words.outlook;
+  if (topology.producers.length > 2 || picture.form) return "";
+  const said = topology.producers.map(({ name, capacity }, index) => {
+    const [, on] = topology.routes.find(([producer, queue]) => producer === index && timeline.queue(frame, queue).flow) ?? [];
+    const { mood, blocked, outstanding } = timeline.producer(frame, index);
+    if (on === undefined || mood > 2) return "";
+    const values = { producer: name, queue: topology.queues[on].name, room: capacity - outstanding };
+    if (blocked || outstanding >= capacity) return fill(templates.waits, values);
+    const next = sendings.next(frame, (row) => sendings.get(row, "producer") === index);
+    if (next < 0) return fill(templates.done, values);
+    const time = timeline.time(sendings.start[next]);
+    return fill(time - timeline.time(frame) > LONG_AWAITED ? templates.idle : templates.may_send, { ...values, time: `${(time / 1e6).toFixed(1)} s` });
+  });
+  return said.filter(Boolean).join(" ");
+}
+
+// Microseconds until a message is due from which a reader is told when that is.
+const LONG_AWAITED = 300_000;
+
 // Where its window has just been emptied, a producer that has not gone on yet still waits.
 function moodOf(moods, { mood, outstanding }, capacity) {
   return outstanding < capacity ? moods[mood].replace(" with a full window", "") : moods[mood];
