@@ -51,7 +51,7 @@ STATE: dict[str, str] = {
 # While a queue is ON: what a producer may still do, and what it waits for.
 OUTLOOK: dict[str, str] = {
     "may_send": "{producer} may send {room} more before its window is full.",
-    "waits": "{producer}'s window is full: it waits until {queue} turns OFF.",
+    "waits": "{producer} waits until {queue} turns OFF.",
     "idle": "{producer} has nothing to send until {time}.",
     "done": "{producer} has sent everything.",
 }

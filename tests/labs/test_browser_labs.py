@@ -282,7 +282,7 @@ def test_fork_compare_and_share(opened):
     lab.await_run(run)
     assert lab.root.locator(".qf-view-name").all_inner_texts() == ["as it was", "orders is purged"]
     lab.shot("forked")
-    lab.root.locator(".qf-compare").click()
+    lab.root.locator(".qf-end-comparison").click()
     lab.await_run(run + 1)
     assert lab.root.locator(".qf-view").count() == 1
     run = int(lab.stage()["run"])

@@ -32,7 +32,7 @@ CLICK, DRAG = "click", "drag"
 TASKS: dict[str, tuple[Callable[[], Any], list[tuple[Any, ...]], Callable[[Any], bool]]] = {
     "make the producer die": (
         capacity_lab,
-        [(DRAG, "[data-setting=capacity_1]", 200, 0)],
+        [(DRAG, "[data-setting=capacity_1]", 0, 60)],
         lambda lab: set(lab.first.run.errors) == {"C1"},
     ),
     "make c2 wait for a group": (

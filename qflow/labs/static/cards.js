@@ -10,6 +10,9 @@ function cellGrid(capacity, width, form) {
   return { rows, columns, pitch, size: pitch - Math.max(2, pitch * 0.16) };
 }
 
+// How many cells a window's grid is laid out for: while a hand is on its grip, the cells stay as large as they were.
+const laidOut = (timeline, { name, capacity, prefetch }) => Math.max(capacity ?? prefetch, timeline.grids?.get(name) ?? 0);
+
 function cardHeight(capacity, width, form) {
   const grid = cellGrid(capacity, width - 28, form);
   return form.strip + form.counts + (grid ? grid.rows * grid.pitch : 26);
@@ -19,6 +22,8 @@ function cardHeight(capacity, width, form) {
 function buildCard(root, kind, spot, place, height, box, form, aside = 0) {
   const group = svg("g", { class: `qf-${kind}`, "data-name": spot.name, "data-why": `${kind}:${spot.name}`, transform: `translate(${box.x},${place})` }, root);
   svg("title", {}, group, `${spot.name}: ${spot.note}. Click to ask why.`);
+  // One stop for Tab; the arrow keys go on to the messages that a consumer has (scene.js).
+  if (kind === "consumer") set(group, { tabindex: 0, role: "group", "aria-label": `${spot.name}: ${spot.note}. Arrow down: its messages` });
   svg("rect", { width: box.width, height, rx: 8, class: "qf-card" }, group);
   const name = svg("text", { x: 14, y: form.name, class: "qf-name" }, group, fitted(spot.name, box.width - 28 - aside, sizeOf(form)));
   if (form.isSmall) name.classList.add("qf-name-small");
@@ -38,8 +43,8 @@ function buildProducer(root, timeline, index, place, height, box, form, marks) {
   const isBrief = form.isSmall || 1.65 * textWidth(spot.name) > box.width - 200;
   const mood = svg("text", { x: form.moodBelow ? 14 : box.width - 14, y: form.moodBelow || form.name, class: "qf-mood" }, group);
   if (form.moodBelow) mood.classList.add("qf-mood-below");
-  const strip = buildStrip(group, spot.capacity, 14, form.strip, box.width - 28, marks, "cell", form);
-  buildGrip(group, timeline, ["capacity", `capacity_${index + 1}`], spot, spot.capacity, ...strip.end);
+  const strip = buildStrip(group, spot.capacity, laidOut(timeline, spot), 14, form.strip, box.width - 28, marks, "cell", form);
+  buildGrip(group, timeline, ["capacity", `capacity_${index + 1}`], spot, spot.capacity, strip);
   const counts = svg("text", { x: 14, y: height - form.countsUp, class: "qf-count" }, group);
   const sent = form.sentUp ? svg("text", { x: 14, y: height - form.sentUp, class: "qf-note" }, group) : null;
   // A card that another run leaves as it is shows that run, too (stage.js).
@@ -82,8 +87,8 @@ const SHORT_MOODS = ["free to send", "window full", "waits", "session dead", "as
 function buildConsumer(root, timeline, index, place, height, box, form, marks) {
   const spot = timeline.topology.consumers[index];
   const group = buildCard(root, "consumer", spot, place, height, box, form, timeline.locks.count && !form.short ? 92 : 0);
-  const strip = buildStrip(group, spot.prefetch, 14, form.strip, box.width - 28, marks, "slot", form);
-  buildGrip(group, timeline, ["prefetch"], spot, spot.prefetch, ...strip.end);
+  const strip = buildStrip(group, spot.prefetch, laidOut(timeline, spot), 14, form.strip, box.width - 28, marks, "slot", form);
+  buildGrip(group, timeline, ["prefetch"], spot, spot.prefetch, strip);
   const counts = svg("text", { x: 14, y: height - form.countsUp, class: "qf-count" }, group);
   const accepted = form.sentUp ? svg("text", { x: 14, y: height - form.sentUp, class: "qf-note" }, group) : null;
   const locks = buildLocks(group, timeline, box, form, form.short ? 16 : 28 + sizeOf(form) * textWidth(group.querySelector(".qf-name").textContent));
@@ -107,9 +112,9 @@ function buildConsumer(root, timeline, index, place, height, box, form, marks) {
 }
 
 // A strip of cells; past 240 they cannot be distinguished, and become lengths of one bar. `at` says where a cell lies on the stage.
-function buildStrip(parent, capacity, x, y, width, marks, kind, form) {
-  const grid = cellGrid(capacity, width, form);
-  if (!grid) return { paint: buildBar(parent, capacity, x, y, width, marks, kind), at: () => () => null, end: [x + width - 8, y, 18] };
+function buildStrip(parent, capacity, room, x, y, width, marks, kind, form) {
+  const grid = cellGrid(room, width, form);
+  if (!grid) return { paint: buildBar(parent, capacity, x, y, width, marks, kind), at: () => () => null, end: [x + width - 8, y, 18], pull: [x, y, width / capacity, Infinity] };
   const corner = (index) => [x + (index % grid.columns) * grid.pitch, y + Math.floor(index / grid.columns) * grid.pitch];
   const cells = Array.from({ length: capacity }, (_, index) => {
     const cell = new Cell(parent, grid.size, kind, marks);
@@ -128,7 +133,7 @@ function buildStrip(parent, capacity, x, y, width, marks, kind, form) {
     return [left + across + grid.size / 2, top + down + grid.size / 2, grid.size];
   };
   const [across, down] = corner(capacity - 1);
-  return { paint, at, end: [across + grid.size + 8, down, grid.size] };
+  return { paint, at, end: [across + grid.size + 8, down, grid.size], pull: [x, y, grid.pitch, grid.rows > 1 ? grid.columns : Infinity] };
 }
 
 function buildBar(parent, capacity, x, y, width, marks, kind) {

@@ -449,9 +449,9 @@ function buildReader(root, timeline, index, x, y, width, marks) {
   const own = svg("g", {}, group);
   const [owns, title] = [svg("text", { x: width - 14, y: LINE.card - 11, class: "qf-note qf-end" }, own), svg("title", {}, own)];
   const holds = svg("text", { x: 14, y: LINE.card - 11, class: "qf-note" }, group);
-  const pitch = Math.min(58, (width - 50) / spot.prefetch);
+  const pitch = Math.min(58, (width - 50) / laidOut(timeline, spot));
   const slots = Array.from({ length: spot.prefetch }, (_, place) => svg("rect", { x: 14 + place * pitch, y: 40, width: pitch - 6, height: 78, rx: 9, class: "qf-slot qf-slot-free" }, group));
-  buildGrip(group, timeline, ["prefetch"], spot, spot.prefetch, 18 + spot.prefetch * pitch, 50, 54);
+  buildGrip(group, timeline, ["prefetch"], spot, spot.prefetch, { end: [18 + spot.prefetch * pitch, 50, 54], pull: [14, 40, pitch, Infinity] });
   const locks = buildLocks(group, timeline, { width }, form, isSmall ? 86 : 86 + 1.1 * textWidth(spot.note));
   const { stays, holdings, picture } = timeline;
   let isHere = false;
@@ -462,7 +462,7 @@ function buildReader(root, timeline, index, x, y, width, marks) {
     slots.forEach((slot, place) => {
       const stay = taken[place] === undefined ? -1 : holdings.get(taken[place], "stay");
       const label = stay < 0 ? "" : timeline.label(stays.get(stay, "producer"), stays.get(stay, "number"));
-      if (label) set(slot, { "data-why": `message:${label}`, tabindex: 0, role: "button", "aria-haspopup": "menu", "aria-label": `${label} at ${spot.name}: accept, release or reject` });
+      if (label) set(slot, { "data-why": `message:${label}`, tabindex: -1, role: "button", "aria-haspopup": "menu", "aria-label": `${label} at ${spot.name}: accept, release or reject` });
       else for (const one of ["data-why", "tabindex", "role", "aria-haspopup", "aria-label"]) slot.removeAttribute(one);
     });
     write(holds, !seen.present ? "not here" : `${seen.holds} of ${spot.prefetch}${isSmall ? "" : " prefetched"}`);

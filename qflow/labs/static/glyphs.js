@@ -49,14 +49,12 @@ class Cell {
     if (why) set(this.root, { "data-why": why });
     else this.root.removeAttribute("data-why");
     // What a consumer has can be answered by hand, by keyboard too.
-    if (this.kind === "slot" && why) set(this.root, { tabindex: 0, role: "button", "aria-haspopup": "menu", "aria-label": title });
+    if (this.kind === "slot" && why) set(this.root, { tabindex: -1, role: "button", "aria-haspopup": "menu", "aria-label": title });
     else if (this.kind === "slot") for (const name of ["tabindex", "role", "aria-haspopup", "aria-label"]) this.root.removeAttribute(name);
     this.paintGlyph(state, group);
     this.paintAgain(again && state !== "free");
-    if (title) {
-      this.title ??= svg("title", {}, this.root);
-      write(this.title, title);
-    }
+    if (title) this.title ??= svg("title", {}, this.root);
+    if (this.title) write(this.title, title);
   }
 
   paintGlyph(state, group) {

@@ -3,7 +3,7 @@
 
 // Milliseconds that a hand waits for the picture of where it was, once the kernel has heard of it.
 const MOST_WAIT = 500;
-// Drawing units for one more message of a window.
+// Drawing units for one more step of what has no cells.
 const PULL = 7;
 
 // The handle of a setting, if the lab has one: [setting, least, most, step].
@@ -15,8 +15,8 @@ function asHandle(element, [setting, low, high, step], value, label, place) {
   set(element, { role: "slider", tabindex: 0, "aria-label": label, "aria-valuemin": low, "aria-valuemax": high, "aria-valuenow": value, "data-handle": `${setting} ${place}`, "data-setting": setting, "data-step": step });
 }
 
-// A grip at the end of a strip of cells.
-function buildGrip(group, timeline, settings, spot, value, x, y, tall) {
+// A grip at the end of a strip of cells; it is pulled from cell to cell: where they begin, how far apart they are, how many in a row.
+function buildGrip(group, timeline, settings, spot, value, { end: [x, y, tall], pull }) {
   const handle = handleOf(timeline, ...settings.flatMap((setting) => [setting, `${setting}-${spot.name}`]));
   if (!handle) return;
   const grip = svg("g", { transform: `translate(${x},${y})` }, group);
@@ -24,6 +24,7 @@ function buildGrip(group, timeline, settings, spot, value, x, y, tall) {
   svg("path", { d: `M1,${tall / 2 - 5}v10M5,${tall / 2 - 5}v10`, class: "qf-grip-lines" }, grip);
   svg("title", {}, grip, `${settings[0]} ${value}: drag, or use the arrow keys`);
   asHandle(grip, handle, value, `${settings[0]} of ${spot.name}`, spot.name);
+  set(grip, { "data-pull": pull.join(" "), "data-at": `${x} ${y}` });
 }
 
 // Hears the handles of one view; the drawing under them is made anew with each run, so the hand is kept here.
@@ -35,6 +36,8 @@ class Hand {
     stage.addEventListener("pointermove", (event) => this.held && this.move(event));
     for (const name of ["pointerup", "pointercancel"]) stage.addEventListener(name, () => this.held && this.leave());
     stage.addEventListener("keydown", (event) => this.press(event));
+    // A wheel is for the page, but over the handle that has the focus.
+    stage.addEventListener("wheel", (event) => this.turn(event), { passive: false });
     // Letting go of a handle is no question why.
     stage.addEventListener("click", (event) => event.target.closest("[data-handle]") && event.stopPropagation());
   }
@@ -57,17 +60,35 @@ class Hand {
     this.player.pause();
     this.held = { ...this.read(element), x: event.clientX, y: event.clientY, isLevel: Boolean(tank), pixels: unit * (tank ? tank.y(0) - tank.y(1) : PULL / Number(element.dataset.step)), ghost: timeline, isPlaying };
     this.held.begun = this.held.said = this.held.value;
+    if (element.dataset.pull) this.held.pull = this.pullOf(element);
     // The scale stays as it is while the hand is on it.
     timeline.scales = timeline.topology.queues.map((_, index) => tankScale(timeline, index));
+    timeline.grids = new Map([...timeline.topology.producers, ...timeline.topology.consumers].map((spot) => [spot.name, laidOut(timeline, spot)]));
     this.model.send({ ask: "look", time: this.player.track.time(this.player.place) });
   }
 
   move(event) {
     const { held } = this;
     const pulled = held.isLevel ? held.y - event.clientY : event.clientX - held.x;
-    held.value = this.allowed(held, held.begun + pulled / held.pixels);
+    held.value = this.allowed(held, held.pull ? this.pulled(event) : held.begun + pulled / held.pixels);
     this.follow();
     this.say();
+  }
+
+  // Where the cells of a grip lie on the drawing, and how far from its own place the hand took it.
+  pullOf(element) {
+    const [x, y, pitch, columns] = element.dataset.pull.split(" ").map(Number);
+    const matrix = element.parentElement.getScreenCTM();
+    const at = (event) => new DOMPoint(event.clientX, event.clientY).matrixTransform(matrix.inverse());
+    return { x, y, pitch, columns, at };
+  }
+
+  // So many cells lie before the hand, row by row; on the right of the last row, and below it, there is room for more.
+  pulled(event) {
+    const { x, y, pitch, columns, at } = this.held.pull;
+    const hand = at(event);
+    if (columns === Infinity) return (hand.x - x) / pitch;
+    return Math.max(0, Math.floor((hand.y - y) / pitch)) * columns + Math.max(0, Math.round((hand.x - x) / pitch));
   }
 
   allowed({ low, high, step, begun }, value) {
@@ -82,8 +103,17 @@ class Hand {
     if (!element) return;
     const tank = drawn.places.levels?.[Number(element.dataset.queue)];
     if (isLevel) set(element, { transform: `translate(0,${tank.y(value) - tank.y(Number(element.getAttribute("aria-valuenow")))})` });
+    else if (this.held.pull) this.followGrip(element, value);
     const word = element.querySelector(".qf-line-name");
     if (word) write(word, `${element.dataset.word} ${value}`);
+  }
+
+  followGrip(element, value) {
+    const { x, y, pitch, columns } = this.held.pull;
+    const last = Math.max(0, value - 1);
+    const [across, down] = columns === Infinity ? [last, 0] : [last % columns, Math.floor(last / columns)];
+    const [, top] = element.dataset.at.split(" ").map(Number);
+    set(element, { transform: `translate(${x + (across + 1) * pitch + 4},${columns === Infinity ? top : y + down * pitch})` });
   }
 
   // The next question waits for the picture that answers the last, or else a hand that moves on would never see one; but not for long,
@@ -133,7 +163,15 @@ class Hand {
   press(event) {
     const element = event.target.closest("[data-handle]");
     const steps = { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1, PageUp: 10, PageDown: -10 }[event.key];
-    if (!element || !steps) return;
+    if (element && steps) this.step(event, element, steps);
+  }
+
+  turn(event) {
+    const element = event.target.closest("[data-handle]");
+    if (element && element === document.activeElement && event.deltaY) this.step(event, element, event.deltaY < 0 ? 1 : -1);
+  }
+
+  step(event, element, steps) {
     event.preventDefault();
     event.stopPropagation();
     const found = this.read(element);
@@ -146,7 +184,7 @@ class Hand {
 
   // Before and after a drawing is made anew.
   before(timeline) {
-    if (this.held) timeline.scales = this.held.ghost.scales;
+    if (this.held) [timeline.scales, timeline.grids] = [this.held.ghost.scales, this.held.ghost.grids];
     this.view.ghost = this.held?.ghost ?? this.view.ghost;
     this.focused = this.view.stage.contains(document.activeElement) ? document.activeElement.dataset.handle : null;
   }

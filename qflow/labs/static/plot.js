@@ -2,7 +2,7 @@
 
 function plotForm(timeline, isNarrow) {
   const crowded = timeline.topology.queues.length > 2;
-  const sizes = { top: 20, height: crowded ? 50 : isNarrow ? 72 : 112, axis: 22, lane: 17, ticks: isNarrow ? 4 : 8, isNarrow };
+  const sizes = { top: 20, height: crowded ? 50 : isNarrow || timeline.picture.verdicts ? 72 : 112, axis: 22, lane: 17, ticks: isNarrow ? 4 : 8, isNarrow };
   return isNarrow ? { ...sizes, width: 520, left: 84, right: 10 } : { ...sizes, width: 1040, left: 118, right: 16 };
 }
 
@@ -11,7 +11,7 @@ function buildPlots(parent, timeline, id, seek, isNarrow, end, ghost) {
   parent.replaceChildren();
   const form = { ...plotForm(timeline, isNarrow), end, ghost };
   const cursors = timeline.topology.queues.map((_, index) => buildPlot(parent, timeline, index, `${id}-p${index}`, seek, form));
-  if (timeline.picture.verdicts) cursors.push(buildBytesPlot(parent, timeline, seek, { ...form, height: 70 }));
+  if (timeline.picture.verdicts) cursors.push(buildBytesPlot(parent, timeline, seek, { ...form, height: 50 }));
   // At first the queue whose flow control turns most often; the others with the rest.
   const turns = timeline.topology.queues.map((_, index) => changesOf(timeline, timeline.column("queue", index, "flow")).length);
   const first = turns.indexOf(Math.max(...turns));

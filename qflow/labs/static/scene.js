@@ -30,6 +30,7 @@ function render({ model, el }) {
   const { tools, why, sharing } = buildTools(root, model, player, keys);
   heedClicks(views, model, player, why);
   heedButtons(views, model, player);
+  heedArrows(views);
   root.classList.toggle("qf-is-saved", !isLive(model));
   const leaveSliders = heedSliders(el, player, model);
   const live = new Live(root, model, id);
@@ -134,7 +135,7 @@ function buildRefusal(root, model) {
 // What can be asked about the instant that is shown, once the run is whole; by mouse and by keyboard.
 function buildTools(root, model, player, keys) {
   const tools = html("div", { class: "qf-tools qf-extra" }, root);
-  const why = buildWhy(tools, model, player);
+  const why = buildWhy(tools, root, model, player);
   const sharing = buildSharing(tools, root, model, player);
   html("p", { class: "qf-keys qf-extra" }, root, `Keys: ${keys}.`);
   const ready = (act) => () => {
@@ -151,17 +152,34 @@ function heedClicks(views, model, player, why) {
     const view = event.target.closest(".qf-view");
     const subject = event.target.closest("[data-why]");
     if (!subject || !view || !player.track.isWhole || !isLive(model)) return;
-    const question = () => why.question(Number(view.dataset.view), subject.dataset.why);
+    const near = subject.matches("g.qf-producer, g.qf-consumer, g.qf-queue") && event.clientX ? new DOMRect(event.clientX - 8, event.clientY - 8, 16, 16) : subject.getBoundingClientRect();
+    const question = () => why.question(Number(view.dataset.view), subject.dataset.why, near);
     const consumer = subject.closest(".qf-consumer")?.dataset.name;
     if (consumer && subject.classList.contains("qf-slot") && (model.get("actions") ?? []).length) openMenu(view, subject, consumer, model, player, question);
     else question();
   };
   views.addEventListener("click", ask);
   views.addEventListener("keydown", (event) => {
-    if (!["Enter", " "].includes(event.key) || !event.target.matches?.(".qf-slot")) return;
+    if (!(event.key === "Enter" && event.target.matches?.(".qf-consumer")) && !(["Enter", " "].includes(event.key) && event.target.matches?.(".qf-slot"))) return;
     event.preventDefault();
     event.stopPropagation();
     ask(event);
+  });
+}
+
+// Messages that can be answered by hand: one stop for Tab a group, the arrow keys within it, Escape out of it.
+function heedArrows(views) {
+  views.addEventListener("keydown", (event) => {
+    const group = event.target.closest?.(".qf-consumer, .qf-takes");
+    const by = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key];
+    if (!group || !(by || event.key === "Escape") || event.target.closest("[data-handle], .qf-menu")) return;
+    const items = [...group.querySelectorAll(".qf-slot[role=button], .qf-take")].filter((one) => one.getAttribute("visibility") !== "hidden");
+    const at = items.indexOf(event.target);
+    const next = event.key === "Escape" ? group : at < 0 ? event.key === "ArrowDown" && items[0] : items[(at + by + items.length) % items.length];
+    if (!next || (event.key === "Escape" && at < 0)) return;
+    event.preventDefault();
+    event.stopPropagation();
+    next.focus();
   });
 }
 
@@ -235,8 +253,8 @@ function loadViews(parent, shown, track, id, player, model) {
   });
 }
 
-function buildWhy(tools, model, player) {
-  return new WhyPanel(tools, {
+function buildWhy(tools, root, model, player) {
+  return new WhyPanel(tools, root, {
     ask: (picture, subject, number) => {
       player.pause();
       model.send({ ask: "why", picture, subject, number, frame: player.track.frame(picture, player.place) });

@@ -16,6 +16,9 @@ function buildSharing(parent, root, model, player) {
     if (forks.value) send("fork", { action: forks.value });
     forks.value = "";
   });
+  // Beside what it ends, also where the rest of the tools is out of sight.
+  const end = html("button", { type: "button", class: "qf-end-comparison", hidden: "" }, root.querySelector(".qf-top"), "stop comparing");
+  end.addEventListener("click", () => send("compare"));
   const compare = button("compare", "compare", "Keep this run beside the next (C)", () => send("compare"));
   const token = button("token", "share", "A token that opens this instant elsewhere", () => send("token"));
   const save = button("export", "save as HTML", "One file that plays without a kernel, among your downloads", () => send("html"));
@@ -31,7 +34,7 @@ function buildSharing(parent, root, model, player) {
   const can = (what) => (model.get("offers") ?? []).includes(what);
 
   return {
-    compare: () => !compare.hidden && send("compare"),
+    compare: () => can("compare") && send("compare"),
     fork: () => !forks.hidden && forks.focus(),
     load() {
       const actions = model.get("actions") ?? [];
@@ -39,9 +42,8 @@ function buildSharing(parent, root, model, player) {
       html("option", { value: "" }, forks, "fork here …");
       for (const [key, label] of actions) html("option", { value: key }, forks, label);
       forks.hidden = !actions.length;
-      compare.hidden = !can("compare");
-      classify(compare, can("pinned") ? "qf-compare qf-is-pinned" : "qf-compare");
-      write(compare, can("pinned") ? "stop comparing" : "compare");
+      compare.hidden = !can("compare") || can("pinned");
+      end.hidden = !can("pinned");
       token.hidden = !can("token");
       save.hidden = !can("html");
     },

@@ -38,10 +38,10 @@ function formOf(clients, isNarrow, isCrowd) {
 }
 
 // How tall each card is, and how tall they make the stage.
-function heightsOf(topology, geometry) {
-  const { producers, queues, consumers } = topology;
-  const cards = producers.map((producer) => cardHeight(producer.capacity, geometry.card.width, geometry.form));
-  const desks = consumers.map((consumer) => cardHeight(consumer.prefetch, geometry.desk.width, geometry.form));
+function heightsOf(timeline, geometry) {
+  const { producers, queues, consumers } = timeline.topology;
+  const cards = producers.map((producer) => cardHeight(laidOut(timeline, producer), geometry.card.width, geometry.form));
+  const desks = consumers.map((consumer) => cardHeight(laidOut(timeline, consumer), geometry.desk.width, geometry.form));
   const least = queues.length === 1 && !geometry.isSmall ? 300 : queues.length * geometry.least;
   return { cards, desks, room: Math.max(stackHeight(cards), stackHeight(desks), least) };
 }
@@ -49,7 +49,7 @@ function heightsOf(topology, geometry) {
 // Runs side by side are as tall as the tallest of them: a level is then the same height in all.
 function roomOf({ timelines, isNarrow }) {
   const isCrowd = timelines.length > 2;
-  return Math.max(...timelines.map(({ topology }) => heightsOf(topology, geometryOf(topology, isNarrow, false, isCrowd)).room));
+  return Math.max(...timelines.map((timeline) => heightsOf(timeline, geometryOf(timeline.topology, isNarrow, false, isCrowd)).room));
 }
 
 function buildStage(root, timeline, id, isNarrow, room) {
@@ -57,7 +57,7 @@ function buildStage(root, timeline, id, isNarrow, room) {
   const { verdicts } = timeline.picture;
   const geometry = geometryOf(timeline.topology, isNarrow, Boolean(verdicts) && !isNarrow, timeline.beside.length > 2);
   const { form } = geometry;
-  const { cards, desks } = heightsOf(timeline.topology, geometry);
+  const { cards, desks } = heightsOf(timeline, geometry);
   const reused = new Reused(root, timeline, id);
   const { back, front, marks } = reused;
   const links = svg("g", {}, back);
@@ -67,15 +67,15 @@ function buildStage(root, timeline, id, isNarrow, room) {
   const deskPlaces = stack(layout.consumer, desks, room);
   const rank = new Map(layout.queue.map((index, place) => [index, place]));
   const tanks = queues.map((_, index) => buildTank(back, timeline, index, TOP + share * rank.get(index), share, geometry, marks));
-  const sources = producers.map((spot, index) => reused.card(["producer", index, spot, cardPlaces[index], cards[index], geometry.card, form], () => buildProducer(back, timeline, index, cardPlaces[index], cards[index], geometry.card, form, marks)));
-  const sinks = consumers.map((spot, index) => reused.card(["consumer", index, spot, deskPlaces[index], desks[index], geometry.desk, form], () => buildConsumer(back, timeline, index, deskPlaces[index], desks[index], geometry.desk, form, marks)));
+  const sources = producers.map((spot, index) => reused.card(["producer", index, spot, laidOut(timeline, spot), cardPlaces[index], cards[index], geometry.card, form], () => buildProducer(back, timeline, index, cardPlaces[index], cards[index], geometry.card, form, marks)));
+  const sinks = consumers.map((spot, index) => reused.card(["consumer", index, spot, laidOut(timeline, spot), deskPlaces[index], desks[index], geometry.desk, form], () => buildConsumer(back, timeline, index, deskPlaces[index], desks[index], geometry.desk, form, marks)));
   const units = geometry.bytes ? buildUnits(front, timeline, tanks[0], geometry, sources[0]) : { paint: () => {}, levels: [] };
   const hubs = geometry.exchange ? placeExchanges(front, timeline, room, geometry) : [];
   const out = buildWays(links, timeline, sources, tanks, hubs, geometry, marks);
   const drains = consumers.map((consumer, index) => buildDrain(links, tanks[consumer.queue], sinks[index], geometry, marks));
   const height = room + TOP + 10;
   set(root, { viewBox: `0 0 ${geometry.width} ${height}` });
-  const isWorded = !geometry.isSmall && queues.length === 1 && producers.length + consumers.length > 0;
+  const isWorded = !geometry.isSmall && !geometry.bytes && queues.length === 1 && producers.length + consumers.length > 0;
   const word = (x, y) => svg("text", { x, y, class: "qf-lane-word" }, front);
   const lanes = isWorded ? { transfer: word(geometry.gate + 8, tanks[0].inlet - 13), accept: word(geometry.tank.x + geometry.tank.width + 17, tanks[0].outlet + 22) } : {};
   reused.show();

@@ -132,10 +132,11 @@ function buildSession(root, timeline, id, isNarrow) {
     return { group, marks, text };
   });
   const queues = topology.queues.map((queue, index) => buildRow(root, timeline, queue, index, below + index * STRIP.row, width));
+  const takes = svg("g", { class: "qf-takes", tabindex: 0, role: "group", "aria-label": "Messages on the queues. Arrow down: the first" }, root);
   const spots = Array.from({ length: timeline.stays.count }, (_, row) => {
     const label = timeline.label(timeline.stays.get(row, "producer"), timeline.stays.get(row, "number"));
     const words = `${label} on ${topology.queues[timeline.stays.get(row, "queue")].name}: a consumer takes and accepts it`;
-    const group = svg("g", { class: "qf-take", tabindex: 0, role: "button", "aria-label": words, "data-ask": JSON.stringify({ ask: "do", what: "take", name: label }) }, root);
+    const group = svg("g", { class: "qf-take", tabindex: -1, role: "button", "aria-label": words, "data-ask": JSON.stringify({ ask: "do", what: "take", name: label }) }, takes);
     svg("title", {}, group, words);
     svg("rect", { x: -21, y: -21, width: 42, height: 42, rx: 9, class: "qf-spot" }, group);
     return group;

@@ -1,4 +1,5 @@
-// Why: whatever is clicked, or chosen by keyboard, is asked about; the answer is a chain whose links lead to their instants.
+// Why: whatever is clicked, or chosen by keyboard, is asked about. The answer stands on a card beside it, over the picture, where it covers
+// least of what was asked about, and moves nothing; it is a chain whose links lead to their instants. A card that is pinned stays.
 
 const PATIENCE = 10; // seconds
 const GONE = "The kernel of this lab is gone: it was restarted or shut down. Run the lab's cell again, and ask there.";
@@ -6,25 +7,26 @@ const SLOW = `No answer for ${PATIENCE} seconds: the kernel is busy, or gone. If
 
 class WhyPanel {
   // ask(picture, subject) sends the question; show(picture, frame) goes to an instant.
-  constructor(parent, { ask, show }) {
-    this.ask = ask;
-    this.show = show;
-    this.number = 0;
+  constructor(parent, root, { ask, show }) {
+    Object.assign(this, { root, ask, show, number: 0, card: null });
     this.bar = html("div", { class: "qf-why-bar" }, parent);
     const label = html("label", {}, this.bar, "why? ");
     this.choice = html("select", { class: "qf-why-choice", "aria-label": "Ask why about", title: "Ask why (W); or click on anything in the picture" }, label);
     // What lies somewhere now can be asked about by keyboard too.
     this.choice.addEventListener("focus", () => this.offerNow());
-    this.choice.addEventListener("change", () => this.question(Number(this.choice.selectedOptions[0].dataset.picture), this.choice.value));
+    const chosen = () => this.question(Number(this.choice.selectedOptions[0]?.dataset.picture ?? 0), this.choice.value);
+    this.choice.addEventListener("change", chosen);
     this.again = html("button", { type: "button", class: "qf-why-ask", title: "Ask again at this instant" }, this.bar, "ask");
-    this.again.addEventListener("click", () => this.question(Number(this.choice.selectedOptions[0]?.dataset.picture ?? 0), this.choice.value));
-    this.panel = html("section", { class: "qf-why", "aria-live": "polite", hidden: "" }, parent);
+    this.again.addEventListener("click", chosen);
+    root.addEventListener("pointerdown", (event) => !event.target.closest(".qf-why, .qf-why-bar") && this.close(), true);
+    root.addEventListener("keydown", (event) => event.key === "Escape" && this.card && (event.stopPropagation(), this.close()), true);
   }
 
-  // An answer is of the run that was asked about.
+  // An answer is of the run that was asked about: what is pinned stays to be read, and leads nowhere any more.
   load(timelines, isAnswered) {
     this.number += 1;
-    this.panel.hidden = true;
+    this.close();
+    for (const link of this.root.querySelectorAll(".qf-why-link")) link.disabled = true;
     this.bar.hidden = !isAnswered;
     for (const option of this.choice.querySelectorAll(".qf-now")) option.remove();
     const names = ({ picture, topology, locks }) => [picture.name, ...["producers", "queues", "consumers"].map((kind) => topology[kind].map((spot) => spot.name)), locks.count ? picture.groups : []];
@@ -50,7 +52,7 @@ class WhyPanel {
   // The oldest transfers that are held, and what the consumers have.
   offerNow() {
     for (const option of this.choice.querySelectorAll(".qf-now")) option.remove();
-    for (const view of this.panel.closest(".qflow-scene").querySelectorAll(".qf-view")) {
+    for (const view of this.root.querySelectorAll(".qf-view")) {
       const add = (selector, most) => {
         for (const cell of [...view.querySelectorAll(selector)].slice(0, most)) html("option", { class: "qf-now", value: cell.dataset.why, "data-picture": view.dataset.view }, this.choice, cell.dataset.why.replace(":", " "));
       };
@@ -59,15 +61,14 @@ class WhyPanel {
     }
   }
 
-  question(picture, subject) {
+  question(picture, subject, near = null) {
     if (!subject) return;
     this.number += 1;
     const option = [...this.choice.options].find((one) => one.value === subject && Number(one.dataset.picture) === picture);
     if (option) option.selected = true;
-    openMore(this.panel.closest(".qflow-scene"), true);
-    this.panel.hidden = false;
-    this.panel.replaceChildren();
-    html("p", { class: "qf-why-wait" }, this.panel, `Asking the engine why ${subject.replace(":", " ")} is as it is …`);
+    this.open(near ?? this.placeOf(picture, subject));
+    html("p", { class: "qf-why-wait" }, this.card, `Asking the engine why ${subject.replace(":", " ")} is as it is …`);
+    this.settle();
     clearTimeout(this.waiting);
     try {
       this.ask(picture, subject, this.number);
@@ -78,37 +79,111 @@ class WhyPanel {
     }
   }
 
+  placeOf(picture, subject) {
+    const view = this.root.querySelector(`.qf-view[data-view="${picture}"]`);
+    return (view.querySelector(`[data-why="${CSS.escape(subject)}"]`) ?? view.querySelector(".qf-picture")).getBoundingClientRect();
+  }
+
+  open(near) {
+    this.close();
+    const around = this.root.getBoundingClientRect();
+    this.near = { left: near.left - around.left, right: near.right - around.left, top: near.top - around.top, bottom: near.bottom - around.top };
+    this.card = html("section", { class: "qf-why", "aria-live": "polite", tabindex: -1 }, this.root);
+  }
+
+  close() {
+    this.card?.remove();
+    this.card = null;
+    this.light(0, null);
+  }
+
+  // Beside what was asked about: on the right if there is room, else on the left, else below or above; always within the scene.
+  settle() {
+    const { card, near, root } = this;
+    const [wide, tall] = [card.offsetWidth, card.offsetHeight];
+    const [most, deep] = [root.clientWidth - wide - 8, root.clientHeight - tall - 8];
+    const isBeside = near.right + 10 <= most || near.left - 10 - wide >= 8;
+    const left = near.right + 10 <= most ? near.right + 10 : isBeside ? near.left - 10 - wide : clamp((near.left + near.right - wide) / 2, 8, Math.max(8, most));
+    const top = isBeside ? (near.top + near.bottom - tall) / 2 : near.bottom + 10 <= deep ? near.bottom + 10 : near.top - 10 - tall;
+    set(card, { style: `left:${Math.round(left)}px;top:${Math.round(clamp(top, 8, Math.max(8, deep)))}px` });
+  }
+
   // Say why there is no answer; one that comes later takes its place.
   excuse(text) {
-    this.panel.replaceChildren();
-    html("p", { class: "qf-why-refusal" }, this.panel, text);
+    if (!this.card) return;
+    this.card.replaceChildren();
+    html("p", { class: "qf-why-refusal" }, this.card, text);
+    this.settle();
   }
 
   answer(found) {
     // An answer that comes after a later question is of no use any more.
-    if (!found.number || found.number !== this.number) return;
+    if (!found.number || found.number !== this.number || !this.card) return;
     clearTimeout(this.waiting);
-    this.panel.hidden = false;
-    this.panel.replaceChildren();
-    const head = html("header", {}, this.panel);
+    const { card } = this;
+    card.replaceChildren();
+    const head = html("header", { title: "Drag the answer out of the way" }, card);
+    head.addEventListener("pointerdown", (event) => !event.target.closest("button") && carry(card, event));
     html("b", {}, head, `Why? ${found.subject.replace(":", " ")}`);
+    const pin = html("button", { type: "button", class: "qf-why-pin", title: "Keep this answer, and ask on" }, head, "pin");
+    pin.addEventListener("click", () => {
+      pin.remove();
+      card.classList.add("qf-is-kept");
+      if (this.card === card) this.card = null;
+    });
     const close = html("button", { type: "button", class: "qf-why-close", "aria-label": "Close the answer" }, head, "×");
     close.addEventListener("click", () => {
-      this.panel.hidden = true;
+      if (this.card === card) this.close();
+      else card.remove();
+      this.root.focus({ preventScroll: true });
     });
-    set(this.panel, { "data-subject": found.subject, "data-links": found.links.length });
-    if (found.refusal) html("p", { class: "qf-why-refusal" }, this.panel, found.refusal);
-    const list = html("ol", {}, this.panel);
+    set(card, { "data-subject": found.subject, "data-links": found.links.length });
+    if (found.refusal) html("p", { class: "qf-why-refusal" }, card, found.refusal);
+    const list = html("ol", {}, card);
     for (const link of found.links) this.link(list, found.picture, link);
-    this.panel.scrollIntoView({ block: "nearest" });
+    this.settle();
   }
 
   link(list, picture, link) {
-    const item = html("li", { style: `margin-left:${1.15 * link.level}em`, "data-frame": link.frame }, list);
+    const item = html("li", { style: `margin-left:${0.9 * link.level}em`, "data-frame": link.frame }, list);
     const jump = html("button", { type: "button", class: "qf-why-link", title: `Go to step ${link.frame}, ${seconds(link.time)}` }, item);
     html("span", { class: "qf-why-arrow" }, jump, link.level ? "because " : "");
     html("span", {}, jump, link.text);
-    html("small", { title: link.section }, item, ` ${seconds(link.time)} · ${link.rules.join(", ")} · ${link.section}`);
+    const small = html("small", { title: link.section }, item, ` ${seconds(link.time)} · `);
+    link.rules.forEach((rule, index) => small.append(index ? ", " : "", ruleLink(rule)));
+    small.append(` · ${link.section}`);
     jump.addEventListener("click", () => this.show(picture, link.frame));
+    const over = { pointerenter: link.subject, focusin: link.subject, pointerleave: null, focusout: null };
+    for (const [name, subject] of Object.entries(over)) item.addEventListener(name, () => this.light(picture, subject));
   }
+
+  // Show only what a step names; all else fades, and nothing moves.
+  light(picture, subject) {
+    light(this.root.querySelector(`.qf-view[data-view="${picture}"]`), subject);
+  }
+}
+
+// A card goes where the hand takes it.
+function carry(card, { clientX, clientY, pointerId }) {
+  const [left, top] = [card.offsetLeft - clientX, card.offsetTop - clientY];
+  card.setPointerCapture(pointerId);
+  card.onpointermove = (event) => set(card, { style: `left:${left + event.clientX}px;top:${top + event.clientY}px` });
+  card.onlostpointercapture = () => (card.onpointermove = null);
+}
+
+// What is lit in a picture: all that can be asked about under one name. Nothing of that name, nothing fades.
+function light(view, subject) {
+  const lit = subject ? [...view.querySelectorAll(`.qf-stage [data-why="${CSS.escape(subject)}"]`)] : [];
+  for (const one of view?.querySelectorAll(".qf-lit") ?? []) one.classList.remove("qf-lit");
+  view?.classList.toggle("qf-lights", lit.length > 0);
+  for (const one of lit) one.classList.add("qf-lit");
+}
+
+// A rule's id, as a link to the rule book where that lies beside the notebook that is open.
+function ruleLink(rule) {
+  const path = decodeURIComponent(location.pathname).match(/^(.*\/tree\/)(.*)$/);
+  const folders = path?.[2].split("/").slice(0, -1);
+  if (!folders) return html("span", { class: "qf-rule" }, null, rule);
+  if (folders.at(-1) === "exercises") folders.splice(-1, 1, ...(folders.length > 1 ? ["notebooks"] : []));
+  return html("a", { class: "qf-rule", href: `${path[1]}${[...folders, "reference", "rules.md"].join("/")}`, target: "_blank", rel: "noopener", title: `${rule} in the rule book` }, null, rule);
 }

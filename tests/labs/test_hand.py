@@ -1,0 +1,220 @@
+"""The picture under the hand: marks that land, answers beside the click, grips that follow, one stop for Tab."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from browser import chromium_page, play_until
+from live_scene import LiveScene
+
+from qflow.labs import (
+    bytes_lab,
+    capacity_lab,
+    completion_lab,
+    fanout_lab,
+    flow_lab,
+    group_lab,
+    policy_lab,
+)
+
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
+
+SMALL = {"stop": 8, "resume": 5, "limit": 12, "capacity": 3, "prefetch": 2, "rate": 60, "service": 0.05}
+LABS = {
+    "flow": lambda: flow_lab(messages=60, **SMALL),
+    "bytes": lambda: bytes_lab(messages=60),
+    "capacity": lambda: capacity_lab(messages=200),
+    "fanout": lambda: fanout_lab(messages=120),
+    "policies": lambda: policy_lab(messages=60),
+    "groups": group_lab,
+    "groups by themselves": lambda: group_lab(messages="AAB", prefetch=(1, 1), paces=()),
+    "completions": completion_lab,
+}
+PLAYS = "() => !document.querySelector('.qflow-scene').scene.player.isPlaying"
+BOXES = """() => [...document.querySelectorAll('.qf-picture, .qf-plots, .qf-transport')].map((one) => {
+    const { x, y, width, height } = one.getBoundingClientRect();
+    return [x, y + scrollY, width, height];
+})"""
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with chromium_page(None) as lab:  # type: ignore[arg-type]
+        yield LiveScene(lab.page, tmp_path_factory.mktemp("hand"))
+        assert lab.page_errors == []
+
+
+def take(page: Any, what: str) -> dict[str, float]:
+    """Take hold of something in its middle, with the mouse; return where it is."""
+    box: dict[str, float] = page.locator(what).first.bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.mouse.down()
+    return box
+
+
+# Marks
+
+
+@pytest.mark.parametrize("name", LABS)
+def test_at_the_end_of_a_run_every_mark_has_landed(live, name):
+    live.open(LABS[name]())
+    live.scene("scene.player.setSpeed(10); scene.player.show(0); scene.player.play();")
+    play_until(live.page, PLAYS)
+    live.page.clock.run_for(6_000)
+    shown = live.lab.picture
+    first = next(iter(shown.pictures.values())) if hasattr(shown, "pictures") else shown
+    last = first.frames.at(-1)
+    held = sum(last[f"queue.{queue.name}.held"] for queue in first.frames.topology.queues)
+    assert live.scene("return scene.marks;") == held, "what is held waits, and nothing flies"
+    for card in live.page.locator(".qf-view").first.locator(".qf-consumer").all():
+        owns = card.locator(".qf-lock[visibility=visible]").count()
+        told = card.locator(".qf-end").first.text_content() if card.locator(".qf-end").count() else None
+        assert told is None or (told == "owns no group") == (owns == 0) or told == ""
+
+
+def test_a_step_lands_too_and_nothing_later_has_set_out(live):
+    live.open(flow_lab(messages=60, **SMALL))
+    frames = live.lab.first.frames
+    on = next(change.frame for change in frames.transitions if change.is_on)
+    live.show(on)
+    live.scene("scene.player.step(1);")
+    live.page.clock.run_for(4_000)
+    held = frames.at(on + 1)["queue.orders.held"]
+    assert live.scene("return scene.marks;") == held, "what is held is the only thing that is not at home"
+
+
+def test_what_is_resumed_goes_on_from_where_it_rested(live):
+    live.open(flow_lab(messages=60, **SMALL))
+    live.show(40)
+    live.scene("scene.player.play(); scene.player.pause();")
+    assert live.scene("return scene.player.air.landed === scene.player.track.shown[40];")
+
+
+# What is still to be done while a queue is ON
+
+
+def test_the_window_fills_the_first_time_and_the_sentence_says_what_may_be_sent(live):
+    live.open(flow_lab())
+    picture = live.lab.first
+    first = next(span for span in picture.frames.spans("queue.orders.flow"))
+    waits = picture.frames.spans("producer.p1.blocked")
+    assert first[0] < waits[0][0] < first[1], "in the first ON, the window fills (CAP-01)"
+    on, full = live.scene("return scene.player.track.timelines[0].filled;")
+    live.show(on)
+    assert live.text(".qf-outlook") == "p1 may send 99 more before its window is full."
+    live.show(full)
+    assert live.text(".qf-outlook") == "p1 waits until orders turns OFF."
+    seconds = live.scene(
+        "const t = scene.player.track; return (t.shown[%d] - t.shown[%d]) / t.pace;" % (full, on)
+    )
+    assert seconds > 1.5, "play slows down at the turn"
+
+
+def test_a_producer_with_nothing_to_send_says_until_when(live):
+    live.open(flow_lab(messages=200, capacity=100, stop=60, resume=20, limit=200, rate=100, service=0.1))
+    frames = live.lab.first.frames
+    sent = frames.column("producer.p1.sent")
+    times = frames.column("time")
+    last = next(
+        frame
+        for frame in range(1, frames.count - 1)
+        if frames.at(frame)["queue.orders.flow"] and times[frame + 1] - times[frame] >= 0
+        and not any(sent[later] > sent[frame] for later in range(frame, frames.index_at(times[frame] + 500_000)))
+    )  # fmt: skip
+    live.show(last)
+    assert live.text(".qf-outlook").startswith("p1 has nothing to send until ")
+
+
+# Answers
+
+
+def test_an_answer_stands_beside_the_click_and_moves_nothing(live):
+    live.open(capacity_lab())
+    page = live.page
+    live.show(live.scene("return scene.player.track.at(1.5e6);"))
+    before = page.evaluate(BOXES)
+    cell = page.locator(".qf-cell-held").nth(20)
+    spot = cell.bounding_box()
+    cell.click()
+    page.locator(".qf-why li").first.wait_for()
+    assert page.evaluate(BOXES) == before
+    card = page.locator(".qf-why").bounding_box()
+    assert 0 <= card["x"] - (spot["x"] + spot["width"]) < 30, "beside what was clicked"
+    scene = page.locator(".qflow-scene").bounding_box()
+    assert card["y"] >= scene["y"]
+    assert card["y"] + card["height"] <= scene["y"] + scene["height"]
+    page.locator(".qf-why-pin").click()
+    page.locator(".qf-producer .qf-name").last.click()
+    page.locator(".qf-why:not(.qf-is-kept) li").first.wait_for()
+    assert page.locator(".qf-why").count() == 2, "what is pinned stays beside the next"
+    page.locator(".qf-why:not(.qf-is-kept) li").first.hover()
+    assert page.locator(".qf-lights .qf-lit").count() >= 1, "what a step names is lit"
+    page.mouse.move(2, 2)
+    page.keyboard.press("Escape")
+    assert page.locator(".qf-why").count() == 1
+    assert page.locator(".qf-lights").count() == 0
+    assert page.evaluate(BOXES) == before
+
+
+# Grips
+
+
+def test_a_grip_follows_the_pointer_over_its_rows_in_one_drag(live):
+    live.open(capacity_lab(capacity_1=100))
+    page = live.page
+    take(page, "[data-setting=capacity_1]")
+    tenth = page.locator(".qf-producer").first.locator(".qf-cell").nth(9).bounding_box()
+    edge = tenth["x"] + tenth["width"]
+    page.mouse.move(edge, tenth["y"] + tenth["height"] / 2, steps=8)
+    page.clock.run_for(1_000)
+    grip = page.locator("[data-setting=capacity_1]").bounding_box()
+    assert abs(grip["x"] - edge) < 14, "the grip is under the hand"
+    page.mouse.up()
+    page.clock.run_for(1_000)
+    assert live.lab.sliders["capacity_1"].value == 10
+
+
+def test_a_wheel_steps_the_handle_that_has_the_focus_and_else_scrolls_the_page(live):
+    live.open(flow_lab(messages=60, **SMALL))
+    page = live.page
+    turn = (
+        "one => one.dispatchEvent(new WheelEvent('wheel', { deltaY: -100, bubbles: true, cancelable: true }))"
+    )
+    handle = page.locator("[data-setting=resume]")
+    assert handle.evaluate(turn), "the page scrolls"
+    handle.focus()
+    run = live.run
+    assert not handle.evaluate(turn), "the page stays"
+    live.await_run(run)
+    assert live.lab.sliders["resume"].value > 5
+
+
+# The keyboard, and what is over
+
+
+def test_messages_of_a_consumer_are_one_stop_for_tab_and_arrows_go_through_them(live):
+    live.open(group_lab(messages="AAB", prefetch=(2, 1), paces=()))
+    page = live.page
+    live.scene("scene.player.pause(); scene.player.show(scene.player.track.count - 1);")
+    stops = "() => [...document.querySelectorAll('.qf-stage [tabindex=\"0\"]')].filter((one) => one.matches('.qf-slot')).length"
+    assert page.evaluate(stops) == 0
+    page.locator(".qf-consumer").first.focus()
+    page.keyboard.press("ArrowDown")
+    first = page.evaluate("() => document.activeElement.dataset.why")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("() => document.activeElement.dataset.why") != first
+    page.keyboard.press("Escape")
+    assert page.evaluate("() => document.activeElement.dataset.name") == "c1"
+
+
+def test_a_comparison_ends_where_it_is_seen(live):
+    live.open(flow_lab(messages=60, **SMALL))
+    page = live.page
+    page.evaluate("() => document.querySelector('.qf-more').click()")
+    page.locator(".qf-fork").select_option("purge:orders")
+    page.wait_for_function("() => document.querySelectorAll('.qf-view').length === 2")
+    page.evaluate("() => document.querySelector('.qf-more').click()")
+    page.locator(".qf-end-comparison").click()
+    page.wait_for_function("() => document.querySelectorAll('.qf-view').length === 1")
+    assert page.locator(".qf-end-comparison").is_hidden()
