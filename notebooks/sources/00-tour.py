@@ -1,12 +1,15 @@
 # %% [markdown] id="title"
 # # 0 · A tour in ten minutes
 #
-# A shop's orders on their way through a broker. Press Shift+Enter, and watch what happens above 900 messages.
+# A shop's orders on their way through a broker. Press Shift+Enter: six beats, less than a minute, show what a
+# broker does when they come too fast. Then the lab is yours.
 
 # %% id="lab"
 import qflow as qf
 
-qf.flow_lab().play()
+settings = {"stop": 40, "resume": 10, "limit": 60, "capacity": 10, "prefetch": 4}
+tour = qf.flow_lab(**settings, rate=100, service=0.04, messages=220)
+tour.tell()
 
 # %% [markdown] id="words-text"
 # ## What you see, in five words
@@ -27,7 +30,7 @@ qf.flow_lab().play()
 # The same run, standing still: the hatched bands are the times when flow control was ON.
 
 # %% id="time"
-qf.depth_chart(qf.flow_run())
+qf.depth_chart(tour.first)
 
 # %% [markdown] id="naive-text"
 # ## Without flow control

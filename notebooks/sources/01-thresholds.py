@@ -17,10 +17,20 @@
 import qflow as qf
 
 predictions = qf.Predictions("01-thresholds")
-predictions.ask("on", "off", lab=qf.flow_lab())
+lab = qf.flow_lab()
+predictions.ask("on", "off", lab=lab)
 
 # %% [markdown] id="lab-text"
-# Now drag the **stop** line on the tank. And one more question, about a queue without a consumer:
+# Now drag the **stop** line on the tank, or a number in this sentence; point at a word: it lights up.
+
+# %% id="lab-prose" jupyter={"source_hidden": true}
+lab.prose(
+    "Above {stop} messages [orders](queue:orders) is ON, and it stays ON until fewer than {resume} are left. "
+    "[p1](producer:p1) sends on until its window of {capacity} is full."
+)
+
+# %% [markdown] id="at-most-text"
+# And one more question, about a queue without a consumer:
 
 # %% id="predict" jupyter={"source_hidden": true}
 predictions.ask("at_most")

@@ -25,7 +25,17 @@ predictions.ask()
 # and which keeps it ON? Then drag the size of the messages, or a line.
 
 # %% id="lab"
-qf.bytes_lab().play()
+lab = qf.bytes_lab()
+lab.play()
+
+# %% [markdown] id="prose-text"
+# The same in a sentence. Drag a number, and the picture follows:
+
+# %% id="prose" jupyter={"source_hidden": true}
+lab.prose(
+    "Each message has {size} bytes. [orders](queue:orders) turns ON above {stop} messages or above "
+    "{stop_size} bytes, and OFF when it is below {resume} messages and below {resume_size} bytes."
+)
 
 # %% [markdown] id="objectives"
 # At the end of this chapter you can

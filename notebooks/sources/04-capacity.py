@@ -37,6 +37,15 @@ predictions.ask("two", lab=qf.capacity_lab(**small, rate=5, messages=40))
 lab = qf.capacity_lab()
 lab.play()
 
+# %% [markdown] id="prose-text"
+# The same in a sentence. Drag a number; the brackets at the tank are the sum.
+
+# %% id="prose" jupyter={"source_hidden": true}
+lab.prose(
+    "[orders](queue:orders) turns ON above {stop}. [C1](producer:C1) may then still have {capacity_1} "
+    "transfers outstanding, and [C2](producer:C2) {capacity_2}. The limit is {limit}."
+)
+
 # %% [markdown] id="objectives"
 # At the end of this chapter you can
 #

@@ -329,6 +329,7 @@ CAPACITY = _OneRun(
         service_knob(),
     ),
     _bound,
+    lambda picture: replace(picture, drawing={**picture.drawing, "law": True}),
 )
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import html
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, Self
 
@@ -29,6 +29,7 @@ from qflow.labs.picture import Comparison, Picture, compare, picture_of
 from qflow.labs.running import simulate_with
 from qflow.labs.scene import LinkedChart, Scene
 from qflow.labs.share import LABS, Token, TokenError
+from qflow.labs.story import story_of
 from qflow.trace.explain import Link, explain
 from qflow.trace.replaying import trace_of
 from qflow.trace.schema import Trace, TraceError
@@ -126,6 +127,26 @@ class Lab(widgets.VBox):
         self.scene.plays = False
         self.scene.plays = True
         return self
+
+    def tell(self) -> Self:
+        """Tell the run in beats as soon as the lab is displayed; return the lab.
+
+        See :mod:`qflow.labs.story`.
+
+        Raises:
+            RefusalError: If the run has no story to tell.
+
+        >>> from qflow.labs import flow_lab
+        >>> lab = flow_lab(stop=8, resume=5, capacity=3, rate=60, service=0.05, messages=60).tell()
+        >>> len(lab.first.drawing["story"])
+        6
+        """
+        story = [asdict(beat) for beat in story_of(self.first)]
+        self.show(
+            replace(self.first, drawing={**self.first.drawing, "story": story}),
+            self.scene.run + 1,
+        )
+        return self.play()
 
     def ask(self, *asked: Question) -> Self:
         """Ask questions in the picture before its run answers them, one after the other; return the lab.

@@ -26,6 +26,7 @@ from qflow.labs.knobs import Knob
 from qflow.labs.lab import Lab
 from qflow.labs.map_widget import MapWidget
 from qflow.labs.picture import Comparison, Picture, compare
+from qflow.labs.prose import Prose
 from qflow.labs.running import SoFar, Steps, finish_steps, refusal_text
 from qflow.workload import Workload
 from qflow.workload.stage import pause_collector
@@ -211,6 +212,24 @@ holds for 3 of the 9 settings.
         made.observe(follow_click, names="chosen")
         for slider in self.sliders.values():
             slider.observe(follow_slider, names="value")
+
+    def prose(self, text: str) -> Prose:
+        """Return sentences whose numbers are the lab's handles and whose terms light its marks up.
+
+        Parameters:
+            text: ``{stop}`` is the number of a handle; ``[the gate](queue:orders)`` a term, and what it names.
+
+        Raises:
+            RefusalError: If the lab has no such handle.
+
+        >>> from qflow.labs import flow_lab
+        >>> lab = flow_lab(messages=60, stop=20, resume=10)
+        >>> text = lab.prose("Above {stop}, [orders](queue:orders) is ON.")
+        >>> lab.sliders["stop"].value = 30
+        >>> text
+        Above 30, orders is ON.
+        """
+        return Prose(text, self._handles(), self.scene)
 
     def _handles(self) -> dict[str, widgets.IntSlider]:
         return {setting: slider for setting, slider in self.sliders.items() if setting in HANDLES}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from qflow.labs.experiments import flow_run
 from qflow.labs.html_export import THEME, pack_text, picture_data, script_element, script_json
 from qflow.labs.picture import Picture
 from qflow.labs.running import refusal_text
+from qflow.labs.story import story_of
 from qflow.launch.book import FOLDER, ICON, PAGE, Page, chapters
 from qflow.launch.cargo import OWN
 
@@ -106,11 +108,12 @@ def front_door(pages: Sequence[Page]) -> str:
     """Return the page at the top of the site, which links to these pages of the book."""
     held = grid()
     first = held["runs"][str(SETTINGS["stop"])]
+    story = [asdict(beat) for beat in story_of(_draw_run({}))]
     values = {
         "settings": SETTINGS,
         "handles": [[setting, *bounds] for setting, bounds in HANDLES.items()],
         "grid": [["stop", STOPS[0], STOPS[-1], STOPS[1] - STOPS[0]]],
-        "first": {**held["shared"], **first["picture"]},
+        "first": {**held["shared"], **first["picture"], "story": story},
         "runs": pack_text(json.dumps(held).encode()),
     }
     return (

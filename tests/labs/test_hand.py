@@ -1,4 +1,4 @@
-"""The picture under the hand: marks that land, answers beside the click, grips that follow, one stop for Tab."""
+"""The picture under the hand: marks land, answers stand beside the click, grips follow, Tab stops once."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 from browser import chromium_page, play_until
 from live_scene import LiveScene
 
+from qflow.kit import RefusalError
 from qflow.labs import (
     bytes_lab,
     capacity_lab,
@@ -17,9 +18,20 @@ from qflow.labs import (
     group_lab,
     policy_lab,
 )
+from qflow.labs.story import MOST_WORDS
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
+FRONT = {
+    "stop": 40,
+    "resume": 10,
+    "limit": 60,
+    "capacity": 10,
+    "prefetch": 4,
+    "rate": 100,
+    "service": 0.04,
+    "messages": 220,
+}
 SMALL = {"stop": 8, "resume": 5, "limit": 12, "capacity": 3, "prefetch": 2, "rate": 60, "service": 0.05}
 LABS = {
     "flow": lambda: flow_lab(messages=60, **SMALL),
@@ -105,9 +117,8 @@ def test_the_window_fills_the_first_time_and_the_sentence_says_what_may_be_sent(
     assert live.text(".qf-outlook") == "p1 may send 99 more before its window is full."
     live.show(full)
     assert live.text(".qf-outlook") == "p1 waits until orders turns OFF."
-    seconds = live.scene(
-        "const t = scene.player.track; return (t.shown[%d] - t.shown[%d]) / t.pace;" % (full, on)
-    )
+    took = "const { shown, pace } = scene.player.track; return (shown[value[1]] - shown[value[0]]) / pace;"
+    seconds = live.scene(took, [on, full])
     assert seconds > 1.5, "play slows down at the turn"
 
 
@@ -120,6 +131,65 @@ def test_a_producer_with_nothing_to_send_says_until_when(live):
     last = next(frame for frame in on if sent[frames.index_at(times[frame] + 500_000)] == sent[frame])
     live.show(last)
     assert live.text(".qf-outlook").startswith("p1 has nothing to send until ")
+
+
+# A story
+
+
+def test_a_story_tells_six_beats_within_ninety_seconds(live):
+    live.open(flow_lab(**FRONT).tell())
+    page = live.page
+    beats = live.lab.first.drawing["story"]
+    assert len(beats) == 6
+    assert all(len(beat["text"].split()) <= MOST_WORDS for beat in beats)
+    told = []
+    for _ in range(90):
+        told.append(live.text(".qf-story-text"))
+        page.clock.run_for(1_000)
+    assert list(dict.fromkeys(told)) == [beat["text"] for beat in beats]
+    assert live.scene("return !scene.player.isPlaying && scene.player.place;") == beats[-1]["to"]
+    assert live.text(".qf-story-all") == "again"
+
+
+def test_a_story_is_driven_by_keys_skipped_and_told_again(live):
+    live.open(flow_lab(**FRONT).tell())
+    page = live.page
+    beats = live.lab.first.drawing["story"]
+    page.locator(".qflow-scene").focus()
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    assert live.text(".qf-story-text") == beats[3]["text"]
+    page.clock.run_for(12_000)
+    frame = live.lab.first.frames.at(int(page.locator(".qf-stage").get_attribute("data-frame")))
+    assert (frame["queue.orders.depth"], frame["queue.orders.held"]) == (41, 1), "one completion is held"
+    assert "scale" in page.locator(".qf-stage").get_attribute("style"), "the camera is near"
+    assert live.text(".qf-story-text") == beats[3]["text"], "a hand on it ends what follows by itself"
+    page.keyboard.press("ArrowLeft")
+    assert live.text(".qf-story-text") == beats[2]["text"]
+    page.keyboard.press("Escape")
+    assert page.locator(".qf-transport").is_visible()
+    assert "scale" not in (page.locator(".qf-stage").get_attribute("style") or "")
+    page.locator(".qf-story-end").click()
+    assert live.text(".qf-story-text") == beats[0]["text"]
+
+
+def test_a_run_without_a_turn_has_no_story():
+    with pytest.raises(RefusalError, match="nobody in it turns ON"):
+        flow_lab(messages=200).tell()
+    with pytest.raises(RefusalError, match="this run has others"):
+        capacity_lab(messages=20).tell()
+
+
+def test_the_sum_stands_at_the_tank_and_follows_its_windows(live):
+    live.open(capacity_lab())
+    assert live.text(".qf-law > text") == "100 + 50 + 15 = 165"
+    run = live.run
+    live.page.locator("[data-setting=capacity_2]").focus()
+    live.page.keyboard.press("ArrowRight")
+    live.await_run(run)
+    live.page.wait_for_function(
+        "() => document.querySelector('.qf-law > text')?.textContent.endsWith('= 166')"
+    )
 
 
 # Answers

@@ -16,12 +16,14 @@ function render({ model, el }) {
     shown.forEach((view, index) => view.paint(now.track.frame(index, now.place), now));
     paintTransport(now);
     guess.heed(now);
+    story.heed(now);
     // Charts on this page follow; nothing of it is saved, so the kernel never hears of it.
     model.set("cursor", Math.round(now.time));
   };
   const player = new Player(paint);
   const guess = new Guess(root, model, player, shown);
   const views = html("div", { class: "qf-views" }, root);
+  const story = new Story(root, player, shown, views);
   // What a page's script may read: how many marks of each kind were shown, and where the picture is.
   root.scene = { player, get shown() { return shown[0].drawn.motion.shown.counts; }, get marks() { return shown[0].drawn.motion.shown.now; } };
   paintTransport = buildTransport(top, player, root);
@@ -61,6 +63,7 @@ function render({ model, el }) {
     player.load(track);
     for (const view of shown) view.hand.loaded();
     guess.loaded();
+    story.load();
     if (before || guess.asks) return;
     show();
     play();
@@ -68,7 +71,8 @@ function render({ model, el }) {
   const play = () => {
     if (!player.track || !model.get("plays")) return;
     player.show(0);
-    if (!player.isPlaying) player.toggle();
+    if (story.beats.length) story.begin();
+    else if (!player.isPlaying) player.toggle();
     // A page keeps its place.
     if (isLive(model)) requestAnimationFrame(() => bringIntoView(root));
   };
@@ -95,6 +99,9 @@ function render({ model, el }) {
     run: load, pictures: load, offers: sharing.load, asking: () => guess.load(), refusal: refused, answer, place: go, plays: play,
     progress: waiting, token: sharing.token, actions: sharing.load, is_followed: () => live.load(player),
   };
+  // A text beside the lab and the picture light each other up (prose.js).
+  changes.lit = () => shown.forEach((view) => light(view.root, model.get("lit")));
+  views.addEventListener("pointerover", (event) => model.set("over", event.target.closest("[data-why]")?.dataset.why ?? ""));
   const leaveModel = listen(model, changes);
   load();
   refuse();

@@ -32,6 +32,8 @@ function buildTank(root, timeline, index, place, room, geometry, marks) {
   const paintGate = buildGate(group, gate, geometry, hasFlowControl, pile, marks);
   const badge = hasFlowControl ? buildBadge(group, geometry.sign ?? gate.x, gate.y + gate.reach + (geometry.isSmall ? 22 : 36), geometry.isSmall) : () => {};
   const chute = buildChute(group, timeline, index, box, bottom, geometry);
+  // The beginning of a run is drawn before all that is said of the whole.
+  const law = (timeline.picture.law || handleOf(timeline, "capacity_1")) && !geometry.isNarrow ? buildLaw(group, timeline, index, box, y, scale, gate.y - gate.reach - 8) : () => {};
   const bytes = geometry.isNarrow || geometry.bytes ? () => {} : buildBytes(group, timeline, index, box, top, bottom);
 
   const paint = (seen, shown, frame) => {
@@ -44,6 +46,7 @@ function buildTank(root, timeline, index, place, room, geometry, marks) {
     paintGate(seen.flow, seen.held);
     chute(seen, frame);
     bytes(seen.bytes);
+    law(seen);
     set(group, { "data-depth": seen.depth, "data-held": seen.held, "data-flow": seen.flow ? "ON" : "OFF", "data-discards": seen.discards, "data-gone": seen.gone });
   };
   const spots = grid
@@ -187,6 +190,29 @@ function buildLines(group, timeline, index, scale, y, bottom, geometry) {
   return (isOn) => {
     for (const [name, armed] of [["stop", !isOn], ["resume", isOn]]) drawn[name]?.classList.toggle("qf-armed", armed);
   };
+}
+
+// The law of capacity as brackets at the tank: the stop threshold, and every window on top of it.
+function buildLaw(group, timeline, index, box, y, scale, free) {
+  const spot = timeline.topology.queues[index];
+  const windows = timeline.topology.producers.map(({ name, capacity }, place) => [name, capacity, `capacity_${place + 1}`]);
+  let from = spot.stop_count;
+  const x = box.x - 8;
+  const root = svg("g", { class: "qf-law" }, group);
+  const bracket = (low, high, words, setting) => {
+    if (!from || high > scale || high <= low) return;
+    const part = svg("g", { "data-law": setting }, root);
+    svg("path", { d: `M${x},${y(low) - 1}h-6V${y(high) + 1}h6` }, part);
+    svg("text", { x: x - 11, y: Math.min((y(low) + y(high)) / 2 + 4.5, Math.max(free, y(high) + 16)) }, part, words);
+  };
+  for (const [name, capacity, setting] of windows) {
+    bracket(from, from + capacity, `${capacity} ${name}`, setting);
+    from += capacity;
+  }
+  const sum = [spot.stop_count, ...windows.map(([, capacity]) => capacity)].join(" + ");
+  if (spot.stop_count && from <= scale) svg("text", { x: x - 11, y: y(from) - 6 }, root, `${sum} = ${from}`);
+  // While nothing is held, nothing is on top of the threshold.
+  return (seen) => set(root, { opacity: seen.flow ? 1 : 0.4 });
 }
 
 // Labels beside their levels as near as they can be, none on another, none below an end: pairs of level and height, from the top.

@@ -173,7 +173,9 @@ function carry(card, { clientX, clientY, pointerId }) {
 
 // What is lit in a picture: all that can be asked about under one name. Nothing of that name, nothing fades.
 function light(view, subject) {
-  const lit = subject ? [...view.querySelectorAll(`.qf-stage [data-why="${CSS.escape(subject)}"]`)] : [];
+  const [kind, name] = (subject ?? "").split(":");
+  const wanted = kind === "setting" ? `[data-setting="${CSS.escape(name)}"], [data-law="${CSS.escape(name)}"]` : `[data-why="${CSS.escape(subject ?? "")}"]`;
+  const lit = subject ? [...view.querySelectorAll(`.qf-stage :is(${wanted})`)] : [];
   for (const one of view?.querySelectorAll(".qf-lit") ?? []) one.classList.remove("qf-lit");
   view?.classList.toggle("qf-lights", lit.length > 0);
   for (const one of lit) one.classList.add("qf-lit");

@@ -1,0 +1,85 @@
+// Prose: a number in a text is a handle of the lab's picture, and a term and its marks light each other up.
+
+const STEP_PIXELS = 5;
+
+function renderProse({ model, el }) {
+  const root = html("p", { class: "qflow-scene qf-prose" }, el);
+  const numbers = new Map();
+  const terms = [];
+  let scene = null;
+  const send = (ask, setting, value) => scene?.send({ ask, setting, value });
+  const allowed = (setting, value) => {
+    const [low, high, step] = model.get("bounds")[setting];
+    return Math.min(high, Math.max(low, low + Math.round((value - low) / step) * step));
+  };
+  const show = (setting, value) => {
+    for (const number of numbers.get(setting)) {
+      write(number, String(value));
+      set(number, { "aria-valuenow": value });
+    }
+  };
+  const lightUp = (element, subject) => {
+    for (const name of ["pointerenter", "focus"]) element.addEventListener(name, () => scene?.set("lit", subject));
+    for (const name of ["pointerleave", "blur"]) element.addEventListener(name, () => scene?.set("lit", ""));
+  };
+  const handle = (number, setting) => {
+    const [low, high, step] = model.get("bounds")[setting];
+    set(number, { role: "slider", tabindex: 0, "aria-label": setting, "aria-valuemin": low, "aria-valuemax": high, title: "Drag sideways, or use the arrow keys" });
+    let held = null;
+    number.addEventListener("pointerdown", (event) => {
+      event.preventDefault();
+      number.setPointerCapture(event.pointerId);
+      number.focus();
+      held = { x: event.clientX, from: model.get("values")[setting], value: model.get("values")[setting] };
+    });
+    number.addEventListener("pointermove", (event) => {
+      if (!held) return;
+      const value = allowed(setting, held.from + Math.round((event.clientX - held.x) / STEP_PIXELS) * step);
+      if (value !== held.value) send("rest", setting, value);
+      held.value = value;
+      show(setting, value);
+    });
+    const leave = () => {
+      if (held && held.value !== held.from) send("set", setting, held.value);
+      held = null;
+    };
+    for (const name of ["pointerup", "pointercancel"]) number.addEventListener(name, leave);
+    number.addEventListener("keydown", (event) => {
+      const steps = { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1, PageUp: 10, PageDown: -10 }[event.key];
+      if (!steps) return;
+      event.preventDefault();
+      event.stopPropagation();
+      const value = allowed(setting, Number(number.textContent) + steps * step);
+      show(setting, value);
+      send("set", setting, value);
+    });
+    lightUp(number, `setting:${setting}`);
+  };
+  for (const part of model.get("parts")) {
+    if (typeof part === "string") root.append(part);
+    else if (part.length === 1) {
+      const number = html("b", { class: "qf-prose-number", "data-setting": part[0] }, root);
+      numbers.set(part[0], [...(numbers.get(part[0]) ?? []), number]);
+      handle(number, part[0]);
+    } else {
+      const term = html("span", { class: "qf-prose-term", tabindex: 0, "data-subject": part[1] }, root, part[0]);
+      terms.push(term);
+      lightUp(term, part[1]);
+    }
+  }
+  const follow = () => Object.entries(model.get("values")).forEach(([setting, value]) => show(setting, value));
+  const over = () => terms.forEach((term) => term.classList.toggle("qf-is-named", term.dataset.subject === scene.get("over")));
+  follow();
+  const leave = listen(model, { values: follow });
+  model.widget_manager.get_model(model.get("scene").slice("IPY_MODEL_".length)).then((found) => {
+    scene = found;
+    scene.on("change:over", over);
+  });
+  return () => {
+    leave();
+    scene?.off("change:over", over);
+    el.replaceChildren();
+  };
+}
+
+export default { render: renderProse };

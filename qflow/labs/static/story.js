@@ -1,0 +1,169 @@
+// Story: a run told in beats (story.py). Buttons, dots and arrow keys say which beat, never which frame; each plays by itself and rests.
+// The camera says what matters: it goes near the drawing and back, and moves nothing else.
+
+const READS = 1800; // milliseconds between two beats that follow by themselves
+const NEAREST = 2.3;
+
+class Story {
+  constructor(root, player, shown, views) {
+    Object.assign(this, { root, player, shown, at: -1, follows: false });
+    this.box = html("section", { class: "qf-story", "aria-label": "This run, told in beats", hidden: "" }, null);
+    views.before(this.box);
+    this.text = html("p", { class: "qf-story-text", "aria-live": "polite" }, this.box);
+    this.bar = html("div", { class: "qf-story-bar", role: "toolbar", "aria-label": "Beats" }, this.box);
+    const button = (name, title, act) => {
+      const made = html("button", { type: "button", class: `qf-story-${name}`, title }, this.bar);
+      made.addEventListener("click", act);
+      return made;
+    };
+    this.back = button("back", "The beat before (←)", () => this.turn(-1));
+    this.dots = html("span", { class: "qf-story-dots" }, this.bar);
+    this.next = button("next", "The next beat (→)", () => this.turn(1));
+    this.all = button("all", "Play all beats, one after the other (Space)", () => this.toggle());
+    this.pace = html("output", { class: "qf-story-pace" }, this.bar);
+    this.end = button("end", "Leave the story (Escape)", () => (this.isTold ? this.leave() : this.begin()));
+    write(this.back, "back");
+    root.addEventListener("keydown", (event) => this.press(event), true);
+    views.addEventListener("pointerdown", (event) => this.isTold && (event.target.closest("[data-handle]") ? this.leave() : this.rest()), true);
+  }
+
+  get beats() {
+    return this.player.track?.single ? (this.player.track.timelines[0].picture.story ?? []) : [];
+  }
+
+  get isTold() {
+    return this.at >= 0;
+  }
+
+  // Another run may have no story.
+  load() {
+    clearTimeout(this.waiting);
+    this.box.hidden = !this.beats.length;
+    if (!this.beats.length && this.isTold) this.leave();
+    this.dots.replaceChildren();
+    this.beats.forEach((beat, index) => {
+      const dot = html("button", { type: "button", title: `Beat ${index + 1} of ${this.beats.length}` }, this.dots);
+      dot.addEventListener("click", () => this.go(index, false));
+    });
+    this.say();
+  }
+
+  begin() {
+    this.before = this.player.factor;
+    this.go(0, true);
+  }
+
+  go(index, follows) {
+    const { player, beats } = this;
+    clearTimeout(this.waiting);
+    player.pause();
+    [this.at, this.follows] = [index, follows];
+    const from = index ? beats[index - 1].to : 0;
+    const { to, seconds } = beats[index];
+    const { track } = player;
+    player.setSpeed(clamp((track.time(to) - track.time(from)) / 1e6 / seconds, 0.004, 1));
+    player.until = to;
+    this.say();
+    player.show(player.calm.matches ? to : from);
+    this.look();
+    if (player.calm.matches || to <= from) this.arrive();
+    else player.play();
+  }
+
+  // With each picture that is drawn.
+  heed(now) {
+    if (this.isTold && now.isPlaying && now.place >= this.player.until) queueMicrotask(() => this.isTold && this.player.isPlaying && this.arrive());
+  }
+
+  arrive() {
+    const { player } = this;
+    player.pause();
+    player.show(player.until);
+    player.land();
+    player.until = null;
+    if (this.follows && this.at + 1 < this.beats.length) this.waiting = setTimeout(() => this.go(this.at + 1, true), READS + (player.calm.matches ? 5000 : 0));
+    else this.follows = false;
+    this.say();
+  }
+
+  turn(by) {
+    const next = this.at + by;
+    if (next >= this.beats.length) this.leave();
+    else this.go(Math.max(0, next), false);
+  }
+
+  // Wait where it is, or go on.
+  toggle() {
+    if (!this.isTold) this.begin();
+    else if (this.follows) this.rest();
+    else this.go(this.player.isPlaying || this.at + 1 === this.beats.length ? 0 : this.at + 1, true);
+  }
+
+  rest() {
+    clearTimeout(this.waiting);
+    this.follows = false;
+    this.say();
+  }
+
+  // The lab is the reader's.
+  leave() {
+    clearTimeout(this.waiting);
+    const wasAt = this.at;
+    [this.at, this.follows, this.player.until] = [-1, false, null];
+    if (wasAt >= 0) {
+      this.player.pause();
+      this.player.setSpeed(this.before ?? this.player.factor);
+      this.player.rest(this.player.lands);
+      this.player.draw(this.player);
+    }
+    this.look();
+    this.say();
+  }
+
+  say() {
+    const { beats, at, isTold } = this;
+    this.root.classList.toggle("qf-is-told", isTold);
+    write(this.text, isTold ? beats[at].text : "Your turn: drag a line, and see the run that it makes.");
+    [...this.dots.children].forEach((dot, index) => set(dot, { "aria-current": index === at ? "step" : "false" }));
+    for (const part of [this.back, this.next, this.dots, this.all]) part.hidden = !isTold;
+    this.back.disabled = at <= 0;
+    write(this.next, at + 1 === beats.length ? "your turn" : "next");
+    write(this.all, this.follows ? "wait" : at + 1 === beats.length ? "again" : "play on");
+    write(this.end, isTold ? "skip" : "tell it again");
+    write(this.pace, isTold ? `${Number(this.player.factor.toPrecision(1))}× speed` : "");
+  }
+
+  look() {
+    const [view] = this.shown;
+    if (!view) return;
+    const { places } = view.drawn;
+    const box = this.isTold ? CAMERAS[this.beats[this.at].camera](places, view.timeline, this.beats[this.at].to) : null;
+    let way = "";
+    if (box) {
+      const scale = Math.min(NEAREST, places.width / box[2], places.height / box[3]);
+      const move = (from, size, all) => clamp(scale * (from + size / 2) - all / 2, 0, (scale - 1) * all);
+      way = `translate(${(-100 * move(box[0], box[2], places.width)) / places.width}%,${(-100 * move(box[1], box[3], places.height)) / places.height}%) scale(${scale})`;
+    }
+    view.picture.classList.toggle("qf-is-filmed", this.isTold);
+    for (const part of [view.stage, view.brush.canvas]) part.style.transform = way;
+  }
+
+  // In a story the arrow keys go from beat to beat.
+  press(event) {
+    if (!this.isTold || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("select, input, [data-handle]")) return;
+    const act = { ArrowRight: () => this.turn(1), ArrowLeft: () => this.turn(-1), Escape: () => this.leave(), " ": event.target.tagName !== "BUTTON" && (() => this.toggle()) }[event.key];
+    if (!act) return;
+    event.preventDefault();
+    event.stopPropagation();
+    act();
+  }
+}
+
+// What each camera looks at: left, top, width and height in the drawing's own units; null for all of it.
+const CAMERAS = {
+  whole: () => null,
+  gate: ({ sources: [source], tanks: [tank] }) => [source.box.x, source.box.y - 20, tank.left + 40 - source.box.x, source.box.height + 40],
+  queue: ({ tanks: [tank] }) => [tank.left - 200, tank.top - 50, 560, tank.bottom - tank.top + 100],
+  held: ({ tanks: [tank] }) => [tank.gate.x - 120, tank.gate.y - 110, 420, 220],
+  window: ({ sources: [source], tanks: [tank] }) => [source.box.x, source.box.y - 40, tank.left + 120 - source.box.x, source.box.height + 80],
+};
