@@ -205,12 +205,12 @@ except qf.AmqpException as error:
 #
 # Each place of the **stop** line is another run: you see it while you still hold the line, at the same
 # instant, with the depth of the run before dashed below it. *more* opens the sliders, single steps and
-# questions; *stage* gives the picture the whole screen.
+# questions; *full screen* gives the picture the whole screen.
 
 # %% [markdown] id="lab-try"
 # **Try this.**
 #
-# 1. Press *turn ▸*, then *more*, and *◂ step*, *step ▸* a few times. Find the two messages around the stop
+# 1. Press *next change ▸*, then *more*, and *◂ step*, *step ▸* a few times. Find the two messages at the stop
 #    threshold.
 # 2. Make the gap between the thresholds small. What happens to the hatched bands in the plot?
 # 3. Put `qpid.flow_resume_count` above `qpid.flow_stop_count`, and read what the broker says.

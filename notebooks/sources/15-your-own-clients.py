@@ -146,7 +146,7 @@ print("transfers in the trace:", list(served.kind).count("message.transfer"))
 # whether a program stops, what it does at a limit and what it loses, the third a tap between your clients
 # and the broker that you run: what passes becomes a client log for [chapter
 # 12](12-reading-your-broker.ipynb) and the workload behind it. For thirty people in a room: `--host 0.0.0.0
-# --password …`, and the picture's *stage*. `--faults` cuts a client's connection and counts what it loses,
+# --password …`, the picture's *full screen*. `--faults` cuts a client's connection and counts what it loses,
 # `--brake silence,credit,reject` measures it under the brakes of other brokers, and `--baseline` keeps it
 # as good as it is in your build: [the bench](reference/check-client.md).
 #

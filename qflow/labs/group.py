@@ -287,7 +287,8 @@ class GroupTable:
         )
         run = Run(workload, list(self._events), self.broker.now)
         topology = Topology.of(workload, run.end)
-        notes = [f"{pace:g} s for each" for pace in self._paces] or ["waits for you"] * len(self._prefetch)
+        by_hand = ["you answer for it"] * len(self._prefetch)
+        notes = [f"{pace:g} s for each" for pace in self._paces] or by_hand
         consumers = tuple(
             replace(spot, note=note) for spot, note in zip(topology.consumers, notes, strict=True)
         )

@@ -25,7 +25,8 @@ SCRIPTS = (
     *("svg.js", "timeline.js", "spans.js", "track.js", "words.js", "glyphs.js", "marks.js", "flights.js"),
     *("motion.js", "tank.js", "cards.js", "links.js", "units.js", "stage.js", "conveyor.js", "strip.js"),
     *("plot.js", "player.js", "transport.js"),
-    *("why.js", "share.js", "sliders.js", "handles.js", "guess.js", "story.js", "live.js", "scene.js"),
+    *("why.js", "film.js", "share.js", "sliders.js", "handles.js", "guess.js"),
+    *("story.js", "live.js", "scene.js"),
 )
 STYLES = ("scene.css", "labs.css", "guess.css", "live.css")
 

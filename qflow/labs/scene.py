@@ -22,6 +22,7 @@ import traitlets
 from qflow.labs.charts import Chart
 from qflow.labs.html_export import SCRIPTS, STYLES, read_static
 from qflow.labs.picture import Comparison, Picture, payload_of
+from qflow.labs.share import site_address
 from qflow.labs.still import DARK
 
 _MISSING = (
@@ -62,13 +63,15 @@ class Scene(anywidget.AnyWidget):
     offers = traitlets.List().tag(sync=True)
     # The last token asked for.
     token = traitlets.Unicode("").tag(sync=True)
+    # Where the site is whose first page opens a link (share.py).
+    site = traitlets.Unicode().tag(sync=True)
     # Microseconds of what is shown now, for charts beside the scene; it stays in the browser, and is -1 here.
     cursor = traitlets.Int(-1).tag(sync=True)
     # Whether it follows a broker that serves.
     is_followed = traitlets.Bool(False).tag(sync=True)
 
     def __init__(self, picture: Picture | Comparison | None = None) -> None:
-        super().__init__()
+        super().__init__(site=site_address())
         if picture is not None:
             self.show(picture, 1)
 

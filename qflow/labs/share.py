@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from typing import Any
 from qflow.broker.errors import AmqpException
 from qflow.broker.options import convert, read_options
 from qflow.kit import RefusalError, kit_path
+from qflow.labs.picture import Comparison, Picture
 from qflow.rooms import origins
 from qflow.workload.attributes import is_name, is_whole
 
@@ -181,6 +183,40 @@ sender, allow it: open_token(text, allow_files=True)
         raise TokenError(f"the lab of this token is another one here: {said}") from error
     lab.go_to(token)
     return lab
+
+
+def site_address() -> str:
+    """Return the first page of the site that links lead to: ``QFLOW_SITE``; "" where none is set.
+
+    >>> os.environ["QFLOW_SITE"] = "https://example.org/qflow"
+    >>> site_address()
+    'https://example.org/qflow/index.html'
+    >>> del os.environ["QFLOW_SITE"]
+    """
+    site = os.environ.get("QFLOW_SITE", "").rstrip("/")
+    return f"{site}/index.html" if site and not site.endswith(".html") else site
+
+
+def run_of_token(text: str) -> tuple[Token, Picture | Comparison]:
+    """Return a token, and the run that its lab shows, without a widget.
+
+    Raises:
+        TokenError: As for :func:`open_token`; or its lab is no run to play, or one that was acted on by hand.
+
+    >>> token, picture = run_of_token(Token("flow", {"stop": 20, "resume": 10, "messages": 50}).text())
+    >>> picture.frames.topology.queues[0].stop_count
+    20
+    """
+    token = Token.read(text)
+    settings = _check(token, allow_files=False)
+    try:
+        run = getattr(import_module("qflow.labs"), f"{token.lab}_run")
+        shown = run(**settings)
+    except Exception as error:  # settings from anywhere: what a run says of them is shown in a sentence
+        raise TokenError(f"this link's lab opens in a notebook only ({error})") from error
+    if not isinstance(shown, Picture | Comparison):
+        raise TokenError("this link's lab opens in a notebook only: it shows no run")
+    return token, shown
 
 
 def share_path(path: str | Path) -> str:

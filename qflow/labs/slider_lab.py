@@ -214,10 +214,10 @@ holds for 3 of the 9 settings.
             slider.observe(follow_slider, names="value")
 
     def prose(self, text: str) -> Prose:
-        """Return sentences whose numbers are the lab's handles and whose terms light its marks up.
+        """Return sentences whose numbers are the lab's handles.
 
         Parameters:
-            text: ``{stop}`` is the number of a handle; ``[the gate](queue:orders)`` a term, and what it names.
+            text: ``{stop}`` is the number of a handle; ``[the gate](queue:orders)`` a term and what it names.
 
         Raises:
             RefusalError: If the lab has no such handle.

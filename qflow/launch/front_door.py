@@ -21,6 +21,7 @@ from qflow.labs.experiments import flow_run
 from qflow.labs.html_export import THEME, pack_text, picture_data, script_element, script_json
 from qflow.labs.picture import Picture
 from qflow.labs.running import refusal_text
+from qflow.labs.share import run_of_token
 from qflow.labs.story import story_of
 from qflow.launch.book import FOLDER, ICON, PAGE, Page, chapters
 from qflow.launch.cargo import OWN
@@ -66,7 +67,7 @@ def _draw_run(settings: Mapping[str, float]) -> Picture:
 
 
 def answer(settings: str) -> str:
-    """Return, as JSON, what the page draws for settings given as JSON; or the broker's refusal of them.
+    """Return, as JSON, what the page draws for settings, or a token, given as JSON; or the broker's refusal.
 
     >>> sorted(json.loads(answer('{"stop": 11}')))
     ['claims', 'picture']
@@ -74,7 +75,12 @@ def answer(settings: str) -> str:
     'The broker refuses these settings: ...qpid.flow_resume_count=12 must be less or equal to ...=11'
     """
     try:
-        picture = _draw_run(json.loads(settings))
+        asked = json.loads(settings)
+        if "token" in asked:
+            token, shown = run_of_token(asked["token"])
+            place = {"time": token.time, "back": token.back}
+            return json.dumps({"pictures": picture_data(shown), "claims": shown.claims, "place": place})
+        picture = _draw_run(asked)
     except Exception as error:  # a reader who only dragged a line is never shown a traceback
         return json.dumps({"refusal": refusal_text(error)})
     return json.dumps(_pack_run(picture))

@@ -295,8 +295,8 @@ def test_fork_compare_and_share(opened):
     pinned, now = lab.root.locator(".qf-line-stop > line").evaluate_all(levels)
     assert pinned == now, "the same threshold at two heights"
     lab.root.locator(".qf-token").click()
-    lab.root.locator(".qf-token-text:not([hidden])").wait_for()
-    assert lab.root.locator(".qf-token-text").input_value().startswith("qf1.")
+    lab.root.locator(".qf-copy-cell input").wait_for()
+    assert lab.root.locator(".qf-copy-cell input").input_value().startswith('qf.open_token("qf1.')
 
 
 def test_a_lab_whose_kernel_was_restarted_says_so(opened):

@@ -413,9 +413,9 @@ def test_one_thing_at_first(saved):
     saved.open(flow_run(messages=60, **SLOW))
     shown = "buttons => buttons.filter(one => one.checkVisibility()).map(one => one.textContent)"
     buttons = saved.page.locator(".qflow-scene button")
-    assert buttons.evaluate_all(shown) == ["play", "turn ▸", "stage", "more"]
+    assert buttons.evaluate_all(shown) == ["play", "next change ▸", "full screen", "more"]
     saved.page.locator(".qf-more").click()
-    assert {"◂ step", "step ▸", "◂ turn"} <= set(buttons.evaluate_all(shown))
+    assert {"◂ step", "step ▸", "◂ change"} <= set(buttons.evaluate_all(shown))
     keys = saved.text(".qf-keys")
     assert "W: " not in keys and "C: " not in keys, "a saved page has no kernel that could answer"
 

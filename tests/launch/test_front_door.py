@@ -19,6 +19,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_outp
 from qflow.labs import flow_run
 from qflow.labs.html_export import to_fragment
 from qflow.labs.picture import payload_of
+from qflow.labs.share import Token
 from qflow.launch import book, front_door, site
 from qflow.maintain import notebooks
 
@@ -73,6 +74,8 @@ def test_each_run_that_the_page_holds_is_a_run_of_the_engine(folder):
         assert drawn.pop("digest") == hashlib.sha256(numbers).hexdigest()
         assert drawn == json.loads(json.dumps(fresh))
         assert run["claims"] == list(picture.claims)
+    story = door["first"].pop("story")
+    assert [beat["camera"] for beat in story] == ["whole", "gate", "queue", "held", "window", "whole"]
     assert door["first"] == {**held["shared"], **held["runs"][str(door["settings"]["stop"])]["picture"]}
 
 
@@ -199,3 +202,53 @@ def test_it_moves_and_its_stop_line_is_dragged_from_a_folder(folder, capsys):
             page.screenshot(path=str(Path(os.environ["QFLOW_SCREENSHOTS"]) / "front-door.png"))
         assert lab.page_errors == []
         assert lab.foreign_requests == []
+
+
+@pytest.mark.browser
+def test_a_shared_link_opens_that_run_at_that_instant_from_a_folder_and_on_a_phone(folder):
+    with chromium_page(None) as lab:
+        page = lab.page
+        page.goto((folder / "index.html").as_uri())
+        page.locator(".qf-story-end").click()
+        page.locator("[data-setting=stop]").focus()
+        page.keyboard.press("ArrowUp")
+        page.wait_for_function("() => document.querySelector('.qf-stage').dataset.stop === '42'")
+        player = "document.querySelector('.qflow-scene').scene.player"
+        time = page.evaluate(f"() => {{ {player}.pause(); {player}.seek(700000); return {player}.time; }}")
+        page.locator(".qf-more").click()
+        page.locator(".qf-token").click()
+        link = page.locator(".qf-copy-link input").input_value()
+        page.set_viewport_size({"width": 390, "height": 844})
+        page.goto("about:blank")
+        page.goto(link)
+        page.wait_for_function("() => document.querySelector('.qf-stage')?.dataset.stop === '42'")
+        page.wait_for_function(f"time => {player}.time === time", arg=time)
+        assert page.evaluate(f"() => {player}.isPlaying") is False
+        page.goto("about:blank")
+        page.goto((folder / "index.html").as_uri() + "#" + Token("capacity", {"capacity_1": 60}).text())
+        page.get_by_text("a browser starts from a server only").wait_for()
+        assert lab.page_errors == []
+
+
+def test_a_link_with_a_token_is_answered_with_its_labs_run():
+    token = Token("capacity", {"capacity_1": 60, "messages": 300}, 1_500_000, 2)
+    answered = json.loads(front_door.answer(json.dumps({"token": token.text()})))
+    assert answered["place"] == {"time": 1_500_000, "back": 2}
+    assert "100 + 60 + 15 = 175" in answered["claims"][0]
+    for text in (Token("config", {"typed": "orders"}).text(), Token("trace", {"path": "/etc/hosts"}).text()):
+        assert json.loads(front_door.answer(json.dumps({"token": text})))["refusal"]
+
+
+@pytest.mark.browser
+def test_a_film_of_the_next_seconds_is_saved(folder, tmp_path):
+    with chromium_page(None) as lab:
+        page = lab.page
+        page.goto((folder / "index.html").as_uri())
+        page.locator(".qf-story-end").click()
+        page.locator(".qf-more").click()
+        with page.expect_download() as saved:
+            page.locator(".qf-film").click()
+        saved.value.save_as(tmp_path / "run.webm")
+        assert (tmp_path / "run.webm").read_bytes()[:4] == b"\x1a\x45\xdf\xa3", "the mark of a WebM file"
+        assert (tmp_path / "run.webm").stat().st_size > 5_000
+        assert lab.page_errors == []

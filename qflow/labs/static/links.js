@@ -77,11 +77,11 @@ function buildLegend(root, timeline, y, geometry, marks) {
     if (state) svg("circle", { cx: at + 6.5, cy: down - 4.5, r: 2.6, class: "qf-glyph-plain" }, box);
   };
   item(cell("qf-cell qf-cell-free", "none"), "free");
-  item(cell("qf-cell qf-cell-full", "none", "full"), "outstanding: sent, not known complete");
-  item(cell("qf-cell qf-cell-held", marks.held), "held: on the queue, its completion withheld");
-  item((at, down) => svg("rect", { x: at + 1, y: down - 10, width: 11, height: 11, rx: 2, class: "qf-sent" }, group), "on its way to the queue, not sent yet");
+  item(cell("qf-cell qf-cell-full", "none", "full"), "outstanding");
+  item(cell("qf-cell qf-cell-held", marks.held), "held: its completion is withheld");
+  item((at, down) => svg("rect", { x: at + 1, y: down - 10, width: 11, height: 11, rx: 2, class: "qf-sent" }, group), "on its way, not counted yet");
   item(cell("qf-entry qf-entry-full", "none"), "waiting on the queue");
-  item(cell("qf-taken", marks.taken), "at a consumer, still counted");
+  item(cell("qf-taken", marks.taken), "at a consumer, still on the queue");
   if (hasAgain(timeline)) {
     item((at, down) => svg("path", { d: AGAIN, class: "qf-again", transform: `translate(${at + 6},${down - 5})` }, group), "redelivered");
   }

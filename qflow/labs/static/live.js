@@ -60,7 +60,7 @@ class Live {
     this.pause = button("pause", "pause", "Make a still of all that has happened, to step back through and to ask why", () => this.ask("pause"));
     this.follow = button("follow", "follow again", "Follow the broker as it runs", () => this.ask("follow"));
     this.stop = button("stop", "stop the server", "End every connection; the trace stays", () => this.ask("stop"));
-    button("stage", "stage", "The whole screen, for a room", () => setStage(root, { draw: () => {} }));
+    button("stage", "full screen", "The whole screen, for a room", () => setStage(root, { draw: () => {} }));
     this.counts = html("output", { class: "qf-live-counts" }, bar);
     this.note = html("p", { class: "qf-live-note", role: "status", hidden: "" }, this.box);
     this.scene = html("div", { class: "qf-live-scene" }, this.box);

@@ -2,7 +2,7 @@
 
 function plotForm(timeline, isNarrow) {
   const crowded = timeline.topology.queues.length > 2;
-  const sizes = { top: 20, height: crowded ? 50 : isNarrow || timeline.picture.verdicts ? 72 : 112, axis: 22, lane: 17, ticks: isNarrow ? 4 : 8, isNarrow };
+  const sizes = { top: 20, height: crowded ? 50 : isNarrow || timeline.picture.verdicts ? 64 : 84, axis: 22, lane: 17, ticks: isNarrow ? 4 : 8, isNarrow };
   return isNarrow ? { ...sizes, width: 520, left: 84, right: 10 } : { ...sizes, width: 1040, left: 118, right: 16 };
 }
 

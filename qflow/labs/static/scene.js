@@ -29,7 +29,7 @@ function render({ model, el }) {
   paintTransport = buildTransport(top, player, root);
   const leaveStage = () => document.fullscreenElement !== root && setStage(root, player, false);
   root.addEventListener("fullscreenchange", leaveStage);
-  const { tools, why, sharing } = buildTools(root, model, player, keys);
+  const { tools, why, sharing } = buildTools(root, model, player, keys, shown);
   heedClicks(views, model, player, why);
   heedButtons(views, model, player);
   heedArrows(views);
@@ -140,10 +140,10 @@ function buildRefusal(root, model) {
 }
 
 // What can be asked about the instant that is shown, once the run is whole; by mouse and by keyboard.
-function buildTools(root, model, player, keys) {
+function buildTools(root, model, player, keys, shown) {
   const tools = html("div", { class: "qf-tools qf-extra" }, root);
   const why = buildWhy(tools, root, model, player);
-  const sharing = buildSharing(tools, root, model, player);
+  const sharing = buildSharing(tools, root, model, player, shown);
   html("p", { class: "qf-keys qf-extra" }, root, `Keys: ${keys}.`);
   const ready = (act) => () => {
     if (!player.track.isWhole || !isLive(model)) return;
@@ -249,7 +249,7 @@ function loadViews(parent, shown, track, id, player, model) {
   for (const timeline of timelines) timeline.beside = timelines;
   classify(parent, `qf-views${timelines.length > 1 ? " qf-many" : ""}${timelines.length > 2 ? " qf-crowd" : ""}${timelines.length > 4 ? " qf-three" : ""}${track.isNarrow ? " qf-slim" : ""}${timelines.some(({ picture }) => picture.name?.includes(" (")) ? " qf-is-noted" : ""}`);
   for (const view of shown.splice(timelines.length)) view.root.remove();
-  buildKey(parent, timelines, id);
+  buildKey(parent, timelines, id, track.isNarrow && timelines.length === 1 ? 520 : 1040);
   timelines.forEach((timeline, index) => {
     if (!shown[index]) {
       shown[index] = new View(parent, index);
@@ -382,19 +382,19 @@ class View {
 }
 
 // What the marks mean, once for all runs.
-function buildKey(views, timelines, id) {
+function buildKey(views, timelines, id, width) {
   const [timeline] = [...timelines].sort((one, other) => other.picture.groups.length - one.picture.groups.length);
   const isNeeded = !timelines[0].picture.form || (timelines.length > 1 && !FORMS[timelines[0].picture.form]);
   const before = views.parentElement.querySelector(".qf-key");
-  const said = isNeeded && JSON.stringify([timeline.picture.groups, hasAgain(timeline)]);
+  const said = isNeeded && JSON.stringify([timeline.picture.groups, hasAgain(timeline), width]);
   if (said && before?.said === said) return;
   before?.remove();
   if (!isNeeded) return;
-  const key = Object.assign(html("div", { class: "qf-key qf-extra" }), { said });
+  const key = Object.assign(html("div", { class: "qf-key" }), { said });
   views.after(key);
   const drawing = svg("svg", { role: "img", "aria-label": "What the marks mean" }, key);
-  const lines = buildLegend(drawing, timeline, 14, { width: 1040 }, patterns(drawing, `${id}-key`));
-  set(drawing, { viewBox: `0 0 1040 ${lines + 20}` });
+  const lines = buildLegend(drawing, timeline, 14, { width }, patterns(drawing, `${id}-key`));
+  set(drawing, { viewBox: `0 0 ${width} ${lines + 20}` });
 }
 
 // A run that takes long: how far it is, and a way not to wait for it.

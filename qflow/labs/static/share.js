@@ -1,6 +1,6 @@
 // Share: a token for this instant, a file with the whole run, another course of events from here, two runs side by side.
 
-function buildSharing(parent, root, model, player) {
+function buildSharing(parent, root, model, player, shown) {
   const bar = html("div", { class: "qf-share" }, parent);
   const button = (name, label, title, action) => {
     const made = html("button", { type: "button", class: `qf-${name}`, title }, bar, label);
@@ -20,17 +20,30 @@ function buildSharing(parent, root, model, player) {
   const end = html("button", { type: "button", class: "qf-end-comparison", hidden: "" }, root.querySelector(".qf-top"), "stop comparing");
   end.addEventListener("click", () => send("compare"));
   const compare = button("compare", "compare", "Keep this run beside the next (C)", () => send("compare"));
-  const token = button("token", "share", "A token that opens this instant elsewhere", () => send("token"));
+  const token = button("token", "share", "A link, and a line for a cell, that open this instant elsewhere", () => send("token"));
+  const filmed = button("film", "save as film", "The next seconds from here as a moving picture, with the run's settings, among your downloads", () => record());
   const save = button("export", "save as HTML", "One file that plays without a kernel, among your downloads", () => send("html"));
   const said = html("output", { class: "qf-said" }, bar);
-  model.on("msg:custom", (message, buffers) => {
-    if (!message.page) return;
-    const address = URL.createObjectURL(new Blob(buffers, { type: "text/html" }));
-    html("a", { href: address, download: message.page }).click();
+  const keep = (content, name) => {
+    const address = URL.createObjectURL(content);
+    html("a", { href: address, download: name }).click();
     setTimeout(() => URL.revokeObjectURL(address), 10_000);
-    write(said, `${message.page} is among your downloads`);
-  });
-  const field = html("input", { type: "text", class: "qf-token-text", readonly: "", hidden: "", "aria-label": "Token of this instant" }, bar);
+    write(said, `${name} is among your downloads`);
+  };
+  const record = async () => {
+    filmed.disabled = true;
+    try {
+      keep(await film(shown[0], player, (text) => write(said, text)), "qflow-run.webm");
+    } catch (error) {
+      write(said, `This browser records no film here: ${error.message}`);
+    }
+    filmed.disabled = false;
+  };
+  model.on("msg:custom", (message, buffers) => message.page && keep(new Blob(buffers, { type: "text/html" }), message.page));
+  const fields = html("div", { class: "qf-shared", hidden: "" }, bar);
+  const link = buildCopy(fields, "link", "A link to this run at this instant");
+  const line = buildCopy(fields, "cell", "A line for a cell of a notebook, which opens this run at this instant");
+  const note = html("p", {}, fields, "For a link, build a site (qflow site build), and say where it is: QFLOW_SITE=https://…");
   const can = (what) => (model.get("offers") ?? []).includes(what);
 
   return {
@@ -46,14 +59,42 @@ function buildSharing(parent, root, model, player) {
       end.hidden = !can("pinned");
       token.hidden = !can("token");
       save.hidden = !can("html");
+      filmed.hidden = !canFilm();
     },
+    // What a page without a kernel shares is a link itself.
     token() {
       const text = model.get("token");
-      field.hidden = !text;
-      field.value = text;
-      if (!text) return;
-      field.select();
-      navigator.clipboard?.writeText(text).catch(() => {});
+      const site = siteOf(model);
+      const isLink = text.includes("#");
+      fields.hidden = !text;
+      link.show(isLink ? text : site && text ? `${site}#${text}` : "");
+      line.show(isLink || !text ? "" : `qf.open_token("${text}")`);
+      note.hidden = isLink || Boolean(site);
     },
   };
+}
+
+// A text to take along, with a button that copies it.
+function buildCopy(parent, name, title) {
+  const row = html("span", { class: `qf-copy qf-copy-${name}` }, parent);
+  const field = html("input", { type: "text", class: "qf-token-text", readonly: "", title, "aria-label": title }, row);
+  const button = html("button", { type: "button", class: "qf-copy-button" }, row, `copy the ${name === "cell" ? "line" : name}`);
+  button.addEventListener("click", async () => {
+    field.select();
+    // Without leave to write, it is selected, to be copied by hand.
+    await navigator.clipboard?.writeText(field.value).then(() => write(button, "copied"), () => {});
+  });
+  return {
+    show(text) {
+      row.hidden = !text;
+      field.value = text;
+      write(button, `copy the ${name === "cell" ? "line" : name}`);
+    },
+  };
+}
+
+// Where the site is whose first page opens a link: told to the kernel, or, where there is none, the one that this page is of.
+function siteOf(model) {
+  const root = document.querySelector("script[data-jupyter-lite-root]")?.dataset.jupyterLiteRoot;
+  return model.get("site") || (root ? new URL(`${root}/index.html`, location.href.split("?")[0]).href : "");
 }

@@ -25,6 +25,7 @@ class Story {
     write(this.back, "back");
     root.addEventListener("keydown", (event) => this.press(event), true);
     views.addEventListener("pointerdown", (event) => this.isTold && (event.target.closest("[data-handle]") ? this.leave() : this.rest()), true);
+    root.querySelector(".qf-top").addEventListener("pointerdown", () => this.isTold && this.leave(), true);
   }
 
   get beats() {
@@ -38,7 +39,8 @@ class Story {
   // Another run may have no story.
   load() {
     clearTimeout(this.waiting);
-    this.box.hidden = !this.beats.length;
+    // Its room stays, so that nothing moves under a hand that drags on to a run of its own.
+    this.box.hidden &&= !this.beats.length;
     if (!this.beats.length && this.isTold) this.leave();
     this.dots.replaceChildren();
     this.beats.forEach((beat, index) => {
@@ -126,6 +128,7 @@ class Story {
     write(this.text, isTold ? beats[at].text : "Your turn: drag a line, and see the run that it makes.");
     [...this.dots.children].forEach((dot, index) => set(dot, { "aria-current": index === at ? "step" : "false" }));
     for (const part of [this.back, this.next, this.dots, this.all]) part.hidden = !isTold;
+    this.end.hidden = !beats.length;
     this.back.disabled = at <= 0;
     write(this.next, at + 1 === beats.length ? "your turn" : "next");
     write(this.all, this.follows ? "wait" : at + 1 === beats.length ? "again" : "play on");

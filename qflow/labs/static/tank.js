@@ -241,6 +241,8 @@ function buildBadge(parent, x, y, isSmall) {
   svg("polygon", { points: corners.join(" "), class: "qf-badge-on" }, group);
   svg("circle", { r: 18, class: "qf-badge-off" }, group);
   const word = svg("text", { y: 4.5, class: "qf-badge-word" }, group);
+  svg("title", {}, group, "flow control of this queue (flowStopped)");
+  if (!isSmall) svg("text", { y: 36, class: "qf-badge-of" }, group, "flow control");
   return (isOn) => write(word, isOn ? "ON" : "OFF");
 }
 

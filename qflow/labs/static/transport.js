@@ -3,12 +3,12 @@
 const KEYS = [
   ["Space", "play or pause"],
   ["← →", "one step back or on"],
-  ["Shift ← →", "previous or next turn (ON, OFF, a discard, an end)"],
+  ["Shift ← →", "previous or next change (ON, OFF, a discard, an end)"],
   ["Home End", "start or end"],
   ["+ −", "faster or slower"],
   ["W", "ask why"],
   ["C", "compare: keep this run beside the next"],
-  ["S", "stage: the whole screen"],
+  ["S", "the whole screen"],
   ["M", "more, or less"],
 ];
 const KEYS_TEXT = KEYS.map(([key, does]) => `${key}: ${does}`).join("; ");
@@ -23,10 +23,10 @@ function buildTransport(parent, player, root) {
     return made;
   };
   const play = button("play", "", "Play or pause (Space)", () => player.toggle());
-  const earlier = button("earlier qf-extra", "◂ turn", "Previous turn: flow control, a first discard, an end (Shift ←)", () => player.jump(-1));
+  const earlier = button("earlier qf-extra", "◂ change", "Previous change: flow control, a first discard, an end (Shift ←)", () => player.jump(-1));
   const back = button("step-back qf-extra", "◂ step", "One step back (←)", () => player.step(-1));
   const on = button("step-on qf-extra", "step ▸", "One step on (→)", () => player.step(1));
-  const later = button("later", "turn ▸", "Next turn: flow control, a first discard, an end (Shift →)", () => player.jump(1));
+  const later = button("later", "next change ▸", "Next change: flow control, a first discard, an end (Shift →)", () => player.jump(1));
   const scrub = html("input", { type: "range", min: 0, class: "qf-scrub", "aria-label": "Step", title: KEYS_TEXT }, bar);
   scrub.addEventListener("input", () => player.show(Number(scrub.value)));
   const label = html("label", { class: "qf-speed" }, bar, "speed ");
@@ -35,7 +35,7 @@ function buildTransport(parent, player, root) {
   speed.addEventListener("change", () => player.setSpeed(Number(speed.value)));
   const clock = html("output", { class: "qf-clock" }, bar);
   const steps = html("output", { class: "qf-steps qf-extra" }, bar);
-  const full = button("full", "stage", "Stage: the whole screen, large type, arrow keys from turn to turn (S)", () => setStage(root, player));
+  const full = button("full", "full screen", "The whole screen, large type, arrow keys from change to change (S)", () => setStage(root, player));
   full.setAttribute("aria-pressed", "false");
   const more = button("more", "more", "Sliders, steps, why, fork, compare, share, save (M)", () => openMore(root));
   more.setAttribute("aria-expanded", "false");

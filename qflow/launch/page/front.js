@@ -1,30 +1,33 @@
 // Front: the first page of the site. Its handles are answered with the runs that it holds, and by Python once that is there; what is drawn
-// is always a run of the engine.
+// is always a run of the engine. What the address says after # is a run and an instant: settings of this page, or a lab's token.
 
 const page = { held: null, python: null, settings: null, drawn: null, run: 1, asked: 0 };
 const inWords = (text) => write(document.querySelector(".python"), text);
 const aSecond = (count) => `${count} runs of the engine, one for every second stop threshold, are in this page.`;
+const isFolder = location.protocol === "file:";
 
 async function openDoor() {
   const { first, grid, handles, settings, runs } = JSON.parse(document.querySelector(".qf-door").textContent);
   const begun = { ...settings };
   page.settings = begun;
   page.drawn = withNumbers(first);
-  const model = new StoredModel({ pictures: [page.drawn], handles: grid, plays: true }, (question, callbacks) => answerHand(model, begun, question, callbacks));
+  const shared = sharedRun(begun);
+  const model = new StoredModel({ pictures: [page.drawn], handles: grid, plays: !shared, offers: ["token"], token: "", site: "" }, (question, callbacks) => answerHand(model, begun, question, callbacks));
   render({ model, el: document.querySelector(".door") });
   page.held = inflatedBytes(unpacked(runs)).then((bytes) => JSON.parse(new TextDecoder().decode(bytes)));
   const count = Object.keys((await page.held).runs).length;
-  if (location.protocol === "file:") {
+  if (shared) await openShared(model, begun, shared);
+  if (isFolder) {
     inWords(`${aSecond(count)} It is opened from a folder, where a browser starts no Python: the line moves from run to run.`);
     return;
   }
   inWords(`${aSecond(count)} Python, for all others, is loaded when you touch the picture.`);
-  await touched(document.querySelector(".door"));
+  if (!page.python) await touched(document.querySelector(".door"));
   inWords(`${aSecond(count)} Python is being loaded for all others …`);
   try {
-    page.python = await loadPython();
+    await startPython();
     model.change({ handles });
-    showRun(model, page.drawn);
+    if (!shared?.token) showRun(model, page.drawn);
     inWords("Python is here, in your browser. Every line, the window and the prefetch can be dragged; each picture is a run of the engine, made for you.");
   } catch (error) {
     inWords(`${aSecond(count)} Python could not be loaded here (${error.message}): the line moves from run to run.`);
@@ -35,6 +38,11 @@ async function openDoor() {
 function touched(element) {
   const hands = ["pointerdown", "keydown", "focusin"];
   return new Promise((resolve) => hands.forEach((hand) => element.addEventListener(hand, resolve, { once: true, capture: true })));
+}
+
+async function startPython() {
+  page.python ??= loadPython();
+  return page.python;
 }
 
 // A worker in which the engine runs; what comes back answers a question.
@@ -55,7 +63,8 @@ function loadPython() {
   });
 }
 
-async function answerHand(model, begun, { ask, setting, value }, callbacks) {
+async function answerHand(model, begun, { ask, setting, value, time }, callbacks) {
+  if (ask === "token") model.change({ token: `${location.href.split("#")[0]}#${new URLSearchParams({ ...page.settings, t: time })}` });
   if (ask !== "rest" && ask !== "set") return;
   const number = ++page.asked;
   const settings = { ...page.settings, [setting]: value };
@@ -73,14 +82,40 @@ async function runOf(begun, settings) {
   const { shared, runs } = await page.held;
   const isHeld = Object.keys(begun).every((name) => name === "stop" || begun[name] === settings[name]);
   const run = isHeld && runs[settings.stop];
-  return run ? { ...run, picture: { ...shared, ...run.picture } } : page.python(settings);
+  if (run) return { ...run, picture: { ...shared, ...run.picture } };
+  if (isFolder) return { refusal: "This page holds the runs of every second stop threshold only. For any other it needs Python, which a browser starts from a server: python -m http.server, in the folder of this page." };
+  return (await startPython())(settings);
 }
 
-function showRun(model, picture, claims) {
+// What the address asks for: a token of a lab, or settings of this page and an instant in microseconds; null for nothing.
+function sharedRun(begun) {
+  const text = decodeURIComponent(location.hash.slice(1));
+  if (text.startsWith("qf1.")) return { token: text };
+  const given = new URLSearchParams(text);
+  const settings = Object.fromEntries(Object.keys(begun).map((name) => [name, Number(given.get(name) ?? begun[name])]));
+  return given.has("t") && Object.values(settings).every(Number.isInteger) ? { settings, time: Number(given.get("t")) || 0 } : null;
+}
+
+async function openShared(model, begun, { token, settings, time }) {
+  if (token && isFolder) {
+    model.change({ refusal: "This link opens a run that needs Python, which a browser starts from a server only: python -m http.server, in the folder of this page." });
+    return;
+  }
+  if (token) inWords("Python is being loaded for the run of this link …");
+  const found = token ? await (await startPython())({ token }) : await runOf(begun, settings);
+  model.change({ refusal: found.refusal ?? "" });
+  if (settings && found.picture) page.settings = settings;
+  const pictures = (found.pictures ?? [found.picture]).filter(Boolean).map(withNumbers);
+  if (!pictures.length) return;
+  showRun(model, pictures[0], found.claims, pictures);
+  model.change({ place: found.place ?? { time, back: 0 } });
+}
+
+function showRun(model, picture, claims, pictures = [picture]) {
   page.drawn = picture;
   page.run += 1;
   // A picture is drawn again only if it is another one.
-  model.change({ run: page.run, pictures: [picture] });
+  model.change({ run: page.run, pictures });
   if (!claims) return;
   const list = document.querySelector(".claims");
   list.replaceChildren();
