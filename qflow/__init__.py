@@ -27,8 +27,8 @@ pictures             ``config_run``, ``fanout_run``, ``policy_run``, ``history_r
                      ``recorded_picture``, ``trace_picture``, and of any run ``picture_of``
 charts               ``depth_chart``, ``bytes_chart``, ``held_chart``, ``latency_chart``, ``ownership_chart``;
                      ``save_html``
-chapters             ``Predictions``, ``check``, ``hint``, ``show_progress``; ``errata_game``,
-                     ``errata_table``; ``send``, ``Reader``, ``Diary``, ``Table``; recordings:
+chapters             ``Predictions``, ``check``, ``hint``, ``show_progress``; ``challenge``;
+                     ``errata_game``, ``errata_table``; ``send``, ``Reader``, ``Diary``, ``Table``; recordings:
                      ``scenarios``, ``beside``, ``kit_path``
 errors               ``QflowError``, above ``RefusalError`` and others
 rooms, for all       ``broker``, ``messaging`` (the client API of ``qpid.messaging``), ``configuration``,
@@ -123,6 +123,7 @@ if TYPE_CHECKING:
     from qflow.teaching import Predictions as Predictions
     from qflow.teaching import Reader as Reader
     from qflow.teaching import beside as beside
+    from qflow.teaching import challenge as challenge
     from qflow.teaching import check as check
     from qflow.teaching import errata_game as errata_game
     from qflow.teaching import errata_table as errata_table

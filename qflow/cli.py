@@ -36,7 +36,7 @@ ROOMS = {
     "trace": ("qflow.trace.cli", "look at traces, replay them, and compare two"),
     "spark": ("qflow.spark.cli", "audit a fleet's logs, sweep settings, follow a stream, make a fleet"),
     "record": ("qflow.live.record_command", "record what AMQP 1.0 clients do, between them and their broker"),
-    "exercises": ("qflow.teaching.checking", "show which exercises you have solved"),
+    "exercises": ("qflow.teaching.checking", "show which exercises and challenges you have solved"),
     "rules": ("qflow.teaching.rules", "list the broker's rules and the tests that hold the engine to each"),
     "site": ("qflow.launch.site", "build a site that runs the chapters with no server behind it"),
     "workshop": ("qflow.launch.workshop", "prepare a folder for a room without network"),

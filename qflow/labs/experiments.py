@@ -428,22 +428,30 @@ def _verdicts(frames: Frames, channel: str, unit: str) -> list[tuple[int, str]]:
     return found
 
 
-def _units(picture: Picture) -> list[str]:
-    """Say which unit turned the queue ON, and which was the last to be below its resume threshold."""
+def turns_by_unit(picture: Picture) -> tuple[dict[str, int], dict[str, int]]:
+    """Return how often each unit turned the queue ON, and was the last below its resume threshold."""
     frames = picture.frames
     (queue,) = frames.topology.queues
-    on = [change.frame for change in frames.transitions if change.is_on]
-    off = [change.frame for change in frames.transitions if not change.is_on]
+    on, last = ({"messages": 0, "bytes": 0} for _ in range(2))
     parts = frames.column("step.parts")
-    by_bytes = sum(bool(parts[frame] & BITS["turned_on_bytes"]) for frame in on)
-    said = [f"It turned ON by messages {times(len(on) - by_bytes)}, by bytes {times(by_bytes)} (FC-14)."]
-    late = {"messages": 0, "bytes": 0}
-    for frame in off:
-        before = frames.at(frame - 1)
-        late["messages"] += before[f"queue.{queue.name}.depth"] >= queue.resume_count > 0
-        late["bytes"] += before[f"queue.{queue.name}.bytes"] >= queue.resume_size > 0
-    if off:
-        last = ", ".join(f"{unit} {times(number)}" for unit, number in late.items())
+    for change in frames.transitions:
+        if change.is_on:
+            on["bytes" if parts[change.frame] & BITS["turned_on_bytes"] else "messages"] += 1
+            continue
+        before = frames.at(change.frame - 1)
+        last["messages"] += before[f"queue.{queue.name}.depth"] >= queue.resume_count > 0
+        last["bytes"] += before[f"queue.{queue.name}.bytes"] >= queue.resume_size > 0
+    return on, last
+
+
+def _units(picture: Picture) -> list[str]:
+    """Say which unit turned the queue ON, and which was the last to be below its resume threshold."""
+    on, last = (
+        ", ".join(f"{unit} {times(number)}" for unit, number in turns.items())
+        for turns in turns_by_unit(picture)
+    )
+    said = [f"It turned ON by {on.replace(', ', ', by ')} (FC-14)."]
+    if any(not change.is_on for change in picture.frames.transitions):
         said.append(f"The last to fall below its resume threshold: {last} (FC-16).")
     return said
 

@@ -261,6 +261,10 @@ class GroupTable:
         """Return the messages that a consumer holds, in the order in which it received them."""
         return [record.label for record in self._held[consumer].values()]
 
+    def has_credit(self, consumer: str) -> bool:
+        """Return whether a consumer that is there may have another message (RF-07)."""
+        return self._consumers[consumer].consuming.subscriptions[consumer].credit.exists()
+
     def owners(self) -> dict[str, str]:
         """Return each group that is owned, and the consumer that owns it (MG-07)."""
         groups = self.broker.queue(QUEUE).groups
@@ -378,20 +382,26 @@ def _in_turn(names: list[str]) -> str:
 
 
 def _order(picture: Picture) -> list[str]:
+    broken = groups_out_of_order(picture)
+    if broken:
+        rule = " (MG-18)" if picture.drawing["grouped"] else ""
+        return [f"Accepted in another order than sent: group {', '.join(broken)}{rule}."]
+    is_any = any(reason == 1 for reason in picture.frames.lasting["stays"].column("reason"))
+    return ["Every group was accepted in the order in which it was sent."] if is_any else []
+
+
+def groups_out_of_order(picture: Picture) -> list[str]:
+    """Return the groups whose messages were accepted in another order than they were sent."""
     frames = picture.frames
     left: dict[int, list[tuple[int, int]]] = {}
     for stay in frames.lasting["stays"]:
         if stay["reason"] == 1:
             left.setdefault(stay["group"], []).append((stay["end"], stay["number"]))
-    broken = sorted(
+    return sorted(
         frames.groups[group - 1]
         for group, ends in left.items()
         if [number for _, number in sorted(ends)] != sorted(number for _, number in ends)
     )
-    if broken:
-        rule = " (MG-18)" if picture.drawing["grouped"] else ""
-        return [f"Accepted in another order than sent: group {', '.join(broken)}{rule}."]
-    return ["Every group was accepted in the order in which it was sent."] if left else []
 
 
 def _idle(table: GroupTable) -> list[str]:
@@ -401,7 +411,7 @@ def _idle(table: GroupTable) -> list[str]:
     owners = table.owners()
     held = {label for name in table.consumers for label in table.holds(name)}
     free = sorted({m.group for m in queue.store if m.transfer.label not in held} - set(owners))
-    idle = [name for name in table.present if not table.holds(name)]
+    idle = [name for name in table.present if not table.holds(name) and table.has_credit(name)]
     if free and idle:
         who, what = ", ".join(idle), ", ".join(free)
         return [f"{who} waits with free credit although group {what} is free: nothing woke it (MG-13)."]

@@ -68,6 +68,7 @@ class Lab(widgets.VBox):
         self._text = widgets.HTML(_list_claims(picture.claims)).add_class("qf-claims")
         self._asks: list[dict[str, Any]] = []
         self._charts: list[LinkedChart] = []
+        self._followers: list[Callable[[], object]] = []
         self._timelines: dict[int, tuple[Picture, Timeline]] = {}
         self.scene.handles = [
             [setting, slider.min, slider.max, slider.step] for setting, slider in self._handles().items()
@@ -114,7 +115,13 @@ class Lab(widgets.VBox):
         for chart in self._charts:
             chart.show(picture)
         self._offer()
+        for tell in self._followers:
+            tell()
         return True
+
+    def follow(self, tell: Callable[[], object]) -> None:
+        """Call something whenever another whole run is shown, or another course of events beside it."""
+        self._followers.append(tell)
 
     def play(self) -> Self:
         """Play the picture from its start, at once or as soon as the lab is displayed; return the lab.
@@ -217,6 +224,11 @@ class Lab(widgets.VBox):
         self.scene.refusal = token.difference()
 
     # Two runs side by side
+
+    @property
+    def is_forked(self) -> bool:
+        """Whether another course of events is shown beside the run."""
+        return self._alone is not None
 
     @property
     def can_compare(self) -> bool:

@@ -14,6 +14,8 @@ from qflow.rooms import open_room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from qflow.teaching.challenge_widget import challenge as challenge
+    from qflow.teaching.challenges import challenges as challenges
     from qflow.teaching.changed import changed_engine as changed_engine
     from qflow.teaching.checking import check as check
     from qflow.teaching.checking import hint as hint

@@ -20,6 +20,7 @@ from typing import Any
 from qflow.displays import has_kernel
 from qflow.kit import RefusalError
 from qflow.teaching import learner
+from qflow.teaching.challenges import progress, report_challenges
 from qflow.teaching.exercise import (
     FINE,
     THEMES,
@@ -262,28 +263,35 @@ def _offer_more(exercise: Exercise, tier: int) -> None:
         module = importlib.import_module("qflow.teaching.verdict_widget")
     except ImportError:
         return
-    hints = module.Hints(exercise, tier, partial(_keep_hint, exercise.name))
+    hints = module.Hints(exercise.hints, tier, partial(_keep_hint, exercise.name))
     importlib.import_module("IPython.display").display(module.add_button(hints))
 
 
 def show_progress() -> None:
-    """Print which exercises are solved, with how many tries and hints, and how the predictions went.
+    """Print which exercises and challenges are solved, with what effort, and how the predictions went.
 
     >>> show_progress()
     01-thresholds ...
     """
-    print(*report(learner.read("exercises"), learner.read("predictions")), sep="\n")
+    kept = (learner.read(kind) for kind in ("exercises", "predictions", "challenges"))
+    print(*report(*kept), sep="\n")
     file = learner.progress_file()
     print(f"Kept in {file}." if file is not None else "Nothing is kept on this machine.")
 
 
-def report(solved: Mapping[str, Mapping[str, Any]], predicted: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def report(
+    solved: Mapping[str, Mapping[str, Any]],
+    predicted: Mapping[str, Mapping[str, Any]],
+    challenged: Mapping[str, Mapping[str, Any]] | None = None,
+) -> list[str]:
     r"""Return the progress as lines, exercise notebook by exercise notebook.
 
     Parameters:
         solved: For each exercise how many ``tries``, the highest of its ``hints`` and whether it is
             ``solved``.
         predicted: For each chapter the outcome of its predictions.
+        challenged: For each challenge its best number of ``moves``, its ``hints`` and whether it is
+            ``solved``.
 
     >>> print(*report({"on_and_off": {"solved": True, "tries": 2, "hints": 1}}, {})[:3], sep="\n")
     01-thresholds        1 of 3 solved
@@ -301,7 +309,8 @@ def report(solved: Mapping[str, Mapping[str, Any]], predicted: Mapping[str, Mapp
             entry = solved.get(exercise.name, {})
             mark = "[x]" if entry.get("solved") else "[ ]"
             lines.append(f"  {mark} {exercise.name:<{width}} {exercise.title}{_describe_effort(entry)}")
-    return [*lines, f"Exercises: {done} of {number} solved.", *report_calibration(predicted)]
+    won = report_challenges(challenged or {})
+    return [*lines, *won, f"Exercises: {done} of {number} solved.", *report_calibration(predicted)]
 
 
 def _describe_effort(entry: Mapping[str, Any]) -> str:
@@ -317,9 +326,9 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     """Add ``exercises`` to the ``qflow`` command."""
     parser = rooms.add_parser(
         "exercises",
-        help="show which exercises you have solved, and how your predictions went",
-        description="Show which exercises are solved, with how many tries and hints, and how the predictions "
-        "went.",
+        help="show which exercises and challenges you have solved, and how your predictions went",
+        description="Show which exercises are solved, with how many tries and hints, which challenges, in how "
+        "many moves, and how the predictions went.",
     )
     parser.add_argument("action", nargs="?", choices=("progress",), help="progress, which is the default too")
     parser.add_argument("--json", action="store_true", help="print it as one object")
@@ -336,5 +345,6 @@ def run(chosen: argparse.Namespace) -> int:
         theme: {one.name: {**untried, **kept.get(one.name, {})} for one in exercises(theme)}
         for theme in THEMES
     }
-    print(json.dumps({"exercises": solved, "predictions": learner.read("predictions")}, indent=2))
+    kept_else = {"challenges": progress(), "predictions": learner.read("predictions")}
+    print(json.dumps({"exercises": solved, **kept_else}, indent=2))
     return 0

@@ -1,7 +1,7 @@
 """What a learner has done so far, kept on the learner's own machine and nowhere else.
 
-One small JSON file holds which exercises were tried, hinted at and solved, which predictions were made, and
-the guesses that were typed into a field. It is a convenience: where it cannot be read or written (a read-only
+One small JSON file holds which exercises were tried, hinted at and solved, which challenges were won, which
+predictions were made, and the guesses that were typed into a field. It is a convenience: where it cannot be read or written (a read-only
 disk, a borrowed machine), everything else works as before and nothing is kept.
 """
 
@@ -19,7 +19,7 @@ from qflow.writing import write_whole
 _VARIABLE = "QFLOW_PROGRESS"
 """The environment variable that names another file; empty means that nothing is kept."""
 
-KINDS = ("exercises", "predictions", "guesses")
+KINDS = ("exercises", "challenges", "predictions", "guesses")
 """What is kept."""
 
 _RENAMED = {

@@ -7,7 +7,7 @@ A reader without a kernel, a terminal and the notebook tests get the words alone
 from __future__ import annotations
 
 import html
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ipywidgets as widgets
@@ -18,18 +18,18 @@ from qflow.teaching.exercise import Answer, Exercise
 
 
 class Hints(widgets.VBox):
-    """The hints of an exercise, one after the other: each press of the button shows the next one.
+    """Three hints, one after the other: each press of the button shows the next one.
 
     >>> from qflow.teaching.exercise import find
-    >>> hints = Hints(find("on_and_off"), 1, keep=print)
+    >>> hints = Hints(find("on_and_off").hints, 1, keep=print)
     >>> hints.button.description
     'more'
     >>> hints.button.click()
     2
     """
 
-    def __init__(self, exercise: Exercise, shown: int, keep: Callable[[int], object]) -> None:
-        self._exercise, self._keep = exercise, keep
+    def __init__(self, hints: Sequence[str], shown: int, keep: Callable[[int], object]) -> None:
+        self._hints, self._keep = hints, keep
         self._given: list[int] = []
         self._shown = shown
         self.button = widgets.Button(layout={"width": "auto"}).add_class("qf-hint")
@@ -42,15 +42,13 @@ class Hints(widgets.VBox):
         self._shown += 1
         self._given.append(self._shown)
         self._keep(self._shown)
-        hints = (
-            (number, html.escape(self._exercise.hints[number - 1], quote=False)) for number in self._given
-        )
+        hints = ((number, html.escape(self._hints[number - 1], quote=False)) for number in self._given)
         paragraphs = "".join(f"<p>Hint {number} of 3: {hint}</p>" for number, hint in hints)
         self.text.value = f'<div role="status">{paragraphs}</div>'
         self._label()
 
     def _label(self) -> None:
-        left = len(self._exercise.hints) - self._shown
+        left = len(self._hints) - self._shown
         self.button.description = "hint" if not self._shown else "more" if left else "no more hints"
         self.button.tooltip = f"Hint {self._shown + 1} of 3" if left else "All three hints are shown"
         self.button.disabled = not left
@@ -99,7 +97,7 @@ def verdict_widget(
     keep: Callable[[int], object],
 ) -> widgets.VBox:
     """Return a verdict's words with the buttons that belong to it."""
-    hints = Hints(exercise, shown, keep)
+    hints = Hints(exercise.hints, shown, keep)
     parts: list[widgets.Widget] = [widgets.HTML(words), hints]
     buttons: list[widgets.Widget] = [hints.button]
     if exercise.lab and not shown:

@@ -1,0 +1,269 @@
+"""Challenges: goals in words, reached in a lab in a few moves; the engine's run decides.
+
+A challenge names a lab, where it begins, and what a run of it has to show: *overflow this queue with flow
+control ON*. A *move* is one setting changed from where the lab began, however often it was dragged, or one
+act by hand on a message or at the shop. So moves are counted by how far the lab is from its beginning: a
+slider that is back where it was is no move. *Par* is a number of moves that is enough.
+
+The judge reads the frames, events and claims of the run that the engine made, never what the browser drew.
+Settings that the broker refuses give no run, so they change nothing. Another course of events, which a lab
+shows beside its run (a fork), is not judged: no token could open it.
+
+Words, settings and par are in ``data/challenges.toml``; a judge here is a function of the picture that
+returns whether the goal is met, and the numbers with which to say what the run did. The widget is in
+:mod:`qflow.teaching.challenge_widget`.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from qflow.kit import RefusalError, kit_path
+from qflow.teaching import learner
+from qflow.wording import did_you_mean, format_count
+
+if TYPE_CHECKING:
+    from qflow.labs.picture import Comparison, Picture
+
+_Found = tuple[bool, dict[str, object]]
+"""Whether a run meets the goal, and the numbers of what it did."""
+
+MANY_ON = 10
+IDLE, WAITED = 95, 50
+"""Percent of the time: more of it without work, and so much or more waiting."""
+
+
+@dataclass(frozen=True)
+class Challenge:
+    """One challenge; ``data/challenges.toml`` says what its words are."""
+
+    name: str
+    title: str
+    goal: str
+    par: int
+    lab: str
+    hints: tuple[str, ...]
+    said: str
+    because: str
+    look: Callable[[Any], _Found]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def judge(self, picture: Picture | Comparison) -> bool:
+        """Return whether the run of a picture meets the goal."""
+        return self.look(_latest(picture))[0]
+
+    def tell(self, picture: Picture | Comparison) -> str:
+        """Return what the run of a picture did, in a sentence or two."""
+        return self.said.format(**self.look(_latest(picture))[1])
+
+    def count(self, moves: int) -> str:
+        """Return a number of moves beside par.
+
+        >>> find_challenge("overflow").count(2)
+        '2 moves, par 1'
+        """
+        return f"{format_count(moves, 'move')}, par {self.par}"
+
+
+def _latest(picture: Picture | Comparison) -> Picture | Comparison:
+    """Return the run of now where another is pinned beside it."""
+    pictures = getattr(picture, "pictures", {})
+    latest: Picture | Comparison = pictures.get("now", picture)
+    return latest
+
+
+def count_moves(begun: Mapping[str, Any], settings: Mapping[str, Any]) -> int:
+    """Return how many moves lead from a lab's settings at its beginning to other ones.
+
+    >>> count_moves({"stop": 100, "prefetch": [1, 2], "moves": []},
+    ...             {"stop": 90, "prefetch": [8, 2], "moves": [("accept", "A-1", "c1", 700_000)]})
+    3
+    """
+    moves = 0
+    for name, value in settings.items():
+        first = begun[name]
+        if name == "moves":
+            moves += len(value) - len(first)
+        elif isinstance(value, list) and len(value) == len(first):
+            moves += sum(one != other for one, other in zip(value, first, strict=True))
+        else:
+            moves += value != first
+    return moves
+
+
+# What each judge looks at
+
+
+def _deepest(picture: Picture) -> int:
+    return max(picture.frames.column("queue.orders.depth"))
+
+
+def _look_at_overflow(picture: Picture) -> _Found:
+    frames, (queue,) = picture.frames, picture.frames.topology.queues
+    flow = frames.column("queue.orders.flow")
+    refused = sum(bool(flow[frame]) for frame, _, _ in frames.deaths)
+    return refused > 0, {"refused": refused, "deepest": _deepest(picture), "limit": queue.max_count}
+
+
+def _look_at_depth(picture: Picture) -> _Found:
+    (queue,), deaths, deepest = picture.frames.topology.queues, len(picture.run.errors), _deepest(picture)
+    won = deepest > 165 and queue.stop_count == 100 and not deaths
+    return won, {"deepest": deepest, "stop": queue.stop_count, "deaths": deaths}
+
+
+def _times_on(picture: Picture) -> int:
+    return sum(change.is_on for change in picture.frames.transitions)
+
+
+def _look_at_gate(picture: Picture) -> _Found:
+    (queue,), deaths, on = picture.frames.topology.queues, len(picture.run.errors), _times_on(picture)
+    facts = {"on": on, "stop": queue.stop_count, "resume": queue.resume_count, "deaths": deaths}
+    return on >= MANY_ON and not deaths, facts
+
+
+def _look_at_waits(picture: Picture) -> _Found:
+    on, deaths = _times_on(picture), len(picture.run.errors)
+    waits = len(picture.frames.spans("producer.p1.blocked"))
+    return on > 0 and not waits and not deaths, {"on": on, "waits": waits, "deaths": deaths}
+
+
+def _look_at_off(picture: Picture) -> _Found:
+    depth = picture.frames.column("queue.orders.depth")
+    off = [depth[change.frame] for change in picture.frames.transitions if not change.is_on]
+    depths = ", ".join(map(str, sorted(set(off)))) or "none"
+    return bool(off) and not any(off), {"on": _times_on(picture), "depths": depths}
+
+
+def _look_at_units(picture: Picture) -> _Found:
+    from qflow.labs.experiments import turns_by_unit
+
+    on, off = turns_by_unit(picture)
+    won = on["bytes"] > 0 == on["messages"] and off["messages"] > 0 == off["bytes"]
+    facts = {f"{what}_{unit}": n for what, turns in (("on", on), ("off", off)) for unit, n in turns.items()}
+    return won, dict(facts)
+
+
+def _look_at_idleness(picture: Picture) -> _Found:
+    frames = picture.frames
+
+    def percent(channel: str) -> float:
+        return 100 * sum(to - start for start, to in frames.spans(channel)) / frames.topology.end
+
+    idle, waited = 100 - percent("consumer.c-fast.holds"), percent("producer.p1.blocked")
+    return idle > IDLE and waited >= WAITED, {"idle": f"{idle:.1f}", "waited": f"{waited:.1f}"}
+
+
+def _look_at_policies(pictures: Comparison) -> _Found:
+    deaths, gone = len(pictures["reject"].run.errors), _last(pictures["self-destruct"], "gone")
+    thrown = _last(pictures["ring"], "discards")
+    facts = {"deaths": deaths, "gone": "yes" if gone else "no", "thrown": format_count(thrown, "message")}
+    return not deaths and not gone and thrown > 0, dict(facts)
+
+
+def _last(picture: Picture, channel: str) -> int:
+    return picture.frames.at(-1)[f"queue.orders.{channel}"]
+
+
+def _look_at_order(picture: Picture) -> _Found:
+    from qflow.labs.group import groups_out_of_order
+
+    grouped, broken = bool(picture.drawing["grouped"]), groups_out_of_order(picture)
+    facts = {"grouped": "on" if grouped else "off", "broken": ", ".join(broken) or "none"}
+    return grouped and bool(broken), dict(facts)
+
+
+def _look_at_sleepers(picture: Picture) -> _Found:
+    told = [claim.partition(" waits")[0] for claim in picture.claims if claim.endswith("(MG-13).")]
+    return bool(told), {"sleepers": ", ".join(told) or "none"}
+
+
+_LOOKS: dict[str, Callable[[Any], _Found]] = {
+    "overflow": _look_at_overflow,
+    "deeper": _look_at_depth,
+    "nervous": _look_at_gate,
+    "unnoticed": _look_at_waits,
+    "drained": _look_at_off,
+    "mixed": _look_at_units,
+    "starve": _look_at_idleness,
+    "ring": _look_at_policies,
+    "order": _look_at_order,
+    "asleep": _look_at_sleepers,
+}
+
+
+@cache
+def challenges() -> tuple[Challenge, ...]:
+    """Return the challenges, in the order of their chapter.
+
+    >>> [one.name for one in challenges()][:3]
+    ['overflow', 'deeper', 'nervous']
+    """
+    words = tomllib.loads((kit_path("data") / "challenges.toml").read_text(encoding="utf-8"))
+    return tuple(
+        Challenge(name, look=_LOOKS[name], **{**said, "hints": tuple(said["hints"])})
+        for name, said in words.items()
+    )
+
+
+def find_challenge(name: str) -> Challenge:
+    """Find a challenge by its name.
+
+    >>> find_challenge("overfow")
+    Traceback (most recent call last):
+        ...
+    qflow.kit.RefusalError: There is no challenge 'overfow'; did you mean 'overflow'; there are overflow, ...
+    """
+    known = {one.name: one for one in challenges()}
+    if name not in known:
+        guess = did_you_mean(name, known).rstrip("?")
+        raise RefusalError(f"There is no challenge {name!r}{guess}; there are {', '.join(known)}.")
+    return known[name]
+
+
+# Progress
+
+
+def progress() -> dict[str, dict[str, Any]]:
+    """Return of each challenge whether it is solved, in how many moves at best, and how many hints it took."""
+    kept, untried = learner.read("challenges"), {"moves": None, "hints": 0, "solved": False}
+    return {one.name: {**untried, **kept.get(one.name, {}), "par": one.par} for one in challenges()}
+
+
+def keep_win(name: str, moves: int) -> None:
+    """Keep that a challenge is won, with the fewest moves so far."""
+    entry = learner.read("challenges").get(name, {})
+    best = entry.get("moves")
+    fewest = min(moves, best) if isinstance(best, int) else moves
+    learner.keep("challenges", name, {"hints": 0, **entry, "solved": True, "moves": fewest})
+
+
+def keep_hint(name: str, tier: int) -> None:
+    """Keep that a hint of a challenge was read."""
+    entry = {"moves": None, "hints": 0, "solved": False, **learner.read("challenges").get(name, {})}
+    before = entry["hints"]
+    most = max(before if isinstance(before, int) else 0, tier)
+    learner.keep("challenges", name, {**entry, "hints": most})
+
+
+def report_challenges(kept: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return the progress as lines: which are solved, and in how many moves.
+
+    >>> print(*report_challenges({"overflow": {"solved": True, "moves": 1, "hints": 2}})[:3], sep="\\n")
+    16-break-it          1 of 10 solved
+      [x] overflow   Overflow it with the brake on (1 move, par 1, 2 hints)
+      [ ] deeper     Deeper than 165
+    """
+    lines = []
+    for one in challenges():
+        entry = kept.get(one.name, {})
+        moves, hints, is_solved = entry.get("moves"), entry.get("hints"), bool(entry.get("solved"))
+        parts = [one.count(moves)] if is_solved and isinstance(moves, int) else []
+        parts += [format_count(hints, "hint")] if isinstance(hints, int) and hints else []
+        effort = f" ({', '.join(parts)})" if parts else ""
+        lines.append(f"  [{'x' if is_solved else ' '}] {one.name:<10} {one.title}{effort}")
+    solved = sum(line.startswith("  [x]") for line in lines)
+    return [f"{'16-break-it':<20} {solved} of {len(lines)} solved", *lines]
