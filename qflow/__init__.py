@@ -28,8 +28,8 @@ pictures             ``config_run``, ``fanout_run``, ``policy_run``, ``history_r
 charts               ``depth_chart``, ``bytes_chart``, ``held_chart``, ``latency_chart``, ``ownership_chart``;
                      ``save_html``
 chapters             ``Predictions``, ``check``, ``hint``, ``show_progress``; ``challenge``;
-                     ``errata_game``, ``errata_table``; ``send``, ``Reader``, ``Diary``, ``Table``; recordings:
-                     ``scenarios``, ``beside``, ``kit_path``
+                     ``errata_game``, ``errata_table``; ``send``, ``Reader``, ``Diary``, ``Table``;
+                     recordings: ``scenarios``, ``beside``, ``kit_path``
 errors               ``QflowError``, above ``RefusalError`` and others
 rooms, for all       ``broker``, ``messaging`` (the client API of ``qpid.messaging``), ``configuration``,
 that is in them      ``workload``, ``trace``, ``logs``, ``prediction``, ``design``, ``labs``, ``live``,

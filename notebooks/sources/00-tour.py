@@ -140,6 +140,7 @@ recorded
 # | run all this over the logs of many queues | [13 · Spark](13-spark.ipynb) |
 # | look into the engine | [14 · Under the hood](14-under-the-hood.ipynb) |
 # | point your own clients at it | [15 · Your own clients](15-your-own-clients.ipynb) |
+# | break it on purpose, in as few moves as you can | [16 · Break it](16-break-it.ipynb) |
 #
 # Or follow a path: [45 minutes](91-path-45-minutes.ipynb), [half a day](92-path-half-day.ipynb),
 # [a day](93-path-full-day.ipynb), [I run brokers](94-path-i-run-brokers.ipynb),

@@ -588,3 +588,4 @@ predictions.compare(credit=credit, lost=documented.exceptions, timeout=3)
 # - [What `qflow serve` serves](reference/serve.md), [the bench for clients](reference/check-client.md),
 #   [recording real clients](reference/recording.md).
 # - [12 · Reading your own broker](12-reading-your-broker.ipynb): what to do with what you recorded.
+# - Next: [16 · Break it](16-break-it.ipynb), ten challenges with the engine as judge.

@@ -21,7 +21,7 @@
 # 13. [11 · Errata](11-errata.ipynb), **25 minutes**. As a game: who finds most of the 31 before turning the
 #     page?
 #
-# Chapter 14 is for the evening.
+# Chapter 14 is for the evening, and [16 · Break it](16-break-it.ipynb) for the way home: ten challenges.
 
 # %% [markdown] id="ready-text"
 # ## Is everything here?

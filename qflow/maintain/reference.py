@@ -43,7 +43,7 @@ ROOMS: dict[str, str] = {
     "design": "thresholds that are safe",
     "conformance": "recordings of a real broker, played against the engine",
     "labs": "pictures that move",
-    "teaching": "chapters, exercises, predictions",
+    "teaching": "chapters, exercises, challenges, predictions",
 }
 """The rooms that have a page, and what each is."""
 

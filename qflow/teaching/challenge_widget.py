@@ -38,7 +38,7 @@ class _PlayedChallenge(widgets.VBox):
         super().__init__([self.words, buttons, self.hints, self.shown_card, self.lab])
         self.add_class("qflow-lab").add_class("qf-challenge")
         self._say()
-        self.lab.follow(self._judge)
+        self.lab.on_show(self._judge)
 
     @property
     def is_won(self) -> bool:

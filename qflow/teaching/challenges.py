@@ -29,11 +29,12 @@ from qflow.wording import did_you_mean, format_count
 if TYPE_CHECKING:
     from qflow.labs.picture import Comparison, Picture
 
-_Found = tuple[bool, dict[str, object]]
+_Found = tuple[bool, Mapping[str, object]]
 """Whether a run meets the goal, and the numbers of what it did."""
 
-MANY_ON = 10
-IDLE, WAITED = 95, 50
+_MANY = 10
+"""Times that a nervous gate turns ON."""
+_IDLE, _WAITED = 95, 50
 """Percent of the time: more of it without work, and so much or more waiting."""
 
 
@@ -122,7 +123,7 @@ def _times_on(picture: Picture) -> int:
 def _look_at_gate(picture: Picture) -> _Found:
     (queue,), deaths, on = picture.frames.topology.queues, len(picture.run.errors), _times_on(picture)
     facts = {"on": on, "stop": queue.stop_count, "resume": queue.resume_count, "deaths": deaths}
-    return on >= MANY_ON and not deaths, facts
+    return on >= _MANY and not deaths, facts
 
 
 def _look_at_waits(picture: Picture) -> _Found:
@@ -143,8 +144,9 @@ def _look_at_units(picture: Picture) -> _Found:
 
     on, off = turns_by_unit(picture)
     won = on["bytes"] > 0 == on["messages"] and off["messages"] > 0 == off["bytes"]
-    facts = {f"{what}_{unit}": n for what, turns in (("on", on), ("off", off)) for unit, n in turns.items()}
-    return won, dict(facts)
+    facts = {f"on_{unit}": number for unit, number in on.items()}
+    facts |= {f"off_{unit}": number for unit, number in off.items()}
+    return won, facts
 
 
 def _look_at_idleness(picture: Picture) -> _Found:
@@ -154,14 +156,14 @@ def _look_at_idleness(picture: Picture) -> _Found:
         return 100 * sum(to - start for start, to in frames.spans(channel)) / frames.topology.end
 
     idle, waited = 100 - percent("consumer.c-fast.holds"), percent("producer.p1.blocked")
-    return idle > IDLE and waited >= WAITED, {"idle": f"{idle:.1f}", "waited": f"{waited:.1f}"}
+    return idle > _IDLE and waited >= _WAITED, {"idle": f"{idle:.1f}", "waited": f"{waited:.1f}"}
 
 
 def _look_at_policies(pictures: Comparison) -> _Found:
     deaths, gone = len(pictures["reject"].run.errors), _last(pictures["self-destruct"], "gone")
     thrown = _last(pictures["ring"], "discards")
     facts = {"deaths": deaths, "gone": "yes" if gone else "no", "thrown": format_count(thrown, "message")}
-    return not deaths and not gone and thrown > 0, dict(facts)
+    return not deaths and not gone and thrown > 0, facts
 
 
 def _last(picture: Picture, channel: str) -> int:
@@ -173,7 +175,7 @@ def _look_at_order(picture: Picture) -> _Found:
 
     grouped, broken = bool(picture.drawing["grouped"]), groups_out_of_order(picture)
     facts = {"grouped": "on" if grouped else "off", "broken": ", ".join(broken) or "none"}
-    return grouped and bool(broken), dict(facts)
+    return grouped and bool(broken), facts
 
 
 def _look_at_sleepers(picture: Picture) -> _Found:
@@ -228,7 +230,7 @@ def find_challenge(name: str) -> Challenge:
 
 
 def progress() -> dict[str, dict[str, Any]]:
-    """Return of each challenge whether it is solved, in how many moves at best, and how many hints it took."""
+    """Return of each challenge whether it is solved, in how many moves at best, and its hints read."""
     kept, untried = learner.read("challenges"), {"moves": None, "hints": 0, "solved": False}
     return {one.name: {**untried, **kept.get(one.name, {}), "par": one.par} for one in challenges()}
 
@@ -250,9 +252,9 @@ def keep_hint(name: str, tier: int) -> None:
 
 
 def report_challenges(kept: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return the progress as lines: which are solved, and in how many moves.
+    r"""Return the progress as lines: which are solved, and in how many moves.
 
-    >>> print(*report_challenges({"overflow": {"solved": True, "moves": 1, "hints": 2}})[:3], sep="\\n")
+    >>> print(*report_challenges({"overflow": {"solved": True, "moves": 1, "hints": 2}})[:3], sep="\n")
     16-break-it          1 of 10 solved
       [x] overflow   Overflow it with the brake on (1 move, par 1, 2 hints)
       [ ] deeper     Deeper than 165

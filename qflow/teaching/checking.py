@@ -327,8 +327,8 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     parser = rooms.add_parser(
         "exercises",
         help="show which exercises and challenges you have solved, and how your predictions went",
-        description="Show which exercises are solved, with how many tries and hints, which challenges, in how "
-        "many moves, and how the predictions went.",
+        description="Show which exercises and challenges are solved, with what effort, and how the "
+        "predictions went.",
     )
     parser.add_argument("action", nargs="?", choices=("progress",), help="progress, which is the default too")
     parser.add_argument("--json", action="store_true", help="print it as one object")

@@ -1,8 +1,8 @@
 """What a learner has done so far, kept on the learner's own machine and nowhere else.
 
 One small JSON file holds which exercises were tried, hinted at and solved, which challenges were won, which
-predictions were made, and the guesses that were typed into a field. It is a convenience: where it cannot be read or written (a read-only
-disk, a borrowed machine), everything else works as before and nothing is kept.
+predictions were made, and the guesses that were typed into a field. It is a convenience: where it cannot be
+read or written (a read-only disk, a borrowed machine), everything else works as before and nothing is kept.
 """
 
 from __future__ import annotations
