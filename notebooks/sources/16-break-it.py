@@ -1,8 +1,8 @@
 # %% [markdown] id="title"
 # # 16 · Break it
 #
-# *60 minutes, or one challenge now and then. Chapters 1 to 6 and 9 help. Run the cells from top to bottom with
-# Shift+Enter.*
+# *60 minutes, or one challenge now and then. Chapters 1 to 6 and 9 help. Run the cells from top to bottom
+# with Shift+Enter.*
 #
 # At the end of this chapter you can
 #
@@ -30,9 +30,9 @@ predictions.ask()
 # lab began, however often you dragged it, or one act by hand: a message that you click and have accepted,
 # released or rejected. A slider that you put back is no move. **Par** is a number of moves that is enough.
 #
-# The engine's run decides. When it meets the goal, a card appears: in how many moves, what happened, why, and a
-# line that opens the same run for somebody else. *hint* gives three hints, one after the other. Predict first,
-# then move: a guess that the run contradicts is worth more here than the card.
+# The engine's run decides. When it meets the goal, a card appears: in how many moves, what happened, why, and
+# a line that opens the same run for somebody else. *hint* gives three hints, one after the other. Predict
+# first, then move: a guess that the run contradicts is worth more here than the card.
 #
 # What you have won, and in how many moves, `qflow exercises` lists in a terminal, and in a notebook
 # `qf.show_progress()`. The ten:
@@ -48,8 +48,8 @@ qf.Table(
 # %% [markdown] id="capacity-text"
 # ## Two clients, one queue
 #
-# Two clients with windows of 50 and 15, a stop threshold of 100, a limit of 180, and a reader that comes late.
-# Before you touch a slider, write down which one you will move, and how far.
+# Two clients with windows of 50 and 15, a stop threshold of 100, a limit of 180, and a reader that comes
+# late. Before you touch a slider, write down which one you will move, and how far.
 
 # %% id="overflow"
 qf.challenge("overflow")
@@ -63,7 +63,7 @@ qf.challenge("deeper")
 # %% [markdown] id="flow-text"
 # ## A gate that opens and closes
 #
-# The lab of the tour: bursts of a producer, a steady consumer, ON above 900 and OFF below 500. It turns ON
+# The lab of chapter 1: bursts of a producer, a steady consumer, ON above 900 and OFF below 500. It turns ON
 # twice. Make that ten times. Predict how many it will be before you let go of the slider.
 
 # %% id="nervous"
@@ -110,14 +110,15 @@ qf.challenge("ring")
 # %% [markdown] id="group-text"
 # ## Groups
 #
-# The shopping carts of chapter 5, with groups on. Pause the run, click a message at a consumer, and choose what
-# happens to it. Before you do: which consumer, and which of its messages?
+# The shopping carts of chapter 5, with groups on. Pause the run, click a message at a consumer, and choose
+# what happens to it. Before you do: which consumer, and which of its messages?
 
 # %% id="order"
 qf.challenge("order")
 
 # %% [markdown] id="asleep-text"
-# The last one is played by hand: nobody works here but you. `c1` may get one message and `c2` two, and no more.
+# The last one is played by hand: nobody works here but you. `c1` may get one message and `c2` two, and no
+# more.
 
 # %% id="asleep"
 qf.challenge("asleep")
@@ -159,8 +160,8 @@ print(policies.claims[0])
 assert policies["reject"].run.errors
 
 # %% [markdown] id="below-then"
-# Above the stop a whole window is still under way. Only where stop and window fit below the limit is the queue
-# safe (CAP-11).
+# Above the stop a whole window is still under way. Only where stop and window fit below the limit is the
+# queue safe (CAP-11).
 #
 # ## Back to the question
 #

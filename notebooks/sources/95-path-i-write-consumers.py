@@ -18,8 +18,8 @@
 #    reasons usually ends at a consumer.
 #
 # If your program also sends, go on with chapters 1 and 4. If it speaks AMQP 1.0, put it to the test itself:
-# [15 · Your own clients](15-your-own-clients.ipynb). And before you trust what you know of groups, break it on
-# purpose: [16 · Break it](16-break-it.ipynb).
+# [15 · Your own clients](15-your-own-clients.ipynb). And before you trust what you know of groups, break it
+# on purpose: [16 · Break it](16-break-it.ipynb).
 
 # %% [markdown] id="ready-text"
 # ## Is everything here?

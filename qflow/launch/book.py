@@ -20,6 +20,7 @@ from typing import Any
 
 from qflow.kit import RefusalError, kit_path
 from qflow.labs.html_export import THEME
+from qflow.teaching.rules import rule_book
 
 PAGE = Path(__file__).with_name("page")
 """The folder of templates, styles and scripts of the site's own pages."""
@@ -43,6 +44,10 @@ _READ = (".ipynb", ".md")
 _NOT_READ = {"sources", "solutions", ".ipynb_checkpoints", "__pycache__"}
 _HEADING = re.compile(r"<h([1-4])>(.*?)</h\1>", re.DOTALL)
 _LINK = re.compile(r'(href="(?![a-z]+:|#)[^"#?]*)\.(?:ipynb|md)(?=["#])')
+_TAG = re.compile(r"(<[^>]*>)")
+_APART = re.compile(r"<(/?)(?:a|pre|script|style|h[1-6]|title|svg|summary)(?=[ >])")
+"""What ids of rules are not linked in."""
+_RULE = re.compile(r"\b[A-Z]{2,3}-\d\d\b")
 _TEMPLATE = "book.html.j2"
 _LIGHT, _DARK = "default", "github-dark"
 
@@ -176,7 +181,9 @@ def _draw_page(page: Page, pages: Sequence[Page], exporter: Any) -> str:
         if around[side]:
             around[side] = {"title": around[side].title, "file": Path(around[side].file).name}
     body, _ = exporter.from_notebook_node(book, resources={"page": around})
-    return _add_anchors(_LINK.sub(r"\1.html", body))
+    return _link_rules(
+        _add_anchors(_LINK.sub(r"\1.html", body)), f"{top}{FOLDER}/notebooks/reference/rules.html"
+    )
 
 
 def anchor(heading: str) -> str:
@@ -201,6 +208,28 @@ def _add_anchors(body: str) -> str:
         return f'<h{level} id="{name}">{inner} {link}</h{level}>'
 
     return _HEADING.sub(add, body)
+
+
+def _link_rules(body: str, rules: str) -> str:
+    """Return a page in which every id of a rule leads to that rule.
+
+    >>> _link_rules('<p>ON (FC-14); <a href="#x">FC-15</a>, FC-999.</p>', "rules.html")
+    '<p>ON (<a class="rule" href="rules.html#fc-14">FC-14</a>); <a href="#x">FC-15</a>, FC-999.</p>'
+    """
+    book, parts, inside = rule_book(), _TAG.split(body), 0
+    for place, part in enumerate(parts):
+        if tag := _APART.match(part):
+            inside += -1 if tag[1] else 1
+        elif not inside and not part.startswith("<"):
+            parts[place] = _RULE.sub(
+                lambda found: (
+                    f'<a class="rule" href="{rules}#{found[0].lower()}">{found[0]}</a>'
+                    if found[0] in book
+                    else found[0]
+                ),
+                part,
+            )
+    return "".join(parts)
 
 
 def _colours() -> str:

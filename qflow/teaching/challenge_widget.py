@@ -14,6 +14,7 @@ from typing import Any
 import ipywidgets as widgets
 
 from qflow.labs.lab import Lab, close_parts
+from qflow.labs.share import site_address
 from qflow.teaching.challenges import Challenge, count_moves, find_challenge, keep_hint, keep_win
 from qflow.teaching.verdict_widget import Hints
 from qflow.wording import format_count
@@ -62,12 +63,13 @@ class _PlayedChallenge(widgets.VBox):
         self.card = {"moves": self._describe_win(), "said": self.asked.tell(self.lab.picture), "token": token}
         keep_win(self.asked.name, self.moves)
         opens = f'qf.labs.open_token("{token}")'
+        link = f'<a href="{site}#{token}">a link</a>, or ' if (site := site_address()) else ""
         paragraphs = "".join(
             f"<p>{html.escape(text, quote=False)}</p>" for text in (self.card["said"], self.asked.because)
         )
         self.shown_card.value = (
             f'<div role="status"><p><strong>{self.card["moves"]}</strong></p>{paragraphs}'
-            f"<p>To show it to others: <code>{opens}</code></p></div>"
+            f"<p>To show it to others: {link}<code>{opens}</code></p></div>"
         )
 
     def _describe_win(self) -> str:

@@ -296,7 +296,7 @@ def test_fork_compare_and_share(opened):
     assert pinned == now, "the same threshold at two heights"
     lab.root.locator(".qf-token").click()
     lab.root.locator(".qf-copy-cell input").wait_for()
-    assert lab.root.locator(".qf-copy-cell input").input_value().startswith('qf.open_token("qf1.')
+    assert lab.root.locator(".qf-copy-cell input").input_value().startswith('qf.labs.open_token("qf1.')
 
 
 def test_a_lab_whose_kernel_was_restarted_says_so(opened):

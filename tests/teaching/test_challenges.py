@@ -20,7 +20,7 @@ WINNING: dict[str, list[Moves]] = {
     "overflow": [[("capacity_1", 66)], [("capacity_2", 31)], [("limit", 160)]],
     "deeper": [[("capacity_1", 60)], [("capacity_2", 30)]],
     "nervous": [[("stop", 500)]],
-    "unnoticed": [[("service", 3)], [("rate", 1_200)]],
+    "unnoticed": [[("rate", 1_000)]],
     "drained": [[("resume", 1)], [("resume_size", 100)]],
     "mixed": [[("size", 400), ("resume", 5)], [("stop_size", 8_000), ("resume", 5)]],
     "starve": [[("slow", 50)], [("medium", 50)]],

@@ -68,7 +68,7 @@ function buildSharing(parent, root, model, player, shown) {
       const isLink = text.includes("#");
       fields.hidden = !text;
       link.show(isLink ? text : site && text ? `${site}#${text}` : "");
-      line.show(isLink || !text ? "" : `qf.open_token("${text}")`);
+      line.show(isLink || !text ? "" : `qf.labs.open_token("${text}")`);
       note.hidden = isLink || Boolean(site);
     },
   };
