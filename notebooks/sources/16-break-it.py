@@ -29,10 +29,11 @@ predictions.ask()
 # A challenge is a goal in words, above a lab that you know. A **move** is one setting that is not where the
 # lab began, however often you dragged it, or one act by hand: a message that you click and have accepted,
 # released or rejected. A slider that you put back is no move. **Par** is a number of moves that is enough.
+# Levels and windows are dragged on the picture; *more* shows every slider.
 #
-# The engine's run decides. When it meets the goal, a card appears: in how many moves, what happened, why, and
-# a line that opens the same run for somebody else. *hint* gives three hints, one after the other. Predict
-# first, then move: a guess that the run contradicts is worth more here than the card.
+# The engine's run decides. When it meets the goal, a card appears: in how many moves, what happened, why,
+# and a line that opens the same run for somebody else. *hint* gives three hints, one after the other.
+# Predict first, then move: a guess that the run contradicts is worth more here than the card.
 #
 # What you have won, and in how many moves, `qflow exercises` lists in a terminal, and in a notebook
 # `qf.show_progress()`. The ten:

@@ -369,7 +369,8 @@ class HandLab(Lab):
         self.show(picture, self.scene.run + 1)
         times = picture.frames.column("time").tolist()
         later = [one for one in times if one >= time] or times[-1:]
-        place = {"time": later[0], "back": later.count(later[0]) - 1, "plays": plays}
+        # At the last step of all nothing follows, and to play would begin at the start again.
+        place = {"time": later[0], "back": later.count(later[0]) - 1, "plays": plays and len(later) > 1}
         self.scene.place = {**place, "number": self.scene.run}
 
 

@@ -23,7 +23,7 @@ class Hints(widgets.VBox):
     >>> from qflow.teaching.exercise import find
     >>> hints = Hints(find("on_and_off").hints, 1, keep=print)
     >>> hints.button.description
-    'more'
+    'next hint'
     >>> hints.button.click()
     2
     """
@@ -49,7 +49,7 @@ class Hints(widgets.VBox):
 
     def _label(self) -> None:
         left = len(self._hints) - self._shown
-        self.button.description = "hint" if not self._shown else "more" if left else "no more hints"
+        self.button.description = "hint" if not self._shown else "next hint" if left else "no more hints"
         self.button.tooltip = f"Hint {self._shown + 1} of 3" if left else "All three hints are shown"
         self.button.disabled = not left
 

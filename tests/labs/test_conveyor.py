@@ -75,6 +75,9 @@ def test_a_hand_changes_what_follows_and_nothing_before():
     assert lab.picture.run.events != events
     assert lab.table.done == [f"c1 releases {label}."]
     assert lab.scene.place["plays"]
+    by_hand = group_lab(messages="AB", prefetch=(1,), mode="credit", paces=())
+    by_hand.settle("c1", "accept")
+    assert not by_hand.scene.place["plays"], "nothing follows: it would begin at the start"
     assert lab.picture.frames.at(-1)["queue.carts.depth"] == 0, "the consumers work on"
     # What was done later is not done when the course before it changes.
     ask(lab, ask="settle", verdict="release", message=["c1", "A-1"], time=3_000_000)

@@ -177,7 +177,7 @@ FOLDED = {
     "flow_run": "7b099642a3de1a00",
     "history_run": "438c83b262b5af20",
     "policy_run": "b519aad8587998b0",
-    "groups": "7dc2a09f6419dcc1",
+    "groups": "4460da156e67eeed",
     "overflow-despite-flow-control": "6617c97366fdf5e2",
     "capacity-165": "25c753145f5b6e68",
 }

@@ -31,6 +31,7 @@ from qflow.labs import (
 from qflow.labs.claims import times
 from qflow.labs.experiments import flow_workload
 from qflow.labs.frames import NEVER
+from qflow.labs.group import group_picture
 from qflow.labs.opened import MOST_QUEUES
 from qflow.labs.running import finish_steps, running
 from qflow.labs.topology import layout_of
@@ -182,7 +183,13 @@ def test_consumers_that_fetch_once_let_a_released_message_go_to_another():
 
 
 def test_who_waits_beside_a_free_group_is_told():
-    """MG-13: an accept that frees a group wakes nobody."""
+    """MG-13: an accept that frees a group wakes nobody. Who may have no more does not wait for it."""
+    fetched = GroupTable("AAB", prefetch=(1, 2), mode="credit")
+    fetched.settle("c1", "accept")
+    assert not any("MG-13" in claim for claim in group_picture(fetched).claims), "c1 has fetched its one"
+    fetched.settle("c2", "accept")
+    said = "c2 waits with free credit although group A is free: nothing woke it (MG-13)."
+    assert group_picture(fetched).claims[-1] == said
     table = GroupTable("AAAA", prefetch=(1, 1))
     assert table.holds("c2") == []
     for verdict, label in (("nod", ""), ("accept", "A-9")):

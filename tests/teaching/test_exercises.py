@@ -429,7 +429,7 @@ def test_in_a_notebook_hints_come_one_by_one_and_the_case_opens_and_closes(file,
     widget = _instances[bundle[view]["model_id"]]
     words, hints, buttons, box = widget.children
     assert "qf.hint" not in words.value
-    for number, label in ((1, "more"), (2, "more"), (3, "no more hints")):
+    for number, label in ((1, "next hint"), (2, "next hint"), (3, "no more hints")):
         hints.button.click()
         assert f"Hint {number} of 3" in hints.text.value
         assert hints.button.description == label

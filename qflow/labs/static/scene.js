@@ -390,7 +390,7 @@ function buildKey(views, timelines, id, width) {
   if (said && before?.said === said) return;
   before?.remove();
   if (!isNeeded) return;
-  const key = Object.assign(html("div", { class: "qf-key" }), { said });
+  const key = Object.assign(html("div", { class: timelines.length > 1 ? "qf-key qf-extra" : "qf-key" }), { said });
   views.after(key);
   const drawing = svg("svg", { role: "img", "aria-label": "What the marks mean" }, key);
   const lines = buildLegend(drawing, timeline, 14, { width }, patterns(drawing, `${id}-key`));

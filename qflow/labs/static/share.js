@@ -43,7 +43,7 @@ function buildSharing(parent, root, model, player, shown) {
   const fields = html("div", { class: "qf-shared", hidden: "" }, bar);
   const link = buildCopy(fields, "link", "A link to this run at this instant");
   const line = buildCopy(fields, "cell", "A line for a cell of a notebook, which opens this run at this instant");
-  const note = html("p", {}, fields, "For a link, build a site (qflow site build), and say where it is: QFLOW_SITE=https://…");
+  const note = html("p", {}, fields, "For a link, build a site (qflow site build), and name its address in the variable QFLOW_SITE.");
   const can = (what) => (model.get("offers") ?? []).includes(what);
 
   return {

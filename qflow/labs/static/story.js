@@ -24,7 +24,7 @@ class Story {
     this.end = button("end", "Leave the story (Escape)", () => (this.isTold ? this.leave() : this.begin()));
     write(this.back, "back");
     root.addEventListener("keydown", (event) => this.press(event), true);
-    views.addEventListener("pointerdown", (event) => this.isTold && (event.target.closest("[data-handle]") ? this.leave() : this.rest()), true);
+    views.addEventListener("pointerdown", (event) => this.isTold && (event.target.closest("[data-handle]") ? this.leave(this.player.isPlaying) : this.rest()), true);
     root.querySelector(".qf-top").addEventListener("pointerdown", () => this.isTold && this.leave(), true);
   }
 
@@ -107,16 +107,18 @@ class Story {
     this.say();
   }
 
-  // The lab is the reader's.
-  leave() {
+  // The lab is the reader's; a hand on a handle pauses the run itself, to go on with it.
+  leave(plays = false) {
     clearTimeout(this.waiting);
     const wasAt = this.at;
     [this.at, this.follows, this.player.until] = [-1, false, null];
     if (wasAt >= 0) {
-      this.player.pause();
       this.player.setSpeed(this.before ?? this.player.factor);
-      this.player.rest(this.player.lands);
-      this.player.draw(this.player);
+      if (!plays) {
+        this.player.pause();
+        this.player.rest(this.player.lands);
+        this.player.draw(this.player);
+      }
     }
     this.look();
     this.say();

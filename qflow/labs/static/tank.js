@@ -242,7 +242,6 @@ function buildBadge(parent, x, y, isSmall) {
   svg("circle", { r: 18, class: "qf-badge-off" }, group);
   const word = svg("text", { y: 4.5, class: "qf-badge-word" }, group);
   svg("title", {}, group, "flow control of this queue (flowStopped)");
-  if (!isSmall) svg("text", { y: 36, class: "qf-badge-of" }, group, "flow control");
   return (isOn) => write(word, isOn ? "ON" : "OFF");
 }
 
@@ -258,7 +257,7 @@ function buildGate(parent, { x, y, reach, right }, geometry, hasFlowControl, pil
   const heap = svg("rect", { x: x + 8, y: y - reach + 3, width: right - x - 14, height: 2 * reach - 6, rx: 3, fill: marks.held, visibility: "hidden" }, group);
   const words = x + 28;
   const number = svg("text", { x: words, y: y + reach + 27, class: geometry.gateWords ? "qf-gate-number" : "qf-gate-word" }, group);
-  const [first, second] = [44, 60].map((down) => svg("text", { x: words, y: y + reach + down, class: "qf-gate-word" }, group));
+  const [first, second, third] = [44, 60, 77].map((down) => svg("text", { x: words, y: y + reach + down, class: "qf-gate-word" }, group));
   return (isOn, held) => {
     classify(group, isOn ? "qf-gate qf-gate-shut" : "qf-gate");
     set(heap, { visibility: isHeap && held ? "visible" : "hidden" });
@@ -266,6 +265,7 @@ function buildGate(parent, { x, y, reach, right }, geometry, hasFlowControl, pil
     if (!geometry.gateWords) return;
     write(first, held === 1 ? "completion" : "completions");
     write(second, isOn ? "held back" : "pass");
+    write(third, `flow control ${isOn ? "ON" : "OFF"}`);
   };
 }
 
