@@ -205,7 +205,8 @@ except qf.AmqpException as error:
 #
 # Each place of the **stop** line is another run: you see it while you still hold the line, at the same
 # instant, with the depth of the run before dashed below it. *more* opens the sliders, single steps and
-# questions; *full screen* gives the picture the whole screen.
+# questions, and there *share* gives a line for a cell, and a link where `QFLOW_SITE` names your site; *save as
+# film* records the next seconds. *full screen* gives the picture the whole screen.
 
 # %% [markdown] id="lab-try"
 # **Try this.**

@@ -201,10 +201,12 @@ qf.held_chart(qf.capacity_run())
 # The lab shows one run. Its map shows all its neighbours: in each cell a run with the stop threshold of the
 # column and C1's capacity of the row, everything else as the lab has it. The black line is the law, and
 # needs no run: on its left, stop + capacities is within the limit. Point at a cell to see its run, click it,
-# and the lab above goes there. Move the lab's limit, and all runs begin again.
+# and the lab below goes there. Move the lab's limit, and all runs begin again.
 
 # %% id="map"
-lab.map()
+from IPython.display import display
+
+display(lab.map(), lab)
 
 # %% [markdown] id="surprise-text"
 # ## The surprise: real clients often stop earlier

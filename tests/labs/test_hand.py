@@ -19,6 +19,7 @@ from qflow.labs import (
     policy_lab,
 )
 from qflow.labs.story import MOST_WORDS
+from qflow.teaching.predictions import ChapterQuestion
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -83,6 +84,17 @@ def test_at_the_end_of_a_run_every_mark_has_landed(live, name):
         owns = card.locator(".qf-lock[visibility=visible]").count()
         told = card.locator(".qf-end").first.text_content() if card.locator(".qf-end").count() else None
         assert told is None or (told == "owns no group") == (owns == 0) or told == ""
+
+
+def test_where_a_question_pauses_a_run_nothing_flies(live):
+    lab = capacity_lab()
+    lab.ask(ChapterQuestion("n", "How deep?", mark="deepest", chapter="99-test"))
+    live.open(lab)
+    play_until(live.page, PLAYS)
+    live.page.clock.run_for(8_000)
+    frame = lab.scene.asking["frame"]
+    assert live.scene("return scene.player.place;") == frame
+    assert live.scene("return scene.marks;") == lab.first.frames.at(frame)["queue.orders.held"]
 
 
 def test_a_step_lands_too_and_nothing_later_has_set_out(live):

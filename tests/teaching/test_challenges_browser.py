@@ -1,67 +1,118 @@
-"""Challenges in JupyterLab: won with a mouse and keys, by what the labs offer."""
+"""Challenges in JupyterLab: each is won by mouse alone, and lost by mouse the way most people try first."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
+from test_challenges import NAMES, WINNING, WRONG
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 FOLDER = Path(os.environ.get("QFLOW_SCREENSHOTS", ""))
+BY_MOUSE = {
+    **{name: moves[0] for name, moves in WRONG.items()},
+    "order": [("c1", "release", "A-1", 1_500_000)],
+}
+"""For each challenge, a wrong way that a mouse can go."""
 
 
 @pytest.fixture(scope="module")
 def page(lab_server, lab_page):
-    code = "import qflow as qf", *(f'qf.challenge("{name}")' for name in ("overflow", "asleep"))
+    """Open a notebook in which each challenge stands twice: to be lost, and to be won."""
+    code = ["import qflow as qf", *(f'qf.challenge("{name}")' for name in NAMES for _ in range(2))]
     made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(line) for line in code])
     made.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
     nbformat.write(made, lab_server.folder / "challenges.ipynb")
     lab_page.page.set_viewport_size({"width": 1440, "height": 900})
     lab_page.open_notebook("challenges.ipynb")
-    lab_page.run_all(120)
+    lab_page.run_all(180)
     assert lab_page.cell_errors() == []
     return lab_page
 
 
-def shot(page, name):
-    if FOLDER.name:
-        page.page.screenshot(path=FOLDER / f"challenge-{name}.png")
+class Played:
+    """A challenge of the page, under the mouse."""
 
+    def __init__(self, page: Any, place: int) -> None:
+        self.page = page.page
+        self.root = self.page.locator(".qf-challenge").nth(place)
+        self.root.scroll_into_view_if_needed()
+        self.root.locator(".qf-stage[data-run]").first.wait_for()
 
-def test_a_slider_and_a_hint(page):
-    root = page.page.locator(".qf-challenge").first
-    root.scroll_into_view_if_needed()
-    goal, card = root.locator(".qf-goal"), root.locator(".qf-result")
-    assert "Par: 1 move. So far: 0 moves." in goal.inner_text()
-    assert not card.inner_text().strip()
-    root.locator(".qf-hint").click()
-    root.get_by_text("Hint 1 of 3: Flow control asks producers to stop.").wait_for()
-    shot(page, "begins")
-    handle = root.locator("[data-setting=capacity_1]")
-    handle.focus()
-    for _ in range(16):
-        page.page.keyboard.press("ArrowRight")
-    card.get_by_text("Won in 1 move, par 1.").wait_for()
-    assert "Messages refused while flow control was ON: 1." in card.inner_text()
-    assert 'qf.labs.open_token("qf1.' in card.inner_text()
-    assert "So far: 1 move. This run:" in goal.inner_text()
-    goal.scroll_into_view_if_needed()
-    shot(page, "won")
+    def play(self, moves: list[tuple[Any, ...]]) -> None:
+        for move in moves:
+            if len(move) == 2:
+                self.slide(*move)
+            else:
+                self.settle(*move)
 
+    def slide(self, setting: str, value: int) -> None:
+        """Click a slider's rail where a value is, a pixel more or less until it is that."""
+        more = self.root.locator(".qf-more").first
+        if more.get_attribute("aria-expanded") == "false":
+            more.click()
+        rail = self.root.locator(f".qf-slider-{setting} .noUi-target")
+        rail.scroll_into_view_if_needed()
+        handle = rail.locator(".noUi-handle")
+        low, high = (float(handle.get_attribute(f"aria-value{end}")) for end in ("min", "max"))
+        box = rail.bounding_box()
+        at = box["width"] * (value - low) / (high - low)
+        for _ in range(12):
+            rail.click(position={"x": min(box["width"] - 1, max(0, at)), "y": box["height"] / 2})
+            self.page.wait_for_timeout(450)
+            now = float(handle.get_attribute("aria-valuenow"))
+            if now == value:
+                return
+            at += 1 if now < value else -1
+        raise AssertionError(f"{setting} stands at {now}, not at {value}")
 
-def test_messages_that_are_clicked(page):
-    root = page.page.locator(".qf-challenge").nth(1)
-    root.scroll_into_view_if_needed()
-    for moves, consumer in enumerate(("c2", "c1"), 1):
-        root.locator(f".qf-consumer[data-name={consumer}] .qf-slot[data-why]").first.click()
-        root.locator(".qf-menu [data-verdict=accept]").click()
-        root.locator(".qf-goal").get_by_text(f"So far: {moves} move").wait_for()
+    def settle(self, consumer: str, verdict: str, label: str, time: int | None) -> None:
+        """Click a message at a consumer, and what is to happen to it; at a time, or at the end so far."""
+        scrub = self.root.locator(".qf-scrub").first
+        share = scrub.evaluate(
+            "(one, time) => { const { track } = one.closest('.qflow-scene').scene.player;"
+            " return time === null ? 1 : track.at(time) / (track.count - 1); }",
+            time,
+        )
+        if scrub.evaluate("one => one.closest('.qflow-scene').scene.player.isPlaying"):
+            self.root.locator(".qf-play").first.click()
+        box = scrub.bounding_box()
+        # The knob of a range is as wide as it is tall; its middle does not come to the ends.
+        knob = 16
+        scrub.click(position={"x": knob / 2 + (box["width"] - knob) * share, "y": box["height"] / 2})
+        slot = f".qf-consumer[data-name={consumer}] .qf-slot[data-why='message:{label}']"
+        self.root.locator(slot).first.click()
+        self.root.locator(f".qf-menu [data-verdict={verdict}]").click()
+        self.page.wait_for_timeout(300)
         # What follows is played; an act before it is over is one at an earlier instant.
-        root.locator(".qf-play").get_by_text("play").wait_for()
-    root.locator(".qf-result").get_by_text("Won in 2 moves, par 2.").wait_for()
-    root.locator(".qf-goal").scroll_into_view_if_needed()
-    shot(page, "asleep")
+        self.root.locator(".qf-play").first.get_by_text("play").wait_for()
+
+    @property
+    def card(self) -> Any:
+        return self.root.locator(".qf-result")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_is_won_by_mouse_and_not_the_obvious_wrong_way(page, name):
+    lost = Played(page, 2 * NAMES.index(name))
+    lost.play(BY_MOUSE[name])
+    lost.root.locator(".qf-goal").get_by_text("This run:").wait_for()
+    assert not lost.card.inner_text().strip(), "the wrong way does not win"
+    won = Played(page, 2 * NAMES.index(name) + 1)
+    won.play(WINNING[name][0])
+    won.card.get_by_text("Won in ").wait_for()
+    assert 'qf.labs.open_token("qf1.' in won.card.inner_text()
+    if FOLDER.name:
+        won.root.locator(".qf-goal").scroll_into_view_if_needed()
+        page.page.screenshot(path=FOLDER / f"challenge-{name}.png")
     assert page.cell_errors() == []
+
+
+def test_a_hint_says_a_little_more_each_time(page):
+    played = Played(page, 0)
+    played.root.locator(".qf-hint").click()
+    played.root.get_by_text("Hint 1 of 3: Flow control asks producers to stop.").wait_for()

@@ -12,7 +12,7 @@ function render({ model, el }) {
   const bar = html("div", { class: "qf-map-bar" }, root);
   const field = html("div", { class: "qf-map-field" }, root);
   const words = html("ul", { class: "qf-map-words", "aria-live": "polite" }, root);
-  const state = { view: "kind", cursor: -1, drawn: null };
+  const state = { view: "kind", cursor: -1, drawn: null, chosen: false };
 
   const views = html("div", { class: "qf-map-views", role: "radiogroup", "aria-label": "what the colours show" }, bar);
   const buttons = Object.entries(MAP_VIEWS).map(([name, label]) => {
@@ -36,6 +36,7 @@ function render({ model, el }) {
   const choose = (place) => {
     const { across, up } = model.get("axes");
     const chosen = { stop: across.values[place % across.values.length], capacity: up.values[Math.floor(place / across.values.length)] };
+    state.chosen = true;
     model.set("chosen", { ...chosen, number: (model.get("chosen").number ?? 0) + 1 });
     model.save_changes();
   };
@@ -46,7 +47,7 @@ function render({ model, el }) {
     if (state.cursor >= 0) state.drawn.point(state.cursor, all);
     set(done, { value: known, max: all.length });
     done.style.visibility = known < all.length ? "visible" : "hidden";
-    write(head, known < all.length ? `${known} of ${all.length} runs` : "point at a cell; a click moves the lab there");
+    write(head, known < all.length ? `${known} of ${all.length} runs` : state.chosen ? `set in the lab: stop ${model.get("dot")[0]}, capacity ${model.get("dot")[1]}` : "point at a cell; a click moves the lab there");
     set(root, { "data-known": known, "data-cells": all.length, "data-view": state.view });
   };
   const draw = () => {
@@ -55,7 +56,10 @@ function render({ model, el }) {
     fill();
     place();
   };
-  const place = () => state.drawn.place(model.get("dot"));
+  const place = () => {
+    state.drawn.place(model.get("dot"));
+    if (state.chosen) fill();
+  };
   const say = () => {
     words.replaceChildren();
     for (const sentence of model.get("words")) html("li", {}, words, sentence);
