@@ -25,7 +25,7 @@ WINNING: dict[str, list[Moves]] = {
     "mixed": [[("size", 400), ("resume", 5)], [("stop_size", 8_000), ("resume", 5)]],
     "starve": [[("slow", 50)], [("medium", 50)]],
     "ring": [[("stop", 10)], [("stop", 5)]],
-    "order": [[("c2", "release", "B-1", 1_500_000)], [("c3", "accept", "C-2", 1_500_000)]],
+    "order": [[("c2", "release", "B-1", 2_500_000)], [("c3", "accept", "C-2", 2_500_000)]],
     "asleep": [[("c2", "accept", "B-1", None), ("c1", "accept", "A-1", None)]],
 }
 """For each challenge, ways to win it within par."""
@@ -49,8 +49,8 @@ WRONG: dict[str, list[Moves]] = {
     # As much prefetch as there is; a release by who holds no other; a reject; groups off.
     "order": [
         [("prefetch-c1", 8), ("prefetch-c2", 8)],
-        [("c1", "release", "A-1", 1_500_000)],
-        [("c2", "reject", "B-1", 1_500_000)],
+        [("c1", "release", "A-1", 2_500_000)],
+        [("c2", "reject", "B-1", 2_500_000)],
         [("button", "groups")],
     ],
     "asleep": [
