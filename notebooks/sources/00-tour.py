@@ -112,9 +112,11 @@ qf.fanout_lab()
 # broker did, and what the model does. If the two differed anywhere, the table would say so.
 
 # %% id="real"
-recorded = qf.beside("fc-doc-900-500", depth="queues.q.depth", ON="queues.q.flow", held="held.p")
-assert recorded.agrees
+recorded = qf.beside("fc-count-7-5", depth="queues.q.depth", ON="queues.q.flow", held="held.p")
 recorded
+
+# %% id="real-check" jupyter={"source_hidden": true}
+assert recorded.agrees
 
 # %% [markdown] id="keypoints"
 # ## Keypoints

@@ -93,8 +93,10 @@ for number, after in ((0, "at first"), (900, "900 sent"), (1, "one more")):
     last = qf.send(producer, "orders", number)
     diary.note(after)
 
-assert diary.column("flow control") == ["OFF", "OFF", "ON"]  # 900 is not more than 900; 901 is
 diary
+
+# %% id="mechanism-check" jupyter={"source_hidden": true}
+assert diary.column("flow control") == ["OFF", "OFF", "ON"]  # 900 is not more than 900; 901 is
 
 # %% [markdown] id="held-text"
 # At 900 nothing happens: the threshold has to be **exceeded**. Message 901 exceeds it, and it is the first
@@ -119,8 +121,10 @@ print("held by:    ", *last[0].held_by)
 qf.send(producer, "orders", 99)
 diary.note("99 more")
 
-assert len(producer.held) == 100
 diary
+
+# %% id="window-check" jupyter={"source_hidden": true}
+assert len(producer.held) == 100
 
 # %% [markdown] id="window-then"
 # Count again: 900 messages were complete when the trouble began, and 100 are held. The queue has reached
@@ -152,9 +156,11 @@ for number, after in ((100, "100 taken"), (400, "400 more"), (1, "one more")):
     reader.take(number)
     diary.note(after)
 
+diary
+
+# %% id="resume-check" jupyter={"source_hidden": true}
 assert diary.column("flow control")[-3:] == ["ON", "ON", "OFF"]  # 500 is not fewer than 500; 499 is
 assert producer.held == []  # all 100 at once
-diary
 
 # %% [markdown] id="surprise-text"
 # ## The surprise
@@ -205,8 +211,8 @@ except qf.AmqpException as error:
 #
 # Each place of the **stop** line is another run: you see it while you still hold the line, at the same
 # instant, with the depth of the run before dashed below it. *more* opens the sliders, single steps and
-# questions, and there *share* gives a line for a cell, and a link where `QFLOW_SITE` names your site; *save as
-# film* records the next seconds. *full screen* gives the picture the whole screen.
+# questions; there *share* gives a line for a cell, and a link where `QFLOW_SITE` names your site, and *save
+# as film* records the next seconds. *full screen* gives the picture the whole screen.
 
 # %% [markdown] id="lab-try"
 # **Try this.**
@@ -254,6 +260,7 @@ real
 # %% id="real-check"
 print(*real.claims[-3:], sep="\n")
 
+# %% id="real-check-check" jupyter={"source_hidden": true}
 assert "turned ON 13 times, the engine's 13 times" in real.claims[-2]
 
 # %% [markdown] id="compare-text"

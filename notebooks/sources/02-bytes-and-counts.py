@@ -66,6 +66,7 @@ stops, seen = photos.flow_limit.thresholds, photos.statistics()
 print(f"stop thresholds: {stops.stop_count} messages, {stops.stop_size:,} bytes")
 print(f"flow control turned ON at {seen.msgDepth} messages, {seen.byteDepth:,} bytes")
 
+# %% id="naive-check" jupyter={"source_hidden": true}
 assert (stops.stop_count, seen.msgDepth) == (800, 80)
 
 # %% [markdown] id="naive-then"
@@ -108,9 +109,11 @@ for taken in range(1, 6):
     consumer.take(1)
     diary.note(f"{taken} taken")
 
+diary
+
+# %% id="both-check" jupyter={"source_hidden": true}
 assert diary.column("flow control") == ["OFF", "OFF", *["ON"] * 6, "OFF"]
 assert diary.column("bytes")[6] == 600
-diary
 
 # %% [markdown] id="size-text"
 # ## What is a byte?
@@ -131,8 +134,10 @@ variants = {
 sizes = {what: message.encoded_size("") for what, message in variants.items()}
 sizes["the first one, through amq.direct"] = bare.encoded_size("amq.direct")
 
-assert list(sizes.values()) == [13, 12, 14, 29, 40, 23]
 qf.Table(sizes.items(), ("message", "bytes counted"), "what the broker counts, in bytes")
+
+# %% id="size-check" jupyter={"source_hidden": true}
+assert list(sizes.values()) == [13, 12, 14, 29, 40, 23]
 
 # %% [markdown] id="size-then"
 # Each of these numbers was also observed on the real broker. For a message without properties of its own
@@ -146,6 +151,7 @@ qf.Table(sizes.items(), ("message", "bytes counted"), "what the broker counts, i
 old_way = photographs_until_on(qf.BrokerOptions(message_size="content")).statistics().msgDepth
 print(f"counting content only, as until 2013: {old_way} messages; header and content: {seen.msgDepth}")
 
+# %% id="content-only-check" jupyter={"source_hidden": true}
 assert old_way == 81
 
 # %% [markdown] id="surprise-text"
@@ -169,8 +175,10 @@ for count, note in ((3, "3 taken: bytes are below 7,900"), (8, "8 more: 70 messa
     consumer.take(count)
     diary.note(note)
 
-assert diary.column("flow control") == ["OFF", "ON", "ON", "ON", "OFF"]
 diary
+
+# %% id="residue-check" jupyter={"source_hidden": true}
+assert diary.column("flow control") == ["OFF", "ON", "ON", "ON", "OFF"]
 
 # %% [markdown] id="residue-cure"
 # The cure is to say what you mean: set `qpid.flow_resume_count` to 0 as well.
@@ -215,8 +223,10 @@ recorded = qf.beside(
     ON="queues.q.flow",
 )
 
-assert recorded.agrees
 recorded
+
+# %% id="real-check" jupyter={"source_hidden": true}
+assert recorded.agrees
 
 # %% [markdown] id="real-two-text"
 # The broker's manual describes a queue limited to 5,000 messages and 10K bytes, with stop thresholds of 4,000
@@ -228,8 +238,10 @@ recorded
 # %% id="real-two"
 manual = qf.beside("fc-doc-combined-size", bytes="queues.q.bytes", ON="queues.q.flow", held="held.p")
 
-assert manual.agrees
 manual
+
+# %% id="real-two-check" jupyter={"source_hidden": true}
+assert manual.agrees
 
 # %% [markdown] id="compare-text"
 # ## Your predictions

@@ -59,6 +59,7 @@ receiver = connection.session().receiver("orders; {mode: browse}")
 on_queue = [receiver.fetch(timeout=0).content for _ in range(4)]
 print(*outcomes, f"on the queue: {on_queue}", sep="\n")
 
+# %% id="naive-check" jupyter={"source_hidden": true}
 assert [": sent" in outcome for outcome in outcomes] == [True, True, False, False]
 assert on_queue == ["a book", "a lamp", "a chair", "a chair"]
 
@@ -94,6 +95,7 @@ old = five_transfers(qf.BrokerOptions(completions="in-order"))[1]
 complete = len(producer.completed)
 print("complete:", producer.completed, " held:", producer.held[0].label, " in order:", old.completed)
 
+# %% id="mechanism-check" jupyter={"source_hidden": true}
 assert (complete, len(old.completed)) == (4, 1)
 
 # %% [markdown] id="told-text"
@@ -125,6 +127,7 @@ answered = sync_number in producer.completed
 qf.send(producer, "idle", "idle-6")  # commands after a waiting sync go on
 print("sync answered:", answered, " complete:", producer.completed)
 
+# %% id="sync-check" jupyter={"source_hidden": true}
 assert not answered
 
 # %% [markdown] id="hol-text"
@@ -158,6 +161,7 @@ taken = [receiver.fetch(timeout=1).content for _ in range(2)]
 receiver.session.acknowledge()
 print("on a session of its own:  ", taken, "and the producer has", sender.unsettled(), "unsettled")
 
+# %% id="both-check" jupyter={"source_hidden": true}
 assert sender.unsettled() == 0
 
 # %% [markdown] id="both-then"
@@ -202,8 +206,10 @@ ways = {
 }
 found = {way: held_after(action) for way, action in ways.items()}
 
-assert list(found.values()) == [2, 0, 0, 2, 0]
 qf.Table(found.items(), ("what happens", "held, of 2"), "leaving the queue is what counts")
+
+# %% id="ways-check" jupyter={"source_hidden": true}
+assert list(found.values()) == [2, 0, 0, 2, 0]
 
 # %% [markdown] id="held-chart-text"
 # ### Over time
@@ -234,6 +240,7 @@ qf.send(plain, "orders")
 print(f"after it: {after_commit.msgDepth}, ON: {after_commit.flowStopped}, held: {len(careful.held)}")
 print("the next plain transfer of another session is held:", len(plain.held) == 1)
 
+# %% id="surprise-check" jupyter={"source_hidden": true}
 assert after_commit.flowStopped and not careful.held and plain.held
 
 # %% [markdown] id="lost-text"
@@ -272,6 +279,7 @@ except qf.messaging.SyncWouldBlock as problem:
 sender.send("one more", sync=True)
 print("after one more, with sync=True:", sender.unsettled())
 
+# %% id="lost-check" jupyter={"source_hidden": true}
 assert (depth, unsettled, returns, sender.unsettled()) == (0, 9, "no", 0)
 
 # %% [markdown] id="lost-then"
@@ -305,8 +313,10 @@ recorded = qf.beside(
     "fc-sync", range(3, 13), messages="queues.q.depth", ON="queues.q.flow", complete="done.p", held="held.p"
 )
 
-assert recorded.agrees
 recorded
+
+# %% id="real-check" jupyter={"source_hidden": true}
+assert recorded.agrees
 
 # %% [markdown] id="answer-text"
 # ## Back to the question

@@ -93,9 +93,11 @@ def deepest(stop, one, two):
 SETS = [(1, 1), (2, 1), (2, 3), (3, 2), (5, 2)]
 depths = {(stop, pair): deepest(stop, *pair) for stop in (1, 2, 5, 10) for pair in SETS}
 
-assert all(depth == stop + sum(pair) for (stop, pair), depth in depths.items())
 rows = [[stop, *(depths[stop, pair] for pair in SETS)] for stop in (1, 2, 5, 10)]
 qf.Table(rows, ["stop threshold", *(f"{one} and {two}" for one, two in SETS)], "deepest, by capacities")
+
+# %% id="discover-check" jupyter={"source_hidden": true}
+assert all(depth == stop + sum(pair) for (stop, pair), depth in depths.items())
 
 # %% [markdown] id="law-text"
 # Look down a column: if the stop threshold is higher by one, the depth is higher by one. Look along a row:
@@ -130,8 +132,10 @@ for stop, resume, capacities in ((1, 1, (1,)), (2, 1, (2, 1)), (3, 2, (2, 2)), (
     states = qf.design.explore(small)
     found.append((stop, resume, capacities, len(states.graph), states.maximum_depth, stop + sum(capacities)))
 
-assert all(most == formula for *_, most, formula in found)
 qf.Table(found, ("stop", "resume", "capacities", "states", "deepest", "formula"), "with a consumer reading")
+
+# %% id="prove-check" jupyter={"source_hidden": true}
+assert all(most == formula for *_, most, formula in found)
 
 # %% [markdown] id="rule-text"
 # ### The sizing rule
@@ -179,8 +183,10 @@ qf.send(c1, "q", 51)  # the first of them is complete at once
 qf.send(c2, "q", 15)
 diary.note("both fill again")
 
-assert diary.column("messages") == [100, 150, 165, 100, 99, 165]
 diary
+
+# %% id="manual-check" jupyter={"source_hidden": true}
+assert diary.column("messages") == [100, 150, 165, 100, 99, 165]
 
 # %% [markdown] id="manual-then"
 # Two things to see. The 65 messages that were read first freed **no producer**: they were the old ones,
@@ -234,8 +240,10 @@ def stall_of_clients(window, capacities, stop, seed=0):
 WINDOWS = ("ideal", "qpid-cpp", "qpid-python")
 single = [[size, *(stall_of_clients(w, (size,), 10) for w in WINDOWS)] for size in (1, 2, 3, 10, 50)]
 
-assert [row[2] for row in single[:3]] == [11, 12, 12]  # as measured with the real client
 qf.Table(single, ("capacity", *WINDOWS), "one sender, stop threshold 10")
+
+# %% id="surprise-check" jupyter={"source_hidden": true}
+assert [row[2] for row in single[:3]] == [11, 12, 12]  # as measured with the real client
 
 # %% [markdown] id="surprise-two-text"
 # With capacities of 1, 2 and 3 the real C++ client stalls at 11, 12 and 12. So does its model. And the
@@ -244,9 +252,11 @@ qf.Table(single, ("capacity", *WINDOWS), "one sender, stop threshold 10")
 # %% id="surprise-two"
 fresh = {w: sorted(stall_of_clients(w, (50, 15), 100, seed) for seed in range(20)) for w in WINDOWS}
 
-assert set(fresh["ideal"]) == {165} and fresh["qpid-cpp"][0] < 115 and fresh["qpid-cpp"][-1] == 165
 rows = [(window, runs[0], runs[len(runs) // 2], runs[-1]) for window, runs in fresh.items()]
 qf.Table(rows, ("window", "lowest", "middle", "highest"), "depth in 20 fresh runs, capacities 50 and 15")
+
+# %% id="surprise-two-check" jupyter={"source_hidden": true}
+assert set(fresh["ideal"]) == {165} and fresh["qpid-cpp"][0] < 115 and fresh["qpid-cpp"][-1] == 165
 
 # %% [markdown] id="surprise-then"
 # With real C++ clients, depths from 115 to 165 were observed. So "up to 165" is right, and "165" would be

@@ -49,6 +49,7 @@ cart = {"messages": "AA", "prefetch": (1, 1), "paces": (2, 1)}
 without = qf.group_run(**cart, grouped=False)
 print(*without.claims, sep="\n")
 
+# %% id="naive-check" jupyter={"source_hidden": true}
 assert "in 1 of 1 cart." in without.claims[-1]
 
 # %% [markdown] id="naive-then"
@@ -107,8 +108,10 @@ c1.accept("A-1")
 third = c2.fetch()
 diary.note("c1 accepts A-1, c2 fetches again")
 
-assert (second, third) == ("B-1", "A-2") and owners(broker) == {"A": "c2", "B": "c2"}
 diary
+
+# %% id="ab-check" jupyter={"source_hidden": true}
+assert (second, third) == ("B-1", "A-2") and owners(broker) == {"A": "c2", "B": "c2"}
 
 # %% [markdown] id="ab-then"
 # With the accept of `A-1`, `c1` held nothing of A any more, and A was **free**.
@@ -141,8 +144,10 @@ found = {
     "ends its session": owner_after(("close",)),
 }
 
-assert list(found.values()) == ["c1", "c1", "free", "free", "free", "free"]
 qf.Table(found.items(), ("c1 holds A-1 and A-2, and …", "owner of A"), "what ends an ownership")
+
+# %% id="when-check" jupyter={"source_hidden": true}
+assert list(found.values()) == ["c1", "c1", "free", "free", "free", "free"]
 
 # %% [markdown] id="when-then"
 # (In these experiments `c1` first ends its subscription, so that it does not get `A-3` at once and stay the
@@ -163,8 +168,10 @@ for prefetch in (1, 2, 4):
     readers = [qf.Reader(broker, name, "carts", prefetch=prefetch) for name in ("c1", "c2")]
     shares.append((prefetch, *(reader.holds for reader in readers)))
 
-assert shares[-1] == (4, ["A-1", "A-2", "A-3", "A-4"], ["B-1", "B-2"])
 qf.Table(shares, ("prefetch", "c1 holds", "c2 holds"), "five messages of A in front of two of B")
+
+# %% id="prefetch-check" jupyter={"source_hidden": true}
+assert shares[-1] == (4, ["A-1", "A-2", "A-3", "A-4"], ["B-1", "B-2"])
 
 # %% [markdown] id="which-text"
 # ## Which group is a message in?
@@ -185,8 +192,10 @@ VALUES = ("seven", "7", 7, 2**31, True, 7.5, "")
 groups = {repr(value): group_of({"cart": value}) for value in VALUES}
 groups["no such header"] = group_of({"basket": "7"})
 
-assert groups["'7'"] == groups["7"] == "7" and groups["True"] == groups["no such header"] == "qpid.no-group"
 qf.Table(groups.items(), ("the header cart holds", "the message's group"), "how a group is found")
+
+# %% id="which-check" jupyter={"source_hidden": true}
+assert groups["'7'"] == groups["7"] == "7" and groups["True"] == groups["no such header"] == "qpid.no-group"
 
 # %% [markdown] id="which-then"
 # Two traps. A large integer is cut to 32 bits and becomes negative. And what has no text, or is not there
@@ -201,6 +210,7 @@ workers = [qf.Reader(broker, f"c{number}", "carts", prefetch=1) for number in ra
 busy = [worker.name for worker in workers if worker.holds]
 print("consumers at work:", busy)
 
+# %% id="default-check" jupyter={"source_hidden": true}
 assert busy == ["c1"]
 
 # %% [markdown] id="refused-text"
@@ -262,8 +272,10 @@ backlogs = {
     "groups, prefetch 20": backlog(20),
 }
 
-assert backlogs["no groups, prefetch 1"] < backlogs["groups, prefetch 1"]
 qf.Table(backlogs.items(), ("four consumers", "largest backlog"), "6,000 messages in ten seconds, 50 groups")
+
+# %% id="scale-check" jupyter={"source_hidden": true}
+assert backlogs["no groups, prefetch 1"] < backlogs["groups, prefetch 1"]
 
 # %% [markdown] id="scale-then"
 # The order costs something, and how much depends on the sizes of the groups and on the prefetch. A good rule
@@ -286,8 +298,10 @@ qf.beside("gr-cart", c1="got.c1/s", c2="got.c2/s", groups="groups.q")
 # %% id="real-ab"
 recorded = qf.beside("gr-ab", c1="got.c1/s", c2="got.c2/s", groups="groups.q")
 
-assert recorded.agrees
 recorded
+
+# %% id="real-ab-check" jupyter={"source_hidden": true}
+assert recorded.agrees
 
 # %% [markdown] id="real-clients-text"
 # And four real consumers, with prefetch 1, 5, 10 and 20, who shared a queue with 50 groups of very different
@@ -304,9 +318,11 @@ run = qf.simulate(shared.replace(duration=5))
 in_vain = Counter(event.link.partition("::")[0] for event in run.events if event.kind == "idle")
 rows = [(c.name, c.prefetch, accepted[c.name], in_vain[c.name]) for c in shared.consumers]
 
-assert accepted["c1"] < accepted["c2"] < accepted["c4"] and in_vain["c4"] < 50 < 200 < in_vain["c1"]
 columns = ("consumer", "prefetch", "messages accepted", "looks in vain (simulated, 5 s)")
 qf.Table(rows, columns, "recorded from real clients of a real broker")
+
+# %% id="real-clients-check" jupyter={"source_hidden": true}
+assert accepted["c1"] < accepted["c2"] < accepted["c4"] and in_vain["c4"] < 50 < 200 < in_vain["c1"]
 
 # %% [markdown] id="real-clients-then"
 # Why? A consumer that holds 20 messages owns the groups of all of them, up to 20, although it works on one

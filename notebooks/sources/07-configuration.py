@@ -66,8 +66,10 @@ SPELLINGS = (
     "{'qpid.max_count': 1000, 'qpid.flow_stop_count': 900, 'qpid.flow_resume_count': 500}}}}",
 )
 line, declared, address = (qf.configuration.read_any(text, name="orders") for text in SPELLINGS)
-assert line == declared == address
 print(qf.configuration.report(qf.configuration.explain(line)))
+
+# %% id="spellings-check" jupyter={"source_hidden": true}
+assert line == declared == address
 
 # %% [markdown] id="spellings-then"
 # In a terminal, the same report is printed by `qflow config add queue orders --max-queue-count=1000 …`, with

@@ -58,6 +58,7 @@ print(f"{sentence.document}: {sentence.sentence}")
 for step in sentence.observe():
     print(f"  {step.tried}: {step.seen}")
 
+# %% id="naive-check" jupyter={"source_hidden": true}
 assert sentence.is_checked and not sentence.is_wrong
 
 # %% [markdown] id="states-text"
@@ -120,8 +121,10 @@ qf.errata_game("history")
 # %% id="all"
 verdicts = qf.errata_table()
 
-assert len(verdicts) == 31 and all(verdicts.column("checked"))
 verdicts
+
+# %% id="all-check" jupyter={"source_hidden": true}
+assert len(verdicts) == 31 and all(verdicts.column("checked"))
 
 # %% [markdown] id="surprise-text"
 # ## The surprise
@@ -144,8 +147,10 @@ ring = qf.beside(
     "fc-ring-exempt", (1, 2, 3), depth="queues.q.depth", ON="queues.q.flow", dropped="queues.q.ring"
 )
 
-assert ring.agrees
 ring
+
+# %% id="real-check" jupyter={"source_hidden": true}
+assert ring.agrees
 
 # %% [markdown] id="real-strict-text"
 # A policy of old times: accepted, and then it refuses like any other.
@@ -153,8 +158,10 @@ ring
 # %% id="real-strict"
 strict = qf.beside("lim-strict-ring", depth="queues.q.depth", error="errors.p")
 
-assert strict.agrees
 strict
+
+# %% id="real-strict-check" jupyter={"source_hidden": true}
+assert strict.agrees
 
 # %% [markdown] id="real-leave-text"
 # And a held message that leaves a queue which stays ON: steps 7 and 8.
@@ -164,8 +171,10 @@ leave = qf.beside(
     "fc-leave-accept", (1, 5, 6, 7, 8, 9), depth="queues.q.depth", ON="queues.q.flow", held="held.p"
 )
 
-assert leave.agrees
 leave
+
+# %% id="real-leave-check" jupyter={"source_hidden": true}
+assert leave.agrees
 
 # %% [markdown] id="hangs-text"
 # ## What nobody can record
@@ -186,6 +195,7 @@ try:
 except qf.AmqpException as error:
     print(error)
 
+# %% id="hangs-check" jupyter={"source_hidden": true}
 assert "real broker hangs" in str(session.error)
 
 # %% [markdown] id="compare-text"

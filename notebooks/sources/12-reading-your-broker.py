@@ -96,8 +96,10 @@ broker.observe(lambda event: diary.note(event.kind) if event.kind.startswith(tol
 qf.send(producer, "orders", 10)
 qf.Reader(broker, "consumer", "orders").take(10)
 
-assert diary.column("messages") == [8, 9, 6, 4]
 diary
+
+# %% id="alert-check" jupyter={"source_hidden": true}
+assert diary.column("messages") == [8, 9, 6, 4]
 
 # %% [markdown] id="alert-then"
 # (Real brokers send the two alerts to consoles; the two `flow_` events exist in the engine only.) If you want

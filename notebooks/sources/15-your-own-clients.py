@@ -62,6 +62,7 @@ CURE = [sys.executable, str(qf.kit_path("data") / "clients" / "proton_window_cur
 cured = qf.check_client(CURE, QUICK, progress=lambda done, total, case: print("measure:", case))
 print({name: cured.fact(name) for name in ("stops", "goes-on", "loses-nothing")})
 
+# %% id="cure-check" jupyter={"source_hidden": true}
 assert cured.stops and cured.goes_on and cured.loses_nothing
 
 # %% [markdown] id="naive-text"
@@ -103,6 +104,7 @@ program.join(2)
 print("accepted:", len(sent), " on the queue:", broker.broker.queue("orders").message_depth)
 print("does it still wait?", program.is_alive())
 
+# %% id="naive-check" jupyter={"source_hidden": true}
 assert len(sent) == 10 and program.is_alive()
 
 # %% [markdown] id="naive-then"
@@ -120,6 +122,7 @@ reader.round_trip()
 
 print("accepted:", len(sent), " received:", len(inbox.received()), " waits:", program.is_alive())
 
+# %% id="release-check" jupyter={"source_hidden": true}
 assert len(sent) == 20 and not program.is_alive()
 
 # %% [markdown] id="live-then"

@@ -41,10 +41,12 @@ predictions.ask()
 # %% id="ten"
 ten = qf.teaching.challenges()
 
-assert len(ten) == 10 and sum(one.par for one in ten) == 12
 qf.Table(
     ((one.name, one.title, one.lab, one.par) for one in ten), ("name", "challenge", "lab", "par"), "break it"
 )
+
+# %% id="ten-check" jupyter={"source_hidden": true}
+assert len(ten) == 10 and sum(one.par for one in ten) == 12
 
 # %% [markdown] id="capacity-text"
 # ## Two clients, one queue
@@ -135,6 +137,7 @@ as_it_was, faster = (
 )
 print("at its deepest:", as_it_was, "and with faster clients:", faster)
 
+# %% id="faster-check" jupyter={"source_hidden": true}
 assert as_it_was == faster
 
 # %% [markdown] id="faster-then"
@@ -147,6 +150,7 @@ zero = qf.flow_run(stop=20, resume=0, limit=60, capacity=5, rate=200, service=0.
 off = {zero.column("queue.orders.depth")[turn.frame] for turn in zero.transitions if not turn.is_on}
 print("OFF at a depth of:", *off)
 
+# %% id="zero-check" jupyter={"source_hidden": true}
 assert off == {19}
 
 # %% [markdown] id="zero-then"
@@ -158,6 +162,7 @@ assert off == {19}
 policies = qf.policy_run(stop=18)
 print(policies.claims[0])
 
+# %% id="below-check" jupyter={"source_hidden": true}
 assert policies["reject"].run.errors
 
 # %% [markdown] id="below-then"

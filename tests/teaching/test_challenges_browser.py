@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 FOLDER = Path(os.environ.get("QFLOW_SCREENSHOTS", ""))
 BY_MOUSE = {
     **{name: moves[0] for name, moves in WRONG.items()},
-    "order": [("c1", "release", "A-1", 1_500_000)],
+    "order": [("c1", "release", "A-1", 2_500_000)],
 }
 """For each challenge, a wrong way that a mouse can go."""
 
