@@ -69,11 +69,11 @@ class Prose(anywidget.AnyWidget):
     def __repr__(self) -> str:
         return self._text(str, str)
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         # Without a kernel it is a text to read.
-        bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)
+        data, metadata = super()._repr_mimebundle_(**kwargs)
         text = self._text("<b>{}</b>".format, html.escape)
-        return {**bundle, "text/html": f"<p>{text}</p>", "text/plain": repr(self)}
+        return {**data, "text/html": f"<p>{text}</p>", "text/plain": repr(self)}, metadata
 
 
 def _parts_of(text: str) -> Iterator[str | list[str]]:

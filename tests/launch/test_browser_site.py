@@ -20,6 +20,8 @@ import pytest
 from browser import REQUIRED, LabServer, chromium_page, find_chromium
 
 from qflow.kit import RefusalError
+from qflow.labs import capacity_run
+from qflow.labs.share import Token
 from qflow.launch import cargo, front_door, site
 from qflow.launch import cargo as pyodide
 
@@ -153,6 +155,20 @@ def test_the_first_page_moves_and_python_answers_for_any_value(page):
         page.page.keyboard.press("PageDown")
     refused = page.page.locator(".qf-refusal")
     refused.get_by_text("The broker refuses these settings").wait_for()
+    assert page.page_errors == []
+    assert page.foreign_requests == []
+
+
+def test_a_link_opens_the_run_of_a_lab_at_its_instant(page):
+    token = Token("capacity", {"capacity_1": 60, "messages": 300}, 1_500_000)
+    page.page.goto("about:blank")
+    page.page.goto(f"{page.server.url}/index.html#{token.text()}")
+    drawn = "() => document.querySelector('.qf-stage')?.dataset.stop === '100'"
+    page.page.wait_for_function(drawn, timeout=INTERACTIVE_SECONDS * 1000)
+    page.page.get_by_text("100 + 60 + 15 = 175 messages").first.wait_for()
+    frames = capacity_run(capacity_1=60, messages=300).frames
+    time = str(frames.at(frames.index_at(1_500_000))["time"])
+    page.page.wait_for_function("time => document.querySelector('.qf-stage').dataset.time === time", arg=time)
     assert page.page_errors == []
     assert page.foreign_requests == []
 
