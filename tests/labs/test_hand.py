@@ -235,6 +235,22 @@ def test_an_answer_stands_beside_the_click_and_moves_nothing(live):
     assert page.evaluate(BOXES) == before
 
 
+@pytest.mark.parametrize("name", LABS)
+def test_no_click_on_a_picture_moves_it(live, name):
+    live.open(LABS[name]())
+    page = live.page
+    live.scene("const { player } = scene; player.pause(); player.show(Math.floor(player.track.count / 2));")
+    before = page.evaluate(BOXES)
+    for what in (".qf-producer .qf-name", ".qf-queue .qf-name", ".qf-consumer .qf-name", ".qf-badge"):
+        thing = page.locator(f".qf-view >> nth=0 >> {what}").first
+        if thing.count() and thing.is_visible():
+            thing.click()
+            page.locator(".qf-why li, .qf-why-refusal").first.wait_for()
+            assert page.evaluate(BOXES) == before, f"a click on {what}"
+            page.keyboard.press("Escape")
+            assert page.locator(".qf-why").count() == 0
+
+
 # Grips
 
 

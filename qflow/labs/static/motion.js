@@ -217,7 +217,7 @@ class Motion extends Painter {
     const rate = flights.rate(order, sendings.start, time, pace);
     const [from, until] = [time - 3 * TAKES.death * pace, time + TAKES.transfer * pace];
     const every = this.every(order, sendings.start, time, until);
-    const isSlow = timeline.filled && this.frame >= timeline.filled[0] && this.frame < timeline.filled[1];
+    const isSlow = timeline.slowed && this.frame >= timeline.slowed.from && this.frame < timeline.slowed.to;
     this.places.say("transfer", isSlow ? "slowed down here" : rate > SINGLE ? `${Math.round((1e6 * rate) / pace)} sent a second` : "");
     this.streams = rate > SINGLE ? new Map() : null;
     flights.each(order, sendings.start, from, until, (row, at) => {

@@ -54,6 +54,7 @@ class Track {
     this.shown = new Float64Array(this.count);
     for (const timeline of this.timelines) timeline.shown = this.single ? this.shown : new Float64Array(timeline.count);
     const slow = this.slowing(pace);
+    this.timelines[0].slowed = slow.by > 1 ? slow : null;
     let [at, from] = [0, 0];
     let [before, begun] = [0, -1];
     for (let place = 0; place < this.count; place += 1) {
@@ -71,7 +72,8 @@ class Track {
   // At the first turn ON the picture slows down until a window is full: it is the window that makes a producer wait, not ON.
   slowing(pace) {
     const [timeline] = this.timelines;
-    const filled = this.single && timeline.filled;
+    // What follows a broker shows its own time.
+    const filled = this.single && !timeline.kept && timeline.filled;
     if (!filled) return { from: 0, to: 0, by: 1 };
     const [from, to] = filled;
     const took = timeline.time(to) - timeline.time(from);
