@@ -181,7 +181,7 @@ def test_a_story_is_driven_by_keys_skipped_and_told_again(live):
     page.keyboard.press("Escape")
     assert page.locator(".qf-transport").is_visible()
     assert "scale" not in (page.locator(".qf-stage").get_attribute("style") or "")
-    page.locator(".qf-story-end").click()
+    page.locator(".qf-story-begin").click()
     assert live.text(".qf-story-text") == beats[0]["text"]
 
 

@@ -10,9 +10,10 @@ class Story {
     this.box = html("section", { class: "qf-story", "aria-label": "This run, told in beats", hidden: "" }, null);
     views.before(this.box);
     this.text = html("p", { class: "qf-story-text", "aria-live": "polite" }, this.box);
-    this.bar = html("div", { class: "qf-story-bar", role: "toolbar", "aria-label": "Beats" }, this.box);
+    // In the place of the transport, and as tall: the picture stays where it is when one takes over from the other.
+    this.bar = html("div", { class: "qf-story-bar", role: "toolbar", "aria-label": "Beats", hidden: "" }, root.querySelector(".qf-top"));
     const button = (name, title, act) => {
-      const made = html("button", { type: "button", class: `qf-story-${name}`, title }, this.bar);
+      const made = html("button", { type: "button", class: `qf-story-${name}`, title }, name === "begin" ? this.box : this.bar);
       made.addEventListener("click", act);
       return made;
     };
@@ -21,11 +22,11 @@ class Story {
     this.next = button("next", "The next beat (→)", () => this.turn(1));
     this.all = button("all", "Play all beats, one after the other (Space)", () => this.toggle());
     this.pace = html("output", { class: "qf-story-pace" }, this.bar);
-    this.end = button("end", "Leave the story (Escape)", () => (this.isTold ? this.leave() : this.begin()));
-    write(this.back, "back");
+    this.end = button("end", "Leave the story (Escape)", () => this.leave());
+    this.again = button("begin", "Tell this run in beats", () => this.begin());
+    for (const [one, word] of [[this.back, "back"], [this.end, "skip"], [this.again, "tell it again"]]) write(one, word);
     root.addEventListener("keydown", (event) => this.press(event), true);
     views.addEventListener("pointerdown", (event) => this.isTold && (event.target.closest("[data-handle]") ? this.leave(this.player.isPlaying) : this.rest()), true);
-    root.querySelector(".qf-top").addEventListener("pointerdown", () => this.isTold && this.leave(), true);
   }
 
   get beats() {
@@ -129,12 +130,11 @@ class Story {
     this.root.classList.toggle("qf-is-told", isTold);
     write(this.text, isTold ? beats[at].text : "Your turn: drag a line, and see the run that it makes.");
     [...this.dots.children].forEach((dot, index) => set(dot, { "aria-current": index === at ? "step" : "false" }));
-    for (const part of [this.back, this.next, this.dots, this.all]) part.hidden = !isTold;
-    this.end.hidden = !beats.length;
+    this.bar.hidden = !isTold;
+    this.again.hidden = isTold || !beats.length;
     this.back.disabled = at <= 0;
     write(this.next, at + 1 === beats.length ? "your turn" : "next");
     write(this.all, this.follows ? "wait" : at + 1 === beats.length ? "again" : "play on");
-    write(this.end, isTold ? "skip" : "tell it again");
     write(this.pace, isTold ? `${Number(this.player.factor.toPrecision(1))}× speed` : "");
   }
 
