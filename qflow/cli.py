@@ -19,29 +19,62 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from qflow import __version__
+from qflow.colour import paint, paint_headings
+from qflow.examples import examples_of
 from qflow.kit import INTERRUPTED, form
 from qflow.qflow_error import QflowError
 from qflow.wording import did_you_mean
 
 # Rooms that read their own arguments; imported only when asked for, as importing one imports the engine.
-ROOMS = {
-    "lab": ("qflow.launch.chapters", "open JupyterLab on the chapters"),
-    "conform": ("qflow.conformance.cli", "say where the engine differs from recordings of the real broker"),
-    "config": ("qflow.configuration.cli", "read qpid-config's options and show what a queue will really do"),
-    "run": ("qflow.workload.cli", "run a workload file and say what happened"),
-    "predict": ("qflow.prediction.cli", "run the workload behind a client log again, under other settings"),
-    "design": ("qflow.design.cli", "find thresholds and capacities that cannot overflow"),
-    "serve": ("qflow.live.cli", "let real clients of AMQP 1.0 connect to the engine"),
-    "check-client": ("qflow.live.check_command", "measure what a client does when the broker stops it"),
-    "trace": ("qflow.trace.cli", "look at traces, replay them, and compare two"),
-    "spark": ("qflow.spark.cli", "audit a fleet's logs, sweep settings, follow a stream, make a fleet"),
-    "record": ("qflow.live.record_command", "record what AMQP 1.0 clients do, between them and their broker"),
-    "exercises": ("qflow.teaching.checking", "show which exercises and challenges you have solved"),
-    "rules": ("qflow.teaching.rules", "list the broker's rules and the tests that hold the engine to each"),
-    "site": ("qflow.launch.site", "build a site that runs the chapters with no server behind it"),
-    "workshop": ("qflow.launch.workshop", "prepare a folder for a room without network"),
-    "doctor": ("qflow.launch.doctor", "say if this machine is ready for the kit, and what cures what is not"),
+GROUPS = {
+    "learn": {
+        "lab": ("qflow.launch.chapters", "open JupyterLab on the chapters"),
+        "exercises": ("qflow.teaching.checking", "show which exercises and challenges you have solved"),
+        "rules": (
+            "qflow.teaching.rules",
+            "list the broker's rules and the tests that hold the engine to each",
+        ),
+    },
+    "try settings and workloads": {
+        "config": (
+            "qflow.configuration.cli",
+            "read qpid-config's options and show what a queue will really do",
+        ),
+        "run": ("qflow.workload.cli", "run a workload file and say what happened"),
+        "design": ("qflow.design.cli", "find thresholds and capacities that cannot overflow"),
+    },
+    "look at your broker": {
+        "record": (
+            "qflow.live.record_command",
+            "record what AMQP 1.0 clients do, between them and their broker",
+        ),
+        "trace": ("qflow.trace.cli", "look at traces, replay them, and compare two"),
+        "predict": (
+            "qflow.prediction.cli",
+            "run the workload behind a client log again, under other settings",
+        ),
+        "spark": ("qflow.spark.cli", "audit a fleet's logs, sweep settings, follow a stream, make a fleet"),
+        "conform": (
+            "qflow.conformance.cli",
+            "say where the engine differs from recordings of the real broker",
+        ),
+    },
+    "serve and check clients": {
+        "serve": ("qflow.live.cli", "let real clients of AMQP 1.0 connect to the engine"),
+        "check-client": ("qflow.live.check_command", "measure what a client does when the broker stops it"),
+    },
+    "a site, a room, this machine": {
+        "site": ("qflow.launch.site", "build a site that runs the chapters with no server behind it"),
+        "workshop": ("qflow.launch.workshop", "prepare a folder for a room without network"),
+        "doctor": (
+            "qflow.launch.doctor",
+            "say if this machine is ready for the kit, and what cures what is not",
+        ),
+        "completion": ("qflow.launch.shells", "print what lets your shell complete these commands"),
+    },
 }
+
+ROOMS = {name: room for group in GROUPS.values() for name, room in group.items()}
 
 REFUSED = 2
 _READABLE = 1_200
@@ -63,6 +96,16 @@ class Parser(argparse.ArgumentParser):
         self._as_json = "--json" in (given[: given.index("--")] if "--" in given else given)
         return super().parse_known_args(args, namespace)
 
+    def format_help(self) -> str:
+        """Return the help, with two examples at its end."""
+        examples = "".join(f"  {line}\n" for line in examples_of(self.prog))
+        return super().format_help() + (f"\nexamples:\n{examples}" if examples else "")
+
+    def print_help(self, file: Any = None) -> None:
+        """Print the help, with its headings in bold on a terminal."""
+        stream = file or sys.stdout
+        stream.write(paint_headings(self.format_help(), stream))
+
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Refuse what is none of the choices, with the nearest of them."""
         try:
@@ -76,7 +119,8 @@ class Parser(argparse.ArgumentParser):
         sentence = _readable(message)
         if self._as_json:
             print(json.dumps({"error": sentence}, indent=2))
-        self.exit(REFUSED, f"{self.prog}: {sentence} (see {self.prog} --help)\n")
+        who = paint(f"{self.prog}:", "error", sys.stderr)
+        self.exit(REFUSED, f"{who} {sentence} (see {self.prog} --help)\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -175,15 +219,37 @@ def _run(chosen: argparse.Namespace) -> int:
 
 
 def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
-    parser = Parser(prog="qflow", description="A message broker you can hold in your hand.")
-    parser.add_argument("--version", action="version", version=f"qflow {__version__} ({form()})")
-    rooms = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    parser, rooms = _top()
     for name, (module, purpose) in ROOMS.items():
         if name in given:
             importlib.import_module(module).add_arguments(rooms)
         else:
             rooms.add_parser(name, help=purpose)
+    _group(parser, rooms)
     return parser
+
+
+def whole_parser() -> argparse.ArgumentParser:
+    """Return the parser with all options of all commands, as a shell's completion needs it."""
+    parser, rooms = _top()
+    for module, _ in ROOMS.values():
+        importlib.import_module(module).add_arguments(rooms)
+    return parser
+
+
+def _top() -> tuple[argparse.ArgumentParser, argparse._SubParsersAction[Any]]:
+    parser = Parser(prog="qflow", description="A message broker you can hold in your hand.")
+    parser.add_argument("--version", action="version", version=f"qflow {__version__} ({form()})")
+    return parser, parser.add_subparsers(prog="qflow", dest="command", metavar="COMMAND", required=True)
+
+
+def _group(parser: argparse.ArgumentParser, rooms: argparse._SubParsersAction[Any]) -> None:
+    """Show the commands under the headings of their groups, which argparse has for arguments only."""
+    shown = {action.dest: action for action in rooms._choices_actions}
+    parser.usage = "%(prog)s [-h] [--version] COMMAND ..."
+    rooms.help = argparse.SUPPRESS
+    for title, names in GROUPS.items():
+        parser.add_argument_group(title)._group_actions += [shown[name] for name in names]
 
 
 def port_number(text: str) -> int:
@@ -206,6 +272,6 @@ def _readable(sentence: str) -> str:
 
 def _say(sentence: str) -> None:
     try:
-        print(f"qflow: {_readable(sentence)}", file=sys.stderr)
+        print(paint("qflow:", "error", sys.stderr), _readable(sentence), file=sys.stderr)
     except OSError:
         _forget_output()

@@ -46,7 +46,7 @@ def test_every_command_is_there(command, capsys):
 def test_the_table_names_every_room_of_the_command(capsys):
     with pytest.raises(SystemExit):
         cli.main(["--help"])
-    rooms = re.findall(rf"^    ({WORD})\b", capsys.readouterr().out, re.MULTILINE)
+    rooms = re.findall(rf"^  ({WORD})  ", capsys.readouterr().out, re.MULTILINE)
     assert len(rooms) > 10
     assert set(rooms) == {command.split()[0] for command in commands()}
 

@@ -1,0 +1,43 @@
+"""Colour: headings and errors stand out on a terminal, and nowhere else.
+
+A pipe or a file gets plain text, and so does who has set ``NO_COLOR`` (no-color.org) or a ``dumb`` terminal.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from typing import TextIO
+
+_CODES = {"heading": "1", "error": "1;31"}
+
+
+def _shows_colour(stream: TextIO) -> bool:
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not stream.isatty():
+        return False
+    # The old console of Windows prints the codes as they are.
+    return os.name != "nt" or "WT_SESSION" in os.environ
+
+
+def paint(text: str, kind: str, stream: TextIO | None = None) -> str:
+    """Return a text in the colour of its kind, if the stream, standard output by default, shows colours.
+
+    >>> paint("qflow:", "error")
+    'qflow:'
+    """
+    return f"\x1b[{_CODES[kind]}m{text}\x1b[0m" if _shows_colour(stream or sys.stdout) else text
+
+
+def paint_headings(text: str, stream: TextIO | None = None) -> str:
+    """Return a help or a report with the headings in bold: what stands at a line's start, up to a colon.
+
+    >>> paint_headings("options:")
+    'options:'
+    """
+    # argparse of Python 3.14 has colours of its own.
+    if "\x1b" in text:
+        return text
+    return re.sub(
+        r"^(usage:|\w[^\n:]*:$)", lambda found: paint(found[0], "heading", stream), text, flags=re.MULTILINE
+    )

@@ -1,0 +1,54 @@
+"""A shell that completes ``qflow``'s commands, options, choices and files: ``qflow completion bash``.
+
+The library shtab writes a script from the parsers. Once the shell has read it, Tab asks nobody: no Python is
+started. A new qflow with new options needs the script anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from typing import Any
+
+from qflow.cli import whole_parser
+from qflow.launch.chapters import require
+
+_SHELLS = ("bash", "zsh", "fish")
+_FOLDER_WORDS = ("FOLDER", "DIR")
+_FILE_WORDS = (".", "FILE", "LOG", "OUT", "TRACE")
+"""What is in the name of a value that is a file: an ending, as in WORKLOAD.json, or one of these."""
+
+
+def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
+    """Add ``completion`` to the ``qflow`` command."""
+    parser = rooms.add_parser(
+        "completion",
+        help="print what lets your shell complete these commands",
+        description="Print a script for your shell, which then completes qflow's commands, options, choices "
+        "and files at Tab. Keep it where the shell looks, as in the examples; zsh wants it as _qflow in a "
+        'folder of its fpath. For one bash session: eval "$(qflow completion bash)".',
+    )
+    parser.add_argument("shell", metavar="SHELL", choices=_SHELLS, help=f"one of {', '.join(_SHELLS)}")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Run ``qflow completion``; return the exit status."""
+    require({"shtab": "shtab"}, extra="lab")
+    shtab = importlib.import_module("shtab")
+    parser = whole_parser()
+    _mark_files(parser, shtab)
+    print(shtab.complete(parser, chosen.shell))
+    return 0
+
+
+def _mark_files(parser: argparse.ArgumentParser, shtab: Any) -> None:
+    """Tell the library which values are files or folders: argparse knows them by their names only."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                _mark_files(inner, shtab)
+        elif isinstance(action.metavar, str) and not action.choices:
+            if action.metavar in _FOLDER_WORDS:
+                action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
+            elif any(word in action.metavar for word in _FILE_WORDS) and "=" not in action.metavar:
+                action.complete = shtab.FILE  # type: ignore[attr-defined]

@@ -1,0 +1,162 @@
+"""Each command's help: its group, its examples, the units of its numbers, its colours, its completion."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from commands import status_of
+
+from qflow import cli
+from qflow.colour import paint, paint_headings
+from qflow.examples import EXAMPLES, examples_of
+
+WHOLE = cli.whole_parser()
+
+
+def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """Yield a parser and all parsers of the commands in it."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for inner in action.choices.values():
+                yield from parsers(inner)
+
+
+ALL = {parser.prog: parser for parser in parsers(WHOLE)}
+INNERMOST = [name for name, parser in ALL.items() if not parser._subparsers]
+
+
+def test_every_command_stands_in_one_group(capsys):
+    assert status_of("--help") == 0
+    said = capsys.readouterr().out
+    for title, names in cli.GROUPS.items():
+        block = said.partition(f"\n{title}:\n")[2].partition("\n\n")[0]
+        assert re.findall(r"^  (\S+)  ", block, re.MULTILINE) == list(names)
+    assert (
+        sum(map(len, cli.GROUPS.values()))
+        == len(cli.ROOMS)
+        == len(ALL) - 1 - sum(name.count(" ") > 1 for name in ALL)
+    )
+
+
+def test_each_innermost_command_has_examples_and_nothing_else():
+    assert {f"qflow {name}" for name in EXAMPLES} == set(INNERMOST)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_each_help_ends_with_two_examples_of_its_own(name):
+    *_, head, first, second, end = ALL[name].format_help().split("\n")
+    assert (head, end) == ("examples:", "")
+    assert [f"  {line}" for line in examples_of(name)] == [first, second]
+    assert first.startswith(f"  {name}")
+
+
+@pytest.mark.parametrize("name", INNERMOST)
+def test_each_example_can_be_read(name):
+    for line in examples_of(name):
+        words = shlex.split(line.partition(" > ")[0])
+        assert WHOLE.parse_args(words[1:]).command == words[1]
+
+
+def test_examples_run_at_the_top_of_a_checkout(root, tmp_path, monkeypatch, capsys):
+    """One after the other, as the second run writes the trace that the next ones read."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data").symlink_to(root / "data")
+    monkeypatch.setenv("QFLOW_PROGRESS", str(tmp_path / "progress.json"))
+    for name in ("rules", "config add queue", "config address", "run", "trace info", "trace replay",
+                 "trace why", "exercises", "conform"):  # fmt: skip
+        for line in examples_of(f"qflow {name}"):
+            words = [
+                str(path) for word in shlex.split(line)[1:] for path in sorted(tmp_path.glob(word)) or [word]
+            ]
+            assert status_of(*words) == 0, line
+            assert capsys.readouterr().out, line
+
+
+# Colour
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def terminal(monkeypatch) -> Terminal:
+    for name, value in (("NO_COLOR", ""), ("TERM", "xterm"), ("WT_SESSION", "1")):
+        monkeypatch.setenv(name, value)
+    return Terminal()
+
+
+def test_headings_and_errors_are_in_colour_on_a_terminal(terminal, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    assert status_of("rules", "--help") == 0
+    assert "\x1b[1mexamples:\x1b[0m" in terminal.getvalue()
+    assert status_of("rules", "--jsn") == 2
+    assert "\x1b[1;31mqflow:\x1b[0m unknown argument" in terminal.getvalue()
+
+
+@pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
+def test_who_wants_no_colour_gets_none(terminal, monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    assert paint("qflow:", "error", terminal) == "qflow:"
+
+
+def test_a_file_gets_no_colour(terminal):
+    assert paint_headings("options:", io.StringIO()) == "options:"
+    assert paint_headings("options:", terminal) == "\x1b[1moptions:\x1b[0m"
+
+
+# Completion
+
+
+def completed(script: str, *words: str) -> set[str]:
+    """Ask bash what it would offer for the last of these words."""
+    line = " ".join(map(shlex.quote, words))
+    asked = f"COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _shtab_qflow"
+    done = subprocess.run(
+        ["bash", "--norc", "-c", f'{script}\n{asked}; printf "%s\\n" "${{COMPREPLY[@]}}"'],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return set(done.stdout.split())
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no bash")
+def test_bash_completes_commands_options_choices_and_files(capsys, tmp_path, monkeypatch):
+    pytest.importorskip("shtab")
+    assert status_of("completion", "bash") == 0
+    script = capsys.readouterr().out
+    assert completed(script, "qflow", "") >= set(cli.ROOMS)
+    assert completed(script, "qflow", "tra") == {"trace"}
+    assert completed(script, "qflow", "trace", "") >= {"info", "replay", "import", "why"}
+    assert completed(script, "qflow", "config", "add", "queue", "q", "--flow-stop") == {
+        "--flow-stop-count",
+        "--flow-stop-size",
+    }
+    assert completed(script, "qflow", "serve", "--brake", "") == {"silence", "credit", "reject"}
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "orders.json").touch()
+    assert completed(script, "qflow", "run", "ord") == {"orders.json"}
+
+
+@pytest.mark.parametrize(("shell", "says"), [("zsh", "#compdef qflow"), ("fish", "complete -c qflow")])
+def test_zsh_and_fish_get_scripts_of_their_own(capsys, shell, says):
+    pytest.importorskip("shtab")
+    assert status_of("completion", shell) == 0
+    assert says in capsys.readouterr().out
+    assert status_of("completion", "tcsh") == 2
+
+
+def test_without_its_library_completion_says_what_to_install(capsys, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert status_of("completion", "bash") == 2
+    assert "shtab is not installed here" in capsys.readouterr().err
