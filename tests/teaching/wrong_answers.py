@@ -40,6 +40,15 @@ def steps(changes):
             yield before, depth
 
 
+def steps_above(changes, stop, resume):
+    depth, number = 0, 0
+    for change in changes:
+        depth += change
+        if depth > stop:
+            number += 1
+    return number
+
+
 def both_ways(changes, stop, resume):
     on, number = False, 0
     for _, depth in steps(changes):
@@ -293,9 +302,11 @@ WRONG: Wrong = {
             before == stop and after == stop + 1 for before, after in steps(changes)
         ),
         "both ways count": both_ways,
+        "every step that ends above stop": steps_above,
     },
     "message_bytes": {
         "content only": lambda exchange, routing_key, content: content,
+        "the key and the content": lambda exchange, routing_key, content: content + len(routing_key),
         "the names, but nothing around them": lambda exchange, routing_key, content: (
             len(exchange + routing_key) + content
         ),
@@ -378,6 +389,12 @@ WRONG: Wrong = {
             "ON" if min(limit, sends) > stop else "OFF",
             506 * (sends > limit),
             True,
+        ),
+        "a full queue is ON": lambda limit, stop, sends: (
+            min(limit, sends),
+            "ON" if min(limit, sends) > stop or sends >= limit else "OFF",
+            506 * (sends > limit),
+            sends <= limit,
         ),
         "the limit is refused already": lambda limit, stop, sends: (
             (sends, "ON" if sends > stop else "OFF", 0, True)
@@ -524,6 +541,7 @@ WRONG: Wrong = {
         "accept it all the same": lambda consumer, held, target: [consumer.accept(label) for label in held],
         "release this one and keep the rest": lambda consumer, held, target: consumer.release(held[0]),
         "reject everything": lambda consumer, held, target: [consumer.reject(label) for label in held],
+        "nothing is told to the broker": lambda consumer, held, target: len(held),
     },
     "group_id": {
         "no identifier, no group": lambda headers, key, default: str(headers.get(key, "")),

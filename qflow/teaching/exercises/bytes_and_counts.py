@@ -28,6 +28,7 @@ add_exercise(
     _message_bytes,
     misconceptions={
         "content only": lambda exchange, routing_key, content: content,
+        "the key and the content": lambda exchange, routing_key, content: len(routing_key) + content,
         "the names, but nothing around them": lambda exchange, routing_key, content: (
             len(exchange) + len(routing_key) + content
         ),

@@ -133,6 +133,9 @@ add_exercise(
         "the session takes its messages with it": lambda limit, stop, sends: (
             (0, "OFF", 506, False) if sends > limit else _fill(limit, stop, sends)
         ),
+        "a full queue is ON": lambda limit, stop, sends: _fill(
+            limit, min(stop, limit - 1), sends, 506 if sends > limit else 0, sends <= limit
+        ),
         "the limit is refused already": lambda limit, stop, sends: (
             _fill(limit - 1, stop, sends, 506, False) if sends >= limit else _fill(limit, stop, sends)
         ),

@@ -164,6 +164,7 @@ add_exercise(
         "accept it all the same": lambda consumer, held, target: consumer.accept(*held),
         "release this one and keep the rest": lambda consumer, held, target: consumer.release(target),
         "reject everything": lambda consumer, held, target: consumer.reject(*held),
+        "nothing is told to the broker": lambda consumer, held, target: None,
     },
     outcome=_kept_order,
 )

@@ -92,6 +92,9 @@ add_exercise(
         "each time stop is passed": lambda changes, stop, resume: sum(
             sooner <= stop < later for sooner, later in pairwise(_levels(changes))
         ),
+        "every step that ends above stop": lambda changes, stop, resume: sum(
+            depth > stop for depth in accumulate(changes)
+        ),
         "both ways count": lambda changes, stop, resume: sum(
             a != b for a, b in pairwise(_states(changes, stop, resume))
         ),
