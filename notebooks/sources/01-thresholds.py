@@ -178,7 +178,7 @@ assert producer.held == []  # all 100 at once
 # workload four times, each time with another resume threshold, and counts how often flow control turns ON.
 
 # %% id="surprise"
-for resume in (900, 850, 700, 500):
+for resume in (900, 850, 500, 300):
     turns = qf.flow_run(stop=900, resume=resume).frames.transitions
     print(f"stop 900, resume {resume}: ON {sum(turn.is_on for turn in turns)} times")
 

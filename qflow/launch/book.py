@@ -213,8 +213,8 @@ def _add_anchors(body: str) -> str:
 def _link_rules(body: str, rules: str) -> str:
     """Return a page in which every id of a rule leads to that rule.
 
-    >>> _link_rules('<p>ON (FC-14); <a href="#x">FC-15</a>, FC-999.</p>', "rules.html")
-    '<p>ON (<a class="rule" href="rules.html#fc-14">FC-14</a>); <a href="#x">FC-15</a>, FC-999.</p>'
+    >>> _link_rules('<p>ON (FC-14); <a href="#x">FC-15</a>, P-1.</p>', "rules.html")
+    '<p>ON (<a class="rule" href="rules.html#fc-14">FC-14</a>); <a href="#x">FC-15</a>, P-1.</p>'
     """
     book, parts, inside = rule_book(), _TAG.split(body), 0
     for place, part in enumerate(parts):

@@ -257,8 +257,9 @@ def test_no_click_on_a_picture_moves_it(live, name):
 def test_a_grip_follows_the_pointer_over_its_rows_in_one_drag(live):
     live.open(capacity_lab(capacity_1=100))
     page = live.page
-    take(page, "[data-setting=capacity_1]")
+    live.scene("scene.player.pause();")
     tenth = page.locator(".qf-producer").first.locator(".qf-cell").nth(9).bounding_box()
+    take(page, "[data-setting=capacity_1]")
     edge = tenth["x"] + tenth["width"]
     page.mouse.move(edge, tenth["y"] + tenth["height"] / 2, steps=8)
     page.clock.run_for(1_000)
