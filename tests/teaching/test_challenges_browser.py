@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from test_challenges import NAMES, WINNING, WRONG
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow]
+pytestmark = [pytest.mark.browser, pytest.mark.release]
 
 FOLDER = Path(os.environ.get("QFLOW_SCREENSHOTS", ""))
 BY_MOUSE = {
