@@ -133,4 +133,6 @@ def test_each_is_won_by_mouse_and_not_the_obvious_wrong_way(page, name):
 def test_a_hint_says_a_little_more_each_time(page):
     played = Played(page, 0)
     played.root.locator(".qf-hint").click()
-    played.root.get_by_text("Hint 1 of 3: Flow control asks producers to stop.").wait_for()
+    told = played.root.get_by_text("Hint 1 of 3: Flow control asks producers to stop.")
+    told.wait_for()
+    assert "Hint 2" not in played.root.inner_text(), "one at a time"
