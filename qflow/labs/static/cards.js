@@ -43,7 +43,7 @@ function buildProducer(root, timeline, index, place, height, box, form, marks) {
   const isBrief = form.isSmall || 1.65 * textWidth(spot.name) > box.width - 200;
   const mood = svg("text", { x: form.moodBelow ? 14 : box.width - 14, y: form.moodBelow || form.name, class: "qf-mood" }, group);
   if (form.moodBelow) mood.classList.add("qf-mood-below");
-  const strip = buildStrip(group, spot.capacity, laidOut(timeline, spot), 14, form.strip, box.width - 28, marks, "cell", form);
+  const strip = buildStrip(group, spot.capacity, laidOut(timeline, spot), 14, form.strip, room, marks, "cell", form);
   buildGrip(group, timeline, ["capacity", `capacity_${index + 1}`], spot, spot.capacity, strip);
   const counts = svg("text", { x: 14, y: height - form.countsUp, class: "qf-count" }, group);
   const sent = form.sentUp ? svg("text", { x: 14, y: height - form.sentUp, class: "qf-note" }, group) : null;

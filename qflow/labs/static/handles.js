@@ -75,7 +75,7 @@ class Hand {
     this.say();
   }
 
-  // Where the cells of a grip lie on the drawing, and how far from its own place the hand took it.
+  // Where the cells of a grip lie on the drawing, and what says where the hand is among them.
   pullOf(element) {
     const [x, y, pitch, columns] = element.dataset.pull.split(" ").map(Number);
     const matrix = element.parentElement.getScreenCTM();

@@ -43,14 +43,9 @@ class Spans {
 
   // The first row that begins after a frame and is of the wanted kind; -1 for none.
   next(frame, isWanted) {
-    let [low, high] = [0, this.count];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (this.start[middle] > frame) high = middle;
-      else low = middle + 1;
-    }
-    while (low < this.count && !isWanted(low)) low += 1;
-    return low < this.count ? low : -1;
+    let row = firstOf(this.start, (start) => start > frame);
+    while (row < this.count && !isWanted(row)) row += 1;
+    return row < this.count ? row : -1;
   }
 
   // The rows whose end lies after one frame and not after another, at most so many.

@@ -3,10 +3,10 @@
 // What follows from completions that are let go happens in the same instant; it is shown one after the other. The clock of the picture
 // waits while they go through the gate, and while a session dies. Each place has so an instant of the picture (`shown`) beside its time in the run.
 
-// Seconds of the reader: from completions that are let go until a message that waited for them lands; after a turn ON; after a death;
-// between two steps of the instant of an OFF, and for all of them together.
 // Steps a second in which a window fills after the first ON, and how long that takes at least and at most.
 const FILLING = { steps: 45, seconds: [1.5, 5] };
+// Seconds of the reader: from completions that are let go until a message that waited for them lands; after a turn ON; after a death;
+// between two steps of the instant of an OFF, and for all of them together.
 const BEAT = { off: 0.74, on: 0.3, death: 0.8, step: 0.05, steps: 1.2 };
 
 class Track {
