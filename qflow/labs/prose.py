@@ -36,6 +36,7 @@ class Prose(anywidget.AnyWidget):
     # Least, most and step of each number.
     bounds = traitlets.Dict().tag(sync=True)
     scene = traitlets.Instance(Scene).tag(sync=True, **widgets.widget_serialization)
+    _sliders: Mapping[str, widgets.IntSlider] = {}
 
     def __init__(self, text: str, sliders: Mapping[str, widgets.IntSlider], scene: Scene) -> None:
         parts = list(_parts_of(text))
@@ -54,7 +55,9 @@ class Prose(anywidget.AnyWidget):
 
     def close(self) -> None:
         """Free the widget; the lab goes on."""
-        for slider in self._sliders.values():
+        # What is refused has no sliders, and Python closes what it collects once more.
+        sliders, self._sliders = self._sliders, {}
+        for slider in sliders.values():
             slider.unobserve(self._follow, names="value")
         super().close()
 

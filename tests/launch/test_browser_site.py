@@ -112,8 +112,9 @@ def move_a_slider(page):
     stage.wait_for(timeout=INTERACTIVE_SECONDS * 1000)
     stage.scroll_into_view_if_needed()
     before = int(stage.get_attribute("data-run"))
+    page.page.locator(".qf-story-end").first.click()
     page.page.locator(".qflow-lab:has(.qf-panel) .qf-more").first.click()
-    rail = page.page.locator(".qf-slider .noUi-target").first
+    rail = page.page.locator(".qf-slider-capacity .noUi-target").first
     rail.scroll_into_view_if_needed()
     box = rail.bounding_box()
     rail.click(position={"x": 0.65 * box["width"], "y": box["height"] / 2})
