@@ -36,6 +36,7 @@ from qflow.labs.knobs import (
     argument_knob,
     begin,
     capacity_knob,
+    fit_levels,
     limit_knob,
     resume_knob,
     service_knob,
@@ -75,8 +76,8 @@ class Experiment(Generic[Shown]):
         """Open the lab, whose sliders begin at some settings, with some knobs more."""
         from qflow.labs.slider_lab import SliderLab
 
-        knobs = [*self.knobs, *more]
-        begins = begin(f"{self.name}_lab", self.describe, knobs, settings)
+        begins = begin(f"{self.name}_lab", self.describe, [*self.knobs, *more], settings)
+        knobs = [*fit_levels(self.knobs, begins), *more]
         kept = {"messages": messages}
         return SliderLab(knobs, begins, self.steps, name=self.name, more=kept, describe=self.describe)
 

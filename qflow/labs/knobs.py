@@ -7,7 +7,7 @@ sets. :mod:`qflow.labs.slider_lab` makes sliders of knobs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import signature
 
 from qflow.workload.attributes import is_number, require
@@ -47,6 +47,20 @@ def begin(
     defaults = {key: parameter.default for key, parameter in signature(describe).parameters.items()}
     begun = {**defaults, **given}
     return {setting: begun[setting] for setting in known}
+
+
+def fit_levels(knobs: Sequence[Knob], begins: Mapping[str, float]) -> list[Knob]:
+    """Return the knobs, those of a queue's levels in messages no longer than twice the highest of them.
+
+    >>> fit_levels([stop_knob(1_200, 10)], {"stop": 40})[0].high
+    80
+    """
+    levels = {"stop", "resume", "limit"} & begins.keys()
+    most = 2 * int(max((begins[level] for level in levels), default=0))
+    return [
+        replace(knob, high=most, step=1) if knob.setting in levels and 0 < most < knob.high else knob
+        for knob in knobs
+    ]
 
 
 def stop_knob(high: int, step: int = 1) -> Knob:
