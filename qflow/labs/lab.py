@@ -25,7 +25,7 @@ from qflow.labs.charts import Chart
 from qflow.labs.conveyor import conveyor_of
 from qflow.labs.group import VERDICTS
 from qflow.labs.html_export import to_fragment, to_html
-from qflow.labs.picture import Comparison, Picture, compare, picture_of
+from qflow.labs.picture import Comparison, Picture, compare, picture_of, pictures_of
 from qflow.labs.running import simulate_with
 from qflow.labs.scene import LinkedChart, Scene
 from qflow.labs.share import LABS, Token, TokenError
@@ -36,6 +36,7 @@ from qflow.trace.schema import Trace, TraceError
 from qflow.trace.timeline import Timeline
 from qflow.workload import Run
 from qflow.workload.model import SETUP
+from qflow.workload.run import measures_text
 from qflow.workload.stage import Stage
 
 _REACTS = "The run is simulated on from that instant: every client reacts to what is different."
@@ -65,7 +66,7 @@ class Lab(widgets.VBox):
         # A comparison of nothing is what a lab shows that is still at work: its scene stays empty.
         is_empty = isinstance(picture, Comparison) and not picture.pictures
         self.scene = Scene(None if is_empty else picture)
-        self._text = widgets.HTML(_list_claims(picture.claims)).add_class("qf-claims")
+        self._text = widgets.HTML(_in_words(picture)).add_class("qf-claims")
         self._asks: list[dict[str, Any]] = []
         self._charts: list[LinkedChart] = []
         self._tells: list[Callable[[], object]] = []
@@ -111,7 +112,7 @@ class Lab(widgets.VBox):
         if not self.scene.show(picture, run):
             return False
         self.picture = picture
-        self._text.value = _list_claims(picture.claims)
+        self._text.value = _in_words(picture)
         for chart in self._charts:
             chart.show(picture)
         self._offer()
@@ -174,7 +175,7 @@ class Lab(widgets.VBox):
     def show_claims(self, claims: Sequence[str]) -> None:
         """Show other sentences below the picture."""
         self.picture = replace(self.picture, claims=tuple(claims))
-        self._text.value = _list_claims(claims)
+        self._text.value = _in_words(self.picture)
 
     def chart(self, make: Callable[..., Chart], **options: Any) -> LinkedChart:
         """Return a chart of what is shown, linked to the scene's cursor.
@@ -289,9 +290,7 @@ class Lab(widgets.VBox):
         slider.value = min(slider.max, max(slider.min, value))
 
     def _answer_why(self, content: dict[str, Any]) -> None:
-        shown = self.picture
-        pictures = list(shown.pictures.values()) if isinstance(shown, Comparison) else [shown]
-        picture = pictures[int(content["picture"])]
+        picture = list(pictures_of(self.picture).values())[int(content["picture"])]
         try:
             answer = why(picture, int(content["frame"]), str(content["subject"]), self._timeline(picture))
         except Exception as error:  # a reader who only clicked on a picture is never shown a traceback
@@ -556,6 +555,12 @@ def close_parts(widget: widgets.Widget) -> None:
             part.close()
 
 
-def _list_claims(claims: Sequence[str]) -> str:
-    items = "".join(f"<li>{html.escape(claim)}</li>" for claim in claims)
-    return f"<b>What this picture shows</b><ul>{items}</ul>"
+def _in_words(shown: Picture | Comparison) -> str:
+    """Return the claims and, as ``qflow run`` names them, the measures of all queues that are shown."""
+    items = "".join(f"<li>{html.escape(claim)}</li>" for claim in shown.claims)
+    measured = [
+        f"<p>{html.escape(f'{name}: ' * bool(name) + queue)}: {measures_text(measures)}</p>"
+        for name, picture in pictures_of(shown).items()
+        for queue, measures in picture.measures().items()
+    ]
+    return f"<b>What this picture shows</b><ul>{items}</ul>{''.join(measured)}"

@@ -172,7 +172,8 @@ def side_by_side(
     """Run workloads one after the other into one comparison, with one sentence about each picture."""
     pictures = {}
     for index, (name, workload) in enumerate(workloads.items()):
-        pictures[name] = picture_of((yield from _part(running(workload, messages), index, len(workloads))))
+        run = yield from _part(running(workload, messages), index, len(workloads))
+        pictures[name] = replace(picture_of(run), messages=messages)
     return Comparison(pictures, tuple(f"{name}: {verdict(picture)}" for name, picture in pictures.items()))
 
 

@@ -140,14 +140,13 @@ def _of(counts: dict[str, int], *names: str) -> dict[str, int]:
 
 
 def _text(summary: dict[str, Any]) -> str:
-    from qflow.workload.run import measure_text
+    from qflow.workload.run import measures_text
 
     until = ", interrupted" if summary["interrupted"] else ""
     lines = [f"{summary['workload']}: {summary['seconds']:g} s, {summary['events']} events{until}"]
     for section in ("queues", "producers", "consumers"):
         for name, values in summary[section].items():
-            words = ", ".join(f"{key} {measure_text(value)}" for key, value in values.items())
-            lines.append(f"{section.removesuffix('s')} {name}: {words}")
+            lines.append(f"{section.removesuffix('s')} {name}: {measures_text(values)}")
     lines += [f"{client} ended by {error}" for client, error in summary["errors"].items()]
     for name, count in summary["unroutable"].items():
         sent = summary["producers"][name]["sent"]

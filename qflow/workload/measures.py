@@ -18,7 +18,8 @@ Times are in seconds, shares are of the time from 0 to an instant ``end``; what 
 ``discards``         messages that a ring dropped (LP-10)
 ==================== ==================================================================================
 
-Whoever needs less counts less, as :mod:`qflow.workload.measured` does, and never differently.
+Whatever :meth:`DepthMeter.measures` returns is shown by ``qflow run``, predictions, Spark, and labs that
+simulate.  Whoever needs less counts less, as :mod:`qflow.workload.measured` does, and never differently.
 """
 
 from __future__ import annotations

@@ -1,17 +1,24 @@
 """Measures: one definition each, whichever way they are asked for."""
 
+import json
+
 import pytest
+from commands import status_of
 
 from qflow.design.frontier import costs
+from qflow.labs import flow_lab, flow_run, policy_lab
 from qflow.logs.audit import Intervals
 from qflow.logs.client_log import ClientLog
+from qflow.logs.components import lake_of
+from qflow.logs.log_file import LogRow
 from qflow.prediction.replays import _rows_of_run, predicted_sections, recorded_sections
+from qflow.spark.sweep import AS_RECORDED, _measure_component
 from qflow.trace import Trace
 from qflow.trace.cli import _summarize
 from qflow.workload import Consumer, Producer, Workload, simulate
 from qflow.workload.agenda import SECOND
 from qflow.workload.measured import measure
-from qflow.workload.measures import ProducerMeter, queue_measures
+from qflow.workload.measures import DepthMeter, ProducerMeter, queue_measures
 from qflow.workload.network import Network
 from qflow.workload.simulate import set_up
 
@@ -28,6 +35,7 @@ DEAD = READ.with_queue("q", {"qpid.max_count": 12}).replace(
         for n, name in enumerate(("p", "r"))
     )
 )
+REPORT = "[3, 300, false, 0, 3, 0, 0]"
 DISTANT = READ.with_producer("p", network=Network(latency=0.004))
 
 
@@ -108,3 +116,47 @@ def test_all_ways_give_the_same(workload):
     assert len(spells) == queue["flowStoppedCount"]
     stopped = sum((end if until is None else until) - since for since, until in spells)
     assert stopped / end == pytest.approx(queue["share_on"])
+
+
+@pytest.fixture
+def odd(monkeypatch):
+    """A measure that there is in one place only: in what the meter returns."""
+    measures = DepthMeter.measures
+    monkeypatch.setattr(DepthMeter, "measures", lambda meter: {**measures(meter), "odd": 7.25})
+
+
+def test_the_command_shows_whatever_the_meter_measures(odd, tmp_path, capsys):
+    file = tmp_path / "small.json"
+    file.write_text(json.dumps({"name": "small", "duration": 1, "queues": {"q": {}}}))
+    assert status_of("run", file) == 0
+    assert ", odd 7.25, " in capsys.readouterr().out
+    assert status_of("run", file, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["queues"]["q"]["odd"] == 7.25
+
+
+@pytest.mark.parametrize(("replays", "interval"), [(1, (None, None)), (2, (7.25, 7.25))])
+def test_spark_shows_whatever_the_meter_measures(odd, replays, interval):
+    """Its rows, made as a worker makes them: recorded, predicted, and between what it will lie."""
+    rows = _rows_of_run(simulate(READ).events, READ.producers)
+    ((name, lake),) = lake_of("log", READ, [LogRow(9, "broker", "stats", "q", REPORT, 0, ""), *rows]).items()
+    (measured,) = _measure_component(name, lake, [AS_RECORDED], replays)
+    assert [row[5:9] for row in measured if row[4] == "odd"] == [(7.25, 7.25, *interval)]
+
+
+def test_a_lab_shows_whatever_the_meter_measures(odd):
+    lab = flow_lab(messages=60, stop=20, resume=10)
+    assert ", odd 7.25, " in lab.children[-1].value
+    lab.compare()
+    lab.sliders["stop"].value = 10
+    assert "<p>pinned: orders: mean_depth " in lab.children[-1].value
+    assert lab.children[-1].value.count(", odd 7.25, ") == 2
+    assert policy_lab(messages=40).children[-1].value.count(", odd 7.25, ") == 5
+
+
+def test_what_a_lab_claims_is_what_it_measures():
+    picture = flow_run(messages=2000)
+    measures = picture.measures()["orders"]
+    claims = " ".join(picture.claims)
+    assert f"It was ON for {measures['share_on']:.0%} of".replace("%", " %") in claims
+    assert f"orders had {measures['max_depth']} messages" in claims
+    assert measures["flowStoppedCount"] == 2 and "turned ON twice" in claims
