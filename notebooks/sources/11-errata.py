@@ -64,9 +64,10 @@ assert sentence.is_checked and not sentence.is_wrong
 # %% [markdown] id="states-text"
 # ## The game
 #
-# Six pages, each with sentences from these documents, in short. Most are wrong or leave something out, some
-# are true. Read a page, decide, then click each sentence that you think is wrong: the engine runs it, and
-# shows what happens. The score counts both what you find and what you suspect wrongly.
+# Six pages, each with sentences from these documents, in short. Some are wrong or leave something out, some
+# are true. Read a page, and mark each sentence that you think is wrong. Then let the engine try them all: it
+# shows what happens, and counts. A true sentence that you marked costs two points, a mistake that you found
+# brings one.
 #
 # ### On and off
 

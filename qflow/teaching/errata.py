@@ -1,10 +1,11 @@
 """Errata: sentences of the documents, some of them wrong, and the experiment that decides about each.
 
 ``data/errata.csv`` has the sentences, page by page: in our words or as they are quoted in the rule book, what
-is true instead, and the id of the correction (``X-…``); a sentence with ``T-…`` is true, so that it is not
-enough to click all. An *experiment* tries a sentence on the engine: each step says what was done, what was
-seen, and what has to be seen if the correction is right. So a page can be read, played as a game
-(:mod:`qflow.teaching.errata_widget`) and checked as a test.
+is true instead, and the id of the correction (``X-…``); a sentence with ``T-…`` is true. An *experiment*
+tries a sentence on the engine: each step says what was done, what was seen, and what has to be seen if the
+correction is right. So a page can be read, played as a game (:mod:`qflow.teaching.errata_widget`) and checked
+as a test. In the game a true sentence that is marked costs more than a mistake brings (:func:`score_page`),
+so that it is not enough to mark all.
 
 The engine may be the judge since it agrees with recordings of the real broker, see
 :func:`qflow.teaching.beside`.
@@ -28,6 +29,7 @@ from qflow.kit import RefusalError, kit_path
 from qflow.table import Table
 from qflow.teaching.trial import Reader, send
 from qflow.windows import make_window
+from qflow.wording import format_count
 from qflow.workload import Producer, Workload, simulate
 
 PAGES = {
@@ -105,11 +107,52 @@ def errata(page: str | None = None) -> list[Erratum]:
         RefusalError: If there is no such page.
 
     >>> len([one for one in errata() if one.is_wrong]), len(errata("groups"))
-    (31, 5)
+    (31, 7)
     """
     if page is not None and page not in PAGES:
         raise RefusalError(f"there is no page {page!r}; there are {', '.join(PAGES)}")
     return [one for one in _read_errata() if page in (None, one.page)]
+
+
+def describe_rule(page: str) -> str:
+    """Say how a page is won.
+
+    >>> describe_rule("states")
+    '6 of these 10 are wrong. Each of them that you mark is a point, each true one costs 2; 4 points win.'
+    """
+    sentences, mistakes = len(errata(page)), _count_mistakes(page)
+    return (
+        f"{mistakes} of these {sentences} are wrong. Each of them that you mark is a point, each true one "
+        f"costs {_COST}; {_points_to_win(mistakes)} points win."
+    )
+
+
+def score_page(page: str, found: int, suspected: int) -> tuple[bool, str]:
+    """Return whether a page is won with so many mistakes and true sentences marked as wrong; say it in words.
+
+    >>> score_page("states", 5, 0)
+    (True, 'Won: 5 points. You found 5 of the 6 mistakes, and marked 0 true sentences.')
+    >>> score_page("states", 6, 4)
+    (False, 'Not won: -2 points, and 4 win. You found 6 of the 6 mistakes, and marked 4 true sentences.')
+    """
+    mistakes = _count_mistakes(page)
+    points, needed = found - _COST * suspected, _points_to_win(mistakes)
+    said, wrongly = format_count(points, "point"), format_count(suspected, "true sentence")
+    result = f"Won: {said}" if points >= needed else f"Not won: {said}, and {needed} win"
+    return points >= needed, f"{result}. You found {found} of the {mistakes} mistakes, and marked {wrongly}."
+
+
+_COST = 2
+"""Points that a true sentence costs, marked as wrong."""
+
+
+def _count_mistakes(page: str) -> int:
+    return sum(one.is_wrong for one in errata(page))
+
+
+def _points_to_win(mistakes: int) -> int:
+    """Return two thirds of the mistakes, rounded up."""
+    return -(-2 * mistakes // 3)
 
 
 def errata_table() -> Table:
@@ -169,6 +212,12 @@ def _declare(arguments: dict[str, Any]) -> str:
     return "accepted"
 
 
+def _thresholds(arguments: dict[str, Any], *options: str) -> Any:
+    """Return the thresholds of a queue in a broker with these options."""
+    limit: Any = _fill_queue(0, arguments, BrokerOptions.parse(options))[0].queue("q").flow_limit
+    return limit and limit.thresholds
+
+
 def _start(*options: str) -> str:
     try:
         BrokerOptions.parse(options)
@@ -207,6 +256,11 @@ _EXPERIMENTS |= {
     "X-01": lambda: _try_depths({0: "OFF", 900: "OFF", 901: "ON"}),
     "T-02": lambda: _try_depths({0: "OFF"}, said="no message on the queue"),
     "T-03": lambda: _try_depths({80: "OFF", 81: "ON"}, {"qpid.max_count": 100}, "max_count 100, {} messages"),
+    "T-12": lambda: _try_depths(
+        {10: "OFF"},
+        {"qpid.max_count": 10, "qpid.flow_stop_count": 0, "qpid.flow_stop_size": 0},
+        "max_count 10, both stops 0, {} messages",
+    ),
     "X-10": lambda: _try_depths(
         {9: "ON"}, {"qpid.max_count": 10}, "max_count 10 and nothing else, {} messages"
     ),
@@ -250,6 +304,14 @@ def _() -> Iterator[Step]:
     yield "one more: 499 are left", _flow(broker), "OFF"
 
 
+@_add_experiment("T-08")
+def _() -> Iterator[Step]:
+    for left, state in ((500, "ON"), (499, "OFF")):
+        broker, _ = _fill_queue(901, EXAMPLE)
+        Reader(broker, "reader", "q").take(901 - left)
+        yield f"901 messages, of which {left} are left", _flow(broker), state
+
+
 @_add_experiment("X-19")
 def _() -> Iterator[Step]:
     broker, _ = _fill_queue(901, EXAMPLE)
@@ -258,6 +320,14 @@ def _() -> Iterator[Step]:
     yield "901 messages, of which 300 are read: msgDepth", statistics.msgDepth, 601
     yield "flowStopped, although 601 does not exceed 900", statistics.flowStopped, True
     yield "flowStoppedCount", statistics.flowStoppedCount, 1
+
+
+@_add_experiment("T-09")
+def _() -> Iterator[Step]:
+    for count, size in ((10, 5000), (50, 1000)):
+        stops = {"qpid.flow_stop_count": count, "qpid.flow_stop_size": size, "qpid.flow_resume_size": 500}
+        said = f"stop {count} and {size} bytes, {{}} messages of 100 bytes"
+        yield from _try_depths({10: "OFF", 11: "ON"}, stops, said)
 
 
 @_add_experiment("X-30")
@@ -290,6 +360,27 @@ def _() -> Iterator[Step]:
     yield "a statistic flowState", "there" if hasattr(statistics, "flowState") else "missing", "missing"
 
 
+@_add_experiment("T-10")
+def _() -> Iterator[Step]:
+    broker, producer = _fill_queue(3, {"qpid.flow_stop_count": 2, "qpid.flow_resume_count": 1})
+    reader = Reader(broker, "reader", "q")
+    yield "3 messages, stop 2: flowStoppedCount", broker.queue("q").statistics().flowStoppedCount, 1
+    reader.take(3)
+    send(producer, "q", 4)
+    yield "emptied, and 4 more", broker.queue("q").statistics().flowStoppedCount, 2
+
+
+@_add_experiment("T-11")
+def _() -> Iterator[Step]:
+    for options, name in (((), "qpid.no-group"), (("--default-message-group=none",), "none")):
+        broker, _ = _fill_queue(1, GROUPS, BrokerOptions.parse(options))
+        yield (
+            f"qpidd {' '.join(options)}: a message without a group is of".replace(" :", ":"),
+            _group(broker)["group_id"],
+            name,
+        )
+
+
 @_add_experiment("X-05")
 def _() -> Iterator[Step]:
     broker, producer = _fill_queue(0)
@@ -299,9 +390,7 @@ def _() -> Iterator[Step]:
 
 @_add_experiment("X-23")
 def _() -> Iterator[Step]:
-    broker, _ = _fill_queue(0, {"default-queue-limit": 10_000})
-    limit: Any = broker.queue("q").flow_limit
-    stop = limit.thresholds.stop_size
+    stop = _thresholds({"default-queue-limit": 10_000}).stop_size
     yield "declared with default-queue-limit 10,000: stop in bytes", stop, 83_886_080
 
 
@@ -324,6 +413,24 @@ def _() -> Iterator[Step]:
         yield f"{policy} with stop 2, 5 messages", _flow(broker), state
 
 
+@_add_experiment("T-13")
+def _() -> Iterator[Step]:
+    off = ("--default-flow-stop-threshold=0", "--default-flow-resume-threshold=0")
+    yield (
+        "both options 0, max_count 10",
+        _thresholds({"qpid.max_count": 10}, *off) or "no thresholds",
+        "no thresholds",
+    )
+    own = {"qpid.max_count": 10, "qpid.flow_stop_count": 5}
+    yield "the same with flow_stop_count 5: stop", _thresholds(own, *off).stop_count, 5
+
+
+@_add_experiment("T-14")
+def _() -> Iterator[Step]:
+    stop = _thresholds({"qpid.max_size": 10_000}, "--default-flow-stop-threshold=90").stop_size
+    yield "max_size 10,000: stop in bytes", stop, 9_000
+
+
 @_add_experiment("X-24")
 def _() -> Iterator[Step]:
     broker, producer = _fill_queue(3, {"qpid.max_count": 3, "qpid.policy_type": "ring"})
@@ -344,6 +451,12 @@ def _() -> Iterator[Step]:
 def _() -> Iterator[Step]:
     arguments = read_any("q --max-queue-count=10 --limit-policy=ring-strict").arguments
     yield "what is declared then", ", ".join(arguments), "qpid.max_count"
+
+
+@_add_experiment("T-15")
+def _() -> Iterator[Step]:
+    arguments = read_any("q --max-queue-count=10 --flow-stop-count=8").arguments
+    yield "what is declared then", ", ".join(arguments), "qpid.max_count, qpid.flow_stop_count"
 
 
 @_add_experiment("X-28")
@@ -387,6 +500,20 @@ def _() -> Iterator[Step]:
     yield "a second message to a queue of 1", outcome, "refused with 506"
     yield "the session that sent it", "lives" if full.is_attached else "ended", "ended"
     yield "another session on its connection", "lives" if other.is_attached else "ended", "lives"
+
+
+@_add_experiment("T-16")
+def _() -> Iterator[Step]:
+    broker, producer = _fill_queue(101, {"qpid.flow_stop_count": 100})
+    yield "stop 100, 101 messages: on the queue", broker.queue("q").statistics().msgDepth, 101
+    yield "completions held", len(producer.held), 1
+
+
+@_add_experiment("T-17")
+def _() -> Iterator[Step]:
+    for capacity, outcome in ((2, "accepted"), (3, "refused with 506")):
+        seen = _try_sending(8 + capacity, {"qpid.max_count": 10, "qpid.flow_stop_count": 8})
+        yield f"limit 10, stop 8, and a capacity of {capacity} on top", seen, outcome
 
 
 @_add_experiment("T-05")
@@ -446,6 +573,13 @@ def _() -> Iterator[Step]:
         yield f"the reader's message A-1, after {name}: group A", _group(broker)["consumer"] or "free", "free"
 
 
+@_add_experiment("T-18")
+def _() -> Iterator[Step]:
+    state: Any = _fill_groups("A-1 B-1 C-1").management.query("queue", "q")["qpid.message_group_queue"]
+    names = ", ".join(group["group_id"] for group in state["group_state"])
+    yield "A-1, B-1 and C-1 are sent: groups", names, "A, B, C"
+
+
 @_add_experiment("X-16")
 def _() -> Iterator[Step]:
     others: dict[str, dict[str, Any]] = {
@@ -464,6 +598,20 @@ def _() -> Iterator[Step]:
         broker = _fill_groups("")
         broker.sessions["producer"].message_transfer(Message(1, "q", {"G": value}))
         yield f"a message with {value!r} is of group", _group(broker)["group_id"], name
+
+
+@_add_experiment("T-19")
+def _() -> Iterator[Step]:
+    broker = _fill_groups("A-1 A-2")
+    first = Reader(broker, "first", "q")
+    first.fetch(2)
+    first.release("A-1")
+    first.accept("A-2")
+    yield (
+        "A-1 and A-2 are read, A-1 released, A-2 accepted: then comes",
+        Reader(broker, "second", "q").fetch(),
+        "A-1*",
+    )
 
 
 @_add_experiment("T-06")
@@ -496,6 +644,14 @@ def _() -> Iterator[Step]:
     state = qflow.broker.replicate(limit)
     yield "3 messages, stop 1: bytes that a second node is sent", len(state.encoded), 36
     yield "and the messages held, in them", str(state.pending_msg_seqs), "((2, 3),)"
+
+
+@_add_experiment("T-20")
+def _() -> Iterator[Step]:
+    options = BrokerOptions(flow_control="overflow-list")
+    broker, producer = _fill_queue(5, {"qpid.max_count": 3}, options)
+    yield "5 messages to a queue of 3: on the queue", broker.queue("q").statistics().msgDepth, 3
+    yield "the session that sent them", "lives" if producer.is_attached else "ended", "lives"
 
 
 @_add_experiment("X-22")

@@ -122,17 +122,23 @@ def test_the_game_is_walked_with_buttons_and_clicks(page):
     assert not page.page_errors
 
 
-def test_a_page_of_the_documents_answers_what_is_clicked(page):
+def test_a_page_of_the_documents_is_marked_and_judged(page):
     root = page.page.locator(".qf-errata")
     root.scroll_into_view_if_needed()
-    for place, words in (
-        (4, "what the waiting consumer got: nothing"),
-        (3, "true: the next consumer passes"),
-    ):
+    for place in (4, 5, 6, 5):
         root.locator(f"[data-place='{place}']").click()
-        root.locator(".qf-errata-answer").nth(place).get_by_text(words).wait_for()
-    assert "1 of 4 mistakes, and clicked 1 true sentence" in root.locator(".qf-errata-score").inner_text()
-    assert root.get_attribute("data-answers") == "2"
+    assert root.locator("[aria-pressed=true]").count() == 2 and root.get_attribute("data-answers") == "0"
+    root.locator(".qf-errata-judge").click()
+    for place, words in (
+        (6, "what the waiting consumer got: nothing"),
+        (4, "it waits at its old place until the group is free; but you marked it"),
+    ):
+        root.locator(".qf-errata-answer").nth(place).get_by_text(words).wait_for(state="attached")
+    assert (
+        "You found 1 of the 4 mistakes, and marked 1 true sentence."
+        in root.locator(".qf-errata-score").inner_text()
+    )
+    assert root.get_attribute("data-answers") == "7"
     shot(page, "errata")
 
 

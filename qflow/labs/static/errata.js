@@ -1,51 +1,60 @@
-// Errata: sentences of a page; a click on one asks the kernel, whose engine tries it.
+// Errata: sentences of a page. The learner marks those that seem wrong; then all are tried on the engine, and the marks are scored.
 
 function render({ model, el }) {
   const root = html("div", { class: "qflow-scene qf-errata" }, el);
-  const head = html("p", { class: "qf-errata-head" }, root);
+  const { heading, rule, sentences } = model.get("page");
+  html("p", { class: "qf-errata-head" }, root, `${heading}: mark each sentence that you think is wrong`);
+  html("p", { class: "qf-errata-rule" }, root, rule);
   const list = html("ol", { class: "qf-errata-list" }, root);
+  const judge = html("button", { type: "button", class: "qf-errata-judge" }, root, "let the engine try them");
   const score = html("p", { class: "qf-errata-score", "aria-live": "polite" }, root);
-  const { heading, sentences } = model.get("page");
-  write(head, `${heading}: click each sentence that you think is wrong`);
 
   const items = sentences.map((sentence, place) => {
     const item = html("li", {}, list);
-    const button = html("button", { class: "qf-errata-sentence", "data-place": place }, item, sentence.text);
+    const button = html("button", { type: "button", class: "qf-errata-sentence", "data-place": place }, item, sentence.text);
     html("span", { class: "qf-errata-from" }, item, sentence.from);
-    const answer = html("div", { class: "qf-errata-answer", "aria-live": "polite", hidden: "" }, item);
     button.addEventListener("click", () => {
-      const clicked = model.get("clicked");
-      if (clicked.includes(place)) return;
-      model.set("clicked", [...clicked, place]);
-      model.save_changes();
+      const marked = model.get("marked");
+      if (!model.get("is_judged")) change({ marked: marked.includes(place) ? marked.filter((other) => other !== place) : [...marked, place] });
     });
-    return { item, button, answer };
+    return { item, button };
   });
-  const show = () => {
-    const answers = model.get("answers");
-    items.forEach(({ item, button, answer }, place) => {
-      const found = answers[place];
-      classify(item, found ? (found.isWrong ? "qf-errata-wrong" : "qf-errata-true") : "");
-      set(button, { "aria-pressed": Boolean(found) });
-      answer.hidden = !found;
-      if (!found || answer.childElementCount) return;
-      html("p", { class: "qf-errata-truth" }, answer, found.isWrong ? `✗ wrong (${found.id}). In truth: ${found.truth}.` : `✓ ${found.truth}.`);
-      html("p", { class: "qf-errata-by" }, answer, "The engine tried it:");
-      const steps = html("ul", {}, answer);
-      for (const [tried, seen] of found.steps) {
-        const step = html("li", {}, steps, `${tried}: `);
-        html("b", {}, step, seen);
-      }
-    });
-    write(score, model.get("score"));
-    set(root, { "data-answers": Object.keys(answers).length });
+  const change = (values) => {
+    for (const [name, value] of Object.entries(values)) model.set(name, value);
+    model.save_changes();
+    show();
   };
-  const leave = listen(model, { answers: show, score: show });
+  judge.addEventListener("click", () => change({ is_judged: true }));
+  const show = () => {
+    const [marked, answers] = [model.get("marked"), model.get("answers")];
+    items.forEach(({ item, button }, place) => {
+      const isMarked = marked.includes(place);
+      set(button, { "aria-pressed": isMarked });
+      const found = answers[place];
+      classify(item, found ? (found.isWrong ? "qf-errata-wrong" : "qf-errata-true") : isMarked ? "qf-errata-marked" : "");
+      if (found && item.childElementCount < 3) showAnswer(item, found, isMarked);
+    });
+    judge.hidden = model.get("is_judged");
+    write(score, model.get("score"));
+    set(root, { "data-answers": answers.length });
+  };
+  const leave = listen(model, { answers: show, score: show, marked: show, is_judged: show });
   show();
   return () => {
     leave();
     el.replaceChildren();
   };
+}
+
+// What is true of a sentence. Where the learner thought otherwise, the experiment is open.
+function showAnswer(item, { isWrong, id, truth, steps }, isMarked) {
+  const answer = html("div", { class: "qf-errata-answer" }, item);
+  const verdict = isWrong ? `✗ wrong (${id})${isMarked ? ", and you marked it" : ", and not marked"}. In truth: ${truth}.` : `✓ ${truth}${isMarked ? "; but you marked it" : ""}.`;
+  html("p", { class: "qf-errata-truth" }, answer, verdict);
+  const tried = html("details", isWrong === isMarked ? {} : { open: "" }, answer);
+  html("summary", { class: "qf-errata-by" }, tried, "the engine tried it");
+  const list = html("ul", {}, tried);
+  for (const [what, seen] of steps) html("b", {}, html("li", {}, list, `${what}: `), seen);
 }
 
 export default { render };
