@@ -28,6 +28,7 @@ SCRIPTS = (
     *("why.js", "film.js", "share.js", "sliders.js", "handles.js", "guess.js"),
     *("story.js", "live.js", "scene.js"),
 )
+_STORES = ("states.js", "stored_model.js", "stored.js")
 STYLES = ("scene.css", "labs.css", "guess.css", "live.css")
 
 _PAGE = """<!doctype html>
@@ -123,7 +124,7 @@ def pack_text(numbers: bytes) -> str:
 def script_element(more: str = "") -> str:
     """Return the element with all scripts and styles that draw stored runs, with more of a page's own."""
     # Comments are for readers of the sources.
-    script = re.sub(r"(?m)^\s*//.*\n", "", f"{read_static(*SCRIPTS, 'states.js', 'stored.js')}\n{more}")
+    script = re.sub(r"(?m)^\s*//.*\n", "", f"{read_static(*SCRIPTS, *_STORES)}\n{more}")
     script = re.sub(r"(?m)^export default .*\n", "", script)
     style = (
         "const sheet = document.createElement('style'); sheet.textContent = {}; document.head.append(sheet);"

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from qflow.kit import RefusalError, kit_path
-from qflow.labs.html_export import THEME
+from qflow.labs.html_export import THEME, read_static
+from qflow.launch.book_questions import ask_in_page
 from qflow.teaching.rules import rule_book
 
 PAGE = Path(__file__).with_name("page")
@@ -114,8 +115,25 @@ def _write_style(site: Path) -> None:
     book = site / FOLDER
     book.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(PAGE / "page.js", book / "page.js")
-    style = (PAGE / "page.css").read_text(encoding="utf-8")
-    (book / "page.css").write_text(style + _colours(), encoding="utf-8")
+    for name, text in {"ask.js": _ask_script(), "ask.css": _ask_style()}.items():
+        (book / name).write_text(text, encoding="utf-8")
+    (book / "page.css").write_text(read_page("page.css") + _colours(), encoding="utf-8")
+
+
+def _ask_script() -> str:
+    """Return the script of what pages ask, with what it shares with the widgets of notebooks."""
+    shared = read_static("svg.js", "stored_model.js", "errata.js")
+    script = re.sub(r"(?m)^export default .*$", "", f"{shared}\n{read_page('worker.js', 'ask.js')}")
+    return f"(() => {{\n{script}}})();\n"
+
+
+def _ask_style() -> str:
+    return f"{read_static('scene.css', 'guess.css', 'errata.css')}\n{read_page('ask.css')}"
+
+
+def read_page(*names: str) -> str:
+    """Return files of the site's own pages, one after the other."""
+    return "\n".join((PAGE / name).read_text(encoding="utf-8") for name in names)
 
 
 def chapters(pages: Sequence[Page]) -> list[Page]:
@@ -168,6 +186,7 @@ def _draw_page(page: Page, pages: Sequence[Page], exporter: Any) -> str:
     listed = chapters(pages)
     place = listed.index(page) if page in listed else None
     around: dict[str, Any] = {
+        "asks": ask_in_page(book, page.path),
         "title": page.title,
         "about": page.about[:300],
         "icon": ICON,

@@ -23,7 +23,7 @@ from qflow.labs.picture import Picture
 from qflow.labs.running import refusal_text
 from qflow.labs.share import run_of_token
 from qflow.labs.story import story_of
-from qflow.launch.book import FOLDER, ICON, PAGE, Page, chapters
+from qflow.launch.book import FOLDER, ICON, PAGE, Page, chapters, read_page
 from qflow.launch.cargo import OWN
 
 MESSAGES = 220
@@ -131,7 +131,7 @@ def front_door(pages: Sequence[Page]) -> str:
             **{name: f"{FOLDER}/{file}" for name, file in _WAYS.items()},
             claims="".join(f"<li>{escape(claim)}</li>" for claim in first["claims"]),
             door=script_json(values),
-            scripts=script_element((PAGE / "front.js").read_text(encoding="utf-8")),
+            scripts=script_element(read_page("worker.js", "front.js")),
             **_list_links(pages),
         )
     )

@@ -47,6 +47,11 @@ CERTAINTIES = (50, 60, 70, 80, 90, 100)
 _FAIR = 15
 """Percentage points that certainty and success may differ by without a remark."""
 
+_HAD = "You had {} of {}."
+_SURE = "You were {} % sure on average, and right in {} %: {}."
+_JUDGED = ("well judged", "surer than you had reason to be", "you know more than you trust yourself with")
+_UNMADE = "You made no predictions here."
+
 _AnyGuess = int | float | str | bool
 """What can be guessed: a number, or a state such as ``"ON"``."""
 
@@ -160,8 +165,8 @@ def _describe_calibration(outcomes: Sequence[_Outcome]) -> list[str]:
     """
     made = [outcome for outcome in outcomes if outcome.is_right is not None]
     if not made:
-        return ["You made no predictions here. To make them, answer where the chapter asks and run again."]
-    said = [f"You had {sum(bool(outcome.is_right) for outcome in made)} of {len(made)}."]
+        return [f"{_UNMADE} To make them, answer where the chapter asks and run again."]
+    said = [_HAD.format(sum(bool(outcome.is_right) for outcome in made), len(made))]
     said += _compare_certainty([(each.sure, bool(each.is_right)) for each in made if each.sure is not None])
     again = [outcome.revisit for outcome in made if outcome.revisit and not outcome.is_right]
     # Several questions may be about the same concept.
@@ -191,13 +196,13 @@ def _compare_certainty(pairs: Sequence[tuple[int, bool]]) -> list[str]:
         return []
     sure = round(sum(percent for percent, _ in pairs) / len(pairs))
     right = round(100 * sum(is_right for _, is_right in pairs) / len(pairs))
-    if abs(sure - right) <= _FAIR:
-        remark = "well judged"
-    elif sure > right:
-        remark = "surer than you had reason to be"
-    else:
-        remark = "you know more than you trust yourself with"
-    return [f"You were {sure} % sure on average, and right in {right} %: {remark}."]
+    remark = _JUDGED[0 if abs(sure - right) <= _FAIR else 1 if sure > right else 2]
+    return [_SURE.format(sure, right, remark)]
+
+
+def calibration_words() -> dict[str, Any]:
+    """Return what is said of several guesses together, for a page that has no kernel to ask."""
+    return {"had": _HAD, "sure": _SURE, "judged": _JUDGED, "fair": _FAIR, "none": _UNMADE}
 
 
 class _ShownQuestions:

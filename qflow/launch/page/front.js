@@ -41,26 +41,8 @@ function touched(element) {
 }
 
 async function startPython() {
-  page.python ??= loadPython();
+  page.python ??= loadPython("book/python.js", "front_door");
   return page.python;
-}
-
-// A worker in which the engine runs; what comes back answers a question.
-function loadPython() {
-  const worker = new Worker("book/python.js", { type: "module" });
-  return new Promise((ready, failed) => {
-    const waiting = new Map();
-    const ask = (settings) => new Promise((answer) => {
-      waiting.set(waiting.size + 1, answer);
-      worker.postMessage({ number: waiting.size, settings: JSON.stringify(settings) });
-    });
-    worker.onerror = (event) => failed(new Error(event.message || "its script is not here"));
-    worker.onmessage = ({ data }) => {
-      if (data.error) failed(new Error(data.error));
-      else if (data.isReady) ready(ask);
-      else waiting.get(data.number)(JSON.parse(data.answer));
-    };
-  });
 }
 
 async function answerHand(model, begun, { ask, setting, value, time }, callbacks) {

@@ -1,4 +1,4 @@
-// Python in a worker: the site's own Pyodide, the site's own wheel. It answers what the first page asks.
+// Python in a worker: the site's own Pyodide, the site's own wheel. The module that the worker is named after answers what a page asks.
 
 const top = new URL("../", import.meta.url);
 
@@ -7,7 +7,7 @@ async function load() {
   const python = await loadPyodide({ indexURL: new URL("static/pyodide/", top).href });
   const wheel = await fetch(new URL("pypi/WHEEL", top));
   python.unpackArchive(await wheel.arrayBuffer(), "wheel");
-  return python.runPython("from qflow.launch.front_door import answer\nanswer");
+  return python.runPython(`from qflow.launch.${self.name} import answer\nanswer`);
 }
 
 const loading = load();

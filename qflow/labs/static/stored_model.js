@@ -1,0 +1,38 @@
+// Stored model: what a widget would ask its kernel for, where there is none.
+
+// A model as a widget has one. What a handle or a button asks goes to `answer`.
+class StoredModel {
+  constructor(values, answer = () => {}) {
+    this.values = { run: 1, refusal: "", progress: 0, is_live: false, plays: false, place: {}, ...values };
+    this.heard = new Map();
+    this.answer = answer;
+  }
+
+  get(name) {
+    return this.values[name];
+  }
+
+  set() {}
+
+  save_changes() {}
+
+  send(question, callbacks) {
+    this.answer(question, callbacks);
+  }
+
+  on(event, hear) {
+    this.heard.set(event, [...(this.heard.get(event) ?? []), hear]);
+  }
+
+  off(event, hear) {
+    this.heard.set(event, (this.heard.get(event) ?? []).filter((other) => other !== hear));
+  }
+
+  change(values) {
+    Object.assign(this.values, values);
+    for (const name of Object.keys(values)) for (const hear of this.heard.get(`change:${name}`) ?? []) hear();
+  }
+}
+
+// The other side of `packed_text` in html_export.py.
+const unpacked = (text) => Uint8Array.from(atob(text.replace(/[-_.]/g, (letter) => ({ "-": "+", _: "/", ".": "0" })[letter])), (letter) => letter.charCodeAt(0));

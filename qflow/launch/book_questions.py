@@ -1,0 +1,186 @@
+"""Book questions: what chapters and exercises ask their readers, asked by a page that has no kernel.
+
+A notebook asks with a widget, and a widget asks its kernel. In a page of the book each such output is
+replaced by a place that holds the question, and what is known of it when the site is built: what came, what
+is said of a guess, what the engine showed, the hints. That is packed, so that it is not met by accident
+before the reader has answered. ``page/ask.js`` draws the places. An exercise needs the engine itself: its
+code is checked by :func:`answer`, in the worker that the first page of the site has, too.
+
+The words are those of the notebooks: :mod:`qflow.teaching.predictions`, :mod:`qflow.teaching.errata_widget`
+and :mod:`qflow.teaching.checking`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import traceback
+from collections.abc import Mapping
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from qflow.kit import RefusalError
+from qflow.labs.html_export import pack_text, script_json
+from qflow.teaching.checking import judge
+from qflow.teaching.exercise import Exercise, exercises, write_briefly
+from qflow.teaching.predictions import CERTAINTIES, ChapterQuestion, calibration_words, questions
+
+if TYPE_CHECKING:
+    from nbformat import NotebookNode
+
+_COMPARED = re.compile(r"^(\w+) {2,}(.+?) {3}you made no guess$", re.MULTILINE)
+_GAME = re.compile(r'qf\.errata_game\("(\w+)"\)')
+_ALONE = ("comparison", "progress")
+"""What stands without its cell's code, which would give the answers away, or does nothing in a page."""
+_NO_ENGINE = ("13-fleet",)
+"""Exercises that need more than the engine: a library for graphs."""
+
+
+def ask_in_page(book: NotebookNode, path: str) -> bool:
+    """Put places for its questions into a notebook, given with its path; return whether there are any."""
+    from nbformat.v4 import new_output  # only a build has it
+
+    room, _, name = path.removesuffix(".ipynb").partition("/")
+    if room == "exercises":
+        places = _place_exercises(book, name) if name not in _NO_ENGINE else []
+    else:
+        places = _place_predictions(book, name) + _place_games(book)
+    for cell, place in places:
+        if place["kind"] in _ALONE:
+            cell["source"] = ""
+        cell["outputs"].append(new_output("display_data", {"text/html": _write_place(place)}))
+    return bool(places)
+
+
+_Place = tuple[Any, dict[str, Any]]
+"""A cell, and what is asked below it."""
+
+
+def _place_predictions(book: NotebookNode, chapter: str) -> list[_Place]:
+    """Return the questions that fields ask, and the comparison, which has those that labs ask, too."""
+    try:
+        known = questions(chapter)
+    except RefusalError:
+        return []
+    asked = {question.sentence(): question for question in known.values()}
+    places = []
+    for cell in book.cells:
+        for output in list(cell.get("outputs", ())):
+            answers = dict(_COMPARED.findall(str(output.get("text", ""))))
+            data = output.get("data", {})
+            question = asked.get(data.get("text/plain")) if len(data) == 1 else None
+            if question is not None:
+                places.append((cell, {"kind": "prediction", **_pose(question)}))
+            elif answers:
+                packed = [_pose(known[name]) | _pack(_answer(known[name], answers[name])) for name in answers]
+                places.append((cell, {"kind": "comparison", "asked": packed, "words": calibration_words()}))
+            else:
+                continue
+            cell["outputs"].remove(output)
+    return places
+
+
+def _pose(question: ChapterQuestion) -> dict[str, Any]:
+    asked = {"id": f"{question.chapter}/{question.name}", "question": question.question}
+    return {**asked, "choices": question.choices, "certainties": CERTAINTIES}
+
+
+def _answer(question: ChapterQuestion, printed: str) -> dict[str, Any]:
+    """Return what came, as the comparison printed it, and what is said of each guess."""
+    came = printed.strip()
+    value = came if question.choices else float(came)
+    said = question.sayings(int(value) if isinstance(value, float) and value.is_integer() else value)
+    return {"came": came, "within": question.within, "said": said}
+
+
+def _place_games(book: NotebookNode) -> list[_Place]:
+    from qflow.teaching.errata_widget import to_store  # a widget's module, which the worker cannot have
+
+    places = []
+    for cell in book.cells:
+        if found := _GAME.search(cell.source):
+            page, kept = to_store(found[1])
+            cell["outputs"] = []
+            places.append((cell, {"kind": "errata", "page": page, **_pack(kept)}))
+    return places
+
+
+def _place_exercises(book: NotebookNode, theme: str) -> list[_Place]:
+    """Return the boxes for code; the cells that check it are left out, as a button does what they do."""
+    cells = {cell.id: cell for cell in book.cells}
+    tasks = exercises(theme)
+    left_out = {f"{task.name}-check" for task in tasks}
+    book["cells"] = [cell for cell in book.cells if cell.id not in left_out]
+    setup = cells["setup"].source
+    places: list[_Place] = [
+        (
+            cells[task.name],
+            {
+                "kind": "exercise",
+                "id": f"exercises/{theme}/{task.name}",
+                "title": task.title,
+                "setup": setup,
+                "code": cells[task.name].source,
+                **_pack(task.hints),
+            },
+        )
+        for task in tasks
+    ]
+    ids = [place["id"] for _, place in places]
+    return [*places, (cells["progress"], {"kind": "progress", "ids": ids})]
+
+
+def _pack(value: object) -> dict[str, str]:
+    return {"packed": pack_text(json.dumps(value).encode())}
+
+
+def _write_place(place: Mapping[str, Any]) -> str:
+    """Return the element that is drawn: at first the question alone, for readers without scripts."""
+    text = f'<p class="qf-place-text">{escape(place["question"])}</p>' if "question" in place else ""
+    data = f'<script type="application/json">{script_json(place)}</script>'
+    return f'<div class="qf-place">{text}{data}</div>'
+
+
+def answer(asked: str) -> str:
+    """Return, as JSON, the verdict on code for an exercise; both are given as JSON.
+
+    >>> asked = {"id": "exercises/01-thresholds/on_and_off", "setup": "", "code": "on_and_off = max"}
+    >>> json.loads(answer(json.dumps(asked)))["lines"][0]
+    'NOT YET  on_and_off: right in 0 of 8 cases.'
+    """
+    given = json.loads(asked)
+    _, theme, name = given["id"].split("/")
+    exercise = next(task for task in exercises(theme) if task.name == name)
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        verdict = _check_code(exercise, given["setup"], given["code"])
+    return json.dumps({**verdict, "printed": write_briefly(printed.getvalue(), str)})
+
+
+def _check_code(exercise: Exercise, setup: str, code: str) -> dict[str, Any]:
+    """Run a learner's code, and judge the function that it defines."""
+    names: dict[str, Any] = {}
+    try:
+        exec(compile(setup, "setup", "exec"), names)
+        exec(compile(code, exercise.name, "exec"), names)
+    except (Exception, SystemExit) as error:
+        return _refuse(exercise, _describe_error(error, exercise.name))
+    if exercise.name not in names:
+        return _refuse(exercise, f"The code defines no function of the name {exercise.name}.")
+    verdict = judge(exercise, names[exercise.name])
+    # The last line says what to type for a hint, where the page has a button.
+    lines = verdict.lines if verdict else verdict.lines[:-1]
+    return {"passed": bool(verdict), "lines": lines, "hints": int(verdict.is_unwritten)}
+
+
+def _refuse(exercise: Exercise, why: str) -> dict[str, Any]:
+    return {"passed": False, "lines": [f"NOT YET  {exercise.name}: it could not be run.", why], "hints": 0}
+
+
+def _describe_error(error: BaseException, file: str) -> str:
+    """Say in one line what is wrong with code, and in which line of it."""
+    places = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+    line = error.lineno if isinstance(error, SyntaxError) else places[-1] if places else None
+    said = error.msg if isinstance(error, SyntaxError) else write_briefly(error, str)
+    return f"{f'Line {line}: ' if line else ''}{type(error).__name__}: {said}"

@@ -1,0 +1,275 @@
+// Ask: what a page of the book asks its reader, without a kernel: predictions, the errata game, exercises. What is known when the site is
+// built lies in the page, packed; an exercise is checked by Python in a worker, which is fetched at the first check. What the reader has
+// answered is kept on this device, where the browser lets a page keep something. Who else is on the page hears of it: qflow-prediction and
+// qflow-exercise are events of the document.
+
+const isFolder = location.protocol === "file:";
+const script = new URL("python.js", document.currentScript.src);
+const KEPT = "qflow-answers";
+
+// Read anew each time: the same site may be open in another tab.
+function readKept() {
+  try {
+    return JSON.parse(localStorage.getItem(KEPT)) ?? {};
+  } catch {
+    return {};
+  }
+}
+
+// Within this page an answer counts, kept or not.
+const answers = { ...readKept() };
+
+function keep(id, answer) {
+  answers[id] = answer;
+  try {
+    localStorage.setItem(KEPT, JSON.stringify({ ...readKept(), [id]: answer }));
+  } catch {
+    // A browser may refuse, or be full.
+  }
+}
+
+const tell = (name, detail) => document.dispatchEvent(new CustomEvent(name, { detail }));
+
+async function unpack({ packed }) {
+  const stream = new Blob([unpacked(packed)]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return new Response(stream).json();
+}
+
+const fill = (text, ...values) => values.reduce((said, value) => said.replace("{}", value), text);
+
+// Predictions: a guess, and what came when the reader asks for it. The answers lie with the comparison at the chapter's end.
+
+const answered = new Map();
+
+async function answerOf({ id }) {
+  if (!answered.has(id)) answered.set(id, unpack(places.flatMap(({ place }) => place.asked ?? []).find((asked) => asked.id === id)));
+  return answered.get(id);
+}
+
+const isRight = (guess, { came, within }) => (typeof guess === "number" ? Math.abs(guess - Number(came)) <= within : guess === came);
+
+function said(guess, known) {
+  if (guess === undefined) return known.said.none;
+  return isRight(guess, known) ? known.said.right : (known.said[guess] ?? fill(known.said.other, guess));
+}
+
+const inWords = ({ guess, sure }) => `Your guess: ${guess}${sure ? ` (${sure} % sure)` : ""}.`;
+
+function showPrediction(home, place) {
+  const { id, question, choices, certainties } = place;
+  const root = html("div", { class: "qflow-scene" }, home);
+  const form = html("form", { class: "qf-ask" }, root);
+  const asked = html("fieldset", {}, form);
+  html("legend", { class: "qf-ask-question" }, asked, question);
+  const fields = html("div", { class: "qf-ask-form" }, asked);
+  for (const choice of choices) {
+    const label = html("label", { class: "qf-choice" }, fields);
+    html("input", { type: "radio", name: id, value: choice, required: "" }, label);
+    label.append(choice);
+  }
+  if (!choices.length) html("input", { type: "number", name: id, step: "any", required: "", "aria-label": "Your guess, a number", placeholder: "a number" }, fields);
+  const sure = html("select", { "aria-label": "How sure", name: "sure" }, fields);
+  html("option", { value: "" }, sure, "how sure?");
+  for (const percent of certainties) html("option", { value: percent }, sure, `${percent} % sure`);
+  html("button", { class: "qf-ask-go" }, fields, "keep my guess");
+  const told = html("p", { class: "qf-ask-told", role: "status" }, form);
+  const show = html("button", { type: "button", class: "qf-ask-show", hidden: "" }, form, "show what came");
+
+  const draw = async () => {
+    const answer = answers[id];
+    if (!answer) return;
+    fields.hidden = Boolean(answer.isSeen);
+    show.hidden = Boolean(answer.isSeen);
+    if (!answer.isSeen) write(told, `${inWords(answer)} The chapter finds out; compare at its end, or now.`);
+    else {
+      const known = await answerOf(place);
+      writeRules(told, `What came: ${known.came}. ${said(answer.guess, known)}`);
+    }
+  };
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const given = new FormData(form);
+    const guess = choices.length ? given.get(id) : Number(given.get(id));
+    keep(id, { guess, sure: Number(given.get("sure")) || null });
+    tell("qflow-prediction", { id, question, answer: guess, kind: choices.length ? "choice" : "number" });
+    draw();
+    show.focus();
+  });
+  show.addEventListener("click", () => {
+    keep(id, { ...answers[id], isSeen: true });
+    draw();
+  });
+  draw();
+}
+
+// What a lab asked in its picture counts at the chapter's end, too.
+document.addEventListener("qflow-prediction", ({ detail }) => {
+  const asked = places.flatMap(({ place }) => place.asked ?? []).find(({ question }) => question === detail.question);
+  if (asked && answers[asked.id]?.guess !== detail.answer) keep(asked.id, { guess: detail.answer, sure: detail.sure ?? null, isSeen: true });
+});
+
+function showComparison(home, { asked, words }) {
+  const compare = html("button", { type: "button", class: "qf-button-plain" }, home, "compare my guesses with what came");
+  const list = html("div", { class: "qf-compared", role: "status" }, home);
+  compare.addEventListener("click", async () => {
+    list.replaceChildren();
+    const rows = html("dl", {}, list);
+    const made = [];
+    for (const question of asked) {
+      const [known, answer] = [await answerOf(question), answers[question.id]];
+      html("dt", {}, rows, question.question);
+      writeRules(html("dd", {}, rows), `What came: ${known.came}. ${said(answer?.guess, known)}`);
+      if (answer) made.push({ sure: answer.sure, isRight: isRight(answer.guess, known) });
+    }
+    for (const line of made.length ? judgeGuesses(made, words) : [words.none]) html("p", {}, list, line);
+  });
+}
+
+function judgeGuesses(made, words) {
+  const lines = [fill(words.had, made.filter((guess) => guess.isRight).length, made.length)];
+  const said = made.filter(({ sure }) => sure);
+  if (!said.length) return lines;
+  const sure = Math.round(said.reduce((sum, guess) => sum + guess.sure, 0) / said.length);
+  const right = Math.round((100 * said.filter((guess) => guess.isRight).length) / said.length);
+  const judged = words.judged[Math.abs(sure - right) <= words.fair ? 0 : sure > right ? 1 : 2];
+  return [...lines, fill(words.sure, sure, right, judged)];
+}
+
+// Text in which the ids of rules lead to the rules, as everywhere in the book.
+function writeRules(element, text) {
+  element.replaceChildren();
+  for (const part of text.split(/\b([A-Z]{2,3}-\d\d)\b/)) {
+    if (/^[A-Z]{2,3}-\d\d$/.test(part)) html("a", { class: "rule", href: new URL(`notebooks/reference/rules.html#${part.toLowerCase()}`, script) }, element, part);
+    else element.append(part);
+  }
+}
+
+// The errata game, as the notebook has it: see errata.js.
+
+function showErrata(home, place) {
+  const model = new StoredModel({ page: place.page, marked: [], is_judged: false, answers: [], score: "" });
+  model.set = (name, value) => model.change({ [name]: value });
+  model.save_changes = async () => {
+    if (!model.get("is_judged") || model.get("score")) return;
+    const { answers: known, scores } = await unpack(place);
+    const found = model.get("marked").filter((at) => known[at].isWrong).length;
+    model.change({ answers: known, score: scores[`${found} ${model.get("marked").length - found}`] });
+  };
+  render({ model, el: home });
+}
+
+// Exercises: a box for code, a check, hints one at a time.
+
+const NO_PYTHON = "This page is opened from a folder, where a browser starts no Python. To check your answer, start a server in the folder of the site (python -m http.server) and open the address that it prints; or open the exercise as a notebook, with qflow lab.";
+let python = null;
+
+function showExercise(home, place) {
+  const { id, title, setup, code } = place;
+  home.closest(".cell").querySelector(".input").hidden = true;
+  const root = html("section", { class: "qf-exercise", "aria-label": `Exercise: ${title}` }, home);
+  const box = html("textarea", { "aria-label": `Your code: ${title}`, spellcheck: "false", autocapitalize: "off", autocomplete: "off", wrap: "off" }, root);
+  box.value = answers[id]?.code ?? code;
+  const buttons = html("div", { class: "qf-exercise-buttons" }, root);
+  const check = html("button", { type: "button", class: "qf-check" }, buttons, "check");
+  const hint = html("button", { type: "button", class: "qf-hint" }, buttons, "hint");
+  const again = html("button", { type: "button", class: "qf-again" }, buttons, "begin again");
+  const solved = html("span", { class: "qf-solved" }, buttons);
+  const verdict = html("div", { class: "qf-verdict", role: "status" }, root);
+  const hints = html("div", { class: "qf-hints", role: "status" }, root);
+  let shown = 0;
+
+  const remember = (more) => keep(id, { ...answers[id], code: box.value, ...more });
+  const size = () => set(box, { rows: Math.max(4, box.value.split("\n").length + 1) });
+  const draw = () => write(solved, answers[id]?.isSolved ? "solved on this device" : "");
+  const say = (lines, printed = "") => {
+    verdict.replaceChildren();
+    lines.forEach((line, at) => writeRules(html(at || lines.length === 1 ? "p" : "strong", {}, verdict), line));
+    if (printed) html("pre", {}, verdict, printed);
+  };
+  const judge = async () => {
+    if (isFolder) return say([NO_PYTHON]);
+    remember({});
+    const found = await askPython({ id, setup, code: box.value }, (text) => say([text]), buttons);
+    if (found.stopped) return say([found.stopped]);
+    shown = Math.max(shown, found.hints);
+    say(found.lines, found.printed);
+    if (found.passed) remember({ isSolved: true });
+    draw();
+    tell("qflow-exercise", { id, passed: found.passed, message: found.lines.join(" ") });
+  };
+  check.addEventListener("click", async () => {
+    if (check.disabled) return;
+    check.disabled = true;
+    await judge().catch((error) => say([`Python could not be loaded here (${error.message}).`]));
+    check.disabled = false;
+  });
+  hint.addEventListener("click", async () => {
+    const known = await unpack(place);
+    shown += 1;
+    writeRules(html("p", {}, hints), `Hint ${shown} of ${known.length}: ${known[shown - 1]}`);
+    hint.disabled = shown === known.length;
+    write(hint, hint.disabled ? "no more hints" : "next hint");
+  });
+  again.addEventListener("click", () => {
+    box.value = code;
+    remember({});
+    size();
+  });
+  box.addEventListener("input", size);
+  box.addEventListener("change", () => remember({}));
+  box.addEventListener("keydown", (event) => typeCode(event, box, check));
+  size();
+  draw();
+}
+
+// Enter keeps the indentation, and adds to it after a colon; with Ctrl or Shift it checks.
+function typeCode(event, box, check) {
+  if (event.key !== "Enter" || event.isComposing) return;
+  event.preventDefault();
+  if (event.ctrlKey || event.shiftKey || event.metaKey) {
+    check.click();
+    return;
+  }
+  const line = box.value.slice(0, box.selectionStart).split("\n").at(-1);
+  const indent = line.match(/^ */)[0] + (line.trimEnd().endsWith(":") ? "    " : "");
+  box.setRangeText(`\n${indent}`, box.selectionStart, box.selectionEnd, "end");
+  box.dispatchEvent(new Event("input"));
+}
+
+// Ask the worker. An answer that does not come to an end is stopped with the worker; the next check starts another.
+async function askPython(question, say, buttons) {
+  const stop = html("button", { type: "button", class: "qf-stop" }, buttons, "stop");
+  try {
+    if (!python) say("Python is being loaded, once for this page …");
+    python ??= loadPython(script, "book_questions");
+    const stopped = new Promise((resolve) => stop.addEventListener("click", resolve, { once: true }));
+    const answer = python.then((ask) => {
+      say("Your answer is tried on the engine …");
+      return ask(question);
+    });
+    const found = await Promise.race([answer, stopped.then(() => null)]);
+    if (found) return found;
+    python.then((ask) => ask.end());
+    python = null;
+    return { stopped: "Stopped. The next check starts Python anew." };
+  } catch (error) {
+    python = null;
+    throw error;
+  } finally {
+    stop.remove();
+  }
+}
+
+function showProgress(home, { ids }) {
+  const line = html("p", { class: "qf-progress", role: "status" }, home);
+  const draw = () => write(line, `Solved on this device: ${ids.filter((id) => answers[id]?.isSolved).length} of ${ids.length}.`);
+  document.addEventListener("qflow-exercise", draw);
+  draw();
+}
+
+const KINDS = { prediction: showPrediction, comparison: showComparison, errata: showErrata, exercise: showExercise, progress: showProgress };
+const places = [...document.querySelectorAll(".qf-place")].map((home) => ({ home, place: JSON.parse(home.querySelector("script").textContent) }));
+for (const { home, place } of places) {
+  home.replaceChildren();
+  KINDS[place.kind](home, place);
+}
