@@ -22,9 +22,10 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from qflow.kit import RefusalError
-from qflow.labs.html_export import pack_text, script_json
+from qflow.labs.html_export import pack_text, script_json, to_fragment
+from qflow.teaching.cases import case_picture
 from qflow.teaching.checking import judge
-from qflow.teaching.exercise import Exercise, exercises, write_briefly
+from qflow.teaching.exercise import Answer, Exercise, exercises, write_briefly
 from qflow.teaching.predictions import CERTAINTIES, ChapterQuestion, calibration_words, questions
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def _write_place(place: Mapping[str, Any]) -> str:
 
 
 def answer(asked: str) -> str:
-    """Return, as JSON, the verdict on code for an exercise; both are given as JSON.
+    """Return, as JSON, the verdict on code for an exercise, or the picture of the case that it fails.
 
     >>> asked = {"id": "exercises/01-thresholds/on_and_off", "setup": "", "code": "on_and_off = max"}
     >>> json.loads(answer(json.dumps(asked)))["lines"][0]
@@ -154,28 +155,50 @@ def answer(asked: str) -> str:
     _, theme, name = given["id"].split("/")
     exercise = next(task for task in exercises(theme) if task.name == name)
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        verdict = _check_code(exercise, given["setup"], given["code"])
-    return json.dumps({**verdict, "printed": write_briefly(printed.getvalue(), str)})
+        try:
+            function = _run_code(exercise, given["setup"], given["code"])
+        except RefusalError as error:
+            found = {"passed": False, "lines": [f"NOT YET  {name}: it could not be run.", str(error)]}
+        else:
+            found = (_show_case if given.get("shows") else _check)(exercise, function)
+    return json.dumps({**found, "printed": write_briefly(printed.getvalue(), str)})
 
 
-def _check_code(exercise: Exercise, setup: str, code: str) -> dict[str, Any]:
-    """Run a learner's code, and judge the function that it defines."""
+def _run_code(exercise: Exercise, setup: str, code: str) -> Answer:
+    """Run a learner's code; return the function that it defines."""
     names: dict[str, Any] = {}
     try:
         exec(compile(setup, "setup", "exec"), names)
         exec(compile(code, exercise.name, "exec"), names)
     except (Exception, SystemExit) as error:
-        return _refuse(exercise, _describe_error(error, exercise.name))
+        raise RefusalError(_describe_error(error, exercise.name)) from None
     if exercise.name not in names:
-        return _refuse(exercise, f"The code defines no function of the name {exercise.name}.")
-    verdict = judge(exercise, names[exercise.name])
+        raise RefusalError(f"The code defines no function of the name {exercise.name}.")
+    function: Answer = names[exercise.name]
+    return function
+
+
+def _check(exercise: Exercise, function: Answer) -> dict[str, Any]:
+    verdict = judge(exercise, function)
     # The last line says what to type for a hint, where the page has a button.
     lines = verdict.lines if verdict else verdict.lines[:-1]
-    return {"passed": bool(verdict), "lines": lines, "hints": int(verdict.is_unwritten)}
+    shows = exercise.lab == "run" and not verdict and not verdict.is_unwritten
+    return {"passed": bool(verdict), "lines": lines, "hints": int(verdict.is_unwritten), "shows": shows}
 
 
-def _refuse(exercise: Exercise, why: str) -> dict[str, Any]:
-    return {"passed": False, "lines": [f"NOT YET  {exercise.name}: it could not be run.", why], "hints": 0}
+def _show_case(exercise: Exercise, function: Answer) -> dict[str, Any]:
+    """Return what the engine does in the first case that an answer fails, as an element that plays it."""
+    case = judge(exercise, function).case
+    if case is None:
+        return {"lines": ["This answer is right in all cases."]}
+    try:
+        picture = case_picture(exercise, case, function)
+    except RefusalError as error:
+        return {"lines": [str(error)]}
+    return {
+        "lines": [f"What the broker does: {exercise.call(case)}"],
+        "picture": to_fragment(picture, plays=True),
+    }
 
 
 def _describe_error(error: BaseException, file: str) -> str:

@@ -43,11 +43,11 @@ _SEEN_AT_ONCE = {
 """Commands that show nothing of their own: they happen with the one before."""
 
 
-def _case_picture(exercise: Exercise, case: tuple[Any, ...], answer: Answer | None = None) -> Picture:
+def case_picture(exercise: Exercise, case: tuple[Any, ...], answer: Answer | None = None) -> Picture:
     """Return the picture of what the engine does in a case of an exercise.
 
     >>> from qflow.teaching.exercise import find
-    >>> picture = _case_picture(find("on_and_off"), (10, 7, 5))
+    >>> picture = case_picture(find("on_and_off"), (10, 7, 5))
     >>> [change.is_on for change in picture.frames.transitions]
     [True, False]
     """
@@ -72,7 +72,7 @@ def case_lab(exercise: Exercise, case: tuple[Any, ...], answer: Answer | None = 
     from qflow.labs.lab import Lab
 
     try:
-        return Lab(_case_picture(exercise, case, answer)).play()
+        return Lab(case_picture(exercise, case, answer)).play()
     except RefusalError:
         if exercise.lab != "configuration":
             raise

@@ -103,6 +103,23 @@ def test_code_is_judged_in_the_words_of_a_notebooks_check():
     ]
 
 
+def test_the_case_that_failed_is_played():
+    asked = {
+        "id": "exercises/01-thresholds/on_and_off",
+        "setup": "",
+        "code": "def on_and_off(*all): return 3",
+    }
+    assert verdict(asked["code"])["shows"]
+    shown = json.loads(answer(json.dumps({**asked, "shows": True})))
+    assert shown["lines"] == ["What the broker does: on_and_off(limit=1000, stop=900, resume=500)"]
+    assert shown["picture"].startswith('<div class="qflow-stored">')
+    refused = {**asked, "id": "exercises/08-several-queues/session_plan", "shows": True}
+    refused["code"] = refused["code"].replace("on_and_off", "session_plan")
+    assert json.loads(answer(json.dumps(refused)))["lines"] == [
+        "session_plan has no run of the engine to show in this case."
+    ]
+
+
 @pytest.mark.parametrize(
     ("code", "said"),
     [

@@ -174,6 +174,37 @@ def test_a_link_opens_the_run_of_a_lab_at_its_instant(page):
     assert page.foreign_requests == []
 
 
+def test_an_exercise_is_checked_in_its_page_wrong_and_right_and_stopped(page):
+    lab = page.page
+    lab.goto(f"{page.server.url}/book/exercises/01-thresholds.html")
+    box = lab.locator(".qf-exercise").first
+    verdict = box.locator(".qf-verdict")
+
+    def check(code: str) -> str:
+        box.locator("textarea").fill(f"def on_and_off(limit, stop, resume):\n    {code}")
+        box.locator(".qf-check").click()
+        box.locator(".qf-check:not([disabled])").wait_for(timeout=INTERACTIVE_SECONDS * 1000)
+        return verdict.inner_text()
+
+    assert lab.workers == [], "what is only read fetches no Python"
+    wrong = check("return stop, resume")
+    assert "the broker says (901, 499)" in wrong and 'This looks like "reached is enough"' in wrong
+    box.get_by_text("show me this case").click()
+    box.locator(".qf-case-shown .qf-stage[data-stop='900']").wait_for()
+    box.locator("textarea").fill("def on_and_off(limit, stop, resume):\n    while True: pass")
+    box.locator(".qf-check").click()
+    verdict.get_by_text("tried on the engine").wait_for()
+    box.locator(".qf-stop").click()
+    verdict.get_by_text("Stopped. The next check starts Python anew.").wait_for()
+    assert check("return stop + 1, resume - 1").startswith("RIGHT on_and_off: right in all 8 cases")
+    lab.reload()
+    lab.get_by_text("Solved on this device: 1 of 3.").wait_for()
+    assert box.locator(".qf-solved").inner_text() == "solved on this device"
+    assert "stop + 1" in box.locator("textarea").input_value()
+    assert page.page_errors == []
+    assert page.foreign_requests == []
+
+
 def test_every_link_between_the_pages_leads_somewhere(built):
     pages = [built / "index.html", *(built / "book").rglob("*.html")]
     assert len(pages) > 40

@@ -21,7 +21,7 @@ from qflow.maintain import __main__ as maintain
 from qflow.maintain.notebooks import PLACEHOLDER, _solution_of, _task_of, select
 from qflow.teaching import check, checking, hint
 from qflow.teaching import learner as progress
-from qflow.teaching.cases import _case_picture, case_lab
+from qflow.teaching.cases import case_lab, case_picture
 from qflow.teaching.checking import judge, report
 from qflow.teaching.exercise import THEMES, Exercise, _all_exercises, exercises, find
 from qflow.teaching.rules import rule_book
@@ -382,18 +382,18 @@ def test_a_case_that_failed_is_the_engines_own_run_or_the_configuration_that_was
     exercise = ALL[name]
     case, answer = exercise.cases[0], next(iter(exercise.misconceptions.values())).answer
     if exercise.lab == "run":
-        assert _case_picture(exercise, case, answer).frames.topology.queues
+        assert case_picture(exercise, case, answer).frames.topology.queues
     elif exercise.lab == "configuration":
         assert isinstance(case_lab(exercise, case, answer), Lab | ConfigLab)
     else:
         with pytest.raises(RefusalError, match="has no run of the engine to show"):
-            _case_picture(exercise, case)
+            case_picture(exercise, case)
 
 
 def test_the_picture_of_a_case_tells_what_the_check_wanted():
     """After the manual's stall: 165, down to 99, up to 164; each command at an instant of its own."""
     exercise = ALL["after_the_stall"]
-    frames = _case_picture(exercise, exercise.cases[0]).frames
+    frames = case_picture(exercise, exercise.cases[0]).frames
     depths = frames.column("queue.q.depth")
     off = next(
         index
@@ -402,7 +402,7 @@ def test_the_picture_of_a_case_tells_what_the_check_wanted():
     )
     assert (max(depths), depths[off], depths[-1]) == (165, 99, 164)
     assert [change.is_on for change in frames.transitions] == [True, False, True]
-    small = _case_picture(ALL["overflow"], (3, 2, 4))
+    small = case_picture(ALL["overflow"], (3, 2, 4))
     sent = [event.time for event in small.run.events if event.kind == "message.transfer"]
     assert sent == sorted(set(sent)) and len(sent) == 4
 

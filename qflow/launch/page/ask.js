@@ -112,8 +112,7 @@ function showComparison(home, { asked, words }) {
   const compare = html("button", { type: "button", class: "qf-button-plain" }, home, "compare my guesses with what came");
   const list = html("div", { class: "qf-compared", role: "status" }, home);
   compare.addEventListener("click", async () => {
-    list.replaceChildren();
-    const rows = html("dl", {}, list);
+    const rows = html("dl", {}, clear(list));
     const made = [];
     for (const question of asked) {
       const [known, answer] = [await answerOf(question), answers[question.id]];
@@ -137,7 +136,7 @@ function judgeGuesses(made, words) {
 
 // Text in which the ids of rules lead to the rules, as everywhere in the book.
 function writeRules(element, text) {
-  element.replaceChildren();
+  clear(element);
   for (const part of text.split(/\b([A-Z]{2,3}-\d\d)\b/)) {
     if (/^[A-Z]{2,3}-\d\d$/.test(part)) html("a", { class: "rule", href: new URL(`notebooks/reference/rules.html#${part.toLowerCase()}`, script) }, element, part);
     else element.append(part);
@@ -161,7 +160,13 @@ function showErrata(home, place) {
 // Exercises: a box for code, a check, hints one at a time.
 
 const NO_PYTHON = "This page is opened from a folder, where a browser starts no Python. To check your answer, start a server in the folder of the site (python -m http.server) and open the address that it prints; or open the exercise as a notebook, with qflow lab.";
+const SHOW_CASE = "show me this case";
 let python = null;
+
+function clear(element) {
+  element.replaceChildren();
+  return element;
+}
 
 function showExercise(home, place) {
   const { id, title, setup, code } = place;
@@ -176,22 +181,31 @@ function showExercise(home, place) {
   const solved = html("span", { class: "qf-solved" }, buttons);
   const verdict = html("div", { class: "qf-verdict", role: "status" }, root);
   const hints = html("div", { class: "qf-hints", role: "status" }, root);
+  const shows = html("button", { type: "button", class: "qf-case", hidden: "" }, buttons, SHOW_CASE);
+  const stage = html("div", { class: "qf-case-shown" }, root);
   let shown = 0;
 
   const remember = (more) => keep(id, { ...answers[id], code: box.value, ...more });
   const size = () => set(box, { rows: Math.max(4, box.value.split("\n").length + 1) });
   const draw = () => write(solved, answers[id]?.isSolved ? "solved on this device" : "");
   const say = (lines, printed = "") => {
-    verdict.replaceChildren();
+    clear(verdict);
     lines.forEach((line, at) => writeRules(html(at || lines.length === 1 ? "p" : "strong", {}, verdict), line));
     if (printed) html("pre", {}, verdict, printed);
   };
+  const closeCase = () => {
+    clear(stage);
+    write(shows, SHOW_CASE);
+  };
   const judge = async () => {
+    closeCase();
+    shows.hidden = true;
     if (isFolder) return say([NO_PYTHON]);
     remember({});
     const found = await askPython({ id, setup, code: box.value }, (text) => say([text]), buttons);
     if (found.stopped) return say([found.stopped]);
-    shown = Math.max(shown, found.hints);
+    shown = Math.max(shown, found.hints ?? 0);
+    shows.hidden = !found.shows;
     say(found.lines, found.printed);
     if (found.passed) remember({ isSolved: true });
     draw();
@@ -202,6 +216,15 @@ function showExercise(home, place) {
     check.disabled = true;
     await judge().catch((error) => say([`Python could not be loaded here (${error.message}).`]));
     check.disabled = false;
+  });
+  shows.addEventListener("click", async () => {
+    if (shows.textContent !== SHOW_CASE) return closeCase();
+    write(shows, "close this case");
+    const say = (text) => html("p", {}, clear(stage), text);
+    const found = await askPython({ id, setup, code: box.value, shows: true }, say, buttons).catch((error) => ({ lines: [error.message] }));
+    say(found.stopped ?? found.lines.join(" "));
+    // What plays it is the same as in a notebook's output: an element with its scripts.
+    if (found.picture) stage.append(document.createRange().createContextualFragment(found.picture));
   });
   hint.addEventListener("click", async () => {
     const known = await unpack(place);
@@ -270,6 +293,6 @@ function showProgress(home, { ids }) {
 const KINDS = { prediction: showPrediction, comparison: showComparison, errata: showErrata, exercise: showExercise, progress: showProgress };
 const places = [...document.querySelectorAll(".qf-place")].map((home) => ({ home, place: JSON.parse(home.querySelector("script").textContent) }));
 for (const { home, place } of places) {
-  home.replaceChildren();
+  clear(home);
   KINDS[place.kind](home, place);
 }
