@@ -1,4 +1,4 @@
-"""What the README says is so: its links, its commands, its example, its numbers."""
+"""What the README and the project's other files say is so: links, commands, example, numbers, version."""
 
 import re
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from qflow import cli
+from qflow import __version__, cli
 from qflow.conformance import load_scenarios
 from qflow.conformance.scenario import load_startups
 
@@ -29,10 +29,23 @@ def commands() -> list[str]:
     return found
 
 
-def test_every_link_leads_to_a_file():
-    links = re.findall(r"\]\((?!\w+://)([^)#]+)", TEXT)
-    assert len(links) > 4
-    assert [link for link in links if not (ROOT / link).exists()] == []
+@pytest.mark.parametrize("name", ["README.md", ".github/CONTRIBUTING.md"])
+def test_every_link_leads_to_a_file(name):
+    file = ROOT / name
+    links = re.findall(r"\]\((?!\w+://)([^)#]+)", file.read_text(encoding="utf-8"))
+    assert links
+    assert [link for link in links if not (file.parent / link).exists()] == []
+
+
+def test_it_is_read_in_a_few_minutes():
+    assert len(TEXT.split()) <= 900
+
+
+def test_a_citation_and_the_changes_are_of_this_version():
+    cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.findall(r"^version: (.*)$", cited, re.MULTILINE) == [__version__]
+    changes = (ROOT / "notebooks" / "reference" / "changes.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## ([\d.]+)", changes, re.MULTILINE)[0] == __version__
 
 
 @pytest.mark.parametrize("command", commands())
