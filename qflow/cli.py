@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 from qflow import __version__
 from qflow.colour import paint, paint_headings
 from qflow.examples import examples_of
-from qflow.kit import INTERRUPTED, form
+from qflow.kit import INTERRUPTED, RefusalError, form
 from qflow.qflow_error import QflowError
 from qflow.wording import did_you_mean
 
@@ -46,9 +46,9 @@ GROUPS = {
     "look at your broker": {
         "record": (
             "qflow.live.record_command",
-            "record what AMQP 1.0 clients do, between them and their broker",
+            "stand between AMQP 1.0 clients and their broker, and record what they do",
         ),
-        "trace": ("qflow.trace.cli", "look at traces, replay them, and compare two"),
+        "trace": ("qflow.trace.cli", "look at traces, replay them, and ask why"),
         "predict": (
             "qflow.prediction.cli",
             "run the workload behind a client log again, under other settings",
@@ -86,15 +86,8 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._as_json = False
         # No option of ours begins with a digit, so -1s is a wrong time, and not an unknown option.
         self._negative_number_matcher = re.compile(r"-\.?\d")
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse arguments, and note whether an object is asked for, also by those that are refused."""
-        given = list(sys.argv[1:] if args is None else args)
-        self._as_json = "--json" in (given[: given.index("--")] if "--" in given else given)
-        return super().parse_known_args(args, namespace)
 
     def format_help(self) -> str:
         """Return the help, with two examples at its end."""
@@ -115,12 +108,18 @@ class Parser(argparse.ArgumentParser):
             raise
 
     def error(self, message: str) -> NoReturn:
-        """End with one sentence and status 2; with ``--json``, print it as an object, too."""
-        sentence = _readable(message)
-        if self._as_json:
-            print(json.dumps({"error": sentence}, indent=2))
-        who = paint(f"{self.prog}:", "error", sys.stderr)
-        self.exit(REFUSED, f"{who} {sentence} (see {self.prog} --help)\n")
+        """Refuse what was given, and name the help."""
+        raise RefusalError(f"{_readable(message)} (see {self.prog} --help)")
+
+
+class _Rooms(argparse._SubParsersAction):  # type: ignore[type-arg]
+    """The commands; what each is for is said once, in :data:`GROUPS`."""
+
+    def add_parser(self, name: str, **named: Any) -> Any:
+        """Add a command, with its purpose in the list, and in its help if it has no longer description."""
+        purpose = ROOMS[name][1]
+        description = f"{purpose[0].upper()}{purpose[1:]}."
+        return super().add_parser(name, **{"description": description, **named, "help": purpose})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -140,11 +139,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 with suppress(ValueError):
                     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
-    return run_guarded(work)
+    # What comes after -- is another program's.
+    return run_guarded(work, as_json="--json" in (given[: given.index("--")] if "--" in given else given))
 
 
-def run_guarded(work: Callable[[], int]) -> int:
-    """Run a command's work and return its status: each refusal is a sentence, and no traceback is shown."""
+def run_guarded(work: Callable[[], int], *, as_json: bool = False) -> int:
+    """Run a command's work and return its status: each refusal is a sentence, and no traceback is shown.
+
+    With `as_json` the sentence is printed as an object, too, with the facts that an error has.
+    """
+
+    def refuse(sentence: str, **facts: Any) -> int:
+        if as_json:
+            print(json.dumps({"error": _readable(sentence), **facts}, indent=2), flush=True)
+        _say(sentence)
+        return REFUSED
+
     _ready_streams()
     try:
         try:
@@ -153,7 +163,7 @@ def run_guarded(work: Callable[[], int]) -> int:
             # An error in what is still buffered when the process ends could not be caught any more.
             _flush()
     except QflowError as error:
-        return _refuse(str(error))
+        return refuse(str(error), **(error.facts if isinstance(error, RefusalError) else {}))
     except BrokenPipeError:
         # The reader of our output (head, less) went away. Nothing is wrong, and nothing more can be printed.
         _forget_output()
@@ -161,9 +171,9 @@ def run_guarded(work: Callable[[], int]) -> int:
     except OSError as problem:
         _forget_output()
         subject = f"{problem.filename}: " if problem.filename else ""
-        return _refuse(f"{subject}{problem.strerror or problem}")
+        return refuse(f"{subject}{problem.strerror or problem}")
     except RecursionError:
-        return _refuse("what was given is nested too deeply to be read")
+        return refuse("what was given is nested too deeply to be read")
     except KeyboardInterrupt:
         _say("interrupted")
         return INTERRUPTED
@@ -220,11 +230,11 @@ def _run(chosen: argparse.Namespace) -> int:
 
 def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
     parser, rooms = _top()
-    for name, (module, purpose) in ROOMS.items():
+    for name, (module, _) in ROOMS.items():
         if name in given:
             importlib.import_module(module).add_arguments(rooms)
         else:
-            rooms.add_parser(name, help=purpose)
+            rooms.add_parser(name)
     _group(parser, rooms)
     return parser
 
@@ -240,7 +250,9 @@ def whole_parser() -> argparse.ArgumentParser:
 def _top() -> tuple[argparse.ArgumentParser, argparse._SubParsersAction[Any]]:
     parser = Parser(prog="qflow", description="A message broker you can hold in your hand.")
     parser.add_argument("--version", action="version", version=f"qflow {__version__} ({form()})")
-    return parser, parser.add_subparsers(prog="qflow", dest="command", metavar="COMMAND", required=True)
+    return parser, parser.add_subparsers(
+        prog="qflow", action=_Rooms, dest="command", metavar="COMMAND", required=True
+    )
 
 
 def _group(parser: argparse.ArgumentParser, rooms: argparse._SubParsersAction[Any]) -> None:
@@ -250,18 +262,6 @@ def _group(parser: argparse.ArgumentParser, rooms: argparse._SubParsersAction[An
     rooms.help = argparse.SUPPRESS
     for title, names in GROUPS.items():
         parser.add_argument_group(title)._group_actions += [shown[name] for name in names]
-
-
-def port_number(text: str) -> int:
-    """Read a port to listen on, for an option of a command."""
-    if text.isdecimal() and int(text) <= 65535:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"a port is a number from 0 to 65535, got {text!r}")
-
-
-def _refuse(sentence: str) -> int:
-    _say(sentence)
-    return REFUSED
 
 
 def _readable(sentence: str) -> str:

@@ -10,6 +10,7 @@ The package is called ``qflow``, its distribution :data:`DISTRIBUTION`, as the i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
@@ -44,12 +45,20 @@ class RefusalError(QflowError):
 
     The ``qflow`` command prints the sentence and ends with status 2; a traceback would not help a learner.
 
+    Parameters:
+        sentence: What was asked, what was got, what is allowed.
+        facts: What ``--json`` prints beside the sentence, if there is more to tell.
+
     >>> try:
     ...     raise RefusalError("there is no such chapter")
     ... except RefusalError as refusal:
     ...     print(refusal)
     there is no such chapter
     """
+
+    def __init__(self, sentence: str, facts: Mapping[str, Any] | None = None) -> None:
+        super().__init__(sentence)
+        self.facts = facts or {}
 
 
 def _is_checkout(folder: Path) -> bool:

@@ -7,6 +7,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
+from qflow.arguments import add_json
 from qflow.configuration.qpid_config import add_queue_options
 
 if TYPE_CHECKING:
@@ -16,11 +17,7 @@ if TYPE_CHECKING:
 
 def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     """Add ``config`` to the commands of a parser; the engine is not loaded for that."""
-    config = rooms.add_parser(
-        "config",
-        help="say what a queue's configuration comes to, as qpid-config would send it",
-        description="Configuration as people type it, tried on a broker of the engine.",
-    )
+    config = rooms.add_parser("config")
     actions = config.add_subparsers(dest="action", metavar="ACTION", required=True)
     adding = actions.add_parser("add", help="try what would be added", description="Try what would be added.")
     kinds = adding.add_subparsers(dest="kind", metavar="KIND", required=True)
@@ -55,7 +52,7 @@ def _add_broker(parser: argparse.ArgumentParser) -> None:
         help="an option of qpidd, such as --broker-option=--default-flow-stop-threshold=90",
     )
     group.add_argument("--broker-config", default="", metavar="FILE", help="its qpidd.conf")
-    group.add_argument("--json", action="store_true", help="print one JSON object")
+    add_json(group)
 
 
 def run(chosen: argparse.Namespace) -> int:

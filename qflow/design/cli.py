@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from qflow.arguments import add_columns, add_json, add_seed, add_workload
 from qflow.writing import require_apart, write_whole
 
 if TYPE_CHECKING:
@@ -21,12 +22,11 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     """Add ``design`` to the commands of a parser; the engine is not loaded for that."""
     parser = rooms.add_parser(
         "design",
-        help="find thresholds and capacities that cannot overflow",
         description="Find thresholds and capacities with which no queue can overflow, by the bound stop + "
         "sum of the capacities, and simulate what they cost: how often queues turn ON, how long producers "
         "are blocked, how long completions take. Prints qpid-config lines with the reasons.",
     )
-    parser.add_argument("workload", metavar="WORKLOAD.json", help="a workload file")
+    add_workload(parser)
     for unit, what in (("count", "messages"), ("size", "bytes")):
         parser.add_argument(
             f"--max-{unit}",
@@ -38,9 +38,9 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--log", metavar="LOG", help="design for the traffic in a client log: .parquet, .csv or .csv.gz"
     )
-    parser.add_argument("--map", metavar="MEANING=COLUMN,…", help="foreign columns, as 'qflow trace import'")
+    add_columns(parser)
     parser.add_argument("--keep-capacities", action="store_true", help="do not touch the producers' windows")
-    parser.add_argument("--seed", type=int, metavar="N", help="give all clients other chances")
+    add_seed(parser)
     parser.add_argument(
         "--messages",
         type=int,
@@ -53,18 +53,14 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         metavar="FILE.svg",
         help="draw stop × capacity of each designed queue, a run in each cell, and say what they show",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_json(parser)
 
 
 def run(namespace: argparse.Namespace) -> int:
     """Recommend, and print it."""
-    from qflow.broker.errors import AmqpException
     from qflow.design.frontier import choices, require_counts
     from qflow.design.recommend import recommend, recommendation_text
-    from qflow.design.small import DesignError
-    from qflow.logs.log_file import LogError
     from qflow.progress import ProgressLine
-    from qflow.workload.attributes import WorkloadError
     from qflow.workload.cli import look_over
 
     require_apart([namespace.picture], [namespace.workload, namespace.log])
@@ -83,8 +79,6 @@ def run(namespace: argparse.Namespace) -> int:
             message_limit=_message_limit(namespace.messages),
             progress=shown,
         )
-    except (AmqpException, LogError, WorkloadError) as error:
-        raise DesignError(str(error)) from None
     finally:
         shown.end()
     if namespace.json:

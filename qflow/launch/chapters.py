@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from qflow.cli import port_number
+from qflow.arguments import port_number
 from qflow.kit import RefusalError, install_command, kit_path, nearest_checkout
 from qflow.wording import format_names
 from qflow.writing import write_whole
@@ -229,7 +229,6 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     """Add ``lab`` to the ``qflow`` command."""
     parser = rooms.add_parser(
         "lab",
-        help="open JupyterLab on the chapters",
         description="Open JupyterLab on the chapters. Further options are handed on to JupyterLab.",
         allow_abbrev=False,
     )

@@ -20,6 +20,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from qflow.arguments import add_json
 from qflow.kit import DISTRIBUTION, RefusalError, install_command, kit_path
 from qflow.launch.browsers import BROWSERS
 from qflow.spark.spark_session import find_java
@@ -178,12 +179,11 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     """Add ``doctor`` to the ``qflow`` command."""
     parser = rooms.add_parser(
         "doctor",
-        help="say if this machine is ready for the kit, and what cures what is not",
         description="Status 0 if the kit works here, 1 if something has to be cured first.",
     )
     parser.add_argument("--dir", metavar="FOLDER", default=".", help="where you will work; default: here")
     parser.add_argument("--spark", action="store_true", help="chapter 13 (Spark) has to work too")
-    parser.add_argument("--json", action="store_true", help="print the findings as JSON")
+    add_json(parser)
 
 
 def run(chosen: argparse.Namespace) -> int:

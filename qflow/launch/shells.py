@@ -23,7 +23,6 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     """Add ``completion`` to the ``qflow`` command."""
     parser = rooms.add_parser(
         "completion",
-        help="print what lets your shell complete these commands",
         description="Print a script for your shell, which then completes qflow's commands, options, choices "
         "and files at Tab. Keep it where the shell looks, as in the examples; zsh wants it as _qflow in a "
         'folder of its fpath. For one bash session: eval "$(qflow completion bash)".',

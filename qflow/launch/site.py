@@ -154,7 +154,7 @@ def _write_json(path: Path, value: object) -> None:
 
 def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     """Add ``site`` to the ``qflow`` command."""
-    parser = rooms.add_parser("site", help="build a site that runs the chapters with no server behind it")
+    parser = rooms.add_parser("site")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     made = actions.add_parser("build", help="write the site into a folder")
     made.add_argument("--out", metavar="FOLDER", default=DEFAULT_FOLDER, help=f"default: ./{DEFAULT_FOLDER}")

@@ -82,7 +82,6 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     """Add ``workshop`` to the ``qflow`` command."""
     parser = rooms.add_parser(
         "workshop",
-        help="prepare a folder for a room without network",
         description="Wheels, chapters, the site, a page for the teacher, and a script for each laptop.",
     )
     parser.add_argument(

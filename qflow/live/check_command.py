@@ -8,10 +8,12 @@ import math
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from qflow.arguments import add_json, whole_number
 from qflow.kit import RefusalError, heed_interrupts
 from qflow.live.brakes import BRAKES, SILENCE
 from qflow.live.client_card import FACTS as _MEASURED
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from qflow.live.client_faults import Ledger
     from qflow.live.client_report import ClientReport
 
-_MESSAGES = 6_000
+_MESSAGES, _MOST = 6_000, (1 << 31) - 1
 _SHORT = {"messages": 200, "still": 0.4, "timeout": 5.0}
 FACTS = tuple(_MEASURED)
 """What can be required."""
@@ -33,7 +35,6 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     """Add ``check-client`` to the commands of a parser."""
     parser = rooms.add_parser(
         "check-client",
-        help="measure what a client program does when the broker stops or refuses it",
         usage="qflow check-client [OPTION …] -- COMMAND …",
         description="Run a client program of AMQP 1.0, in any language, against queues that stop it, refuse "
         "it, resume it and go away, and print what was measured: whether it stops, its window, what it "
@@ -60,7 +61,7 @@ def _add_report(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--junit", metavar="FILE", help="write the card's lines as JUnit's test cases")
     parser.add_argument("--markdown", metavar="FILE", help="write the card as a table, for a pull request")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_json(parser)
     parser.add_argument("--output", action="store_true", help="print what the program printed, run by run")
 
 
@@ -111,7 +112,13 @@ def _add_messages(parser: argparse.ArgumentParser) -> None:
         ("window", 20, "the window of the sender that a receiver is given"),
     )
     for name, default, text in counts:
-        parser.add_argument(f"--{name}", type=_count, default=None, metavar="N", help=f"{text}, {default:,}")
+        parser.add_argument(
+            f"--{name}",
+            type=partial(whole_number, most=_MOST),
+            default=None,
+            metavar="N",
+            help=f"{text}, {default:,}",
+        )
     parser.add_argument(
         "--still", type=_seconds, metavar="S", help="seconds without a change until it counts as still, 1"
     )
@@ -133,12 +140,9 @@ def run(namespace: argparse.Namespace) -> int:
         baseline = _read_baseline(namespace)
         report = _check(namespace)
         worse = report.find_worse(baseline) if baseline else []
-    except RefusalError as refusal:
-        output = refusal.output if isinstance(refusal, ClientFailedError) else ""
-        if namespace.json:
-            print(json.dumps({"error": str(refusal), "output": output}, indent=2))
-        elif output:
-            print(f"the program's output:\n{output}", file=sys.stderr)
+    except ClientFailedError as failure:
+        if not namespace.json and failure.output:
+            print(f"the program's output:\n{failure.output}", file=sys.stderr)
         raise
     return _answer(report, worse, namespace)
 
@@ -156,11 +160,9 @@ def _check(namespace: argparse.Namespace) -> ClientReport:
     if namespace.traces and not namespace.faults:
         raise RefusalError("--traces is of the runs of --faults")
     require_apart([namespace.junit, namespace.markdown], [namespace.baseline, namespace.body])
-    from qflow.broker.errors import AmqpException, ManagementError
     from qflow.live.certificates import make_certificate
     from qflow.live.client_check import check_client
     from qflow.live.client_report import ClientReport
-    from qflow.workload.attributes import WorkloadError
 
     # A process that is asked to end ends its client, too.
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -174,8 +176,6 @@ def _check(namespace: argparse.Namespace) -> ClientReport:
                 for brake in dict.fromkeys(namespace.brake)
             }
             return ClientReport(cards, _check_faults(namespace, conditions, cards))
-    except (WorkloadError, AmqpException, ManagementError) as error:
-        raise RefusalError(str(error)) from None
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -209,13 +209,13 @@ def _answer(report: ClientReport, worse: list[tuple[str, str, str]], namespace: 
     if others:
         own = [name for name in FACTS if report.first.fact(name) is not None]
         error = f"{', '.join(others)} cannot be required of a {report.first.role}, but {', '.join(own)}"
-    if namespace.json:
-        print(json.dumps({**report.as_json(), "error": error} if error else report.as_json(), indent=2))
-    else:
+    if not namespace.json:
         print(report)
+    elif not error:
+        print(json.dumps(report.as_json(), indent=2))
     _print_output(report, namespace.output or bool(missed))
     if error:
-        raise RefusalError(error)
+        raise RefusalError(error, report.as_json())
     if namespace.junit:
         _write(namespace.junit, report.as_junit(namespace.require, worse))
     if namespace.markdown:
@@ -285,12 +285,6 @@ def _properties(text: str) -> dict[str, Any]:
     raise argparse.ArgumentTypeError(
         f"must be a JSON object of texts, numbers, true and false, got {text[:100]!r}"
     )
-
-
-def _count(text: str) -> int:
-    if text.isdecimal() and 0 < int(text) < 1 << 31:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"must be a whole number above 0, got {text!r}")
 
 
 def _seconds(text: str) -> float:

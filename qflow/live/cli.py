@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qflow.cli import port_number
+from qflow.arguments import port_number
 from qflow.kit import RefusalError, heed_interrupts
 from qflow.live.brakes import BRAKES, SILENCE
 from qflow.live.certificates import add_certificate, given_certificate, server_context
@@ -28,7 +28,6 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     """Add ``serve`` to the commands of a parser; the engine is not loaded for that."""
     parser = rooms.add_parser(
         "serve",
-        help="let real clients of AMQP 1.0 connect to the engine",
         description="Let real clients of AMQP 1.0, in any language, connect to the engine: queues, flow "
         "control, groups, limits and transactions as the real broker has them on this protocol. Ctrl-C ends "
         "it in good order.",
@@ -86,32 +85,26 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 
 def run(namespace: argparse.Namespace) -> int:
     """Serve until Ctrl-C, then write the trace if one was asked for."""
-    from qflow.broker.errors import AmqpException, ManagementError
     from qflow.live.serving import make_server
     from qflow.trace.files import TraceLines
-    from qflow.workload.attributes import WorkloadError
     from qflow.workload.cli import check_target
     from qflow.workload.model import Workload
 
-    try:
-        if namespace.trace:
-            check_target(Path(namespace.trace))
-        password = _password(namespace)
-        certificate = given_certificate(namespace.cert, namespace.key)
-        workload = Workload.load(namespace.workload) if namespace.workload else None
-        server = make_server(
-            namespace.queue,
-            workload,
-            host=namespace.host,
-            port=namespace.port,
-            password=password,
-            is_traced=bool(namespace.trace),
-            brake=namespace.brake,
-            tls=server_context(certificate),
-        )
-    except (WorkloadError, AmqpException, ManagementError) as error:
-        print(f"qflow serve: {error}", file=sys.stderr)
-        return 2
+    if namespace.trace:
+        check_target(Path(namespace.trace))
+    password = _password(namespace)
+    certificate = given_certificate(namespace.cert, namespace.key)
+    workload = Workload.load(namespace.workload) if namespace.workload else None
+    server = make_server(
+        namespace.queue,
+        workload,
+        host=namespace.host,
+        port=namespace.port,
+        password=password,
+        is_traced=bool(namespace.trace),
+        brake=namespace.brake,
+        tls=server_context(certificate),
+    )
     _allow_many_sockets(server.limits.connections)
     server.on_incident = _report
     lines = _lines(namespace.trace)

@@ -103,7 +103,7 @@ class ClientFailedError(RefusalError):
     """A program that cannot be measured; ``output`` is the last of what it printed."""
 
     def __init__(self, sentence: str, output: str) -> None:
-        super().__init__(sentence)
+        super().__init__(sentence, {"output": output})
         self.output = output
 
 

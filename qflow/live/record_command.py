@@ -24,7 +24,6 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     """Add ``record`` to the commands of a parser."""
     parser = rooms.add_parser(
         "record",
-        help="stand between AMQP 1.0 clients and their broker, and write what they do as a client log",
         description="Pass every byte between AMQP 1.0 clients and their broker unchanged, and write what "
         "passes as a client log and the workload behind it, which 'qflow trace import', 'qflow predict' and "
         "'qflow spark audit' take. Ctrl-C ends the recording; what was written can always be read.",

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from qflow.arguments import add_json
 from qflow.kit import RefusalError
 from qflow.progress import progress
 from qflow.writing import require_apart
@@ -57,19 +58,33 @@ def add_arguments(actions: Any) -> None:
     parser.add_argument(
         "--skew", type=float, metavar="MS", help="by how much clocks may differ; default: as the log shows"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_json(parser)
 
 
 def run(namespace: argparse.Namespace) -> int:
     """Import the log, and print what was found."""
-    from qflow.broker.errors import AmqpException
-    from qflow.logs.log_file import LogError
-    from qflow.workload.attributes import WorkloadError
+    from qflow.logs.client_log import ClientLog
 
-    try:
-        return _import(namespace)
-    except (LogError, WorkloadError, AmqpException) as error:
-        raise RefusalError(str(error)) from None
+    path = namespace.log
+    require_apart([namespace.out, namespace.workload], [path, _find_workload(namespace)])
+    seen = _look_through(path, namespace.map)
+    workload, source = _workload(namespace, seen)
+    audited, events = _audit_log(namespace, seen, workload)
+    inferred = seen.guess.inferred() if _find_workload(namespace) is None else {}
+    if namespace.workload:
+        from qflow.logs.workload_file import write_workload
+        from qflow.prediction.extraction import extract
+
+        # The rows are let go before the file is written.
+        behind = extract(ClientLog.read(path, namespace.map)[0], workload, draws=False).workload
+        write_workload(behind, namespace.workload, inferred)
+    if namespace.json:
+        print(json.dumps(_facts(path, source, seen, audited, events) | {"inferred": inferred}))
+    else:
+        _print(path, source, seen, audited, events)
+        for value, words in inferred.items():
+            print(f"  {value}: {words}")
+    return 1 if audited.findings or seen.quarantine else 0
 
 
 class _Seen(NamedTuple):
@@ -122,31 +137,6 @@ def _look_through(path: str, columns: str | None) -> _Seen:
         raise LogError(f"{Path(path).name}: {error}") from None
     tolerance = ways.tolerance()
     return _Seen(count, is_ordered, tolerance, guess, quarantine, recognised, first or 0, end)
-
-
-def _import(namespace: argparse.Namespace) -> int:
-    from qflow.logs.client_log import ClientLog
-
-    path = namespace.log
-    require_apart([namespace.out, namespace.workload], [path, _find_workload(namespace)])
-    seen = _look_through(path, namespace.map)
-    workload, source = _workload(namespace, seen)
-    audited, events = _audit_log(namespace, seen, workload)
-    inferred = seen.guess.inferred() if _find_workload(namespace) is None else {}
-    if namespace.workload:
-        from qflow.logs.workload_file import write_workload
-        from qflow.prediction.extraction import extract
-
-        # The rows are let go before the file is written.
-        behind = extract(ClientLog.read(path, namespace.map)[0], workload, draws=False).workload
-        write_workload(behind, namespace.workload, inferred)
-    if namespace.json:
-        print(json.dumps(_facts(path, source, seen, audited, events) | {"inferred": inferred}))
-    else:
-        _print(path, source, seen, audited, events)
-        for value, words in inferred.items():
-            print(f"  {value}: {words}")
-    return 1 if audited.findings or seen.quarantine else 0
 
 
 def _workload(namespace: argparse.Namespace, seen: _Seen) -> tuple[Workload, str]:
@@ -224,13 +214,9 @@ def _tolerance(skew: float | None, estimated: Tolerance) -> Tolerance:
 
 def _write_trace(trace: LongTrace, output: str) -> None:
     from qflow.trace.files import write_trace
-    from qflow.trace.schema import TraceError
 
-    try:
-        with progress(f"writing {Path(output).name}", len(trace)) as shown:
-            write_trace(trace, output, shown)
-    except TraceError as error:
-        raise RefusalError(str(error)) from None
+    with progress(f"writing {Path(output).name}", len(trace)) as shown:
+        write_trace(trace, output, shown)
 
 
 def _facts(file: str, source: str, seen: _Seen, audited: Audit, events: int) -> dict[str, Any]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from qflow.arguments import add_columns, add_json, add_seed, add_workload
 
 _DIGITS = 18
 
@@ -16,11 +17,10 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     """Add ``predict`` to the commands of a parser; the engine is not loaded for that."""
     parser = rooms.add_parser(
         "predict",
-        help="run the workload behind a client log again, under the recorded settings or others",
         description="Run the workload behind a client log again. Prints, for each queue, producer and "
         "consumer, what was recorded, what is predicted, and the difference.",
     )
-    parser.add_argument("workload", metavar="WORKLOAD.json", help="what was run")
+    add_workload(parser, "what was run")
     parser.add_argument("log", metavar="LOG", help="what its clients saw: .parquet, .csv or .csv.gz")
     parser.add_argument(
         "--queue-arguments",
@@ -46,47 +46,39 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         help="run it N times, each time with another chance, and say between what each measure will lie; "
         "default: 19, fewer of a very long log, up to 57 where a session ends in some of them only",
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of chance; default: 0")
+    add_seed(parser, 0)
     parser.add_argument(
         "--processes", type=int, metavar="N", help="over how many to divide the replays; default: all cores"
     )
-    parser.add_argument("--map", metavar="MEANING=COLUMN,…", help="foreign columns, as 'qflow trace import'")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_columns(parser)
+    add_json(parser)
 
 
 def run(namespace: argparse.Namespace) -> int:
     """Predict, and print the report."""
-    from qflow.broker.errors import AmqpException
     from qflow.logs.client_log import ClientLog
-    from qflow.logs.log_file import LogError
     from qflow.logs.workload_file import unseen_capacities
     from qflow.prediction.predict import predict, report_text
     from qflow.progress import progress
-    from qflow.workload import Workload, WorkloadError
+    from qflow.workload import Workload
     from qflow.workload.cli import look_over
 
-    try:
-        workload = Workload.load(namespace.workload)
-        settings = _settings(namespace, workload)
-        look_over(settings.apply(workload), "qflow predict")
-        with progress("predicting", unit="s") as shown:
-            log = ClientLog.load(namespace.log, namespace.map)
-            shown(
-                0, round(workload.duration), f"looking at what the clients of {Path(namespace.log).name} did"
-            )
-            report = predict(
-                workload,
-                log,
-                settings,
-                namespace.model,
-                replays=namespace.replays,
-                seed=namespace.seed,
-                processes=namespace.processes,
-                progress=shown,
-            )
-    except (WorkloadError, LogError, AmqpException) as error:
-        print(f"qflow predict: {error}", file=sys.stderr)
-        return 2
+    workload = Workload.load(namespace.workload)
+    settings = _settings(namespace, workload)
+    look_over(settings.apply(workload), "qflow predict")
+    with progress("predicting", unit="s") as shown:
+        log = ClientLog.load(namespace.log, namespace.map)
+        shown(0, round(workload.duration), f"looking at what the clients of {Path(namespace.log).name} did")
+        report = predict(
+            workload,
+            log,
+            settings,
+            namespace.model,
+            replays=namespace.replays,
+            seed=namespace.seed,
+            processes=namespace.processes,
+            progress=shown,
+        )
     unseen = {
         name: words for name, words in unseen_capacities(namespace.workload).items()
         if name not in settings.capacity

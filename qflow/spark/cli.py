@@ -15,6 +15,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from qflow.arguments import add_columns, add_json, whole_number
 from qflow.kit import INTERRUPTED, RefusalError, install_command
 from qflow.progress import progress
 
@@ -28,7 +29,6 @@ def add_arguments(subparsers: Any) -> None:
     """Add ``spark`` to the rooms of the command line; neither Spark nor the engine is loaded for that."""
     spark = subparsers.add_parser(
         "spark",
-        help="audit a fleet's logs, sweep settings, follow a stream, make a synthetic fleet",
         description="The engine over a fleet's recorded logs, on Apache Spark: on this machine or a cluster.",
     )
     actions = spark.add_subparsers(dest="action", metavar="ACTION", required=True)
@@ -55,13 +55,13 @@ def _add_audit(actions: Any, common: argparse.ArgumentParser) -> None:
     audit.add_argument(
         "--workloads", metavar="DIR", help="where NAME.json is for the log NAME; default: beside"
     )
-    audit.add_argument(
-        "--map", metavar="MEANING=COLUMN,…", help="foreign columns of the logs, as 'qflow trace import'"
-    )
+    add_columns(audit)
     audit.add_argument("--lake", metavar="DIR", help="keep the lake there; without LOG: audit the lake there")
-    audit.add_argument("--buckets", type=_count, default=8, metavar="N", help="files of the lake; default: 8")
+    audit.add_argument(
+        "--buckets", type=whole_number, default=8, metavar="N", help="files of the lake; default: 8"
+    )
     audit.add_argument("--out", metavar="DIR", help="write all results there, as Parquet")
-    audit.add_argument("--json", action="store_true", help="print one JSON object")
+    add_json(audit)
 
 
 def _add_sweep(actions: Any, common: argparse.ArgumentParser) -> None:
@@ -76,16 +76,16 @@ def _add_sweep(actions: Any, common: argparse.ArgumentParser) -> None:
     sweep.add_argument("--settings", required=True, metavar="GRID.json", help="a map of names to settings")
     sweep.add_argument("--out", required=True, metavar="DIR", help="where finished cells are kept")
     sweep.add_argument(
-        "--most-rows", type=_count, default=5_000_000, metavar="N", help="leave larger components out"
+        "--most-rows", type=whole_number, default=5_000_000, metavar="N", help="leave larger components out"
     )
     sweep.add_argument(
         "--replays",
-        type=_count,
+        type=whole_number,
         default=1,
         metavar="N",
         help="run each N times with another chance, and say between what each measure will lie; default: 1",
     )
-    sweep.add_argument("--json", action="store_true", help="print one JSON object")
+    add_json(sweep)
 
 
 def _add_stream(actions: Any, common: argparse.ArgumentParser) -> None:
@@ -99,10 +99,10 @@ def _add_stream(actions: Any, common: argparse.ArgumentParser) -> None:
     stream.add_argument("incoming", metavar="DIR", help="where files appear")
     stream.add_argument("--out", required=True, metavar="DIR", help="results and checkpoint")
     stream.add_argument("--once", action="store_true", help="take what is there, then end")
-    stream.add_argument("--files", type=_count, metavar="N", help="most files of one step")
-    stream.add_argument("--patience", type=_count, default=10_000, metavar="N",
+    stream.add_argument("--files", type=whole_number, metavar="N", help="most files of one step")
+    stream.add_argument("--patience", type=whole_number, default=10_000, metavar="N",
                         help="events that may wait for a missing one; default: 10000")  # fmt: skip
-    stream.add_argument("--wait", type=_count, default=60, metavar="S",
+    stream.add_argument("--wait", type=whole_number, default=60, metavar="S",
                         help="seconds after which a missing event counts as lost; default: 60. With --once, "
                         "without --files, what misses at a log's end is lost at once")  # fmt: skip
 
@@ -115,15 +115,9 @@ def _add_synth(actions: Any, common: argparse.ArgumentParser) -> None:
         description="Write a lake of a synthetic fleet; the same numbers give the same fleet anywhere. "
         "Killed at any moment, the same command goes on where it was.",
     )
-    synth.add_argument("--queues", type=_count, required=True, metavar="N", help="components")
-    synth.add_argument("--events", type=_count, required=True, metavar="M", help="events in all")
+    synth.add_argument("--queues", type=whole_number, required=True, metavar="N", help="components")
+    synth.add_argument("--events", type=whole_number, required=True, metavar="M", help="events in all")
     synth.add_argument("--out", required=True, metavar="DIR", help="where the lake is written")
-
-
-def _count(text: str) -> int:
-    if text.isdecimal() and int(text) > 0:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"must be a whole number from 1, got {text!r}")
 
 
 _SHOWN = 10

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from qflow.arguments import add_json
 from qflow.displays import has_kernel
 from qflow.kit import RefusalError
 from qflow.teaching import learner
@@ -326,12 +327,11 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     """Add ``exercises`` to the ``qflow`` command."""
     parser = rooms.add_parser(
         "exercises",
-        help="show which exercises and challenges you have solved, and how your predictions went",
         description="Show which exercises and challenges are solved, with what effort, and how the "
         "predictions went.",
     )
     parser.add_argument("action", nargs="?", choices=("progress",), help="progress, which is the default too")
-    parser.add_argument("--json", action="store_true", help="print it as one object")
+    add_json(parser)
 
 
 def run(chosen: argparse.Namespace) -> int:

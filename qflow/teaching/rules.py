@@ -20,6 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from qflow.arguments import add_json
 from qflow.kit import RefusalError, checkout_root, kit_path
 
 RULE = re.compile(r"(?<![A-Za-z])(?:DQ|LP|FC|CM|CAP|MG|CN|EX|QT|CF|ALT|IN|RF|LNK)[-_]\d+\b", re.IGNORECASE)
@@ -191,11 +192,9 @@ def show(asked: Sequence[str] = (), *, as_json: bool = False) -> int:
 
 def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     """Add ``rules`` to the ``qflow`` command."""
-    parser = rooms.add_parser(
-        "rules", help="list the broker's rules and the tests that hold the engine to each"
-    )
+    parser = rooms.add_parser("rules")
     parser.add_argument("rules", nargs="*", metavar="RULE", help="such as FC-14, to print that rule whole")
-    parser.add_argument("--json", action="store_true", help="print the rules, whole, as one list")
+    add_json(parser, "the rules, whole,")
 
 
 def run(chosen: argparse.Namespace) -> int:

@@ -14,6 +14,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from qflow.arguments import add_json
 from qflow.kit import RefusalError
 from qflow.logs import cli as importing
 from qflow.progress import progress
@@ -36,7 +37,6 @@ def add_arguments(subparsers: Any) -> None:
     """Add ``trace`` to the rooms of the command line."""
     trace = subparsers.add_parser(
         "trace",
-        help="look at traces, replay them, and ask why",
         description="A trace is a .parquet, .jsonl or .jsonl.gz file: each command and each effect of a run.",
     )
     actions = trace.add_subparsers(dest="action", metavar="ACTION", required=True)
@@ -46,7 +46,7 @@ def add_arguments(subparsers: Any) -> None:
         description="Say what is in a trace; status 1 if a row makes no sense.",
     )
     info.add_argument("files", nargs="+", metavar="FILE", help="a trace")
-    info.add_argument("--json", action="store_true", help="print one JSON object for each file")
+    add_json(info, "what is in each file")
     info.add_argument("--quarantine", metavar="OUT.jsonl", help="write the rows that make no sense to a file")
     replay = actions.add_parser(
         "replay",
@@ -75,23 +75,18 @@ def _add_why(actions: Any) -> None:
         help="producer:C1, transfer:C1-57, queue:q, message:A-1, group:A or consumer:late; "
         "or the name alone, if only one thing has it",
     )
-    why.add_argument("--json", action="store_true", help="print one JSON object")
+    add_json(why)
 
 
 def run(namespace: argparse.Namespace) -> int:
     """Do what was asked for."""
-    from qflow.trace.schema import TraceError
-
-    try:
-        if namespace.action == "info":
-            return _info(namespace.files, namespace.json, namespace.quarantine)
-        if namespace.action == "replay":
-            return _replay(namespace.file, namespace.output)
-        if namespace.action == "why":
-            return _why(namespace)
-        return importing.run(namespace)
-    except TraceError as error:
-        raise RefusalError(str(error)) from None
+    if namespace.action == "info":
+        return _info(namespace.files, namespace.json, namespace.quarantine)
+    if namespace.action == "replay":
+        return _replay(namespace.file, namespace.output)
+    if namespace.action == "why":
+        return _why(namespace)
+    return importing.run(namespace)
 
 
 def _read(file: str) -> tuple[Trace, Quarantine]:

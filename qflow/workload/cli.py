@@ -9,6 +9,7 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from qflow.arguments import add_json, add_seed, add_workload
 from qflow.kit import INTERRUPTED
 from qflow.progress import ProgressLine, progress
 from qflow.writing import require_apart
@@ -22,36 +23,29 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     """Add ``run`` to the commands of a parser; the engine is not loaded for that."""
     parser = rooms.add_parser(
         "run",
-        help="run a workload file and say what happened",
         description="Run a workload in virtual time. Ctrl-C stops it in good order: what has happened so "
         "far is printed and written, and the status is 130.",
     )
-    parser.add_argument("workload", metavar="WORKLOAD.json", help="a workload file")
-    parser.add_argument("--seed", type=int, metavar="N", help="give all clients other chances")
+    add_workload(parser)
+    add_seed(parser)
     parser.add_argument("--trace", metavar="OUT", help="write all events: .parquet, .jsonl or .jsonl.gz")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_json(parser)
 
 
 def run(namespace: argparse.Namespace) -> int:
     """Run a workload file and print a summary."""
-    from qflow.broker.errors import AmqpException
-    from qflow.workload.attributes import WorkloadError
     from qflow.workload.model import Workload
 
-    try:
-        if namespace.trace:
-            check_target(Path(namespace.trace))
-            require_apart([namespace.trace], [namespace.workload])
-        workload = Workload.load(namespace.workload)
-        if namespace.seed is not None:
-            workload = workload.with_seed(namespace.seed)
-        look_over(workload, "qflow run")
-        made, is_whole = _simulate(workload)
-        if namespace.trace:
-            _write(made, namespace.trace)
-    except (WorkloadError, AmqpException) as error:
-        print(f"qflow run: {error}", file=sys.stderr)
-        return 2
+    if namespace.trace:
+        check_target(Path(namespace.trace))
+        require_apart([namespace.trace], [namespace.workload])
+    workload = Workload.load(namespace.workload)
+    if namespace.seed is not None:
+        workload = workload.with_seed(namespace.seed)
+    look_over(workload, "qflow run")
+    made, is_whole = _simulate(workload)
+    if namespace.trace:
+        _write(made, namespace.trace)
     summary = {**_summarise(made), "interrupted": not is_whole}
     print(json.dumps(summary) if namespace.json else _text(summary))
     return 0 if is_whole else INTERRUPTED
@@ -170,11 +164,6 @@ def check_target(path: Path) -> None:
 def _write(made: Run, path: str) -> None:
     from qflow.trace.files import write_trace
     from qflow.trace.replaying import trace_of
-    from qflow.trace.schema import TraceError
-    from qflow.workload.attributes import WorkloadError
 
-    try:
-        with progress(f"writing {Path(path).name}", len(made.events)) as shown:
-            write_trace(trace_of(made), path, shown)
-    except TraceError as error:
-        raise WorkloadError(str(error)) from None
+    with progress(f"writing {Path(path).name}", len(made.events)) as shown:
+        write_trace(trace_of(made), path, shown)

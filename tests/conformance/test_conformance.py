@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from commands import status_of
 from recordings import SCENARIOS
 
 from qflow.broker import BrokerOptions
@@ -421,9 +422,9 @@ def test_files_that_cannot_be_read(tmp_path, capsys, text, words):
         path.write_bytes(text)
     elif text is not None:
         path.write_text(text)
-    assert _check_files([str(path)]) == 2
+    assert status_of("conform", path) == 2
     said = capsys.readouterr().err
-    assert said.startswith("qflow conform: ")
+    assert said.startswith("qflow: ")
     assert said.count("\n") == 1
     for word in [str(path), *words]:
         assert word in said

@@ -495,3 +495,27 @@ def test_rules_and_exercises_are_objects_where_they_are_asked_for(capsys):
     assert status_of("exercises", "--json") == 0
     found = json.loads(capsys.readouterr().out)["exercises"]
     assert found["01-thresholds"]["on_and_off"] == {"tries": 0, "hints": 0, "solved": False}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "no-such.json"),
+        ("design", "data/recordings/workloads/ring.json", "--max-count", "0"),
+        ("predict", "data/recordings/workloads/ring.json", "no-such.csv"),
+        ("conform", "no-such.jsonl"),
+        ("trace", "info", "pyproject.toml"),
+        ("trace", "import", "pyproject.toml"),
+        ("config", "add", "queue", "q", "--declare", "{"),
+        ("rules", "FC-99"),
+        ("run", "data/recordings/workloads/ring.json", "--seed", "many"),
+    ],
+    ids=" ".join,
+)
+def test_a_refusal_is_an_object_where_one_is_asked_for(capsys, monkeypatch, root, words):
+    monkeypatch.chdir(root)
+    sentence = refusal(capsys, *words).partition(": ")[2].strip()
+    assert status_of(*words, "--json") == 2
+    said = capsys.readouterr()
+    assert json.loads(said.out) == {"error": sentence}
+    assert sentence in said.err

@@ -437,7 +437,7 @@ def test_the_facts_of_the_command_are_those_of_the_card():
         ((), "no program was given"),
         (("--", "no-such-program"), "'no-such-program' cannot be run: No such file or directory"),
         (("--require", "brakes", "--", "x"), "'brakes' is not one of stops, goes-on, loses-nothing"),
-        (("--stop", "0", "--", "x"), "must be a whole number above 0, got '0'"),
+        (("--stop", "0", "--", "x"), "must be a whole number from 1 to 2147483647, got '0'"),
         (("--still", "nan", "--", "x"), "must be seconds above 0, got 'nan'"),
         (("--resume", "11", "--", "x"), "resume <= stop < limit must hold, got resume 11, stop 10, limit 30"),
         (("--messages", "30", "--", "x"), "30 messages are too few to reach the limit of 30"),
@@ -479,7 +479,7 @@ def test_status_2_prints_an_object_with_json(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("--json", "--limit", "x", "--", "x"), "must be a whole number above 0, got 'x'"),
+        (("--json", "--limit", "x", "--", "x"), "must be a whole number from 1 to 2147483647, got 'x'"),
         (("--json", "--require", "all", "--", "x"), "'all' is not one of stops, goes-on"),
         (("--json", "--limits=3"), "unknown argument '--limits=3'"),
         (("--limit", "x", "--", "x", "--json"), None),

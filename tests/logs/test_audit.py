@@ -8,11 +8,11 @@ import pytest
 from commands import room_command
 from recordings import WORKLOADS, load
 
-from qflow.kit import RefusalError
 from qflow.logs.audit import audit
 from qflow.logs.checks import Tolerance
 from qflow.logs.workload_file import Guess, workload_json
 from qflow.prediction.extraction import extract
+from qflow.qflow_error import QflowError
 from qflow.trace import ClientLog, LogRow, cli
 from qflow.trace.files import read_trace
 from qflow.workload import Consumer, Producer, Workload, simulate
@@ -263,7 +263,7 @@ def test_import_tells_findings_and_rows_set_aside(tmp_path, capsys):
 def test_import_refuses_in_one_sentence(tmp_path, name, data, sentence):
     path = tmp_path / name
     path.write_bytes(data)
-    with pytest.raises(RefusalError) as refusal:
+    with pytest.raises(QflowError) as refusal:
         command(path)
     assert str(refusal.value).startswith(sentence)
     assert "\n" not in str(refusal.value)

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 import pytest
-from commands import room_command
+from commands import room_command, status_of
 from recordings import paths
 
 from qflow.design import cli as design_cli
@@ -65,7 +65,7 @@ def test_predict_prints_one_json_object(capsys, beginning):
     ],
 )
 def test_predict_refuses_in_one_sentence(capsys, words, sentence):
-    assert room_command(cli, "predict", *paths("capacity-165"), *words) == 2
+    assert status_of("predict", *paths("capacity-165"), *words) == 2
     # On a slow machine a line of progress comes before.
     told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("qflow")]
     assert len(told) == 1
@@ -113,9 +113,9 @@ def test_run_prints_a_summary_and_writes_a_trace(tmp_path, capsys):
 
 
 def test_run_refuses_in_one_sentence(tmp_path, capsys):
-    assert room_command(run_cli, "run", write(tmp_path, window="wide")) == 2
+    assert status_of("run", write(tmp_path, window="wide")) == 2
     assert "window must be 'ideal'" in capsys.readouterr().err
-    assert room_command(run_cli, "run", write(tmp_path), "--trace", "out.xlsx") == 2
+    assert status_of("run", write(tmp_path), "--trace", "out.xlsx") == 2
     assert "a trace is" in capsys.readouterr().err
 
 
@@ -171,7 +171,7 @@ def test_predict_says_so_too_of_what_is_changed(capsys, beginning):
 
 def test_an_argument_of_the_wrong_type_is_refused_with_its_queue_and_key(tmp_path, capsys):
     path = write_workload(tmp_path, {"qpid.max_count": "many"})
-    assert room_command(run_cli, "run", path) == 2
+    assert status_of("run", path) == 2
     assert capsys.readouterr().err == (
-        "qflow run: queue 'orders', 'qpid.max_count': invalid conversion: Cannot convert many\n"
+        "qflow: queue 'orders', 'qpid.max_count': invalid conversion: Cannot convert many\n"
     )

@@ -22,7 +22,6 @@ from qflow.broker.history.cluster import ReplicatedState
 from qflow.broker.store import MessageStore
 from qflow.conformance.scenario import load_scenarios
 from qflow.conformance.scenario_player import Player
-from qflow.kit import RefusalError
 from qflow.trace import cli
 from qflow.trace.files import _Checker, load_trace, read_trace, write_trace
 from qflow.trace.replaying import Replay, first_difference, record, trace_of
@@ -515,7 +514,7 @@ def test_info_and_replay(trace, tmp_path, capsys):
     assert command("replay", first, "-o", second) == 0
     assert f"all {len(trace)} rows came back exactly" in capsys.readouterr().out
     assert first_difference(trace, load_trace(second)) is None
-    with pytest.raises(RefusalError, match="a trace is a .parquet, .jsonl or .jsonl.gz file"):
+    with pytest.raises(TraceError, match="a trace is a .parquet, .jsonl or .jsonl.gz file"):
         command("info", tmp_path / "a.txt")
 
 

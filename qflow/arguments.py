@@ -1,0 +1,55 @@
+"""Arguments that several commands have, each read and worded once: files, seeds, JSON, whole numbers."""
+
+from __future__ import annotations
+
+import argparse
+
+
+def add_json(parser: argparse._ActionsContainer, result: str = "the result") -> None:
+    """Add ``--json``; a refusal is an object then, too (:mod:`qflow.cli`)."""
+    parser.add_argument(
+        "--json", action="store_true", help=f'print {result} as JSON; a refusal as {{"error": …}}'
+    )
+
+
+def add_workload(parser: argparse.ArgumentParser, what: str = "a workload file") -> None:
+    """Add a workload file, which has to be given."""
+    parser.add_argument("workload", metavar="WORKLOAD.json", help=what)
+
+
+def add_columns(parser: argparse.ArgumentParser) -> None:
+    """Add ``--map``, as ``qflow trace import`` explains it."""
+    parser.add_argument(
+        "--map", metavar="MEANING=COLUMN,…", help="foreign columns of a log; see qflow trace import --help"
+    )
+
+
+def add_seed(parser: argparse.ArgumentParser, default: int | None = None) -> None:
+    """Add ``--seed``; without a default a workload has its own."""
+    shown = "the workload's own" if default is None else default
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=default,
+        metavar="N",
+        help=f"the seed of chance, a whole number: the same one gives the same run; default: {shown}",
+    )
+
+
+def whole_number(text: str, most: int = (1 << 63) - 1) -> int:
+    """Read a number of things, from 1.
+
+    >>> whole_number("5000")
+    5000
+    """
+    # Python refuses to read thousands of digits.
+    if text.isascii() and text.isdecimal() and len(text) < 20 and 0 < int(text) <= most:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"must be a whole number from 1 to {most}, got {text[:100]!r}")
+
+
+def port_number(text: str) -> int:
+    """Read a TCP port to listen on."""
+    if text.isdecimal() and int(text) <= 65535:
+        return int(text)
+    raise argparse.ArgumentTypeError(f"a port is a number from 0 to 65535, got {text!r}")
