@@ -1,7 +1,7 @@
 """Pages that are made from code, rules, tests and tables: the reference and the glossary.
 
 A page that repeats what the code says goes stale unless it is made from it. These are; a test compares them.
-The page of a room has every public function and class with its own docstring.
+The page of a room names every public function and class; that of a module has them with their docstrings.
 """
 
 from __future__ import annotations
@@ -47,6 +47,9 @@ ROOMS: dict[str, str] = {
 }
 """The rooms that have a page, and what each is."""
 
+_WIDTH = 88
+"""How long a line with all parameters may be."""
+
 _SECTION = re.compile(r"(Attributes|Fields|Parameters|Raises|Returns|Yields):")
 _ENTRY = re.compile(r" {4}(\S.*?)(?:: (.*))?")
 _ROLE = re.compile(r":[a-z]+:`~?([^`]+)`")
@@ -67,7 +70,7 @@ def _rooms_index() -> str:
 
 
 def _room_page(room: str) -> str:
-    """Return the page of a room.
+    """Return the page of a room: its modules, and what each holds.
 
     >>> _room_page("conformance").splitlines()[0]
     '# qflow.conformance'
@@ -75,21 +78,59 @@ def _room_page(room: str) -> str:
     package = importlib.import_module(f"qflow.{room}")
     lines = [f"# qflow.{room}", "", *docstring(package)]
     for module in _modules(package):
-        members = list(_members(module))
-        if members:
-            lines += ["", f"## {module.__name__}", "", *docstring(module)]
-        for name, member in members:
-            lines += ["", f"### `{name}{_signature(member)}`", "", *docstring(member)]
-            if inspect.isclass(member):
-                lines += _methods(member)
+        page = f"functions/{_page_name(module)}"
+        lines += ["", f"## [{module.__name__}]({page})", "", _first_paragraph(module), ""]
+        lines += [
+            f"- [`{name}`]({page}#{anchor(name)}): {_first_paragraph(one)}" for name, one in _members(module)
+        ]
     return "\n".join(lines) + "\n"
+
+
+def _module_page(module: ModuleType) -> str:
+    """Return the page of a module: its theory, and each of its functions and classes.
+
+    >>> from qflow.broker import alerts
+    >>> _module_page(alerts).splitlines()[2]
+    'Of [qflow.broker](../functions-broker.md).'
+    """
+    room = module.__name__.split(".")[1]
+    lines = [
+        f"# {module.__name__}",
+        "",
+        f"Of [qflow.{room}](../functions-{room}.md).",
+        "",
+        *docstring(module),
+    ]
+    for name, member in _members(module):
+        lines += ["", f"## `{name}`", "", "```python", *_declaration(name, member), "```", ""]
+        lines += docstring(member)
+        if inspect.isclass(member):
+            lines += _methods(member)
+    return "\n".join(lines) + "\n"
+
+
+def _page_name(module: ModuleType) -> str:
+    return f"{module.__name__.removeprefix('qflow.')}.md"
+
+
+def _first_paragraph(member: object) -> str:
+    return _prose((inspect.getdoc(member) or "").split("\n\n")[0].replace("\n", " "), "")
+
+
+def _declaration(name: str, member: object) -> list[str]:
+    """Return how something is called, on one line or with a line for each parameter."""
+    parameters = _parameters(member)
+    line = f"{name}({', '.join(parameters)})"
+    return [line] if len(line) <= _WIDTH else [f"{name}(", *(f"    {one}," for one in parameters), ")"]
 
 
 def _modules(package: ModuleType) -> Iterator[ModuleType]:
     names = sorted(found.name for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."))
     for name in names:
         if not any(part.startswith("_") or part == "cli" for part in name.split(".")):
-            yield importlib.import_module(name)
+            module = importlib.import_module(name)
+            if any(_members(module)):
+                yield module
 
 
 def _members(module: ModuleType) -> Iterator[tuple[str, object]]:
@@ -107,26 +148,23 @@ def _methods(owner: type) -> list[str]:
             member = member.__func__
         if name.startswith("_") or not inspect.isfunction(member) or not member.__doc__:
             continue
-        first = inspect.cleandoc(member.__doc__).split("\n\n")[0].replace("\n", " ")
-        lines.append(f"- `{name}{_signature(member)}`: {_prose(first, '')}")
+        lines.append(f"- `{name}({', '.join(_parameters(member))})`: {_first_paragraph(member)}")
     return ["", *lines] if lines else []
 
 
-def _signature(member: object) -> str:
+def _parameters(member: object) -> list[str]:
     if dataclasses.is_dataclass(member):
-        named = [
+        return [
             _format_parameter(field.name, field.type) for field in dataclasses.fields(member) if field.init
         ]
-        return f"({', '.join(named)})"
     try:
         parameters = inspect.signature(member).parameters.values()  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        return ""
+        return []
     # Without defaults, so that no object's address is printed.
     marks: dict[object, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
     shown = [one for one in parameters if one.name != "self"]
-    texts = [_format_parameter(marks.get(one.kind, "") + one.name, one.annotation) for one in shown]
-    return f"({', '.join(texts)})"
+    return [_format_parameter(marks.get(one.kind, "") + one.name, one.annotation) for one in shown]
 
 
 def _format_parameter(name: str, annotation: object) -> str:
@@ -219,6 +257,9 @@ def pages() -> dict[str, Callable[[Path], str]]:
     }
     for room in ROOMS:
         made[f"functions-{room}.md"] = lambda root, room=room: _room_page(room)  # type: ignore[misc]
+        for module in _modules(importlib.import_module(f"qflow.{room}")):
+            name = f"functions/{_page_name(module)}"
+            made[name] = lambda root, module=module: _module_page(module)  # type: ignore[misc]
     return made
 
 
@@ -407,22 +448,29 @@ def made(kind: str) -> dict[str, Callable[[Path], str]]:
 def build(kind: str = "reference", top: Path | None = None) -> list[str]:
     """Write the generated pages that differ from what is there; return their paths."""
     names = stale(kind, top)
+    written = made(kind)
     for name in names:
         path = (top or checkout()) / name
+        if name not in written:
+            path.unlink()
+            continue
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(made(kind)[name](checkout()), encoding="utf-8", newline="\n")
+        path.write_text(written[name](checkout()), encoding="utf-8", newline="\n")
     return names
 
 
 def stale(kind: str = "reference", top: Path | None = None) -> list[str]:
     """Return the paths of the generated pages that are no longer what they are made from."""
-    root = checkout()
-    paths = {name: (top or root) / name for name in made(kind)}
-    return [
+    root, written = checkout(), made(kind)
+    paths = {name: (top or root) / name for name in written}
+    differ = [
         name
-        for name, page in made(kind).items()
+        for name, page in written.items()
         if not paths[name].exists() or paths[name].read_text(encoding="utf-8") != page(root)
     ]
+    # A module that was taken away or renamed leaves its page behind.
+    there = sorted(((top or root) / FOLDER / "functions").glob("*.md")) if kind == "reference" else []
+    return differ + [f"{FOLDER}/functions/{path.name}" for path in there if path not in paths.values()]
 
 
 GLOSSARY = "notebooks/teachers/glossary.md"

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from qflow import maintain
+from qflow.conformance import scenario
 from qflow.kit import form
 from qflow.maintain import __main__ as command
 from qflow.maintain import reference
-from qflow.maintain.reference import _room_page, docstring
+from qflow.maintain.reference import _module_page, anchor, docstring
 from qflow.teaching.rules import cited_in_chapters, rule_book
 
 KINDS = ("reference", "glossary")
@@ -32,9 +33,9 @@ def test_every_link_leads_somewhere(root):
     folder = root / "notebooks" / "reference"
     dead = [
         f"{page.name}: {target}"
-        for page in folder.glob("*.md")
+        for page in folder.rglob("*.md")
         for target, _ in _LINK.findall(page.read_text())
-        if "://" not in target and not (folder / target).exists()
+        if "://" not in target and not (page.parent / target).exists()
     ]
     assert dead == []
 
@@ -67,13 +68,13 @@ def test_the_guide_finds_names_where_it_says(root):
 
 def test_every_page_is_reached_from_the_first(root):
     folder = root / "notebooks" / "reference"
-    seen, left = set(), ["README.md"]
+    seen, left = set(), [folder / "README.md"]
     while left:
-        name = left.pop()
-        if name not in seen and (folder / name).exists():
-            seen.add(name)
-            left += [target for target, _ in _LINK.findall((folder / name).read_text())]
-    assert {page.name for page in folder.glob("*.md")} <= seen
+        page = left.pop().resolve()
+        if page not in seen and page.exists() and page.suffix == ".md":
+            seen.add(page)
+            left += [page.parent / target for target, _ in _LINK.findall(page.read_text())]
+    assert {page.resolve() for page in folder.rglob("*.md")} <= seen
 
 
 def test_the_rules_page_has_every_rule(root):
@@ -88,16 +89,41 @@ def test_a_rule_names_its_chapters(root):
 
 def test_a_page_that_changed_is_written_anew(root, tmp_path):
     names = reference.build(top=tmp_path)
-    assert {Path(name).name for name in names} == set(reference.pages())
+    assert {name.removeprefix(f"{reference.FOLDER}/") for name in names} == set(reference.pages())
     left_out = f"{reference.FOLDER}/left-out.md"
     (tmp_path / left_out).write_text("old")
     assert reference.build(top=tmp_path) == [left_out]
+    gone = tmp_path / reference.FOLDER / "functions" / "broker.of_before.md"
+    gone.write_text("a module that was")
+    assert reference.build(top=tmp_path) == [f"{reference.FOLDER}/functions/{gone.name}"]
+    assert not gone.exists()
 
 
-def test_a_room_page_shows_examples_as_code():
-    page = _room_page("conformance")
-    assert page.count("```python") == page.count("\n```\n")
+def test_a_module_page_shows_examples_as_code():
+    page = _module_page(scenario)
+    assert page.count("```python") == page.count("\n```\n") > 7
     assert ":func:" not in page
+
+
+@pytest.mark.parametrize("room", reference.ROOMS)
+def test_a_room_page_leads_to_every_function_of_its_modules(root, room):
+    folder = root / reference.FOLDER
+    held = re.findall(r"^- \[`\w+`\]\((.+)#(.+)\): \S", (folder / f"functions-{room}.md").read_text(), re.M)
+    there = {
+        (f"functions/{page.name}", anchor(name))
+        for page in (folder / "functions").glob(f"{room}.*.md")
+        for name in re.findall(r"^## `(.+)`$", page.read_text(), re.M)
+    }
+    assert set(held) == there != set()
+
+
+def test_a_page_of_functions_can_be_read(root):
+    """The engine's was 69 screens long."""
+    assert {
+        page.name: page.stat().st_size
+        for page in (root / reference.FOLDER).rglob("functions*/*.md")
+        if page.stat().st_size > 15_000
+    } == {}
 
 
 def test_a_docstring_becomes_markdown():
