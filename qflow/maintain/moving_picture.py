@@ -1,6 +1,7 @@
 """The moving picture of the README: a lab's own scene, played in a browser and kept as a GIF.
 
-Build it again when the scene looks different.
+Beside it is a picture of one instant, which other sites show with a link to the kit's own. Build both again
+when the scene looks different.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ PAUSE = 90
 """Milliseconds between two stills."""
 LINGER = 1000
 """Milliseconds a still stays that shows a turn ON or OFF, and the last one."""
+PREVIEW = {"width": 1200, "height": 630}
+"""The size in pixels that other sites show of a link."""
+_TITLE = "qflow: a message broker you can hold in your hand"
 _SEEK = """([slider, step]) => {
     slider.value = step;
     slider.dispatchEvent(new Event("input", { bubbles: true }));
@@ -52,12 +56,12 @@ def _stills(picture: Picture, count: int = STILLS) -> list[tuple[int, int]]:
 
 
 def write(path: Path) -> Path:
-    """Draw the scene in a headless browser at each step, and write the moving picture."""
+    """Draw the scene in a headless browser at each step, and write both pictures."""
     picture, images = flow_run(), []
     shown = _stills(picture)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         page_file = Path(folder, "run.html")
-        page_file.write_text(to_html(picture), encoding="utf-8")
+        page_file.write_text(to_html(picture, _TITLE), encoding="utf-8")
         flags = ["--no-sandbox", "--disable-gpu", "--force-color-profile=srgb"]
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=flags)
         page = browser.new_page(viewport={"width": WIDTH + 60, "height": 1100})
@@ -69,6 +73,10 @@ def write(path: Path) -> Path:
         for step, _ in shown:
             page.evaluate(_SEEK, [slider, step])
             images.append(Image.open(io.BytesIO(scene.screenshot())).convert("RGB"))
+        page.evaluate(_SEEK, [slider, next(step for step, stay in shown if stay == LINGER)])
+        page.set_viewport_size(PREVIEW)
+        preview = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+        preview.quantize(64, dither=0).save(path.with_name("preview.png"), optimize=True)
         browser.close()
     # One palette for all: a palette of its own for each would flicker.
     palette = images[len(images) // 2].quantize(64)

@@ -19,5 +19,7 @@ def test_the_picture_lasts_as_long_as_the_run_that_it_shows(root):
         shown = sum(still.info["duration"] for still in ImageSequence.Iterator(made))
     assert shown == sum(stay for _, stay in _stills(flow_run()))
     assert file.stat().st_size < 1_000_000
+    with image.open(file.with_name("preview.png")) as preview:
+        assert preview.size == (1200, 630), "as other sites show it, uncut"
     text = (root / "README.md").read_text()
     assert text.index("notebooks/images/flow.gif") < text.index("<!-- command one -->")
