@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import zipfile
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -104,6 +105,9 @@ MARK = ".qflow-made"
 _IN_THE_BROWSER = ("anywidget", "comm", "ipywidgets", "jupyterlab-widgets", "plotly", "psygnal")
 """Packages that notebooks on the site install into the kernel, beside qflow."""
 
+_LEFT_OUT = tuple(f"qflow/_kit/{folder}/" for folder in ("notebooks", "exercises", "data/recordings"))
+"""What of the wheel no page asks for: fourteen of its fifteen megabytes."""
+
 # What pip and npm say when they cannot reach the network.
 _NO_NETWORK = ("Failed to establish a new connection", "name resolution", "ENOTFOUND", "EAI_AGAIN", "Proxy")
 _ANY_MACHINE = ("--only-binary=:all:", "--implementation=py", "--abi=none", "--platform=any")
@@ -168,6 +172,14 @@ def build_wheel(folder: Path) -> None:
     options = ["--no-build-isolation"] if find_spec("hatchling") else []
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", *options, "-w", str(folder)]
     run([*command, str(root)], environment=environment)
+
+
+def write_engine(wheel: Path, archive: Path) -> None:
+    """Write what the Python of a page needs of qflow's wheel: its code, the rules, what exercises say."""
+    with zipfile.ZipFile(wheel) as whole, zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as engine:
+        for entry in whole.infolist():
+            if not entry.filename.startswith(_LEFT_OUT):
+                engine.writestr(entry, whole.read(entry))
 
 
 def claim(folder: Path, what: str) -> None:

@@ -10,6 +10,7 @@ opened from a folder, where browsers start no worker, says so and stays with the
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from html import escape
@@ -24,7 +25,10 @@ from qflow.labs.running import refusal_text
 from qflow.labs.share import run_of_token
 from qflow.labs.story import story_of
 from qflow.launch.book import FOLDER, ICON, PAGE, Page, chapters, read_page
-from qflow.launch.cargo import OWN
+from qflow.launch.cargo import OWN, write_engine
+
+ENGINE = "engine.zip"
+"""What the page's Python unpacks, beside the pages: as a wheel, without chapters and recordings."""
 
 MESSAGES = 220
 SETTINGS = {"stop": 40, "resume": 10, "limit": 60, "capacity": 10, "prefetch": 4}
@@ -138,14 +142,12 @@ def front_door(pages: Sequence[Page]) -> str:
 
 
 def write_worker(site: Path) -> Path:
-    """Write the script of the worker that runs Python from the site's own wheel; return it."""
+    """Write the script of the worker that runs Python, and the engine of the site's own wheel; return it."""
     wheels = sorted((site / "pypi").glob(OWN))
     if not wheels:
         raise RefusalError(f"There is no wheel {OWN} in {site / 'pypi'}.")
-    script = site / FOLDER / "python.js"
-    text = (PAGE / "python.js").read_text(encoding="utf-8")
-    script.write_text(text.replace("WHEEL", wheels[-1].name), encoding="utf-8")
-    return script
+    write_engine(wheels[-1], site / FOLDER / ENGINE)
+    return Path(shutil.copyfile(PAGE / "python.js", site / FOLDER / "python.js"))
 
 
 def _pack_run(picture: Picture) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import time
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import unquote
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from browser import REQUIRED, LabServer, chromium_page, find_chromium
@@ -158,6 +158,20 @@ def test_the_first_page_moves_and_python_answers_for_any_value(page):
     refused.get_by_text("The broker refuses these settings").wait_for()
     assert page.page_errors == []
     assert page.foreign_requests == []
+
+
+def test_a_visit_fetches_little_and_python_the_engine_only(page, built, capsys):
+    """28.8 MB were fetched on any visit, and a wheel of 15 MB for one function of the engine."""
+    fetched = {}
+    page.page.on("response", lambda got: fetched.update({urlsplit(got.url).path: len(got.body())}))
+    page.page.goto(f"{page.server.url}/index.html")
+    page.page.wait_for_function("() => document.querySelector('.qflow-scene')?.scene.player.isPlaying")
+    page.page.get_by_text("is loaded when you touch the picture").wait_for()
+    page.page.wait_for_load_state("networkidle")
+    with capsys.disabled():
+        print(f"\na visit fetches {sum(fetched.values()):,} bytes: {fetched}")
+    assert sum(fetched.values()) <= 300_000
+    assert (built / "book" / front_door.ENGINE).stat().st_size <= 1_500_000
 
 
 def test_a_link_opens_the_run_of_a_lab_at_its_instant(page):

@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import re
+import zipfile
 import zlib
 from html.parser import HTMLParser
 from pathlib import Path
@@ -105,6 +106,22 @@ def test_what_answers_needs_the_standard_library_only():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_the_page_gets_code_and_rules_without_chapters_and_recordings(tmp_path):
+    names = ["qflow/kit.py", "qflow/_kit/data/rules.csv"]
+    left_out = [
+        f"qflow/_kit/{name}" for name in ("notebooks/a.ipynb", "exercises/a.ipynb", "data/recordings/a")
+    ]
+    (tmp_path / "pypi").mkdir()
+    (tmp_path / "book").mkdir()
+    with zipfile.ZipFile(tmp_path / "pypi" / "qflow_kit-1-py3-none-any.whl", "w") as wheel:
+        for name in names + left_out:
+            wheel.writestr(name, name)
+    script = front_door.write_worker(tmp_path).read_text()
+    (fetched,) = re.findall(r'fetch\(new URL\("(.+?)", import.meta.url\)', script)
+    with zipfile.ZipFile(tmp_path / "book" / fetched) as engine:
+        assert engine.namelist() == names
 
 
 def test_the_first_page_leads_to_every_chapter_and_asks_nobody(folder, root):
