@@ -2,8 +2,9 @@
 
 nbconvert turns notebooks and Markdown into HTML; the template in ``page``, beside this module, is what is
 around the cells. A page's labs play what the notebook keeps of them (:func:`qflow.labs.html_export.stored`),
-and beside each is the way to the same chapter in JupyterLite. The folders are those of the checkout, so that
-links between pages stay what they are, but for their ending. Nothing is asked of another server.
+and beside each is the way to the same chapter in JupyterLite; what it asks is asked in the page
+(:mod:`qflow.launch.book_questions`). The folders are those of the checkout, so that links between pages stay
+what they are, but for their ending. Nothing is asked of another server.
 """
 
 from __future__ import annotations
