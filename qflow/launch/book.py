@@ -116,9 +116,10 @@ def _write_style(site: Path) -> None:
     book = site / FOLDER
     book.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(PAGE / "page.js", book / "page.js")
+    style = (PAGE / "page.css").read_text(encoding="utf-8")
+    (book / "page.css").write_text(style + _colours(), encoding="utf-8")
     for name, text in {"ask.js": _ask_script(), "ask.css": _ask_style()}.items():
         (book / name).write_text(text, encoding="utf-8")
-    (book / "page.css").write_text(read_page("page.css") + _colours(), encoding="utf-8")
 
 
 def _ask_script() -> str:

@@ -61,6 +61,29 @@ def test_each_question_is_asked_in_the_page_or_a_lab_and_answered_at_the_end_alo
     assert "you made no guess" not in text and "predictions.compare(" not in text
 
 
+@pytest.mark.parametrize("chapter", CHAPTERS)
+def test_no_output_above_a_question_shows_what_came(chapter):
+    """A page has the outputs of an executed chapter; a learner's copy has none."""
+    places, _ = asked_in(f"notebooks/{chapter}.ipynb")
+    (comparison,) = (place for place in places if place["kind"] == "comparison")
+    came = {asked["id"]: unpacked(asked)["came"] for asked in comparison["asked"]}
+    notebook = nbformat.read(ROOT / "notebooks" / f"{chapter}.ipynb", as_version=4)
+    ask_in_page(notebook, f"notebooks/{chapter}.ipynb")
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    seen, asked = "", []
+    for output in outputs:
+        data = output.get("data", {})
+        if found := PLACE.search("".join(data.get("text/html", ""))):
+            asked.append(json.loads(found[1]))
+            known = came.get(asked[-1].get("id"), "yes")
+            is_told = known not in {"yes", "no", "ON", "OFF"} and re.search(
+                rf"(?<![\w.,-]){re.escape(known)}(?![\w]|[-.,]\d)", seen
+            )
+            assert not is_told, f"{known} stands above {asked[-1]['id']}"
+        seen += f"{data.get('text/plain', '')}\n{output.get('text', '')}\n"
+    assert len(asked) == len(places)
+
+
 def test_the_errata_game_is_the_notebooks_and_its_answers_are_packed():
     places, text = asked_in("notebooks/11-errata.ipynb")
     games = [place for place in places if place["kind"] == "errata"]
