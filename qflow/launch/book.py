@@ -1,10 +1,11 @@
 """Book: the chapters, exercises and reference pages as plain pages, for readers without a kernel.
 
-nbconvert turns notebooks and Markdown into HTML; the template in ``page``, beside this module, is what is
-around the cells. A page's labs play what the notebook keeps of them (:func:`qflow.labs.html_export.stored`),
-and beside each is the way to the same chapter in JupyterLite; what it asks is asked in the page
-(:mod:`qflow.launch.book_questions`). The folders are those of the checkout, so that links between pages stay
-what they are, but for their ending. Nothing is asked of another server.
+nbconvert turns notebooks and Markdown into HTML; the templates in ``page``, beside this module, are what is
+around the cells: the contents of the book, the sections of the page, the way on. A page's labs play what the
+notebook keeps of them (:func:`qflow.labs.html_export.stored`), and beside each is the way to the same chapter
+in JupyterLite; what it asks is asked in the page (:mod:`qflow.launch.book_questions`). The folders are those
+of the checkout, so that links between pages stay what they are, but for their ending. Nothing is asked of
+another server.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import unescape
+from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
 from qflow.kit import RefusalError, kit_path
 from qflow.labs.html_export import THEME, read_static
+from qflow.labs.share import site_address
 from qflow.launch.book_questions import ask_in_page
+from qflow.launch.search import Section, sections, write_index
 from qflow.teaching.rules import rule_book
 
 PAGE = Path(__file__).with_name("page")
@@ -42,6 +45,19 @@ ICON = (
 EXECUTED_ONLY = ("13-", "15-")
 """Chapters that no browser can run, as they need Java or a port; their outputs are shown."""
 
+_GROUPS = {
+    "The book": r"notebooks/[0-8]\d-",
+    "Ways through it": r"notebooks/9\d-",
+    "Exercises": r"exercises/",
+    "For teachers": r"notebooks/teachers/",
+    "To look up": r"notebooks/reference/(?!functions-)[^/]*$",
+    "Functions and classes": r"notebooks/reference/functions[-/]",
+}
+"""The contents of the book: what each group is called, and the beginning of its pages' paths."""
+
+_FEW = 40
+"""Up to so many headings a list of a page's sections has those of the third level, too."""
+
 _READ = (".ipynb", ".md")
 _NOT_READ = {"sources", "solutions", ".ipynb_checkpoints", "__pycache__"}
 _HEADING = re.compile(r"<h([1-4])>(.*?)</h\1>", re.DOTALL)
@@ -51,6 +67,12 @@ _APART = re.compile(r"<(/?)(?:a|pre|script|style|h[1-6]|title|svg|summary)(?=[ >
 """What ids of rules are not linked in."""
 _RULE = re.compile(r"\b[A-Z]{2,3}-\d\d\b")
 _TEMPLATE = "book.html.j2"
+_SECTIONS = (
+    '<nav class="sections" aria-label="On this page"><details><summary>On this page</summary>'
+    "<ol>{}</ol></details></nav>"
+)
+_PICTURE = f"{FOLDER}/notebooks/images/preview.png"
+_COPIED = ("page.js", "navigation.js", "page.css")
 _LIGHT, _DARK = "default", "github-dark"
 
 
@@ -67,6 +89,12 @@ class Page:
     def file(self) -> str:
         """The page, seen from the book's folder."""
         return re.sub(r"\.\w+$", ".html", self.path)
+
+    @property
+    def room(self) -> str:
+        """The room of qflow whose functions it describes; "" for all other pages."""
+        found = re.match(r"notebooks/reference/functions[-/](\w+)", self.path)
+        return found[1] if found else ""
 
     @property
     def live(self) -> str:
@@ -102,23 +130,25 @@ def write_book(site: Path) -> list[Page]:
         if source.suffix not in _READ:
             (book / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, book / path)
-    exporter = _exporter()
+    exporter, found = _exporter(), {}
     for page in pages:
         target = book / page.file
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(_draw_page(page, pages, exporter), encoding="utf-8")
+        drawn, its = _draw_page(page, pages, exporter)
+        target.write_text(drawn, encoding="utf-8")
+        found[page.file] = (page.title, its)
     _write_style(site)
+    write_index(book / "search-index.js", found)
     return pages
 
 
 def _write_style(site: Path) -> None:
-    """Write the style and the script that all pages of the site's own share."""
+    """Write the styles and the scripts that all pages of the site's own share."""
     book = site / FOLDER
     book.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(PAGE / "page.js", book / "page.js")
-    style = (PAGE / "page.css").read_text(encoding="utf-8")
-    (book / "page.css").write_text(style + _colours(), encoding="utf-8")
-    for name, text in {"ask.js": _ask_script(), "ask.css": _ask_style()}.items():
+    for name in _COPIED:
+        shutil.copyfile(PAGE / name, book / name)
+    for name, text in {"code.css": _colours(), "ask.js": _ask_script(), "ask.css": _ask_style()}.items():
         (book / name).write_text(text, encoding="utf-8")
 
 
@@ -138,9 +168,17 @@ def read_page(*names: str) -> str:
     return "\n".join((PAGE / name).read_text(encoding="utf-8") for name in names)
 
 
-def chapters(pages: Sequence[Page]) -> list[Page]:
-    """Return the pages that are chapters, in order, without the paths through them."""
-    return [page for page in pages if re.match(r"notebooks/[0-8]\d-", page.path)]
+def groups(pages: Sequence[Page], current: Page | None = None) -> dict[str, list[Page]]:
+    """Return the contents of the book; of functions' modules only those of the current page's room."""
+    room = current.room if current else ""
+    listed = [page for page in pages if "/functions/" not in page.path or page.room == room]
+    return {
+        name: sorted(
+            (page for page in listed if re.match(path, page.path)),
+            key=lambda page: (page.room, "/functions/" in page.path),
+        )
+        for name, path in _GROUPS.items()
+    }
 
 
 def _page(source: Path, path: str) -> Page:
@@ -169,15 +207,14 @@ def _plain(text: str) -> str:
 
 def _exporter() -> Any:
     nbconvert = importlib.import_module("nbconvert")
-    loader = importlib.import_module("jinja2").DictLoader(
-        {_TEMPLATE: (PAGE / _TEMPLATE).read_text(encoding="utf-8")}
-    )
+    loader = importlib.import_module("jinja2").FileSystemLoader(PAGE)
     return nbconvert.HTMLExporter(
         template_name="basic", template_file=_TEMPLATE, extra_loaders=[loader], exclude_anchor_links=True
     )
 
 
-def _draw_page(page: Page, pages: Sequence[Page], exporter: Any) -> str:
+def _draw_page(page: Page, pages: Sequence[Page], exporter: Any) -> tuple[str, list[Section]]:
+    """Return a page as HTML, and its sections."""
     nbformat = importlib.import_module("nbformat")
     text = page.source.read_text(encoding="utf-8")
     if page.source.suffix == ".ipynb":
@@ -185,26 +222,53 @@ def _draw_page(page: Page, pages: Sequence[Page], exporter: Any) -> str:
     else:
         book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(text, id="text")])
     top = "../" * (page.path.count("/") + 1)
-    listed = chapters(pages)
-    place = listed.index(page) if page in listed else None
+    listed = groups(pages, page)
+    beside = next((found for found in listed.values() if page in found), [page])
+    place = beside.index(page)
     around: dict[str, Any] = {
         "asks": ask_in_page(book, page.path),
         "title": page.title,
         "about": page.about[:300],
         "icon": ICON,
         "theme": THEME,
+        "preview": preview(page.title, page.about[:300], top),
         "top": top,
         "live": page.live and f"{top}{page.live}",
-        "before": listed[place - 1] if place else None,
-        "after": listed[place + 1] if place is not None and place + 1 < len(listed) else None,
+        "this": page,
+        "groups": listed,
+        "before": beside[place - 1] if place else None,
+        "after": beside[place + 1] if place + 1 < len(beside) else None,
     }
-    for side in ("before", "after"):
-        if around[side]:
-            around[side] = {"title": around[side].title, "file": Path(around[side].file).name}
     body, _ = exporter.from_notebook_node(book, resources={"page": around})
-    return _link_rules(
-        _add_anchors(_LINK.sub(r"\1.html", body)), f"{top}{FOLDER}/notebooks/reference/rules.html"
+    body = _add_anchors(_LINK.sub(r"\1.html", body))
+    its = sections(body)
+    linked = _link_rules(body, f"{top}{FOLDER}/notebooks/reference/rules.html")
+    return linked.replace("</h1>", f"</h1>{_list_sections(its)}", 1), its
+
+
+def preview(title: str, about: str, top: str) -> str:
+    """Return what a link to a page shows elsewhere; a picture is found there by its whole address only."""
+    site = site_address().rpartition("/")[0]
+    shown = {
+        "og:title": title,
+        "og:description": about,
+        "og:type": "article" if top else "website",
+        "og:image": f"{site}/{_PICTURE}" if site else f"{top}{_PICTURE}",
+        "og:image:alt": "A producer, a queue above its stop threshold, a consumer; 90 completions are held.",
+        "twitter:card": "summary_large_image",
+    }
+    return "\n".join(f'<meta property="{key}" content="{escape(said)}">' for key, said in shown.items())
+
+
+def _list_sections(its: Sequence[Section]) -> str:
+    """Return links to the sections of a page, as deep as they stay few."""
+    deepest = 3 if sum(section.level in (2, 3) for section in its) <= _FEW else 2
+    links = "".join(
+        f'<li class="level-{section.level}"><a href="#{section.anchor}">{escape(section.heading)}</a></li>'
+        for section in its
+        if 2 <= section.level <= deepest
     )
+    return _SECTIONS.format(links) if links else ""
 
 
 def anchor(heading: str) -> str:
@@ -219,6 +283,7 @@ def anchor(heading: str) -> str:
 def _add_anchors(body: str) -> str:
     """Return a page in which every heading can be linked to."""
     seen: Counter[str] = Counter()
+    rules = rule_book()
 
     def add(heading: re.Match[str]) -> str:
         level, inner = heading.groups()
@@ -226,6 +291,8 @@ def _add_anchors(body: str) -> str:
         seen[name] += 1
         name += f"-{seen[name] - 1}" if seen[name] > 1 else ""
         link = f'<a class="anchor" href="#{name}" aria-label="Link to this heading">#</a>'
+        # A rule is linked to as it is written, too.
+        link += f'<a id="{name.upper()}"></a>' if name.upper() in rules else ""
         return f'<h{level} id="{name}">{inner} {link}</h{level}>'
 
     return _HEADING.sub(add, body)

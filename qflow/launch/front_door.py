@@ -24,7 +24,7 @@ from qflow.labs.picture import Picture
 from qflow.labs.running import refusal_text
 from qflow.labs.share import run_of_token
 from qflow.labs.story import story_of
-from qflow.launch.book import FOLDER, ICON, PAGE, Page, chapters, read_page
+from qflow.launch.book import FOLDER, ICON, PAGE, Page, groups, preview, read_page
 from qflow.launch.cargo import OWN, write_engine
 
 ENGINE = "engine.zip"
@@ -49,12 +49,27 @@ HANDLES = {
 }
 """What can be dragged once Python is there: least, most and step."""
 
+_LINKED = (
+    "qflow: a message broker you can hold in your hand",
+    "See what back-pressure does, drag a threshold, and ask why. Free, in your browser, exact to recordings "
+    "of the real broker.",
+)
+"""What a link to the page shows elsewhere: title and text."""
+
 _WAYS = {
     "start": "notebooks/00-tour.html",
     "team": "notebooks/teachers/README.html",
     "clients": "notebooks/reference/clients.html",
 }
 """Where the first screen leads to."""
+
+_LISTS = {
+    "paths": "Ways through it",
+    "exercises": "Exercises",
+    "teachers": "For teachers",
+    "reference": "To look up",
+}
+"""The groups of pages that are listed below the chapters."""
 
 _OWN_TO_EACH = ("topology", "count", "lasting", "numbers", "digest", "start", "turns", "deaths", "lanes")
 """What differs from run to run of what the browser draws; the rest is in the page once."""
@@ -132,6 +147,7 @@ def front_door(pages: Sequence[Page]) -> str:
         .format(
             theme=THEME,
             icon=ICON,
+            preview=preview(*_LINKED, top=""),
             **{name: f"{FOLDER}/{file}" for name, file in _WAYS.items()},
             claims="".join(f"<li>{escape(claim)}</li>" for claim in first["claims"]),
             door=script_json(values),
@@ -157,14 +173,9 @@ def _pack_run(picture: Picture) -> dict[str, Any]:
 
 def _list_links(pages: Sequence[Page]) -> dict[str, str]:
     """Return the lists of links to the book."""
-    found = chapters(pages)
-    rows = {
-        "paths": [page for page in pages if page.path.startswith("notebooks/9")],
-        "exercises": [page for page in pages if page.path.startswith("exercises/")],
-        "reference": [page for page in pages if page.source.suffix == ".md"],
-    }
-    lists = {name: "".join(f"<li>{_link(page)}</li>" for page in row) for name, row in rows.items()}
-    return {**lists, "chapters": "\n".join(map(_item, found))}
+    found = groups(pages)
+    lists = {key: "".join(f"<li>{_link(page)}</li>" for page in found[name]) for key, name in _LISTS.items()}
+    return {**lists, "chapters": "\n".join(map(_item, found["The book"]))}
 
 
 def _link(page: Page) -> str:

@@ -47,7 +47,7 @@ ROOMS: dict[str, str] = {
 }
 """The rooms that have a page, and what each is."""
 
-_WIDTH = 88
+_WIDTH = 78
 """How long a line with all parameters may be."""
 
 _SECTION = re.compile(r"(Attributes|Fields|Parameters|Raises|Returns|Yields):")

@@ -18,12 +18,14 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 from browser import REQUIRED, LabServer, chromium_page, find_chromium
+from test_front_door import index_of
 
 from qflow.kit import RefusalError
 from qflow.labs import capacity_run
 from qflow.labs.share import Token
 from qflow.launch import cargo, front_door, site
 from qflow.launch import cargo as pyodide
+from qflow.teaching.rules import rule_book
 
 pytestmark = [pytest.mark.browser, pytest.mark.release]
 
@@ -233,7 +235,10 @@ def test_every_anchor_that_is_linked_to_is_there(built):
     there = {path.resolve(): set(re.findall(r'\bid="([^"]+)"', text)) for path, text in texts.items()}
     found = re.compile(r'href="(?![a-z]+:)([^"#?]*)#([^"]+)"')
     links = {(path, *link) for path, text in texts.items() for link in found.findall(text)}
-    assert len(links) > 1_000
+    index = built / "book" / "search-index.js"
+    links |= {(index, file, name) for file, _, sections in index_of(built) for name, *_ in sections}
+    links |= {(index, "notebooks/reference/rules.html", rule) for rule in rule_book()}
+    assert len(links) > 3_000
     lost = [
         (path.name, file, name)
         for path, file, name in links

@@ -21,7 +21,7 @@ from qflow.labs import flow_run
 from qflow.labs.html_export import to_fragment
 from qflow.labs.picture import payload_of
 from qflow.labs.share import Token
-from qflow.launch import book, front_door, site
+from qflow.launch import book, front_door, search, site
 from qflow.maintain import notebooks
 
 DOOR = re.compile(r'class="qf-door">(.*?)</script>', re.S)
@@ -138,6 +138,12 @@ def test_the_first_page_leads_to_every_chapter_and_asks_nobody(folder, root):
     )
 
 
+def index_of(site: Path) -> list[tuple[str, str, list[tuple[str, str, str]]]]:
+    """Read what a search looks through: for each page its file, its title and its sections."""
+    script = (site / "book" / "search-index.js").read_text()
+    return json.loads(unpacked(re.fullmatch(r'globalThis.qflowIndex = "(.*)";\n', script)[1]))
+
+
 @pytest.fixture
 def small_book(tmp_path, monkeypatch) -> dict[str, str]:
     """The pages of a book with two chapters and a text, by where each is."""
@@ -150,7 +156,8 @@ def small_book(tmp_path, monkeypatch) -> dict[str, str]:
     made = {
         "notebooks/00-tour.ipynb": nbformat.writes(notebooks._tidy(new_notebook(cells=cells))),
         "notebooks/13-spark.ipynb": nbformat.writes(new_notebook(cells=[new_markdown_cell("# 13 · Spark")])),
-        "notebooks/reference/README.md": "# To look up\n\n[0](../00-tour.ipynb), [x](https://example.org/x.md)",
+        "notebooks/reference/README.md": "# To look up\n\n[0](../00-tour.ipynb), [x](https://example.org/x.md)"
+        "\n\n## Below\n\nA **rule**, FC-14; `on_off` & more.",
     }
     for path, text in made.items():
         (tmp_path / "kit" / path).parent.mkdir(parents=True, exist_ok=True)
@@ -162,14 +169,135 @@ def small_book(tmp_path, monkeypatch) -> dict[str, str]:
 def test_a_chapter_is_a_page_whose_labs_play_and_can_be_made_live(small_book):
     tour, spark, text = small_book.values()
     assert tour.count('class="qflow-stored"') == 2 and tour.count('class="qf-scripts">(') == 1
-    assert tour.count('href="../../lab/index.html?path=00-tour.ipynb"') == 3, (
-        "of the page, and beside each lab"
+    assert tour.count('href="../../lab/index.html?path=00-tour.ipynb"') == 4, (
+        "of the page, on a phone too, and beside each lab"
     )
-    assert tour.count("<details>") == 1, "code that the chapter hides can be opened"
-    assert 'class="after" href="13-spark.html"' in tour and "lab/index.html" not in spark
+    assert tour.count("<details><summary>the code of this cell") == 1, (
+        "code that the chapter hides can be opened"
+    )
+    assert 'class="after" href="../../book/notebooks/13-spark.html"' in tour
+    assert "lab/index.html" not in spark
     assert {"reference/README.html#a"} < set(Links(tour).links)
     assert {"../00-tour.html", "https://example.org/x.md"} < set(Links(text).links)
     assert [outside(page) for page in small_book.values()] == [[], [], []]
+
+
+def test_beside_a_page_are_the_contents_of_the_book_and_its_own_sections(small_book, tmp_path):
+    tour, spark, text = small_book.values()
+    for page in (tour, spark, text):
+        links = Links(re.search(r'<nav [^>]*class="contents".*?</nav>', page, re.S)[0]).links
+        top = "../../../" if page == text else "../../"
+        assert links == [
+            f"{top}book/{file}" for file, *_ in sorted(index_of(tmp_path), key=lambda row: "ref" in row[0])
+        ]
+        assert page.count('aria-current="page"') == 1
+        assert page.index('href="#the-text"') < page.index('class="contents"'), "a way past them"
+    assert '<a aria-current="page" href="../../book/notebooks/00-tour.html"><span>0</span>Tour</a>' in tour
+    assert '<li class="level-2"><a href="#below">Below</a></li>' in text and 'class="sections"' not in spark
+
+
+def test_sections_are_found_by_what_is_read_of_them(small_book, tmp_path):
+    ((file, title, sections),) = [row for row in index_of(tmp_path) if "reference" in row[0]]
+    assert (file, title) == ("notebooks/reference/README.html", "To look up")
+    assert sections == [
+        ["to-look-up", "To look up", "0, x"],
+        ["below", "Below", "A rule, FC-14; on_off & more."],
+    ]
+    words = " ".join(text for *_, sections in index_of(tmp_path) for _, _, text in sections)
+    assert "At its deepest, orders had" in words, "what a lab shows, as text"
+    assert "qf-scripts" not in words and len(words) < 10_000, "but not its script"
+
+
+def test_a_rule_is_linked_to_as_it_is_written(small_book):
+    headed = book._add_anchors("<h3>FC-14</h3><h3>FC-00</h3>")
+    assert ('id="fc-14"' in headed, 'id="FC-14"' in headed, 'id="FC-00"' in headed) == (True, True, False)
+    assert search.sections(headed)[0].heading == "FC-14"
+
+
+def test_a_preview_names_its_picture_by_its_whole_address(monkeypatch, root):
+    monkeypatch.setenv("QFLOW_SITE", "https://example.org/kit/")
+    assert 'content="https://example.org/kit/book/notebooks/images/preview.png"' in book.preview(
+        "a", "b", "../"
+    )
+    assert (root / "notebooks" / "images" / "preview.png").exists()
+    monkeypatch.delenv("QFLOW_SITE")
+    assert 'content="../book/notebooks/images/preview.png"' in book.preview('"', "b", "../")
+    assert '<meta property="og:title" content="&quot;">' in book.preview('"', "b", "../")
+
+
+@pytest.fixture(scope="module")
+def true_book(tmp_path_factory, root) -> Path:
+    """Four true pages, as `qflow site build` writes them."""
+    top = tmp_path_factory.mktemp("book")
+    names = [
+        "05-message-groups.ipynb",
+        "10-how-it-was-designed.ipynb",
+        "reference/rules.md",
+        "teachers/glossary.md",
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            book, "contents", lambda: [(f"notebooks/{name}", root / "notebooks" / name) for name in names]
+        )
+        front_door.write_front_door(top, book.write_book(top))
+    return top
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize(
+    ("asked", "first", "said"),
+    [
+        ("FC-14", "notebooks/reference/rules.html#fc-14", "makes the level exceed"),
+        ("prefetch", "notebooks/05-message-groups.html#prefetch-the-first-n", "consumer with a prefetch"),
+        ("overflow", "notebooks/10-how-it-was-designed.html#first-try-an-overflow-list", "overflow"),
+    ],
+)
+def test_a_search_finds_it_from_a_folder_and_goes_there(true_book, asked, first, said):
+    with chromium_page(None) as lab:
+        page = lab.page
+        page.goto((true_book / "index.html").as_uri())
+        assert page.locator("script[src*=search-index]").count() == 0, "not before it is asked for"
+        page.keyboard.press("/")
+        page.keyboard.type(asked)
+        found = page.locator(".found li a")
+        found.first.wait_for()
+        assert found.first.get_attribute("href") == f"{true_book.as_uri()}/book/{first}"
+        assert said in found.first.inner_text()
+        assert {mark.lower() for mark in page.locator(".found mark").all_inner_texts()} == {asked.lower()}
+        page.keyboard.press("Enter")
+        page.wait_for_url(f"**/{first}")
+        heading = page.locator(f"[id='{first.partition('#')[2]}']")
+        assert 0 < heading.bounding_box()["y"] < 250, "in view, below the head"
+        page.keyboard.press("/")
+        page.keyboard.type("xyzzy")
+        page.get_by_text("0 sections").wait_for()
+        page.keyboard.press("Escape")
+        assert page.locator(".found").is_hidden()
+        assert lab.page_errors == []
+        assert lab.foreign_requests == []
+
+
+@pytest.mark.browser
+def test_the_contents_are_behind_a_button_on_a_phone_only(true_book):
+    with chromium_page(None) as lab:
+        page = lab.page
+        address = (true_book / "book" / "notebooks" / "05-message-groups.html").as_uri()
+        link = page.locator(".contents").get_by_role("link", name="How it was designed")
+        section = page.locator(".sections").get_by_role("link", name="Prefetch: the first N")
+        page.set_viewport_size({"width": 1440, "height": 900})
+        page.goto(address)
+        assert link.is_visible() and section.is_visible()
+        section.click()
+        page.locator(".sections [aria-current=location]", has_text="Prefetch: the first N").wait_for()
+        page.set_viewport_size({"width": 390, "height": 844})
+        page.goto("about:blank")
+        page.goto(address)
+        assert link.is_hidden() and section.is_hidden()
+        page.locator(".contents > details > summary").click()
+        link.click()
+        page.wait_for_url("**/10-how-it-was-designed.html")
+        assert page.evaluate("() => document.documentElement.scrollWidth") == 390
+        assert lab.page_errors == []
 
 
 FIRST_MOVE = """() => {
