@@ -24,7 +24,7 @@ from qflow.kit import RefusalError, kit_path
 from qflow.labs.html_export import THEME, read_static
 from qflow.labs.share import site_address
 from qflow.launch.book_questions import ask_in_page
-from qflow.launch.search import Section, sections, write_index
+from qflow.launch.search import PageSection, sections, write_index
 from qflow.teaching.rules import rule_book
 
 PAGE = Path(__file__).with_name("page")
@@ -213,7 +213,7 @@ def _exporter() -> Any:
     )
 
 
-def _draw_page(page: Page, pages: Sequence[Page], exporter: Any) -> tuple[str, list[Section]]:
+def _draw_page(page: Page, pages: Sequence[Page], exporter: Any) -> tuple[str, list[PageSection]]:
     """Return a page as HTML, and its sections."""
     nbformat = importlib.import_module("nbformat")
     text = page.source.read_text(encoding="utf-8")
@@ -260,7 +260,7 @@ def preview(title: str, about: str, top: str) -> str:
     return "\n".join(f'<meta property="{key}" content="{escape(said)}">' for key, said in shown.items())
 
 
-def _list_sections(its: Sequence[Section]) -> str:
+def _list_sections(its: Sequence[PageSection]) -> str:
     """Return links to the sections of a page, as deep as they stay few."""
     deepest = 3 if sum(section.level in (2, 3) for section in its) <= _FEW else 2
     links = "".join(

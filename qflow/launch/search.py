@@ -23,7 +23,7 @@ _TAG = re.compile(r"<[^>]*>")
 
 
 @dataclass(frozen=True)
-class Section:
+class PageSection:
     """A heading of a page, and what stands below it."""
 
     anchor: str
@@ -32,20 +32,20 @@ class Section:
     level: int
 
 
-def sections(body: str) -> list[Section]:
+def sections(body: str) -> list[PageSection]:
     """Return the sections of a page whose headings have anchors.
 
     >>> sections('<h2 id="on">ON <a class="anchor" href="#on">#</a></h2><p>See <code>stop</code>.</p>')
-    [Section(anchor='on', heading='ON', text='See stop.', level=2)]
+    [PageSection(anchor='on', heading='ON', text='See stop.', level=2)]
     """
     parts = _HEADING.split(_UNREAD.sub(" ", body))[1:]
     return [
-        Section(anchor, _words(heading), _words(text), int(level))
+        PageSection(anchor, _words(heading), _words(text), int(level))
         for level, anchor, heading, text in zip(*[iter(parts)] * 4, strict=True)
     ]
 
 
-def write_index(script: Path, found: Mapping[str, tuple[str, Sequence[Section]]]) -> None:
+def write_index(script: Path, found: Mapping[str, tuple[str, Sequence[PageSection]]]) -> None:
     """Write the script that holds all sections: for each page its file, its title and the sections."""
     rows = [[file, title, [astuple(section)[:3] for section in its]] for file, (title, its) in found.items()]
     packed = pack_text(json.dumps(rows, ensure_ascii=False).encode())

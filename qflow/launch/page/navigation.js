@@ -1,4 +1,4 @@
-// Navigation: the search of the book, and which section of the page is being read.
+// Navigation: the search of the book, which section of the page is being read, and tables on a phone.
 
 {
   const book = new URL(".", document.currentScript.src);
@@ -106,5 +106,13 @@
     addEventListener("scroll", markRead, { passive: true });
     markRead();
   }
+  // A table that a phone has no room for becomes a card for each row; each cell says what its column is.
+  for (const table of matchMedia("(max-width: 760px)").matches ? document.querySelectorAll(".text_cell table") : []) {
+    if (table.scrollWidth <= table.clientWidth) continue;
+    table.classList.add("cards");
+    const heads = [...table.querySelectorAll("th")].map((head) => head.textContent);
+    for (const row of table.tBodies[0].rows) [...row.cells].forEach((cell, column) => { cell.dataset.head = heads[column]; });
+  }
+
   document.querySelector(".contents [aria-current]")?.scrollIntoView({ block: "center" });
 }
