@@ -36,16 +36,18 @@ def add_seed(parser: argparse.ArgumentParser, default: int | None = None) -> Non
     )
 
 
-def whole_number(text: str, most: int = (1 << 63) - 1) -> int:
+def whole_number(text: str, most: int | None = None) -> int:
     """Read a number of things, from 1.
 
     >>> whole_number("5000")
     5000
     """
     # Python refuses to read thousands of digits.
-    if text.isascii() and text.isdecimal() and len(text) < 20 and 0 < int(text) <= most:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"must be a whole number from 1 to {most}, got {text[:100]!r}")
+    number = int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else 0
+    if number > 0 and (most is None or number <= most):
+        return number
+    allowed = "a whole number from 1" if most is None else f"a whole number from 1 to {most}"
+    raise argparse.ArgumentTypeError(f"must be {allowed}, got {text[:100]!r}")
 
 
 def port_number(text: str) -> int:

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 from qflow import __version__
 from qflow.colour import paint, paint_headings
-from qflow.examples import examples_of
+from qflow.examples import examples_of, fold_line
 from qflow.kit import INTERRUPTED, RefusalError, form
 from qflow.qflow_error import QflowError
 from qflow.wording import did_you_mean
@@ -91,7 +91,7 @@ class Parser(argparse.ArgumentParser):
 
     def format_help(self) -> str:
         """Return the help, with two examples at its end."""
-        examples = "".join(f"  {line}\n" for line in examples_of(self.prog))
+        examples = "".join(f"  {fold_line(line)}\n" for line in examples_of(self.prog))
         return super().format_help() + (f"\nexamples:\n{examples}" if examples else "")
 
     def print_help(self, file: Any = None) -> None:

@@ -1,4 +1,4 @@
-"""Colour: headings and errors stand out on a terminal, and nowhere else.
+"""Colour: headings, errors, ON and OFF stand out on a terminal, and nowhere else.
 
 A pipe or a file gets plain text, and so does who has set ``NO_COLOR`` (no-color.org) or a ``dumb`` terminal.
 """
@@ -10,7 +10,7 @@ import re
 import sys
 from typing import TextIO
 
-_CODES = {"heading": "1", "error": "1;31"}
+_CODES = {"heading": "1", "error": "1;31", "ON": "33", "OFF": "32"}
 
 
 def _shows_colour(stream: TextIO) -> bool:
@@ -27,6 +27,15 @@ def paint(text: str, kind: str, stream: TextIO | None = None) -> str:
     'qflow:'
     """
     return f"\x1b[{_CODES[kind]}m{text}\x1b[0m" if _shows_colour(stream or sys.stdout) else text
+
+
+def paint_states(text: str, stream: TextIO | None = None) -> str:
+    """Return a text with each ON and OFF of flow control in its colour.
+
+    >>> paint_states("orders is ON")
+    'orders is ON'
+    """
+    return re.sub(r"\b(ON|OFF)\b", lambda found: paint(found[0], found[0], stream), text)
 
 
 def paint_headings(text: str, stream: TextIO | None = None) -> str:

@@ -85,6 +85,24 @@ EXAMPLES: dict[str, tuple[str, str]] = {
 }
 
 
+def fold_line(line: str, width: int = 78) -> str:
+    r"""Return a command on lines of a width, which a shell reads as one.
+
+    >>> print(fold_line("qflow run data/orders.json --seed 7", 32))
+    qflow run data/orders.json \
+          --seed 7
+    """
+    words = line.split(" ")
+    lines = [words[0]]
+    for word in words[1:]:
+        if len(lines[-1]) + len(word) + 3 > width:
+            lines[-1] += " \\"
+            lines.append(f"      {word}")
+        else:
+            lines[-1] += f" {word}"
+    return "\n".join(lines)
+
+
 def examples_of(command: str) -> list[str]:
     """Return two examples of a command; of one with commands in it, the first ones of these.
 

@@ -58,6 +58,16 @@ class Effective:
     why: str
     rules: tuple[str, ...]
 
+    @property
+    def unit(self) -> str:
+        """What the value counts."""
+        return UNITS["size" if "size" in self.name else "count"]
+
+    def asdict(self) -> dict[str, object]:
+        """Return plain values, under the name that ``queue.declare`` has for it."""
+        key = f"qpid.{'flow_' if self.name.startswith((STOP, RESUME)) else ''}{self.name}"
+        return {"name": key, "value": self.value, "unit": self.unit, "why": self.why, "rules": self.rules}
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
@@ -99,24 +109,24 @@ class SettingsExplanation:
     alerts: tuple[Effective, ...] = ()
 
     def asdict(self) -> dict[str, object]:
-        """Return plain values, as ``--json`` prints them."""
+        """Return plain values, as ``--json`` prints them: a queue's are called as in QMF."""
         declaration = self.declaration
         return {
-            "queue": declaration.name,
+            "name": declaration.name,
             "arguments": dict(declaration.arguments),
             "durable": declaration.durable,
-            "auto_delete": declaration.auto_delete,
+            "autoDelete": declaration.auto_delete,
             "exclusive": declaration.exclusive,
-            "alternate_exchange": declaration.alternate_exchange,
+            "altExchange": declaration.alternate_exchange or None,
             "broker": self.setup.asdict(),
             "qpid_config": self.line,
             "address": self.address,
             "refusal": asdict(self.refusal) if self.refusal else None,
             "flow_control": self.flow,
             "flow_rules": self.flow_rules,
-            "levels": [asdict(level) for level in self.levels],
-            "limits": [asdict(limit) for limit in self.limits],
-            "alerts": [asdict(alert) for alert in self.alerts],
+            "levels": [level.asdict() for level in self.levels],
+            "limits": [limit.asdict() for limit in self.limits],
+            "alerts": [alert.asdict() for alert in self.alerts],
             "remarks": [asdict(remark) for remark in self.remarks],
         }
 
@@ -577,7 +587,7 @@ def _table(rows: Iterable[Effective]) -> Iterator[str]:
     name = max((len(row.name) for row in rows), default=0)
     value = max((len(str(row.value)) for row in rows), default=0)
     for row in rows:
-        yield f"  {row.name:<{name}}  {row.value:>{value}}  {row.why} [{', '.join(row.rules)}]"
+        yield f"  {row.name:<{name}}  {row.value:>{value}} {row.unit:<8}  {row.why} [{', '.join(row.rules)}]"
 
 
 def _remarks(remarks: Iterable[Remark]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from qflow.arguments import add_columns, add_json, add_seed, add_workload
+from qflow.colour import paint_states
 from qflow.writing import require_apart, write_whole
 
 if TYPE_CHECKING:
@@ -84,7 +85,8 @@ def run(namespace: argparse.Namespace) -> int:
     if namespace.json:
         print(json.dumps(made.asdict()))
     else:
-        print(recommendation_text(made, {p.name: p.capacity for p in workload.producers}))
+        text = recommendation_text(made, {p.name: p.capacity for p in workload.producers})
+        print(paint_states(text))
     if namespace.picture:
         _draw(made, Path(namespace.picture), is_quiet=namespace.json)
     return 0

@@ -334,7 +334,7 @@ def recommendation_text(made: Recommendation, before: dict[str, int]) -> str:
     lines.append("")
     for name, capacity in made.capacities.items():
         was = "as it was" if capacity == before[name] else f"was {before[name]}"
-        lines.append(f"producer {name}: capacity {capacity} ({was})")
+        lines.append(f"producer {name}: capacity {capacity} messages ({was})")
     lines += [
         "",
         f"as declared: {_costs_text(made.declared)}",
@@ -350,7 +350,7 @@ def _costs_text(measured: Costs) -> str:
     died = "".join(f"; {name} died: {error}" for name, error in measured.errors.items())
     return (
         f"{measured.transfers} messages sent in {measure_text(measured.seconds)} s, "
-        f"{measured.accepts} accepted, "
+        f"{measured.accepts} of them accepted, "
         f"{measured.flips_per_minute:.1f} flips a minute, producers blocked "
         f"{measured.blocked_share:.1%} of the time, completion within {_ms(measured.latency_p50)} ms "
         f"(half), {_ms(measured.latency_p99)} ms (99 %){died}"
@@ -383,7 +383,7 @@ def _table(part: Part, made: Recommendation) -> list[str]:
         f"frontier of {', '.join(part.queues)}: {len(pareto)} of {len(rows)} safe settings are beaten by no "
         "other; > is the one above"
     ]
-    cells = [["", "capacities", "stop/resume", *SHOWN], *(_cells(row, made) for row in pareto)]
+    cells = [["", "capacities", "stop/resume (messages)", *SHOWN], *(_cells(row, made) for row in pareto)]
     widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
     for line in cells:
         words = [

@@ -17,6 +17,7 @@ import importlib.util
 import json
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -53,9 +54,9 @@ class _Layout:
         """
         said = [f"The {self.what} lie in {self.folder}."]
         if self.added:
-            said = [f"Laid the {self.what} out in {self.folder}: {', '.join(self.added)}."]
+            said = [f"Laid the {self.what} out in {self.folder}: {format_names(self.added)}."]
         if self.refreshed:
-            said.append(f"Brought up to date: {', '.join(self.refreshed)}.")
+            said.append(f"Brought up to date: {format_names(self.refreshed)}.")
         if self.removed:
             said.append(f"Removed, as they have other names now: {', '.join(self.removed)}.")
         if self.kept:
@@ -216,12 +217,15 @@ SETTINGS = Path(__file__).resolve().parent / "jupyter"
 
 
 def lab(folder: str | None, *, browser: bool, port: int | None, further: Sequence[str] = ()) -> int:
-    """Open JupyterLab on the chapters, stay until it ends, and return 0."""
+    """Open JupyterLab on the chapters, say where, stay until it ends, and return 0."""
     require(_NEEDED, extra="lab")
-    chapters = _find_chapters(folder)
+    chapters, said = _find_chapters(folder)
     arguments = _lab_arguments(chapters, browser=browser, port=port, further=further)
     _quieten_news()
-    importlib.import_module("jupyterlab.labapp").main(arguments)
+    server = importlib.import_module("jupyterlab.labapp").LabApp.initialize_server(argv=arguments)
+    print(server.display_url, *said, "Ctrl-C ends JupyterLab.", sep="\n", flush=True)
+    with suppress(importlib.import_module("jupyter_core.application").NoStart):
+        server.start()
     return 0
 
 
@@ -229,12 +233,13 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     """Add ``lab`` to the ``qflow`` command."""
     parser = rooms.add_parser(
         "lab",
-        description="Open JupyterLab on the chapters. Further options are handed on to JupyterLab.",
+        description="Open JupyterLab on the chapters; its address is printed first. Further options are "
+        "handed on to JupyterLab.",
         allow_abbrev=False,
     )
     parser.add_argument("--dir", metavar="FOLDER", help="where your copies lie; what you changed there stays")
     parser.add_argument("--no-browser", dest="browser", action="store_false", help="open no browser window")
-    parser.add_argument("--port", type=port_number, metavar="N", help="the port to listen on")
+    parser.add_argument("--port", type=port_number, metavar="N", help="the TCP port to listen on")
 
 
 def run(chosen: argparse.Namespace) -> int:
@@ -260,8 +265,8 @@ def require(modules: dict[str, str], *, extra: str) -> None:
         )
 
 
-def _find_chapters(folder: str | None) -> Path:
-    """Return the folder of chapters to open, laying them out there if need be, and print what was done."""
+def _find_chapters(folder: str | None) -> tuple[Path, list[str]]:
+    """Return the folder of chapters to open, laying them out there if need be, and what was done."""
     chapters = _learners_folder(folder)
     source = _kit_folder("notebooks")
     _first_chapter(source)
@@ -272,8 +277,7 @@ def _find_chapters(folder: str | None) -> Path:
         )
     said = lay_out(source, chapters).sentences() + _lay_out_exercises(chapters)
     _first_chapter(chapters)
-    print(*said, sep="\n", flush=True)
-    return chapters
+    return chapters, said
 
 
 def _first_chapter(chapters: Path) -> str:
@@ -296,6 +300,8 @@ def _lab_arguments(
     """Return the arguments JupyterLab is started with; those of the user come last, so that they win."""
     first = _first_chapter(chapters)
     arguments = [f"--ServerApp.root_dir={chapters}", f"--LabApp.default_url=/lab/tree/{first}"]
+    # How it starts would be told before where it is; --log-level=INFO tells it.
+    arguments.append("--Application.log_level=WARN")
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         # JupyterLab refuses to start for root without this; in containers root is often the only user.
         arguments.append("--allow-root")

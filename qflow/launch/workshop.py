@@ -96,7 +96,12 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         help=f"a kind of laptop: {', '.join(_SYSTEMS)}; may be given several times",
     )
     parser.add_argument(
-        "--python", dest="pythons", action="append", metavar="3.N", default=[], help="a version they have"
+        "--python",
+        dest="pythons",
+        action="append",
+        metavar="3.N",
+        default=[],
+        help="a version of Python that the laptops have; may be given several times",
     )
     parser.add_argument("--no-site", dest="site", action="store_false", help="leave the site out")
 

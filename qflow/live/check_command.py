@@ -103,13 +103,13 @@ def _add_messages(parser: argparse.ArgumentParser) -> None:
         metavar="JSON",
         help="application properties of a receiver's messages, as one object",
     )
-    parser.add_argument("--queue", default="orders", metavar="NAME", help="the queue's name, orders")
+    parser.add_argument("--queue", default="orders", metavar="NAME", help="the queue's name; default: orders")
     counts = (
         ("messages", _MESSAGES, "messages that the program is asked to send"),
-        ("stop", 10, "the queue's stop threshold"),
-        ("resume", 5, "its resume threshold"),
-        ("limit", 30, "its limit"),
-        ("window", 20, "the window of the sender that a receiver is given"),
+        ("stop", 10, "messages above which the queue stops a sender"),
+        ("resume", 5, "messages below which it lets it go on"),
+        ("limit", 30, "messages that the queue may hold"),
+        ("window", 20, "messages without an outcome, of the sender that a receiver is given"),
     )
     for name, default, text in counts:
         parser.add_argument(
@@ -117,10 +117,13 @@ def _add_messages(parser: argparse.ArgumentParser) -> None:
             type=partial(whole_number, most=_MOST),
             default=None,
             metavar="N",
-            help=f"{text}, {default:,}",
+            help=f"{text}; default: {default:,}",
         )
     parser.add_argument(
-        "--still", type=_seconds, metavar="S", help="seconds without a change until it counts as still, 1"
+        "--still",
+        type=_seconds,
+        metavar="S",
+        help="seconds without a change until it counts as still; default: 1",
     )
     parser.add_argument(
         "--short",
@@ -128,7 +131,9 @@ def _add_messages(parser: argparse.ArgumentParser) -> None:
         help=f"for each build: {_SHORT['messages']} messages, still after {_SHORT['still']:g} s, "
         f"{_SHORT['timeout']:g} s a run",
     )
-    parser.add_argument("--timeout", type=_seconds, metavar="S", help="seconds that one run may take, 60")
+    parser.add_argument(
+        "--timeout", type=_seconds, metavar="S", help="seconds that one run may take; default: 60"
+    )
 
 
 def run(namespace: argparse.Namespace) -> int:

@@ -40,13 +40,13 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         type=port_number,
         default=PORT,
         metavar="N",
-        help=f"the port to listen on, {PORT} if not given",
+        help=f"the TCP port to listen on; default: {PORT}",
     )
     parser.add_argument(
         "--host",
         default=_HERE[0],
         metavar="H",
-        help="the address to listen on, 127.0.0.1 if not given; 0.0.0.0 opens it to a room",
+        help="the address to listen on; default: 127.0.0.1; 0.0.0.0 opens it to a room",
     )
     parser.add_argument(
         "--queue",
@@ -70,7 +70,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         choices=BRAKES,
         default=SILENCE,
         help="how a sender is told that a queue is above its stop threshold: by silence, as Qpid's broker "
-        "does, by credit or by rejected transfers, as others do; silence if not given",
+        "does, by credit or by rejected transfers, as others do; default: silence",
     )
     add_certificate(parser)
     secret = parser.add_mutually_exclusive_group()

@@ -32,8 +32,8 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         "--listen",
         type=_address,
         required=True,
-        metavar="[HOST:]PORT",
-        help="where clients connect; only from this machine, unless a host such as 0.0.0.0 is given",
+        metavar="HOST:PORT",
+        help="where clients connect; a port alone is open to this machine only, 0.0.0.0:PORT to others",
     )
     parser.add_argument(
         "--upstream", required=True, metavar="HOST:PORT", help="the broker; amqps://HOST:PORT for TLS"

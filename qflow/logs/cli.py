@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qflow.arguments import add_json
+from qflow.colour import paint_states
 from qflow.kit import RefusalError
 from qflow.progress import progress
 from qflow.writing import require_apart
@@ -56,7 +57,10 @@ def add_arguments(actions: Any) -> None:
     parser.add_argument("-o", "--out", metavar="TRACE", help="write the trace: .parquet or .jsonl")
     parser.add_argument("--workload", metavar="OUT.json", help="write the workload behind the log")
     parser.add_argument(
-        "--skew", type=float, metavar="MS", help="by how much clocks may differ; default: as the log shows"
+        "--skew",
+        type=float,
+        metavar="MS",
+        help="milliseconds that clocks may differ by; default: as the log shows",
     )
     add_json(parser)
 
@@ -250,16 +254,18 @@ def _print(file: str, source: str, seen: _Seen, audited: Audit, events: int) -> 
     noun = "finding" if len(audited.findings) == 1 else "findings"
     print(f"  {count} {noun} (tolerated: clocks {skew:g} ms apart, ways of {lag:g} ms)")
     for finding in audited.findings[:_SHOWN]:
-        print(f"    {finding.text()}")
+        print(f"    {paint_states(finding.text())}")
     if len(audited.findings) > _SHOWN:
         print(f"    … and {len(audited.findings) - _SHOWN} more; --json prints them all")
     for queue, found in audited.agreements.items():
         flow = (
-            f"in {found.flow_differs:.1%}; flowStoppedCount {found.recorded_stops}, here {found.engine_stops}"
+            f"in {found.flow_differs:.1%} of them; flowStoppedCount {found.recorded_stops} times, "
+            f"here {found.engine_stops}"
         )
         if is_unseen(audited.run.workload.queues.get(queue, {})):
             flow = f"was ON {found.recorded_stops} times, at thresholds unknown"
+        flow = paint_states(flow)
         print(
             f"  queue {queue}: {found.samples} reports; depth differs by {found.mean_depth_difference:.1f} "
-            f"on average, {found.max_depth_difference} at most; flowStopped {flow}"
+            f"messages on average, {found.max_depth_difference} at most; flowStopped {flow}"
         )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from qflow.arguments import add_columns, add_json, add_seed, add_workload
+from qflow.colour import paint_states
 
 _DIGITS = 18
 
@@ -29,8 +30,12 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         metavar="JSON",
         help='such as \'{"orders": {"qpid.flow_stop_count": 300}}\'; null removes an argument',
     )
-    parser.add_argument("--capacity", action="append", default=[], metavar="CLIENT=N", help="a producer's")
-    parser.add_argument("--prefetch", action="append", default=[], metavar="CLIENT=N", help="a consumer's")
+    parser.add_argument(
+        "--capacity", action="append", default=[], metavar="CLIENT=N", help="messages, a producer's window"
+    )
+    parser.add_argument(
+        "--prefetch", action="append", default=[], metavar="CLIENT=N", help="messages, a consumer's window"
+    )
     parser.add_argument(
         "--settings",
         metavar="OTHER.json",
@@ -43,12 +48,12 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         "--replays",
         type=int,
         metavar="N",
-        help="run it N times, each time with another chance, and say between what each measure will lie; "
+        help="run it N times, each with another chance, and say between what each measure will lie; "
         "default: 19, fewer of a very long log, up to 57 where a session ends in some of them only",
     )
     add_seed(parser, 0)
     parser.add_argument(
-        "--processes", type=int, metavar="N", help="over how many to divide the replays; default: all cores"
+        "--processes", type=int, metavar="N", help="processes that share the replays; default: all cores"
     )
     add_columns(parser)
     add_json(parser)
@@ -88,7 +93,7 @@ def run(namespace: argparse.Namespace) -> int:
         return 0
     if unseen:
         print(_unseen_text(unseen))
-    print(report_text(report))
+    print(paint_states(report_text(report)))
     return 0
 
 

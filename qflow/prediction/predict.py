@@ -50,9 +50,9 @@ from qflow.table import Tabular, columns_of
 from qflow.workload.agenda import SECOND
 from qflow.workload.attributes import is_whole, require
 from qflow.workload.many import run_many
-from qflow.workload.measures import Measures
+from qflow.workload.measures import Measures, unit_of
 from qflow.workload.model import MODELS, Workload
-from qflow.workload.run import Run, measure_text
+from qflow.workload.run import Run, measure_text, measures_text
 from qflow.workload.simulate import simulate, simulate_in_slices
 from qflow.workload.stage import GRACE, pause_collector
 
@@ -367,7 +367,7 @@ def report_text(report: Mapping[str, Any]) -> str:
     >>> print(report_text(report))
     w: 30 s, open model (as asked)
     queue q                     recorded   predicted  difference
-      mean_depth                       -         2.5           -
+      mean_depth                       -         2.5           -  messages
     """
     lines = [
         f"{report['workload']}: {report['seconds']:g} s, {report['model']} model ({report['model_chosen']})"
@@ -427,14 +427,13 @@ def _rows(entry: Mapping[str, Any]) -> list[str]:
     rows = []
     for key, value in entry["predicted"].items():
         words = map(measure_text, (recorded.get(key), value, difference.get(key)))
-        rows.append(f"  {key:<22}" + "".join(f"{word:>12}" for word in words))
+        rows.append(f"  {key:<22}{''.join(f'{word:>12}' for word in words)}  {unit_of(key)}".rstrip())
     return rows
 
 
 def _difference(differ: Mapping[str, Any]) -> str:
     parts = [
-        f"{name}: "
-        + ", ".join(f"{measure} {measure_text(measures[measure])}" for measure in ("mean_depth", "share_on"))
+        f"{name}: " + measures_text({measure: measures[measure] for measure in ("mean_depth", "share_on")})
         for name, measures in differ["queues"].items()
     ]
     return f"The {differ['other']} model differs by: " + "; ".join(parts)

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qflow.arguments import add_columns, add_json, whole_number
+from qflow.colour import paint_states
 from qflow.kit import INTERRUPTED, RefusalError, install_command
 from qflow.progress import progress
 
@@ -76,7 +77,11 @@ def _add_sweep(actions: Any, common: argparse.ArgumentParser) -> None:
     sweep.add_argument("--settings", required=True, metavar="GRID.json", help="a map of names to settings")
     sweep.add_argument("--out", required=True, metavar="DIR", help="where finished cells are kept")
     sweep.add_argument(
-        "--most-rows", type=whole_number, default=5_000_000, metavar="N", help="leave larger components out"
+        "--most-rows",
+        type=whole_number,
+        default=5_000_000,
+        metavar="N",
+        help="leave out components of more log rows; default: 5000000",
     )
     sweep.add_argument(
         "--replays",
@@ -99,7 +104,7 @@ def _add_stream(actions: Any, common: argparse.ArgumentParser) -> None:
     stream.add_argument("incoming", metavar="DIR", help="where files appear")
     stream.add_argument("--out", required=True, metavar="DIR", help="results and checkpoint")
     stream.add_argument("--once", action="store_true", help="take what is there, then end")
-    stream.add_argument("--files", type=whole_number, metavar="N", help="most files of one step")
+    stream.add_argument("--files", type=whole_number, metavar="N", help="files that one step takes at most")
     stream.add_argument("--patience", type=whole_number, default=10_000, metavar="N",
                         help="events that may wait for a missing one; default: 10000")  # fmt: skip
     stream.add_argument("--wait", type=whole_number, default=60, metavar="S",
@@ -186,7 +191,7 @@ def _audit(spark: SparkSession, namespace: argparse.Namespace) -> int:
     if report is not None:
         summary["events"], summary["set_aside"] = sum(report.events.values()), report.set_aside
         summary["first_set_aside"] = [row.asDict() for row in report.quarantine[:_SHOWN]]
-    print(json.dumps(summary) if namespace.json else _summary_text(summary))
+    print(json.dumps(summary) if namespace.json else paint_states(_summary_text(summary)))
     return 0
 
 
@@ -290,7 +295,7 @@ def _sweep_lines(rows: Sequence[Any], replays: int) -> Iterator[str]:
         where = f"{row.component} {row.setting}"
         if row.measure in ("share_on", "blocked_share"):
             sure = "" if row.low is None else f", between {row.low:.3f} and {row.high:.3f}"
-            yield f"{where}: {row.name} {row.measure} {row.predicted:.3f}{sure}"
+            yield f"{where}: {row.name} {row.measure} {row.predicted:.3f} of the time{sure}"
         elif row.measure == "dies" and row.predicted:
             dead = round(row.predicted * replays)
             yield f"{where}: {row.name}'s session dies in {dead} of {replays} replays"

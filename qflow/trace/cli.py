@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qflow.arguments import add_json
+from qflow.colour import paint_states
 from qflow.kit import RefusalError
 from qflow.logs import cli as importing
 from qflow.progress import progress
@@ -172,7 +173,7 @@ def _summarize(trace: Trace, end: int | None = None) -> dict[str, dict[str, floa
 
 
 def _print_facts(file: str, trace: Trace, quarantine: Quarantine) -> None:
-    from qflow.workload.run import measure_text
+    from qflow.workload.run import measures_text
 
     last = trace.time[-1] / 1_000_000 if len(trace) else 0
     print(f"{Path(file).name}: run {trace.run!r}, {len(trace)} rows, {last:g} s")
@@ -180,10 +181,9 @@ def _print_facts(file: str, trace: Trace, quarantine: Quarantine) -> None:
         clients = f"{len(trace.workload.producers)} producers, {len(trace.workload.consumers)} consumers"
         print(f"  workload {trace.workload.name!r}: {clients}")
     for name, summary in _summarize(trace).items():
-        values = (f"{key} {measure_text(value)}" for key, value in summary.items())
-        print(f"  queue {name}: {', '.join(values)}")
+        print(f"  queue {name}: {measures_text(summary)}")
     kinds = Counter(trace.kind).most_common(SHOWN)
-    print(f"  most rows: {', '.join(f'{kind} {count}' for kind, count in kinds) or 'none'}")
+    print(f"  most rows: {', '.join(f'{count} {kind}' for kind, count in kinds) or 'none'}")
     if quarantine:
         print(f"  {quarantine.summary()}")
     for entry in quarantine[1:SHOWN]:
@@ -235,7 +235,8 @@ def _why(namespace: argparse.Namespace) -> int:
     if namespace.json:
         print(json.dumps({**explanation.data(), "note": note}))
     else:
-        print(explanation.text() if note is None else f"{note}\n{explanation.text()}")
+        text = paint_states(explanation.text())
+        print(text if note is None else f"{note}\n{text}")
     return 0
 
 

@@ -35,6 +35,26 @@ Measures = dict[str, float | int | None]
 """Measure to value; None where nothing is known."""
 
 _PERCENTILES = (50, 90, 99)
+_UNITS = {
+    "of the time": ("share_on", "blocked_share", "busy_share"),
+    "times": ("flowStoppedCount", "blocks"),
+    "messages/s": ("throughput",),
+    "s": tuple(f"latency_p{part}" for part in _PERCENTILES),
+    "bytes": ("max_bytes",),
+    "messages": (
+        *("mean_depth", "max_depth", "depth", "discards", "sent", "accepts"),
+        *("enqueued", "dequeued", "dropped", "held"),
+    ),
+}
+
+
+def unit_of(measure: str) -> str:
+    """Return the unit of a measure or of a count of events; "" where its name says what is counted.
+
+    >>> unit_of("throughput"), unit_of("sessions_ended")
+    ('messages/s', '')
+    """
+    return next((unit for unit, names in _UNITS.items() if measure in names), "")
 
 
 class DepthMeter:

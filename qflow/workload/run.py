@@ -9,6 +9,7 @@ from typing import Any
 from qflow.broker.errors import AmqpException
 from qflow.broker.events import Event
 from qflow.table import Tabular, columns_of
+from qflow.workload.measures import unit_of
 from qflow.workload.model import Workload
 
 CLIENT_EVENTS: dict[str, str] = {
@@ -53,6 +54,17 @@ class Run(Tabular):
     def __repr__(self) -> str:
         died = f", errors: {', '.join(self.errors)}" if self.errors else ""
         return f"Run({self.workload.name!r}, {len(self.events)} events, {self.end} us{died})"
+
+
+def measures_text(measures: Mapping[str, float | int | None]) -> str:
+    """Return measures in one line, each with its name and unit.
+
+    >>> measures_text({"max_depth": 101, "share_on": 0.25})
+    'max_depth 101 messages, share_on 0.25 of the time'
+    """
+    return ", ".join(
+        f"{name} {measure_text(value)} {unit_of(name)}".rstrip() for name, value in measures.items()
+    )
 
 
 def measure_text(value: float | int | None) -> str:

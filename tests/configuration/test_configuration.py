@@ -703,9 +703,9 @@ def test_the_command(capsys):
         "  qpid.flow_stop_count = 900",
         f"  orders; {{create: always, node: {{type: queue, x-declare: {{arguments: {arguments}}}}}}}",
         "  qpid-config add queue orders --max-queue-count=1000 --flow-stop-count=900 --flow-resume-count=500",
-        "  stop_count         900  given as qpid.flow_stop_count [FC-02.6]",
+        "  stop_count         900 messages  given as qpid.flow_stop_count [FC-02.6]",
         "  when full: the message is refused, and its session dies [LP-05]",
-        "  alert_count_down  400  half of that, cut off; an event at 400 or less [QT-12]",
+        "  alert_count_down  400 messages  half of that, cut off; an event at 400 or less [QT-12]",
     ):
         assert line in out.splitlines()
 
@@ -715,10 +715,18 @@ def test_the_command_as_data(capsys):
     data = json.loads(out)
     assert status == 0
     assert data["arguments"] == {"qpid.max_count": 90}
-    assert (data["queue"], data["durable"], data["refusal"]) == ("orders", True, None)
+    assert (data["name"], data["durable"], data["autoDelete"], data["refusal"]) == (
+        "orders",
+        True,
+        False,
+        None,
+    )
+    assert [limit["name"] for limit in data["limits"]] == ["qpid.max_count", "qpid.max_size"]
+    assert data["alerts"][0]["name"] == "qpid.alert_count_up"
     assert data["levels"][1] == {
-        "name": "resume_count",
+        "name": "qpid.flow_resume_count",
         "value": 62,
+        "unit": "messages",
         "why": "70 % of qpid.max_count=90, cut off",
         "rules": ["FC-02.5"],
     }

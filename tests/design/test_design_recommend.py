@@ -231,8 +231,8 @@ queue, once ON, stays ON (FC-16, FC-17)
   as declared it could overflow: messages: stop 80 + capacities 65 = 145, which is above the limit of 100 by \
 45 (CAP-11)
 
-producer C1: capacity 50 (as it was)
-producer C2: capacity 15 (as it was)
+producer C1: capacity 50 messages (as it was)
+producer C2: capacity 15 messages (as it was)
 """
 
 
@@ -242,7 +242,16 @@ def test_the_command_prints_lines_with_reasons(tmp_path, capsys):
     assert said.startswith(GOLDEN)
     assert "as declared: " in said and "C1 died: resource-limit-exceeded" in said
     table = said[said.index("frontier of orders") :].splitlines()
-    assert table[1].split() == ["capacities", "stop/resume", "flips/min", "blocked", "p50", "p99", "accepted"]
+    assert table[1].split() == [
+        "capacities",
+        "stop/resume",
+        "(messages)",
+        "flips/min",
+        "blocked",
+        "p50",
+        "p99",
+        "accepted",
+    ]
     assert [line[0] for line in table[2:]].count(">") == 1
 
 

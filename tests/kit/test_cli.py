@@ -190,20 +190,19 @@ class TestWhichFolder:
         monkeypatch.setattr("qflow.kit.checkout_root", lambda: None)
         return here
 
-    def test_away_from_a_checkout(self, away, capsys):
-        chapters = launch._find_chapters(None)
+    def test_away_from_a_checkout(self, away):
+        chapters, said = launch._find_chapters(None)
         assert chapters == away / "qflow-chapters"
         assert (chapters / "01-thresholds.ipynb").exists()
-        assert f"Laid the chapters out in {chapters}: 01-thresholds.ipynb." in capsys.readouterr().out
+        assert f"Laid the chapters out in {chapters}: 01-thresholds.ipynb." in said
 
-    def test_again_from_inside_the_folder(self, away, monkeypatch, capsys):
-        chapters = launch._find_chapters(None)
+    def test_again_from_inside_the_folder(self, away, monkeypatch):
+        chapters, _ = launch._find_chapters(None)
         monkeypatch.chdir(chapters)
-        assert launch._find_chapters(None) == chapters
-        assert capsys.readouterr().out.endswith(f"The chapters lie in {chapters}.\n")
+        assert launch._find_chapters(None) == (chapters, [f"The chapters lie in {chapters}."])
 
     def test_a_chosen_folder(self, away):
-        assert launch._find_chapters("mine") == away / "mine"
+        assert launch._find_chapters("mine")[0] == away / "mine"
         assert (away / "mine" / "01-thresholds.ipynb").exists()
 
     def test_in_a_checkout(self, away, tmp_path, monkeypatch):
@@ -212,7 +211,7 @@ class TestWhichFolder:
         (checkout / "pyproject.toml").write_text('[project]\nname = "qflow-kit"\n')
         monkeypatch.chdir(checkout / "notebooks")
         before = (checkout / "notebooks" / "01-thresholds.ipynb").read_bytes()
-        assert launch._find_chapters(None) == checkout / "qflow-chapters"
+        assert launch._find_chapters(None)[0] == checkout / "qflow-chapters"
         assert (checkout / "qflow-chapters" / "01-thresholds.ipynb").exists()
         assert (checkout / "notebooks" / "01-thresholds.ipynb").read_bytes() == before
         with pytest.raises(RefusalError, match="holds the kit's own chapters"):
@@ -297,6 +296,10 @@ def test_the_lab_answers_on_a_chapter(tmp_path):
         status, page = get(f"{server.url}/lab/tree/{first}")
         assert (status, "JupyterLab" in page) == (200, True)
         assert get(f"{server.url}/api/contents/{first}?content=0")[0] == 200
+        # Its address is the first thing that is said after warnings, and works as it stands there.
+        said = server.log.read_text().splitlines()
+        address = next(line for line in said if not line.startswith("[W "))
+        assert (address, get(address)[0]) == (f"{server.url}/lab/tree/{first}", 200)
         # The question whether to fetch news would lie over the first picture.
         answer = get(f"{server.url}/lab/api/settings/@jupyterlab/apputils-extension:notification")[1]
         settings = json.loads(answer)["schema"]["properties"]

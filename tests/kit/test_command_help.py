@@ -15,8 +15,8 @@ import pytest
 from commands import status_of
 
 from qflow import cli
-from qflow.colour import paint, paint_headings
-from qflow.examples import EXAMPLES, examples_of
+from qflow.colour import paint, paint_headings, paint_states
+from qflow.examples import EXAMPLES, examples_of, fold_line
 
 WHOLE = cli.whole_parser()
 
@@ -53,16 +53,39 @@ def test_each_innermost_command_has_examples_and_nothing_else():
 
 @pytest.mark.parametrize("name", ALL)
 def test_each_help_ends_with_two_examples_of_its_own(name):
-    *_, head, first, second, end = ALL[name].format_help().split("\n")
+    *_, head, first, second, end = re.sub(r" \\\n +", " ", ALL[name].format_help()).split("\n")
     assert (head, end) == ("examples:", "")
     assert [f"  {line}" for line in examples_of(name)] == [first, second]
     assert first.startswith(f"  {name}")
 
 
+@pytest.mark.parametrize("name", ALL)
+def test_each_help_fits_a_terminal(name, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert [line for line in ALL[name].format_help().splitlines() if len(line) > 80] == []
+
+
+_UNIT = re.compile(
+    r"\b(messages|bytes|KiB|pages|files|partition|seconds|milliseconds|rows|events|components|times|"
+    r"processes|port|seed)\b"
+)
+
+
+@pytest.mark.parametrize("name", INNERMOST)
+def test_each_number_has_a_unit(name):
+    numbers = [
+        action
+        for action in ALL[name]._actions
+        if re.search(r"(^|=|\])(N|M|S|MS)$", str(action.metavar or "")) and action.help
+    ]
+    assert [action.option_strings for action in numbers if not _UNIT.search(action.help)] == []
+
+
 @pytest.mark.parametrize("name", INNERMOST)
 def test_each_example_can_be_read(name):
     for line in examples_of(name):
-        words = shlex.split(line.partition(" > ")[0])
+        # As a shell does, which takes the end of a line away.
+        words = shlex.split(fold_line(line.partition(" > ")[0]).replace("\\\n", ""))
         assert WHOLE.parse_args(words[1:]).command == words[1]
 
 
@@ -109,6 +132,13 @@ def test_headings_and_errors_are_in_colour_on_a_terminal(terminal, monkeypatch):
 def test_who_wants_no_colour_gets_none(terminal, monkeypatch, name, value):
     monkeypatch.setenv(name, value)
     assert paint("qflow:", "error", terminal) == "qflow:"
+
+
+def test_on_and_off_are_words_first(terminal):
+    text = "q was ON, now OFF; ONLY that"
+    painted = paint_states(text, terminal)
+    assert painted == "q was \x1b[33mON\x1b[0m, now \x1b[32mOFF\x1b[0m; ONLY that"
+    assert paint_states(text, io.StringIO()) == re.sub(r"\x1b\[\d*m", "", painted) == text
 
 
 def test_a_file_gets_no_colour(terminal):

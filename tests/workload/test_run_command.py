@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 import sys
 
 import pytest
@@ -211,3 +212,12 @@ def test_a_key_that_is_given_twice_is_refused(tmp_path, capsys, text, sentence):
     path.write_text(text)
     assert status_of("run", str(path)) == 2
     assert sentence in capsys.readouterr().err
+
+
+def test_every_number_of_the_summary_has_a_unit(root, capsys):
+    assert status_of("run", root / "data" / "recordings" / "workloads" / "capacity-165.json") == 0
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert re.search(r": [\d.]+ s, \d+ events$", first)
+    for line in lines:
+        for part in line.partition(": ")[2].split(", "):
+            assert re.fullmatch(r"\w+ [\d.]+ (messages(/s)?|bytes|times|of the time|s)", part), part
