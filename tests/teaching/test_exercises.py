@@ -140,6 +140,25 @@ def test_hints_are_three_and_rules_exist(exercise: Exercise):
     assert exercise.rules
 
 
+_NAMES = re.compile(r"--[\w-]+|qpid\.\w+|default[-_]\w+[-_]\w+")
+"""Options and keys: what a task about notations asks for."""
+
+
+def _runs(text: str, length: int = 4) -> set[tuple[str, ...]]:
+    words = re.findall(r"[\w.%-]+", text.lower())
+    return {tuple(words[start : start + length]) for start in range(len(words) - length + 1)}
+
+
+@pytest.mark.parametrize("exercise", ALL.values(), ids=lambda exercise: exercise.name)
+def test_a_diagnosis_leaves_the_hints_something_to_say(exercise: Exercise):
+    """It says what is not so; the rule (hint 2) and almost the answer (hint 3) are not in it."""
+    first, *further = exercise.hints
+    for name, known in exercise.misconceptions.items():
+        told = set(_NAMES.findall(known.message)) - set(_NAMES.findall(first + name))
+        repeated = _runs(known.message) & set().union(*map(_runs, further)) - _runs(first)
+        assert (told, repeated) == (set(), set()), name
+
+
 def test_every_golden_scenario_has_an_exercise():
     shown = {golden for exercise in ALL.values() for golden in exercise.shows}
     assert shown == {f"G-{number:02d}" for number in range(1, 19)}

@@ -353,6 +353,13 @@ WRONG: Wrong = {
         "only the largest window counts": lambda stop, capacities: max(stop + c for c in capacities),
     },
     "after_the_stall": {
+        "the 101st comes on top": lambda stop, capacities: (
+            1 + stop + sum(capacities),
+            2 + sum(capacities),
+            sum(capacities) + stop - 1,
+            2,
+        ),
+        "producers stop at once": lambda stop, capacities: [stop + 1, 2, stop + 1, 2],
         "back at the threshold is enough": lambda stop, capacities: (
             stop + sum(capacities),
             sum(capacities),
@@ -502,6 +509,8 @@ WRONG: Wrong = {
             slow_stop + capacity,
             (subscribers - 1) * (slow_stop + capacity),
         ),
+        "the 101st comes on top": lambda slow_stop, capacity, subscribers: [slow_stop + capacity + 1] * 2,
+        "the broker stops the producer": lambda slow_stop, capacity, subscribers: [slow_stop + 1] * 2,
         "it stops at the threshold": lambda slow_stop, capacity, subscribers: (slow_stop, slow_stop),
     },
     "session_plan": {
@@ -681,6 +690,7 @@ WRONG: Wrong = {
     "safe_stop": {
         "80 % is always right": lambda limit, capacities: int(0.8 * limit),
         "room for the largest window": lambda limit, capacities: limit - sorted(capacities)[-1],
+        "producers stop at once": lambda limit, capacities: -1 + limit,
         "stop at the limit": lambda limit, capacities: limit,
         "the lower the safer": lambda limit, capacities: 2,
     },

@@ -71,6 +71,13 @@ add_exercise(
     "after_the_stall",
     _story,
     misconceptions={
+        "the 101st comes on top": lambda stop, caps: (
+            stop + 1 + sum(caps),
+            sum(caps) + 2,
+            stop - 1 + sum(caps),
+            2,
+        ),
+        "producers stop at once": lambda stop, caps: (stop + 1, 2, stop + 1, 2),
         "back at the threshold is enough": lambda stop, caps: _believed_story(stop, caps, taken=0, again=0),
         "the producers stay quiet": lambda stop, caps: (stop + sum(caps), sum(caps) + 1, stop - 1, 1),
         "the same peak again": lambda stop, caps: _believed_story(stop, caps, again=0),

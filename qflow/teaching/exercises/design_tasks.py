@@ -50,6 +50,7 @@ add_exercise(
     misconceptions={
         "80 % is always right": lambda limit, capacities: limit * 8 // 10,
         "room for the largest window": lambda limit, capacities: limit - max(capacities),
+        "producers stop at once": lambda limit, capacities: limit - 1,
         "stop at the limit": lambda limit, capacities: limit,
         "the lower the safer": (lambda limit, capacities: 1, lambda stop: 0 < stop <= 5),
     },

@@ -103,6 +103,8 @@ add_exercise(
             stop + capacity // subscribers,
             stop + capacity // subscribers,
         ),
+        "the 101st comes on top": lambda stop, capacity, subscribers: (stop + 1 + capacity,) * 2,
+        "the broker stops the producer": lambda stop, capacity, subscribers: (stop + 1, stop + 1),
         "it stops at the threshold": lambda stop, capacity, subscribers: (stop, stop),
     },
 )
