@@ -65,6 +65,10 @@ GROUPS = {
     },
     "a site, a room, this machine": {
         "site": ("qflow.launch.site", "build a site that runs the chapters with no server behind it"),
+        "class": (
+            "qflow.launch.classroom",
+            "serve the site to a room, and see its guesses and who is stuck",
+        ),
         "workshop": ("qflow.launch.workshop", "prepare a folder for a room without network"),
         "doctor": (
             "qflow.launch.doctor",

@@ -76,6 +76,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     "site build": ("site build", "site build --out my-site"),
     # It has no options; the second is what comes after it, without network.
     "site fetch": ("site fetch", "site build"),
+    "class": ("class", "class --site qflow-workshop/site --port 8080"),
     "workshop": ("workshop --for linux --python 3.12", "workshop --out room --no-site"),
     "doctor": ("doctor", "doctor --spark --json"),
     "completion": (

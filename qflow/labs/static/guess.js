@@ -1,6 +1,7 @@
 // Guess: a question asked in the picture. The run pauses, the learner drags a mark on the tank to where something will happen, or
 // chooses a client, and the run goes on to the instant that answers: the mark stays, the truth beside it. The kernel says where to
-// pause, what the answer is and what to say of a guess; here it is drawn.
+// pause, what the answer is and what to say of a guess; here it is drawn. The page is told of a guess by an event, qflow-prediction, whose
+// default is that the run goes on.
 
 const SNAP = 5;
 const CERTAINTIES = [50, 60, 70, 80, 90, 100];
@@ -81,7 +82,19 @@ class Guess {
     this.next.disabled = false;
     write(this.next, asking.number < asking.of ? "next question" : "play on");
     if (!this.isAnswered) this.begin(asking);
-    this.goTo(asking.frame);
+    if (!this.isAnswered || this.tell()) this.goTo(asking.frame);
+  }
+
+  // Whoever holds the run (a class, until all have guessed) lets it go on by `goOn`.
+  tell() {
+    const { question, guess, choices, word, answer, frame } = this.asking;
+    if (guess === null) return true;
+    const { name, max_count: limit, stop_count: stop, resume_count: resume } = this.shown[0].timeline.topology.queues[0];
+    const about = choices.length ? { kind: "choice", choices } : { kind: "number", tank: { name, most: this.most, limit, stop, resume } };
+    const detail = { id: question, question, answer: guess, truth: answer, word, ...about, goOn: () => this.goTo(frame) };
+    const isGoing = document.dispatchEvent(new CustomEvent("qflow-prediction", { detail, cancelable: true }));
+    if (!isGoing) this.until = Infinity;
+    return isGoing;
   }
 
   begin({ guess, sure, choices }) {

@@ -1,0 +1,318 @@
+"""Class: a room of learners on one screen, ``qflow class``.
+
+The teacher's laptop serves the site to the room. Each page gets one small script more (``page/room.js``). It
+hears what the page says of its learner, a guess (``qflow-prediction``) or a check of an exercise
+(``qflow-exercise``), and reports it here, under a random number of the browser and, if the learner likes, a
+name. The teacher's screen (``page/class.html``, behind an address that only the command prints) asks each
+second for what came.
+
+All of it is in memory: what the room said ends with the command. A laptop that leaves keeps what it could not
+report, and has its old seat when it is back. A report may come twice and counts once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import importlib
+import io
+import json
+import secrets
+import socket
+import threading
+import time
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from qflow.cli import port_number
+from qflow.kit import RefusalError, heed_interrupts
+from qflow.labs.html_export import THEME, read_static
+from qflow.launch import cargo, site
+from qflow.launch.book import PAGE
+from qflow.launch.chapters import require
+
+_PORT = 8000
+_STUCK = 3
+"""Who has so many failed checks of an exercise, and none that passed, is stuck."""
+
+_AWAY = 8.0
+"""Seconds: a browser reports every two, and one that was not heard for so long is away."""
+
+_MOST, _BODY = 200, 20_000
+"""Limits: browsers, questions and exercises, each; bytes of a report."""
+
+
+def _object(required: str, **properties: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": required.split()}
+
+
+def _list(items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items, "maxItems": 20}
+
+
+_TEXT, _LINE = ({"type": "string", "maxLength": most} for most in (2000, 200))
+_NUMBER = {"type": "number", "minimum": -1e15, "maximum": 1e15}
+_VALUE = {"anyOf": [_LINE, _NUMBER]}
+_LEVELS = dict.fromkeys(("most", "limit", "stop", "resume"), _NUMBER)
+_GUESS = _object("id question answer", id=_TEXT, question=_TEXT, answer=_VALUE, truth=_VALUE, word=_LINE)
+_GUESS["properties"] |= {"choices": _list(_LINE), "tank": _object("name most", name=_LINE, **_LEVELS)}
+_CHECK = _object("id passed message at", id=_TEXT, passed={"type": "boolean"}, message=_TEXT, at=_NUMBER)
+_REPORT = _object("who name page guesses checks", name=_LINE, page=_LINE)
+_REPORT["properties"] |= {"who": {"type": "string", "pattern": "^[0-9a-f]{16}$"}}
+_REPORT["properties"] |= {"guesses": _list(_GUESS), "checks": _list(_CHECK)}
+"""What a page may report, as a JSON schema."""
+
+_ORDER = _object("", go={"type": "integer", "minimum": 0}, held={"type": "boolean"})
+"""What the teacher may order: to open a question, and to hold the room at each question until then."""
+
+
+class Classroom:
+    """What a class has said so far, in memory only, as the teacher's screen reads it.
+
+    >>> guess = {"id": "q", "question": "ON at which depth?", "answer": 901}
+    >>> report = {"who": "0" * 16, "name": "Ada", "page": "/book/01.html", "guesses": [guess], "checks": []}
+    >>> room = Classroom()
+    >>> room.receive(report)
+    {'seat': 1, 'held': False, 'open': []}
+    >>> room.seen()["questions"][0]["answers"]
+    {1: 901}
+    """
+
+    def __init__(self) -> None:
+        jsonschema = importlib.import_module("jsonschema")
+        self._report, self._order = map(jsonschema.Draft202012Validator, (_REPORT, _ORDER))
+        self._lock = threading.Lock()
+        self._seats: dict[str, dict[str, Any]] = {}
+        self._questions: dict[tuple[str, str], dict[str, Any]] = {}
+        self._exercises: dict[tuple[str, str], dict[str, Any]] = {}
+        self._is_held = False
+
+    def receive(self, report: Any) -> dict[str, Any]:
+        """Take a browser's report; return its seat, whether the room is held, and what is open there."""
+        _check(report, self._report)
+        page = report["page"]
+        with self._lock:
+            seat = _place(self._seats, report["who"], {"number": len(self._seats) + 1})
+            seat |= {"name": " ".join(report["name"].split()), "when": time.monotonic()}
+            for guess in report["guesses"]:
+                self._take_guess(seat["number"], page, guess)
+            for check in report["checks"]:
+                self._take_check(seat["number"], page, check)
+            asked = self._questions.values()
+            opened = [each["id"] for each in asked if each["open"] and each["page"] == page]
+            return {"seat": seat["number"], "held": self._is_held, "open": opened}
+
+    def obey(self, order: Any) -> dict[str, Any]:
+        """Do what the teacher orders."""
+        _check(order, self._order)
+        with self._lock:
+            self._is_held = order.get("held", self._is_held)
+            for place, asked in enumerate(self._questions.values()):
+                asked["open"] |= place == order.get("go")
+        return {}
+
+    def seen(self) -> dict[str, Any]:
+        """Return what the teacher's screen shows, as JSON."""
+        with self._lock:
+            oldest = time.monotonic() - _AWAY
+            seats = [[seat["name"], seat["when"] > oldest] for seat in self._seats.values()]
+            asked, exercises = [*self._questions.values()], [*self._exercises.values()]
+            return copy.deepcopy(
+                {"held": self._is_held, "seats": seats, "questions": asked, "exercises": exercises}
+            )
+
+    def _take_guess(self, seat: int, page: str, guess: dict[str, Any]) -> None:
+        """Keep a guess; until the teacher's *go* it may be changed, then a seat's first one stays."""
+        new = {"word": "", "tank": None, "choices": [], "truth": None, **guess}
+        new |= {"page": page, "answers": {}, "open": False}
+        asked = _place(self._questions, (page, guess["id"]), new)
+        if not asked["open"] or seat not in asked["answers"]:
+            asked["answers"][seat] = guess["answer"]
+
+    def _take_check(self, seat: int, page: str, check: dict[str, Any]) -> None:
+        """Keep a check of an exercise, told from others by its instant; who has passed once, has passed."""
+        new = {"page": page, "id": check["id"], "seats": {}}
+        seats = _place(self._exercises, (page, check["id"]), new)["seats"]
+        checks = seats.setdefault(seat, {"state": "at it", "failed": [], "message": ""})
+        if check["passed"]:
+            checks["state"] = "done"
+        elif check["at"] not in checks["failed"]:
+            checks |= {"failed": [*checks["failed"][-99:], check["at"]], "message": check["message"]}
+        if checks["state"] != "done" and len(checks["failed"]) >= _STUCK:
+            checks["state"] = "stuck"
+
+
+def _place(there: dict[Any, Any], key: object, new: dict[str, Any]) -> dict[str, Any]:
+    """Return what is there under a key, or put something new there."""
+    if key not in there and len(there) == _MOST:
+        raise RefusalError(f"A class has at most {_MOST} browsers, questions and exercises, each.")
+    placed: dict[str, Any] = there.setdefault(key, new)
+    return placed
+
+
+def _check(value: object, validator: Any) -> None:
+    """Refuse a value that is not as a JSON schema says."""
+    for problem in validator.iter_errors(value):
+        raise RefusalError(f"{problem.json_path}: {problem.message[-150:]}")
+
+
+class ClassServer(ThreadingHTTPServer):
+    """The site for a room, and what the room says of it."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, folder: Path, host: str, port: int) -> None:
+        self.room = Classroom()
+        self.folder = folder.resolve()
+        self.teacher = f"/class/{secrets.token_urlsafe(9)}"
+        super().__init__((host, port), partial(_Handler, directory=str(self.folder)))
+        self.address = f"{_find_address() if host == '0.0.0.0' else host}:{self.server_port}"
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of a browser that went away in the middle of a page."""
+
+
+class _Handler(SimpleHTTPRequestHandler):
+    """Answers a browser of the room, or the teacher's screen."""
+
+    server: ClassServer
+    timeout = 30
+
+    def send_head(self) -> Any:
+        """Answer with a file of the site, a page of it and the room's script, or what the teacher sees."""
+        place = urlsplit(self.path).path
+        if self._is_teacher(place):
+            screen = (PAGE / "class.html").read_text(encoding="utf-8")
+            return self._answer("text/html", screen.replace("ADDRESS", self.server.address))
+        if self._is_teacher(place.removesuffix("/seen")):
+            return self._answer("application/json", json.dumps(self.server.room.seen()))
+        if place in ("/class/class.js", "/class/room.js"):
+            script = (PAGE / Path(place).name).read_text(encoding="utf-8")
+            before = f"{THEME}\n{read_static('svg.js')}\n" if place.endswith("class.js") else ""
+            return self._answer("text/javascript", before + script)
+        if place == "/class/labs.css":
+            return self._answer("text/css", read_static("scene.css"))
+        file = self._find_file(place)
+        if file is None:
+            return self.send_error(404)
+        if file.suffix == ".html":
+            before, end, after = file.read_text(encoding="utf-8").rpartition("</body>")
+            return self._answer("text/html", f'{before}<script src="/class/room.js"></script>{end}{after}')
+        return super().send_head()
+
+    def _find_file(self, place: str) -> Path | None:
+        """Return the file of the site, or the folder to send on to, that is meant; None for any other."""
+        path = Path(self.translate_path(place))
+        file = path / "index.html" if place.endswith("/") else path
+        try:
+            is_ours = file.resolve().is_relative_to(self.server.folder)
+            return file if is_ours and (file.is_file() or file.is_dir()) else None
+        except (OSError, ValueError):
+            return None
+
+    def do_POST(self) -> None:
+        """Take a report of a page of ours, or an order of the teacher."""
+        place, room = urlsplit(self.path).path, self.server.room
+        take = room.obey if self._is_teacher(place) else room.receive if place == "/class/said" else None
+        try:
+            content = self._content()
+            status, answer = (
+                (200, take(content)) if take else (404, {"error": f"{place[:60]} takes nothing."})
+            )
+        except RefusalError as refusal:
+            status, answer = 400, {"error": str(refusal)}
+        self.wfile.write(self._answer("application/json", json.dumps(answer), status).read())
+
+    def _content(self) -> Any:
+        """Return what was sent, as JSON, if a page of this very server sent it."""
+        length = self.headers.get("Content-Length", "")
+        size = int(length) if length.isdecimal() and len(length) < 10 else 0
+        # What is not read would reset the connection, and with it the answer.
+        content = self.rfile.read(min(size, 50 * _BODY))
+        if not 0 < size <= _BODY:
+            raise RefusalError(f"A report has 1 to {_BODY} bytes, got {length[:20] or 'no length'}.")
+        if self.headers.get("Origin") != f"http://{self.headers.get('Host')}":
+            raise RefusalError("A report comes from a page of this server.")
+        try:
+            return json.loads(content, parse_constant=int)
+        except (ValueError, RecursionError):
+            raise RefusalError(f"A report is JSON, got {content[:60]!r}.") from None
+
+    def _is_teacher(self, place: str) -> bool:
+        return secrets.compare_digest(place.encode(), self.server.teacher.encode())
+
+    def _answer(self, kind: str, text: str, status: int = 200) -> io.BytesIO:
+        content = text.encode()
+        self.send_response(status)
+        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        return io.BytesIO(content)
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Say nothing of each request."""
+
+
+def _find_address() -> str:
+    """Return the address by which the room reaches this machine; asks the system, and sends nothing."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("10.255.255.255", 9))
+            return str(probe.getsockname()[0])
+        except OSError:
+            return socket.gethostname()
+
+
+def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
+    """Add ``class`` to the ``qflow`` command."""
+    parser = rooms.add_parser(
+        "class",
+        help="serve the site to a room, and see its guesses and who is stuck",
+        description="Serve the site to a room, and show on one screen what it guesses and who is stuck. "
+        "Names are optional, nothing leaves the room, and nothing is kept when Ctrl-C ends it.",
+    )
+    built = site.DEFAULT_FOLDER
+    parser.add_argument(
+        "--site",
+        metavar="FOLDER",
+        default=built,
+        help=f"a site, built if it is not there; default: ./{built}",
+    )
+    parser.add_argument(
+        "--host", metavar="H", default="0.0.0.0", help="the address to listen on; default: all"
+    )
+    parser.add_argument("--port", type=port_number, default=_PORT, metavar="N", help=f"default: {_PORT}")
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Run ``qflow class`` until Ctrl-C; return the exit status."""
+    require({"jsonschema": "jsonschema"}, extra="lab")
+    folder = Path(chosen.site).absolute()
+    if not folder.exists():
+        site.build(folder)
+    if not (folder / cargo.MARK).is_file() or not (folder / "index.html").is_file():
+        raise RefusalError(
+            f"{folder} holds no site of qflow; choose with --site one that does, or a new folder."
+        )
+    try:
+        server = ClassServer(folder, chosen.host, chosen.port)
+    except OSError as problem:
+        raise RefusalError(
+            f"Cannot listen on {chosen.host}, port {chosen.port}: {problem.strerror}."
+        ) from problem
+    heed_interrupts()
+    with server:
+        own = f"localhost:{server.server_port}" if chosen.host == "0.0.0.0" else server.address
+        print(f"The room opens    http://{server.address}/")
+        print(f"Your own screen   http://{own}{server.teacher}")
+        print("Ctrl-C closes the class; nothing of it is kept.", flush=True)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            print("\nThe class is closed.")
+    return 0

@@ -1,0 +1,93 @@
+"""The class in a real browser: a guess in a chapter's page arrives on the teacher's screen."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from browser import LabServer, chromium_page
+
+from qflow.launch import book, cargo
+from qflow.launch.classroom import ClassServer
+
+pytestmark = pytest.mark.browser
+
+CHAPTER = "notebooks/01-thresholds.ipynb"
+SCRIPT = "<img src=x onerror=alert(1)>"
+TELL = """() => {
+    const detail = { id: "flow_states", passed: false, message: "<b>Reached</b> is not enough." };
+    document.dispatchEvent(new CustomEvent("qflow-exercise", { detail }));
+}"""
+
+
+@pytest.fixture(scope="module")
+def server(root, tmp_path_factory):
+    """A class whose site is one chapter."""
+    folder = tmp_path_factory.mktemp("class") / "site"
+    cargo.claim(folder, "site")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(book, "contents", lambda: [(CHAPTER, root / CHAPTER)])
+        book.write_book(folder)
+    with ClassServer(folder, "127.0.0.1", 0) as listening:
+        threading.Thread(target=listening.serve_forever, daemon=True).start()
+        yield listening
+        listening.shutdown()
+
+
+def test_a_guess_arrives_in_the_histogram_and_goes_on_at_the_teachers_word(server):
+    server.room.obey({"held": True})
+    lab = LabServer(f"http://{server.address}", Path(), Path())
+    with chromium_page(lab) as learner, chromium_page(lab) as teacher:
+        page, screen = learner.page, teacher.page
+        screen.goto(f"{lab.url}{server.teacher}")
+        page.goto(f"{lab.url}/book/notebooks/01-thresholds.html")
+        page.get_by_placeholder("seat 1, or your name").fill(SCRIPT)
+        page.locator(".qf-ask input").first.fill("950")
+        page.locator(".qf-ask-go").first.click()
+        screen.locator("svg .said[width]").wait_for()
+        assert screen.locator("svg").get_attribute("aria-label") == "1 guesses: 950"
+        assert screen.locator("text", has_text="stop 900").count() == 1
+        page.get_by_text("It goes on when your teacher says go.").wait_for()
+        assert page.locator(".qf-guess-truth").count() == 0, "the room waits"
+        assert screen.locator("svg .truth").count() == 0
+        for _ in range(3):
+            page.evaluate(TELL)
+        screen.get_by_role("button", name="go").click()
+        page.get_by_text("It turned ON at 901.").wait_for()
+        screen.get_by_text("ON at 901. 0 of 1 said so.").wait_for()
+        assert screen.locator("svg .truth").count() == 1
+        screen.get_by_text("0 of 1 done").wait_for()
+        assert [*learner.page_errors, *teacher.page_errors] == []
+        assert [*learner.foreign_requests, *teacher.foreign_requests] == []
+
+
+def test_names_and_messages_are_texts_on_the_screen(server):
+    who = {"who": "f" * 16, "name": SCRIPT, "page": SCRIPT, "guesses": []}
+    checks = [{"id": SCRIPT, "passed": False, "message": SCRIPT, "at": at} for at in range(3)]
+    server.room.receive({**who, "checks": checks})
+    with chromium_page(LabServer(f"http://{server.address}", Path(), Path())) as teacher:
+        teacher.page.on("dialog", lambda dialog: pytest.fail(dialog.message))
+        teacher.page.goto(f"http://{server.address}{server.teacher}")
+        teacher.page.get_by_text(f"{SCRIPT}, seat ").first.wait_for()
+        assert teacher.page.locator("li span").all_text_contents().count(SCRIPT) == 1
+        assert teacher.page.locator("img").count() == 0
+
+
+def test_a_page_whose_class_was_closed_lets_the_run_go_on(server, root):
+    """Nobody is to wait for a teacher who is gone."""
+    folder = server.folder
+    with ClassServer(folder, "127.0.0.1", 0) as closing:
+        threading.Thread(target=closing.serve_forever, daemon=True).start()
+        closing.room.obey({"held": True})
+        lab = LabServer(f"http://{closing.address}", Path(), Path())
+        with chromium_page(lab) as learner:
+            page = learner.page
+            page.goto(f"{lab.url}/book/notebooks/01-thresholds.html")
+            page.get_by_placeholder("seat 1, or your name").wait_for()
+            page.locator(".qf-ask input").first.fill("900")
+            page.locator(".qf-ask-go").first.click()
+            page.get_by_text("It goes on when your teacher says go.").wait_for()
+            closing.shutdown()
+            closing.server_close()
+            page.get_by_text("It turned ON at 901.").wait_for()
