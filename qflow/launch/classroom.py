@@ -34,7 +34,7 @@ from qflow.launch import cargo, site
 from qflow.launch.book import PAGE
 from qflow.launch.chapters import require
 
-_PORT = 8000
+_ALL, _PORT = "0.0.0.0", 8000
 _STUCK = 3
 """Who has so many failed checks of an exercise, and none that passed, is stuck."""
 
@@ -69,12 +69,12 @@ _ORDER = _object("", go={"type": "integer", "minimum": 0}, held={"type": "boolea
 """What the teacher may order: to open a question, and to hold the room at each question until then."""
 
 
-class Classroom:
+class _Classroom:
     """What a class has said so far, in memory only, as the teacher's screen reads it.
 
     >>> guess = {"id": "q", "question": "ON at which depth?", "answer": 901}
     >>> report = {"who": "0" * 16, "name": "Ada", "page": "/book/01.html", "guesses": [guess], "checks": []}
-    >>> room = Classroom()
+    >>> room = _Classroom()
     >>> room.receive(report)
     {'seat': 1, 'held': False, 'open': []}
     >>> room.seen()["questions"][0]["answers"]
@@ -120,9 +120,8 @@ class Classroom:
             oldest = time.monotonic() - _AWAY
             seats = [[seat["name"], seat["when"] > oldest] for seat in self._seats.values()]
             asked, exercises = [*self._questions.values()], [*self._exercises.values()]
-            return copy.deepcopy(
-                {"held": self._is_held, "seats": seats, "questions": asked, "exercises": exercises}
-            )
+            shown = {"held": self._is_held, "seats": seats, "questions": asked, "exercises": exercises}
+            return copy.deepcopy(shown)
 
     def _take_guess(self, seat: int, page: str, guess: dict[str, Any]) -> None:
         """Keep a guess; until the teacher's *go* it may be changed, then a seat's first one stays."""
@@ -159,18 +158,18 @@ def _check(value: object, validator: Any) -> None:
         raise RefusalError(f"{problem.json_path}: {problem.message[-150:]}")
 
 
-class ClassServer(ThreadingHTTPServer):
+class _ClassServer(ThreadingHTTPServer):
     """The site for a room, and what the room says of it."""
 
     daemon_threads = True
     request_queue_size = 128
 
     def __init__(self, folder: Path, host: str, port: int) -> None:
-        self.room = Classroom()
+        self.room = _Classroom()
         self.folder = folder.resolve()
         self.teacher = f"/class/{secrets.token_urlsafe(9)}"
         super().__init__((host, port), partial(_Handler, directory=str(self.folder)))
-        self.address = f"{_find_address() if host == '0.0.0.0' else host}:{self.server_port}"
+        self.address = f"{_find_address() if host == _ALL else host}:{self.server_port}"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing of a browser that went away in the middle of a page."""
@@ -179,7 +178,7 @@ class ClassServer(ThreadingHTTPServer):
 class _Handler(SimpleHTTPRequestHandler):
     """Answers a browser of the room, or the teacher's screen."""
 
-    server: ClassServer
+    server: _ClassServer
     timeout = 30
 
     def send_head(self) -> Any:
@@ -276,16 +275,9 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         description="Serve the site to a room, and show on one screen what it guesses and who is stuck. "
         "Names are optional, nothing leaves the room, and nothing is kept when Ctrl-C ends it.",
     )
-    built = site.DEFAULT_FOLDER
-    parser.add_argument(
-        "--site",
-        metavar="FOLDER",
-        default=built,
-        help=f"a site, built if it is not there; default: ./{built}",
-    )
-    parser.add_argument(
-        "--host", metavar="H", default="0.0.0.0", help="the address to listen on; default: all"
-    )
+    place = f"a site, built if it is not there; default: ./{site.DEFAULT_FOLDER}"
+    parser.add_argument("--site", metavar="FOLDER", default=site.DEFAULT_FOLDER, help=place)
+    parser.add_argument("--host", metavar="H", default=_ALL, help="the address to listen on; default: all")
     parser.add_argument("--port", type=port_number, default=_PORT, metavar="N", help=f"default: {_PORT}")
 
 
@@ -296,18 +288,14 @@ def run(chosen: argparse.Namespace) -> int:
     if not folder.exists():
         site.build(folder)
     if not (folder / cargo.MARK).is_file() or not (folder / "index.html").is_file():
-        raise RefusalError(
-            f"{folder} holds no site of qflow; choose with --site one that does, or a new folder."
-        )
+        raise RefusalError(f"{folder} holds no site of qflow; choose with --site one, or a new folder.")
     try:
-        server = ClassServer(folder, chosen.host, chosen.port)
+        server = _ClassServer(folder, chosen.host, chosen.port)
     except OSError as problem:
-        raise RefusalError(
-            f"Cannot listen on {chosen.host}, port {chosen.port}: {problem.strerror}."
-        ) from problem
+        raise RefusalError(f"Cannot listen on {chosen.host}:{chosen.port}: {problem.strerror}.") from problem
     heed_interrupts()
     with server:
-        own = f"localhost:{server.server_port}" if chosen.host == "0.0.0.0" else server.address
+        own = f"localhost:{server.server_port}" if chosen.host == _ALL else server.address
         print(f"The room opens    http://{server.address}/")
         print(f"Your own screen   http://{own}{server.teacher}")
         print("Ctrl-C closes the class; nothing of it is kept.", flush=True)

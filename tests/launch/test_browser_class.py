@@ -9,7 +9,7 @@ import pytest
 from browser import LabServer, chromium_page
 
 from qflow.launch import book, cargo
-from qflow.launch.classroom import ClassServer
+from qflow.launch.classroom import _ClassServer
 
 pytestmark = pytest.mark.browser
 
@@ -29,7 +29,7 @@ def server(root, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(book, "contents", lambda: [(CHAPTER, root / CHAPTER)])
         book.write_book(folder)
-    with ClassServer(folder, "127.0.0.1", 0) as listening:
+    with _ClassServer(folder, "127.0.0.1", 0) as listening:
         threading.Thread(target=listening.serve_forever, daemon=True).start()
         yield listening
         listening.shutdown()
@@ -77,7 +77,7 @@ def test_names_and_messages_are_texts_on_the_screen(server):
 def test_a_page_whose_class_was_closed_lets_the_run_go_on(server, root):
     """Nobody is to wait for a teacher who is gone."""
     folder = server.folder
-    with ClassServer(folder, "127.0.0.1", 0) as closing:
+    with _ClassServer(folder, "127.0.0.1", 0) as closing:
         threading.Thread(target=closing.serve_forever, daemon=True).start()
         closing.room.obey({"held": True})
         lab = LabServer(f"http://{closing.address}", Path(), Path())

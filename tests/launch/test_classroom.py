@@ -18,7 +18,7 @@ from commands import status_of
 
 from qflow.kit import RefusalError
 from qflow.launch import cargo, classroom
-from qflow.launch.classroom import Classroom, ClassServer
+from qflow.launch.classroom import _Classroom, _ClassServer
 
 PAGE = "/book/notebooks/01-thresholds.html"
 TANK = {"name": "orders", "most": 1100, "limit": 1000, "stop": 900, "resume": 500}
@@ -53,7 +53,7 @@ def folder(tmp_path) -> Path:
 
 @pytest.fixture
 def server(folder):
-    with ClassServer(folder, "127.0.0.1", 0) as listening:
+    with _ClassServer(folder, "127.0.0.1", 0) as listening:
         threading.Thread(target=listening.serve_forever, daemon=True).start()
         yield listening
         listening.shutdown()
@@ -101,7 +101,7 @@ class TestThirtyBrowsers:
         assert states == {("at it", 2): 30}
 
     def test_a_room_has_an_end(self):
-        room = Classroom()
+        room = _Classroom()
         for number in range(classroom._MOST):
             room.receive(report(number))
         with pytest.raises(RefusalError, match="at most 200 browsers"):
@@ -111,7 +111,7 @@ class TestThirtyBrowsers:
 
 class TestWhoIsStuck:
     def test_three_checks_that_failed_and_none_that_passed(self):
-        room = Classroom()
+        room = _Classroom()
         states = []
         for at in range(4):
             room.receive(report(1, checks=[check(at, passed=at == 3, message=f"try {at}")]))
@@ -121,7 +121,7 @@ class TestWhoIsStuck:
         assert exercise["seats"][1]["message"] == "try 2"
 
     def test_who_has_passed_once_and_tries_on_is_not_stuck(self):
-        room = Classroom()
+        room = _Classroom()
         room.receive(report(1, checks=[check(0, passed=True), check(1), check(2), check(3)]))
         assert room.seen()["exercises"][0]["seats"][1]["state"] == "done"
 
@@ -130,7 +130,7 @@ class TestALaptopThatLeaves:
     def test_it_is_away_and_has_its_seat_when_it_is_back(self, monkeypatch):
         now = [100.0]
         monkeypatch.setattr(classroom.time, "monotonic", lambda: now[0])
-        room = Classroom()
+        room = _Classroom()
         for number in (1, 2):
             room.receive(report(number, guesses=[guess(900)]))
         now[0] += classroom._AWAY + 1
@@ -140,7 +140,7 @@ class TestALaptopThatLeaves:
         assert [is_here for _, is_here in room.seen()["seats"]] == [True, True]
 
     def test_what_it_reports_again_counts_once(self):
-        room = Classroom()
+        room = _Classroom()
         for _ in range(5):
             room.receive(report(1, guesses=[guess(900)], checks=[check(7)]))
         shown = room.seen()
@@ -173,7 +173,7 @@ class TestGo:
         assert seen(server)["questions"][0]["answers"] == {"1": 901}, "the first guess after go stays"
 
     def test_a_question_that_is_not_there(self):
-        room = Classroom()
+        room = _Classroom()
         room.receive(report(1, guesses=[guess(900)]))
         room.obey({"go": 7})
         assert room.seen()["questions"][0]["open"] is False
@@ -256,7 +256,7 @@ def test_a_page_is_served_as_it_is_but_for_one_script(server, folder):
 def test_the_screen_is_behind_an_address_of_its_own_each_time(folder):
     addresses = set()
     for _ in range(2):
-        with ClassServer(folder, "127.0.0.1", 0) as server:
+        with _ClassServer(folder, "127.0.0.1", 0) as server:
             addresses.add(server.teacher)
     assert len(addresses) == 2
 
@@ -298,4 +298,4 @@ class TestRefusals:
     def test_a_port_that_is_taken(self, server, folder, capsys):
         taken = str(server.server_port)
         assert status_of("class", "--site", str(folder), "--host", "127.0.0.1", "--port", taken) == 2
-        assert f"Cannot listen on 127.0.0.1, port {taken}: " in capsys.readouterr().err
+        assert f"Cannot listen on 127.0.0.1:{taken}: " in capsys.readouterr().err
