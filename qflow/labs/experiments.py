@@ -76,7 +76,7 @@ class Experiment(Generic[Shown]):
         """Open the lab, whose sliders begin at some settings, with some knobs more."""
         from qflow.labs.slider_lab import SliderLab
 
-        begins = begin(f"{self.name}_lab", self.describe, [*self.knobs, *more], settings)
+        begins: dict[str, float] = begin(f"{self.name}_lab", self.describe, [*self.knobs, *more], settings)
         knobs = [*fit_levels(self.knobs, begins), *more]
         kept = {"messages": messages}
         return SliderLab(knobs, begins, self.steps, name=self.name, more=kept, describe=self.describe)

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from qflow.cli import port_number
+from qflow.arguments import port_number
 from qflow.kit import RefusalError, heed_interrupts
 from qflow.labs.html_export import THEME, read_static
 from qflow.launch import cargo, site

@@ -72,8 +72,3 @@ def measure_text(value: float | int | None) -> str:
     if value is None:
         return "-"
     return f"{value:.4g}" if isinstance(value, float) and abs(value) < 1000 else f"{value:.0f}"
-
-
-def measures_text(measures: Mapping[str, float | int | None]) -> str:
-    """Return measures in one line, each with its name."""
-    return ", ".join(f"{name} {measure_text(value)}" for name, value in measures.items())
