@@ -64,20 +64,24 @@ def outside(page: str) -> list[str]:
 
 def test_each_run_that_the_page_holds_is_a_run_of_the_engine(folder):
     door = json.loads(DOOR.search((folder / "index.html").read_text())[1])
-    held = json.loads(unpacked(door["runs"]))
+    held, slices = json.loads(unpacked(door["runs"])), unpacked(door["numbers"])
     assert list(held["runs"]) == [str(stop) for stop in front_door.STOPS]
-    for stop, run in held["runs"].items():
+    size, count = door["slice"], len(front_door.STOPS)
+    for place, (stop, run) in enumerate(held["runs"].items()):
         picture = front_door._draw_run({"stop": int(stop)})
         (fresh,) = payload_of(picture)
         numbers = zlib.decompress(fresh.pop("numbers"))
         drawn = {**held["shared"], **run["picture"]}
-        assert unpacked(drawn.pop("numbers")) == numbers
+        own = (slices[at : at + size] for at in range(place * size, len(slices), count * size))
+        assert b"".join(own)[: drawn.pop("numbers")] == numbers
         assert drawn.pop("digest") == hashlib.sha256(numbers).hexdigest()
         assert drawn == json.loads(json.dumps(fresh))
         assert run["claims"] == list(picture.claims)
     story = door["first"].pop("story")
     assert [beat["camera"] for beat in story] == ["whole", "gate", "queue", "held", "window", "whole"]
-    assert door["first"] == {**held["shared"], **held["runs"][str(door["settings"]["stop"])]["picture"]}
+    first = {**held["shared"], **held["runs"][str(door["settings"]["stop"])]["picture"]}
+    assert len(unpacked(door["first"].pop("numbers"))) == first.pop("numbers")
+    assert door["first"] == first
 
 
 def test_above_stop_50_the_window_does_not_fit_and_the_producer_dies():

@@ -7,14 +7,14 @@ const aSecond = (count) => `${count} runs of the engine, one for every second st
 const isFolder = location.protocol === "file:";
 
 async function openDoor() {
-  const { first, grid, handles, settings, runs } = JSON.parse(document.querySelector(".qf-door").textContent);
+  const { first, grid, handles, settings, ...packed } = JSON.parse(document.querySelector(".qf-door").textContent);
   const begun = { ...settings };
   page.settings = begun;
   page.drawn = withNumbers(first);
   const shared = sharedRun(begun);
   const model = new StoredModel({ pictures: [page.drawn], handles: grid, plays: !shared, offers: ["token"], token: "", site: "" }, (question, callbacks) => answerHand(model, begun, question, callbacks));
   render({ model, el: document.querySelector(".door") });
-  page.held = inflatedBytes(unpacked(runs)).then((bytes) => JSON.parse(new TextDecoder().decode(bytes)));
+  page.held = holdRuns(packed);
   const count = Object.keys((await page.held).runs).length;
   if (shared) await openShared(model, begun, shared);
   if (isFolder) {
@@ -32,6 +32,23 @@ async function openDoor() {
   } catch (error) {
     inWords(`${aSecond(count)} Python could not be loaded here (${error.message}): the line moves from run to run.`);
   }
+}
+
+async function holdRuns({ runs, numbers, slice }) {
+  const held = JSON.parse(new TextDecoder().decode(await inflatedBytes(unpacked(runs))));
+  return { ...held, slice, numbers: await inflatedBytes(unpacked(numbers)) };
+}
+
+// The picture of a run that the page holds: its numbers are in slices, one of each run after the other.
+async function heldPicture({ shared, runs, numbers, slice }, stop) {
+  const { picture } = runs[stop];
+  const stops = Object.keys(runs);
+  const own = new Uint8Array(picture.numbers + slice);
+  for (let at = 0, place = stops.indexOf(String(stop)); at < picture.numbers; at += slice, place += stops.length) {
+    own.set(numbers.subarray(place * slice, (place + 1) * slice), at);
+  }
+  const deflated = new Blob([own.subarray(0, picture.numbers)]).stream().pipeThrough(new CompressionStream("deflate"));
+  return { ...shared, ...picture, numbers: new Uint8Array(await new Response(deflated).arrayBuffer()) };
 }
 
 // Resolves when a hand or a key comes to an element: what is only looked at fetches nothing.
@@ -55,18 +72,19 @@ async function answerHand(model, begun, { ask, setting, value, time }, callbacks
     // What the broker refuses leaves everything where it was.
     if (found.picture) page.settings = settings;
     model.change({ refusal: found.refusal ?? "" });
-    showRun(model, found.picture ? withNumbers(found.picture) : page.drawn, found.claims);
+    showRun(model, found.picture ?? page.drawn, found.claims);
   }
   callbacks?.iopub?.status({ content: { execution_state: "idle" } });
 }
 
 async function runOf(begun, settings) {
-  const { shared, runs } = await page.held;
+  const held = await page.held;
   const isHeld = Object.keys(begun).every((name) => name === "stop" || begun[name] === settings[name]);
-  const run = isHeld && runs[settings.stop];
-  if (run) return { ...run, picture: { ...shared, ...run.picture } };
+  const run = isHeld && held.runs[settings.stop];
+  if (run) return { ...run, picture: await heldPicture(held, settings.stop) };
   if (isFolder) return { refusal: "This page holds the runs of every second stop threshold only. For any other it needs Python, which a browser starts from a server: python -m http.server, in the folder of this page." };
-  return (await startPython())(settings);
+  const found = await (await startPython())(settings);
+  return found.picture ? { ...found, picture: withNumbers(found.picture) } : found;
 }
 
 // What the address asks for: a token of a lab, or settings of this page and an instant in microseconds; null for nothing.
@@ -87,7 +105,7 @@ async function openShared(model, begun, { token, settings, time }) {
   const found = token ? await (await startPython())({ token }) : await runOf(begun, settings);
   model.change({ refusal: found.refusal ?? "" });
   if (settings && found.picture) page.settings = settings;
-  const pictures = (found.pictures ?? [found.picture]).filter(Boolean).map(withNumbers);
+  const pictures = found.pictures?.map(withNumbers) ?? [found.picture].filter(Boolean);
   if (!pictures.length) return;
   showRun(model, pictures[0], found.claims, pictures);
   model.change({ place: found.place ?? { time, back: 0 } });
