@@ -12,7 +12,7 @@ _CLIENT = "python data/clients/proton_blocking_cured.py"
 
 EXAMPLES: dict[str, tuple[str, str]] = {
     "lab": ("lab", "lab --dir my-chapters --no-browser --port 8899"),
-    "exercises": ("exercises", "exercises --json"),
+    "exercises": ("exercises --json", "exercises solutions"),
     "rules": ("rules FC-14 FC-16", "rules --json"),
     "config add queue": (
         "config add queue orders --max-queue-count=1000",
@@ -77,7 +77,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     # It has no options; the second is what comes after it, without network.
     "site fetch": ("site fetch", "site build"),
     "class": ("class", "class --site qflow-workshop/site --port 8080"),
-    "workshop": ("workshop --for linux --python 3.12", "workshop --out room --no-site"),
+    "workshop": ("workshop --for linux --python 3.12", "workshop --with spark,live --out room --no-site"),
     "doctor": ("doctor", "doctor --spark --json"),
     "completion": (
         "completion bash > ~/.local/share/bash-completion/completions/qflow",

@@ -29,8 +29,9 @@ from qflow.writing import write_whole
 
 _REGISTER = ".qflow-chapters.json"
 
-# What authors and tools keep beside the chapters, and learners have no use for.
-_NOT_FOR_LEARNERS = {"sources", ".ipynb_checkpoints", "__pycache__", _REGISTER}
+# What authors and tools keep beside the chapters, and learners have no use for; solutions are asked for by
+# `qflow exercises solutions`.
+_NOT_FOR_LEARNERS = {"sources", "solutions", ".ipynb_checkpoints", "__pycache__", _REGISTER}
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class _Layout:
         if self.refreshed:
             said.append(f"Brought up to date: {format_names(self.refreshed)}.")
         if self.removed:
-            said.append(f"Removed, as they have other names now: {', '.join(self.removed)}.")
+            said.append(f"Removed, as the kit lays them out no more: {', '.join(self.removed)}.")
         if self.kept:
             names = ", ".join(self.kept)
             said.append(
@@ -275,9 +276,14 @@ def _find_chapters(folder: str | None) -> tuple[Path, list[str]]:
             f"{chapters} holds the kit's own chapters; a learner works on copies of them. "
             "Leave --dir out, or choose another folder."
         )
-    said = lay_out(source, chapters).sentences() + _lay_out_exercises(chapters)
+    said = lay_out_all(chapters)
     _first_chapter(chapters)
     return chapters, said
+
+
+def lay_out_all(folder: Path) -> list[str]:
+    """Lay chapters and exercises out in a folder, as learners get them; return what to say about it."""
+    return lay_out(_kit_folder("notebooks"), folder).sentences() + _lay_out_exercises(folder)
 
 
 def _first_chapter(chapters: Path) -> str:

@@ -7,17 +7,22 @@ and starts qflow on each laptop.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from qflow.kit import DISTRIBUTION, RefusalError, kit_path
+from qflow.kit import DISTRIBUTION, RefusalError
 from qflow.launch import cargo, site
-from qflow.launch.chapters import lay_out
+from qflow.launch.chapters import lay_out_all
+from qflow.launch.room import start
 
-DEFAULT_FOLDER = "qflow-workshop"
+_FOLDER = "qflow-workshop"
+_MADE_FOR = "made-for.json"
+"""The file that tells ``start.py`` which laptops the folder fits."""
+
 _SYSTEMS: dict[str, tuple[str, ...]] = {
     "here": (),
     "linux": ("manylinux_2_28_x86_64", "manylinux2014_x86_64", "manylinux_2_17_x86_64"),
@@ -27,11 +32,32 @@ _SYSTEMS: dict[str, tuple[str, ...]] = {
 }
 """The kinds of laptop, and what pip calls them; ``here`` is a machine like this one."""
 
+_EXTRAS = ("spark", "live")
+"""What chapters 13 and 15 need besides."""
+
+_HERE = f"{sys.version_info.major}.{sys.version_info.minor}"
+_SYSTEM: str = start.system_name()  # type: ignore[no-untyped-call]
+
 
 def prepare(
-    folder: Path, *, systems: Sequence[str] = ("here",), pythons: Sequence[str] = (), with_site: bool = True
+    folder: Path,
+    *,
+    systems: Sequence[str] = ("here",),
+    pythons: Sequence[str] = (),
+    extras: Sequence[str] = (),
+    with_site: bool = True,
 ) -> Path:
     """Fill a folder for a workshop, and return it."""
+    pythons = pythons or (_HERE,)
+    kinds = [(system, python) for system in systems for python in pythons]
+    if extras and ("here", _HERE) not in kinds:
+        # Spark and Proton come as sources; what is built of Spark's here serves all other laptops.
+        kinds.insert(0, ("here", _HERE))
+    if "live" in extras and len(kinds) > 1:
+        raise RefusalError(
+            "Proton, which chapter 15 needs, is compiled for laptops and a Python like this one only: "
+            f"leave out live, or --for and --python (this is Python {_HERE} on {_SYSTEM})."
+        )
     cargo.find_checkout()
     if with_site:
         site.check_ready(folder / "site")
@@ -42,25 +68,21 @@ def prepare(
     wheels = folder / "wheels"
     site.report_step("qflow's own wheels")
     cargo.build_wheel(wheels)
-    here = f"{sys.version_info.major}.{sys.version_info.minor}"
-    for system in systems:
-        for python in pythons or (here,):
-            site.report_step(f"the packages that qflow needs, for {system} and Python {python}")
-            fetch(wheels, system, python)
+    for system, python in kinds:
+        site.report_step(f"the packages that qflow needs, for {system} and Python {python}")
+        fetch(wheels, system, python, extras)
+    fits = dict.fromkeys((_SYSTEM if system == "here" else system, python) for system, python in kinds)
+    made = {"for": list(fits), "with": list(extras)}
+    (folder / _MADE_FOR).write_text(json.dumps(made), encoding="utf-8")
     site.report_step("chapters")
-    chapters = folder / "notebooks"
-    for room, place in (("notebooks", chapters), ("exercises", chapters / "exercises")):
-        try:
-            lay_out(kit_path(room), place)
-        except RefusalError:
-            continue
+    lay_out_all(folder / "notebooks")
     if with_site:
         site.build(folder / "site")
     return folder
 
 
-def fetch(wheels: Path, system: str, python: str) -> None:
-    """Fetch what the extra ``lab`` needs on a kind of laptop, into a folder that has qflow's own wheel.
+def fetch(wheels: Path, system: str, python: str, extras: Sequence[str] = ()) -> None:
+    """Fetch what the extra ``lab``, and others, need on a kind of laptop, beside qflow's own wheel.
 
     What an earlier workshop left in the folder is enough if it fits; then the network is not asked.
     """
@@ -68,14 +90,27 @@ def fetch(wheels: Path, system: str, python: str) -> None:
         raise RefusalError(f"There are wheels for {', '.join(_SYSTEMS)}; got {system!r}.")
     (own,) = wheels.glob(cargo.OWN)
     options = [f"--platform={name}" for name in _SYSTEMS[system]]
-    if options or python != f"{sys.version_info.major}.{sys.version_info.minor}":
+    asks = ["download", "--dest", str(wheels)]
+    if options or python != _HERE:
         options += ["--only-binary=:all:", f"--python-version={python}"]
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(wheels), *options]
-    wanted = f"{DISTRIBUTION}[lab] @ {own.as_uri()}"
+    elif extras:
+        # What comes as a source is built now: the laptops have no network, and perhaps no compiler.
+        asks = ["wheel", "--wheel-dir", str(wheels)]
+    command = [sys.executable, "-m", "pip", *asks, "--quiet", "--find-links", str(wheels), *options]
+    wanted = f"{DISTRIBUTION}[{','.join(('lab', *extras))}] @ {own.as_uri()}"
     try:
-        cargo.run([*command, "--no-index", "--find-links", str(wheels), wanted])
+        cargo.run([*command, "--no-index", wanted])
     except RefusalError:
         cargo.run([*command, wanted])
+
+
+def _extras(text: str) -> list[str]:
+    """Read the names after ``--with``."""
+    names = [name.strip() for name in text.split(",")]
+    for name in names:
+        if name not in _EXTRAS:
+            raise argparse.ArgumentTypeError(f"there are {' and '.join(_EXTRAS)}, got {name!r}")
+    return names
 
 
 def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
@@ -84,9 +119,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         "workshop",
         description="Wheels, chapters, the site, a page for the teacher, and a script for each laptop.",
     )
-    parser.add_argument(
-        "--out", metavar="FOLDER", default=DEFAULT_FOLDER, help=f"default: ./{DEFAULT_FOLDER}"
-    )
+    parser.add_argument("--out", metavar="FOLDER", default=_FOLDER, help=f"default: ./{_FOLDER}")
     parser.add_argument(
         "--for",
         dest="systems",
@@ -103,6 +136,14 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         default=[],
         help="a version of Python that the laptops have; may be given several times",
     )
+    parser.add_argument(
+        "--with",
+        dest="extras",
+        type=_extras,
+        metavar="spark,live",
+        default=[],
+        help="what chapter 13 (spark) and chapter 15 (live) need, too: some 600 MB more",
+    )
     parser.add_argument("--no-site", dest="site", action="store_false", help="leave the site out")
 
 
@@ -110,8 +151,15 @@ def run(chosen: argparse.Namespace) -> int:
     """Run ``qflow workshop``; return the exit status."""
     systems = chosen.systems or ["here"]
     folder = prepare(
-        Path(chosen.out).absolute(), systems=systems, pythons=chosen.pythons, with_site=chosen.site
+        Path(chosen.out).absolute(),
+        systems=systems,
+        pythons=chosen.pythons,
+        extras=chosen.extras,
+        with_site=chosen.site,
     )
+    made = json.loads((folder / _MADE_FOR).read_text(encoding="utf-8"))["for"]
     print(f"The workshop lies in {folder} ({cargo.megabytes(folder):.0f} MB).")
+    named = ", ".join(f"Python {python} on {system}" for system, python in made)
+    print(f"It is made for {named}; for other laptops there are --for and --python.")
     print("Read teacher.html first; each laptop runs: python3 start.py --check")
     return 0

@@ -11,15 +11,17 @@ import argparse
 import html
 import importlib
 import json
+import shutil
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from qflow.arguments import add_json
 from qflow.displays import has_kernel
-from qflow.kit import RefusalError
+from qflow.kit import RefusalError, kit_path
 from qflow.teaching import learner
 from qflow.teaching.challenges import progress, report_challenges
 from qflow.teaching.exercise import (
@@ -36,6 +38,7 @@ from qflow.teaching.exercise import (
 from qflow.teaching.predictions import report_calibration
 from qflow.wording import format_names
 
+_SOLUTIONS = "qflow-solutions"
 WIDTH = 96
 """Columns of a line; Jupyter breaks longer ones in the middle of words."""
 
@@ -323,6 +326,15 @@ def _describe_effort(entry: Mapping[str, Any]) -> str:
     return f" ({', '.join(parts)})" if parts else ""
 
 
+def _lay_out_solutions(folder: Path) -> int:
+    """Copy the solutions, which learners' folders do not hold, to a folder of their own."""
+    if folder.exists():
+        raise RefusalError(f"{folder} is there already, and what is in it may be yours; rename or delete it.")
+    shutil.copytree(kit_path("exercises") / "solutions", folder)
+    print(f"The solutions lie in {folder}.")
+    return 0
+
+
 def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     """Add ``exercises`` to the ``qflow`` command."""
     parser = rooms.add_parser(
@@ -330,12 +342,19 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         description="Show which exercises and challenges are solved, with what effort, and how the "
         "predictions went.",
     )
-    parser.add_argument("action", nargs="?", choices=("progress",), help="progress, which is the default too")
+    parser.add_argument(
+        "action",
+        nargs="?",
+        choices=("progress", "solutions"),
+        help=f"progress, if not given; solutions lays them out in ./{_SOLUTIONS}, for who teaches",
+    )
     add_json(parser)
 
 
 def run(chosen: argparse.Namespace) -> int:
     """Run ``qflow exercises``; return the exit status."""
+    if chosen.action == "solutions":
+        return _lay_out_solutions(Path(_SOLUTIONS).absolute())
     if not chosen.json:
         show_progress()
         return 0

@@ -108,7 +108,7 @@ class TestLinks:
         assert self.run(checkout, "someone/qflow").returncode == 0
         text = (checkout / "README.md").read_text()
         assert text.startswith("before\n<!-- binder links -->\n[![the tour")
-        assert "/v2/gh/someone/qflow/HEAD?urlpath=lab/tree/notebooks/00-tour.ipynb" in text
+        assert "/v2/gh/someone/qflow/HEAD?urlpath=lab/tree/qflow-chapters/00-tour.ipynb" in text
         assert text.endswith("<!-- binder links end -->\nafter\n")
         assert "old" not in text
 

@@ -1,5 +1,6 @@
 """qflow workshop: the folder for a room, and the script each laptop runs."""
 
+import json
 import runpy
 import subprocess
 import sys
@@ -7,6 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from commands import status_of
 
 from qflow import cli
 from qflow.kit import RefusalError
@@ -18,7 +20,9 @@ def room(tmp_path_factory) -> Path:
     """A workshop without what would have to be fetched."""
     with pytest.MonkeyPatch.context() as patch:
         asked = []
-        patch.setattr(workshop, "fetch", lambda wheels, system, python: asked.append((system, python)))
+        patch.setattr(
+            workshop, "fetch", lambda wheels, system, python, extras: asked.append((system, python))
+        )
         folder = workshop.prepare(
             tmp_path_factory.mktemp("workshop") / "room",
             systems=["here", "windows"],
@@ -46,12 +50,69 @@ def test_all_that_a_room_needs_is_there(room, root):
 
 
 @pytest.mark.release
+def test_learners_get_neither_outputs_nor_solutions(room):
+    notebooks = [*(room / "notebooks").rglob("*.ipynb")]
+    assert (room / "notebooks" / "exercises" / "01-thresholds.ipynb") in notebooks
+    cells = [cell for path in notebooks for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]]
+    assert [cell for cell in cells if cell.get("outputs")] == []
+    assert [path for path in notebooks if "solutions" in path.parts] == []
+    assert all(
+        "raise NotImplementedError" in path.read_text()
+        for path in notebooks
+        if path.parent.name == "exercises"
+    )
+
+
+@pytest.mark.release
+def test_it_says_what_it_was_made_for(room):
+    made = json.loads((room / "made-for.json").read_text())
+    kinds = [[system, python] for system in (workshop._SYSTEM, "windows") for python in ("3.11", "3.12")]
+    assert made == {"for": kinds, "with": []}
+
+
+class TestWithExtras:
+    """Chapter 13 needs Spark and a Java, chapter 15 Proton; both come as sources."""
+
+    @pytest.fixture
+    def asked(self, monkeypatch):
+        asked = []
+        monkeypatch.setattr(cargo, "run", lambda command, **options: asked.append(command))
+        monkeypatch.setattr(
+            cargo, "build_wheel", lambda wheels: (wheels / "qflow_kit-0-py3-none-any.whl").write_text("")
+        )
+        monkeypatch.setattr(
+            cargo, "claim", lambda folder, what: (folder / "wheels").mkdir(parents=True, exist_ok=True)
+        )
+        return asked
+
+    def test_they_are_built_here_first(self, tmp_path, asked):
+        folder = tmp_path / "room"
+        workshop.prepare(folder, systems=["windows"], pythons=["3.99"], extras=["spark"], with_site=False)
+        here, there = asked
+        assert "wheel" in here and "download" in there
+        for command in asked:
+            assert command[-1].startswith("qflow-kit[lab,spark] @ file:")
+            assert command[command.index("--find-links") + 1] == str(folder / "wheels")
+        made = json.loads((folder / "made-for.json").read_text())
+        assert made == {"for": [[workshop._SYSTEM, workshop._HERE], ["windows", "3.99"]], "with": ["spark"]}
+
+    def test_proton_is_compiled_for_laptops_like_this_one_only(self, tmp_path, asked):
+        with pytest.raises(RefusalError, match="leave out live, or --for and --python"):
+            workshop.prepare(tmp_path / "room", systems=["here", "windows"], extras=["live"], with_site=False)
+        assert (asked, [*tmp_path.iterdir()]) == ([], [])
+
+    def test_the_command_says_what_there_is(self, capsys):
+        assert status_of("workshop", "--with", "sprak") == 2
+        assert "there are spark and live, got 'sprak'" in capsys.readouterr().err
+
+
+@pytest.mark.release
 def test_an_older_workshop_is_brought_up_to_date(room, root, monkeypatch):
     monkeypatch.setattr(workshop, "fetch", lambda *arguments: None)
     # The wheel itself was built for the room a moment ago.
     monkeypatch.setattr(cargo, "build_wheel", lambda wheels: None)
     (room / "teacher.html").write_text("old")
-    workshop.prepare(room, with_site=False)
+    workshop.prepare(room, systems=["here", "windows"], pythons=["3.11", "3.12"], with_site=False)
     kept = root / "qflow" / "launch" / "room" / "teacher.html"
     assert (room / "teacher.html").read_bytes() == kept.read_bytes()
 
@@ -164,7 +225,21 @@ class TestStart:
         main = runpy.run_path(str(room / "start.py"))["main"]
         monkeypatch.setattr(sys, "version_info", (3, 8))
         assert main([]) == 1
-        assert capsys.readouterr().out.startswith("This is Python 3.8; qflow needs 3.11 or newer.")
+        said = capsys.readouterr().out
+        assert said.startswith(
+            f"This is Python 3.8 on {workshop._SYSTEM}; this folder was made for Python 3.11 on "
+        )
+        assert "start with it: " in said and "3.12 start.py" in said
+        assert said.endswith(f"qflow workshop --for {workshop._SYSTEM} --python 3.8)\n")
+
+    def test_a_laptop_of_another_kind_gets_the_site(self, room, monkeypatch, capsys):
+        main = runpy.run_path(str(room / "start.py"))["main"]
+        monkeypatch.setattr("platform.system", lambda: "Darwin")
+        monkeypatch.setattr("platform.machine", lambda: "arm64")
+        assert main([]) == 1
+        said = capsys.readouterr().out
+        assert "on macos-arm; this folder was made for " in said
+        assert "Ask your teacher for the address of the site" in said
 
     def test_an_unknown_argument(self, room):
         done = start(room, "--fast")

@@ -217,8 +217,8 @@ def test_exercises_are_laid_out_beside_the_chapters(tmp_path, monkeypatch):
     chapters, said = launch._find_chapters("mine")
     for name in FILES:
         assert (chapters / "exercises" / f"{name}.ipynb").exists()
-        assert (chapters / "exercises" / "solutions" / f"{name}.ipynb").exists()
-    assert not (chapters / "exercises" / "sources").exists()
+    for name in ("sources", "solutions"):
+        assert not (chapters / "exercises" / name).exists()
     assert any(line.startswith(f"Laid the exercises out in {chapters / 'exercises'}") for line in said)
     for notebook in (*chapters.glob("*.ipynb"), *(chapters / "exercises").glob("*.ipynb")):
         links = re.findall(r"\]\((?!\w+:)([^)#]+\.ipynb)\)", notebook.read_text())
@@ -228,6 +228,16 @@ def test_exercises_are_laid_out_beside_the_chapters(tmp_path, monkeypatch):
     _, said = launch._find_chapters("mine")
     assert any(line.startswith("Left as you changed them: 01-thresholds.ipynb") for line in said)
     assert "return 901, 499" in mine.read_text()
+
+
+def test_solutions_are_laid_out_by_a_command_of_their_own(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["exercises", "solutions"]) == 0
+    assert {path.stem for path in (tmp_path / "qflow-solutions").glob("*.ipynb")} == set(FILES)
+    (tmp_path / "qflow-solutions" / "01-thresholds.ipynb").write_text("my notes")
+    assert cli.main(["exercises", "solutions"]) == 2
+    assert "is there already" in capsys.readouterr().err
+    assert (tmp_path / "qflow-solutions" / "01-thresholds.ipynb").read_text() == "my notes"
 
 
 def test_a_chapter_with_a_new_number_takes_the_place_of_the_old_one(tmp_path):
@@ -245,7 +255,7 @@ def test_a_chapter_with_a_new_number_takes_the_place_of_the_old_one(tmp_path):
     assert (layout.removed, layout.kept) == (["05-configuration.ipynb"], ["06-several-queues.ipynb"])
     assert (mine / "06-several-queues.ipynb").read_text() == "my notes"
     assert not (mine / "05-configuration.ipynb").exists()
-    assert "as they have other names now: 05-configuration.ipynb." in "".join(layout.sentences())
+    assert "as the kit lays them out no more: 05-configuration.ipynb." in "".join(layout.sentences())
 
 
 def test_an_answer_that_raises_is_told_so():

@@ -6,19 +6,22 @@ python start.py --check     the same, but open nothing: for the days before
 """
 # Any Python can read this file, so that an old one gets a sentence and not a traceback.
 
+import json
 import os
+import platform
 import subprocess
 import sys
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
-_OLDEST = (3, 11)
 
 
 def main(arguments):
     """Install, check, open; return the exit status."""
-    if sys.version_info < _OLDEST:
-        print("This is Python %d.%d; qflow needs %d.%d or newer." % (sys.version_info[:2] + _OLDEST))
-        print("Ask your teacher for an installer, then: python3 start.py")
+    with open(os.path.join(_HERE, "made-for.json")) as file:
+        made = json.load(file)
+    lacking = _compare(made)
+    if lacking:
+        print(lacking)
         return 1
     unknown = [argument for argument in arguments if argument != "--check"]
     if unknown:
@@ -29,24 +32,52 @@ def main(arguments):
     )
     # Written last, so that an installation that was interrupted is begun anew.
     done = os.path.join(_HERE, "environment", "complete")
-    if not os.path.exists(done) and not _install(python, done):
+    if not os.path.exists(done) and not _install(python, done, made["with"]):
         return 1
     learner = os.path.join(_HERE, "chapters")
     if not os.path.isdir(learner):
         os.mkdir(learner)
-    looked = subprocess.call([python, "-m", "qflow", "doctor", "--dir", learner])
+    looked = subprocess.call(
+        [python, "-m", "qflow", "doctor", "--dir", learner] + ["--spark"] * ("spark" in made["with"])
+    )
     if looked or "--check" in arguments:
         return looked
     return subprocess.call([python, "-m", "qflow", "lab", "--dir", learner])
 
 
-def _install(python, done):
+def system_name():
+    """Return the kind of this laptop, as ``qflow workshop --for`` names it."""
+    system = platform.system().lower()
+    if system == "darwin":
+        return "macos-arm" if platform.machine() == "arm64" else "macos-intel"
+    return system
+
+
+def _compare(made):
+    """Say what to do if this folder was made for other laptops or Pythons than this one; None if it fits."""
+    system, python = system_name(), "%d.%d" % sys.version_info[:2]
+    pythons = [its_python for its_system, its_python in made["for"] if its_system == system]
+    if python in pythons:
+        return None
+    said = "This is Python %s on %s; this folder was made for %s." % (
+        (python, system, ", ".join("Python %s on %s" % (fits, kind) for kind, fits in made["for"]))
+    )
+    if pythons:
+        command = "py -%s start.py" if os.name == "nt" else "python%s start.py"
+        said += "\nIf such a Python is here, too, start with it: %s" % (command % pythons[-1])
+        said += "\nIf not, ask your teacher for an installer of Python %s, or open the site." % pythons[-1]
+    else:
+        said += "\nAsk your teacher for the address of the site, and open that."
+    return said + "\n(The teacher makes another with: qflow workshop --for %s --python %s)" % (system, python)
+
+
+def _install(python, done, extras):
     print("Installing qflow into %s; this takes a minute or two, and no network." % os.path.dirname(done))
     sys.stdout.flush()
     steps = [
         [sys.executable, "-m", "venv", "--clear", os.path.join(_HERE, "environment")],
         [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index"]
-        + ["--find-links", os.path.join(_HERE, "wheels"), "qflow-kit[lab]"],
+        + ["--find-links", os.path.join(_HERE, "wheels"), "qflow-kit[%s]" % ",".join(["lab"] + extras)],
     ]
     for step in steps:
         if subprocess.call(step):
