@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from qflow.qflow_error import QflowError
@@ -45,10 +46,6 @@ class RefusalError(QflowError):
 
     The ``qflow`` command prints the sentence and ends with status 2; a traceback would not help a learner.
 
-    Parameters:
-        sentence: What was asked, what was got, what is allowed.
-        facts: What ``--json`` prints beside the sentence, if there is more to tell.
-
     >>> try:
     ...     raise RefusalError("there is no such chapter")
     ... except RefusalError as refusal:
@@ -56,9 +53,8 @@ class RefusalError(QflowError):
     there is no such chapter
     """
 
-    def __init__(self, sentence: str, facts: Mapping[str, Any] | None = None) -> None:
-        super().__init__(sentence)
-        self.facts = facts or {}
+    facts: Mapping[str, Any] = MappingProxyType({})
+    """What ``--json`` prints beside the sentence."""
 
 
 def _is_checkout(folder: Path) -> bool:

@@ -220,7 +220,9 @@ def _answer(report: ClientReport, worse: list[tuple[str, str, str]], namespace: 
         print(json.dumps(report.as_json(), indent=2))
     _print_output(report, namespace.output or bool(missed))
     if error:
-        raise RefusalError(error, report.as_json())
+        refusal = RefusalError(error)
+        refusal.facts = report.as_json()
+        raise refusal
     if namespace.junit:
         _write(namespace.junit, report.as_junit(namespace.require, worse))
     if namespace.markdown:

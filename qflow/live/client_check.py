@@ -103,8 +103,9 @@ class ClientFailedError(RefusalError):
     """A program that cannot be measured; ``output`` is the last of what it printed."""
 
     def __init__(self, sentence: str, output: str) -> None:
-        super().__init__(sentence, {"output": output})
+        super().__init__(sentence)
         self.output = output
+        self.facts = {"output": output}
 
 
 def check_client(
