@@ -32,7 +32,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         "record --listen 0.0.0.0:5673 --upstream amqps://broker:5671 --out log.parquet --ca ca.pem",
     ),
     "trace info": ("trace info slow.jsonl.gz", "trace info slow.jsonl.gz --json"),
-    "trace replay": ("trace replay slow.jsonl.gz", "trace replay slow.jsonl.gz -o again.jsonl.gz"),
+    "trace replay": ("trace replay slow.jsonl.gz", "trace replay slow.jsonl.gz -o again.jsonl.gz --json"),
     "trace import": (
         f"trace import {_SLOW}.csv.gz -o slow.jsonl",
         f"trace import {_RING}.csv.gz {_RING}.json --skew 5 --json",

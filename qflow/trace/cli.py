@@ -56,6 +56,7 @@ def add_arguments(subparsers: Any) -> None:
     )
     replay.add_argument("file", metavar="FILE", help="a trace")
     replay.add_argument("-o", "--output", metavar="OUT", help="write what the engine did as a trace")
+    add_json(replay)
     _add_why(actions)
     importing.add_arguments(actions)
 
@@ -84,7 +85,7 @@ def run(namespace: argparse.Namespace) -> int:
     if namespace.action == "info":
         return _info(namespace.files, namespace.json, namespace.quarantine)
     if namespace.action == "replay":
-        return _replay(namespace.file, namespace.output)
+        return _replay(namespace.file, namespace.output, namespace.json)
     if namespace.action == "why":
         return _why(namespace)
     return importing.run(namespace)
@@ -192,7 +193,7 @@ def _print_facts(file: str, trace: Trace, quarantine: Quarantine) -> None:
         print(f"    … and {len(quarantine) - SHOWN} more; --quarantine OUT.jsonl writes them all")
 
 
-def _replay(file: str, output: str | None) -> int:
+def _replay(file: str, output: str | None, as_json: bool) -> int:
     from qflow.trace.replaying import Replay
 
     require_apart([output], [file])
@@ -205,13 +206,15 @@ def _replay(file: str, output: str | None) -> int:
         # After Ctrl-C too: what the engine has done until then is a trace, marked as cut off.
         if output is not None:
             _write(replay.trace, output)
-    difference = replay.difference()
-    if difference is None:
-        print(f"{Path(file).name}: replayed; all {len(trace)} rows came back exactly")
-        return 0
-    where = difference.text("the trace", "the engine")
-    print(f"{Path(file).name}: the engine differs from the trace at {where}")
-    return 1
+    difference, name = replay.difference(), Path(file).name
+    where = None if difference is None else difference.text("the trace", "the engine")
+    if as_json:
+        print(json.dumps({"file": name, "rows": len(trace), "difference": where}))
+    elif where is None:
+        print(f"{name}: replayed; all {len(trace)} rows came back exactly")
+    else:
+        print(f"{name}: the engine differs from the trace at {where}")
+    return int(where is not None)
 
 
 def _write(trace: Trace, output: str) -> None:

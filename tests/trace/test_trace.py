@@ -545,6 +545,12 @@ def test_replay_says_where_the_engine_differs(trace, tmp_path, capsys):
     (tmp_path / "good.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
     assert command("replay", tmp_path / "good.jsonl") == 1
     assert f"differs from the trace at row {place} (enqueued at" in capsys.readouterr().out
+    assert command("replay", tmp_path / "good.jsonl", "--json") == 1
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["rows"] == len(trace) and facts["difference"].startswith(f"row {place} (enqueued at")
+    write_trace(trace, tmp_path / "whole.jsonl")
+    assert command("replay", tmp_path / "whole.jsonl", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["difference"] is None
 
 
 def test_ctrl_c_while_writing_leaves_a_valid_partial_file(trace, tmp_path):
