@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from qflow.spark.cuts import audit_from_checkpoint as audit_from_checkpoint
     from qflow.spark.cuts import rest_places as rest_places
     from qflow.spark.cuts import take_checkpoints as take_checkpoints
+    from qflow.spark.day_report import report_on as report_on
     from qflow.spark.ingest import make_lake as make_lake
     from qflow.spark.lake import bound as bound
     from qflow.spark.lake import read_lake as read_lake

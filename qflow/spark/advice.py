@@ -12,8 +12,10 @@ from qflow.broker.errors import AmqpException
 from qflow.design import DesignError, Limits, Recommendation, recommend
 from qflow.logs.audit import LakeRow
 from qflow.prediction.extraction import extract
+from qflow.spark.lake import in_order
 from qflow.spark.sweep import LARGEST_COMPONENT, TooLarge, component_log, whole_components
 from qflow.spark.tables import ADVICE, LAKE, to_batches
+from qflow.spark.workers import map_batches
 from qflow.workload.attributes import WorkloadError
 from qflow.workload.model import Workload
 
@@ -45,7 +47,7 @@ def advise(
         In no order.
     """
     work = partial(_advise_partition, limits=dict(limits or {}), messages=messages, allowed=allowed)
-    return lake.select(*LAKE.names).mapInArrow(work, ADVICE.ddl)
+    return map_batches(in_order(lake.select(*LAKE.names)), work, ADVICE)
 
 
 def _advise_partition(

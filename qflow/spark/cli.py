@@ -1,4 +1,4 @@
-"""``qflow spark audit|sweep|stream|synth``: the engine over a fleet's logs, here or on a cluster.
+"""``qflow spark audit|report|sweep|stream|synth``: the engine over a fleet's logs, here or on a cluster.
 
 Reading the arguments loads neither Spark nor the engine, so that ``--help`` answers at once.
 """
@@ -12,13 +12,14 @@ import re
 import signal
 import sys
 import threading
+from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qflow.arguments import add_columns, add_json, whole_number
 from qflow.colour import paint_states
 from qflow.kit import INTERRUPTED, RefusalError, install_command
-from qflow.progress import progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,11 +35,20 @@ def add_arguments(subparsers: Any) -> None:
     )
     actions = spark.add_subparsers(dest="action", metavar="ACTION", required=True)
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--master", metavar="URL", help="local[4], yarn, k8s://...; default: local[2]")
+    common.add_argument(
+        "--master", metavar="URL", help="local[4], yarn, k8s://..., sc://... (Connect); default: local[2]"
+    )
     common.add_argument(
         "--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark's own"
     )
+    common.add_argument(
+        "--format",
+        default="parquet",
+        metavar="NAME",
+        help="of tables, if Spark has it: delta; default: parquet",
+    )
     _add_audit(actions, common)
+    _add_report(actions, common)
     _add_sweep(actions, common)
     _add_stream(actions, common)
     _add_synth(actions, common)
@@ -57,12 +67,31 @@ def _add_audit(actions: Any, common: argparse.ArgumentParser) -> None:
         "--workloads", metavar="DIR", help="where NAME.json is for the log NAME; default: beside"
     )
     add_columns(audit)
-    audit.add_argument("--lake", metavar="DIR", help="keep the lake there; without LOG: audit the lake there")
     audit.add_argument(
-        "--buckets", type=whole_number, default=8, metavar="N", help="files of the lake; default: 8"
+        "--lake", metavar="DIR", help="add the logs to the lake there; without LOG: audit the lake there"
     )
-    audit.add_argument("--out", metavar="DIR", help="write all results there, as Parquet")
+    audit.add_argument(
+        "--buckets", type=whole_number, default=8, metavar="N", help="parts of a log in the lake; default: 8"
+    )
+    audit.add_argument(
+        "--day", type=_day, metavar="DAY", help="what day the logs are of; default: today, in UTC"
+    )
+    audit.add_argument(
+        "--out", metavar="DIR", help="add the results of what is new in the lake to those there"
+    )
     add_json(audit)
+
+
+def _add_report(actions: Any, common: argparse.ArgumentParser) -> None:
+    report = actions.add_parser(
+        "report",
+        parents=[common],
+        help="write a page about a day's results: what was ON, who waited, what was found",
+        description="Write one HTML page about the results that an audit kept with --out.",
+    )
+    report.add_argument("results", metavar="DIR", help="what 'qflow spark audit --out' wrote")
+    report.add_argument("--day", type=_day, metavar="DAY", help="of which day; default: the last one there")
+    report.add_argument("--page", required=True, metavar="FILE.html", help="the page")
 
 
 def _add_sweep(actions: Any, common: argparse.ArgumentParser) -> None:
@@ -125,6 +154,12 @@ def _add_synth(actions: Any, common: argparse.ArgumentParser) -> None:
     synth.add_argument("--out", required=True, metavar="DIR", help="where the lake is written")
 
 
+def _day(text: str) -> str:
+    with suppress(ValueError):
+        return f"{datetime.strptime(text, '%Y-%m-%d'):%Y-%m-%d}"
+    raise argparse.ArgumentTypeError(f"must be a day such as 2026-11-27, got {text!r}")
+
+
 _SHOWN = 10
 
 
@@ -137,7 +172,7 @@ def run(namespace: argparse.Namespace) -> int:
         from pyspark.errors import PySparkException
     except ImportError:
         raise RefusalError(f"this needs pyspark: {install_command('spark')}") from None
-    actions = {"audit": _audit, "sweep": _sweep, "stream": _stream, "synth": _synth}
+    actions = {"audit": _audit, "report": _report, "sweep": _sweep, "stream": _stream, "synth": _synth}
     _require_readable(namespace)
     try:
         # Whatever is logged underneath, the reader gets one sentence.
@@ -185,49 +220,73 @@ def _audit(spark: SparkSession, namespace: argparse.Namespace) -> int:
         if namespace.logs:
             with TaskProgress(spark, "laying out"):
                 report = make_lake(
-                    spark, namespace.logs, lake, namespace.workloads, namespace.buckets, namespace.map
-                )
-        summary = _audit_lake(spark, lake, namespace.out)
+                    spark, namespace.logs, lake, namespace.workloads, namespace.buckets, namespace.map,
+                    namespace.day, namespace.format,
+                )  # fmt: skip
+        summary = _audit_lake(spark, lake, namespace.out, namespace.format)
     if report is not None:
-        summary["events"], summary["set_aside"] = sum(report.events.values()), report.set_aside
+        summary["set_aside"], summary["kept"] = report.set_aside, report.kept
         summary["first_set_aside"] = [row.asDict() for row in report.quarantine[:_SHOWN]]
     print(json.dumps(summary) if namespace.json else paint_states(_summary_text(summary)))
     return 0
 
 
-def _audit_lake(spark: SparkSession, lake: str, out: str | None) -> dict[str, Any]:
-    from qflow.spark.lake import lake_files, read_lake
-    from qflow.spark.lake_audit import audit_files, audit_to
+def _audit_lake(spark: SparkSession, lake: str, out: str | None, form: str) -> dict[str, Any]:
+    from qflow.spark.lake import count_events, read_lake
+    from qflow.spark.lake_audit import audit, audit_to
     from qflow.spark.workers import TaskProgress, peak_accumulator
 
-    files = lake_files(spark, lake)
+    rows = read_lake(spark, lake, form)
     peak = peak_accumulator(spark)
-    with TaskProgress(spark, "auditing", len(files), "files", peak) as shown:
+    with TaskProgress(spark, "auditing", peak=peak) as shown:
+        events = count_events(rows)
         if out:
-            results = audit_to(spark, lake, out, shown, peak)
+            results = audit_to(spark, lake, out, shown, peak, form)
         else:
-            results = audit_files(spark, files, peak).persist()
-            results.count()
-    return {"events": read_lake(spark, lake).count(), **_summary(results), "worker_bytes": peak.value}
+            results = audit(rows, events=events, peak=peak).persist()
+        summary = _summary(results)
+    return {
+        "events": sum(events.values()), **summary, "worker_bytes": peak.value if peak is not None else 0
+    }  # fmt: skip
 
 
 def _summary(results: DataFrame) -> dict[str, Any]:
+    from pyspark.sql import functions as sf
+
     from qflow.logs.audit import finding_of
     from qflow.spark import questions
 
-    kind = f"CASE WHEN {questions.IS_COUNT} THEN 'count' ELSE kind END AS kind"
-    counts = {row.kind: row["count"] for row in results.selectExpr(kind).groupBy("kind").count().collect()}
+    # One pass over all results; what follows asks a table of queues and clients.
+    table = questions.totals(results).persist()
+    numbers = table.rollup("kind").agg(
+        sf.sum("number").alias("all"), sf.countDistinct("component").alias("some")
+    )
+    counts = {row.kind: row for row in numbers.collect()}
+    whole = counts.pop(None, None)
     found = questions.findings(results).where(f"NOT ({questions.IS_COUNT})").limit(_SHOWN).collect()
-    return {
-        "components": results.select("component").distinct().count(),
-        "results": dict(sorted(counts.items())),
-        "offenders": [row.asDict() for row in questions.offenders(results).limit(_SHOWN).collect()],
-        "blame": [row.asDict() for row in questions.blame(results).limit(_SHOWN).collect()],
+    summary = {
+        "components": whole.some if whole else 0,
+        "results": {kind: counts[kind]["all"] for kind in sorted(counts)},
+        "offenders": [row.asDict() for row in questions.offenders_in(table).limit(_SHOWN).collect()],
+        "blame": [row.asDict() for row in questions.blame_in(table).limit(_SHOWN).collect()],
         "findings": [
             {"component": row.component, **finding_of(row)._asdict(), "sentence": finding_of(row).sentence()}
             for row in found
         ],
     }
+    table.unpersist()
+    return summary
+
+
+def _report(spark: SparkSession, namespace: argparse.Namespace) -> int:
+    from qflow.spark.day_report import report_day
+    from qflow.spark.workers import TaskProgress
+
+    with TaskProgress(spark, "asking"):
+        report = report_day(spark, namespace.results, namespace.day, namespace.format)
+    Path(namespace.page).write_text(report.page(), encoding="utf-8")
+    print(f"{report.title}: {namespace.page}")
+    return 0
 
 
 _KINDS = {
@@ -246,6 +305,8 @@ def _summary_text(summary: dict[str, Any]) -> str:
     if "events" in summary:
         aside = f", {summary['set_aside']} rows set aside" if "set_aside" in summary else ""
         lines.append(f"{summary['events']} events{aside}")
+        if summary.get("kept"):
+            lines.append(f"in the lake already, and not read again: {', '.join(summary['kept'][:_SHOWN])}")
         lines += [
             f"  {row['source']}, row {row['row']} {row['column']}: {row['reason']}"
             for row in summary.get("first_set_aside", ())
@@ -270,17 +331,17 @@ def _summary_text(summary: dict[str, Any]) -> str:
 
 def _sweep(spark: SparkSession, namespace: argparse.Namespace) -> int:
     from qflow.spark.sweep import load_grid, sweep
+    from qflow.spark.workers import TaskProgress
 
     grid = load_grid(namespace.settings)
-    with progress("sweeping", unit="cells", has_bar=True) as shown:
+    with TaskProgress(spark, "sweeping", unit="cells") as shown:
         measures = sweep(
-            spark, namespace.lake, grid, namespace.out, shown, namespace.most_rows, namespace.replays
-        )
-    out = Path(namespace.out) / "measures"
-    measures.coalesce(1).write.mode("overwrite").parquet(str(out))
-    rows = (
-        spark.read.parquet(str(out)).orderBy("component", "setting", "section", "name", "measure").collect()
-    )
+            spark, namespace.lake, grid, namespace.out, shown, namespace.most_rows, namespace.replays,
+            namespace.format,
+        )  # fmt: skip
+        if not namespace.json:
+            measures = measures.where("measure IN ('share_on', 'blocked_share', 'dies') OR note != ''")
+        rows = measures.orderBy("component", "setting", "section", "name", "measure").collect()
     if namespace.json:
         print(json.dumps([row.asDict() for row in rows]))
         return 0
@@ -310,14 +371,14 @@ def _stream(spark: SparkSession, namespace: argparse.Namespace) -> int:
     # All that there is comes at once then, and nothing after it.
     ends_count = namespace.once and namespace.files is None
     results = audit_stream(stream, namespace.patience, namespace.wait, ends_count=ends_count)
-    query = start(results, namespace.out, once=namespace.once)
+    query = start(results, namespace.out, once=namespace.once, form=namespace.format)
     try:
         query.awaitTermination()
     except KeyboardInterrupt:
         query.stop()
         print("interrupted; the same command goes on where it was", file=sys.stderr)
         return INTERRUPTED
-    print(f"{read_results(spark, namespace.out).count()} results in {namespace.out}")
+    print(f"{read_results(spark, namespace.out, namespace.format).count()} results in {namespace.out}")
     return 0
 
 
@@ -327,9 +388,9 @@ def _synth(spark: SparkSession, namespace: argparse.Namespace) -> int:
 
     peak = peak_accumulator(spark)
     with TaskProgress(spark, "making a fleet", namespace.queues, "components", peak) as shown:
-        write_fleet(spark, namespace.queues, namespace.events, namespace.out, shown, peak)
+        write_fleet(spark, namespace.queues, namespace.events, namespace.out, shown, peak, namespace.format)
     print(f"{namespace.events} events of {namespace.queues} components in {namespace.out}")
-    if peak.value:
+    if peak is not None and peak.value:
         print(_peak_text(peak.value))
     return 0
 
@@ -343,6 +404,8 @@ def _require_readable(namespace: argparse.Namespace) -> None:
     named = [namespace.lake] if namespace.action == "sweep" else []
     if namespace.action == "stream":
         named = [namespace.incoming]
+    if namespace.action == "report":
+        named = [namespace.results]
     if namespace.action == "audit":
         named = list(namespace.logs) or [namespace.lake]
         if named == [None]:

@@ -7,13 +7,13 @@ it brings the workload behind it.
 from __future__ import annotations
 
 import gzip
-import hashlib
 import json
-import os
+import tempfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +22,10 @@ from qflow.logs.checks import Tolerance, Ways
 from qflow.logs.client_log import ClientLog, client_rows
 from qflow.logs.log_file import LOG_ENDINGS, Bit, LogError, read_log, source_of
 from qflow.logs.workload_file import workload_of, workload_text
-from qflow.spark.lake import assign, components, lay_out, strangers, touches, write_lake
-from qflow.spark.tables import EVENTS, QUARANTINE, to_batches
+from qflow.spark.lake import assign, components, count_events, lay_out, strangers, touches, write_lake
+from qflow.spark.parts import FORMAT, GrowingTable, digest_of, missing_of
+from qflow.spark.tables import EVENTS, KEYS, QUARANTINE, Schema, to_batches
+from qflow.spark.workers import map_batches
 from qflow.trace.files import read_trace
 from qflow.trace.schema import NAMES, TraceError
 from qflow.workload.attributes import WorkloadError
@@ -66,19 +68,21 @@ def _trace_workload(path: str) -> Workload:
         raise RefusalError(str(error)) from None
 
 
-def _log_files(paths: Iterable[str | Path]) -> list[str]:
-    """Return the log files that are named, or lie in the folders that are."""
-    files: list[str] = []
-    for path in map(Path, paths):
-        # A folder that is called as a log is one: its files are its parts.
-        is_folder = path.is_dir() and not path.name.endswith(".parquet")
-        inside = sorted(path.iterdir()) if is_folder else [path]
-        found = [str(item) for item in inside if item.name.endswith(LOG_ENDINGS)]
+def _has_scheme(path: str | Path) -> bool:
+    """Return whether a path is an address that Spark knows, such as ``s3a://bucket/logs``."""
+    return "://" in str(path)
+
+
+def _log_files(paths: Iterable[str | Path], spark: SparkSession | None = None) -> dict[str, str]:
+    """Return the log files that are named, or lie in the folders that are, with their size and time."""
+    files: dict[str, str] = {}
+    for path in paths:
+        found = _listed_by_spark(spark, str(path)) if spark and _has_scheme(path) else _listed(Path(path))
         if not found:
             raise RefusalError(
                 f"{path}: no client log is there; a log is a .parquet, .csv, .csv.gz or .jsonl file"
             )
-        files += found
+        files |= found
     names = [source_of(file) for file in files]
     for name in names:
         if names.count(name) > 1:
@@ -86,36 +90,124 @@ def _log_files(paths: Iterable[str | Path]) -> list[str]:
     return files
 
 
-def _map_files(
-    spark: SparkSession, files: Sequence[str], columns: Columns, work: Callable[[str, Columns], Any], ddl: str
-) -> DataFrame:
-    """Return what the workers make of each file, as batches of a schema."""
+def _listed(path: Path) -> dict[str, str]:
+    # A folder that is called as a log is one: its files are its parts.
+    is_folder = path.is_dir() and not path.name.endswith(".parquet")
+    inside = sorted(path.iterdir()) if is_folder else [path]
+    found = [item for item in inside if item.name.endswith(LOG_ENDINGS)]
+    states = [item.stat() if item.exists() else None for item in found]
+    return {
+        str(item): f"{state.st_size} {state.st_mtime_ns}" if state else ""
+        for item, state in zip(found, states, strict=True)
+    }
+
+
+def _listed_by_spark(spark: SparkSession, path: str) -> dict[str, str]:
+    from pyspark.errors import PySparkException
+
+    try:
+        # Only what is asked for is read: not the files themselves.
+        rows = (
+            spark.read.format("binaryFile").load(path).select("path", "length", "modificationTime").collect()
+        )
+    except PySparkException as error:
+        raise RefusalError(f"{path}: {str(error).strip().splitlines()[0]}") from None
+    return {
+        row.path: f"{row.length} {row.modificationTime}"
+        for row in sorted(rows)
+        if row.path.endswith(LOG_ENDINGS)
+    }
+
+
+_READ = Schema([*EVENTS, *QUARANTINE[2:]])
+"""What is read of a log, at once: good rows, bad ones with their reason, and one row with its tolerance."""
+
+_TOLERANCE = -1
+"""Of what is no row of a log its number."""
+
+
+def _map_files(spark: SparkSession, files: Sequence[str], columns: Columns) -> DataFrame:
+    """Return what the workers read of all files, as rows of _READ."""
 
     def batches_of(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
-            for path in batch.column("file").to_pylist():
-                yield from work(path, columns)
+            for number, path in enumerate(batch.column("file").to_pylist()):
+                with _on_disk(path, batch.column("content")[number]) as file:
+                    yield from _read_once(file, columns)
 
-    named = spark.createDataFrame([(file,) for file in files], "file string")
-    return named.repartition(max(1, min(len(files), 64))).mapInArrow(batches_of, ddl)
-
-
-def _read_good(path: str, columns: Columns) -> Iterator[Any]:
-    for good, _ in _read_events(path, columns):
-        yield from good
-
-
-def _read_bad(path: str, columns: Columns) -> Iterator[Any]:
-    for _, bad in _read_events(path, columns):
-        yield from to_batches(bad, QUARANTINE)
+    given = [(file, None) for file in files if not _has_scheme(file)]
+    named = spark.createDataFrame(given, "file string, content binary").repartition(
+        max(1, min(len(given), 64))
+    )
+    far = [file for file in files if _has_scheme(file)]
+    if far:
+        brought = spark.read.format("binaryFile").load(far)
+        named = named.union(brought.selectExpr("path AS file", "content"))
+    return map_batches(named, batches_of, _READ)
 
 
-def _read_events(path: str, columns: Columns = None) -> Iterator[tuple[Iterator[Any], list[tuple[Any, ...]]]]:
+@contextmanager
+def _on_disk(path: str, content: Any) -> Iterator[str]:
+    """Give a file that Spark brought a place and its own name, for as long as it is read."""
+    if not content.is_valid:
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="qflow-log-") as folder:
+        file = Path(folder, path.rsplit("/", 1)[-1])
+        file.write_bytes(content.as_buffer())
+        yield str(file)
+
+
+def _read_once(path: str, columns: Columns) -> Iterator[Any]:
+    """Yield all that a log gives, as batches of _READ."""
+    import pyarrow
+
+    schema, seen = _READ.arrow(), _Seen()
+    for good, bad in _read_events(path, columns, seen):
+        for batch in good:
+            empty = [pyarrow.nulls(batch.num_rows, pyarrow.string())] * 3
+            yield pyarrow.RecordBatch.from_arrays([*batch.columns, *empty], schema=schema)
+        rows = ((*problem[:2], *[None] * 7, *problem[2:]) for problem in bad)
+        yield from to_batches(rows, _READ)
+    tolerance = seen.tolerance(path, columns).text()
+    yield from to_batches([(source_of(path), _TOLERANCE, *[None] * 7, "", "", tolerance)], _READ)
+
+
+class _Seen:
+    """What is no finding in a log, as its rows show it in the order of their numbers."""
+
+    def __init__(self) -> None:
+        self._ways, self._last, self._is_shuffled = Ways(), -1, False
+
+    def take(self, bit: Bit) -> None:
+        """Note the rows of a bit."""
+        if self._is_shuffled:
+            return
+        numbers = bit.numbers if isinstance(bit.numbers, list) else bit.numbers.to_pylist()
+        for number, row in zip(numbers, bit.log_rows(), strict=True):
+            if number <= self._last:
+                self._is_shuffled = True
+                return
+            self._last = number
+            self._ways.take(row)
+
+    def tolerance(self, path: str, columns: Columns = None) -> Tolerance:
+        """Return it; of a log that numbers its rows, in any order, by reading them in the right one."""
+        if self._is_shuffled:
+            return Tolerance.estimated(ClientLog.read(path, columns)[0].rows)
+        return self._ways.tolerance()
+
+
+def _read_events(
+    path: str, columns: Columns = None, seen: _Seen | None = None
+) -> Iterator[tuple[Iterator[Any], list[tuple[Any, ...]]]]:
     """Yield the rows of a log or a trace, bit by bit: batches of EVENTS, and rows of QUARANTINE."""
     # A file that cannot be read at all is one row of the quarantine, its row 0.
     source = source_of(path)
     try:
         for bit in _bits(path, columns):
+            if seen is not None:
+                seen.take(bit)
             yield _events(source, bit), [(source, *problem) for problem in bit.problems]
     except (OSError, LogError, TraceError) as error:
         yield iter(()), [(source, 0, "", " ".join(str(error).split())[:500], "")]
@@ -144,29 +236,6 @@ def _events(source: str, bit: Bit) -> Iterator[Any]:
     names = pyarrow.repeat(source, bit.rows.num_rows)
     arrays = [names, bit.numbers, pc.max_element_wise(time, 0), *columns]
     yield pyarrow.RecordBatch.from_arrays(arrays, schema=EVENTS.arrow())
-
-
-def _read_tolerance(path: str, columns: Columns) -> Iterator[Any]:
-    import pyarrow
-
-    found = _tolerance_of(path, columns)
-    row = {"source": source_of(path), "skew": found.skew, "lag": found.lag}
-    yield pyarrow.RecordBatch.from_pylist([row])
-
-
-def _tolerance_of(path: str, columns: Columns = None) -> Tolerance:
-    """Return what is no finding in a log or a trace, as its rows show it in the order of their numbers."""
-    ways, last = Ways(), -1
-    # A file that cannot be read is a row of the quarantine.
-    with suppress(OSError, LogError, TraceError):
-        for bit in _bits(path, columns):
-            numbers = bit.numbers if isinstance(bit.numbers, list) else bit.numbers.to_pylist()
-            for number, row in zip(numbers, bit.log_rows(), strict=True):
-                if number <= last:
-                    return Tolerance.estimated(ClientLog.read(path, columns)[0].rows)
-                last = number
-                ways.take(row)
-    return ways.tolerance()
 
 
 def _find_gaps(events: DataFrame, quarantine: DataFrame) -> DataFrame:
@@ -200,11 +269,14 @@ class LakeReport:
     set_aside: int
     quarantine: list[Any]
     """The first thousand rows that were set aside."""
+    kept: list[str] = field(default_factory=list)
+    """Logs that the lake had already; they were not read again."""
 
     def __repr__(self) -> str:
         total = sum(self.events.values())
         aside = "none was set aside" if not self.set_aside else f"{self.set_aside} were set aside"
-        return f"{total} events of {len(self.events)} components; {aside}"
+        kept = f"; {len(self.kept)} logs were there already" if self.kept else ""
+        return f"{total} events of {len(self.events)} components; {aside}{kept}"
 
 
 def make_lake(
@@ -214,62 +286,105 @@ def make_lake(
     workloads: str | Path | None = None,
     buckets: int = 8,
     columns: Columns = None,
+    day: str | None = None,
+    form: str = FORMAT,
 ) -> LakeReport:
-    """Make a lake of client logs and of traces, which hold their workload themselves.
+    """Add client logs, and traces, which hold their workload themselves, to a lake.
+
+    A log that the lake has is not read again, and a killed run goes on with the logs that are missing.
 
     Parameters:
-        logs: Files, or folders of files.
-        folder: Where the lake is written: new, empty, or with what was finished when the same was killed.
+        logs: Files, or folders of files: paths, or addresses that Spark knows.
+        folder: Where the lake is, or will be: a path, or an address that Spark knows.
         workloads: Folder of the workload files, ``NAME.json`` for the log ``NAME.parquet``; None: beside each
             log.
-        buckets: How many files the lake has.
+        buckets: In how many parts each log is written, at most.
         columns: What foreign columns of the logs mean, as for :func:`qflow.logs.log_file.read_log`.
+        day: What day the logs are of, as ``2026-11-27``; None: today, in UTC.
+        form: What the table is: ``parquet``, or a format that the session has, such as ``delta``.
 
     Raises:
-        RefusalError: If a log has no workload, or no row of any log is good; the sentence gives the first
-            reason.
+        RefusalError: If a log has no workload, no row of any log is good, or the lake has another log of the
+            same name; the sentence gives the first reason.
     """
-    files = _log_files(logs)
-    known = _load_workloads(files, workloads)
-    events = _map_files(spark, files, columns, _read_good, EVENTS.ddl).persist()
-    bad = _map_files(spark, files, columns, _read_bad, QUARANTINE.ddl)
+    files = _log_files(logs, spark)
+    known = _load_workloads(spark, list(files), workloads)
+    made_of = {
+        source_of(file): digest_of(
+            source_of(file), state, workload_text(known[source_of(file)]), columns, buckets
+        )
+        for file, state in files.items()
+    }
+    there = GrowingTable(spark, folder, form).frame()
+    kept = _kept_logs(there, made_of, str(folder))
+    new = [file for file in files if source_of(file) not in kept]
+    events, count, first = _counts_of(there, kept), 0, []
+    if new:
+        day = day or f"{datetime.now(UTC):%Y-%m-%d}"
+        read = _map_files(spark, new, columns).persist()
+        try:
+            lake, aside = _laid_out(read, {source_of(file): known[source_of(file)] for file in new})
+            aside.persist()
+            count, first = aside.count(), aside.orderBy("source", "row").limit(_SHOWN).collect()
+            if first and read.where("reason IS NULL").isEmpty():
+                raise RefusalError(f"{first[0].source}: {first[0].reason}")
+            events |= write_lake(lake, folder, buckets, made_of, day, form)
+            aside.unpersist()
+        finally:
+            read.unpersist()
+    return LakeReport(str(folder), events, count, first, sorted(kept))
+
+
+def _laid_out(read: DataFrame, known: Mapping[str, Workload]) -> tuple[DataFrame, DataFrame]:
+    """Return the rows of a lake, and those that were set aside."""
+    events = read.where("reason IS NULL").select(*EVENTS.names)
+    bad = read.where(f"reason IS NOT NULL AND row != {_TOLERANCE}").select(*QUARANTINE.names)
     found = components(touches(events, known))
     assigned = assign(events, found)
-    aside = bad.unionByName(strangers(assigned)).unionByName(_find_gaps(events, bad)).persist()
-    try:
-        count = aside.count()
-        first = aside.orderBy("source", "row").limit(_SHOWN).collect()
-        if first and events.isEmpty():
-            raise RefusalError(f"{first[0].source}: {first[0].reason}")
-        rows = _map_files(spark, files, columns, _read_tolerance, "source string, skew bigint, lag bigint")
-        tolerances = {row.source: Tolerance(row.skew, row.lag) for row in rows.collect()}
-        lake = lay_out(assigned, found, known, tolerances)
-        counts = write_lake(lake, folder, buckets, _describe_sources(files, known, columns))
-    finally:
-        events.unpersist()
-        aside.unpersist()
-    return LakeReport(str(folder), counts, count, first)
+    texts = read.where(f"row = {_TOLERANCE}").select("source", "values").collect()
+    tolerances = {row.source: Tolerance.of_text(row["values"]) for row in texts}
+    aside = bad.unionByName(strangers(assigned)).unionByName(_find_gaps(events, bad))
+    return lay_out(assigned, found, known, tolerances), aside
 
 
-def _describe_sources(files: Sequence[str], known: Mapping[str, Workload], columns: object) -> str:
-    """Return what decides a lake: the logs as they are now, their workloads, what columns mean."""
-    digest = hashlib.sha256()
-    for file in files:
-        state = os.stat(file)
-        text = workload_text(known[source_of(file)])
-        digest.update(json.dumps([file, state.st_size, state.st_mtime_ns, text]).encode())
-    digest.update(repr(columns).encode())
-    return f"{len(files)} logs ({digest.hexdigest()[:12]})"
+def _kept_logs(there: DataFrame | None, made_of: Mapping[str, str], folder: str) -> set[str]:
+    """Return which logs a lake has whole; refuse another log of a name that it has."""
+    if there is None:
+        return set()
+    pairs = there.selectExpr("substring_index(component, '/', 1) AS source", *KEYS.names).distinct().collect()
+    parts: dict[str, list[str]] = {}
+    for row in pairs:
+        if row.source in made_of and row.part.split("-")[0] != made_of[row.source]:
+            raise RefusalError(
+                f"{folder}: there is another log named {row.source!r}, of {row.day}; its "
+                "name distinguishes brokers and runs, and a lake is made in one way"
+            )
+        parts.setdefault(row.source, []).append(row.part)
+    return {source for source in made_of if source in parts and missing_of(parts[source]) is None}
 
 
-def _load_workloads(files: Sequence[str], folder: str | Path | None) -> Mapping[str, Workload]:
+def _counts_of(there: DataFrame | None, kept: set[str]) -> dict[str, int]:
+    if there is None or not kept:
+        return {}
+    counts = count_events(there)
+    return {component: count for component, count in counts.items() if component.split("/", 1)[0] in kept}
+
+
+def _load_workloads(
+    spark: SparkSession, files: Sequence[str], folder: str | Path | None
+) -> Mapping[str, Workload]:
     """Return the workload of each log."""
     known = {}
     for file in files:
         source = source_of(file)
-        path = Path(folder or Path(file).parent) / f"{source}.json"
+        # What Spark brings is a client log, and no trace: to look into it takes a worker.
+        is_near = not _has_scheme(file)
+        path = f"{folder or file.rpartition('/')[0] or '.'}/{source}.json"
         try:
-            known[source] = _trace_workload(file) if _is_trace(file) else Workload.load(path)
+            if is_near and _is_trace(file):
+                known[source] = _trace_workload(file)
+            else:
+                known[source] = _far_workload(spark, path) if _has_scheme(path) else Workload.load(path)
         except FileNotFoundError:
             raise RefusalError(
                 f"{path}: the workload of log {source!r} belongs there: queues, bindings, clients"
@@ -277,3 +392,16 @@ def _load_workloads(files: Sequence[str], folder: str | Path | None) -> Mapping[
         except WorkloadError as error:
             raise RefusalError(str(error)) from None
     return known
+
+
+def _far_workload(spark: SparkSession, path: str) -> Workload:
+    from pyspark.errors import PySparkException
+
+    try:
+        (row,) = spark.read.text(path, wholetext=True).collect()
+    except PySparkException:
+        raise FileNotFoundError(path) from None
+    with tempfile.TemporaryDirectory(prefix="qflow-workload-") as scratch:
+        file = Path(scratch, path.rsplit("/", 1)[-1])
+        file.write_text(row.value, encoding="utf-8")
+        return Workload.load(file)

@@ -1,61 +1,28 @@
-"""The lake: a fleet's rows as Parquet, each component's together and in order.
+"""The lake: a fleet's rows as a table that grows, each numbered in its component.
 
-A component is a sequential state machine, so its rows are read by one worker, in order. The layout pays for
-that once: components are packed into files by size (:func:`pack`), a file is sorted once, and every later
-job replays it without a shuffle. A file can also be read without Spark (:func:`read_lake_file`). How far a
-fleet can be spread is decided by its largest component (:func:`speed_up`).
+A component is a sequential state machine, so one worker takes all its rows, in order (:func:`in_order`). The
+numbers are given once, by the layout, and components are packed into parts by size (:func:`pack`), so that
+what is new is a few parts and nothing else. How far a fleet can be spread is decided by its largest component
+(:func:`speed_up`).
 """
 
 from __future__ import annotations
 
 import heapq
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
 
 from qflow.kit import RefusalError
 from qflow.logs.audit import BEGIN, END
 from qflow.logs.checks import Tolerance
 from qflow.logs.components import components_of, parts_of, touches_of
-from qflow.logs.log_file import MOST_ROWS
-from qflow.spark.steps import Steps, require_finished
-from qflow.spark.tables import COMPONENTS, EVENTS, LAKE, QUARANTINE, TOUCHES
+from qflow.spark.parts import FORMAT, NO_DAY, GrowingTable, digest_of, part_names
+from qflow.spark.tables import COMPONENTS, EVENTS, KEYS, LAKE, QUARANTINE, TOUCHES
 from qflow.workload.model import Workload
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-
-def read_lake_file(path: str, rows: int = MOST_ROWS) -> Iterator[Any]:
-    """Yield a file's rows in order, as Arrow batches of LAKE."""
-    with _open_file(path) as file:
-        yield from file.iter_batches(batch_size=rows, columns=list(LAKE.names))
-
-
-def components_in_file(path: str) -> dict[str, int]:
-    """Return the components of a file, in order, and how many rows each has."""
-    with _open_file(path, read_dictionary=["component"]) as file:
-        counted = file.read(columns=["component"]).column(0).value_counts()
-    return {str(count["values"]): count["counts"] for count in counted.to_pylist()}
-
-
-@contextmanager
-def _open_file(path: str, **options: Any) -> Iterator[Any]:
-    import pyarrow
-    from pyarrow import parquet
-
-    try:
-        with parquet.ParquetFile(path, **options) as file:
-            # Of the file, not of what it is read as.
-            found = file.metadata.schema.to_arrow_schema()
-            _require_columns(path, dict(zip(found.names, found.types, strict=True)), LAKE.arrow())
-            yield file
-    except (pyarrow.ArrowException, OSError) as error:
-        words = str(error).strip().splitlines()[0]
-        raise RefusalError(f"{path}: the file is cut off or damaged, or no Parquet ({words})") from None
 
 
 def _require_columns(place: str, types: Mapping[str, object], columns: Iterable[Any]) -> None:
@@ -173,75 +140,89 @@ def pack(events: Mapping[str, int], buckets: int) -> dict[str, int]:
     return packed
 
 
-_QUARTERS = 4
-"""In how many steps a lake is written, at least: killed in between, only the one under way is done again."""
+def write_lake(
+    lake: DataFrame,
+    folder: str | Path,
+    buckets: int = 8,
+    made_of: Mapping[str, str] | None = None,
+    day: str = NO_DAY,
+    form: str = FORMAT,
+) -> dict[str, int]:
+    """Add rows to a lake, each log in so many parts, and return each component's number of rows.
 
+    The same again takes the place of what was there.
 
-def write_lake(lake: DataFrame, folder: str | Path, buckets: int = 8, made_of: str = "") -> dict[str, int]:
-    """Write a lake, one file a bucket, and return each component's number of rows.
-
-    Killed at any moment, the same goes on with the buckets that are missing, if it is made of the same.
+    Parameters:
+        made_of: Log to what its parts are named for; None: for the log's name.
     """
     from pyspark.sql import functions as sf
 
-    spark = lake.sparkSession
-    at_once = -(-buckets // _QUARTERS)
-    decided_by = f"{made_of or 'rows of its own'}, {buckets} buckets"
-    steps = Steps(spark, folder, "a lake", decided_by, range(buckets), at_once=at_once)
     counts = {row.component: row["count"] for row in lake.groupBy("component").count().collect()}
-    packed = pack(counts, buckets)
-    table = spark.createDataFrame(sorted(packed.items()), "component string, bucket int")
-
-    def rows_of(some: Sequence[int]) -> DataFrame:
-        # Said of the component, it is known before rows are numbered.
-        own = lake.where(
-            sf.col("component").isin([name for name, bucket in packed.items() if bucket in some])
-        )
-        placed = own.join(sf.broadcast(table), "component")
-        in_buckets = placed.repartition(len(some), "bucket")
-        return in_buckets.sortWithinPartitions("bucket", "component", "seq")
-
-    for _ in steps.run(rows_of, by="bucket"):
-        pass
+    table = [(component, day, part) for component, part in _parts_of_logs(counts, buckets, made_of or {})]
+    placed = lake.join(
+        sf.broadcast(lake.sparkSession.createDataFrame(table, f"component string, {KEYS.ddl}")), "component"
+    )
+    in_parts = placed.repartition(len({part for _, _, part in table}), "part")
+    rows = in_parts.sortWithinPartitions("part", "component", "seq")
+    GrowingTable(lake.sparkSession, folder, form).write(rows.select(*LAKE.names, *KEYS.names))
     return counts
 
 
-def read_lake(spark: SparkSession, folder: str | Path) -> DataFrame:
-    """Return a lake as it lies: one file is one partition, its rows in order.
+def _parts_of_logs(
+    counts: Mapping[str, int], buckets: int, made_of: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    logs: dict[str, dict[str, int]] = {}
+    for component, count in counts.items():
+        logs.setdefault(component.split("/", 1)[0], {})[component] = count
+    for source, own in sorted(logs.items()):
+        names = part_names(made_of.get(source, digest_of(source)), min(buckets, len(own)))
+        for component, bucket in pack(own, len(names)).items():
+            yield component, names[bucket]
+
+
+def read_lake(spark: SparkSession, folder: str | Path, form: str = FORMAT) -> DataFrame:
+    """Return a lake: LAKE, and the KEYS by which it grows.
 
     Raises:
         RefusalError: If the folder holds no lake; the sentence says what is missing.
     """
-    from pyspark.errors import PySparkException
-
-    require_finished(spark, folder)
-    try:
-        frame = spark.read.parquet(str(folder))
-    except PySparkException as error:
-        words = str(error).strip().splitlines()[0]
-        raise RefusalError(f"{folder}: no lake can be read there: {words}") from None
+    table = GrowingTable(spark, folder, form)
+    frame = table.frame()
+    if frame is None:
+        raise RefusalError(f"{folder}: no lake can be read there: nothing is")
     _require_columns(str(folder), dict(frame.dtypes), LAKE)
-    return frame.select(*LAKE.names)
+    table.whole_names()
+    return frame.select(*LAKE.names, *KEYS.names)
 
 
-def lake_files(spark: SparkSession, folder: str | Path) -> list[str]:
-    """Return the files of a lake, what takes longest first: paths, or else addresses that Spark knows."""
-    files = sorted(read_lake(spark, folder).inputFiles())
-    places = [urlsplit(file) for file in files]
-    if any(place.scheme != "file" for place in places):
-        return files
-    paths = [unquote(place.path) for place in places]
-    return sorted(paths, key=lambda path: (-os.stat(path).st_size, path))
+def count_events(lake: DataFrame) -> dict[str, int]:
+    """Return how many rows each component has."""
+    return {row.component: row["count"] for row in lake.groupBy("component").count().collect()}
 
 
-def only_spark_reads(files: Sequence[str]) -> bool:
-    """Return whether files of :func:`lake_files` are addresses that Spark knows, and not paths."""
-    return "://" in files[0]
+def in_order(
+    lake: DataFrame, partitions: int | None = None, events: Mapping[str, int] | None = None
+) -> DataFrame:
+    """Return the rows of any frame of LAKE as the engine needs them: each component's together, in order.
 
+    However a table's files lie and are divided, this is right; it costs a shuffle.
 
-def in_order(lake: DataFrame, partitions: int) -> DataFrame:
-    """Return the rows of any frame of LAKE as the audit needs them, at the price of a shuffle."""
-    return lake.repartition(partitions, "component").sortWithinPartitions("component", "seq")
+    Parameters:
+        partitions: Into how many; None: as many as the session has for every shuffle.
+        events: As of :func:`count_events`; with it the partitions become as even as whole components allow.
+    """
+    from pyspark.sql import functions as sf
+
+    spark = lake.sparkSession
+    partitions = partitions or int(str(spark.conf.get("spark.sql.shuffle.partitions")))
+    if events is None or not hasattr(lake, "repartitionById"):
+        spread = lake.repartition(partitions, "component")
+    else:
+        packed = pack(events, min(partitions, len(events)))
+        places = spark.createDataFrame(list(packed.items()), "component string, place int")
+        placed = lake.join(sf.broadcast(places), "component")
+        spread = placed.repartitionById(min(partitions, len(events)), "place").drop("place")
+    return spread.sortWithinPartitions("component", "seq")
 
 
 def speed_up(events: Mapping[str, int], workers: int) -> float:

@@ -2,50 +2,44 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from qflow.kit import RefusalError
 from qflow.logs.audit import Auditor
 from qflow.progress import Progress
-from qflow.spark.lake import lake_files, only_spark_reads, read_lake_file
-from qflow.spark.steps import Steps, require_finished
-from qflow.spark.tables import LAKE, RESULTS, by_component, to_batches, tuples
-from qflow.spark.workers import freeze_modules, map_numbers
+from qflow.spark.lake import count_events, in_order, read_lake
+from qflow.spark.parts import FORMAT, GrowingTable, Part, of_parts
+from qflow.spark.tables import KEYS, LAKE, RESULTS, Schema, by_component, to_batches, tuples
+from qflow.spark.workers import map_batches
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
     from pyspark.sql import DataFrame, SparkSession
 
 _ROW = LAKE.names[1:]
+_KEPT = Schema([*RESULTS, *KEYS])
 
 
-def audit(lake: DataFrame) -> DataFrame:
+def audit(
+    lake: DataFrame,
+    partitions: int | None = None,
+    events: Mapping[str, int] | None = None,
+    peak: Accumulator[int] | None = None,
+) -> DataFrame:
     """Return intervals and findings of every component.
 
     Parameters:
-        lake (DataFrame of LAKE): In each partition a component's rows are together and in order of ``seq``,
-            as in the files that :func:`qflow.spark.lake.write_lake` writes; of any other frame,
-            :func:`qflow.spark.lake.in_order` makes one.  Rows that are not in order leave findings.
+        lake (DataFrame of LAKE): In any order.  What is missing of a component leaves findings.
+        partitions, events: How many tasks, and how even, as for :func:`qflow.spark.lake.in_order`.
+        peak: Takes the memory of the workers (:func:`qflow.spark.workers.peak_accumulator`).
 
     Returns:
         In no order; ``component`` and ``number`` are its key.
     """
-    return lake.select(*LAKE.names).mapInArrow(_audit_partition, RESULTS.ddl)
-
-
-def audit_files(spark: SparkSession, files: Sequence[str], peak: Accumulator[int] | None = None) -> DataFrame:
-    """Audit files of a lake, one a partition, read by the workers where they can."""
-    # The same results for less work: rows that are only handed on need not go through the JVM and back.
-    if only_spark_reads(files):
-        return audit(spark.read.parquet(*files))
-
-    def audit_file(number: int) -> Iterator[Any]:
-        return _audit_batches(read_lake_file(files[number]))
-
-    return map_numbers(spark, range(len(files)), audit_file, RESULTS, peak)
+    ordered = in_order(lake.select(*LAKE.names), partitions, events)
+    return map_batches(ordered, _audit_batches, RESULTS, peak)
 
 
 def audit_to(
@@ -54,37 +48,49 @@ def audit_to(
     out: str | Path,
     progress: Progress | None = None,
     peak: Accumulator[int] | None = None,
+    form: str = FORMAT,
 ) -> DataFrame:
-    """Audit a lake into a folder, step by step; what it holds of another lake is replaced."""
-    files = lake_files(spark, lake)
-    decided_by = hashlib.sha256("\n".join(map(_last_part, files)).encode()).hexdigest()
-    steps = Steps(spark, out, "the results of an audit", decided_by, files, replaces=True)
-    for done in steps.run(partial(audit_files, spark, peak=peak)):
+    """Audit what a lake holds and a table of results does not, and return the results of the whole lake."""
+    rows, table = read_lake(spark, lake, form), GrowingTable(spark, out, form)
+    wanted = GrowingTable(spark, lake, form).names()
+
+    def audited(some: Sequence[Part]) -> DataFrame:
+        new = of_parts(rows, some)
+        # Of a lake with few parts each may be worth several tasks.
+        return map_batches(in_order(new, events=count_events(new)), _audit_parts, _KEPT, peak)
+
+    for done in table.fill(wanted, audited):
         if progress is not None:
-            progress(done)
-    return read_results(spark, out)
+            progress(done, len(wanted))
+    return of_parts(results_with_keys(spark, out, form), wanted).select(*RESULTS.names)
 
 
-def read_results(spark: SparkSession, folder: str | Path) -> DataFrame:
-    """Return the results that :func:`audit_to` wrote."""
-    require_finished(spark, folder)
-    return spark.read.schema(RESULTS.ddl).parquet(str(folder)).select(*RESULTS.names)
+def read_results(spark: SparkSession, folder: str | Path, form: str = FORMAT) -> DataFrame:
+    """Return all results that :func:`audit_to` wrote there, of whatever day."""
+    return results_with_keys(spark, folder, form).select(*RESULTS.names)
 
 
-def _last_part(path: str) -> str:
-    # Spark gives every file that it writes a name of its own.
-    return path.rsplit("/", 1)[-1]
+def results_with_keys(spark: SparkSession, folder: str | Path, form: str = FORMAT) -> DataFrame:
+    """Return the same with the KEYS by which they grow."""
+    frame = GrowingTable(spark, folder, form).frame()
+    if frame is None:
+        raise RefusalError(f"{folder}: there are no results of an audit")
+    return frame
 
 
-def _audit_partition(batches: Iterator[Any]) -> Iterator[Any]:
-    freeze_modules()
-    yield from _audit_batches(batches)
+def _audit_parts(batches: Iterator[Any]) -> Iterator[Any]:
+    """Audit the rows of one partition, and give each result the part of its component."""
+    yield from _audit_batches(batches, KEYS.names)
 
 
-def _audit_batches(batches: Iterator[Any]) -> Iterator[Any]:
+def _audit_batches(batches: Iterator[Any], keys: Sequence[str] = ()) -> Iterator[Any]:
     """Audit the rows of one partition, batch by batch; this is what a worker runs."""
+    table = _KEPT if keys else RESULTS
     for component, parts in by_component(batches):
         auditor = Auditor(component)
+        own: tuple[Any, ...] = ()
         for part in parts:
-            yield from to_batches(auditor.feed(tuples(part, _ROW)), RESULTS)
-        yield from to_batches(auditor.cut_off(), RESULTS)
+            own = own or tuple(part.column(name)[0].as_py() for name in keys)
+            results = auditor.feed(tuples(part, _ROW))
+            yield from to_batches((result + own for result in results), table)
+        yield from to_batches((result + own for result in auditor.cut_off()), table)

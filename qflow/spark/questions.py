@@ -54,6 +54,36 @@ def on_over_time(results: DataFrame, step_us: int = 5 * SECOND) -> DataFrame:
     return steps.groupBy("source", "queue", "step").agg(sf.sum(inside).alias("on_us"))
 
 
+def totals(results: DataFrame) -> DataFrame:
+    """Return how often and how long, for each kind, queue and client: the one pass that rankings need.
+
+    Returns:
+        ``source``, ``component``, ``kind`` (``count`` for findings that only count), ``queue``, ``client``,
+        ``number``, ``total_us``, ``longest_us``; what was still open ended with the log.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as sf
+
+    kind = sf.expr(f"CASE WHEN {IS_COUNT} THEN 'count' ELSE kind END").alias("kind")
+    begin, length = sf.col("begin_us"), sf.col("end_us") - sf.col("begin_us")
+    still_open = sf.when(sf.col("end_us").isNull(), begin)
+    found = results.groupBy("component", kind, "queue", "client").agg(
+        sf.count("*").alias("number"),
+        sf.coalesce(sf.sum(length), sf.lit(0)).alias("closed_us"),
+        sf.max(length).alias("longest_us"),
+        sf.count(still_open).alias("open"),
+        sf.coalesce(sf.sum(still_open), sf.lit(0)).alias("open_us"),
+        sf.min(still_open).alias("first_open_us"),
+        sf.max(sf.coalesce("end_us", begin)).alias("last_us"),
+    )
+    end = sf.max("last_us").over(Window.partitionBy("source"))
+    return found.withColumn("source", _source()).select(
+        "source", "component", "kind", "queue", "client", "number",
+        (sf.col("closed_us") + sf.col("open") * end - sf.col("open_us")).alias("total_us"),
+        sf.greatest("longest_us", end - sf.col("first_open_us")).alias("longest_us"),
+    )  # fmt: skip
+
+
 def offenders(results: DataFrame) -> DataFrame:
     """Return the queues that were ON, ordered by the total time for which they held transfers.
 
@@ -61,22 +91,26 @@ def offenders(results: DataFrame) -> DataFrame:
         ``source``, ``queue``, ``flowStoppedCount``, ``on_us``, ``longest_on_us``, ``held`` (transfers),
         ``held_us`` (the sum of their times), ``longest_held_us``.
     """
+    return offenders_in(totals(results))
+
+
+def offenders_in(totals: DataFrame) -> DataFrame:
+    """Return the same from :func:`totals`."""
     from pyspark.sql import functions as sf
 
-    on = spans(results, "flow_on").groupBy("source", "queue")
-    times = on.agg(
-        sf.count("*").alias("flowStoppedCount"),
-        sf.sum("length_us").alias("on_us"),
-        sf.max("length_us").alias("longest_on_us"),
+    def of(kind: str, column: str) -> Column:
+        return sf.when(sf.col("kind") == kind, sf.col(column))
+
+    found = totals.groupBy("source", "queue").agg(
+        sf.sum(of("flow_on", "number")).alias("flowStoppedCount"),
+        sf.sum(of("flow_on", "total_us")).alias("on_us"),
+        sf.max(of("flow_on", "longest_us")).alias("longest_on_us"),
+        sf.sum(of("held", "number")).alias("held"),
+        sf.sum(of("held", "total_us")).alias("held_us"),
+        sf.max(of("held", "longest_us")).alias("longest_held_us"),
     )
-    held = spans(results, "held").groupBy("source", "queue")
-    holds = held.agg(
-        sf.count("*").alias("held"),
-        sf.sum("length_us").alias("held_us"),
-        sf.max("length_us").alias("longest_held_us"),
-    )
-    found = times.join(holds, ["source", "queue"], "left").fillna(0)
-    return found.orderBy(sf.desc("held_us"), sf.desc("on_us"), "source", "queue")
+    ever_on = found.where("flowStoppedCount > 0").fillna(0)
+    return ever_on.orderBy(sf.desc("held_us"), sf.desc("on_us"), "source", "queue")
 
 
 def blame(results: DataFrame) -> DataFrame:
@@ -85,10 +119,15 @@ def blame(results: DataFrame) -> DataFrame:
     Returns:
         ``source``, ``client``, ``queue``, ``held``, ``held_us``.
     """
+    return blame_in(totals(results))
+
+
+def blame_in(totals: DataFrame) -> DataFrame:
+    """Return the same from :func:`totals`."""
     from pyspark.sql import functions as sf
 
-    grouped = spans(results, "held").groupBy("source", "client", "queue")
-    counted = grouped.agg(sf.count("*").alias("held"), sf.sum("length_us").alias("held_us"))
+    grouped = totals.where("kind = 'held'").groupBy("source", "client", "queue")
+    counted = grouped.agg(sf.sum("number").alias("held"), sf.sum("total_us").alias("held_us"))
     return counted.orderBy(sf.desc("held_us"), "source", "client", "queue")
 
 

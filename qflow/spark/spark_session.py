@@ -123,19 +123,14 @@ _SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
     "spark.sql.session.timeZone": "UTC",
-    "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state."
-    "RocksDBStateStoreProvider",
-    # One file of a lake is one task, read from its first row to its last: its order is all that counts.
-    "spark.sql.files.maxPartitionBytes": "1t",
-    "spark.sql.files.openCostInBytes": "1t",
 }
-"""What every session of qflow has."""
+"""What every session has that is started here; one that is there already is left as it is."""
 
 _LOCAL_SETTINGS = {
     "spark.driver.memory": "1g",
     # Faster to start and smaller: the work is done by Python.
     "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
-    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.shuffle.partitions": "4",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
 }
@@ -145,15 +140,17 @@ _LOCAL_SETTINGS = {
 def session(master: str | None = None, **settings: str) -> SparkSession:
     """Return the Spark session of this process, started if there is none.
 
-    Workers use the Python of the driver, unless ``PYSPARK_PYTHON`` says otherwise.
+    Workers use the Python of the driver, unless ``PYSPARK_PYTHON`` says otherwise.  A session that is there
+    (of ``spark-submit``, of a notebook service, of Spark Connect) is taken as it is: no setting is changed.
 
     Parameters:
-        master: Such as ``local[2]``, ``yarn`` or ``k8s://...``.  None for what ``spark-submit`` says, else
-            ``local[2]``.
+        master: Such as ``local[2]``, ``yarn``, ``k8s://...``, or ``sc://...`` (Spark Connect).  None for what
+            ``spark-submit`` says, else ``local[2]``.
         **settings: More of Spark's own settings, dots written as ``__``: ``spark__driver__memory="2g"``.
 
     Raises:
-        RefusalError: If pyspark or a Java that it runs on is missing, or Spark does not start.
+        RefusalError: If pyspark or a Java that it runs on is missing, Spark does not start, or the session
+            that is there has other settings than those given.
     """
     try:
         from pyspark import SparkContext
@@ -161,8 +158,16 @@ def session(master: str | None = None, **settings: str) -> SparkSession:
     except ImportError:
         raise RefusalError(f"this needs pyspark: {install_command('spark')}") from None
     given = {name.replace("__", "."): value for name, value in settings.items()}
-    if SparkContext._active_spark_context is not None or "PYSPARK_GATEWAY_PORT" in os.environ:
-        return _adopt(SparkSession, given)
+    there = SparkSession.getActiveSession()
+    if there is None and (
+        SparkContext._active_spark_context is not None
+        or {"PYSPARK_GATEWAY_PORT", "SPARK_REMOTE"} & os.environ.keys()
+    ):
+        there = SparkSession.builder.getOrCreate()
+    if there is None and (master or "").startswith("sc://"):
+        there = SparkSession.builder.remote(master).getOrCreate()
+    if there is not None:
+        return _require_settings(there, given)
     home = find_java()
     if home is not None:
         os.environ["JAVA_HOME"] = home
@@ -221,10 +226,13 @@ def _ctrl_c_afterwards() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def _adopt(kind: type[SparkSession], settings: dict[str, str]) -> SparkSession:
-    """Use the session that is there, of ``spark-submit`` or of a notebook service."""
-    spark = kind.builder.getOrCreate()
-    for name, value in {**_SETTINGS, **settings}.items():
-        if spark.conf.isModifiable(name):
-            spark.conf.set(name, value)
-    return spark
+def _require_settings(there: SparkSession, wanted: dict[str, str]) -> SparkSession:
+    """Return a session that is there; refuse it for a setting that it does not have."""
+    for name, value in wanted.items():
+        found = there.conf.get(name, "nothing")
+        if found != value:
+            raise RefusalError(
+                f"{name}={value} was asked for, and the session that is there has {found}: set it "
+                "there, or end that session"
+            )
+    return there

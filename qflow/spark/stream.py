@@ -20,6 +20,7 @@ from qflow.logs.audit import END, Auditor, LakeRow, ResultRow
 from qflow.logs.checks import Tolerance
 from qflow.logs.components import Splitter
 from qflow.logs.log_file import LogRow
+from qflow.spark.parts import FORMAT
 from qflow.spark.tables import LAKE, RESULTS, write_rows
 from qflow.workload.model import Workload
 
@@ -32,7 +33,11 @@ PATIENCE = 10_000
 WAIT_SECONDS = 60.0
 """And so long."""
 
-_NO_DATA = "spark.sql.streaming.noDataMicroBatches.enabled"
+_SETTINGS = {
+    # The only one that keeps such states.
+    "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state."
+    "RocksDBStateStoreProvider",
+}
 
 _OVER = b"over"
 """The state of a component whose end has been seen, with nothing missing before it."""
@@ -131,6 +136,8 @@ def audit_stream(
     at once.
     """
     grouped = lake.select(*LAKE.names).groupBy("component")
+    if not hasattr(grouped, "transformWithState"):
+        raise RefusalError("a stream needs Spark 4.1 or newer; audits and sweeps do not")
     return grouped.transformWithState(
         statefulProcessor=processor(patience, wait, ends_count),
         outputStructType=RESULTS.ddl,
@@ -184,43 +191,44 @@ def processor(patience: int = PATIENCE, wait: float = WAIT_SECONDS, ends_count: 
 
 
 def read_stream(spark: SparkSession, folder: str | Path, files: int | None = None) -> DataFrame:
-    """Return a folder of files of LAKE as a stream; they must appear whole, by being renamed."""
-    reader = spark.readStream.schema(LAKE.ddl)
+    """Return a folder of files of LAKE as a stream; they must appear whole, by being renamed.
+
+    What a stream needs is set on a session of its own, beside the one given.
+    """
+    own = spark.newSession()
+    for name, value in _SETTINGS.items():
+        own.conf.set(name, value)
+    reader = own.readStream.schema(LAKE.ddl)
     if files is not None:
         reader = reader.option("maxFilesPerTrigger", files)
     return reader.parquet(str(folder))
 
 
-def start(results: DataFrame, folder: str | Path, *, once: bool = False) -> Any:
-    """Start writing a stream of results."""
-    out = str(folder)
+def start(results: DataFrame, folder: str | Path, *, once: bool = False, form: str = FORMAT) -> Any:
+    """Start writing a stream of results; what a step that is repeated after a crash writes counts once.
 
-    def write(batch: Any, number: int) -> None:
-        # A step that is repeated after a crash writes the same rows to the same place.
-        step = f"{out}/results/step={number:06d}"
-        # One file of few rows, by a task of its own: the auditors before it keep theirs.
-        batch.repartition(1).write.mode("overwrite").parquet(step)
-
-    writer = results.writeStream.outputMode("append").foreachBatch(write)
-    writer = writer.option("checkpointLocation", f"{out}/checkpoint")
-    if not once:
-        return writer.trigger(processingTime="1 second").start()
-    # Timers would have it go on for ever, without data.  A stream keeps the settings that it is started with.
-    settings = results.sparkSession.conf
-    before = settings.get(_NO_DATA)
-    settings.set(_NO_DATA, "false")
-    try:
-        return writer.trigger(availableNow=True).start()
-    finally:
-        settings.set(_NO_DATA, before)
+    Parameters:
+        results: What :func:`audit_stream` makes of what :func:`read_stream` gave.
+        once: Take what is there, then end.
+    """
+    # Timers would have a stream that is to end go on for ever, without data.
+    results.sparkSession.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", str(not once).lower())
+    writer = results.writeStream.outputMode("append").format(form).option("path", f"{folder}/results")
+    writer = writer.option("checkpointLocation", f"{folder}/checkpoint")
+    return (writer.trigger(availableNow=True) if once else writer.trigger(processingTime="1 second")).start()
 
 
-def read_results(spark: SparkSession, folder: str | Path) -> DataFrame:
+def read_results(spark: SparkSession, folder: str | Path, form: str = FORMAT) -> DataFrame:
     """Return what a stream has written so far."""
-    steps = sorted(Path(folder, "results").glob("step=*/_SUCCESS"))
-    if not steps:
-        raise RefusalError(f"{folder}: no stream has written results there yet")
-    return spark.read.schema(RESULTS.ddl).parquet(*(str(step.parent) for step in steps))
+    from pyspark.errors import PySparkException
+
+    try:
+        results = spark.read.format(form).load(f"{folder}/results").select(*RESULTS.names)
+        # Spark Connect looks when columns are asked for.
+        results.columns  # noqa: B018
+    except PySparkException:
+        raise RefusalError(f"{folder}: no stream has written results there yet") from None
+    return results
 
 
 class Shipper:

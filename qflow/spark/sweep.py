@@ -1,18 +1,15 @@
 """Sweep: each component of a fleet under each setting; killed at any moment, it goes on where it was.
 
-The workload behind a component's log is extracted once (:mod:`qflow.prediction.extraction`), changed by a
+The workload behind a component's log is extracted (:mod:`qflow.prediction.extraction`), changed by a
 :class:`FleetSettings` (patterns of queue names, with what is changed for each) and simulated. A *what-if*
-is a sweep with one setting. Each pair of component and setting is a cell, kept in a file of its own as soon
-as it is measured. Workers read a lake's files themselves; what is to do is shared out by the rows to be
-replayed, the largest share first, so that no core waits for a long component that another began last.
+is a sweep with one setting. Each pair of component and setting is a cell, a task and a part of a table
+(:mod:`qflow.spark.parts`).
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
-import os
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -32,10 +29,10 @@ from qflow.prediction.intervals import Interval, deaths, queue_intervals
 from qflow.prediction.predict import replay_workload
 from qflow.prediction.replays import most_likely, polls_of, recorded_sections
 from qflow.progress import Progress
-from qflow.spark.lake import components_in_file, lake_files, only_spark_reads, read_lake_file
-from qflow.spark.tables import LAKE, MEASURES, Schema, by_component, to_batches, tuples
-from qflow.spark.workers import Watch, freeze_modules, map_numbers
-from qflow.trace.schema import Column
+from qflow.spark.lake import count_events, in_order, read_lake
+from qflow.spark.parts import FORMAT, NO_DAY, GrowingTable, Part, digest_of, of_parts, part_names
+from qflow.spark.tables import KEYS, LAKE, MEASURES, Schema, by_component, to_batches, tuples
+from qflow.spark.workers import map_batches
 from qflow.workload.agenda import SECOND
 from qflow.workload.attributes import WorkloadError
 from qflow.workload.measures import Measures
@@ -85,12 +82,10 @@ def component_log(component: str, rows: Iterable[LakeRow]) -> tuple[Workload, Cl
 
 
 def whole_components(
-    batches: Iterator[Any], allowed: int = LARGEST_COMPONENT, wanted: Container[str] | None = None
+    batches: Iterator[Any], allowed: int = LARGEST_COMPONENT
 ) -> Iterator[tuple[str, list[LakeRow] | TooLarge]]:
     """Yield each component of a partition with all its rows; of one with more than is allowed, how many."""
     for component, parts in by_component(batches):
-        if wanted is not None and component not in wanted:
-            continue
         count = 0
         kept: list[LakeRow] = []
         for part in parts:
@@ -239,7 +234,7 @@ def what_if(
         In no order.
     """
     work = partial(_what_if_partition, settings=list(settings), allowed=allowed, replays=replays)
-    return lake.select(*LAKE.names).mapInArrow(work, MEASURES.ddl)
+    return map_batches(in_order(lake.select(*LAKE.names)), work, MEASURES)
 
 
 def _what_if_partition(
@@ -325,8 +320,7 @@ def _note(component: str, setting: FleetSettings, text: str) -> _Measure:
     return (component, setting.name, "", "", "", None, None, None, None, text)
 
 
-_CELLS = Schema([Column("component", "string", "source/queue"), Column("setting", "string", "its name")])
-"""What a worker says it has done."""
+_KEPT = Schema([*MEASURES, *KEYS])
 
 
 def sweep(
@@ -337,161 +331,69 @@ def sweep(
     progress: Progress | None = None,
     allowed: int = LARGEST_COMPONENT,
     replays: int = 1,
+    form: str = FORMAT,
 ) -> DataFrame:
-    """Return the measures of every component under every setting."""
-    import pyarrow
-
+    """Return the measures of every component under every setting; only those that are missing are made."""
     _require_unique(settings)
-    files = lake_files(spark, lake)
-    cells = _cells_folder(folder)
-    lies_in = _components(spark, files)
-    components = sorted(component for here in lies_in for component in here)
-    found = {(c, s.name): _read_cell(cells / _cell_name(c, s, replays)) for c in components for s in settings}
-    missing = [cell for cell, rows in found.items() if rows is None]
-    if missing:
-        shares = _share_cells(lies_in, missing, spark.sparkContext.defaultParallelism)
-        by_name = {setting.name: setting for setting in settings}
-        work = _CellWork(by_name, str(cells), allowed, replays)
-        wanted = {work.place(*cell).name for cell in missing}
+    rows, table = read_lake(spark, lake, form), GrowingTable(spark, folder, form)
+    made_of = _parts_of_components(rows)
+    events = count_events(rows)
+    cells = {
+        (NO_DAY, _cell_name(f"{component} {made_of[component]}", setting, replays)): (component, setting)
+        for component in sorted(events, key=lambda name: (-events[name], name))
+        for setting in settings
+    }
 
-        def look() -> None:
-            if progress is not None:
-                progress(sum(path.name in wanted for path in cells.glob("*.json")), len(found))
+    def measured(some: Sequence[Part]) -> DataFrame:
+        return _measure_cells(rows, {part: cells[part] for part in some}, events, allowed, replays)
 
-        with Watch(look):
-            work.on(spark, shares, files).count()
-        look()
-        found |= {cell: _read_cell(work.place(*cell)) for cell in missing}
-    # As Arrow: row by row Java would take longer to get them than some sweeps do.
-    rows = (row for cell in found.values() for row in cell or ())
-    return spark.createDataFrame(pyarrow.Table.from_batches(to_batches(rows, MEASURES), MEASURES.arrow()))
+    for done in table.fill(cells, measured):
+        if progress is not None:
+            progress(done, len(cells))
+    found = table.frame()
+    # A lake has at least one component, a grid at least one setting, and each cell a row.
+    return of_parts(found, cells).select(*MEASURES.names)
+
+
+def _parts_of_components(lake: DataFrame) -> dict[str, str]:
+    """Return what part of a lake each component is in: with it a cell is told from one of an older lake."""
+    return {row.component: row.part for row in lake.select("component", "part").distinct().collect()}
 
 
 def _cell_name(component: str, setting: FleetSettings, replays: int = 1) -> str:
-    """Return the name of a cell's file: another for any other component, setting or number of replays.
+    """Return the name of a cell's part: another for any other component, setting or number of replays.
 
     >>> _cell_name("log/q", FleetSettings("a")) == _cell_name("log/q", FleetSettings("b"))
     False
     """
-    return hashlib.sha256(f"{component}\n{setting.text()}\n{replays}".encode()).hexdigest()[:24] + ".json"
+    return part_names(digest_of(component, setting.text(), replays), 1)[0]
 
 
-def _write_cell(path: Path, rows: Sequence[_Measure]) -> None:
-    """Write a cell's measures, all or none."""
-    fresh = path.with_name(f"{path.name}.{os.getpid()}.part")
-    fresh.write_text(json.dumps(rows), encoding="utf-8")
-    fresh.replace(path)
+def _measure_cells(
+    lake: DataFrame,
+    cells: Mapping[Part, tuple[str, FleetSettings]],
+    events: Mapping[str, int],
+    allowed: int,
+    replays: int,
+) -> DataFrame:
+    """Return the measures of some cells; each cell's rows are a component of their own for that long."""
+    from pyspark.sql import functions as sf
 
+    spark = lake.sparkSession
+    settings = {part: setting for (_, part), (_, setting) in cells.items()}
+    names = [(component, part) for (_, part), (component, _) in cells.items()]
+    wanted = spark.createDataFrame(names, "component string, cell string")
+    few = lake.where(lake.component.isin(sorted({component for component, _ in names})))
+    joined = few.join(sf.broadcast(wanted), "component").withColumn(
+        "component", sf.concat("cell", sf.lit(" "), "component")
+    )
+    sizes = {f"{part} {component}": events[component] for component, part in names}
+    ordered = in_order(joined.select(*LAKE.names), len(sizes), sizes)
 
-def _read_cell(path: Path) -> list[tuple[Any, ...]] | None:
-    """Read a cell's measures; None if there are none yet."""
-    # A machine that lost its power may have kept a file's name and not what was in it.
-    try:
-        return [tuple(row) for row in json.loads(path.read_text(encoding="utf-8"))]
-    except (FileNotFoundError, ValueError):
-        return None
+    def measure(batches: Iterator[Any]) -> Iterator[Any]:
+        for name, rows in whole_components(batches, allowed):
+            part, component = name.split(" ", 1)
+            for measures in _measure_component(component, rows, [settings[part]], replays):
+                yield from to_batches(((*row, NO_DAY, part) for row in measures), _KEPT)
 
-
-_SHARES = 4
-"""A file is divided when replaying it takes longer than the work of one core divided by this number."""
-
-
-class Share(NamedTuple):
-    """What one task of a sweep does: cells of components that lie in one file."""
-
-    file: int
-    cells: dict[str, list[str]]
-    """Component to the names of settings."""
-
-
-def _share_cells(
-    files: Sequence[Mapping[str, int]], missing: Iterable[tuple[str, str]], cores: int
-) -> list[Share]:
-    """Share out the cells that are missing, so that all cores end at about the same time.
-
-    >>> for share in _share_cells([{"a": 10}, {"b": 90}], [("a", "x"), ("b", "x"), ("b", "y")], 1):
-    ...     print(share.file, share.cells)
-    1 {'b': ['x']}
-    1 {'b': ['y']}
-    0 {'a': ['x']}
-    """
-    names: dict[str, list[str]] = {}
-    for component, name in missing:
-        names.setdefault(component, []).append(name)
-    loads = [sum(rows * len(names.get(component, ())) for component, rows in here.items()) for here in files]
-    most = max(1, sum(loads) / (_SHARES * cores))
-    shares: list[tuple[int, Share]] = []
-    for number, (here, load) in enumerate(zip(files, loads, strict=True)):
-        # All parts of a file get about the same, so that none is left over at its end.
-        part, done = load / max(1, math.ceil(load / most)), 0
-        begun: dict[int, Share] = {}
-        for component, rows in here.items():
-            for name in names.get(component, ()):
-                share = begun.setdefault(int((done + rows / 2) / part), Share(number, {}))
-                share.cells.setdefault(component, []).append(name)
-                done += rows
-        shares += ((_load(share, here), share) for share in begun.values())
-    return [share for _, share in sorted(shares, key=lambda each: -each[0])]
-
-
-def _load(share: Share, rows: Mapping[str, int]) -> int:
-    return sum(rows[component] * len(names) for component, names in share.cells.items())
-
-
-def _components(spark: SparkSession, files: Sequence[str]) -> list[dict[str, int]]:
-    """Return each file's components with their numbers of rows; files that only Spark reads count as one."""
-    if not only_spark_reads(files):
-        return [components_in_file(file) for file in files]
-    counts = spark.read.parquet(*files).groupBy("component").count().collect()
-    return [{row.component: row["count"] for row in counts}]
-
-
-@dataclass(frozen=True, slots=True)
-class _CellWork:
-    """What the workers do: measure cells, and keep each."""
-
-    settings: dict[str, FleetSettings]
-    cells: str
-    allowed: int
-    replays: int
-
-    def place(self, component: str, name: str) -> Path:
-        return Path(self.cells, _cell_name(component, self.settings[name], self.replays))
-
-    def on(self, spark: SparkSession, shares: list[Share], files: list[str]) -> DataFrame:
-        """Return a frame of _CELLS whose rows are the cells of the shares, when they are done."""
-        if not only_spark_reads(files):
-            # One share is one partition, and Spark begins them in this order.
-
-            def measure_share(number: int) -> Iterator[Any]:
-                share = shares[number]
-                return self._batches(read_lake_file(files[share.file]), share.cells)
-
-            return map_numbers(spark, range(len(shares)), measure_share, _CELLS)
-        missing: dict[str, list[str]] = {}
-        for share in shares:
-            for component, names in share.cells.items():
-                missing.setdefault(component, []).extend(names)
-        lake = spark.read.parquet(*files).select(*LAKE.names)
-        few = lake.where(lake.component.isin(list(missing)))
-        return few.mapInArrow(partial(self._batches, missing=missing), _CELLS.ddl)
-
-    def _batches(self, batches: Iterator[Any], missing: Mapping[str, list[str]]) -> Iterator[Any]:
-        freeze_modules()
-        for component, rows in whole_components(batches, self.allowed, missing):
-            wanted = [self.settings[name] for name in missing[component]]
-            done = []
-            found = _measure_component(component, rows, wanted, self.replays)
-            for setting, measures in zip(wanted, found, strict=True):
-                _write_cell(self.place(component, setting.name), measures)
-                done.append((component, setting.name))
-            yield from to_batches(done, _CELLS)
-
-
-def _cells_folder(folder: str | Path) -> Path:
-    cells = Path(folder) / "cells"
-    try:
-        cells.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RefusalError(f"{folder}: the sweep keeps its cells there: {error.strerror or error}") from None
-    return cells
+    return map_batches(ordered, measure, _KEPT)

@@ -25,9 +25,9 @@ from qflow.logs.components import components_of, part_of, touches_of
 from qflow.logs.log_file import SAMPLE_FIELDS, LogRow
 from qflow.logs.workload_file import workload_text
 from qflow.progress import Progress
-from qflow.spark.steps import Steps
-from qflow.spark.tables import LAKE, to_batches
-from qflow.spark.workers import map_numbers
+from qflow.spark.parts import FORMAT, NO_DAY, GrowingTable, Part, digest_of, part_names
+from qflow.spark.tables import KEYS, LAKE, Schema, to_batches
+from qflow.spark.workers import map_batches
 from qflow.workload.agenda import SECOND
 from qflow.workload.model import Consumer, Producer, Workload
 from qflow.workload.simulate import set_up
@@ -243,24 +243,35 @@ def share(events: int, queues: int, seed: int) -> int:
     return events // queues + (seed < events % queues)
 
 
+_KEPT = Schema([*LAKE, *KEYS])
+
+
 def _synthetic_fleet(
     spark: SparkSession,
     queues: int,
     events: int,
-    seeds: Sequence[int] | None = None,
+    parts: Sequence[Part] | None = None,
     peak: Accumulator[int] | None = None,
 ) -> DataFrame:
-    """Return a synthetic fleet: one partition a seed."""
+    """Return a synthetic fleet as a lake, or some of its parts: one partition a seed."""
     _require_enough(queues, events)
-    chosen = range(queues) if seeds is None else seeds
+    chosen = _fleet_parts(queues, events) if parts is None else parts
     # The recorded fleet travels with the task: a worker need not hold qflow's data.
     recorded = workload_text(_load_recorded_fleet())
 
-    def rows_of(seed: int) -> Iterator[Any]:
+    def rows_of(batches: Iterator[Any]) -> Iterator[Any]:
         model = FleetModel.fit(Workload.from_json(json.loads(recorded)))
-        yield from to_batches(_synthetic_rows(seed, share(events, queues, seed), model), LAKE)
+        for number in (number for batch in batches for number in batch.column("id").to_pylist()):
+            day, part = chosen[number]
+            seed = int(part.split("-")[1])
+            rows = _synthetic_rows(seed, share(events, queues, seed), model)
+            yield from to_batches(((*row, day, part) for row in rows), _KEPT)
 
-    return map_numbers(spark, range(chosen[0], chosen[-1] + 1), rows_of, LAKE, peak)
+    return map_batches(spark.range(0, len(chosen), 1, len(chosen)), rows_of, _KEPT, peak)
+
+
+def _fleet_parts(queues: int, events: int) -> list[Part]:
+    return [(NO_DAY, name) for name in part_names(digest_of("a synthetic fleet", queues, events), queues)]
 
 
 def write_fleet(
@@ -270,12 +281,14 @@ def write_fleet(
     folder: str | Path,
     progress: Progress | None = None,
     peak: Accumulator[int] | None = None,
+    form: str = FORMAT,
 ) -> None:
-    """Write a synthetic fleet as a lake, step by step; killed at any moment, it goes on where it was."""
+    """Write a synthetic fleet as a lake, a part a component; killed, the same goes on where it was."""
     _require_enough(queues, events)
-    numbers = f"{queues} queues and {events} events"
-    steps = Steps(spark, folder, "a synthetic fleet", numbers, range(queues))
-    for done in steps.run(partial(_synthetic_fleet, spark, queues, events, peak=peak)):
+    table, wanted = GrowingTable(spark, folder, form), _fleet_parts(queues, events)
+    if table.names() - set(wanted):
+        raise RefusalError(f"{folder}: a synthetic fleet needs a new folder, and this one holds other rows")
+    for done in table.fill(wanted, partial(_synthetic_fleet, spark, queues, events, peak=peak)):
         if progress is not None:
             progress(done)
 

@@ -78,6 +78,14 @@ LAKE = Schema(
 )
 """What layout writes; the last row of each component is its end."""
 
+KEYS = Schema(
+    [
+        Column("day", "string", "the day that the rows belong to, as 2026-11-27, or undated"),
+        Column("part", "string", "what the rows are made of, which part of it this is, and of how many"),
+    ]
+)
+"""By what a table grows (qflow.spark.parts), after its own columns."""
+
 QUARANTINE = Schema(
     [
         Column("source", "string", "name of the log"),

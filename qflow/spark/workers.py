@@ -32,7 +32,7 @@ def _peak_memory() -> int:
     return most if sys.platform == "darwin" else most * 1024
 
 
-def freeze_modules() -> None:
+def _freeze_modules() -> None:
     """Take what has been imported out of the garbage collector's sight, whenever more has been."""
     # After every task Spark lets a worker collect garbage: to walk over pandas, pyarrow and qflow takes
     # longer than to audit a thousand events.
@@ -42,28 +42,28 @@ def freeze_modules() -> None:
         gc.freeze()
 
 
-def map_numbers(
-    spark: SparkSession,
-    numbers: range,
-    work: Callable[[int], Iterator[Any]],
+def map_batches(
+    frame: DataFrame,
+    work: Callable[[Iterator[Any]], Iterator[Any]],
     schema: Schema,
     peak: Accumulator[int] | None = None,
 ) -> DataFrame:
-    """Return the batches that workers make of each number, one a partition; `peak` takes their memory."""
+    """Return the batches that workers make of each partition's; `peak` takes their memory."""
 
     def batches_of(batches: Iterator[Any]) -> Iterator[Any]:
-        freeze_modules()
-        for batch in batches:
-            for number in batch.column("id").to_pylist():
-                yield from work(number)
+        _freeze_modules()
+        yield from work(batches)
         if peak is not None:
             peak.add(_peak_memory())
 
-    return spark.range(numbers.start, numbers.stop, 1, len(numbers)).mapInArrow(batches_of, schema.ddl)
+    return frame.mapInArrow(batches_of, schema.ddl)
 
 
-def peak_accumulator(spark: SparkSession) -> Accumulator[int]:
-    """Return an accumulator that keeps the largest number it was given."""
+def peak_accumulator(spark: SparkSession) -> Accumulator[int] | None:
+    """Return an accumulator that keeps the largest number it was given; Spark Connect has none."""
+    context = getattr(spark, "sparkContext", None)
+    if context is None:
+        return None
     from pyspark.accumulators import AccumulatorParam
 
     class Largest(AccumulatorParam[int]):
@@ -73,7 +73,8 @@ def peak_accumulator(spark: SparkSession) -> Accumulator[int]:
         def addInPlace(self, value1: int, value2: int) -> int:  # noqa: N802
             return max(value1, value2)
 
-    return spark.sparkContext.accumulator(0, Largest())
+    kept: Accumulator[int] = context.accumulator(0, Largest())
+    return kept
 
 
 class Watch:
@@ -108,7 +109,9 @@ class TaskProgress(Watch):
         unit: str = "tasks",
         peak: Accumulator[int] | None = None,
     ) -> None:
-        self._tracker = spark.sparkContext.statusTracker()
+        context = getattr(spark, "sparkContext", None)
+        self._tracker = context.statusTracker() if context is not None else None
+        self._spark = spark
         self._total, self._before, self._peak = total, 0, peak
         self._shown = ProgressLine(what, total, unit=unit, has_bar=True)
         super().__init__(self._look_at_tasks)
@@ -120,13 +123,30 @@ class TaskProgress(Watch):
             self._shown.remark = f", {self._peak.value >> 20} MiB in the largest worker"
 
     def _look_at_tasks(self) -> None:
+        if self._tracker is None:
+            return
         stages = [self._tracker.getStageInfo(stage) for stage in self._tracker.getActiveStageIds()]
         known = [stage for stage in stages if stage is not None]
-        done = self._before + sum(stage.numCompletedTasks for stage in known)
-        total = self._total or self._before + sum(stage.numTasks for stage in known)
-        if known and total:
+        self._show(sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known))
+
+    def _hear(self, stages: Any, *_: Any, **__: Any) -> None:
+        """Take what Spark Connect says of the tasks."""
+        known = list(stages or ())
+        self._show(sum(stage.num_completed_tasks for stage in known), sum(stage.num_tasks for stage in known))
+
+    def _show(self, completed: int, tasks: int) -> None:
+        done = self._before + completed
+        total = self._total or self._before + tasks
+        if tasks and total:
             self._shown(min(done, total), total)
+
+    def __enter__(self) -> Self:
+        if self._tracker is None:
+            self._spark.registerProgressHandler(self._hear)
+        return super().__enter__()
 
     def __exit__(self, *_: object) -> None:
         super().__exit__()
+        if self._tracker is None:
+            self._spark.removeProgressHandler(self._hear)
         self._shown.end()

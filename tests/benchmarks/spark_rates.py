@@ -19,16 +19,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil  # type: ignore[import-untyped]
+from pyarrow import parquet
 
 from qflow.kit import form, kit_path
 from qflow.logs.client_log import ClientLog
 from qflow.logs.components import lake_of, result_hash
-from qflow.spark.lake import lake_files, pack, read_lake_file
-from qflow.spark.lake_audit import _audit_batches, audit_files
+from qflow.spark.lake import pack, read_lake
+from qflow.spark.lake_audit import _audit_batches, audit
 from qflow.spark.spark_session import session, stop
 from qflow.spark.sweep import FleetSettings, _measure_component, sweep, whole_components
 from qflow.spark.synth import _load_recorded_fleet, write_fleet
-from qflow.spark.tables import write_rows
+from qflow.spark.tables import LAKE, write_rows
 from qflow.workload.agenda import SECOND
 
 QUEUES, EVENTS = 8, 480_000
@@ -67,17 +68,21 @@ def run_bench(
         spark = session("local[2]")
         write_fleet(spark, queues, events, synthetic)
         components = _lay_out(recorded)
-        files = lake_files(spark, synthetic)
-        audits = _turns("audit", rounds, _on_spark(2, files))
+        files = _files(synthetic)
+        audits = _turns("audit", rounds, _on_spark(2, synthetic))
         stop()
-        audits |= _turns("audit", rounds, {"plain": lambda: _audit(files), **_on_spark(1, files)})
+        audits |= _turns("audit", rounds, {"plain": lambda: _audit(files), **_on_spark(1, synthetic)})
         grid = [
             FleetSettings(f"x{n}", {"*": {"qpid.flow_stop_count": f"x{0.5 + n / settings}"}})
             for n in range(settings)
         ]
         _sweeps(recorded, grid[:1], scratch)
         sweeps, are_same = _sweeps(recorded, grid, scratch)
-        hashes = {result_hash(_rows(_audited(files))), result_hash(_spark_rows(files))}
+        spark = session()
+        hashes = {
+            result_hash(_rows(_audited(files))),
+            result_hash(audit(read_lake(spark, synthetic)).collect()),
+        }
         stop()
     return {
         "form": form(),
@@ -156,11 +161,19 @@ def _cpu_times() -> dict[int, float]:
     return found
 
 
-def _audited(files: Sequence[str]) -> Iterator[Any]:
-    return _audit_batches(chain.from_iterable(map(read_lake_file, files)))
+def _files(lake: Path) -> list[Path]:
+    return sorted(lake.rglob("*.parquet"))
 
 
-def _audit(files: Sequence[str]) -> None:
+def _read(file: Path) -> Iterator[Any]:
+    yield from parquet.ParquetFile(file).iter_batches(columns=list(LAKE.names))
+
+
+def _audited(files: Sequence[Path]) -> Iterator[Any]:
+    return _audit_batches(chain.from_iterable(map(_read, files)))
+
+
+def _audit(files: Sequence[Path]) -> None:
     deque(_audited(files), maxlen=0)
 
 
@@ -168,15 +181,11 @@ def _rows(batches: Iterator[Any]) -> list[Any]:
     return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
 
 
-def _on_spark(cores: int, files: Sequence[str]) -> dict[str, Callable[[], object]]:
+def _on_spark(cores: int, lake: Path) -> dict[str, Callable[[], object]]:
     spark = session(f"local[{cores}]")
     # All rows are made, and none is kept, as in the plain loop.
-    frame = audit_files(spark, files)
+    frame = audit(read_lake(spark, lake))
     return {f"spark_{cores}": lambda: frame.write.format("noop").mode("overwrite").save()}
-
-
-def _spark_rows(files: Sequence[str]) -> list[Any]:
-    return list(audit_files(session(), files).collect())
 
 
 def _lay_out(folder: Path) -> int:
@@ -196,11 +205,11 @@ def _lay_out(folder: Path) -> int:
 def _sweeps(lake: Path, grid: Sequence[FleetSettings], scratch: str) -> tuple[dict[str, Cost], bool]:
     """Measure sweeps on the session that there is, and return whether they measured the same as the loop."""
     spark = session()
-    files = lake_files(spark, lake)
+    files = _files(lake)
     found: dict[str, set[Any]] = {}
 
     def plain() -> None:
-        batches = chain.from_iterable(map(read_lake_file, files))
+        batches = chain.from_iterable(map(_read, files))
         found["plain"] = {
             row
             for component, rows in whole_components(batches)

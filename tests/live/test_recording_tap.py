@@ -164,8 +164,8 @@ def test_import_predict_why_and_the_lake_take_a_recording(recorded, tmp_path, ca
     assert status_of("predict", given, out, "--replays", "1") == 0
     assert "orders" in capsys.readouterr().out
     # The folder is one log of the lake, and not a folder of logs.
-    assert _log_files([out]) == [str(out)] and not _is_trace(str(out))
-    assert _log_files([out.parent]) == [str(out)]
+    assert list(_log_files([out])) == [str(out)] and not _is_trace(str(out))
+    assert list(_log_files([out.parent])) == [str(out)]
     batches = [batch for good, bad in _read_events(str(out)) for batch in (*good, *bad)]
     assert sum(batch.num_rows for batch in batches) == 8000
 

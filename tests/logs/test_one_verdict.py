@@ -15,6 +15,7 @@ from test_one_log_path import DOCTORS
 from qflow.cli import main
 from qflow.logs import Finding, LogRow, audit
 from qflow.logs.audit import finding_of
+from qflow.logs.checks import Tolerance
 from qflow.logs.client_log import ClientLog
 from qflow.logs.components import Splitter
 from qflow.logs.workload_file import write_workload
@@ -45,7 +46,7 @@ def key(found):
 def ways(folder, rows, workload, shuffled=None):
     """Return the findings of a log by each way, in the same order; `shuffled` gives its rows numbers."""
     pytest.importorskip("pyarrow")
-    from qflow.spark.ingest import _read_events, _tolerance_of
+    from qflow.spark.ingest import _read_once
     from qflow.spark.lake_audit import _audit_batches
     from qflow.spark.stream import _StreamedComponent
     from qflow.spark.tables import EVENTS, LAKE, RESULTS, to_batches, tuples
@@ -64,11 +65,11 @@ def ways(folder, rows, workload, shuffled=None):
     told = json.loads(out.getvalue())
     found["imported"] = [Finding(*(one[name] for name in Finding._fields)) for one in told["findings"]]
 
-    events = [
-        row for good, _ in _read_events(str(path)) for batch in good for row in tuples(batch, EVENTS.names)
+    *events, (*_, tolerance) = [
+        row for batch in _read_once(str(path), None) for row in tuples(batch, (*EVENTS.names, "values"))
     ]
-    read = [LogRow(*row[2:]) for row in sorted(events)]
-    splitter = Splitter("log", workload, _tolerance_of(str(path)))
+    read = [LogRow(*row[2:-1]) for row in sorted(events)]
+    splitter = Splitter("log", workload, Tolerance.of_text(tolerance))
     lake = {}
     for component, row in (*splitter.split(read), *splitter.end()):
         lake.setdefault(component, []).append(row)

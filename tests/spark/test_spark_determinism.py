@@ -43,38 +43,52 @@ def setting(spark):  # noqa: F811
         spark.conf.set(name, value)
 
 
-def audited(frame):
+def audited(frame, partitions=3):
     from qflow.spark.lake_audit import audit
 
-    return result_hash(audit(frame).collect())
-
-
-def test_the_lake_holds_each_component_in_order_and_one_file_is_one_partition(spark, lake):  # noqa: F811
-    from qflow.spark.lake import read_lake
-
-    frame = read_lake(spark, lake)
-    assert frame.rdd.getNumPartitions() == 5
-    for rows in frame.select("component", "seq").rdd.glom().collect():
-        places = [(row.component, row.seq) for row in rows]
-        assert places == sorted(places)
+    return result_hash(audit(frame, partitions).collect())
 
 
 def test_audit_of_the_lake_gives_what_memory_gives(spark, lake):  # noqa: F811
     from qflow.spark.lake import read_lake
 
-    frame = read_lake(spark, lake)
-    assert "Exchange" not in frame._jdf.queryExecution().executedPlan().toString()
-    assert audited(frame) == expected()
+    assert len(list(lake.glob("day=*/part=*/*.parquet"))) == 5
+    assert audited(read_lake(spark, lake)) == expected()
+
+
+def test_a_table_of_many_row_groups_divided_among_tasks_gives_the_same(spark, tmp_path, setting):  # noqa: F811
+    """Read as the parts lay it gave a quarter of the results, and findings."""
+    from pyarrow import parquet
+
+    from qflow.spark.lake import read_lake
+
+    path = tmp_path / "lake" / "some.parquet"
+    path.parent.mkdir()
+    write_rows(path, [(name, *row) for name in SOME for row in fleet_lake()[name]])
+    parquet.write_table(parquet.read_table(path), path, row_group_size=500)
+    for name in ("maxPartitionBytes", "openCostInBytes"):
+        setting(f"spark.sql.files.{name}", "4k")
+    frame = read_lake(spark, tmp_path / "lake")
+    assert frame.rdd.getNumPartitions() > 4
+    assert audited(frame) == expected_of_some()
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 7, 32])
 def test_any_number_of_partitions_and_shuffled_input(spark, partitions):  # noqa: F811
     from pyspark.sql import functions as sf
 
-    from qflow.spark.lake import in_order
-
     shuffled = lake_frame(spark, fleet_lake()).orderBy(sf.rand(partitions))
-    assert audited(in_order(shuffled, partitions)) == expected()
+    assert audited(shuffled, partitions) == expected()
+
+
+def test_components_are_packed_by_what_they_hold(spark):  # noqa: F811
+    from qflow.spark.lake import in_order, pack
+
+    events = {name: len(rows) for name, rows in fleet_lake().items()}
+    packed = pack(events, 3)
+    loads = [sum(count for name, count in events.items() if packed[name] == place) for place in range(3)]
+    parts = in_order(lake_frame(spark, fleet_lake()), 3, events).rdd.glom().map(len).collect()
+    assert sorted(parts) == sorted(loads)
 
 
 @pytest.mark.parametrize("rows", [1, 100, 10_000])
@@ -87,46 +101,27 @@ def test_any_size_of_arrow_batches(spark, lake, setting, rows):  # noqa: F811
     assert audited(read_lake(spark, lake).where(sf.col("component").isin(*SOME))) == expected_of_some()
 
 
-@pytest.mark.parametrize("rows", [1, 100, 10_000])
-def test_any_size_of_batches_that_a_worker_reads_itself(tmp_path, rows):
-    from qflow.spark.lake import read_lake_file
-    from qflow.spark.lake_audit import _audit_batches
-
-    path = tmp_path / "some.parquet"
-    write_rows(path, [(name, *row) for name in SOME for row in fleet_lake()[name]])
-    results = [
-        tuple(row.values())
-        for batch in _audit_batches(read_lake_file(str(path), rows))
-        for row in batch.to_pylist()
-    ]
-    assert result_hash(results) == expected_of_some()
-
-
-def test_files_that_workers_read_themselves_step_by_step(spark, lake, tmp_path):  # noqa: F811
+def test_a_lake_audited_into_a_table(spark, lake, tmp_path):  # noqa: F811
     from qflow.spark.lake_audit import audit_to
     from qflow.spark.workers import peak_accumulator
 
     told = []
     peak = peak_accumulator(spark)
-    results = audit_to(spark, lake, tmp_path / "results", told.append, peak)
+    results = audit_to(spark, lake, tmp_path / "results", lambda *given: told.append(given), peak)
     assert result_hash(results.collect()) == expected()
-    assert told == [5] and 10 << 20 < peak.value < 1 << 30
+    assert told == [(5, 5)] and 10 << 20 < peak.value < 1 << 30
 
 
 @pytest.mark.parametrize("name", ["spark.sql.adaptive.enabled", "spark.sql.ansi.enabled"])
 def test_adaptive_execution_and_ansi_on_and_off(spark, setting, name):  # noqa: F811
-    from qflow.spark.lake import in_order
-
     # On, they are in all other tests.
     assert spark.conf.get(name) == "true"
     setting(name, "false")
-    assert audited(in_order(lake_frame(spark, fleet_lake()), 3)) == expected()
+    assert audited(lake_frame(spark, fleet_lake())) == expected()
 
 
 def test_plans_that_spark_compiles(spark, setting):  # noqa: F811
     """As in every session but that of the tests."""
-    from qflow.spark.lake import in_order
-
     setting("spark.sql.codegen.factoryMode", "FALLBACK")
     setting("spark.sql.codegen.wholeStage", "true")
-    assert audited(in_order(lake_frame(spark, fleet_lake()), 3)) == expected()
+    assert audited(lake_frame(spark, fleet_lake())) == expected()

@@ -154,9 +154,6 @@ def test_a_log_without_any_good_row_is_refused_in_one_sentence(spark, tmp_path):
 def test_a_lake_that_is_none_is_refused_in_one_sentence(spark, tmp_path):  # noqa: F811
     from qflow.spark.lake import read_lake
 
-    (tmp_path / "half" / "_temporary").mkdir(parents=True)
-    with pytest.raises(RefusalError, match="half: its writing was broken off; clear the folder"):
-        read_lake(spark, tmp_path / "half")
     with pytest.raises(RefusalError, match="no lake can be read there"):
         read_lake(spark, tmp_path / "nowhere")
     write_log(tmp_path / "other.parquet", GOOD)
@@ -164,6 +161,10 @@ def test_a_lake_that_is_none_is_refused_in_one_sentence(spark, tmp_path):  # noq
         RefusalError, match="a lake has the column component of type string, here it is missing"
     ):
         read_lake(spark, tmp_path)
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "mother.txt").write_text("dear")
+    with pytest.raises(RefusalError, match="letters: no table can be read there"):
+        read_lake(spark, tmp_path / "letters")
 
 
 def test_topologies_of_two_periods_are_joined_on_spark(spark):  # noqa: F811

@@ -1,0 +1,152 @@
+"""Long work in steps: interrupted, it goes on; what is damaged or unfinished is said in one sentence."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+from recordings import WORKLOADS
+from spark_kit import SOME, fleet, fleet_lake, fleet_results, small_lake, spark, write_lake, write_log  # noqa: F401
+from waiting import wait_until
+
+from qflow.kit import RefusalError
+from qflow.logs.components import result_hash
+
+pytest.importorskip("pyarrow")
+
+
+@pytest.fixture
+def two_at_once(monkeypatch):
+    """Write so few parts at once that a few are written in several goes."""
+    monkeypatch.setattr("qflow.spark.parts.AT_ONCE", 2)
+
+
+@pytest.fixture
+def lake(tmp_path):
+    """Return the folder of a lake of three files."""
+    return write_lake(tmp_path / "lake", small_lake())
+
+
+def written(folder):
+    return {path: path.stat().st_mtime_ns for path in folder.glob("day=*/part=*/*.parquet")}
+
+
+def stop_after_the_first(done, *_):
+    if done == 2:
+        raise KeyboardInterrupt
+
+
+def test_an_interrupted_audit_goes_on_and_repeats_no_part(spark, lake, tmp_path, two_at_once):  # noqa: F811
+    from qflow.spark.lake_audit import audit_to
+
+    out = tmp_path / "out"
+    with pytest.raises(KeyboardInterrupt):
+        audit_to(spark, lake, out, stop_after_the_first)
+    before = written(out)
+    assert len(before) == 2
+    results = audit_to(spark, lake, out).collect()
+    assert before.items() <= written(out).items()
+    assert result_hash(results) == result_hash(row for row in fleet_results() if row[0] in SOME)
+
+
+def test_an_interrupted_fleet_goes_on_and_is_no_lake_before(spark, tmp_path, two_at_once):  # noqa: F811
+    from qflow.spark.lake import read_lake
+    from qflow.spark.synth import _synthetic_fleet, write_fleet
+
+    with pytest.raises(KeyboardInterrupt):
+        write_fleet(spark, 3, 900, tmp_path, stop_after_the_first)
+    with pytest.raises(RefusalError, match="1 of 3 parts are missing; the command that made it goes on"):
+        read_lake(spark, tmp_path)
+    with pytest.raises(RefusalError, match="a synthetic fleet needs a new folder, and this one holds other"):
+        write_fleet(spark, 4, 900, tmp_path)
+    before = written(tmp_path)
+    write_fleet(spark, 3, 900, tmp_path)
+    assert before.items() <= written(tmp_path).items()
+    made = read_lake(spark, tmp_path).collect()
+    assert sorted(made) == sorted(_synthetic_fleet(spark, 3, 900).collect())
+
+
+def lake_rows(folder):
+    """Return each part's rows in the order in which they lie there."""
+    from pyarrow import parquet
+
+    return {
+        path.parent.name: parquet.ParquetFile(path).read().to_pylist() for path in sorted(written(folder))
+    }
+
+
+def test_a_lake_in_which_a_part_is_missing_is_made_whole(spark, made_lake, tmp_path):  # noqa: F811
+    from qflow.spark.ingest import make_lake
+    from qflow.spark.lake import read_lake
+
+    log, finished, report = made_lake
+    lake = shutil.copytree(finished, tmp_path / "lake")
+    whole = lake_rows(lake)
+    assert len(whole) == 5 and sum(map(len, whole.values())) == sum(report.events.values())
+    shutil.rmtree(next(lake.glob("day=*/part=*")))
+    with pytest.raises(RefusalError, match="1 of 5 parts are missing; the command that made it goes on"):
+        read_lake(spark, lake)
+    day = next(lake.glob("day=*")).name.removeprefix("day=")
+    assert make_lake(spark, [log], lake, buckets=5, day=day).events == report.events
+    assert lake_rows(lake) == whole
+    with pytest.raises(RefusalError, match="there is another log named 'fleet', of "):
+        make_lake(spark, [log], lake, buckets=6)
+
+
+def test_a_new_day_costs_a_new_day_and_the_same_again_changes_nothing(spark, tmp_path):  # noqa: F811
+    from qflow.spark.ingest import make_lake
+    from qflow.spark.lake_audit import audit_to, read_results
+
+    lake, out, logs = tmp_path / "lake", tmp_path / "out", []
+    for day, rows in (("2026-11-26", fleet()[1][:2000]), ("2026-11-27", fleet()[1][:3000])):
+        logs.append(write_log(tmp_path / f"of-{day}.parquet", rows))
+        shutil.copy(WORKLOADS / "fleet.json", tmp_path / f"of-{day}.json")
+        before = {**written(lake), **written(out)}
+        # All logs are named each time: those that are there already are not read again.
+        report = make_lake(spark, logs, lake, buckets=2, day=day)
+        assert len(report.kept) == len(logs) - 1
+        audit_to(spark, lake, out)
+        after = {**written(lake), **written(out)}
+        assert before.items() <= after.items()
+        assert {path.parent.parent.name for path in after.keys() - before.keys()} == {f"day={day}"}
+    results = read_results(spark, out).collect()
+    assert {row.component.split("/")[0] for row in results} == {"of-2026-11-26", "of-2026-11-27"}
+    assert len({(row.component, row.number) for row in results}) == len(results)
+    make_lake(spark, logs, lake, buckets=2)
+    audit_to(spark, lake, out)
+    assert {**written(lake), **written(out)} == after
+
+
+@pytest.mark.release
+def test_killed_in_the_middle_laying_out_is_done_again(spark, tmp_path):  # noqa: F811
+    from qflow.spark.ingest import make_lake
+
+    logs, lake = write_log(tmp_path / "fleet.parquet", fleet()[1]), tmp_path / "lake"
+    shutil.copy(WORKLOADS / "fleet.json", tmp_path)
+    command = [sys.executable, "-m", "qflow", "spark", "audit", logs, "--lake", lake, "--buckets=4"]
+    first = subprocess.Popen(
+        command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    wait_until(lambda: lake.exists() or first.poll() is not None, "writing has begun")
+    os.killpg(first.pid, signal.SIGKILL)
+    assert first.wait() == -signal.SIGKILL, first.stderr.read()
+    make_lake(spark, [logs], lake, buckets=4)
+    made = {}
+    for component, *row in (tuple(row.values()) for rows in lake_rows(lake).values() for row in rows):
+        made.setdefault(component, []).append(tuple(row))
+    assert made == fleet_lake()
+
+
+def test_a_damaged_file_of_a_lake_ends_the_command_with_one_sentence(spark, lake, capsys):  # noqa: F811
+    from qflow.cli import main
+
+    path = lake / "fleet-q10.parquet"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:4000] + b"\0" * 4000 + whole[8000:])
+    assert main(["spark", "audit", "--lake", str(lake)]) == 2
+    told = capsys.readouterr().err.splitlines()
+    # On a slow machine the bar was shown before.
+    assert told[-1].startswith("qflow: Spark gave up: ") and "fleet-q10.parquet" in told[-1]
+    assert all(line.startswith("auditing") for line in told[:-1])
