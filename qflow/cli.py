@@ -53,7 +53,10 @@ GROUPS = {
             "qflow.prediction.cli",
             "run the workload behind a client log again, under other settings",
         ),
-        "spark": ("qflow.spark.cli", "audit a fleet's logs, report a day, sweep settings, follow a stream, make a fleet"),
+        "spark": (
+            "qflow.spark.cli",
+            "audit a fleet's logs, report a day, sweep settings, follow a stream, make a fleet",
+        ),
         "conform": (
             "qflow.conformance.cli",
             "say where the engine differs from recordings of the real broker",

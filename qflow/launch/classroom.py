@@ -278,7 +278,13 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     place = f"a site, built if it is not there; default: ./{site.DEFAULT_FOLDER}"
     parser.add_argument("--site", metavar="FOLDER", default=site.DEFAULT_FOLDER, help=place)
     parser.add_argument("--host", metavar="H", default=_ALL, help="the address to listen on; default: all")
-    parser.add_argument("--port", type=port_number, default=_PORT, metavar="N", help=f"the TCP port to listen on; default: {_PORT}")
+    parser.add_argument(
+        "--port",
+        type=port_number,
+        default=_PORT,
+        metavar="N",
+        help=f"the TCP port to listen on; default: {_PORT}",
+    )
 
 
 def run(chosen: argparse.Namespace) -> int:
