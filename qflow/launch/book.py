@@ -61,6 +61,7 @@ _FEW = 40
 _READ = (".ipynb", ".md")
 _NOT_READ = {"sources", "solutions", ".ipynb_checkpoints", "__pycache__"}
 _HEADING = re.compile(r"<h([1-4])>(.*?)</h\1>", re.DOTALL)
+_ROW = re.compile(r"<tr>(\s*<td[^>]*>(.*?)</td>)", re.DOTALL)
 _LINK = re.compile(r'(href="(?![a-z]+:|#)[^"#?]*)\.(?:ipynb|md)(?=["#])')
 _TAG = re.compile(r"(<[^>]*>)")
 _APART = re.compile(r"<(/?)(?:a|pre|script|style|h[1-6]|title|svg|summary)(?=[ >])")
@@ -241,6 +242,8 @@ def _draw_page(page: Page, pages: Sequence[Page], exporter: Any) -> tuple[str, l
     }
     body, _ = exporter.from_notebook_node(book, resources={"page": around})
     body = _add_anchors(_LINK.sub(r"\1.html", body))
+    if page.source.suffix == ".md":
+        body = _add_row_anchors(body)
     its = sections(body)
     linked = _link_rules(body, f"{top}{FOLDER}/notebooks/reference/rules.html")
     return linked.replace("</h1>", f"</h1>{_list_sections(its)}", 1), its
@@ -296,6 +299,23 @@ def _add_anchors(body: str) -> str:
         return f'<h{level} id="{name}">{inner} {link}</h{level}>'
 
     return _HEADING.sub(add, body)
+
+
+def _add_row_anchors(body: str) -> str:
+    """Return a page in which every row of a table can be linked to.
+
+    >>> _add_row_anchors("<tr><td><code>held</code></td><td>kept</td></tr>")
+    '<tr id="row-held"><td><code>held</code></td><td>kept</td></tr>'
+    """
+    seen: Counter[str] = Counter()
+
+    def add(row: re.Match[str]) -> str:
+        name = f"row-{anchor(unescape(_TAG.sub('', row[2])))}"
+        seen[name] += 1
+        name += f"~{seen[name] - 1}" if seen[name] > 1 else ""
+        return f'<tr id="{escape(name)}">{row[1]}'
+
+    return _ROW.sub(add, body)
 
 
 def _link_rules(body: str, rules: str) -> str:

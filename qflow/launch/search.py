@@ -17,14 +17,17 @@ from pathlib import Path
 from qflow.labs.html_export import pack_text
 
 _HEADING = re.compile(r'<h([1-4]) id="([^"]*)">(.*?)</h\1>', re.DOTALL)
-_UNREAD = re.compile(r'<(script|style|svg)\b.*?</\1>|<a class="anchor".*?</a>', re.DOTALL)
+_ROW = re.compile(r'<tr id="([^"]*)">\s*<td[^>]*>(.*?)</td>(.*?)</tr>', re.DOTALL)
+_BETWEEN_CELLS = re.compile(r"</td>\s*<td")
+_UNREAD = re.compile(r'<(script|style|svg|nav)\b.*?</\1>|<a class="anchor".*?</a>', re.DOTALL)
 _WITHIN_A_WORD = re.compile(r"</?(?:a|b|code|em|i|span|strong)\b[^>]*>")
+_ROW_LEVEL = "7"
 _TAG = re.compile(r"<[^>]*>")
 
 
 @dataclass(frozen=True)
 class PageSection:
-    """A heading of a page, and what stands below it."""
+    """A heading of a page and what stands below it, or the first cell of a row and what stands beside it."""
 
     anchor: str
     heading: str
@@ -33,15 +36,20 @@ class PageSection:
 
 
 def sections(body: str) -> list[PageSection]:
-    """Return the sections of a page whose headings have anchors.
+    """Return the sections of a page whose headings have anchors; a row that has one is a section by itself.
 
     >>> sections('<h2 id="on">ON <a class="anchor" href="#on">#</a></h2><p>See <code>stop</code>.</p>')
     [PageSection(anchor='on', heading='ON', text='See stop.', level=2)]
+    >>> [(row.heading, row.text) for row in sections('<tr id="row-on"><td>ON</td><td>a</td> <td>b</td></tr>')]
+    [('ON', 'a · b')]
     """
-    parts = _HEADING.split(_UNREAD.sub(" ", body))[1:]
+    body = _UNREAD.sub(" ", body)
+    parts = _HEADING.split(_ROW.sub(" ", body))[1:]
+    below = list(zip(*[iter(parts)] * 4, strict=True))
+    rows = [(_ROW_LEVEL, *row, _BETWEEN_CELLS.sub(" · <td", rest)) for *row, rest in _ROW.findall(body)]
     return [
         PageSection(anchor, _words(heading), _words(text), int(level))
-        for level, anchor, heading, text in zip(*[iter(parts)] * 4, strict=True)
+        for level, anchor, heading, text in below + rows
     ]
 
 

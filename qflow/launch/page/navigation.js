@@ -17,15 +17,15 @@
     return new Response(bytes.stream().pipeThrough(new DecompressionStream("deflate"))).json();
   }
 
-  // Sections that have every word, first those whose heading says little else.
+  // Sections that have every word, or one that begins so: first those whose heading says little else, functions last.
   function findSections(pages, words) {
     const found = [];
     for (const [file, title, sections] of pages) {
       for (const [anchor, heading, text] of sections) {
-        const named = heading.toLowerCase();
-        const said = `${title} ${text}`.toLowerCase();
-        if (!words.every((word) => named.includes(word) || said.includes(word))) continue;
-        const rank = words.reduce((sum, word) => sum + (named.includes(word) ? (100 * word.length) / named.length : 0) + Math.min(said.split(word).length, 9), 0);
+        const said = `${title} ${text}`;
+        const ranks = words.map((word) => (100 * (heading.match(word)?.[0].length ?? 0)) / (heading.length || 1) + Math.min(said.split(word).length - 1, 9));
+        if (!ranks.every(Boolean)) continue;
+        const rank = ranks.reduce((sum, one) => sum + one) / (file.includes("/functions") ? 4 : 1);
         found.push({ address: new URL(`${file}#${anchor}`, book).href, title, heading, text, rank });
       }
     }
@@ -34,11 +34,11 @@
 
   // Some words around the first that was looked for, all of them marked.
   function excerpt(text, words) {
-    const places = words.map((word) => text.toLowerCase().indexOf(word)).filter((place) => place >= 0);
+    const places = words.map((word) => text.search(word)).filter((place) => place >= 0);
     const start = places.length ? text.lastIndexOf(" ", Math.max(Math.min(...places) - 50, 0)) + 1 : 0;
     const end = text.indexOf(" ", start + 160);
     const shown = text.slice(start, end < 0 ? undefined : end);
-    const either = new RegExp(`(${words.map((word) => word.replace(/\W/g, "\\$&")).join("|")})`, "gi");
+    const either = new RegExp(`(${words.map((word) => word.source).join("|")})`, "i");
     const parts = shown.split(either).map((part, number) => (number % 2 ? make("mark", {}, part) : part));
     return make("span", {}, start ? "… " : "", ...parts, end < 0 ? "" : " …");
   }
@@ -53,7 +53,7 @@
 
   async function showFound() {
     const asked = input.value;
-    const words = asked.toLowerCase().split(/\s+/).filter(Boolean);
+    const words = asked.split(/\s+/).filter(Boolean).map((word) => new RegExp(`(?<![a-z0-9])${word.replace(/\W/g, "\\$&")}`, "i"));
     panel.hidden = !words.length;
     index ??= loadIndex();
     const pages = await index.catch(() => null);
