@@ -295,6 +295,8 @@ def test_the_contents_are_behind_a_button_on_a_phone_only(true_book):
         page.set_viewport_size({"width": 1440, "height": 900})
         page.goto(address)
         assert link.is_visible() and section.is_visible()
+        page.keyboard.press("Tab")
+        assert page.evaluate("() => document.activeElement.className") == "skip", "a way past the contents"
         section.click()
         page.locator(".sections [aria-current=location]", has_text="Prefetch: the first N").wait_for()
         page.set_viewport_size({"width": 390, "height": 844})

@@ -114,5 +114,7 @@
     for (const row of table.tBodies[0].rows) [...row.cells].forEach((cell, column) => { cell.dataset.head = heads[column]; });
   }
 
-  document.querySelector(".contents [aria-current]")?.scrollIntoView({ block: "center" });
+  // Not scrollIntoView: the first Tab would go on from there, past the way to the text.
+  const current = document.querySelector(".contents [aria-current]");
+  if (current?.offsetParent) current.offsetParent.scrollTop = current.offsetTop - current.offsetParent.clientHeight / 2;
 }
