@@ -142,7 +142,7 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         type=_extras,
         metavar="spark,live",
         default=[],
-        help="what chapter 13 (spark) and chapter 15 (live) need, too: some 600 MB more",
+        help="what chapter 13 (spark) and chapter 15 (live) need, too: some 560 MB more",
     )
     parser.add_argument("--no-site", dest="site", action="store_false", help="leave the site out")
 
