@@ -285,7 +285,7 @@ def _report(spark: SparkSession, namespace: argparse.Namespace) -> int:
     with TaskProgress(spark, "asking"):
         report = report_day(spark, namespace.results, namespace.day, namespace.format)
     Path(namespace.page).write_text(report.page(), encoding="utf-8")
-    print(f"{report.title}: {namespace.page}")
+    print(f"{namespace.page}: {report.title.lower()}")
     return 0
 
 

@@ -14,7 +14,7 @@ from qflow.logs.audit import finding_of
 from qflow.spark import figures, questions
 from qflow.spark.lake_audit import results_with_keys
 from qflow.spark.parts import FORMAT, missing_of
-from qflow.spark.tables import KEYS
+from qflow.spark.tables import KEYS, RESULTS
 from qflow.workload.agenda import SECOND
 
 if TYPE_CHECKING:
@@ -31,10 +31,10 @@ _PAGE = """<!doctype html>
 <style>:root{{color-scheme:light dark}}
 body{{font:15px/1.5 system-ui,sans-serif;margin:24px auto;max-width:900px;padding:0 16px}}
 body{{background:#fff;color:#1c2126}}
-figure{{margin:16px 0}}svg{{max-width:100%;height:auto}}div.qflow-wide{{overflow-x:auto}}
+figure{{margin:16px 0}}div.qflow-wide{{overflow-x:auto}}svg{{width:100%;min-width:640px;height:auto}}
 table{{border-collapse:collapse}}
 td,th{{padding:3px 12px 3px 0;text-align:left;border-bottom:1px solid #d0d7de}}
-td.number,th.number{{text-align:right;white-space:nowrap}}
+td.number,th.number{{text-align:right}}th,td.number,td:first-child{{white-space:nowrap}}
 @media (prefers-color-scheme:dark){{body{{background:#171b20;color:#e8edf2}}td,th{{border-color:#3a424c}}}}
 </style></head><body>
 <h1>{title}</h1>
@@ -119,7 +119,7 @@ def report_day(
     day = day or days[-1]
     if day not in days:
         raise RefusalError(f"{results}: there are no results of {day}, but of {', '.join(days)}")
-    report = report_on(rows.where(rows.day == day), day)
+    report = report_on(rows.where(rows.day == day).select(*RESULTS.names), day)
     missing = missing_of(row.part for row in there if row.day == day)
     if missing is None:
         return report
@@ -163,9 +163,8 @@ def _charts(results: DataFrame, worst: Sequence[Any]) -> Iterator[figures.FleetC
     logs = {row.source for row in worst}
     names = {pair: pair[1] if len(logs) == 1 else "/".join(pair) for pair in chosen}
     on = questions.on_over_time(few, step * SECOND).collect()
-    yield figures.heat_map(
-        [_Named(row, names) for row in on], [names[pair] for pair in chosen], seconds, step
-    )
+    worst_first = [names[row.source, row.queue] for row in worst]
+    yield figures.heat_map([_Named(row, names) for row in on], worst_first, seconds, step)
     yield figures.offender_bars([_Named(row, names) for row in worst])
     held = questions.hold_times(few).collect()
     if held:

@@ -133,3 +133,36 @@ def test_a_sweep_of_several_replays_says_how_sure_it_is():
         "log/q half: p's session dies in 3 of 10 replays",
         "log/q odd: refused: no",
     ]
+
+
+def test_a_report_on_a_day_is_one_page_with_its_charts(capsys, tmp_path, spark):  # noqa: F811
+    """Of two logs with a queue of one name, which is no markup."""
+    from dataclasses import replace
+    from xml.etree import ElementTree
+
+    from spark_kit import write_lake
+    from test_spark_auditor import STALL, accepts, sends
+
+    from qflow.logs.components import lake_of
+
+    odd = STALL.replace(
+        queues={"<q>": STALL.queues["q"]},
+        producers=(replace(STALL.producers[0], to=("", "<q>")),),
+        consumers=(replace(STALL.consumers[0], queue="<q>"),),
+    )
+    rows = [row._replace(queue="<q>") for row in sends(1, 2, 3, 4) + accepts((900_000, 1), (990_000, 2))]
+    lake = {**lake_of("monday", odd, rows), **lake_of("tuesday", odd, rows)}
+    write_lake(tmp_path / "lake", {name.replace("<q>", "q"): own for name, own in lake.items()})
+    audit = ["spark", "audit", "--lake", str(tmp_path / "lake"), "--out", str(tmp_path / "out")]
+    assert main(audit) == 0
+    page = tmp_path / "day.html"
+    assert main(["spark", "report", str(tmp_path / "out"), "--page", str(page)]) == 0
+    assert capsys.readouterr().out.endswith("day.html: flow control: undated\n")
+    text = page.read_text()
+    assert "<q>" not in text and "&lt;q&gt;" in text and "held 4 transfers" in text
+    assert "4 findings." in text and text.count("what was delivered to the client and is not settled") == 4
+    charts = [ElementTree.fromstring(part.split("</div>")[0]) for part in text.split('qflow-wide">')[3:]]
+    assert len(charts) == 3 and all("monday/" in "".join(chart.itertext()) for chart in charts)
+    assert "there are no results of 2026-11-27, but of undated" in refused(
+        capsys, "report", tmp_path / "out", "--day", "2026-11-27", "--page", page
+    )
