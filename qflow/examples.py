@@ -49,6 +49,10 @@ EXAMPLES: dict[str, tuple[str, str]] = {
         f"spark audit {_SLOW}.csv.gz",
         f"spark audit {_WORKLOADS}/fleet.parquet --lake lake --out audited --json",
     ),
+    "spark report": (
+        "spark report audited --page day.html",
+        "spark report audited --day 2026-11-27 --page day.html",
+    ),
     "spark sweep": (
         "spark sweep --lake lake --settings grid.json --out swept",
         "spark sweep --lake lake --settings grid.json --out swept --replays 19 --json",

@@ -71,7 +71,11 @@ def _add_audit(actions: Any, common: argparse.ArgumentParser) -> None:
         "--lake", metavar="DIR", help="add the logs to the lake there; without LOG: audit the lake there"
     )
     audit.add_argument(
-        "--buckets", type=whole_number, default=8, metavar="N", help="parts of a log in the lake; default: 8"
+        "--buckets",
+        type=whole_number,
+        default=8,
+        metavar="N",
+        help="files of a log in the lake, at most; default: 8",
     )
     audit.add_argument(
         "--day", type=_day, metavar="DAY", help="what day the logs are of; default: today, in UTC"
