@@ -13,10 +13,9 @@ from __future__ import annotations
 import importlib
 import re
 import shutil
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape, unescape
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from qflow.kit import RefusalError, kit_path
 from qflow.labs.html_export import THEME, read_static
 from qflow.labs.share import site_address
 from qflow.launch.book_questions import ask_in_page
-from qflow.launch.search import PageSection, sections, write_index
+from qflow.launch.sections import PageSection, add_anchors, list_sections, sections, write_index
 from qflow.teaching.rules import rule_book
 
 PAGE = Path(__file__).with_name("page")
@@ -55,23 +54,14 @@ _GROUPS = {
 }
 """The contents of the book: what each group is called, and the beginning of its pages' paths."""
 
-_FEW = 40
-"""Up to so many headings a list of a page's sections has those of the third level, too."""
-
 _READ = (".ipynb", ".md")
 _NOT_READ = {"sources", "solutions", ".ipynb_checkpoints", "__pycache__"}
-_HEADING = re.compile(r"<h([1-4])>(.*?)</h\1>", re.DOTALL)
-_ROW = re.compile(r"<tr>(\s*<td[^>]*>(.*?)</td>)", re.DOTALL)
 _LINK = re.compile(r'(href="(?![a-z]+:|#)[^"#?]*)\.(?:ipynb|md)(?=["#])')
 _TAG = re.compile(r"(<[^>]*>)")
 _APART = re.compile(r"<(/?)(?:a|pre|script|style|h[1-6]|title|svg|summary)(?=[ >])")
 """What ids of rules are not linked in."""
 _RULE = re.compile(r"\b[A-Z]{2,3}-\d\d\b")
 _TEMPLATE = "book.html.j2"
-_SECTIONS = (
-    '<nav class="sections" aria-label="On this page"><details><summary>On this page</summary>'
-    "<ol>{}</ol></details></nav>"
-)
 _PICTURE = f"{FOLDER}/notebooks/images/preview.png"
 _COPIED = ("page.js", "navigation.js", "page.css")
 _LIGHT, _DARK = "default", "github-dark"
@@ -241,12 +231,10 @@ def _draw_page(page: Page, pages: Sequence[Page], exporter: Any) -> tuple[str, l
         "after": beside[place + 1] if place + 1 < len(beside) else None,
     }
     body, _ = exporter.from_notebook_node(book, resources={"page": around})
-    body = _add_anchors(_LINK.sub(r"\1.html", body))
-    if page.source.suffix == ".md":
-        body = _add_row_anchors(body)
+    body = add_anchors(_LINK.sub(r"\1.html", body), rows=page.source.suffix == ".md")
     its = sections(body)
     linked = _link_rules(body, f"{top}{FOLDER}/notebooks/reference/rules.html")
-    return linked.replace("</h1>", f"</h1>{_list_sections(its)}", 1), its
+    return linked.replace("</h1>", f"</h1>{list_sections(its)}", 1), its
 
 
 def preview(title: str, about: str, top: str) -> str:
@@ -261,61 +249,6 @@ def preview(title: str, about: str, top: str) -> str:
         "twitter:card": "summary_large_image",
     }
     return "\n".join(f'<meta property="{key}" content="{escape(said)}">' for key, said in shown.items())
-
-
-def _list_sections(its: Sequence[PageSection]) -> str:
-    """Return links to the sections of a page, as deep as they stay few."""
-    deepest = 3 if sum(section.level in (2, 3) for section in its) <= _FEW else 2
-    links = "".join(
-        f'<li class="level-{section.level}"><a href="#{section.anchor}">{escape(section.heading)}</a></li>'
-        for section in its
-        if 2 <= section.level <= deepest
-    )
-    return _SECTIONS.format(links) if links else ""
-
-
-def anchor(heading: str) -> str:
-    """Return the anchor of a heading, as links in Markdown name it.
-
-    >>> anchor("FC-14"), anchor("Under other brakes"), anchor("proton_blocking_cured.py")
-    ('fc-14', 'under-other-brakes', 'proton_blocking_curedpy')
-    """
-    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
-
-
-def _add_anchors(body: str) -> str:
-    """Return a page in which every heading can be linked to."""
-    seen: Counter[str] = Counter()
-    rules = rule_book()
-
-    def add(heading: re.Match[str]) -> str:
-        level, inner = heading.groups()
-        name = anchor(unescape(re.sub(r"<[^>]+>", "", inner)))
-        seen[name] += 1
-        name += f"-{seen[name] - 1}" if seen[name] > 1 else ""
-        link = f'<a class="anchor" href="#{name}" aria-label="Link to this heading">#</a>'
-        # A rule is linked to as it is written, too.
-        link += f'<a id="{name.upper()}"></a>' if name.upper() in rules else ""
-        return f'<h{level} id="{name}">{inner} {link}</h{level}>'
-
-    return _HEADING.sub(add, body)
-
-
-def _add_row_anchors(body: str) -> str:
-    """Return a page in which every row of a table can be linked to.
-
-    >>> _add_row_anchors("<tr><td><code>held</code></td><td>kept</td></tr>")
-    '<tr id="row-held"><td><code>held</code></td><td>kept</td></tr>'
-    """
-    seen: Counter[str] = Counter()
-
-    def add(row: re.Match[str]) -> str:
-        name = f"row-{anchor(unescape(_TAG.sub('', row[2])))}"
-        seen[name] += 1
-        name += f"~{seen[name] - 1}" if seen[name] > 1 else ""
-        return f'<tr id="{escape(name)}">{row[1]}'
-
-    return _ROW.sub(add, body)
 
 
 def _link_rules(body: str, rules: str) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 
 from qflow.broker.settings import KEYS, LEGACY_LVQ_ARGUMENTS
-from qflow.launch.book import anchor
+from qflow.launch.sections import anchor
 from qflow.live.client_table import known_clients
 from qflow.maintain import checkout
 from qflow.teaching.glossary import terms

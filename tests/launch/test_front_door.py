@@ -21,7 +21,7 @@ from qflow.labs import flow_run
 from qflow.labs.html_export import to_fragment
 from qflow.labs.picture import payload_of
 from qflow.labs.share import Token
-from qflow.launch import book, front_door, search, site
+from qflow.launch import book, front_door, sections, site
 from qflow.maintain import notebooks
 
 DOOR = re.compile(r'class="qf-door">(.*?)</script>', re.S)
@@ -201,21 +201,21 @@ def test_beside_a_page_are_the_contents_of_the_book_and_its_own_sections(small_b
 
 
 def test_sections_are_found_by_what_is_read_of_them(small_book, tmp_path):
-    ((file, title, sections),) = [row for row in index_of(tmp_path) if "reference" in row[0]]
+    ((file, title, found),) = [row for row in index_of(tmp_path) if "reference" in row[0]]
     assert (file, title) == ("notebooks/reference/README.html", "To look up")
-    assert sections == [
+    assert found == [
         ["to-look-up", "To look up", "0, x"],
         ["below", "Below", "A rule, FC-14; on_off & more."],
     ]
-    words = " ".join(text for *_, sections in index_of(tmp_path) for _, _, text in sections)
+    words = " ".join(text for *_, found in index_of(tmp_path) for _, _, text in found)
     assert "At its deepest, orders had" in words, "what a lab shows, as text"
     assert "qf-scripts" not in words and len(words) < 10_000, "but not its script"
 
 
 def test_a_rule_is_linked_to_as_it_is_written(small_book):
-    headed = book._add_anchors("<h3>FC-14</h3><h3>FC-00</h3>")
+    headed = sections.add_anchors("<h3>FC-14</h3><h3>FC-00</h3>", rows=False)
     assert ('id="fc-14"' in headed, 'id="FC-14"' in headed, 'id="FC-00"' in headed) == (True, True, False)
-    assert search.sections(headed)[0].heading == "FC-14"
+    assert sections.sections(headed)[0].heading == "FC-14"
 
 
 def test_a_preview_names_its_picture_by_its_whole_address(monkeypatch, root):

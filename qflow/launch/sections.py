@@ -1,0 +1,125 @@
+"""Sections: what of a page can be linked to, listed beside it, and found by a search.
+
+A section is a heading with what stands below it, or a row of a table. Nobody answers a search on a site
+without a server, and from a folder browsers fetch nothing. They load scripts there: so the words of all
+sections are one, packed, which a page loads when its search is first used. What is found is a place in a
+text, shown with what stands around it; an index of words would have to be loaded besides.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass
+from html import escape, unescape
+from pathlib import Path
+
+from qflow.labs.html_export import pack_text
+from qflow.teaching.rules import rule_book
+
+_BARE_HEADING = re.compile(r"<h([1-4])>(.*?)</h\1>", re.DOTALL)
+_BARE_ROW = re.compile(r"<tr>(\s*<td[^>]*>(.*?)</td>)", re.DOTALL)
+_HEADING = re.compile(r'<h([1-4]) id="([^"]*)">(.*?)</h\1>', re.DOTALL)
+_ROW = re.compile(r'<tr id="([^"]*)">\s*<td[^>]*>(.*?)</td>(.*?)</tr>', re.DOTALL)
+_BETWEEN_CELLS = re.compile(r"</td>\s*<td")
+_UNREAD = re.compile(r'<(script|style|svg|nav)\b.*?</\1>|<a class="anchor".*?</a>', re.DOTALL)
+_WITHIN_A_WORD = re.compile(r"</?(?:a|b|code|em|i|span|strong)\b[^>]*>")
+_TAG = re.compile(r"<[^>]*>")
+_ROW_LEVEL = "7"
+"""Below that of all headings."""
+
+_SECTIONS = (
+    '<nav class="sections" aria-label="On this page"><details><summary>On this page</summary>'
+    "<ol>{}</ol></details></nav>"
+)
+_FEW = 40
+"""Up to so many headings a list of a page's sections has those of the third level, too."""
+
+
+@dataclass(frozen=True)
+class PageSection:
+    """A heading of a page and what stands below it, or the first cell of a row and what stands beside it."""
+
+    anchor: str
+    heading: str
+    text: str
+    level: int
+
+
+def anchor(heading: str) -> str:
+    """Return the anchor of a heading, as links in Markdown name it.
+
+    >>> anchor("FC-14"), anchor("Under other brakes"), anchor("proton_blocking_cured.py")
+    ('fc-14', 'under-other-brakes', 'proton_blocking_curedpy')
+    """
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def add_anchors(body: str, *, rows: bool) -> str:
+    """Return a page in which every heading can be linked to, and every row of a table if so asked.
+
+    >>> add_anchors("<tr><td><code>held</code></td><td>kept</td></tr>", rows=True)
+    '<tr id="row-held"><td><code>held</code></td><td>kept</td></tr>'
+    """
+    seen: Counter[str] = Counter()
+    rules = rule_book()
+
+    def name_of(inner: str, before: str, after: str) -> str:
+        name = before + anchor(_words(inner))
+        seen[name] += 1
+        return f"{name}{after}{seen[name] - 1}" if seen[name] > 1 else name
+
+    def add(heading: re.Match[str]) -> str:
+        level, inner = heading.groups()
+        name = name_of(inner, "", "-")
+        link = f'<a class="anchor" href="#{name}" aria-label="Link to this heading">#</a>'
+        # A rule is linked to as it is written, too.
+        link += f'<a id="{name.upper()}"></a>' if name.upper() in rules else ""
+        return f'<h{level} id="{name}">{inner} {link}</h{level}>'
+
+    body = _BARE_HEADING.sub(add, body)
+    if not rows:
+        return body
+    return _BARE_ROW.sub(lambda row: f'<tr id="{name_of(row[2], "row-", "~")}">{row[1]}', body)
+
+
+def sections(body: str) -> list[PageSection]:
+    """Return the sections of a page whose headings have anchors; a row that has one is a section by itself.
+
+    >>> sections('<h2 id="on">ON <a class="anchor" href="#on">#</a></h2><p>See <code>stop</code>.</p>')
+    [PageSection(anchor='on', heading='ON', text='See stop.', level=2)]
+    >>> [(row.heading, row.text) for row in sections('<tr id="row-on"><td>ON</td><td>a</td> <td>b</td></tr>')]
+    [('ON', 'a · b')]
+    """
+    body = _UNREAD.sub(" ", body)
+    parts = _HEADING.split(_ROW.sub(" ", body))[1:]
+    below = list(zip(*[iter(parts)] * 4, strict=True))
+    rows = [(_ROW_LEVEL, *row, _BETWEEN_CELLS.sub(" · <td", rest)) for *row, rest in _ROW.findall(body)]
+    return [
+        PageSection(name, _words(heading), _words(text), int(level))
+        for level, name, heading, text in below + rows
+    ]
+
+
+def list_sections(its: Sequence[PageSection]) -> str:
+    """Return links to the sections of a page, as deep as they stay few."""
+    deepest = 3 if sum(section.level in (2, 3) for section in its) <= _FEW else 2
+    links = "".join(
+        f'<li class="level-{section.level}"><a href="#{section.anchor}">{escape(section.heading)}</a></li>'
+        for section in its
+        if 2 <= section.level <= deepest
+    )
+    return _SECTIONS.format(links) if links else ""
+
+
+def write_index(script: Path, found: Mapping[str, tuple[str, Sequence[PageSection]]]) -> None:
+    """Write the script that holds all sections: for each page its file, its title and the sections."""
+    rows = [[file, title, [astuple(section)[:3] for section in its]] for file, (title, its) in found.items()]
+    packed = pack_text(json.dumps(rows, ensure_ascii=False).encode())
+    script.write_text(f'globalThis.qflowIndex = "{packed}";\n', encoding="utf-8")
+
+
+def _words(part: str) -> str:
+    return " ".join(unescape(_TAG.sub(" ", _WITHIN_A_WORD.sub("", part))).split())
