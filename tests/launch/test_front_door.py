@@ -304,6 +304,14 @@ def test_the_contents_are_behind_a_button_on_a_phone_only(true_book):
         page.goto(address)
         assert link.is_hidden() and section.is_hidden()
         page.locator(".contents > details > summary").click()
+        assert link.is_visible()
+        page.mouse.click(200, 835)
+        assert link.is_hidden(), "a touch of the page closes them"
+        page.set_viewport_size({"width": 1100, "height": 800})
+        link.wait_for()
+        page.set_viewport_size({"width": 390, "height": 844})
+        link.wait_for(state="hidden")
+        page.locator(".contents > details > summary").click()
         link.click()
         page.wait_for_url("**/10-how-it-was-designed.html")
         assert page.evaluate("() => document.documentElement.scrollWidth") == 390

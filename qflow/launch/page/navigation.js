@@ -92,20 +92,32 @@
     input.focus();
   });
 
-  // On a wide screen the sections are open beside the text; the contents say which page is read.
-  const wide = matchMedia("(min-width: 1360px)");
-  const folded = document.querySelector(".sections details");
+  // What is beside the text on a wide screen is folded on a narrow one.
+  function foldWhenNarrow(details, width) {
+    const wide = matchMedia(`(min-width: ${width}px)`);
+    const fold = () => { details.open = wide.matches; };
+    wide.onchange = fold;
+    fold();
+    return fold;
+  }
+
+  const [contents, sections] = [".contents", ".sections"].map((name) => document.querySelector(`${name} > details`));
+  if (sections) foldWhenNarrow(sections, 1360);
+  if (contents) {
+    const fold = foldWhenNarrow(contents, 1000);
+    // There the contents lie over the page, and a touch of it closes them.
+    document.addEventListener("pointerdown", ({ target }) => contents.contains(target) || fold());
+  }
+
   const links = [...document.querySelectorAll(".sections a")];
   const headings = links.map((link) => document.getElementById(decodeURIComponent(link.hash.slice(1))));
   function markRead() {
     const read = headings.findLastIndex((heading) => heading.getBoundingClientRect().top < 140);
     links.forEach((link, number) => (number === read ? link.setAttribute("aria-current", "location") : link.removeAttribute("aria-current")));
   }
-  if (folded) {
-    (wide.onchange = () => { folded.open = wide.matches; })();
-    addEventListener("scroll", markRead, { passive: true });
-    markRead();
-  }
+  addEventListener("scroll", markRead, { passive: true });
+  markRead();
+
   // A table that a phone has no room for becomes a card for each row; each cell says what its column is.
   for (const table of matchMedia("(max-width: 760px)").matches ? document.querySelectorAll(".text_cell table") : []) {
     if (table.scrollWidth <= table.clientWidth) continue;
