@@ -199,7 +199,8 @@ class _Handler(SimpleHTTPRequestHandler):
         if file is None:
             return self.send_error(404)
         if file.suffix == ".html":
-            before, end, after = file.read_text(encoding="utf-8").rpartition("</body>")
+            text = file.read_text(encoding="utf-8")
+            before, end, after = text.rpartition("</body>") if "</body>" in text else (text, "", "")
             return self._answer("text/html", f'{before}<script src="/class/room.js"></script>{end}{after}')
         return super().send_head()
 

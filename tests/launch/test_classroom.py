@@ -245,11 +245,13 @@ class TestBadInput:
         assert seen(server)["held"] is False
 
 
-def test_a_page_is_served_as_it_is_but_for_one_script(server, folder):
+def test_a_page_is_served_as_it_is_but_for_one_script_at_its_end(server, folder):
     page = (folder / "index.html").read_text()
     script = '<script src="/class/room.js"></script>'
     for path in ("/", "/index.html?a=b"):
         assert ask(server, "GET", path) == (200, page.replace("</body>", f"{script}</body>"))
+    (folder / "open.html").write_text("<!doctype html><p>no end")
+    assert ask(server, "GET", "/open.html") == (200, f"<!doctype html><p>no end{script}")
     assert ask(server, "GET", "/book/page.css") == (200, "p {}")
 
 
