@@ -141,7 +141,8 @@ GROUPS = 1000
 
 
 def _is_drawn(producer: Producer) -> bool:
-    return producer.arrival != "recorded" and not isinstance(producer.size, int) and producer.size[1] > 0
+    size = producer.size
+    return producer.arrival != "recorded" and not isinstance(size, int) and len(size) == 2 and size[1] > 0
 
 
 def _kinds(producer: Producer, duration: float) -> list[Kind]:
@@ -151,6 +152,8 @@ def _kinds(producer: Producer, duration: float) -> list[Kind]:
     count = producer.groups[0] if producer.groups else 0
     groups = [f"g{number}" for number in (*range(1, min(count, GROUPS) + 1), count)] if count else [""]
     sizes = {0, _largest_drawn(producer, duration)} if _is_drawn(producer) else {Arrivals(producer).size}
+    if not isinstance(producer.size, int) and len(producer.size) == 3:
+        sizes = {0, producer.size[2]}
     return [(size, group) for size in sorted(sizes) for group in groups]
 
 

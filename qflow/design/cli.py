@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from qflow.arguments import add_columns, add_json, add_seed, add_workload
 from qflow.colour import paint_states
+from qflow.kit import INTERRUPTED
 from qflow.writing import require_apart, write_whole
 
 if TYPE_CHECKING:
@@ -41,13 +42,28 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     )
     add_columns(parser)
     parser.add_argument("--keep-capacities", action="store_true", help="do not touch the producers' windows")
+    parser.add_argument(
+        "--slo",
+        action="append",
+        default=[],
+        metavar="GOAL",
+        help="what is to hold, once or several times: 'p99 wait < 2s' (for a window; p50, p99 "
+        "or max), 'p99 completion < 500ms' (p50 or p99), 'blocked < 5%%', 'depth < 5000' (or 40MB), "
+        "'loss 0'; status 1 if no setting keeps all",
+    )
+    parser.add_argument(
+        "--counterexample",
+        metavar="TRACE",
+        help="if a goal is missed, write a run that breaks it, for 'qflow trace why' and qf.trace_lab: "
+        ".parquet, .jsonl or .jsonl.gz",
+    )
     add_seed(parser)
     parser.add_argument(
         "--messages",
         type=int,
         metavar="N",
         help="messages each simulation sends, 0 for all that fall due; default: 5000, or what three of the "
-        "workload's longest bursts, its slow spells and late consumers need",
+        "workload's longest bursts and outages, its slow spells and late consumers need",
     )
     parser.add_argument(
         "--picture",
@@ -59,27 +75,32 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 
 def run(namespace: argparse.Namespace) -> int:
     """Recommend, and print it."""
-    from qflow.design.frontier import choices, require_counts
+    from qflow.design.frontier import choices
     from qflow.design.recommend import recommend, recommendation_text
     from qflow.progress import ProgressLine
-    from qflow.workload.cli import look_over
+    from qflow.workload.cli import check_target, look_over
 
-    require_apart([namespace.picture], [namespace.workload, namespace.log])
+    require_apart([namespace.picture, namespace.counterexample], [namespace.workload, namespace.log])
     count = sum(1 for _ in choices(keep_capacities=namespace.keep_capacities))
     shown = ProgressLine("simulating the frontier", count, unit="settings")
+    if namespace.counterexample:
+        check_target(Path(namespace.counterexample))
+    workload = _workload(namespace)
+    look_over(workload, "qflow design")
+    limits = _limits(namespace, workload)
     try:
-        workload = _workload(namespace)
-        look_over(workload, "qflow design")
-        limits = _limits(namespace, workload)
-        if namespace.picture:
-            require_counts(workload, limits)
         made = recommend(
             workload,
             limits,
             keep_capacities=namespace.keep_capacities,
             message_limit=_message_limit(namespace.messages),
+            slo=namespace.slo,
             progress=shown,
         )
+    except KeyboardInterrupt:
+        shown.end()
+        _print_bound(workload, limits, namespace.keep_capacities)
+        return INTERRUPTED
     finally:
         shown.end()
     if namespace.json:
@@ -89,13 +110,53 @@ def run(namespace: argparse.Namespace) -> int:
         print(paint_states(text))
     if namespace.picture:
         _draw(made, Path(namespace.picture), is_quiet=namespace.json)
-    return 0
+    if namespace.counterexample:
+        _write_counterexample(made, namespace.counterexample, is_quiet=namespace.json)
+    if not made.is_whole:
+        return INTERRUPTED
+    return int(any(outcome.verdict == "missed" for outcome in made.goals))
+
+
+def _print_bound(workload: Workload, limits: dict[str, Limits], keep_capacities: bool) -> None:
+    """Print what is known before anything is simulated."""
+    from qflow.configuration.declaration import Declaration
+    from qflow.configuration.notations import qpid_config_line
+    from qflow.design.frontier import safe_by_bound
+
+    made = safe_by_bound(workload, limits, keep_capacities=keep_capacities)
+    if made is not None:
+        print("interrupted before anything was simulated; by the bound alone these cannot overflow (CAP-11)")
+        for queue, arguments in made.queues.items():
+            print(qpid_config_line(Declaration(queue, arguments)))
+        print(*(f"producer {p.name}: capacity {p.capacity}" for p in made.producers), sep="\n")
+
+
+def _write_counterexample(made: Recommendation, path: str, *, is_quiet: bool) -> None:
+    """Write a run that breaks a goal, and say how it is opened at that instant."""
+    from qflow.workload.cli import write_run
+
+    found = made.counterexample()
+    if found is not None:
+        run, second = found[0], f"{found[1]:.6f}".rstrip("0").rstrip(".")
+        write_run(run, path)
+    if is_quiet:
+        return
+    if found is None:
+        print(f"\nno goal is missed: {path} is not written")
+        return
+    queue = next(iter(made.chosen))
+    print(f"\na run that breaks a goal at {second} s: {path} ({len(run.events)} events)")
+    print(f"  qflow trace why {path} {second}s queue:{queue}")
+    print(f"  in a notebook: import qflow as qf; qf.trace_lab({path!r}, at={second})")
 
 
 def _draw(made: Recommendation, path: Path, *, is_quiet: bool) -> None:
     """Write the map of each designed queue; of several, each into a file that has its name."""
+    from qflow.progress import progress
+
     for queue in made.chosen:
-        drawn = made.map(queue)
+        with progress(f"drawing the map of {queue}", unit="cells", has_bar=True) as shown:
+            drawn = made.map(queue, progress=shown)
         several = f"{path.stem}-{quote(queue, safe=' ')}{path.suffix}"
         file = path if len(made.chosen) == 1 else path.with_name(several)
         with write_whole(file) as beside:

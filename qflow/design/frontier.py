@@ -5,8 +5,11 @@
   overflow, by the bound (CAP-11, :func:`_safe_arguments`).
 - Its **costs** are measured, not proved: how often queues turn ON, how long producers are blocked, how long
   completions take.
-- A simulation **covers** what the workload does: three of its longest bursts, slow spells, and what a
-  consumer does once, such as coming late or dying (:func:`cover`).  It says nothing of what comes after.
+- A simulation **covers** what the workload does: three of its longest bursts and outages, slow spells, and
+  what a consumer does once, such as coming late or dying (:func:`cover`).  What comes after, it does not say.
+- What takes many messages to cover is first tried **at scale** (:func:`at_scale`): rates, windows, credit
+  and limits are all divided by one number, services take longer by it.  Times, shares and flips stay about
+  what they are, with more chance in them; what is chosen is then simulated as it is.
 - A **part** is a set of queues and producers that may stop one another.  Parts know nothing of each other, so
   each has a frontier of its own, and one simulation serves all.
 """
@@ -15,11 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
+from math import ceil, exp
 from typing import Any
 
+from qflow.broker.errors import AmqpException
+from qflow.broker.events import Event
 from qflow.broker.flow_limit import effective_max_size
 from qflow.broker.settings import Argument, QueueSettings
 from qflow.design.bounds import Traffic, find_unrouted, largest_stop, traffic_of
@@ -29,16 +35,33 @@ from qflow.progress import Progress
 from qflow.table import Tabular, columns_of
 from qflow.workload.agenda import SECOND
 from qflow.workload.many import run_many
-from qflow.workload.measures import Measures, acts_of, latency_measures, meters_of, queue_measures
-from qflow.workload.model import Workload
+from qflow.workload.measures import (
+    Measures,
+    ProducerMeter,
+    QueueMeters,
+    latency_measures,
+    note_acts,
+    wait_measures,
+)
+from qflow.workload.model import Producer, Workload
 from qflow.workload.run import Run
-from qflow.workload.simulate import MOST_MESSAGES, expected_messages, simulate
+from qflow.workload.simulate import expected_messages, simulate, simulate_in_parts
 from qflow.workload.stage import GRACE
 
 MESSAGE_LIMIT = 5_000
 """Messages a simulation sends at most, unless given otherwise; more where it has to cover more."""
 
 _CYCLES = 3
+
+LONGEST = 2_000_000
+"""Messages that a simulation may have to send to cover a workload; more are refused."""
+
+_A_SECOND = 15_000
+"""Messages that are simulated in a second, or so: for the text that says how long it would take."""
+
+ENOUGH = 30_000
+MOST = 300_000
+"""Messages that a simulation sends, or else it is at scale: while settings are tried, and afterwards."""
 
 ALONE = 50_000
 """Messages: fewer than that are simulated here, before other processes would have begun."""
@@ -191,32 +214,87 @@ class Costs:
     accepts: int
     seconds: float
     errors: Mapping[str, str]
+    # Of all messages of the producers: what they waited for a window.
+    wait_p50: float | None = None
+    wait_p99: float | None = None
+    wait_max: float | None = None
+    max_bytes: Mapping[str, int] = field(default_factory=dict)
+    # Sessions that an error ended, and messages that a ring dropped.
+    loss: int = 0
+    # By what the workload was divided; messages and bytes are given as if it had not been.
+    scale: int = 1
 
     def objectives(self) -> tuple[float, float, float]:
         """Return the three costs that are compared: flips, blocked share, and the slowest completions."""
         return self.flips_per_minute, self.blocked_share, self.latency_p99 or 0.0
 
 
-def costs(run: Run, queues: Collection[str], producers: Iterable[str]) -> Costs:
+class CostMeter:
+    """Measures a run, part by part of its events, over the time in which messages fall due."""
+
+    def __init__(self, workload: Workload, end: int, scale: int = 1) -> None:
+        self._workload, self._end, self._scale = workload, max(1, end), scale
+        self._queues = QueueMeters(workload, self._end)
+        self._producers = {p.name: ProducerMeter(p, workload.duration) for p in workload.producers}
+        self.errors: Mapping[str, AmqpException] = {}
+
+    def take(self, events: Iterable[Event]) -> None:
+        """Take the next events."""
+        self._queues.take(events)
+        note_acts(self._producers, events, self._workload, self._end)
+
+    def costs(self, queues: Collection[str], producers: Iterable[str]) -> Costs:
+        """Return what the run cost some queues and producers."""
+        end, scale, found = self._end, self._scale, self._queues.measures()
+        mine = [found[queue] for queue in queues]
+        meters = {name: self._producers[name] for name in producers}
+        latencies = [time for meter in meters.values() for time in meter.latencies(end)]
+        percentiles = latency_measures(latencies)
+        waits = wait_measures([time for meter in meters.values() for time in meter.waits(end)])
+        shares = [meter.blocked_share(end) for meter in meters.values()]
+        errors = {name: str(error) for name, error in self.errors.items() if name in meters}
+        return Costs(
+            _sum(mine, "flowStoppedCount") * 60 * SECOND / end,
+            sum(shares) / len(shares) if shares else 0.0,
+            percentiles["latency_p50"],
+            percentiles["latency_p99"],
+            {queue: int(found[queue]["max_depth"] or 0) * scale for queue in queues},
+            len(latencies) * scale,
+            round(_sum(mine, "throughput") * end / SECOND) * scale,
+            end / SECOND,
+            errors,
+            waits["wait_p50"],
+            waits["wait_p99"],
+            waits["wait_max"],
+            {queue: self._queues.max_bytes[queue] * scale for queue in queues},
+            len(errors) + round(_sum(mine, "discards")),
+            scale,
+        )
+
+
+def costs(run: Run, queues: Collection[str], producers: Iterable[str], scale: int = 1) -> Costs:
     """Return what a run cost some queues and producers, over the time in which messages fell due."""
-    end = max(1, min(run.end - GRACE, round(run.workload.duration * SECOND)))
-    found = queue_measures(run.events, run.workload, end)
-    mine = [found[queue] for queue in queues]
-    meters = meters_of(acts_of(run.events, run.workload.producers), producers, end)
-    latencies = [time for meter in meters.values() for time in meter.latencies(end)]
-    percentiles = latency_measures(latencies)
-    shares = [meter.blocked_share(end) for meter in meters.values()]
-    return Costs(
-        _sum(mine, "flowStoppedCount") * 60 * SECOND / end,
-        sum(shares) / len(shares) if shares else 0.0,
-        percentiles["latency_p50"],
-        percentiles["latency_p99"],
-        {queue: int(found[queue]["max_depth"] or 0) for queue in queues},
-        len(latencies),
-        round(_sum(mine, "throughput") * end / SECOND),
-        end / SECOND,
-        {name: str(error) for name, error in run.errors.items() if name in meters},
-    )
+    return _meter_of(run, scale).costs(queues, producers)
+
+
+def _meter_of(run: Run, scale: int = 1) -> CostMeter:
+    meter = CostMeter(run.workload, min(run.end - GRACE, round(run.workload.duration * SECOND)), scale)
+    meter.take(run.events)
+    meter.errors = run.errors
+    return meter
+
+
+def meter_run(
+    workload: Workload, message_limit: int | None, scale: int = 1, safe: Collection[str] = ()
+) -> CostMeter:
+    """Return the meter of a run of a workload, at scale; without a limit its events are not kept."""
+    if scale > 1:
+        workload = at_scale(workload, scale, safe)
+    if message_limit is not None:
+        return _meter_of(simulate(workload, message_limit=max(1, message_limit // scale)), scale)
+    meter = CostMeter(workload, round(workload.duration * SECOND), scale)
+    meter.errors = simulate_in_parts(workload, meter.take).errors
+    return meter
 
 
 def _sum(found: Iterable[Measures], measure: str) -> float:
@@ -232,8 +310,7 @@ def cover(workload: Workload, message_limit: int | None = MESSAGE_LIMIT) -> tupl
     Another limit than :data:`MESSAGE_LIMIT`, and recorded arrivals, are left as they are.
 
     Raises:
-        DesignError: If that is more than a simulation can keep
-            (:data:`~qflow.workload.simulate.MOST_MESSAGES`); the text says how much.
+        DesignError: If that is more than :data:`LONGEST`; the text says how much, and how long it would take.
 
     >>> from qflow.workload import Producer
     >>> p = Producer("p", ("", "q"), rate=400, capacity=20, size=100, burst=(20, 20))
@@ -245,15 +322,22 @@ def cover(workload: Workload, message_limit: int | None = MESSAGE_LIMIT) -> tupl
     is_given = message_limit != MESSAGE_LIMIT or any(p.arrival == "recorded" for p in workload.producers)
     if not needed or is_given:
         return workload, message_limit
-    messages = sum(expected_messages(producer, needed) for producer in workload.producers)
-    if messages > MOST_MESSAGES:
+    messages = messages_to_cover(workload)
+    if messages > LONGEST:
         raise DesignError(
             f"to cover {what}, a simulation lasts {needed:g} s and sends {messages:,.0f} messages, more than "
-            f"{MOST_MESSAGES:,}; say how many it is to send, or give the workload a shorter cycle"
+            f"{LONGEST:,}, and would take {messages / _A_SECOND / 60:,.0f} minutes or so; say how many it is "
+            "to send (--messages), or give the workload a shorter cycle"
         )
     if messages <= MESSAGE_LIMIT:
         return workload.replace(duration=max(needed, workload.duration)), message_limit
     return workload.replace(duration=needed), None
+
+
+def messages_to_cover(workload: Workload) -> float:
+    """Return how many messages a simulation has to send to cover a workload; 0 if any number does."""
+    needed = max(_needs(workload), default=(0.0, ""))[0]
+    return sum(expected_messages(producer, needed) for producer in workload.producers) if needed else 0.0
 
 
 def _needs(workload: Workload) -> Iterator[tuple[float, str]]:
@@ -266,9 +350,91 @@ def _needs(workload: Workload) -> Iterator[tuple[float, str]]:
         for begin, end, _ in consumer.slow:
             # As long again, in which the queue recovers.
             yield 2 * end - begin, f"a slow spell of {consumer.name}, from {begin:g} to {end:g} s"
+        if consumer.outage is not None:
+            # Those that are drawn differ, and some are much longer.
+            times = _CYCLES * (3 if consumer.outage[0] == "exp" else 1)
+            every = float(consumer.outage[-2])
+            yield times * every, f"{times} outages of {consumer.name}, {every:g} s from one to the next"
         for second, what in ((consumer.start, "begin"), (consumer.crash or 0.0, "end")):
             if second:
                 yield 2 * second, f"the {what} of {consumer.name}, after {second:g} s"
+
+
+# At scale
+
+
+def at_scale(workload: Workload, scale: int, safe: Collection[str] = ()) -> Workload:
+    """Return a workload that does the same in the same time with fewer messages.
+
+    Queues that are proved safe keep their limits: of a window, a part is one message at least, which may be
+    more than fits.
+
+    >>> from qflow.workload import Consumer
+    >>> p = Producer("p", ("", "q"), rate=400, capacity=20, size=100)
+    >>> c = Consumer("c", "q", prefetch=8, service=("const", 0.001))
+    >>> small = at_scale(Workload("w", 9, {"q": {"qpid.max_count": 500}}, (), (p,), (c,)), 4)
+    >>> small.producers[0].rate, small.producers[0].capacity, small.consumers[0].service, small.queues
+    (100.0, 5, ('const', 0.004), {'q': {'qpid.max_count': 125}})
+    """
+
+    def part(value: int) -> int:
+        return max(1, value // scale)
+
+    def arguments_of(queue: str) -> dict[str, Argument]:
+        levels = "qpid.flow_" if queue in safe else ("qpid.max_", "qpid.flow_")
+        return {
+            key: part(value) if key.startswith(levels) and isinstance(value, int) and value else value
+            for key, value in workload.queues[queue].items()
+        }
+
+    options = replace(workload.options, default_queue_limit=workload.options.default_queue_limit // scale)
+    return workload.replace(
+        queues={queue: arguments_of(queue) for queue in workload.queues},
+        options=options,
+        producers=tuple(
+            replace(p, rate=p.rate / scale, capacity=max(1, round(p.capacity / scale)))
+            for p in workload.producers
+        ),
+        consumers=tuple(
+            replace(c, prefetch=part(c.prefetch), service=(c.service[0], _longer(c.service[1], scale)))
+            for c in workload.consumers
+        ),
+    )
+
+
+def _longer(seconds: float | tuple[float, ...], scale: int) -> float | tuple[float, ...]:
+    if isinstance(seconds, tuple):
+        return tuple(time * scale for time in seconds)
+    return seconds * scale
+
+
+def scale_of(workload: Workload, limits: Mapping[str, Limits], messages: int = ENOUGH) -> int:
+    """Return by what a workload is divided so that it sends so many messages; 1 for what cannot be.
+
+    A queue is to have room for a hundred messages still; what a client costs itself, and recorded messages,
+    are as they are.
+    """
+    is_own = any(p.network or p.arrival == "recorded" for p in workload.producers)
+    if is_own or any(c.network or c.overhead for c in workload.consumers):
+        return 1
+    rooms = [
+        room
+        for queue, arguments in workload.queues.items()
+        for most, settings in [(limits.get(queue, Limits()), QueueSettings.from_arguments(arguments))]
+        for room in (
+            most.count or settings.max_count,
+            round((most.size or settings.max_size or 0) / _mean_size(workload.producers)),
+        )
+        if room
+    ]
+    expected = sum(expected_messages(producer, workload.duration) for producer in workload.producers)
+    return max(1, min([ceil(expected / messages), *(room // 100 for room in rooms)]))
+
+
+def _mean_size(producers: Iterable[Producer]) -> float:
+    """Return about how many bytes the messages of the producer with the largest have."""
+    sizes = (p.size if isinstance(p.size, int) else exp(p.size[0] + p.size[1] ** 2 / 2) for p in producers)
+    return max(1.0, *sizes, 0.0)
 
 
 # Parts
@@ -335,6 +501,7 @@ _COLUMNS = (
     "flips_per_minute",
     "blocked_share",
     "latency_p99",
+    "wait_p99",
     "max_depth",
     "is_pareto",
 )
@@ -355,12 +522,16 @@ class Frontier(Tabular, list[FrontierRow]):
                 row.choice.stop,
                 row.choice.resume,
                 *row.costs.objectives(),
+                row.costs.wait_p99,
                 max(row.costs.max_depth.values(), default=0),
                 row.is_pareto,
             )
             for row in self[start:end]
         ]
         return columns_of(rows, _COLUMNS)
+
+    is_whole = True
+    """Whether all choices were tried; Ctrl-C leaves those that were."""
 
     def __repr__(self) -> str:
         return f"Frontier({len(self)} choices, {sum(row.is_pareto for row in self)} of them on the frontier)"
@@ -408,30 +579,52 @@ def frontier(
     traffic = traffic_of(workload)
     designed = _choose_queues(workload, limits or {}, traffic)
     parts = parts_of(traffic, {p.name: p.session for p in workload.producers if p.session})
-    tried = partial(_rows, workload, designed, traffic, parts, message_limit)
-    rows = _all_rows(tried, list(choices(keep_capacities=keep_capacities)), progress)
-    for part in parts:
+    scale = scale_of(workload, designed) if message_limit is None else 1
+    tried = partial(_rows, workload, designed, traffic, parts, message_limit, scale)
+    rows, is_whole = _all_rows(tried, list(choices(keep_capacities=keep_capacities)), progress)
+    for part in parts if is_whole else ():
         if set(part.queues) & set(designed) and not any(row.part == part for row in rows):
             raise DesignError(_no_room(part, designed, workload, traffic, keep_capacities))
-    return Frontier(row for part in parts for row in mark([row for row in rows if row.part == part]))
+    made = Frontier(row for part in parts for row in mark([row for row in rows if row.part == part]))
+    made.is_whole = is_whole
+    return made
+
+
+def safe_by_bound(
+    workload: Workload, limits: Mapping[str, Limits], *, keep_capacities: bool = False
+) -> Workload | None:
+    """Return the workload with the first settings of the grid that are safe; nothing is simulated."""
+    traffic = traffic_of(workload)
+    designed = _choose_queues(workload, limits, traffic)
+    grid = choices(keep_capacities=keep_capacities)
+    return next(filter(None, (candidate(workload, designed, traffic, choice) for choice in grid)), None)
 
 
 def _all_rows(
     tried: Callable[[Choice], list[FrontierRow]], grid: Sequence[Choice], progress: Progress | None
-) -> list[FrontierRow]:
-    """Return the rows of all choices, in their order; many long simulations run on all cores."""
+) -> tuple[list[FrontierRow], bool]:
+    """Return the rows of all choices, in their order, and whether Ctrl-C left any of them out.
+
+    Many long simulations run on all cores.
+    """
     first, rest = tried(grid[0]), grid[1:]
     if progress is not None:
         progress(1)
-    sent = max((row.costs.transfers for row in first), default=0)
+    sent = max((row.costs.transfers // row.costs.scale for row in first), default=0)
     processes = 1 if sent * len(grid) < ALONE else None
     found: dict[int, list[FrontierRow]] = {}
-    with closing(run_many(tried, rest, processes=processes)) as results:
-        for done, (place, rows) in enumerate(results, 2):
-            found[place] = rows
-            if progress is not None:
-                progress(done)
-    return [*first, *(row for place in range(len(rest)) for row in found[place])]
+    is_whole = True
+    try:
+        with closing(run_many(tried, rest, processes=processes)) as results:
+            for done, (place, rows) in enumerate(results, 2):
+                found[place] = rows
+                if progress is not None:
+                    progress(done)
+    except KeyboardInterrupt:
+        if not any((first, *found.values())):
+            raise
+        is_whole = False
+    return [*first, *(row for place in sorted(found) for row in found[place])], is_whole
 
 
 def _choose_queues(
@@ -458,22 +651,13 @@ def _choose_queues(
     return reached
 
 
-def require_counts(workload: Workload, limits: Mapping[str, Limits]) -> None:
-    """Refuse to draw a map of a designed queue that has no limit in messages."""
-    for queue, most in _choose_queues(workload, limits, traffic_of(workload)).items():
-        if not (most.count or QueueSettings.from_arguments(workload.queues[queue]).max_count):
-            raise DesignError(
-                f"--picture draws stop × capacity in messages, and queue {queue!r} has no limit in messages; "
-                f"give it one, such as --max-count {queue}=500"
-            )
-
-
 def _rows(
     workload: Workload,
     designed: Mapping[str, Limits],
     traffic: Mapping[str, Traffic],
     parts: Sequence[Part],
     message_limit: int | None,
+    scale: int,
     choice: Choice,
 ) -> list[FrontierRow]:
     """Simulate a choice for all parts at once; a part that has no safe settings stays as it is, unused."""
@@ -486,7 +670,8 @@ def _rows(
             used.append(part)
     if not used:
         return []
-    run = simulate(changed, message_limit=message_limit)
+    safe = [queue for part in used for queue in part.queues if queue in designed]
+    meter = meter_run(changed, message_limit, scale, safe)
     windows = {producer.name: producer.capacity for producer in changed.producers}
     return [
         FrontierRow(
@@ -494,7 +679,7 @@ def _rows(
             choice,
             {queue: changed.queues[queue] for queue in part.queues if queue in designed},
             {name: windows[name] for name in part.producers},
-            costs(run, part.queues, part.producers),
+            meter.costs(part.queues, part.producers),
         )
         for part in used
     ]

@@ -6,12 +6,19 @@ simulated and compared with the declared one.
 
 The bound is proved: never more than that, whatever the clients do.  What a simulation shows is one course of
 many, so it is repeated with other chances, and each figure has its range (:attr:`Recommendation.ranges`).
+
+With goals (:mod:`qflow.design.goals`) the row is taken that uses least of their limits; it, and if it
+fails the next ones, are simulated as they are.  Where none keeps all, the nearest is returned, and
+:meth:`Recommendation.counterexample` is a run that breaks a goal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
+from math import ceil
 from typing import Any
 
 from qflow.broker.flow_limit import FlowThresholds
@@ -20,25 +27,36 @@ from qflow.configuration.declaration import Declaration
 from qflow.configuration.notations import qpid_config_line
 from qflow.design.bounds import Traffic, find_unrouted, stays_on, traffic_of
 from qflow.design.frontier import (
+    ALONE,
+    ENOUGH,
     MESSAGE_LIMIT,
+    MOST,
     Costs,
     FrontierRow,
     Limits,
     Part,
+    at_scale,
     best,
-    costs,
     cover,
     frontier,
+    meter_run,
+    scale_of,
 )
+from qflow.design.goals import Goal, Outcome, worst_use
+from qflow.design.risk import RISK, bytes_at_risk
 from qflow.design.settings_map import SettingsMap, map_of_queue
 from qflow.design.small import DesignError
 from qflow.design.verdict import Verdict, judge_workload
 from qflow.prediction.replays import vary_chance
 from qflow.progress import Progress
 from qflow.table import Tabular, columns_of
-from qflow.workload.model import Workload
-from qflow.workload.run import measure_text
-from qflow.workload.simulate import simulate
+from qflow.workload.agenda import SECOND
+from qflow.workload.arrivals import due_messages
+from qflow.workload.many import run_many
+from qflow.workload.measures import meters_of
+from qflow.workload.model import Consumer, Workload
+from qflow.workload.run import Run, measure_text
+from qflow.workload.simulate import expected_messages, simulate
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +75,10 @@ class Recommendation(Tabular):
         ranges: For each figure of the costs between what it lies in ten runs that differ by chance;
             the depth of a queue under ``max_depth`` and its name.
         unrouted: Producer name to where it sends, if none of its messages reaches a queue.
+        goals: What each goal came to.
+        runs: What the recommended settings cost in each of those runs; the first is ``evidence``.
+        prefetch: Consumer name to its credit as declared and as recommended.
+        is_whole: Whether all was tried and simulated; Ctrl-C leaves the best so far.
     """
 
     workload: Workload
@@ -69,6 +91,10 @@ class Recommendation(Tabular):
     kept: Mapping[str, str]
     ranges: Mapping[str, Any]
     unrouted: Mapping[str, str] = field(default_factory=dict)
+    goals: tuple[Outcome, ...] = ()
+    runs: Sequence[Costs] = ()
+    prefetch: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    is_whole: bool = True
 
     def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
         """Return, for each designed queue, its qpid-config line and what is known of its safety.
@@ -123,11 +149,12 @@ class Recommendation(Tabular):
         """Return what becomes of other stops and capacities: a run for each, all else as recommended.
 
         Parameters:
-            queue: A designed queue with a limit in messages; None for the first.
-            **options: `cells`, `messages` and `processes` of :func:`qflow.design.settings_map`.
+            queue: A designed queue; None for the first.
+            **options: `cells`, `messages` and `processes` of :func:`qflow.design.settings_map`; if `messages`
+                is not given, a run is as long as what the workload does needs.
 
         Raises:
-            DesignError: If there is no such queue, or it has no limit in messages.
+            DesignError: If there is no such queue, or it has no limit.
 
         >>> from qflow.labs.experiments import capacity_workload
         >>> made = recommend(capacity_workload(capacity_1=90).replace(duration=1), message_limit=50)
@@ -135,7 +162,29 @@ class Recommendation(Tabular):
         The law: where stop + capacities is at most the limit, 180, no message can be refused (CAP-11). It \
 holds for 3 of the 9 settings.
         """
-        return map_of_queue(self.workload, queue or next(iter(self.chosen)), **options)
+        goals = tuple(outcome.goal for outcome in self.goals)
+        return map_of_queue(self.workload, queue or next(iter(self.chosen)), goals=goals, **options)
+
+    @property
+    def bytes_at_risk(self) -> dict[str, int | None]:
+        """Of each designed queue, the bytes that it exceeds but once in a million fillings of its windows."""
+        return {queue: _bytes_at_risk(self.workload, queue) for queue in self.chosen}
+
+    def counterexample(self) -> tuple[Run, float] | None:
+        """Return a run that breaks a goal and the second at which it does; None if all are kept.
+
+        It is the worst of the runs; of a long one, at a scale that a lab can show (:func:`at_scale
+        <qflow.design.frontier.at_scale>`).
+        """
+        missed = [outcome for outcome in self.goals if outcome.verdict == "missed"]
+        if not missed:
+            return None
+        worst = max(missed, key=lambda outcome: outcome.goal.use(self.runs[_worst_run(outcome)]))
+        workload = _vary(self.workload, _worst_run(worst))
+        scale = scale_of(workload, {}, _SHOWN_MESSAGES)
+        small = at_scale(workload, scale, list(self.chosen))
+        run = simulate(small, message_limit=2 * _SHOWN_MESSAGES)
+        return run, _instant(run, worst.goal, scale) / SECOND
 
     def asdict(self) -> dict[str, Any]:
         """Return everything as plain values that JSON can hold."""
@@ -153,12 +202,20 @@ holds for 3 of the 9 settings.
                     "max_depth_proved": self.verdicts[queue].never_more_than,
                     "max_depth_simulated": self.evidence.max_depth[queue],
                     "max_depth_range": self.ranges["max_depth"][queue],
+                    "max_bytes_proved": self.verdicts[queue].never_more_bytes_than,
+                    "max_bytes_at_risk": {"bytes": self.bytes_at_risk[queue], "risk": RISK},
                 }
                 for queue, line in self.lines.items()
             },
             "kept": dict(self.kept),
             "unrouted": dict(self.unrouted),
             "capacities": self.capacities,
+            "prefetch": {name: after for name, (_, after) in self.prefetch.items()},
+            "goals": [
+                asdict(one.goal) | {"values": list(one.values), "margin": one.margin, "verdict": one.verdict}
+                for one in self.goals
+            ],
+            "is_whole": self.is_whole,
             "declared": asdict(self.declared),
             "recommended": asdict(self.evidence),
             "ranges": dict(self.ranges),
@@ -183,15 +240,22 @@ def recommend(
     *,
     keep_capacities: bool = False,
     message_limit: int | None = MESSAGE_LIMIT,
+    slo: Iterable[str] = (),
     progress: Progress | None = None,
 ) -> Recommendation:
     """Return settings for a workload that cannot overflow, and what they cost.
 
     Parameters:
         workload, limits, keep_capacities, message_limit, progress: As for :func:`qflow.design.frontier`.
+        slo: Goals, such as ``"p99 wait < 2s"``, ``"p99 completion < 500ms"``, ``"blocked < 5%"``,
+            ``"depth < 5000"`` and ``"loss 0"``; see :attr:`Recommendation.goals`.
+
+    Returns:
+        Settings that keep all goals, or those that are nearest. Ctrl-C ends it early, with the best so far.
 
     Raises:
-        DesignError: If there is nothing to design, or nothing is safe.
+        DesignError: If there is nothing to design, nothing is safe, a goal is not understood, or a simulation
+            would be too long.
         AmqpException: The broker's own refusal of a queue or a binding.
 
     >>> from qflow.workload import Consumer, Producer
@@ -205,22 +269,30 @@ def recommend(
     >>> print(made.lines["q"])
     qpid-config add queue q --max-queue-count=100 --flow-stop-count=30 --flow-resume-count=27
     """
+    goals = tuple(map(Goal.parse, [slo] if isinstance(slo, str) else slo))
     workload, message_limit = cover(workload, message_limit)
     rows = frontier(
         workload, limits, keep_capacities=keep_capacities, message_limit=message_limit, progress=progress
     )
-    chosen: dict[str, FrontierRow] = {}
-    for part in dict.fromkeys(row.part for row in rows):
-        row = best([row for row in rows if row.part == part])
-        chosen.update(dict.fromkeys(row.arguments, row))
-    made = _apply(workload, chosen.values())
+    parts = list(dict.fromkeys(row.part for row in rows))
+    ranked = [_rank([row for row in rows if row.part == part], goals) for part in parts]
+    tried = _Tried(workload, limits or {}, message_limit, goals, progress)
+    is_whole = rows.is_whole
+    for place in range(max(map(len, ranked)) if is_whole else 0):
+        found = [of_part[min(place, len(of_part) - 1)] for of_part in ranked]
+        if not is_whole or (place and (tried.is_enough or worst_use(goals, found[0].costs) >= 1)):
+            break
+        is_whole = tried.simulate(found)
+    if not tried.runs:
+        # Ctrl-C: what the choice cost, at scale.
+        tried.take_as_it_is([of_part[0] for of_part in ranked])
+    traffic, made, runs = traffic_of(workload), tried.made, tried.runs
+    chosen = {queue: row for row in tried.rows for queue in row.arguments}
     verdicts = judge_workload(made)
-    traffic = traffic_of(workload)
     for queue in chosen:
         if verdicts[queue].can_overflow:
             raise DesignError(f"queue {queue!r}: {verdicts[queue].reasons[0]}")
-    declared, evidence = _costs(workload, message_limit), _costs(made, message_limit)
-    runs = [evidence, *_others(made, message_limit)]
+    declared = _costs(message_limit, tried.scale_for(ENOUGH), (), workload)
     return Recommendation(
         made,
         {queue: chosen[queue] for queue in workload.queues if queue in chosen},
@@ -228,7 +300,7 @@ def recommend(
         _with_seen(judge_workload(workload), traffic, [declared]),
         rows,
         declared,
-        evidence,
+        runs[0],
         {
             queue: _why_kept(queue, verdicts[queue], bool(traffic[queue]))
             for queue in workload.queues
@@ -236,7 +308,167 @@ def recommend(
         },
         _ranges(runs),
         find_unrouted(workload, traffic),
+        tuple(Outcome.of(goal, runs) for goal in goals),
+        runs,
+        {
+            old.name: (old.prefetch, new.prefetch)
+            for old, new in zip(workload.consumers, made.consumers, strict=True)
+        },
+        is_whole,
     )
+
+
+def _rank(rows: Sequence[FrontierRow], goals: Sequence[Goal]) -> list[FrontierRow]:
+    """Return the rows of one part, those first that should be taken; without goals the best only."""
+    if not goals:
+        return [best(rows)]
+    # Half of each limit is room enough: of those rows the first, which changes least.
+    return sorted(rows, key=lambda row: max(_ROOMY, worst_use(goals, row.costs)))[:_ATTEMPTS]
+
+
+_ROOMY = 0.5
+_ATTEMPTS = 3
+_SHOWN_MESSAGES = 20_000
+"""How many messages a run has at most that is to be looked at."""
+
+
+class _Tried:
+    """Choices that are simulated as they are, with other chances each time; the best is kept."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        limits: Mapping[str, Limits],
+        message_limit: int | None,
+        goals: Sequence[Goal],
+        progress: Progress | None,
+    ) -> None:
+        self._workload, self._limits, self._limit = workload, limits, message_limit
+        self._goals, self._progress = goals, progress
+        self.scale = self.scale_for(MOST)
+        sent = sum(expected_messages(producer, workload.duration) for producer in workload.producers)
+        self._sent = min(sent / self.scale, message_limit or sent)
+        self.made, self.rows, self.runs = workload, list[FrontierRow](), list[Costs]()
+
+    def scale_for(self, messages: int) -> int:
+        """Return by what the workload is divided to send so many messages; 1 if their number was given."""
+        return scale_of(self._workload, self._limits, messages) if self._limit is None else 1
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether all goals hold."""
+        return all(Outcome.of(goal, self.runs).verdict == "holds" for goal in self._goals)
+
+    def simulate(self, rows: Sequence[FrontierRow]) -> bool:
+        """Simulate a choice for each part, and keep the best so far; return False if Ctrl-C ended it."""
+        made = _apply(self._workload, rows)
+        try:
+            self._keep(made, rows, self._play(made, rows))
+            lean = _with_enough_credit(self.made)
+            if lean != self.made and _is_better(self._play(lean, rows, 1)[0], self.runs[0]):
+                self._keep(lean, rows, self._play(lean, rows))
+        except KeyboardInterrupt:
+            return False
+        return True
+
+    def take_as_it_is(self, rows: Sequence[FrontierRow]) -> None:
+        """Take a choice after one run, at the scale of those that are tried."""
+        self.scale = self.scale_for(ENOUGH)
+        made = _apply(self._workload, rows)
+        self._keep(made, rows, self._play(made, rows, 1))
+
+    def _play(self, made: Workload, rows: Sequence[FrontierRow], count: int = 0) -> list[Costs]:
+        # Long runs differ less.
+        count = count or (_RUNS if self._sent < 100_000 else _FEW)
+        safe = [queue for row in rows for queue in row.arguments]
+        played, others = (
+            partial(_costs, self._limit, self.scale, safe),
+            [_vary(made, n) for n in range(count)],
+        )
+        processes = 1 if self._sent * count < ALONE else None
+        runs: dict[int, Costs] = {}
+        with closing(run_many(played, others, processes=processes)) as results:
+            for place, found in results:
+                runs[place] = found
+                if self._progress is not None:
+                    self._progress(len(runs), count, "simulating the choice")
+        return [runs[place] for place in range(count)]
+
+    def _keep(self, made: Workload, rows: Sequence[FrontierRow], runs: list[Costs]) -> None:
+        use, kept = _worst_of(self._goals, runs), _worst_of(self._goals, self.runs)
+        # The same settings with another prefetch are better already.
+        if not self.runs or use < kept or (list(rows) == self.rows and use == kept):
+            self.made, self.rows, self.runs = made, list(rows), runs
+
+
+def _worst_of(goals: Sequence[Goal], runs: Sequence[Costs]) -> float:
+    return max((worst_use(goals, costs) for costs in runs), default=0.0)
+
+
+def _with_enough_credit(workload: Workload) -> Workload:
+    """Return a workload whose consumers have no more credit than keeps them busy."""
+
+    def enough(consumer: Consumer) -> int:
+        # One is served, one is at hand, and what is on its way.
+        network, seconds = consumer.network, consumer.service[1]
+        away = 2 * network.latency + network.ack_delay if network else 0.0
+        return 2 + ceil(away / (min(seconds) if isinstance(seconds, tuple) else seconds))
+
+    lean = (replace(c, prefetch=min(c.prefetch, enough(c))) for c in workload.consumers)
+    return workload.replace(consumers=tuple(lean))
+
+
+def _is_better(costs: Costs, than: Costs) -> bool:
+    """Return whether something took less by a twentieth, and nothing longer."""
+    names = ("blocked_share", "wait_p99", "latency_p50", "latency_p99")
+    pairs = [(getattr(costs, name) or 0.0, getattr(than, name) or 0.0) for name in names]
+    return any(new < 0.95 * old for new, old in pairs) and all(new <= 1.02 * old for new, old in pairs)
+
+
+def _worst_run(outcome: Outcome) -> int:
+    return outcome.values.index(max(outcome.values))
+
+
+def _instant(run: Run, goal: Goal, scale: int) -> int:
+    """Return when a run breaks a goal, in microseconds: the first wait, completion or depth beyond it."""
+    end = round(run.workload.duration * SECOND)
+    if goal.measure.startswith("wait"):
+        limit = round(goal.limit * SECOND)
+        meters = meters_of(run.events, run.workload, end)
+        waits = [(due_messages(p), meters[p.name].waits(end)) for p in run.workload.producers]
+        late = [
+            due + limit
+            for messages, mine in waits
+            for (due, _, _), wait in zip(messages, mine, strict=False)
+            if wait > limit
+        ]
+        return min(late, default=end)
+    for event in run.events:
+        detail = event.detail if isinstance(event.detail, dict) else {}
+        found = {"max_depth": detail.get("depth", 0), "max_bytes": detail.get("bytes", 0)}
+        if event.kind == "exception" or found.get(goal.measure, 0) * scale >= goal.limit:
+            return event.time
+    stops = [event.time for event in run.events if event.kind == "client.block"]
+    return stops[0] if stops else end
+
+
+def _bytes_at_risk(workload: Workload, queue: str) -> int | None:
+    """Return a queue's stop in bytes and what windows hold at a risk; None if nothing stops it by bytes."""
+    settings = QueueSettings.from_arguments(workload.queues[queue])
+    thresholds = FlowThresholds.of(queue, settings, workload.options)
+    senders = traffic_of(workload)[queue]
+    mine = [producer for producer in workload.producers if producer.name in senders]
+    drawn = {p.name for p in mine if not isinstance(p.size, int) and p.size[1] and p.arrival != "recorded"}
+    if thresholds is None or not thresholds.stop_size or not drawn:
+        return None
+    # A label with more digits makes the header longer.
+    windows = [
+        (p.capacity, p.size, senders[p.name].smallest + 16)
+        if p.name in drawn
+        else (p.capacity, senders[p.name].largest, 0)
+        for p in mine
+    ]
+    return thresholds.stop_size + ceil(bytes_at_risk(windows))
 
 
 def _with_seen(
@@ -262,21 +494,23 @@ def _apply(workload: Workload, rows: Iterable[FrontierRow]) -> Workload:
     return workload
 
 
-def _costs(workload: Workload, message_limit: int | None) -> Costs:
+def _costs(message_limit: int | None, scale: int, safe: Sequence[str], workload: Workload) -> Costs:
     names = [producer.name for producer in workload.producers]
-    return costs(simulate(workload, message_limit=message_limit), workload.queues, names)
+    return meter_run(workload, message_limit, scale, safe).costs(list(workload.queues), names)
 
 
 _RUNS = 10
 """How many runs a range is made of; the first is the workload's own."""
 
-_RANGED = ("flips_per_minute", "blocked_share", "latency_p50", "latency_p99", "accepts")
+_FEW = 3
+"""How many if they are long."""
+
+_RANGED = ("flips_per_minute", "blocked_share", "latency_p50", "latency_p99", "accepts", "wait_p99")
 
 
-def _others(workload: Workload, message_limit: int | None) -> list[Costs]:
-    """Return the costs of a workload if its clients have other chances."""
-    seeded = (vary_chance(workload.with_seed(place), place, _RUNS) for place in range(1, _RUNS))
-    return [_costs(other, message_limit) for other in seeded]
+def _vary(workload: Workload, place: int) -> Workload:
+    """Return a workload whose clients have other chances, each place its own; the first is as it is."""
+    return vary_chance(workload.with_seed(place), place, _RUNS) if place else workload
 
 
 def _ranges(found: list[Costs]) -> dict[str, Any]:
@@ -311,21 +545,26 @@ def _why_kept(queue: str, verdict: Verdict, is_reached: bool) -> str:
     return f"{queue}: left as it is; it has no limit in messages or bytes of its own to exceed (LP-01)"
 
 
-SHOWN = ("flips/min", "blocked", "p50", "p99", "accepted")
+SHOWN = ("flips/min", "blocked", "p50", "p99", "wait p99", "accepted")
 
 
 def recommendation_text(made: Recommendation, before: dict[str, int]) -> str:
     """Return a recommendation as plain text; ``before`` has the window that each producer had."""
-    lines: list[str] = []
+    lines = _goals_text(made)
     for queue, line in made.lines.items():
         lines.append(line)
         lines += [f"  {reason}" for reason in made.verdicts[queue].reasons]
         proved = made.verdicts[queue].never_more_than
         if proved is not None:
             lines.append(f"  proved: never more than {proved} messages at once, whatever the clients do")
-        least, most = made.ranges["max_depth"][queue]
-        many = _span([least, most])
-        lines.append(f"  simulated: {many} messages at once at most, in {_RUNS} runs that differ by chance")
+        at_risk = made.bytes_at_risk[queue]
+        if at_risk is not None:
+            lines.append(
+                f"  at a risk of {RISK:g} each time the windows fill: never more than {at_risk} bytes (not "
+                "proved; sizes drawn independently, Chernoff's bound)"
+            )
+        many = _span(made.ranges["max_depth"][queue])
+        lines.append(f"  simulated: {many} messages at once at most, {_runs_text(made)}")
         lines += [f"  {remark}" for remark in made.remarks.get(queue, ())]
         if not made.before[queue].is_safe:
             could = "could overflow" if made.before[queue].can_overflow else "is not proved safe"
@@ -336,14 +575,41 @@ def recommendation_text(made: Recommendation, before: dict[str, int]) -> str:
         was = "as it was" if capacity == before[name] else f"was {before[name]}"
         lines.append(f"producer {name}: capacity {capacity} messages ({was})")
     lines += [
+        f"consumer {name}: prefetch {new} (was {old}): enough to keep it busy, and less waits with it"
+        for name, (old, new) in made.prefetch.items()
+        if new != old
+    ]
+    lines += [
         "",
         f"as declared: {_costs_text(made.declared)}",
         f"recommended: {_costs_text(made.evidence)}",
-        f"in {_RUNS} runs that differ by chance: {_ranges_text(made.ranges)}",
+        f"{_runs_text(made)}: {_ranges_text(made.ranges)}",
     ]
     for part in dict.fromkeys(row.part for row in made.rows):
         lines += ["", *_table(part, made)]
     return "\n".join(lines)
+
+
+def _runs_text(made: Recommendation) -> str:
+    count = len(made.runs)
+    return f"in {count} runs that differ by chance" if count > 1 else "in one run"
+
+
+def _goals_text(made: Recommendation) -> list[str]:
+    """Return what each goal came to, and what that means for the settings below."""
+    if not made.goals and made.is_whole:
+        return []
+    verdicts = {outcome.verdict for outcome in made.goals}
+    said = "these settings keep all goals"
+    if "missed" in verdicts:
+        said = "no setting that was tried keeps all goals; these are the nearest"
+    elif "close" in verdicts:
+        said = "these settings are the nearest: they kept all goals, some without room for chance"
+    if not made.is_whole:
+        said = "interrupted; the best so far, of which less is simulated" + (f": {said}" if verdicts else "")
+    own = made.runs[0]
+    how = f"{_runs_text(made)}, {measure_text(own.seconds)} s and about {own.transfers:,} messages each"
+    return [f"{said} ({how})", *(f"  {outcome.sentence()}" for outcome in made.goals), ""]
 
 
 def _costs_text(measured: Costs) -> str:
@@ -353,7 +619,8 @@ def _costs_text(measured: Costs) -> str:
         f"{measured.accepts} of them accepted, "
         f"{measured.flips_per_minute:.1f} flips a minute, producers blocked "
         f"{measured.blocked_share:.1%} of the time, completion within {_ms(measured.latency_p50)} ms "
-        f"(half), {_ms(measured.latency_p99)} ms (99 %){died}"
+        f"(half), {_ms(measured.latency_p99)} ms (99 %), 99 % wait at most {_ms(measured.wait_p99)} ms for a "
+        f"window{_scale_text(measured.scale)}{died}"
     )
 
 
@@ -368,6 +635,10 @@ def _ranges_text(ranges: Mapping[str, Any]) -> str:
     )
 
 
+def _scale_text(scale: int) -> str:
+    return f"; at 1/{scale} of its rates, windows and limits" if scale > 1 else ""
+
+
 def _ms(seconds: float | None) -> str:
     return "-" if seconds is None else f"{seconds * 1000:.1f}"
 
@@ -378,10 +649,10 @@ def _span(pair: list[int]) -> str:
 
 def _table(part: Part, made: Recommendation) -> list[str]:
     rows = [row for row in made.rows if row.part == part]
-    pareto = [row for row in rows if row.is_pareto]
+    pareto = [row for row in rows if row.is_pareto or row is made.chosen.get(part.queues[0])]
     lines = [
         f"frontier of {', '.join(part.queues)}: {len(pareto)} of {len(rows)} safe settings are beaten by no "
-        "other; > is the one above"
+        f"other; > is the one above{_scale_text(rows[0].costs.scale)}"
     ]
     cells = [["", "capacities", "stop/resume (messages)", *SHOWN], *(_cells(row, made) for row in pareto)]
     widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
@@ -413,5 +684,6 @@ def _cells(row: FrontierRow, made: Recommendation) -> list[str]:
         f"{row.costs.blocked_share:.1%}",
         f"{_ms(row.costs.latency_p50)} ms",
         f"{_ms(row.costs.latency_p99)} ms",
+        f"{_ms(row.costs.wait_p99)} ms",
         str(row.costs.accepts),
     ]

@@ -19,15 +19,20 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from html import escape
+from math import ceil
 from typing import Any, NamedTuple
 
 from qflow.broker.settings import QueueSettings
 from qflow.design.bounds import traffic_of
+from qflow.design.frontier import UNITS, cover, messages_to_cover, meter_run, scale_of
+from qflow.design.goals import Goal, worst_use
 from qflow.design.small import DesignError
 from qflow.design.verdict import judge
+from qflow.progress import Progress
 from qflow.table import Tabular, columns_of
 from qflow.workload.attributes import is_whole
 from qflow.workload.many import ManyRuns, run_many
@@ -39,6 +44,9 @@ from qflow.workload.stage import pause_collector
 MESSAGES = 2_000
 CELLS = 30
 """How many rows and columns a map has at most, and messages a run sends, unless given otherwise."""
+
+_COVERING = 10_000
+"""Messages that a run of a map sends if it takes more than :data:`MESSAGES` to cover the workload."""
 
 KINDS = {
     "safe": "safe by the law, whatever happens",
@@ -74,6 +82,9 @@ class SettingsMap(Tabular):
         across, up: Stop thresholds, and capacities.
         messages: How many messages each run sends.
         queue: Whose depth and limit it shows; "" for the deepest of all.
+        unit: "count", or "size" if stop and limit are in bytes.
+        goals: What each run is held against; the drawing has a line between those that keep all and others.
+        covers: Whether each run is as long as what the workload does needs.
         found: Place to what its run came to, as far as that is known; places are counted row by row.
 
     >>> from qflow.labs.experiments import flow_workload
@@ -85,7 +96,7 @@ class SettingsMap(Tabular):
     The law: where stop + capacities is at most the limit, 160, no message can be refused (CAP-11). It \
 holds for 3 of the 9 settings.
     Of all, with 300 messages each: 3 are safe by the law, and no session died, 1 stayed below the limit, \
-by luck, 1 reached it, 4 ended with a dead session (506).
+in a part of a cycle, 1 reached it, 4 ended with a dead session (506).
     """
 
     describe: Describe
@@ -94,12 +105,15 @@ by luck, 1 reached it, 4 ended with a dead session (506).
     up: Axis
     messages: int = MESSAGES
     queue: str = ""
+    unit: str = "count"
+    goals: tuple[Goal, ...] = ()
+    covers: bool = False
     found: dict[int, Measured] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         law = _Law(self.workload(0), self.messages)
         self.is_safe = [law.holds(self.workload(place)) for place in range(len(self))]
-        self.limit = _limit_of(self.workload(0), self.queue)
+        self.limit = _limit_of(self.workload(0), self.queue, self.unit)
         self.producers = len(self.workload(0).producers)
 
     def __len__(self) -> int:
@@ -139,13 +153,23 @@ by luck, 1 reached it, 4 ended with a dead session (506).
 
     @property
     def _one(self) -> Callable[[Mapping[str, float]], Measured]:
-        return partial(_run_of, self.describe, self.messages, self.queue)
+        if self.unit == "count" and not self.goals and not self.covers:
+            return partial(_run_of, self.describe, self.messages, self.queue)
+        return partial(_whole_run_of, self.describe, self.messages, self.queue, self.unit, self.goals)
 
-    def run(self, processes: int | None = None) -> SettingsMap:
-        """Run all that is not known yet, and return the map."""
+    def run(self, processes: int | None = None, progress: Progress | None = None) -> SettingsMap:
+        """Run all that is not known yet, and return the map; Ctrl-C leaves the cells that are known."""
         places = [place for place in self.order() if place not in self.found]
-        for number, found in run_many(self._one, [self.at(place) for place in places], processes=processes):
-            self.found[places[number]] = found
+        settings = [self.at(place) for place in places]
+        try:
+            with closing(run_many(self._one, settings, processes=processes)) as results:
+                for number, found in results:
+                    self.found[places[number]] = found
+                    if progress is not None:
+                        progress(len(self.found), len(self))
+        except KeyboardInterrupt:
+            if progress is None:
+                raise
         return self
 
     # What it shows
@@ -169,20 +193,30 @@ by luck, 1 reached it, 4 ended with a dead session (506).
             law = f"No queue has a limit in messages, so none of the {size} settings can fill one."
         else:
             law = (
-                f"The law: where stop + capacities is at most the limit, {self.limit}, no message can be "
-                f"refused (CAP-11). It holds for {safe} of the {size} settings."
+                f"The law: where stop + {_WINDOWS[self.unit]} is at most the limit, {self.limit}, no "
+                f"message can be refused (CAP-11). It holds for {safe} of the {size} settings."
             )
         known = [self.kind(place) for place in self.found]
         part = "Of all" if len(known) == size else f"So far {len(known)} of {size} are run. Of these"
         counts = [(name, known.count(name)) for name in ("safe", "below", "full", "dead")]
         said = {
             "safe": "are safe by the law, and no session died",
-            "below": "stayed below the limit, by luck",
+            "below": f"stayed below the limit, {'by luck' if self.is_enough else 'in a part of a cycle'}",
             "full": "reached it",
             "dead": "ended with a dead session (506)",
         }
         listed = ", ".join(f"{number} {said[name]}" for name, number in counts if number)
-        return (law, f"{part}, with {self.messages:,} messages each: {listed or 'none yet'}.")
+        runs = f"{part}, with {self.messages:,} messages each: {listed or 'none yet'}."
+        if not self.goals:
+            return (law, runs)
+        kept = sum(found.goal_use < 1 for found in self.found.values())
+        asked = " and ".join(goal.text for goal in self.goals)
+        return (law, runs, f"{kept} of them keep {asked}; those beyond the dashed line do not.")
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether a run is long enough to speak of luck: it covers what the workload does."""
+        return self.covers or self.messages >= messages_to_cover(self.workload(0))
 
     def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
         """Return the cells that are known: stop, capacity, kind, max_depth, blocked_share, sessions_ended."""
@@ -279,11 +313,16 @@ def map_of_queue(
     workload: Workload,
     queue: str,
     *,
-    cells: int = CELLS,
-    messages: int = MESSAGES,
+    cells: int | None = None,
+    messages: int | None = None,
     processes: int | None = None,
+    goals: tuple[Goal, ...] = (),
+    progress: Progress | None = None,
 ) -> SettingsMap:
-    """Return the map of one queue, which needs a limit in messages: its stop, and its producers' capacities.
+    """Return the map of one queue, which needs a limit: its stop, and its producers' capacities.
+
+    It is in messages if the queue has a limit in them, else in bytes.  Each run covers the workload, at scale
+    if that takes many messages, unless ``messages`` says how many it sends.
 
     >>> from qflow.labs.experiments import capacity_workload
     >>> drawn = map_of_queue(capacity_workload(), "orders", cells=3, messages=300, processes=1)
@@ -294,24 +333,37 @@ def map_of_queue(
         raise DesignError(
             f"a map: no queue {queue!r} in the workload, which has {', '.join(workload.queues)}"
         )
-    limit = _limit_of(workload, queue)
+    unit = next((unit for unit in UNITS if _limit_of(workload, queue, unit)), "count")
+    limit = _limit_of(workload, queue, unit)
+    longer, most = cover(workload)
+    covers = messages is None and most is None
+    if covers:
+        workload, cells = longer, cells or CELLS // 2
+    messages = messages or (_COVERING if covers else MESSAGES)
+    cells = cells or CELLS
     senders = {
         p.name: p.capacity for p in workload.producers if queue in _queues_reached_by(workload, p.name)
     }
     if not limit or not senders:
-        missing = "a producer whose messages reach it" if limit else "a limit in messages (qpid.max_count)"
+        missing = "a producer whose messages reach it" if limit else "a limit (qpid.max_count, qpid.max_size)"
         raise DesignError(f"a map of queue {queue!r} needs {missing}")
     together = sum(senders.values())
-    describe = partial(_with_stop_and_capacities, workload, queue, senders)
-    stop = min(limit, QueueSettings.from_arguments(dict(workload.queues[queue])).flow_stop_count or limit)
+    describe = partial(_with_stop_and_capacities, workload, queue, senders, unit)
+    stop = getattr(QueueSettings.from_arguments(dict(workload.queues[queue])), f"flow_stop_{unit}") or limit
+    # In bytes, the windows of the most that is drawn fill the limit.
+    largest = max(one.largest for one in traffic_of(workload)[queue].values()) if unit == "size" else 1
+    widest = max(ceil(limit / largest), together)
     return SettingsMap(
         describe,
-        {"stop": stop, "capacity": together},
-        Axis("stop", f"stop threshold of {queue} (qpid.flow_stop_count)", _spread(limit, cells)),
-        Axis("capacity", "capacities together", _spread(max(limit, together), cells, len(senders))),
+        {"stop": min(limit, stop), "capacity": together},
+        Axis("stop", f"stop threshold of {queue} (qpid.flow_stop_{unit})", _spread(limit, cells)),
+        Axis("capacity", "capacities together", _spread(widest, cells, len(senders))),
         messages,
         queue,
-    ).run(processes)
+        unit,
+        goals,
+        covers,
+    ).run(processes, progress)
 
 
 def _queues_reached_by(workload: Workload, producer: str) -> list[str]:
@@ -320,11 +372,11 @@ def _queues_reached_by(workload: Workload, producer: str) -> list[str]:
 
 
 def _with_stop_and_capacities(
-    workload: Workload, queue: str, senders: Mapping[str, int], *, stop: int, capacity: int
+    workload: Workload, queue: str, senders: Mapping[str, int], unit: str, *, stop: int, capacity: int
 ) -> Workload:
     arguments = workload.queues[queue]
-    resume = arguments.get("qpid.flow_resume_count") or stop
-    changed = {"qpid.flow_stop_count": stop, "qpid.flow_resume_count": min(int(str(resume)), stop)}
+    resume = arguments.get(f"qpid.flow_resume_{unit}") or stop
+    changed = {f"qpid.flow_stop_{unit}": stop, f"qpid.flow_resume_{unit}": min(int(str(resume)), stop)}
     # Each producer's part of the sum, and no message of it lost to rounding.
     together, done, parts, passed = sum(senders.values()), 0, dict[str, int](), 0
     for place, (name, old) in enumerate(senders.items(), 1):
@@ -414,10 +466,34 @@ def _run_of(describe: Describe, messages: int, queue: str, settings: Mapping[str
         return measure(set_up(workload, messages), workload, queue)
 
 
-def _limit_of(workload: Workload, queue: str) -> int:
-    """Return the limit of a queue in messages, or of several the highest; 0 for none."""
+def _whole_run_of(
+    describe: Describe,
+    messages: int,
+    queue: str,
+    unit: str,
+    goals: tuple[Goal, ...],
+    settings: Mapping[str, float],
+) -> Measured:
+    """Return the measures of a run of which more is asked than its depth; at scale if it is a long one."""
+    workload = describe(**settings)
+    longer, most = cover(workload)
+    scale = scale_of(longer, {}, messages) if most is None else 1
+    meter = meter_run(longer, None if most is None else messages, scale)
+    costs = meter.costs([queue], [producer.name for producer in workload.producers])
+    deepest = costs.max_depth if unit == "count" else costs.max_bytes
+    return Measured(
+        deepest[queue], costs.blocked_share, tuple(costs.errors), bytes(POINTS), worst_use(goals, costs)
+    )
+
+
+def _limit_of(workload: Workload, queue: str, unit: str = "count") -> int:
+    """Return the limit of a queue, or of several the highest; 0 for none."""
     names = [queue] if queue else list(workload.queues)
-    return max(QueueSettings.from_arguments(dict(workload.queues[name])).max_count for name in names)
+    found = (QueueSettings.from_arguments(dict(workload.queues[name])) for name in names)
+    return max(getattr(settings, f"max_{unit}") or 0 for settings in found)
+
+
+_WINDOWS = {"count": "capacities", "size": "capacities × largest messages"}
 
 
 # The drawing
@@ -434,6 +510,8 @@ _STYLE = (
     ".qfm .qf-map-safe{fill:var(--qf-go,#007a59)}.qfm .qf-map-below{fill:var(--qf-level,#a9d8f5)}"
     ".qfm .qf-map-full{fill:url(#qf-map-dots)}.qfm .qf-map-dead{fill:url(#qf-map-crosses)}"
     ".qfm .qf-map-law{fill:none;stroke:var(--qf-ink,#1c2126);stroke-width:2.2}"
+    ".qfm .qf-map-missed{fill:url(#qf-map-lines)}"
+    ".qfm .qf-map-goal{fill:none;stroke:var(--qf-ink,#1c2126);stroke-width:2;stroke-dasharray:5 3}"
     ".qfm .qf-map-halo{fill:none;stroke:var(--qf-card,#fff);stroke-opacity:.8;stroke-width:5}"
 )
 _PATTERNS = (
@@ -442,7 +520,10 @@ _PATTERNS = (
     '<path d="M2,2L7,7M7,2L2,7" style="fill:none;stroke:var(--qf-card,#fff);stroke-width:1.1"/></pattern>'
     '<pattern id="qf-map-dots" width="6" height="6" patternUnits="userSpaceOnUse">'
     '<rect width="6" height="6" style="fill:var(--qf-glow,#e69f00)"/>'
-    '<circle cx="3" cy="3" r="1.4" fill="#3a2a00"/></pattern></defs>'
+    '<circle cx="3" cy="3" r="1.4" fill="#3a2a00"/></pattern>'
+    '<pattern id="qf-map-lines" width="8" height="8" patternUnits="userSpaceOnUse" '
+    'patternTransform="rotate(45)"><path d="M0,0V8" style="stroke:var(--qf-card,#fff);stroke-width:3"/>'
+    '<path d="M1,0V8" style="stroke:var(--qf-ink,#1c2126);stroke-width:1"/></pattern></defs>'
 )
 
 
@@ -470,6 +551,7 @@ class _MapDrawing:
                 'class="qf-map-ground"/>',
                 *('<g class="qf-map-cells">', *self._cells(), "</g>"),
                 *self._law(),
+                *self._goal(),
                 *self._axes(),
                 *('<g class="qf-map-key">', *self._key(), "</g></svg>"),
             ]
@@ -512,6 +594,23 @@ class _MapDrawing:
         for kind in ("halo", "law"):
             yield f'<path d="{"".join(way)}" class="qf-map-{kind}"/>'
 
+    def _goal(self) -> Iterator[str]:
+        """Yield the line around the runs that keep all goals."""
+        if not self._map.goals:
+            return
+        keep = {place for place, found in self._map.found.items() if found.goal_use < 1}
+        yield self._fill(sorted(self._map.found.keys() - keep), "missed", 0.0)
+        way = []
+        for place in sorted(self._map.found):
+            row, column = divmod(place, self._columns)
+            x, y = self.LEFT + column * self._wide, self._floor - (row + 1) * self._high
+            if (place in keep) != (place - 1 in keep) and column:
+                way.append(f"M{x:.1f},{y:.1f}v{self._high:.1f}")
+            if (place in keep) != (place - self._columns in keep) and row:
+                way.append(f"M{x:.1f},{y + self._high:.1f}h{self._wide:.1f}")
+        for kind in ("halo", "goal"):
+            yield f'<path d="{"".join(way)}" class="qf-map-{kind}"/>'
+
     def _axes(self) -> Iterator[str]:
         for axis, is_up in ((self._map.across, False), (self._map.up, True)):
             last = len(axis.values) - 1
@@ -539,3 +638,10 @@ class _MapDrawing:
             yield f'<path d="M{self.SIDE + 300},{self.TOP + 12}h24" class="qf-map-law"/>'
             place = f'x="{self.SIDE + 332}" y="{self.TOP + 17}"'
             yield f'<text {place} class="qf-map-facts">the law\'s line</text>'
+        if self._map.goals:
+            words = escape(" and ".join(goal.text for goal in self._map.goals))
+            place = f'x="{self.SIDE}" y="{self.TOP + 24 * len(rows) + 12}"'
+            yield f'<rect {place} width="18" height="16" class="qf-map-missed"/>'
+            yield f'<rect {place} width="18" height="16" class="qf-map-goal"/>'
+            place = f'x="{self.SIDE + 28}" y="{self.TOP + 24 * len(rows) + 25}"'
+            yield f'<text {place} class="qf-map-facts">beyond the dashed line: misses {words}</text>'

@@ -82,6 +82,11 @@ class Verdict:
         return min((unit.bound for unit in self.units if unit.unit == "count" and unit.bound), default=None)
 
     @property
+    def never_more_bytes_than(self) -> int | None:
+        """The same in bytes."""
+        return min((unit.bound for unit in self.units if unit.unit == "size" and unit.bound), default=None)
+
+    @property
     def reasons(self) -> tuple[str, ...]:
         """Why, a sentence for each unit; those that decide first."""
         if self.is_safe:

@@ -39,8 +39,14 @@ class TraceLab(Lab):
     name = "trace"
 
     def __init__(
-        self, path: str | Path, workload: str | Path | None, queues: Sequence[str], digest: str
+        self,
+        path: str | Path,
+        workload: str | Path | None,
+        queues: Sequence[str],
+        digest: str,
+        at: float = 0.0,
     ) -> None:
+        self._at = round(at * 1_000_000)
         self._opened = (path, workload, queues)
         self._expected = digest
         self._task: asyncio.Task[None] | None = None
@@ -49,6 +55,7 @@ class TraceLab(Lab):
         if loop is None:
             # Without progress: whether a line of it appears would hang on the machine's speed.
             super().__init__(read(tell=lambda part: None))
+            self._open_at()
             return
         super().__init__(Comparison({}, (f"{Path(path).name} is being read.",)))
         self._task = loop.create_task(self._follow(read))
@@ -75,12 +82,17 @@ class TraceLab(Lab):
                 self.scene.running, self.scene.progress = 1, max(0.01, done)
             self.scene.progress = 0.0
             self.show(reading.result(), 1)
+            self._open_at()
         except Exception as error:  # it is shown in the lab: nothing above catches it
             self.scene.progress = 0.0
             self.scene.refusal = str(error)
             self.show_claims((f"{name} is not read.",))
         finally:
             is_over = True
+
+    def _open_at(self) -> None:
+        if self._at:
+            self.scene.place = {"time": self._at, "back": 0}
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -132,12 +144,14 @@ def trace_lab(
     workload: str | Path | None = None,
     queues: Sequence[str] = (),
     digest: str = "",
+    at: float = 0.0,
 ) -> TraceLab:
     """Open a trace, or what clients recorded, in the picture that all labs share.
 
     Parameters:
         path, workload, queues: As for :func:`trace_picture`.
         digest: What a token says of the file's bytes: the lab says so if they are others here.
+        at: The second that it opens at.
 
     Returns:
         A widget; without widgets, use :func:`qflow.labs.trace_picture`.
@@ -153,7 +167,7 @@ def trace_lab(
     >>> lab.picture.frames.topology.queues[0].name
     'q'
     """
-    return TraceLab(path, workload, queues, digest)
+    return TraceLab(path, workload, queues, digest, at)
 
 
 def recorded_lab(name: str = "slow-consumer") -> Lab:

@@ -8,7 +8,7 @@ does the same for what a consumer did with each.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import cycle, repeat
+from itertools import count, cycle, repeat
 from math import log
 from random import Random
 from typing import Final
@@ -59,7 +59,9 @@ class Arrivals:
         self._draw = self._random.random
         self._rate = max(producer.rate, _SLOWEST)
         self._steady = round(SECOND * _FINE / self._rate) if producer.arrival == "const" else 0
-        self._spread = None if isinstance(producer.size, int) else producer.size
+        size = producer.size
+        self._spread = None if isinstance(size, int) else size[:2]
+        self._largest = NEVER if isinstance(size, int) or len(size) == 2 else size[2]
         self._groups, self._skew = producer.groups or (0, 0.0)
         self._on, self._period = _burst(producer)
         self._is_short = self._period > 0 and self._on * self._rate < _FEW_IN_A_SPELL * SECOND * _FINE
@@ -80,7 +82,7 @@ class Arrivals:
         fine += self._steady or _nearest(_exponential(self._draw, self._rate) * (SECOND * _FINE))
         self._fine = fine
         if self._spread is not None:
-            self.size = int(self._random.lognormvariate(*self._spread))
+            self.size = min(int(self._random.lognormvariate(*self._spread)), self._largest)
         if self._groups:
             chance = self._draw() ** self._skew
             self.group = f"g{min(self._groups, int(self._groups**chance))}"
@@ -138,16 +140,23 @@ class Service:
         self._release = consumer.release
         self._reject = consumer.release + consumer.reject
         self._overhead = cycle(consumer.overhead) if consumer.overhead else None
+        self._outages = _outages(consumer)
+        self._out = next(self._outages)
 
     def time(self, now: int) -> int:
         """Return the microseconds that a service beginning now takes: at least one, so that time goes on."""
+        wait = 0
+        while self._out[0] <= now + wait:
+            wait = max(wait, self._out[1] - now)
+            self._out = next(self._outages)
+        now += wait
         seconds = _exponential(self._draw, self._rate) if self._rate else next(self._seconds)
         for start, end, factor in self._spells:
             if start <= now < end:
                 seconds *= factor
         if self._overhead is not None:
             seconds += next(self._overhead)
-        return max(1, _nearest(seconds * SECOND))
+        return wait + max(1, _nearest(seconds * SECOND))
 
     def verdict(self) -> str:
         """Return "accept", "release" or "reject"; drawn for each message, whatever the probabilities."""
@@ -155,3 +164,25 @@ class Service:
         if chance < self._release:
             return "release"
         return "reject" if chance < self._reject else "accept"
+
+
+def _outages(consumer: Consumer) -> Iterator[tuple[int, int]]:
+    """Yield when each outage of a consumer begins and ends, and at last one that never comes.
+
+    >>> out = _outages(Consumer("c", "q", 1, ("const", 0.01), outage=(600, 30)))
+    >>> [[time // SECOND for time in next(out)] for _ in range(2)]
+    [[451, 481], [1051, 1081]]
+    """
+    if consumer.outage is not None:
+        kind, every, lasting = ("const", *consumer.outage)[-3:]
+        every, lasting = float(every), float(lasting)
+        draw, end = Random(f"outage {consumer.seed}").random, 0.0
+        first = draw() * (every - lasting)
+        for number in count():
+            begin, length = first + number * every, lasting
+            if kind == "exp":
+                begin = end + _exponential(draw, 1 / (every - lasting))
+                length = _exponential(draw, 1 / lasting)
+            end = begin + length
+            yield round(begin * SECOND), round(end * SECOND)
+    yield NEVER, NEVER

@@ -45,7 +45,7 @@ def run(namespace: argparse.Namespace) -> int:
     look_over(workload, "qflow run")
     made, is_whole = _simulate(workload)
     if namespace.trace:
-        _write(made, namespace.trace)
+        write_run(made, namespace.trace)
     summary = {**_summarise(made), "interrupted": not is_whole}
     print(json.dumps(summary) if namespace.json else _text(summary))
     return 0 if is_whole else INTERRUPTED
@@ -99,7 +99,7 @@ def _summarise(run: Run) -> dict[str, Any]:
     >>> _summarise(simulate(Workload("w", 1, {"q": {}})))["queues"]["q"]["max_depth"]
     0
     """
-    from qflow.workload.measures import queue_measures
+    from qflow.workload.measures import meters_of, queue_measures
     from qflow.workload.model import Senders
 
     kinds = {
@@ -117,12 +117,14 @@ def _summarise(run: Run) -> dict[str, Any]:
             name = senders.of(event.session, event.message) or event.session
             if name in counts:
                 counts[name][kinds[event.kind]] += 1
+    meters = meters_of(run.events, run.workload, run.end)
+    measures = {name: meter.measures(run.end) if run.end else {} for name, meter in meters.items()}
     return {
         "workload": run.workload.name,
         "seconds": run.end / 1_000_000,
         "events": len(run.events),
         "queues": queue_measures(run.events, run.workload, run.end) if run.end else {},
-        "producers": {p.name: _of(counts[p.name], "sent", "blocks") for p in producers},
+        "producers": {p.name: _of(counts[p.name], "sent", "blocks") | measures[p.name] for p in producers},
         "consumers": {c.name: _of(counts[c.name], "accepts") for c in consumers},
         "errors": {name: str(error) for name, error in run.errors.items()},
         "unroutable": {name: values["unroutable"] for name, values in counts.items() if values["unroutable"]},
@@ -161,7 +163,8 @@ def check_target(path: Path) -> None:
         raise WorkloadError(f"{path}: a trace is a file, and this is a folder")
 
 
-def _write(made: Run, path: str) -> None:
+def write_run(made: Run, path: str) -> None:
+    """Write a run as a trace."""
     from qflow.trace.files import write_trace
     from qflow.trace.replaying import trace_of
 

@@ -31,6 +31,8 @@ class Measured(NamedTuple):
     sessions_ended: tuple[str, ...]
     # Equal parts of that time: the most messages on the deepest queue, from 0 to 255 of ``max_depth``.
     course: bytes
+    # What it used of the limit of the goal that it kept worst; 0 without goals.
+    goal_use: float = 0.0
 
 
 class _Gauge(QueueObserver):

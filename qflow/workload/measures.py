@@ -14,6 +14,10 @@ Times are in seconds, shares are of the time from 0 to an instant ``end``; what 
 ``latency_p50``, …   from a transfer to its completion as its producer learns of it: half of them, 90 %, 99 %
                      took no longer.  One that is not complete when the session or the time ends counts with
                      what it has waited.  None if nothing was sent.
+``wait_p50``, …      from when a message is due at its producer to its transfer: it waits for the window, or
+                     behind those that do; half of them, 99 %, all (``wait_max``) waited no longer.  One still
+                     due when the session or the time ends counts with what it has waited.  None if none was
+                     due; not there for a log, which does not say when a message is due.
 ``sessions_ended``   producers whose session an error ended (506, LP-05)
 ``discards``         messages that a ring dropped (LP-10)
 ==================== ==================================================================================
@@ -25,10 +29,13 @@ simulate.  Whoever needs less counts less, as :mod:`qflow.workload.measured` doe
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile, tee
+from math import inf
 from typing import Any, NamedTuple, Protocol
 
 from qflow.broker.events import Event, of_kinds
 from qflow.workload.agenda import SECOND
+from qflow.workload.arrivals import due_messages
 from qflow.workload.model import Producer, Senders, Workload
 
 Measures = dict[str, float | int | None]
@@ -39,7 +46,7 @@ _UNITS = {
     "of the time": ("share_on", "blocked_share", "busy_share"),
     "times": ("flowStoppedCount", "blocks"),
     "messages/s": ("throughput",),
-    "s": tuple(f"latency_p{part}" for part in _PERCENTILES),
+    "s": (*(f"latency_p{part}" for part in _PERCENTILES), "wait_p50", "wait_p99", "wait_max"),
     "bytes": ("max_bytes",),
     "messages": (
         *("mean_depth", "max_depth", "depth", "discards", "sent", "accepts"),
@@ -101,39 +108,59 @@ class DepthMeter:
         }
 
 
+class QueueMeters:
+    """Measures every queue of a run up to an instant, part by part of its events, in their order."""
+
+    def __init__(self, workload: Workload, end: int) -> None:
+        self._end = end
+        self.meters = meters = {name: DepthMeter(end) for name in workload.queues}
+        self._depth, self._stopped = dict.fromkeys(meters, 0), dict.fromkeys(meters, False)
+        self._accepts, self._discards, self.max_bytes = (dict.fromkeys(meters, 0) for _ in range(3))
+        self._readers = {consumer.name: consumer.queue for consumer in workload.consumers}
+
+    def take(self, events: Iterable[Event]) -> None:
+        """Take the next events."""
+        depth = self._depth
+        for event in of_kinds(events, _OF_QUEUES):
+            kind, queue = event.kind, event.queue
+            if event.time > self._end:
+                break
+            if kind == "message.accept":
+                if event.session in self._readers:
+                    self._accepts[self._readers[event.session]] += len(_detail(event, "transfers", ()))
+                continue
+            if kind == "enqueued":
+                depth[queue] += 1
+                self.max_bytes[queue] = max(self.max_bytes[queue], _detail(event, "bytes", 0))
+            elif kind == "dequeued":
+                depth[queue] -= 1
+                self._discards[queue] += _detail(event, "reason", "") == "ring"
+            else:
+                self._stopped[queue] = kind == "flow_stopped"
+            self.meters[queue].at(event.time, depth[queue], self._stopped[queue])
+
+    def measures(self) -> dict[str, Measures]:
+        """Return the measures of each queue."""
+        return {
+            name: {
+                **meter.measures(),
+                "flowStoppedCount": meter.stops,
+                "throughput": self._accepts[name] * SECOND / self._end,
+                "discards": self._discards[name],
+            }
+            for name, meter in self.meters.items()
+        }
+
+
 def queue_measures(
     events: Iterable[Event], workload: Workload, end: int, filled: dict[str, float] | None = None
 ) -> dict[str, Measures]:
     """Measure every queue of a run up to an instant; ``filled`` gets the share of time with messages."""
-    meters = {name: DepthMeter(end) for name in workload.queues}
-    depth, stopped = dict.fromkeys(meters, 0), dict.fromkeys(meters, False)
-    accepts, discards = (dict.fromkeys(meters, 0) for _ in range(2))
-    readers = {consumer.name: consumer.queue for consumer in workload.consumers}
-    for event in of_kinds(events, _OF_QUEUES):
-        kind, queue = event.kind, event.queue
-        if event.time > end:
-            break
-        if kind == "message.accept":
-            if event.session in readers:
-                accepts[readers[event.session]] += len(_detail(event, "transfers", ()))
-            continue
-        if kind in ("enqueued", "dequeued"):
-            depth[queue] += 1 if kind == "enqueued" else -1
-            discards[queue] += kind == "dequeued" and _detail(event, "reason", "") == "ring"
-        else:
-            stopped[queue] = kind == "flow_stopped"
-        meters[queue].at(event.time, depth[queue], stopped[queue])
+    meters = QueueMeters(workload, end)
+    meters.take(events)
     if filled is not None:
-        filled.update((name, meter.filled_share()) for name, meter in meters.items())
-    return {
-        name: {
-            **meter.measures(),
-            "flowStoppedCount": meter.stops,
-            "throughput": accepts[name] * SECOND / end,
-            "discards": discards[name],
-        }
-        for name, meter in meters.items()
-    }
+        filled.update((name, meter.filled_share()) for name, meter in meters.meters.items())
+    return meters.measures()
 
 
 _OF_QUEUES = frozenset(("message.accept", "enqueued", "dequeued", "flow_stopped", "flow_resumed"))
@@ -209,10 +236,22 @@ class ProducerMeter:
     >>> meter.note("complete", 9000, "p-1")
     >>> meter.measures(SECOND)["latency_p50"]
     1.0
+    >>> known = ProducerMeter(Producer("p", ("", "q"), rate=10, capacity=1, size=1, arrival="const"))
+    >>> known.note("transfer", 100_000, "p-1"); known.note("transfer", 800_000, "p-2")
+    >>> known.waits(SECOND)[:4], known.measures(SECOND)["wait_max"]
+    ([0, 600000, 700000, 600000], 0.7)
     """
 
-    def __init__(self) -> None:
+    # Given the producer as it was simulated, for so many seconds, it knows when each message was due.
+
+    def __init__(self, producer: Producer | None = None, duration: float = inf) -> None:
         self.transfers = 0
+        self._producer = producer
+        due = () if producer is None else (due for due, _, _ in due_messages(producer))
+        self._due: Iterator[int] = takewhile(lambda time: time <= duration * SECOND, due)
+        self._is_closed = producer is not None and producer.model == "closed"
+        self._waited: list[int] = []
+        self._died: int | None = None
         self._sent: dict[str, int] = {}
         self._latencies: list[int] = []
         self._waits: list[tuple[int, int]] = []
@@ -226,6 +265,8 @@ class ProducerMeter:
         elif kind == "transfer":
             self.transfers += 1
             self._sent[label] = time
+            if self._producer is not None:
+                self._waited.append(max(0, time - self._due_of_next(time)))
         elif kind == "complete":
             if label in self._sent:
                 self._latencies.append(time - self._sent.pop(label))
@@ -236,8 +277,24 @@ class ProducerMeter:
             self._since = None
         if kind == "error":
             # Nobody waits any more.
+            self._died = time
             self._latencies += [time - begin for begin in self._sent.values()]
             self._sent.clear()
+
+    def _due_of_next(self, now: int) -> int:
+        """Return when the next message was due; a closed producer's is, once its window lets it."""
+        if not self._is_closed:
+            return next(self._due)
+        # The block is over by now.
+        return self._waits[-1][0] if self._waits and self._waits[-1][1] == now else now
+
+    def waits(self, end: int) -> list[int]:
+        """Return the microseconds that each message waited for the window, or has waited at the end."""
+        until = end if self._died is None else min(end, self._died)
+        if self._is_closed:
+            return self._waited + ([] if self._since is None else [until - self._since])
+        self._due, due = tee(self._due)
+        return self._waited + [until - time for time in takewhile(lambda time: time <= until, due)]
 
     def latencies(self, end: int) -> list[int]:
         """Return the microseconds that each transfer took, or has waited at the end."""
@@ -254,25 +311,44 @@ class ProducerMeter:
             "blocked_share": self.blocked_share(end),
             "throughput": self.transfers * SECOND / end,
             **latency_measures(self.latencies(end)),
+            **(wait_measures(self.waits(end)) if self._producer else {}),
         }
+
+
+def wait_measures(waits: list[int]) -> Measures:
+    """Return wait_p50, wait_p99 and wait_max of waits in microseconds."""
+    found = {f"wait_p{percent}": value for percent, value in zip((50, 99), _at(waits, 50, 99), strict=True)}
+    return {**found, "wait_max": max(waits) / SECOND if waits else None}
 
 
 def latency_measures(latencies: list[int]) -> Measures:
     """Return the percentiles of times in microseconds."""
-    ordered, found = sorted(latencies), Measures()
-    for percent in _PERCENTILES:
-        place = min(len(ordered) - 1, len(ordered) * percent // 100)
-        found[f"latency_p{percent}"] = ordered[place] / SECOND if ordered else None
-    return found
+    return dict(
+        zip((f"latency_p{percent}" for percent in _PERCENTILES), _at(latencies, *_PERCENTILES), strict=True)
+    )
 
 
-def meters_of(acts: Iterable[_Logged], names: Iterable[str], end: int) -> dict[str, ProducerMeter]:
-    """Return a meter of each producer, with what it did up to an instant."""
-    meters = {name: ProducerMeter() for name in names}
-    for act in acts:
+def _at(times: list[int], *percents: int) -> list[float | None]:
+    """Return the seconds that so many percent of times in microseconds do not exceed."""
+    ordered = sorted(times)
+    places = [min(len(ordered) - 1, len(ordered) * percent // 100) for percent in percents]
+    return [ordered[place] / SECOND if ordered else None for place in places]
+
+
+def meters_of(events: Iterable[Event], workload: Workload, end: int) -> dict[str, ProducerMeter]:
+    """Return a meter of each producer of a simulated run, with what it did up to an instant."""
+    meters = {producer.name: ProducerMeter(producer, workload.duration) for producer in workload.producers}
+    note_acts(meters, events, workload, end)
+    return meters
+
+
+def note_acts(
+    meters: dict[str, ProducerMeter], events: Iterable[Event], workload: Workload, end: int
+) -> None:
+    """Note the next events of a simulated run, up to an instant, in the meters of its producers."""
+    for act in acts_of(events, workload.producers):
         if act.ts_us <= end and act.client in meters:
             meters[act.client].note(act.event, act.ts_us, act.label)
-    return meters
 
 
 def producer_measures(rows: Sequence[_Logged], end: int) -> Measures:

@@ -98,11 +98,28 @@ def _is_spell(value: Any) -> bool:
 
 
 def _is_size(value: object) -> bool:
-    return is_whole(value, 0) or is_tuple_of(is_number, _is_from_0)(value)
+    drawn = (is_number, _is_from_0)
+    return is_whole(value, 0) or is_tuple_of(*drawn)(value) or is_tuple_of(*drawn, _is_from_1)(value)
+
+
+def _as_size(value: Any) -> Any:
+    """Return a size as it is kept: of an object with ``lognormal`` and ``max``, their three numbers."""
+    if not isinstance(value, Mapping):
+        return as_tuple(value)
+    given = require_keys("size", value, ("lognormal", "max"), ("lognormal",))
+    drawn = as_tuple(given["lognormal"])
+    largest = (given["max"],) if "max" in given else ()
+    return (*drawn, *largest) if isinstance(drawn, tuple) else (drawn,)
+
+
+def _is_outage(value: Any) -> bool:
+    if isinstance(value, tuple) and len(value) == 3:
+        return value[0] in _SERVICES and _is_outage(value[1:])
+    return is_tuple_of(is_positive, is_positive)(value) and bool(value[1] < value[0])
 
 
 def _is_bounded_size(value: Any) -> bool:
-    return isinstance(value, int) or value[0] + _FURTHEST_DRAW * value[1] <= _LARGEST_MU
+    return isinstance(value, int) or len(value) == 3 or value[0] + _FURTHEST_DRAW * value[1] <= _LARGEST_MU
 
 
 def _is_seed(value: object) -> bool:
@@ -118,8 +135,12 @@ _PRODUCER: Rules = (
         f"a number above 0, up to {MESSAGES_PER_SECOND}",
     ),
     ("capacity", _is_from_1, "a whole number from 1"),
-    ("size", _is_size, "a whole number from 0, or mu and sigma (from 0)"),
-    ("size", _is_bounded_size, f"mu and sigma with mu + {_FURTHEST_DRAW} sigma at most {_LARGEST_MU}"),
+    ("size", _is_size, "a whole number from 0, or mu and sigma (from 0), and a largest (from 1)"),
+    (
+        "size",
+        _is_bounded_size,
+        f"mu and sigma with mu + {_FURTHEST_DRAW} sigma at most {_LARGEST_MU}, or with a largest beside them",
+    ),
     (
         "burst",
         is_none_or(is_tuple_of(is_positive, _is_from_0)),
@@ -154,6 +175,12 @@ _CONSUMER: Rules = (
     ("release", partial(is_number, at_least=0, at_most=1), "a probability from 0 to 1"),
     _SEED,
     ("overhead", is_all(is_number), "a list of seconds"),
+    (
+        "outage",
+        is_none_or(_is_outage),
+        "seconds from one to the next and the seconds it lasts, which are fewer ('exp' before if they are "
+        "means); or nothing",
+    ),
     ("network", _is_network, "a Network, or nothing"),
 )
 
@@ -171,7 +198,9 @@ class Producer:
             (EX-02).
         rate (float): Messages a second, on average; in bursts, while a spell lasts.
         capacity (int): The window: most transfers outstanding, that is sent and not known complete (CAP-01).
-        size (int or (float, float)): Content bytes, or mu and sigma of a log-normal distribution of them.
+        size (int, (float, float) or (float, float, int)): Content bytes; or mu and sigma of a log-normal
+            distribution of them, and if there is one the largest, which larger draws become.  A mapping, as
+            in a file, says it by name: ``{"lognormal": [9, 0.75], "max": 40000}``.
         burst ((float, float) or None): Seconds on and seconds off, in turn; the first "on" begins at 0.
         groups ((int, float) or None): n and a: each message is of group ``g<k>``, k = min(n, floor(n ** (u **
             a))), u uniform in [0, 1).  The group travels in the application header ``group``.
@@ -209,7 +238,7 @@ class Producer:
     to: tuple[str, str]
     rate: float
     capacity: int
-    size: int | tuple[float, float]
+    size: int | tuple[float, float] | tuple[float, float, int]
     burst: tuple[float, float] | None = None
     groups: tuple[int, float] | None = None
     seed: int = 0
@@ -223,8 +252,9 @@ class Producer:
     obeys_flow: bool = False
 
     def __post_init__(self) -> None:
-        for attribute in ("to", "size", "burst", "groups", "recorded"):
+        for attribute in ("to", "burst", "groups", "recorded"):
             object.__setattr__(self, attribute, as_tuple(getattr(self, attribute)))
+        object.__setattr__(self, "size", _as_size(self.size))
         require(is_name(self.name), "producer", "name", self.name, "text, not empty")
         where = f"producer {self.name!r}"
         require_all(where, self, _PRODUCER)
@@ -262,6 +292,10 @@ class Consumer:
         overhead (tuple of float): Seconds by which the first, second, ... service takes longer, from the
             first again after the last.
         network (Network or None): What lies between it and the broker; None for nothing.
+        outage ((float, float) or (str, float, float) or None): Seconds from one outage to the next, and the
+            seconds that each lasts; its seed says when in the former the first begins.  It keeps its session
+            and what it has prefetched; no service begins before the end.  With ``"exp"`` before them, both
+            are means.
 
     Raises:
         WorkloadError: If a value is not allowed.
@@ -286,9 +320,10 @@ class Consumer:
     crash: float | None = None
     overhead: tuple[float, ...] = field(default=(), repr=False)
     network: Network | None = None
+    outage: tuple[float, float] | tuple[str, float, float] | None = None
 
     def __post_init__(self) -> None:
-        for attribute in ("service", "slow", "overhead"):
+        for attribute in ("service", "slow", "overhead", "outage"):
             object.__setattr__(self, attribute, as_tuple(getattr(self, attribute)))
         require(is_name(self.name), "consumer", "name", self.name, "text, not empty")
         where = f"consumer {self.name!r}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from qflow.broker.events import EventTable
 from qflow.workload.agenda import SECOND
 from qflow.workload.attributes import WorkloadError, is_whole, require
 from qflow.workload.consumer_client import ConsumerClient
@@ -16,6 +17,9 @@ from qflow.workload.model import Producer, Workload
 from qflow.workload.producer_client import ProducerClient, SharedSession, WindowedProducer
 from qflow.workload.run import Run
 from qflow.workload.stage import GRACE, Stage, pause_collector
+
+_PART = 5 * SECOND
+"""Microseconds of virtual time of which the events of a run are in memory, if it is not to keep them."""
 
 _SLICE = SECOND // 10
 """Microseconds of virtual time between two looks at whether a run is to stop; longer in very long runs."""
@@ -67,6 +71,17 @@ def simulate(workload: Workload, *, message_limit: int | None = None) -> Run:
     with pause_collector():
         stage = _set_up_to_keep(workload, message_limit)
         stage.run()
+    return stage.finish(workload)
+
+
+def simulate_in_parts(workload: Workload, take: Callable[[EventTable], object]) -> Run:
+    """Run a workload, give what happens to a function part by part, and keep none of it in memory."""
+    with pause_collector():
+        stage = set_up(workload)
+        for until in range(0, stage.agenda.end + _PART, _PART):
+            stage.run(min(until, stage.agenda.end))
+            take(stage.events)
+            del stage.events[:]
     return stage.finish(workload)
 
 

@@ -16,6 +16,7 @@ from qflow import cli
 from qflow.configuration.notations import read_line
 from qflow.design import DesignError, Limits, Recommendation, frontier, judge_workload, recommend, traffic_of
 from qflow.design.frontier import MESSAGE_LIMIT, Part, best, cover, mark, parts_of
+from qflow.design.settings_map import map_of_queue
 from qflow.logs.workload_file import workload_json
 from qflow.workload import Consumer, Producer, Workload, simulate
 
@@ -242,16 +243,8 @@ def test_the_command_prints_lines_with_reasons(tmp_path, capsys):
     assert said.startswith(GOLDEN)
     assert "as declared: " in said and "C1 died: resource-limit-exceeded" in said
     table = said[said.index("frontier of orders") :].splitlines()
-    assert table[1].split() == [
-        "capacities",
-        "stop/resume",
-        "(messages)",
-        "flips/min",
-        "blocked",
-        "p50",
-        "p99",
-        "accepted",
-    ]
+    named = "capacities stop/resume (messages) flips/min blocked p50 p99 wait p99 accepted"
+    assert " ".join(table[1].split()) == named
     assert [line[0] for line in table[2:]].count(">") == 1
 
 
@@ -265,13 +258,26 @@ def test_the_command_draws_the_map(tmp_path, capsys, monkeypatch):
     assert file.read_text(encoding="utf-8").startswith("<svg")
 
 
-def test_a_picture_without_a_limit_in_messages_is_refused_before_anything_runs(tmp_path, capsys, monkeypatch):
-    module = sys.modules["qflow.design.recommend"]
-    monkeypatch.setattr(module, "recommend", lambda *_, **__: pytest.fail("simulated"))
-    path = written(tmp_path, queues={"orders": {}})
-    words = ["design", path, "--max-size", "200000", "--picture", str(tmp_path / "map.svg")]
-    assert cli.main(words) == 2
-    assert "queue 'orders' has no limit in messages; give it one" in capsys.readouterr().err
+def test_a_limit_in_bytes_is_drawn_in_bytes_with_the_goal_s_line(tmp_path, capsys, monkeypatch):
+    """CAP-11 in bytes: stop + capacities × largest message."""
+    drawn = partialmethod(Recommendation.map, cells=4, messages=300, processes=1)
+    monkeypatch.setattr(Recommendation, "map", drawn)
+    path, file = written(tmp_path, queues={"orders": {}}), tmp_path / "map.svg"
+    words = ["design", path, "--max-size", "30000", "--messages", "300", "--slo", "blocked < 40%"]
+    assert cli.main([*words, "--picture", str(file)]) in (0, 1)
+    said = capsys.readouterr().out
+    assert "The law: where stop + capacities × largest messages is at most the limit, 30000, no" in said
+    assert "of them keep blocked < 40%; those beyond the dashed line do not." in said
+    picture = file.read_text(encoding="utf-8")
+    assert "qpid.flow_stop_size" in picture and picture.count('class="qf-map-missed"') == 2
+
+
+def test_a_cell_of_a_map_is_run_as_long_as_the_workload_needs():
+    """Of bursts of twenty seconds each cell has three, at a part of the rates if they are many messages."""
+    made = map_of_queue(BURSTS.with_producer("p", rate=900), "q", cells=2, processes=1)
+    assert made.covers and made.is_enough
+    brief = map_of_queue(BURSTS, "q", cells=2, messages=20, processes=1)
+    assert not brief.is_enough and "by luck" not in brief.claims[1]
 
 
 def test_of_several_queues_each_has_a_file_whatever_its_name(tmp_path, monkeypatch):

@@ -84,7 +84,7 @@ def test_the_map_of_a_queue_keeps_the_proportions_of_the_capacities():
     ("queue", "arguments", "sentence"),
     [
         ("other", {}, "a map: no queue 'other' in the workload, which has orders"),
-        ("orders", {"qpid.max_count": None}, "a map of queue 'orders' needs a limit in messages"),
+        ("orders", {"qpid.max_count": None}, "a map of queue 'orders' needs a limit (qpid.max_count, qpid"),
     ],
 )
 def test_a_queue_without_a_map_is_said(queue, arguments, sentence):

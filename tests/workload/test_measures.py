@@ -1,6 +1,7 @@
 """Measures: one definition each, whichever way they are asked for."""
 
 import json
+from itertools import islice
 
 import pytest
 from commands import status_of
@@ -17,8 +18,9 @@ from qflow.trace import Trace
 from qflow.trace.cli import _summarize
 from qflow.workload import Consumer, Producer, Workload, simulate
 from qflow.workload.agenda import SECOND
+from qflow.workload.arrivals import due_messages
 from qflow.workload.measured import measure
-from qflow.workload.measures import DepthMeter, ProducerMeter, queue_measures
+from qflow.workload.measures import DepthMeter, ProducerMeter, meters_of, queue_measures
 from qflow.workload.network import Network
 from qflow.workload.simulate import set_up
 
@@ -160,3 +162,52 @@ def test_what_a_lab_claims_is_what_it_measures():
     assert f"It was ON for {measures['share_on']:.0%} of".replace("%", " %") in claims
     assert f"orders had {measures['max_depth']} messages" in claims
     assert measures["flowStoppedCount"] == 2 and "turned ON twice" in claims
+
+
+# Waits of producers
+
+
+def waits_by_hand(workload, run, end):
+    """Return each producer's waits: when a message was due, and when it was sent or the time was up."""
+    found = {}
+    for producer in workload.producers:
+        kind = "client.transfer" if producer.network else "message.transfer"
+        sent = [e.time for e in run.events if e.kind == kind and e.session == producer.name and e.time <= end]
+        due = [time for time, _, _ in islice(due_messages(producer), 2_000) if time <= end]
+        found[producer.name] = [
+            at - since for since, at in zip(due, sent + [end] * (len(due) - len(sent)), strict=True)
+        ]
+    return found
+
+
+@pytest.mark.parametrize("workload", [STALLED, READ, DISTANT], ids=["stalled", "read", "distant"])
+def test_a_wait_is_from_when_a_message_is_due_to_its_transfer(workload):
+    """Those that are due behind one that waits do wait, too, although their producer is blocked only once."""
+    run, end = simulate(workload), 10 * SECOND
+    meters = meters_of(run.events, workload, end)
+    assert {name: meter.waits(end) for name, meter in meters.items()} == waits_by_hand(workload, run, end)
+    designed, measured = costs(run, ["q"], ["p"]), meters["p"].measures(end)
+    names = ("wait_p50", "wait_p99", "wait_max")
+    assert [getattr(designed, name) for name in names] == [measured[name] for name in names]
+    assert measured["wait_max"] > 0
+
+
+def test_who_stalls_waits_until_the_end():
+    """Of 1000 messages 15 were sent; the sixteenth was due at 0.16 s."""
+    run, end = simulate(STALLED), 10 * SECOND
+    measures = meters_of(run.events, STALLED, end)["p"].measures(end)
+    assert measures["wait_max"] == pytest.approx(9.84) and measures["wait_p50"] == pytest.approx(
+        4.84, abs=0.02
+    )
+
+
+def test_nobody_waits_for_what_was_due_after_the_session_died():
+    run, end = simulate(DEAD), 10 * SECOND
+    died = next(event.time for event in run.events if event.kind == "exception")
+    meters = meters_of(run.events, DEAD, end)
+    assert max(max(meter.waits(end)) for meter in meters.values()) < died
+
+
+def test_a_log_says_no_waits():
+    log = ClientLog("same", _rows_of_run(simulate(READ).events, READ.producers))
+    assert not any("wait" in name for name in recorded_sections(READ, log, SECOND)["producers"]["p"])

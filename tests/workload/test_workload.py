@@ -10,6 +10,7 @@ import sys
 from collections import Counter, defaultdict
 from dataclasses import replace
 from functools import partial
+from itertools import islice, pairwise
 from pathlib import Path
 
 import pytest
@@ -20,9 +21,10 @@ from qflow.broker.context import TimerTask
 from qflow.broker.errors import InvalidArgumentException, ResourceLimitExceededException
 from qflow.broker.events import COMMANDS, EFFECTS
 from qflow.broker.options import BrokerOptions
+from qflow.logs.workload_file import workload_json
 from qflow.workload import CLIENT_EVENTS, Consumer, Network, Producer, Workload, WorkloadError, simulate
 from qflow.workload.agenda import SEND, SETTLE, SUBSCRIBE, Agenda
-from qflow.workload.arrivals import due_messages
+from qflow.workload.arrivals import Service, _outages, due_messages
 from qflow.workload.consumer_client import ConsumerClient
 from qflow.workload.network import READ, Uplink
 from qflow.workload.producer_client import ProducerClient, WindowedProducer
@@ -577,7 +579,7 @@ BAD = [
     ("producers.rate", float("nan"), PRODUCER + "rate must be a number above 0, up to 1000000, got nan"),
     ("producers.capacity", 0, PRODUCER + "capacity must be a whole number from 1, got 0"),
     ("producers.capacity", 2.5, PRODUCER + "capacity must be a whole number from 1, got 2.5"),
-    ("producers.size", -1, PRODUCER + "size must be a whole number from 0, or mu and sigma (from 0), got -1"),
+    ("producers.size", -1, PRODUCER + "size must be a whole number from 0, or mu and sigma (from 0), and"),
     ("producers.size", [5.0], PRODUCER + "size must be a whole number from 0, or mu and sigma"),
     ("producers.burst", [0, 1], PRODUCER + "burst must be seconds on (above 0) and seconds off (from 0)"),
     ("producers.groups", [0, 1.5], PRODUCER + "groups must be a number of groups (from 1) and a skew"),
@@ -951,3 +953,71 @@ def test_a_simulation_does_not_load_the_messaging_api():
 def clients_in_memory():
     kinds = (Agenda, Stage, ProducerClient, ConsumerClient, WindowedProducer)
     return sum(type(one) in kinds for one in gc.get_objects())
+
+
+# Outages, and sizes with a largest
+
+
+def test_no_service_begins_in_an_outage_and_all_that_was_prefetched_stays():
+    consumer = Consumer("c", "q", prefetch=4, service=("const", 0.01), outage=(2, 1))
+    producer = Producer("p", ("", "q"), rate=50, capacity=100, size=1, arrival="const")
+    run = simulate(Workload("w", 4, {"q": {}}, producers=(producer,), consumers=(consumer,)))
+    accepts = [event.time / 1_000_000 for event in run.events if event.kind == "message.accept"]
+    # What has begun before ends; the first that begins after ends 10 ms later.
+    spells = [[time / 1_000_000 for time in spell] for spell in islice(_outages(consumer), 2)]
+    assert [round(end - begin, 6) for begin, end in spells] == [1, 1]
+    for begin, _ in spells:
+        assert not any(begin + 0.01 < time < begin + 1 for time in accepts)
+        assert any(begin + 1 <= time <= begin + 1.02 for time in accepts)
+    assert len(accepts) == 200
+
+
+def test_drawn_outages_have_their_means_and_leave_services_as_they_were():
+    consumer = Consumer("c", "q", prefetch=1, service=("exp", 0.01), outage=("exp", 10, 2), seed=3)
+    spells = list(islice(_outages(consumer), 3_000))
+    lasting = [end - begin for begin, end in spells]
+    gaps = [after[0] - before[0] for before, after in pairwise(spells)]
+    assert sum(lasting) / len(lasting) == pytest.approx(2e6, rel=0.06)
+    assert sum(gaps) / len(gaps) == pytest.approx(10e6, rel=0.06)
+    plain, now = Service(replace(consumer, outage=None)), spells[0][0] - 1_000_000
+    assert [Service(consumer).time(now)] == [plain.time(now)]
+    assert next(_outages(replace(consumer, seed=4))) != spells[0]
+
+
+@pytest.mark.parametrize("size", [{"lognormal": [8, 1], "max": 5000}, [8, 1, 5000]])
+def test_a_drawn_size_may_have_a_largest(size):
+    given = {"name": "p", "to": ["", "q"], "rate": 100, "capacity": 5, "size": size}
+    workload = Workload.from_json({"duration": 5, "queues": {"q": {}}, "producers": [given]})
+    assert workload.producers[0].size == (8, 1, 5000)
+    assert Workload.from_json(workload_json(workload)).producers == workload.producers
+    drawn = [bytes for _, bytes, _ in islice(due_messages(workload.producers[0]), 500)]
+    free = [bytes for _, bytes, _ in islice(due_messages(replace(workload.producers[0], size=(8, 1))), 500)]
+    assert max(free) > 5000 and drawn == [min(bytes, 5000) for bytes in free]
+
+
+@pytest.mark.parametrize(
+    ("client", "change", "sentence"),
+    [
+        (
+            "consumers",
+            {"outage": [30, 600]},
+            "outage must be seconds from one to the next and the seconds it",
+        ),
+        ("consumers", {"outage": ["often", 600, 30]}, "outage must be seconds from one to the next"),
+        (
+            "producers",
+            {"size": {"lognormal": [8, 1], "most": 5}},
+            "unknown attribute 'most', allowed are log",
+        ),
+        ("producers", {"size": {"max": 5}}, "size: the attribute 'lognormal' is missing"),
+        ("producers", {"size": {"lognormal": 8, "max": 5}}, "size must be a whole number from 0, or mu and"),
+        ("producers", {"size": [8, 1, 0]}, "size must be a whole number from 0, or mu and sigma"),
+    ],
+)
+def test_outages_and_sizes_that_make_no_sense_are_refused(client, change, sentence):
+    of = {
+        "producers": {"name": "p", "to": ["", "q"], "rate": 1, "capacity": 5, "size": 1},
+        "consumers": {"name": "c", "queue": "q", "prefetch": 1, "service": ["const", 1]},
+    }
+    with pytest.raises(WorkloadError, match=re.escape(sentence)):
+        Workload.from_json({"duration": 5, "queues": {"q": {}}, client: [{**of[client], **change}]})

@@ -1,0 +1,134 @@
+"""Goals: what a team asks of a workload (its SLO), and whether runs keep it.
+
+A goal is a measure of :mod:`qflow.workload.measures`, of all producers or queues, and a limit:
+
+====================  =====================================================================
+``p99 wait < 2s``     how long messages wait for their producer's window; p50, p99 or max
+``p99 completion``    from a transfer to its completion as its producer learns of it; p50, p99
+``blocked < 5%``      share of the time in which producers wait, their mean
+``depth < 5000``      most messages on a queue at once; ``40MB`` for bytes
+``loss 0``            sessions that ended (506, LP-05), and messages that a ring dropped (LP-10)
+====================  =====================================================================
+
+Runs differ by chance, and so does the next one.  So a goal **holds** only if the worst run keeps it with
+room: as much again as the runs differ from one another (more, if they are few), and a tenth of what was
+measured.
+It is **close** if all runs keep it with less.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from qflow.design.small import DesignError
+from qflow.workload.run import measure_text
+
+if TYPE_CHECKING:
+    from qflow.design.frontier import Costs
+
+_SECONDS = {"ms": 0.001, "s": 1.0, "min": 60.0}
+_BYTES = {"b": 1, "kb": 1_000, "mb": 1_000_000, "gb": 1_000_000_000}
+_FORMS = (
+    # Pattern before the limit; measure, or how it begins; the units that a limit may have, and what each is.
+    (r"(p50|p99|max) wait", "wait_", _SECONDS, "s"),
+    (r"(p50|p99) completion", "latency_", _SECONDS, "s"),
+    (r"blocked", "blocked_share", {"%": 0.01}, "%"),
+    (r"depth", "max_depth", {"": 1, **_BYTES}, ""),
+)
+_ALLOWED = (
+    "'p99 wait < 2s' (p50, p99 or max; ms, s or min), 'p99 completion < 500ms' (p50 or p99), 'blocked < 5%', "
+    "'depth < 5000' (messages, or kB, MB, GB) or 'loss 0'"
+)
+_ROOM = 0.1
+_ENOUGH = 10
+"""Runs after which their differences are taken as they are; fewer are taken to hide some."""
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """One measure of a run and what it must be less than; loss must be 0.
+
+    >>> Goal.parse("p99 wait < 2s")
+    Goal(text='p99 wait < 2s', measure='wait_p99', limit=2.0, unit='s')
+    """
+
+    text: str
+    measure: str
+    limit: float
+    unit: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> Goal:
+        """Return the goal that a text says; DesignError with what is allowed."""
+        words = " ".join(str(text).lower().split())
+        if re.fullmatch(r"loss ?=? ?0", words):
+            return cls(text, "loss", 0.0)
+        for pattern, measure, units, unit in _FORMS:
+            found = re.fullmatch(rf"{pattern} ?<=? ?(?P<number>\d+(\.\d+)?) ?(?P<unit>[a-z%]*)", words)
+            scale = units.get(found["unit"]) if found else None
+            if found and scale and float(found["number"]):
+                in_bytes = measure == "max_depth" and bool(found["unit"])
+                which = "max_bytes" if in_bytes else measure + (found[1] if measure.endswith("_") else "")
+                return cls(text, which, float(found["number"]) * scale, " B" if in_bytes else unit)
+        raise DesignError(f"a goal: must be like {_ALLOWED}, got {text!r}")
+
+    def value(self, costs: Costs) -> float:
+        """Return the measure of a run; 0 if nothing was sent."""
+        found = getattr(costs, self.measure)
+        return max(found.values(), default=0) if isinstance(found, dict) else found or 0.0
+
+    def use(self, costs: Costs) -> float:
+        """Return how much of the limit a run uses: the goal is kept below 1."""
+        value = self.value(costs)
+        return value / self.limit if self.limit else 2.0 * (value > 0)
+
+    def say(self, value: float) -> str:
+        """Return a value in the unit of the goal."""
+        if self.unit == "%":
+            return f"{value:.1%}"
+        return f"{measure_text(value)}{' s' if self.unit == 's' else self.unit}"
+
+
+def worst_use(goals: Iterable[Goal], costs: Costs) -> float:
+    """Return how much of its limit the goal uses that is kept worst."""
+    return max((goal.use(costs) for goal in goals), default=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One goal, and what it came to in each run."""
+
+    goal: Goal
+    values: tuple[float, ...]
+
+    @classmethod
+    def of(cls, goal: Goal, runs: Sequence[Costs]) -> Outcome:
+        """Return what a goal came to in some runs."""
+        return cls(goal, tuple(goal.value(costs) for costs in runs))
+
+    @property
+    def margin(self) -> float:
+        """By how much the worst run stays below the limit; less than 0 if it does not."""
+        return self.goal.limit - max(self.values)
+
+    @property
+    def verdict(self) -> str:
+        """Return "holds", "close" or "missed"."""
+        if not self.goal.limit:
+            return "missed" if max(self.values) else "holds"
+        spread = (max(self.values) - min(self.values)) * max(1.0, _ENOUGH / len(self.values))
+        if self.margin <= 0:
+            return "missed"
+        return "holds" if self.margin > max(spread, _ROOM * max(self.values)) else "close"
+
+    def sentence(self) -> str:
+        """Return what it came to, with the margin."""
+        worst, say = max(self.values), self.goal.say
+        if not self.goal.limit:
+            return f"{self.goal.text}: {self.verdict}; {measure_text(worst)} lost"
+        margin = f"margin {say(self.margin)}" if self.margin > 0 else f"{say(-self.margin)} too much"
+        chance = "; another run may exceed it" if self.verdict == "close" else ""
+        return f"{self.goal.text}: {self.verdict}; {say(worst)} in the worst run, {margin}{chance}"
