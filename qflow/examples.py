@@ -1,6 +1,6 @@
 """Examples: two lines for each command, to be typed as they are; its help ends with them.
 
-The files they read come with a checkout of the kit, and they are typed at its top.
+The files they read come with a checkout of the kit, and they are typed at its top; only app.csv is yours.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     "run": (f"run {_RING}.json", f"run {_SLOW}.json --seed 7 --trace slow.jsonl.gz"),
     "design": (
         f"design {_SLOW}.json --max-count 1000 --messages 500",
-        f"design {_SLOW}.json --max-count orders=500 --keep-capacities --json",
+        f"design {_SLOW}.json --max-count orders=500 --slo 'p99 wait < 2s' --slo 'loss 0'",
     ),
     "record": (
         "record --listen 5673 --upstream localhost:5672 --out log.parquet",
@@ -35,7 +35,8 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     "trace replay": ("trace replay slow.jsonl.gz", "trace replay slow.jsonl.gz -o again.jsonl.gz --json"),
     "trace import": (
         f"trace import {_SLOW}.csv.gz -o slow.jsonl",
-        f"trace import {_RING}.csv.gz {_RING}.json --skew 5 --json",
+        "trace import app.csv --map 'time=when:ms,client=host,event=action:{sent=transfer,acked=complete}' "
+        "--like app.map",
     ),
     "trace why": (
         "trace why slow.jsonl.gz 9.5s queue:orders",

@@ -54,6 +54,11 @@ def add_arguments(actions: Any) -> None:
         "out is guessed from the names. time=COLUMN:ms gives the unit (s, ms, us, ns, iso), "
         "event=COLUMN:{sent=transfer,…} what words mean; '' guesses all",
     )
+    parser.add_argument(
+        "--like",
+        metavar="FILE",
+        help="read columns as FILE says, in which an import with --map and --like keeps its mapping",
+    )
     parser.add_argument("-o", "--out", metavar="TRACE", help="write the trace: .parquet or .jsonl")
     parser.add_argument("--workload", metavar="OUT.json", help="write the workload behind the log")
     parser.add_argument(
@@ -70,10 +75,16 @@ def run(namespace: argparse.Namespace) -> int:
     from qflow.logs.client_log import ClientLog
 
     path = namespace.log
-    require_apart([namespace.out, namespace.workload], [path, _find_workload(namespace)])
+    kept = Path(namespace.like) if namespace.like else None
+    if kept is not None and namespace.map is None:
+        namespace.map = _kept_mapping(kept)
+        kept = None
+    require_apart([namespace.out, namespace.workload, kept], [path, _find_workload(namespace)])
     seen = _look_through(path, namespace.map)
     workload, source = _workload(namespace, seen)
-    audited, events = _audit_log(namespace, seen, workload)
+    audited, events, depths = _audit_log(namespace, seen, workload)
+    if kept is not None:
+        kept.write_text(json.dumps({"map": namespace.map}) + "\n", encoding="utf-8")
     inferred = seen.guess.inferred() if _find_workload(namespace) is None else {}
     if namespace.workload:
         from qflow.logs.workload_file import write_workload
@@ -83,9 +94,15 @@ def run(namespace: argparse.Namespace) -> int:
         behind = extract(ClientLog.read(path, namespace.map)[0], workload, draws=False).workload
         write_workload(behind, namespace.workload, inferred)
     if namespace.json:
-        print(json.dumps(_facts(path, source, seen, audited, events) | {"inferred": inferred}))
+        facts = _facts(path, source, seen, audited, events)
+        print(json.dumps(facts | {"depths": depths, "inferred": inferred}))
     else:
         _print(path, source, seen, audited, events)
+        for queue, found in depths.items():
+            print(
+                f"  queue {queue}: no reports; in the replay at most {found['max_depth']} messages, "
+                f"{found['mean_depth']:.1f} on average (derived, not recorded)"
+            )
         for value, words in inferred.items():
             print(f"  {value}: {words}")
     return 1 if audited.findings or seen.quarantine else 0
@@ -143,6 +160,17 @@ def _look_through(path: str, columns: str | None) -> _Seen:
     return _Seen(count, is_ordered, tolerance, guess, quarantine, recognised, first or 0, end)
 
 
+def _kept_mapping(path: Path) -> str:
+    """Return the mapping that an import before has kept."""
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        return str(kept["map"])
+    except FileNotFoundError:
+        raise RefusalError(f"--like: there is no {path} yet; give --map beside it once") from None
+    except (ValueError, KeyError, TypeError):
+        raise RefusalError(f"--like: {path} is no mapping that an import has kept") from None
+
+
 def _workload(namespace: argparse.Namespace, seen: _Seen) -> tuple[Workload, str]:
     from qflow.logs.log_file import source_of
     from qflow.workload.model import Workload
@@ -165,16 +193,22 @@ def _find_workload(namespace: argparse.Namespace) -> str | Path | None:
     return given or (beside if beside.is_file() else None)
 
 
-def _audit_log(namespace: argparse.Namespace, seen: _Seen, workload: Workload) -> tuple[Audit, int]:
-    """Audit the log, write the trace if one is asked for, and return how many events there were."""
+def _audit_log(
+    namespace: argparse.Namespace, seen: _Seen, workload: Workload
+) -> tuple[Audit, int, dict[str, Any]]:
+    """Audit the log, write the trace if one is asked for; return also how many events there were.
+
+    And of each queue that the log has no reports of, how deep it was in the replay.
+    """
     from qflow.broker.events import EventTable
     from qflow.logs.audit import audit_parts
     from qflow.logs.checks import Tolerance
     from qflow.logs.client_log import ClientLog
     from qflow.logs.log_file import read_log, source_of
     from qflow.trace.files import LongTrace
+    from qflow.workload.measures import QueueMeters
 
-    trace = None
+    trace, meters = None, QueueMeters(workload, max(1, seen.last))
     if namespace.out:
         folder = Path(namespace.out).resolve().parent
         beside = folder if folder.is_dir() else None
@@ -190,6 +224,7 @@ def _audit_log(namespace: argparse.Namespace, seen: _Seen, workload: Workload) -
     def take(done: int) -> None:
         nonlocal count
         count += len(table)
+        meters.take(table)
         if trace is not None:
             trace.extend(table)
         del table[:]
@@ -201,7 +236,12 @@ def _audit_log(namespace: argparse.Namespace, seen: _Seen, workload: Workload) -
         take(seen.rows)
     if trace is not None:
         _write_trace(trace, namespace.out)
-    return audited, count
+    depths = {
+        queue: {"max_depth": found["max_depth"], "mean_depth": found["mean_depth"], "derived": True}
+        for queue, found in meters.measures().items()
+        if queue not in audited.agreements
+    }
+    return audited, count, depths
 
 
 def _tolerance(skew: float | None, estimated: Tolerance) -> Tolerance:

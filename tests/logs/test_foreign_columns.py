@@ -401,3 +401,37 @@ def test_a_map_in_code_is_a_mapping_or_the_same_text():
     )
     assert as_text == as_mapping
     assert as_text.columns == {"time": "@timestamp", "event": "a:b", "client": "c=d"}
+
+
+# A mapping that is kept, and depths that nobody recorded
+
+
+def test_a_mapping_is_given_once_and_kept(tmp_path, capsys):
+    path, kept = tmp_path / "app.csv", tmp_path / "app.map"
+    written(path, (INSTANT * 1000, INSTANT * 1000 + 3000))
+    assert status_of("trace", "import", path, "--like", kept) == 2
+    assert f"--like: there is no {kept} yet; give --map beside it once" in capsys.readouterr().err
+    first = status_of("trace", "import", path, "--map", MAP, "--like", kept, "--json")
+    said = capsys.readouterr().out
+    assert json.loads(kept.read_text(encoding="utf-8")) == {"map": MAP}
+    assert status_of("trace", "import", path, "--like", kept, "--json") == first
+    assert capsys.readouterr().out == said and json.loads(said)["recognised"]
+    kept.write_text("[]", encoding="utf-8")
+    assert status_of("trace", "import", path, "--like", kept) == 2
+    assert "is no mapping that an import has kept" in capsys.readouterr().err
+
+
+def test_what_a_log_does_not_say_of_depths_is_derived_and_marked(root, tmp_path, capsys):
+    """The same log with its broker's reports, and without them."""
+    recorded = root / "data" / "recordings" / "workloads" / "ring.csv.gz"
+    lines = gzip.decompress(recorded.read_bytes()).decode().splitlines(keepends=True)
+    silent = tmp_path / "silent.csv"
+    silent.write_text("".join(line for line in lines if ",stats," not in line), encoding="utf-8")
+    given = recorded.with_name("ring.json")
+    status_of("trace", "import", silent, given, "--json")
+    (depth,) = json.loads(capsys.readouterr().out)["depths"].values()
+    assert depth["derived"] is True and depth["max_depth"] >= depth["mean_depth"] > 0
+    status_of("trace", "import", silent, given)
+    assert "no reports; in the replay at most" in capsys.readouterr().out
+    status_of("trace", "import", recorded, given, "--json")
+    assert json.loads(capsys.readouterr().out)["depths"] == {}
