@@ -263,6 +263,22 @@ print(f"in a run of {made.evidence.transfers} messages it was never more than {d
 
 # %% [markdown] id="recommend-then"
 # On the command line: `qflow design WORKLOAD.json`.
+#
+# ## A goal
+#
+# A team asks for more than "no overflow": nobody shall wait long for a window, say. That is a goal (an SLO),
+# and `slo` takes several. Each one **holds** with room for chance, is **close**, or is **missed**; then the
+# settings are the nearest, and `asked.counterexample()` is a run that breaks it, with the second at which it
+# does.
+
+# %% id="goal"
+asked = qf.recommend(shops, slo=["p99 wait < 2s", "loss 0", "depth < 200"], message_limit=600)
+for outcome in asked.goals:
+    print(outcome.sentence())
+
+# %% [markdown] id="goal-then"
+# A wait is from when a message is due to its transfer. On the command line: `qflow design WORKLOAD.json --slo
+# 'p99 wait < 2s' --counterexample broken.jsonl.gz`, which also says how to open that run at that second.
 
 # %% [markdown] id="real-text"
 # ## What the real broker did
