@@ -92,7 +92,7 @@ class TraceLab(Lab):
 
     def _open_at(self) -> None:
         if self._at:
-            self.scene.place = {"time": self._at, "back": 0}
+            self.scene.place = {"time": self._at, "back": 0, "number": self.scene.run}
 
     @property
     def settings(self) -> dict[str, Any]:

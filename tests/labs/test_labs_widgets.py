@@ -863,6 +863,20 @@ def slow_file(tmp_path, monkeypatch):
     return path, look
 
 
+def test_a_file_opens_at_an_instant(slow_file):
+    """As ``qflow design`` says of a run that breaks a goal; a long file is there a while later."""
+    path, look = slow_file
+    look.set()
+    assert trace_lab(RING, at=0.5).scene.place["time"] == 500_000
+
+    async def opened():
+        lab = trace_lab(path, at=1.25)
+        await lab._task
+        return lab
+
+    assert asyncio.run(opened()).scene.place["time"] == 1_250_000
+
+
 def test_a_long_file_is_opened_while_its_lab_is_there(slow_file):
     path, look = slow_file
 
