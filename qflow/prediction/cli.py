@@ -45,6 +45,12 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         "--model", choices=("open", "closed"), help="what blocked producers do; default: as the log shows"
     )
     parser.add_argument(
+        "--detail",
+        choices=("constants", "full"),
+        default="full",
+        help="what of the clients' costs is estimated: constants only, or also how they vary (default)",
+    )
+    parser.add_argument(
         "--replays",
         type=int,
         metavar="N",
@@ -79,6 +85,7 @@ def run(namespace: argparse.Namespace) -> int:
             log,
             settings,
             namespace.model,
+            detail=namespace.detail,
             replays=namespace.replays,
             seed=namespace.seed,
             processes=namespace.processes,

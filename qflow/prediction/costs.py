@@ -9,9 +9,12 @@ until its next row is its own work:
   transfer; all clients of a log run the same software, so the growth is estimated from all of them.
 - **A round trip** of a transfer that was alone on its way, less the work of its completion.
 - **A service** that follows the one before at once, compared with the draw that the workload file states.
+- **The return of credit** to a consumer that holds as many messages as it may: the broker's system delays
+  acknowledgements (about 40 ms), and what a consumer settles waits for them.
 
-That is enough to understand a prediction.  What a busy machine adds to it, and how settlements travel, is a
-second layer: :mod:`qflow.prediction.disturbances`.
+Of each the middle holds throughout (:func:`constant_networks`).  That is the first layer, enough to
+understand a prediction, and what ``detail="constants"`` asks for.  The second,
+:mod:`qflow.prediction.disturbances`, adds how all that varies; the calibration page says what each keeps.
 """
 
 from __future__ import annotations
@@ -25,7 +28,8 @@ from qflow.logs.client_log import round_trips
 from qflow.logs.log_file import LogRow
 from qflow.workload.agenda import SECOND
 from qflow.workload.arrivals import Service
-from qflow.workload.model import Consumer
+from qflow.workload.model import Consumer, Workload
+from qflow.workload.network import Network
 
 FEW, MANY = 20, 200
 """Observations that are enough for a median; and for one that needs nothing of the other clients."""
@@ -156,8 +160,10 @@ class Work:
         self.round_trip = max(0.0, median(trips)) if len(trips) >= FEW else 0.0
 
 
-def works(rows: Mapping[str, Sequence[LogRow]], due: Mapping[str, Sequence[int]]) -> dict[str, Work]:
-    """Return the work of each producer of a log."""
+def works(
+    rows: Mapping[str, Sequence[LogRow]], due: Mapping[str, Sequence[int]], grows: float | None = None
+) -> dict[str, Work]:
+    """Return the work of each producer of a log; a completion's grows as said, or as the log shows."""
     # Clients of one log run the same software on the same machine: the work of a completion grows in the same
     # way for all of them, and one that sent too little to tell what its work costs is taken to be like the
     # others.
@@ -166,7 +172,7 @@ def works(rows: Mapping[str, Sequence[LogRow]], due: Mapping[str, Sequence[int]]
         [time for own in found.values() for time in own.sends],
         [report for own in found.values() for report in own.reports],
     )
-    grows = growth(own.reports for own in found.values())
+    grows = growth(own.reports for own in found.values()) if grows is None else grows
     return {name: Work(own, due[name], pooled, grows) for name, own in rows.items()}
 
 
@@ -230,3 +236,93 @@ def _overhead(model: Consumer, works: Sequence[tuple[int, int, str]]) -> tuple[f
     if median(overhead) > LATE:
         return None
     return tuple(item / SECOND for item in overhead)
+
+
+# The credit of a consumer
+
+_NOTICEABLE = 5_000
+"""Microseconds: credit that returns faster than that is not delayed by acknowledgements."""
+
+_LONGEST = 200_000
+"""Microseconds: a longer wait may have another cause, unless the log shows that a message was there."""
+
+
+class CreditReturn(NamedTuple):
+    """One return of credit that a log shows: when it began, and how long it took, in microseconds."""
+
+    since: int
+    delay: float
+
+
+def credit_returns(rows: Sequence[LogRow], prefetch: int, sent: Mapping[str, int]) -> list[CreditReturn]:
+    """Return when the credit for each batch began to travel, and for how long; only of what is certain."""
+    # While a consumer holds as many messages as it may, only the return of credit can bring another.  The
+    # time from its first settlement after a batch of deliveries to the next batch is the delay of credit.
+    returns: list[CreditReturn] = []
+    held, is_full, was_delivery = 0, False, False
+    first_settled: int | None = None
+    for row in rows:
+        if row.event == "deliver":
+            if not was_delivery and first_settled is not None:
+                delay = row.ts_us - first_settled
+                had_come = not row.group and sent.get(row.label, row.ts_us) < first_settled
+                if is_full and (delay < _LONGEST or had_come):
+                    returns.append(CreditReturn(first_settled, delay))
+                first_settled = None
+            held += 1
+            is_full, was_delivery = held >= prefetch, True
+        elif row.event in ("accept", "release", "reject"):
+            if first_settled is None:
+                first_settled = row.ts_us
+            held -= 1
+            was_delivery = False
+    return returns
+
+
+def is_delayed(returns: Sequence[CreditReturn]) -> bool:
+    """Return whether a consumer's credit returns with delay, as far as its log shows."""
+    return len(returns) >= FEW and median(item.delay for item in returns) >= _NOTICEABLE
+
+
+def typical(delays: Sequence[float]) -> float:
+    """Return the mean of delays, but for those that are half as long again as the median: they have a cause.
+
+    >>> typical([42, 43, 47, 900])
+    44.0
+    """
+    # The mean, because over many messages it decides how many a consumer gets.
+    usual = median(delays)
+    return float(mean(delay for delay in delays if delay < 1.5 * usual))
+
+
+def noticeable(returns: Sequence[CreditReturn]) -> list[CreditReturn]:
+    """Return the returns of credit that acknowledgements delayed."""
+    return [item for item in returns if item.delay >= _NOTICEABLE]
+
+
+# All of it
+
+
+def constant_networks(
+    workload: Workload,
+    rows: Mapping[str, Sequence[LogRow]],
+    due: Mapping[str, Sequence[int]],
+    returns: Mapping[str, Sequence[CreditReturn]],
+) -> dict[str, Network]:
+    """Return what lies between each client and the broker, in constants that hold throughout."""
+    delays = [item.delay for own in returns.values() if is_delayed(own) for item in noticeable(own)]
+    delay = typical(delays) / SECOND if delays else 0.0
+    found = {
+        name: Network(
+            latency=work.round_trip / 2 / SECOND,
+            ack_delay=delay,
+            send_cost=work.send_cost / SECOND,
+            report_cost=work.report_cost.start / SECOND,
+        )
+        for name, work in works(rows, due, grows=0.0).items()
+    }
+    for consumer in workload.consumers:
+        own = returns[consumer.name]
+        is_prompt = len(own) >= FEW and not is_delayed(own)
+        found[consumer.name] = Network(ack_delay=0.0 if is_prompt else delay)
+    return found

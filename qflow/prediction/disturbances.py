@@ -1,9 +1,7 @@
 """What lies between a client and the broker, and what a machine's other work adds: a client's Network.
 
-A second layer over :mod:`qflow.prediction.costs`, which a reader can skip.  The way itself shows in the log:
-
-- **The return of credit** to a consumer that holds as many messages as it may: the broker's system delays
-  acknowledgements (about 40 ms), and what a consumer settles waits for them.
+The second layer over :mod:`qflow.prediction.costs`, which a reader can skip and ``detail="constants"`` leaves
+out.
 
 A machine has other work to do as well, which makes all work longer for a while.  Medians leave that out;
 finer terms add it again, each kept because a recorded log leaves its limits without it.  The limits are 5 %
@@ -40,8 +38,20 @@ from typing import NamedTuple
 
 from qflow.logs.client_log import round_trips
 from qflow.logs.log_file import LogRow
-from qflow.prediction.costs import ANSWERED, FEW, MANY, Work, owes
+from qflow.prediction.costs import (
+    ANSWERED,
+    FEW,
+    MANY,
+    CreditReturn,
+    Work,
+    is_delayed,
+    noticeable,
+    owes,
+    typical,
+    works,
+)
 from qflow.workload.agenda import SECOND
+from qflow.workload.model import Workload
 from qflow.workload.network import TICK, Course, Network, Steps
 
 _HELD = 15_000
@@ -282,9 +292,6 @@ _TOGETHER = 5
 _UNUSUAL = 1.25
 """How many times the usual delay is more than chance."""
 
-_NOTICEABLE = 5_000
-"""Microseconds: credit that returns faster than that is not delayed by acknowledgements."""
-
 _TOGETHER_AT_TICKS, _MORE_TOGETHER = 0.65, 0.1
 """How near the ends of delays lie to each other if they come at ticks, and how much nearer than begins.
 
@@ -293,57 +300,6 @@ more than a tick, and each delay as it was recorded says more than ticks do."""
 
 _MOST_WAKES = 500
 """That many say enough of how late a client wakes up."""
-
-_LONGEST = 200_000
-"""Microseconds: a longer wait may have another cause, unless the log shows that a message was there."""
-
-
-class CreditReturn(NamedTuple):
-    """One return of credit that a log shows: when it began, and how long it took, in microseconds."""
-
-    since: int
-    delay: float
-
-
-def credit_returns(rows: Sequence[LogRow], prefetch: int, sent: Mapping[str, int]) -> list[CreditReturn]:
-    """Return when the credit for each batch began to travel, and for how long; only of what is certain."""
-    # While a consumer holds as many messages as it may, only the return of credit can bring another.  The
-    # time from its first settlement after a batch of deliveries to the next batch is the delay of credit.
-    returns: list[CreditReturn] = []
-    held, is_full, was_delivery = 0, False, False
-    first_settled: int | None = None
-    for row in rows:
-        if row.event == "deliver":
-            if not was_delivery and first_settled is not None:
-                delay = row.ts_us - first_settled
-                had_come = not row.group and sent.get(row.label, row.ts_us) < first_settled
-                if is_full and (delay < _LONGEST or had_come):
-                    returns.append(CreditReturn(first_settled, delay))
-                first_settled = None
-            held += 1
-            is_full, was_delivery = held >= prefetch, True
-        elif row.event in ("accept", "release", "reject"):
-            if first_settled is None:
-                first_settled = row.ts_us
-            held -= 1
-            was_delivery = False
-    return returns
-
-
-def _is_delayed(returns: Sequence[CreditReturn]) -> bool:
-    """Return whether a consumer's credit returns with delay, as far as its log shows."""
-    return len(returns) >= FEW and median(item.delay for item in returns) >= _NOTICEABLE
-
-
-def typical(delays: Sequence[float]) -> float:
-    """Return the mean of delays, but for those that are half as long again as the median: they have a cause.
-
-    >>> typical([42, 43, 47, 900])
-    44.0
-    """
-    # The mean, because over many messages it decides how many a consumer gets.
-    usual = median(delays)
-    return float(mean(delay for delay in delays if delay < 1.5 * usual))
 
 
 class AckDelay(NamedTuple):
@@ -367,7 +323,7 @@ class AckDelay(NamedTuple):
     def of(cls, returns: Iterable[Sequence[CreditReturn]], woken: Sequence[int] = ()) -> AckDelay:
         """Return the delay of the system that all consumers of a log share; (0, 0) if the log shows none."""
         # ``woken`` is when producers could go on, in order.
-        delays = [_noticeable(own) for own in returns if _is_delayed(own)]
+        delays = [noticeable(own) for own in returns if is_delayed(own)]
         if not delays:
             return cls(0.0, 0.0)
         shortest = median(quantiles([item.delay for item in own], n=10)[0] for own in delays)
@@ -430,13 +386,9 @@ def _slow_windows(returns: Sequence[CreditReturn], usual: float) -> Iterator[tup
             yield (window + 1) * _WINDOW, usual
 
 
-def _noticeable(returns: Sequence[CreditReturn]) -> list[CreditReturn]:
-    return [item for item in returns if item.delay >= _NOTICEABLE]
-
-
 def consumer_network(returns: Sequence[CreditReturn], system: AckDelay, load: Load = ()) -> Network:
     """Return how a consumer's settlements reach the broker."""
-    if (len(returns) >= FEW and not _is_delayed(returns)) or not system.usual:
+    if (len(returns) >= FEW and not is_delayed(returns)) or not system.usual:
         return Network(latencies=_latencies(load, 0.0))
     if system.tick:
         return _ticking_network(returns, system, load)
@@ -444,7 +396,7 @@ def consumer_network(returns: Sequence[CreditReturn], system: AckDelay, load: Lo
         shortest, usual = system.shortest, system.usual
         course: Steps = tuple((time / SECOND, delay / SECOND) for time, delay in system.course)
     else:
-        slow = _noticeable(returns)
+        slow = noticeable(returns)
         usual = typical([item.delay for item in slow]) if len(slow) >= MANY else system.usual
         shortest = quantiles([item.delay for item in slow], n=10)[0]
         course = _course(_without_load(slow, load, shortest), usual)
@@ -456,7 +408,7 @@ def _ticking_network(returns: Sequence[CreditReturn], system: AckDelay, load: Lo
     """Return how settlements reach a broker whose system's timers expire at ticks."""
     course = system.course
     if len(returns) >= FEW:
-        course = tuple(_interruptions(_without_load(_noticeable(returns), load, system.shortest), system))
+        course = tuple(_interruptions(_without_load(noticeable(returns), load, system.shortest), system))
     late = tuple(
         (since / SECOND, system.lateness + max(0.0, delay - system.usual)) for since, delay in course
     )
@@ -513,3 +465,30 @@ def _course(returns: Sequence[CreditReturn], usual: float) -> Steps:
         if end is None or since + 2 * delay < end:
             steps.append(((since + 2 * delay) / SECOND, usual / SECOND))
     return tuple(steps)
+
+
+# All of it
+
+
+def full_networks(
+    workload: Workload,
+    rows: Mapping[str, Sequence[LogRow]],
+    due: Mapping[str, Sequence[int]],
+    returns: Mapping[str, Sequence[CreditReturn]],
+) -> dict[str, Network]:
+    """Return what lies between each client and the broker, with all terms."""
+    load = machine_load(rows)
+    woken = sorted(time for own in rows.values() for time in let_go(own))
+    delay = AckDelay.of(returns.values(), woken)
+    costs = works(rows, due)
+    factors = {name: pace_factors(work, rows[name], due[name]) for name, work in costs.items()}
+    usual = usual_pace(factor for found in factors.values() for _, factor in found)
+    return {
+        name: producer_network(
+            work, delay, load, client_pace(factors[name], usual), wakes(rows[name], delay.tick, woken)
+        )
+        for name, work in costs.items()
+    } | {
+        consumer.name: consumer_network(returns[consumer.name], delay, load)
+        for consumer in workload.consumers
+    }

@@ -12,8 +12,8 @@ A block hides when a producer meant to send, and no log can show what it would h
 There are two models.  An *open* producer keeps a schedule and catches up; a *closed* one thinks after each
 message and loses the time.  A log hints at it: who catches up after a block is open (:func:`catches_up`).
 
-What each client's own work costs :mod:`qflow.prediction.costs` estimates, and what lies between it and the
-broker :mod:`qflow.prediction.disturbances`.
+What each client's own work and its way to the broker cost :mod:`qflow.prediction.costs` estimates, and how
+that varies :mod:`qflow.prediction.disturbances`.
 """
 
 from __future__ import annotations
@@ -26,25 +26,15 @@ from typing import NamedTuple
 
 from qflow.logs.client_log import ClientLog, rows_by_client
 from qflow.logs.log_file import LogRow
-from qflow.prediction.costs import FEW, read_consumer, works
-from qflow.prediction.disturbances import (
-    AckDelay,
-    Load,
-    client_pace,
-    consumer_network,
-    credit_returns,
-    let_go,
-    machine_load,
-    pace_factors,
-    producer_network,
-    usual_pace,
-    wakes,
-)
+from qflow.prediction.costs import FEW, constant_networks, credit_returns, read_consumer
+from qflow.prediction.disturbances import full_networks
 from qflow.workload.agenda import SECOND
 from qflow.workload.arrivals import due_messages
 from qflow.workload.attributes import require
 from qflow.workload.model import MODELS, Producer, Workload
-from qflow.workload.network import Network
+
+DETAILS = ("constants", "full")
+"""Layers of costs: constants only, or also how they vary (:mod:`qflow.prediction.disturbances`)."""
 
 _QUICK = 2_000
 """Microseconds: a client that sends sooner than that after it could has been waiting to."""
@@ -65,16 +55,24 @@ class Extraction:
 
 
 def extract(
-    log: ClientLog, workload: Workload, model: str | None = None, *, draws: bool = True
+    log: ClientLog,
+    workload: Workload,
+    model: str | None = None,
+    *,
+    draws: bool = True,
+    detail: str = "full",
 ) -> Extraction:
     """Return the workload behind a client log; without ``draws`` all times are written out as recorded."""
-    return Evidence(log, workload, draws=draws).extraction(model)
+    return Evidence(log, workload, draws=draws, detail=detail).extraction(model)
 
 
 class Evidence:
     """What a log shows of a workload, gathered once; :meth:`extraction` answers for either model of it."""
 
-    def __init__(self, log: ClientLog, workload: Workload, *, draws: bool = True) -> None:
+    def __init__(
+        self, log: ClientLog, workload: Workload, *, draws: bool = True, detail: str = "full"
+    ) -> None:
+        require(detail in DETAILS, "extract", "detail", detail, " or ".join(map(repr, DETAILS)))
         self._workload, self._draws = workload, draws
         rows = rows_by_client(log.rows)
         own = {producer.name: rows.get(producer.name, []) for producer in workload.producers}
@@ -85,21 +83,18 @@ class Evidence:
             for producer in workload.producers
             if producer.arrival != "recorded" and _confirms_schedule(producer, self._sent[producer.name])
         }
-        load = machine_load(own)
         times = {row.label: row.ts_us for row in log.rows if row.event == "transfer"}
         returns = {
             consumer.name: credit_returns(rows.get(consumer.name, []), consumer.prefetch, times)
             for consumer in workload.consumers
         }
-        woken = sorted(time for rows in own.values() for time in let_go(rows))
-        delay = AckDelay.of(returns.values(), woken)
         found = [read_consumer(item, rows.get(item.name, []), draws=draws) for item in workload.consumers]
         self._consumer_sources = {consumer.name: source for consumer, source in found}
+        networks = full_networks if detail == "full" else constant_networks
+        self._networks = networks(workload, own, self._due_of_stated(), returns)
         self._consumers = tuple(
-            replace(consumer, network=consumer_network(returns[consumer.name], delay, load))
-            for consumer, _ in found
+            replace(consumer, network=self._networks[consumer.name]) for consumer, _ in found
         )
-        self._networks = self._producer_networks(own, delay, load, woken)
 
     @property
     def model(self) -> str:
@@ -146,23 +141,14 @@ class Evidence:
             return [max(0, time - before) for before, time in pairwise([0, *times])]
         return times
 
-    def _producer_networks(
-        self, own: Mapping[str, Sequence[LogRow]], delay: AckDelay, load: Load, woken: Sequence[int]
-    ) -> dict[str, Network]:
+    def _due_of_stated(self) -> dict[str, list[int]]:
+        """Return when the messages fell due that each producer sent, if its workload states it."""
         due: dict[str, list[int]] = {}
         for producer in self._workload.producers:
             is_stated = producer.name in self._stated
             messages = zip(due_messages(producer), self._sent[producer.name], strict=False)
             due[producer.name] = [time for (time, _, _), _ in messages] if is_stated else []
-        costs = works(own, due)
-        factors = {name: pace_factors(work, own[name], due[name]) for name, work in costs.items()}
-        usual = usual_pace(factor for found in factors.values() for _, factor in found)
-        return {
-            name: producer_network(
-                work, delay, load, client_pace(factors[name], usual), wakes(own[name], delay.tick, woken)
-            )
-            for name, work in costs.items()
-        }
+        return due
 
 
 # When a producer meant to send

@@ -102,6 +102,7 @@ def predict(
     settings: Settings | None = None,
     model: str | None = None,
     *,
+    detail: str = "full",
     compare_models: bool = True,
     replays: int | None = None,
     seed: int = 0,
@@ -116,6 +117,8 @@ def predict(
         settings: What is changed; None for the recorded settings.
         model ({"open", "closed"} or None): What producers do while they are blocked: "open" ones keep a
             schedule and catch up, "closed" ones think after each message.  None for what the log shows.
+        detail ({"constants", "full"}): What of the clients' costs is estimated: constants
+            (:mod:`qflow.prediction.costs`), or also how they vary (:mod:`qflow.prediction.disturbances`).
         compare_models: Whether to run the other model too and say how far the two differ.
         replays: How many times to run it, each time with another chance
             (:func:`~qflow.prediction.replays.vary_chance`); shown is one of those that ended as most did.
@@ -161,7 +164,7 @@ def predict(
     is_right = replays is None or is_whole(replays, 1, _MOST_REPLAYS)
     require(is_right, "predict", "replays", replays, f"a whole number from 1 to {_MOST_REPLAYS}, or None")
     with pause_collector():
-        evidence = Evidence(log, workload)
+        evidence = Evidence(log, workload, detail=detail)
         extraction = evidence.extraction(model)
     settings = settings or Settings()
     end = round(workload.duration * SECOND)
@@ -175,6 +178,7 @@ def predict(
         "workload": workload.name,
         "seconds": workload.duration,
         "model": extraction.model,
+        "detail": detail,
         "model_chosen": "as asked" if model else "from the log: " + _why(extraction),
         "sources": dict(extraction.sources),
         "longest_silence": longest_silence(log, end),

@@ -6,10 +6,9 @@ import pytest
 from recordings import load
 
 from qflow.logs import ClientLog, LogRow
-from qflow.prediction.costs import Work, works_of
+from qflow.prediction.costs import CreditReturn, Work, works_of
 from qflow.prediction.disturbances import (
     AckDelay,
-    CreditReturn,
     Episode,
     _episodes,
     client_pace,

@@ -10,7 +10,8 @@ from recordings import WORKLOADS
 from qflow.labs import depth_chart
 from qflow.logs import ClientLog
 from qflow.prediction import Settings, predict
-from qflow.prediction.disturbances import CreditReturn, _is_ticking
+from qflow.prediction.costs import CreditReturn
+from qflow.prediction.disturbances import _is_ticking
 from qflow.prediction.intervals import interval, why_near_critical
 from qflow.prediction.predict import report_text
 from qflow.prediction.replays import MeasuredReplay, _rows_of_run, recorded_sections
