@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from qflow.workload.model import Workload
 
 _SHOWN = 20
+_MOST = 50_000
+"""Rows of a log that thresholds are read from: of a long one the first."""
 _MILLISECOND = 1_000
 _SECOND = 1_000_000
 _LATE = 946_684_800
@@ -93,9 +96,10 @@ def run(namespace: argparse.Namespace) -> int:
         # The rows are let go before the file is written.
         behind = extract(ClientLog.read(path, namespace.map)[0], workload, draws=False).workload
         write_workload(behind, namespace.workload, inferred)
+    advice = _thresholds(namespace, audited, workload)
     if namespace.json:
         facts = _facts(path, source, seen, audited, events)
-        print(json.dumps(facts | {"depths": depths, "inferred": inferred}))
+        print(json.dumps(facts | {"depths": depths, "inferred": inferred, "thresholds": advice}))
     else:
         _print(path, source, seen, audited, events)
         for queue, found in depths.items():
@@ -105,6 +109,8 @@ def run(namespace: argparse.Namespace) -> int:
             )
         for value, words in inferred.items():
             print(f"  {value}: {words}")
+        for sentence in advice:
+            print(f"  {sentence} (qflow predict --infer)")
     return 1 if audited.findings or seen.quarantine else 0
 
 
@@ -242,6 +248,25 @@ def _audit_log(
         if queue not in audited.agreements
     }
     return audited, count, depths
+
+
+def _thresholds(namespace: argparse.Namespace, audited: Audit, workload: Workload) -> list[str]:
+    """Return which thresholds the log shows, where those of the workload are disproved or unknown."""
+    from qflow.logs.client_log import ClientLog
+    from qflow.logs.log_file import LogError, read_log
+    from qflow.prediction.thresholds import disproved, infer_thresholds
+    from qflow.workload.model import is_unseen
+
+    if not disproved(audited.findings) and not any(map(is_unseen, workload.queues.values())):
+        return []
+    try:
+        with progress("reading thresholds") as shown:
+            rows = (row for bit in read_log(namespace.log, namespace.map) for row in bit.log_rows())
+            inferred = infer_thresholds(ClientLog("", list(islice(rows, _MOST))), workload, shown)
+    except LogError:
+        # Of a client that the workload has not there are findings.
+        return []
+    return inferred.sentences()[:1] if inferred.levels else []
 
 
 def _tolerance(skew: float | None, estimated: Tolerance) -> Tolerance:

@@ -42,6 +42,9 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         help="take arguments, capacities and prefetch from a workload file",
     )
     parser.add_argument(
+        "--infer", action="store_true", help="read the recorded thresholds from the log's held completions"
+    )
+    parser.add_argument(
         "--model", choices=("open", "closed"), help="what blocked producers do; default: as the log shows"
     )
     parser.add_argument(
@@ -85,6 +88,7 @@ def run(namespace: argparse.Namespace) -> int:
             log,
             settings,
             namespace.model,
+            infer=namespace.infer,
             detail=namespace.detail,
             replays=namespace.replays,
             seed=namespace.seed,

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from qflow.broker.events import of_kinds
 from qflow.broker.flow_limit import FlowThresholds
 from qflow.broker.settings import QueueSettings
+from qflow.logs.audit import audit
 from qflow.logs.client_log import ClientLog
 from qflow.prediction.changes import Settings
 from qflow.prediction.extraction import Evidence, Extraction
@@ -45,6 +46,7 @@ from qflow.prediction.replays import (
     recorded_sections,
     vary_chance,
 )
+from qflow.prediction.thresholds import disproved, infer_thresholds
 from qflow.progress import Progress
 from qflow.table import Tabular, columns_of
 from qflow.workload.agenda import SECOND
@@ -102,6 +104,7 @@ def predict(
     settings: Settings | None = None,
     model: str | None = None,
     *,
+    infer: bool = False,
     detail: str = "full",
     compare_models: bool = True,
     replays: int | None = None,
@@ -117,6 +120,8 @@ def predict(
         settings: What is changed; None for the recorded settings.
         model ({"open", "closed"} or None): What producers do while they are blocked: "open" ones keep a
             schedule and catch up, "closed" ones think after each message.  None for what the log shows.
+        infer: Whether to read the recorded thresholds from the log, in place of those that the workload
+            states (:func:`~qflow.prediction.thresholds.infer_thresholds`); settings come on top of them.
         detail ({"constants", "full"}): What of the clients' costs is estimated: constants
             (:mod:`qflow.prediction.costs`), or also how they vary (:mod:`qflow.prediction.disturbances`).
         compare_models: Whether to run the other model too and say how far the two differ.
@@ -145,7 +150,8 @@ def predict(
         ends a session; ``course`` is its depth over time, and between which depths it was in 80 of 100
         replays (:func:`qflow.labs.depth_chart` draws it), ``thresholds`` what that is held against; of each
         producer ``dies`` is the share of replays in which its session ended, and ``dies_at`` between which
-        seconds.
+        seconds.  ``contradiction`` says in words what the log disproves of the workload's thresholds (empty
+        if nothing), ``inferred`` what was read from the log instead.
 
     Raises:
         WorkloadError: If the settings name something that is not there, or a value is not allowed.
@@ -163,6 +169,9 @@ def predict(
     """
     is_right = replays is None or is_whole(replays, 1, _MOST_REPLAYS)
     require(is_right, "predict", "replays", replays, f"a whole number from 1 to {_MOST_REPLAYS}, or None")
+    inferred = infer_thresholds(log, workload, progress) if infer else None
+    workload = inferred.workload if inferred else workload
+    findings = inferred.after if inferred else audit(log, workload).findings
     with pause_collector():
         evidence = Evidence(log, workload, detail=detail)
         extraction = evidence.extraction(model)
@@ -176,6 +185,8 @@ def predict(
     shown = most_likely(runs, is_recorded=len(runs) == 1)
     report: dict[str, Any] = {
         "workload": workload.name,
+        "contradiction": disproved(findings),
+        "inferred": inferred.as_json() if inferred else None,
         "seconds": workload.duration,
         "model": extraction.model,
         "detail": detail,
@@ -373,7 +384,15 @@ def report_text(report: Mapping[str, Any]) -> str:
     queue q                     recorded   predicted  difference
       mean_depth                       -         2.5           -  messages
     """
-    lines = [
+    lines = []
+    if report.get("contradiction"):
+        advice = "" if report["inferred"] else "; --infer reads others from the log"
+        lines.append(
+            f"the log contradicts the thresholds of the workload, on which what follows rests: "
+            f"{report['contradiction']}{advice}"
+        )
+    lines += (report.get("inferred") or {}).get("sentences", [])
+    lines += [
         f"{report['workload']}: {report['seconds']:g} s, {report['model']} model ({report['model_chosen']})"
     ]
     lines += _sources(report.get("sources", {}))
