@@ -13,5 +13,7 @@ if TYPE_CHECKING:
     from qflow.prediction.changes import Settings as Settings
     from qflow.prediction.predict import Prediction as Prediction
     from qflow.prediction.predict import predict as predict
+    from qflow.prediction.receipt import receipt_of as receipt_of
+    from qflow.prediction.receipt import score as score
 
 open_room(__name__)

@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from qflow.arguments import add_columns, add_json, add_seed, add_workload
+from qflow.arguments import add_columns, add_json, add_seed
 from qflow.colour import paint_states
+from qflow.kit import RefusalError
 
 _DIGITS = 18
 
@@ -21,8 +22,10 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         description="Run the workload behind a client log again. Prints, for each queue, producer and "
         "consumer, what was recorded, what is predicted, and the difference.",
     )
-    add_workload(parser, "what was run")
-    parser.add_argument("log", metavar="LOG", help="what its clients saw: .parquet, .csv or .csv.gz")
+    parser.add_argument("workload", metavar="WORKLOAD.json", nargs="?", help="what was run")
+    parser.add_argument(
+        "log", metavar="LOG", nargs="?", help="what its clients saw: .parquet, .csv or .csv.gz"
+    )
     parser.add_argument(
         "--queue-arguments",
         action="append",
@@ -65,18 +68,33 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         "--processes", type=int, metavar="N", help="processes that share the replays; default: all cores"
     )
     add_columns(parser)
+    parser.add_argument("--receipt", metavar="FILE", help="write what is predicted, and from what, as JSON")
+    parser.add_argument(
+        "--score",
+        nargs=2,
+        metavar=("FILE", "LOG"),
+        help="say what came of a receipt: which measures of a log recorded since then lie inside",
+    )
     add_json(parser)
 
 
 def run(namespace: argparse.Namespace) -> int:
-    """Predict, and print the report."""
+    """Predict, and print the report; or score a receipt."""
     from qflow.logs.client_log import ClientLog
     from qflow.logs.workload_file import unseen_capacities
     from qflow.prediction.predict import predict, report_text
+    from qflow.prediction.receipt import receipt_of
     from qflow.progress import progress
     from qflow.workload import Workload
     from qflow.workload.cli import look_over
+    from qflow.writing import require_apart, write_whole
 
+    if namespace.score:
+        return _score(*namespace.score, namespace)
+    if namespace.log is None:
+        given = namespace.workload or "nothing"
+        raise RefusalError(f"qflow predict needs WORKLOAD.json and LOG, got {given}")
+    require_apart([namespace.receipt], [namespace.workload, namespace.log, namespace.settings])
     workload = Workload.load(namespace.workload)
     settings = _settings(namespace, workload)
     look_over(settings.apply(workload), "qflow predict")
@@ -95,6 +113,9 @@ def run(namespace: argparse.Namespace) -> int:
             processes=namespace.processes,
             progress=shown,
         )
+    if namespace.receipt:
+        with write_whole(namespace.receipt) as beside:
+            beside.write_text(json.dumps(receipt_of(report), indent=1) + "\n", encoding="utf-8")
     unseen = {
         name: words for name, words in unseen_capacities(namespace.workload).items()
         if name not in settings.capacity
@@ -105,6 +126,19 @@ def run(namespace: argparse.Namespace) -> int:
     if unseen:
         print(_unseen_text(unseen))
     print(paint_states(report_text(report)))
+    return 0
+
+
+def _score(file: str, path: str, namespace: argparse.Namespace) -> int:
+    from qflow.logs.client_log import ClientLog
+    from qflow.prediction.receipt import score, score_text
+
+    try:
+        receipt = json.loads(Path(file).read_text("utf-8"))
+    except ValueError as error:
+        raise RefusalError(f"{Path(file).name}: a receipt is JSON: {error}") from None
+    found = score(receipt, ClientLog.load(path, namespace.map))
+    print(json.dumps(found) if namespace.json else score_text(found))
     return 0
 
 

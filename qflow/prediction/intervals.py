@@ -207,9 +207,8 @@ def in_words(report: Mapping[str, Any]) -> list[str]:
     number = report["replays"]["number"]
     for name, entry in report["queues"].items():
         found = entry.get("interval") or {}
-        parts = [_part(measure, found[measure]) for measure in CHANCE if measure in found]
-        if parts:
-            lines.append(f"queue {name}: " + ", ".join(part for part in parts if part))
+        if found:
+            lines.append(f"queue {name}: {queue_words(found)}")
         if entry.get("near_critical"):
             lines.append(f"queue {name} is near-critical in {entry['near_critical']}")
         if entry.get("near_limit"):
@@ -226,6 +225,12 @@ def in_words(report: Mapping[str, Any]) -> list[str]:
                 f"after {times}"
             )
     return lines
+
+
+def queue_words(found: Mapping[str, Interval]) -> str:
+    """Return the intervals of a queue in words."""
+    parts = [_part(measure, found[measure]) for measure in CHANCE if measure in found]
+    return ", ".join(part for part in parts if part)
 
 
 def _part(measure: str, found: Interval) -> str:

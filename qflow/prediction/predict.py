@@ -17,6 +17,7 @@ from qflow.broker.flow_limit import FlowThresholds
 from qflow.broker.settings import QueueSettings
 from qflow.logs.audit import audit
 from qflow.logs.client_log import ClientLog
+from qflow.prediction.branches import branch_words, branches
 from qflow.prediction.changes import Settings
 from qflow.prediction.extraction import Evidence, Extraction
 from qflow.prediction.intervals import (
@@ -26,6 +27,7 @@ from qflow.prediction.intervals import (
     queue_intervals,
     why_near_critical,
 )
+from qflow.prediction.receipt import inputs_of
 from qflow.prediction.replays import (
     FEWEST,
     PATIENCE,
@@ -150,8 +152,11 @@ def predict(
         ends a session; ``course`` is its depth over time, and between which depths it was in 80 of 100
         replays (:func:`qflow.labs.depth_chart` draws it), ``thresholds`` what that is held against; of each
         producer ``dies`` is the share of replays in which its session ended, and ``dies_at`` between which
-        seconds.  ``contradiction`` says in words what the log disproves of the workload's thresholds (empty
-        if nothing), ``inferred`` what was read from the log instead.
+        seconds.  Where sessions end in some replays only, ``branches`` holds a prediction for each way it can
+        go (:mod:`qflow.prediction.branches`): its ``share`` of replays, ``when`` (which sessions ended,
+        between which seconds), and the intervals of ``queues`` and ``producers``.  ``contradiction`` says
+        in words what the log disproves of the workload's thresholds (empty if nothing), ``inferred`` what
+        was read from the log instead; ``inputs`` is what it was made from (:mod:`qflow.prediction.receipt`).
 
     Raises:
         WorkloadError: If the settings name something that is not there, or a value is not allowed.
@@ -186,6 +191,7 @@ def predict(
     report: dict[str, Any] = {
         "workload": workload.name,
         "contradiction": disproved(findings),
+        "inputs": inputs_of(settings.apply(workload), log, seed),
         "inferred": inferred.as_json() if inferred else None,
         "seconds": workload.duration,
         "model": extraction.model,
@@ -197,6 +203,7 @@ def predict(
         **_compare(shown.sections, recorded_sections(workload, log, end)),
         "errors": dict(shown.errors),
         "replays": account(runs),
+        "branches": branches(runs),
     }
     _add_intervals(report, settings.apply(workload), runs, shown)
     if compare_models:
@@ -428,7 +435,8 @@ def _replays_text(report: Mapping[str, Any]) -> list[str]:
         lines.append(
             f"  in {outcome['replays']} of {number} {who + ' ended' if who else 'every session lived'}"
         )
-    return lines + [f"  {line}" for line in in_words(report)]
+    parts = [f"  {line}" for line in branch_words(report["branches"])]
+    return lines + [f"  {line}" for line in in_words(report)] + parts
 
 
 def _sources(sources: Mapping[str, str]) -> list[str]:

@@ -265,8 +265,12 @@ class MeasuredReplay:
 
     def measure(self, queue: str, measure: str) -> float:
         """Return a measure of a queue, by what the broker's reports would have shown if there are any."""
-        value = self.reported.get(queue, {}).get(measure, self.sections["queues"][queue][measure])
-        return value or 0
+        return self.value("queues", queue, measure) or 0
+
+    def value(self, section: str, name: str, measure: str) -> float | None:
+        """Return a measure of a queue or client; of a queue as :meth:`measure` does."""
+        reported = self.reported.get(name, {}) if section == "queues" else {}
+        return reported.get(measure, self.sections[section][name][measure])
 
     def measures(self) -> dict[tuple[str, str], float]:
         """Return the measures by which replays are compared, by queue and name."""

@@ -1,0 +1,92 @@
+"""Branches and receipts: a prediction for each way it can go, and what came of it."""
+
+import json
+from statistics import median
+
+import pytest
+from commands import room_command
+from test_extract import logged, small
+from test_intervals import REPEATS, beginning
+
+from qflow.logs import ClientLog, LogRow
+from qflow.prediction import cli, predict, receipt_of, score
+from qflow.prediction.branches import branch_of, branches
+from qflow.prediction.predict import report_text
+from qflow.prediction.replays import MeasuredReplay
+
+
+def replay(depth, **ended):
+    sections = {"queues": {"q": {"mean_depth": depth, "discards": 0}}, "producers": {}}
+    return MeasuredReplay(sections, ended, ended_at=ended)
+
+
+def test_replays_are_parted_by_whose_session_ended_and_by_when():
+    early = [replay(10.0 + n / 10, p=2.0 + n / 20) for n in range(3)]
+    late = [replay(30.0, p=6.0), replay(30.3, p=6.05)]
+    found = branches([*(replay(60.0 + n) for n in range(15)), *early, *late])
+    shares = [(branch["share"], branch["when"]["ended"]) for branch in found]
+    assert shares == [(0.75, {}), (0.15, {"p": [2.0, 2.1]}), (0.1, {"p": [6.0, 6.05]})]
+    low, high = found[1]["queues"]["q"]["mean_depth"]
+    assert 9.5 < low < 10.1 < high < 11
+    assert branch_of(found, {"p": 5.0}) is found[2]
+    assert branch_of(found, {"c": 5.0}) is None
+
+
+def test_there_are_no_branches_where_all_replays_end_alike():
+    assert branches([replay(1.0), replay(2.0)]) == branches([replay(1.0, p=2.0)] * 3) == []
+
+
+@pytest.mark.slow
+def test_branches_are_narrow_where_one_interval_over_all_is_not():
+    workload, log = beginning("fanout-wide")
+    report = predict(workload, log, compare_models=False, replays=19)
+    found = report["branches"]
+    assert sum(branch["share"] for branch in found) == pytest.approx(1)
+    widths = [
+        (high - low) / high
+        for branch in found
+        for measures in branch["queues"].values()
+        for low, high in measures.values()
+        if high
+    ]
+    assert median(widths) <= 0.3
+    assert "every session lives" in report_text(report)
+    json.dumps(report)
+
+
+def test_a_receipt_says_from_what_and_a_score_what_came():
+    workload = small()
+    log = logged(workload)
+    receipt = json.loads(json.dumps(receipt_of(predict(workload, log, replays=5, compare_models=False))))
+    assert receipt["inputs"]["log"]["rows"] == len(log.rows)
+    assert receipt["inputs"]["seed"] == 0
+    found = score(receipt, log)
+    assert found["measures"] == []  # Without reports of the broker nothing of a queue was recorded.
+    other = logged(small(**{"qpid.flow_stop_count": 20, "qpid.flow_resume_count": 10}))
+    stats = [
+        LogRow(time, "broker", "stats", "q", f"[{depth}, 1, false, 0, 1, 0, 0]", 0, "")
+        for time in range(0, 6_000_000, 50_000)
+        for depth in (5,)
+    ]
+    found = score(receipt, ClientLog("later", sorted([*other.rows, *stats])))
+    assert {one["measure"]: one["inside"] for one in found["measures"]}["mean_depth"] is False
+    assert found["branch"] is None
+
+
+def test_the_command_writes_a_receipt_and_scores_it(tmp_path, capsys):
+    log = str(REPEATS / "slow-consumer-1.parquet")
+    workload = json.loads((REPEATS.parent / "slow-consumer.json").read_text()) | {"duration": 5}
+    stated, receipt = tmp_path / "short.json", tmp_path / "receipt.json"
+    stated.write_text(json.dumps(workload))
+    words = str(stated), log, "--replays", "3", "--receipt", str(receipt), "--detail", "constants"
+    assert room_command(cli, "predict", *words) == 0
+    assert json.loads(receipt.read_text())["detail"] == "constants"
+    capsys.readouterr()
+    assert room_command(cli, "predict", "--score", str(receipt), log) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("from slow-consumer-1, ")
+    assert "of 6 lie inside; 80 of 100 are to" in text
+    assert room_command(cli, "predict", "--score", str(stated), log) == 2
+    assert "a receipt must be one that --receipt wrote, got None" in capsys.readouterr().err
+    assert room_command(cli, "predict", str(stated)) == 2
+    assert "needs WORKLOAD.json and LOG" in capsys.readouterr().err
