@@ -5,13 +5,14 @@ day, when and how often it has other work to do, which of two things that happen
 first, in which order services of different length come.  Replays vary exactly that
 (:func:`qflow.prediction.replays.vary_chance`), so of n replays and one more recording each is as likely as
 any other to be the smallest, the second smallest, and so on.  Between the k-th smallest and the k-th largest
-of n lies the next one in n + 1 - 2 k of n + 1 cases; k is chosen so that this is at least :data:`COVER`.
+of n lies the next one in n + 1 - 2 k of n + 1 cases; where k is no whole number, between two of them.
 
 Depths are recorded by what the broker reports now and then, so in replays they are measured that way, too.
 
 What no replay varies is the model's own error: what :data:`MODEL` says is added on both sides.  It is what
-remains of the given recordings' differences (``python -m pytest -m calibration``, which also says how
-often intervals hold without it, and with what the other recordings alone say).
+remains of the given recordings' differences.  As an interval is wider by that, fewer of the replays need lie
+in it: k is chosen so that :data:`REPLAYS_HOLD` do, with which 80 of 100 recordings do (``python -m pytest -m
+calibration``, which also says how often intervals hold with what the other recordings alone say).
 
 A queue whose interval is wider than half the value is *near-critical*: no longer observation of the same kind
 makes such a prediction much better, because so little decides.  :func:`why_near_critical` says what that is.
@@ -29,6 +30,9 @@ from qflow.workload.model import Producer, Workload
 
 COVER = 0.8
 """The share of recordings that an interval is to hold."""
+
+REPLAYS_HOLD = 0.7
+"""The share of replays that an interval is to hold before the model's own error is added."""
 
 MODEL: dict[str, tuple[float, float]] = {
     "mean_depth": (0.0025, 0.0),
@@ -50,20 +54,23 @@ Interval = list[float]
 def interval(
     measure: str,
     values: Sequence[float],
-    cover: float = COVER,
+    hold: float = REPLAYS_HOLD,
     model: Mapping[str, tuple[float, float]] | None = None,
 ) -> Interval:
-    """Return between what a measure will lie, in at least so many of cases.
+    """Return between what a measure will lie: so many of its replays, and the model's own error beside them.
 
     >>> interval("flowStoppedCount", [20, 21, 21, 23, 30])
     [20, 30]
-    >>> interval("throughput", [200.0 + n for n in range(20)])
-    [200.4975, 218.545]
+    >>> interval("throughput", [200.0 + n for n in range(19)])
+    [201.495, 216.54]
     """
     ordered = sorted(values)
-    # A share such as 0.8 is a little more or less than that in binary.
-    k = max(1, floor((1 - cover) / 2 * (len(ordered) + 1) + 1e-9))
-    low, high = ordered[k - 1], ordered[-k]
+    # A share such as 0.7 is a little more or less than that in binary.
+    place = max(1.0, round((1 - hold) / 2 * (len(ordered) + 1), 6))
+    k, part = int(place), place % 1
+    low, high = (
+        own[k - 1] + part * (own[min(k, len(own) - 1)] - own[k - 1]) for own in (ordered, ordered[::-1])
+    )
     share, more = (MODEL if model is None else model).get(measure, (0.0, 0.0))
     low, high = max(0.0, low - share * low - more), high + share * high + more
     if measure == "share_on":
@@ -77,11 +84,13 @@ def queue_intervals(
     """Return the interval of every measure of every queue; none of a single replay."""
     if len(replays) < 2:
         return {}
+    # Where replays end in several ways the rarer ones are the tails, which must not be cut off.
+    hold = REPLAYS_HOLD if len({replay.ended for replay in replays}) == 1 else COVER
     found: dict[str, dict[str, Interval]] = {}
     for name, measures in shown.sections["queues"].items():
         found[name] = {}
         for measure, value in measures.items():
-            low, high = interval(measure, [replay.measure(name, measure) for replay in replays])
+            low, high = interval(measure, [replay.measure(name, measure) for replay in replays], hold)
             found[name][measure] = [min(low, value or 0), max(high, value or 0)]
     return found
 
@@ -92,7 +101,7 @@ def course_interval(
     """Return a queue's depth over time: until which second, and the depth in the replay that is shown."""
     depth = [float(messages) for messages in shown.courses.get(queue, ())]
     bounds = [
-        interval("depth", depths)
+        interval("depth", depths, COVER)
         for depths in zip(*(replay.courses.get(queue, ()) for replay in replays), strict=True)
         if len(replays) > 1
     ]

@@ -12,7 +12,7 @@ from qflow.logs import ClientLog
 from qflow.prediction import Settings, predict
 from qflow.prediction.costs import CreditReturn
 from qflow.prediction.disturbances import _is_ticking
-from qflow.prediction.intervals import interval, why_near_critical
+from qflow.prediction.intervals import REPLAYS_HOLD, interval, why_near_critical
 from qflow.prediction.predict import report_text
 from qflow.prediction.replays import MeasuredReplay, _rows_of_run, recorded_sections
 from qflow.workload import Consumer, Network, Producer, Workload, simulate
@@ -172,18 +172,22 @@ def test_a_single_replay_has_no_band():
 
 
 @pytest.mark.parametrize(
-    ("values", "low", "high"),
+    ("values", "hold", "low", "high"),
     [
         # Of 9 the smallest and the largest: the tenth lies between them in 8 of 10 cases.
-        (range(100, 109), 100, 108),
-        # Of 19 the second smallest and the second largest: in 16 of 20.
-        ([*range(100, 118), 900], 101, 117),
-        ([7, 7], 7, 7),
+        (range(100, 109), 0.8, 100, 108),
+        # In 7 of 10 it lies between the middles of the two that are outermost on each side.
+        (range(100, 109), 0.7, 100.5, 107.5),
+        # Of 19 the second smallest and the second largest: in 16 of 20; the third: in 14 of 20.
+        ([*range(100, 118), 900], 0.8, 101, 117),
+        ([*range(100, 118), 900], REPLAYS_HOLD, 102, 116),
+        ([7, 7], REPLAYS_HOLD, 7, 7),
+        ([7], REPLAYS_HOLD, 7, 7),
     ],
 )
-def test_an_interval_lies_between_replays_of_the_same_rank(monkeypatch, values, low, high):
+def test_an_interval_lies_between_replays_of_the_same_rank(monkeypatch, values, hold, low, high):
     monkeypatch.setattr("qflow.prediction.intervals.MODEL", {})
-    assert interval("mean_depth", list(values)) == [low, high]
+    assert interval("mean_depth", list(values), hold) == [low, high]
 
 
 def test_a_share_stays_a_share():
