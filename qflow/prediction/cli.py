@@ -90,7 +90,8 @@ def run(namespace: argparse.Namespace) -> int:
     from qflow.writing import require_apart, write_whole
 
     if namespace.score:
-        return _score(*namespace.score, namespace)
+        file, later = namespace.score
+        return _score(file, later, namespace)
     if namespace.log is None:
         given = namespace.workload or "nothing"
         raise RefusalError(f"qflow predict needs WORKLOAD.json and LOG, got {given}")
