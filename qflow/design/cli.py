@@ -145,7 +145,9 @@ def _write_counterexample(made: Recommendation, path: str, *, is_quiet: bool) ->
         print(f"\nno goal is missed: {path} is not written")
         return
     queue = next(iter(made.chosen))
-    print(f"\na run that breaks a goal at {second} s: {path} ({len(run.events)} events)")
+    scale = round(made.workload.producers[0].rate / run.workload.producers[0].rate)
+    how = f", at 1/{scale} of its rates, windows and limits" if scale > 1 else ""
+    print(f"\na run that breaks a goal at {second} s: {path} ({len(run.events)} events{how})")
     print(f"  qflow trace why {path} {second}s queue:{queue}")
     print(f"  in a notebook: import qflow as qf; qf.trace_lab({path!r}, at={second})")
 
