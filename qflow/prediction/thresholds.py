@@ -74,7 +74,10 @@ class Inferred:
             f"{queue} {_in_words(levels)} (known but for {self.slack[queue]} messages)"
             for queue, levels in self.levels.items()
         ]
-        after, before = (f"{len(findings) or 'no'} findings" for findings in (self.after, self.before))
+        after, before = (
+            f"{len(findings):,} finding{'s' * (len(findings) > 1)}" if findings else "no findings"
+            for findings in (self.after, self.before)
+        )
         read = f"read from held completions: with {', '.join(words)}: {after}; before: {before}"
         return [read] * bool(words) + [
             f"queue {queue} held no completion, so its thresholds cannot be read; a stop is above {depth:,} "
