@@ -12,6 +12,41 @@
 # - find the queues that held their producers up, what other thresholds would have cost, and write the
 #   `qpid-config` lines.
 #
+# The picture is what a real broker said of itself, several times a second: which of its 27 queues was ON, and
+# when. At the end you have worked it out from what its *clients* saw, and know besides who waited for it.
+
+# %% id="picture" jupyter={"source_hidden": true}
+import json
+from collections import Counter
+from types import SimpleNamespace
+
+import qflow as qf
+
+RECORDED = qf.kit_path("data") / "recordings" / "workloads"
+workload = qf.Workload.load(RECORDED / "fleet.json")
+picture = None
+try:
+    from pyarrow import parquet
+except ImportError:
+    print("The picture needs pyarrow, which comes with the extra spark.")
+else:
+    # A report says in its third value whether the queue was ON.
+    is_report, columns = [("event", "==", "stats")], ["queue", "ts_us", "label"]
+    reports = parquet.read_table(RECORDED / "fleet.parquet", columns=columns, filters=is_report).to_pylist()
+    asked, was_on = Counter(), Counter()
+    for row in reports:
+        step = row["queue"], row["ts_us"] // 5_000_000
+        asked[step] += 1
+        was_on[step] += json.loads(row["label"])[2]
+    said = [
+        SimpleNamespace(queue=queue, step=at, on_us=5_000_000 * count / asked[queue, at])
+        for (queue, at), count in sorted(was_on.items())
+        if count
+    ]
+    picture = qf.spark.figures.heat_map(said, sorted(workload.queues), seconds=165, step=5)
+picture
+
+# %% [markdown] id="question"
 # **A question to begin with.** You have a night's log of a thousand queues and a hundred machines. Which one
 # thing decides how long you wait for the answer?
 
@@ -22,8 +57,6 @@
 # about 540,000 events. No two producers share a queue; three of them send to two queues each.
 
 # %% id="predict" jupyter={"source_hidden": true}
-import qflow as qf
-
 predictions = qf.Predictions("13-spark")
 predictions.ask()
 
@@ -49,8 +82,6 @@ except qf.RefusalError as refusal:
 # take one queue's events, and start in the middle.
 
 # %% id="naive"
-RECORDED = qf.kit_path("data") / "recordings" / "workloads"
-workload = qf.Workload.load(RECORDED / "fleet.json")
 try:
     in_memory = qf.spark.lake_of("fleet", workload, qf.ClientLog.load(RECORDED / "fleet.parquet").rows)
 except qf.LogError as error:
@@ -101,10 +132,11 @@ print("with q10:", [member for (_, _, member), name in components.items() if nam
 # |---|---|
 # | *ingest* | good rows; the others go to a **quarantine**, each with the reason |
 # | *topology* | who touches what, and so the components |
-# | *layout* | files in which each component's events lie together and **in order** |
+# | *layout* | a table in which each component's events are **numbered** |
 # | *audit* | the engine over each component: what was ON, held, blocked and owned |
 #
-# The layout puts the events in order, once. Every later question reads files from front to back.
+# The numbers are given once. Whatever is asked later, and however the files lie by then, Spark brings each
+# component's events together and in order; and if one is missing, its number tells.
 
 # %% id="lake"
 import tempfile
@@ -204,6 +236,18 @@ if spark:
 # %% id="groups"
 if spark:
     display(qf.spark.figures.group_bars(qf.spark.questions.group_spots(results).collect()))
+
+# %% [markdown] id="report-text"
+# ## All of it on a page
+#
+# What you asked one by one, `report_on` asks at once: the worst queues, the findings, the charts. From a
+# terminal `qflow spark report` writes the same as a page, for those who do not read notebooks.
+
+# %% id="report"
+if spark:
+    report = qf.spark.report_on(results, of="the recorded fleet")
+    print(report)
+    Path(folder.parent, "fleet.html").write_text(report.page())
 
 # %% [markdown] id="whatif-text"
 # ## What if
@@ -335,7 +379,7 @@ if spark:
 # ## Keypoints
 #
 # - A queue's history is **sequential**: split by component, never by time, unless the state is kept.
-# - The order is made once, by the layout; the audit checks it and never assumes it.
+# - The numbers are given once, by the layout; the audit checks them and never assumes an order.
 # - The same results for any number of workers, any batch size, with Spark and without.
 # - Rank queues by the time **transfers waited**, not by how often they turned ON.
 # - Higher thresholds mean less blocking and a deeper queue; in the long run the consumers set the pace.
@@ -345,6 +389,7 @@ if spark:
 # The same from a terminal, and on a cluster ([Spark operations](reference/spark-operations.md) says how):
 #
 #     qflow spark audit monday.parquet tuesday.parquet --lake lake --out results
+#     qflow spark report results --page day.html
 #     qflow spark sweep --lake lake --settings grid.json --out sweep
 #     qflow spark stream incoming --out live
 #     qflow spark synth --queues 200 --events 1000000 --out big

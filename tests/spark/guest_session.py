@@ -1,6 +1,6 @@
 """A user's own session, used from end to end: a program, as a process has one session and one kind of it.
 
-    python guest_session.py classic|connect FOLDER
+    python guest_session.py classic|cluster|connect FOLDER [--no-stream]
 
 FOLDER has a log ``fleet.parquet`` and its workload. All paths go by a second file system (viewfs), the
 session has settings that qflow would not choose, and none may be another afterwards. Printed as JSON.
@@ -39,7 +39,12 @@ def own_session(kind, folder):
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
     builder = builder.config("spark.hadoop.fs.viewfs.mounttable.fleet.link./all", f"file:{folder}")
-    return (builder if kind == "connect" else builder.master("local[2]")).getOrCreate()
+    if kind == "cluster":
+        # Workers are processes of their own, on this machine.
+        builder = builder.master("local-cluster[2,1,1024]").config("spark.executor.memory", "1g")
+    elif kind == "classic":
+        builder = builder.master("local[2]")
+    return builder.getOrCreate()
 
 
 def settings_of(spark):
@@ -60,7 +65,6 @@ def main(kind, folder):
     import pyspark
 
     before = settings_of(spark)
-    assert session() is spark or kind == "connect"
     spark, at = session(), "viewfs://fleet/all"
     done = {"version": pyspark.__version__, "kind": type(spark).__module__}
     report = make_lake(spark, [f"{at}/fleet.parquet"], f"{at}/lake", buckets=3, day="2026-11-27")
