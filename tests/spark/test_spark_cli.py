@@ -49,7 +49,7 @@ def test_ctrl_c_while_java_starts_waits_until_it_has(monkeypatch):
 
 
 @pytest.mark.release
-def test_ctrl_c_while_spark_works_is_one_line_and_what_was_begun_is_known(capsys, tmp_path):
+def test_ctrl_c_while_spark_works_is_one_line_and_nothing_is_there_by_halves(capsys, tmp_path):
     pytest.importorskip("pyspark")
     words = ["synth", "--queues", "2", "--out", str(tmp_path / "fleet"), "--events"]
     said = tmp_path / "said"
@@ -62,8 +62,9 @@ def test_ctrl_c_while_spark_works_is_one_line_and_what_was_begun_is_known(capsys
     *progress, last = told.splitlines()
     assert last == "qflow: interrupted"
     assert progress and all(line.startswith("making a fleet [") for line in progress), told
-    again = refused(capsys, *words, "6000")
-    assert "this one holds a synthetic fleet of 2 queues and 5000000 events" in again
+    assert main(["spark", *words, "6000"]) == 0
+    assert "6000 events of 2 components" in capsys.readouterr().out
+    assert "needs a new folder, and this one holds other rows" in refused(capsys, *words, "9000")
 
 
 def test_a_synthetic_fleet_tells_what_its_workers_took(capsys, tmp_path, spark):  # noqa: F811
