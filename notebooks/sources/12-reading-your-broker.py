@@ -213,8 +213,8 @@ band
 #
 # Some queues cannot be predicted narrowly, however long you record: if consumers are 1 % faster than
 # producers, the depth is a walk in which each step is chance. The report calls such a queue *near-critical*
-# and says why. And where a session dies in some replays and lives in others there is a prediction for each: "p1
-# dies at 6.9 to 7 s (5 %): …; every session lives (67 %): …". One interval over both would say nothing.
+# and says why. And where a session dies in some replays and lives in others there is a prediction for each:
+# "p1 dies at 6.9 to 7 s (5 %): …; every session lives (67 %): …". One interval over both would say nothing.
 
 # %% [markdown] id="receipt-text"
 # ### Write it down, and look later
@@ -245,8 +245,9 @@ assert sum(inside) >= 0.75 * 3 * len(rows)
 # monday.json LOG`. The page about calibration has the scores of all recordings that were repeated.
 #
 # What if the log and the workload file do not belong together? Then flow control held completions that these
-# thresholds would not have held, or the other way round. That is said first, before any number; with `--infer`
-# the thresholds are read from the log: at which depths completions began to be held, and at which they came.
+# thresholds would not have held, or the other way round. That is said first, before any number; with
+# `--infer` the thresholds are read from the log: at which depths completions began to be held, and at which
+# they came.
 
 # %% id="infer"
 wrong = workload.with_queue("orders", {"qpid.flow_stop_count": 300, "qpid.flow_resume_count": 200})
