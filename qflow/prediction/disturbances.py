@@ -10,7 +10,7 @@ of the mean depth, 3 points of the share of time ON, 10 % of the stops (or 2), 3
 - How a completion's work grows (:func:`qflow.prediction.costs.growth`).  With its median alone
   ``capacity-165`` has 6 stops, and 1 was recorded; the clients of ``overflow-despite-flow-control`` under the
   settings of ``bytes-and-count`` miss the mean depth.
-- The pace of each client over time (:func:`client_pace`), from the episodes in which a producer that a
+- The pace of each client over time (:func:`_client_pace`), from the episodes in which a producer that a
   stopped queue has let go catches up.  With the median of all instead, ``groups-skewed`` misses the share
   of time ON; two queues of ``fleet`` miss stops and mean depth.
 - The ticks of the broker's system (:func:`_is_ticking`, CN-29): delays of acknowledgements end at them, so
@@ -21,7 +21,7 @@ of the mean depth, 3 points of the share of time ON, 10 % of the stops (or 2), 3
 - Where a log shows no ticks, the credit delays of each consumer over time (:func:`_course`).
 - The same of all consumers together, for one that shows too few of its own (:class:`AckDelay`).  Without it a
   queue of ``fleet`` misses the mean depth.
-- The load of the machine, which lengthens the way to the broker (:func:`machine_load`).  Without it two
+- The load of the machine, which lengthens the way to the broker (:func:`_machine_load`).  Without it two
   queues of ``fleet`` miss throughput and mean depth.
 """
 
@@ -65,7 +65,7 @@ _STOPPED = 100_000
 
 
 @dataclass(slots=True)
-class Episode:
+class _Episode:
     """A time in which a producer that was let go has work to do without pause, in microseconds."""
 
     begin: int
@@ -83,7 +83,7 @@ class Episode:
         return self.sends + len(self.reports) >= FEW and self.waited <= self.worked
 
 
-def _episodes(rows: Sequence[LogRow], due: Sequence[int] = (), round_trip: float = 0.0) -> list[Episode]:
+def _episodes(rows: Sequence[LogRow], due: Sequence[int] = (), round_trip: float = 0.0) -> list[_Episode]:
     """Return the times in which a producer that a stopped queue has let go catches up.
 
     >>> def row(time, event):
@@ -93,15 +93,15 @@ def _episodes(rows: Sequence[LogRow], due: Sequence[int] = (), round_trip: float
     >>> [(found.begin, found.worked, found.sends) for found in _episodes(rows, [0, 5, 900_000])]
     [(500000, 60.0, 1), (900000, 0.0, 0)]
     """
-    found: list[Episode] = []
-    episode: Episode | None = None
+    found: list[_Episode] = []
+    episode: _Episode | None = None
     before = LogRow(0, "", "", "", "", 0, "")
     sent = 0
     for row in rows:
         gap = row.ts_us - before.ts_us
         is_answer = row.event in ("complete", "unblock")
         if before.event in ("block", "unblock") and is_answer and gap >= _STOPPED:
-            episode = Episode(row.ts_us, row.ts_us)
+            episode = _Episode(row.ts_us, row.ts_us)
             found.append(episode)
         elif row.event == "transfer" and not owes(before, gap, sent, due):
             episode = None
@@ -125,9 +125,9 @@ _SLOWEST = 100.0
 """A machine that is slower than that does not work at all."""
 
 
-def pace_factors(work: Work, rows: Sequence[LogRow], due: Sequence[int]) -> list[tuple[Episode, float]]:
+def _pace_factors(work: Work, rows: Sequence[LogRow], due: Sequence[int]) -> list[tuple[_Episode, float]]:
     """Return the conclusive episodes of a producer, each with the factor by which its work took longer."""
-    found: list[tuple[Episode, float]] = []
+    found: list[tuple[_Episode, float]] = []
     for episode in _episodes(rows, due, work.round_trip):
         usual = episode.sends * work.send_cost + sum(map(work.report_cost.of, episode.reports))
         factor = round(min(_SLOWEST, episode.worked / usual), 3) if usual > 0 else 0.0
@@ -143,16 +143,16 @@ _NEAR = 2_000_000
 """Microseconds before and after an episode for which its factor holds, as long as no other is nearer."""
 
 
-def usual_pace(factors: Iterable[float]) -> float:
+def _usual_pace(factors: Iterable[float]) -> float:
     """Return the median of the factors of all producers' episodes."""
     found = list(factors)
     return round(median(found + [1.0] * (_ENOUGH_EPISODES - len(found))), 3)
 
 
-def client_pace(own: Sequence[tuple[Episode, float]], usual: float) -> Steps:
+def _client_pace(own: Sequence[tuple[_Episode, float]], usual: float) -> Steps:
     """Return by which factor one client's work takes longer, over time.
 
-    >>> client_pace([(Episode(5_000_000, 5_000_000), 2.0), (Episode(6_000_000, 6_000_000), 3.0)], 1.5)
+    >>> _client_pace([(_Episode(5_000_000, 5_000_000), 2.0), (_Episode(6_000_000, 6_000_000), 3.0)], 1.5)
     ((0.0, 1.5), (3.0, 2.0), (5.5, 3.0), (8.0, 1.5))
     """
     steps: list[tuple[float, float]] = [(0.0, usual)]
@@ -181,7 +181,7 @@ Load = tuple[tuple[float, float], ...]
 """From which second on the way takes how many microseconds longer."""
 
 
-def machine_load(by_client: Mapping[str, Sequence[LogRow]]) -> Load:
+def _machine_load(by_client: Mapping[str, Sequence[LogRow]]) -> Load:
     """Return by how much the machine's other work lengthens the way from client to broker, over time."""
     # All clients share the machine, so all their lone round trips show it: in each quarter of a second the
     # median of what they take longer than they usually do.
@@ -221,7 +221,7 @@ def _latencies(load: Load, usual: float) -> Steps:
     return tuple((since, usual + extra / SECOND) for since, extra in load)
 
 
-def producer_network(
+def _producer_network(
     work: Work, system: AckDelay, load: Load = (), pace: Steps = (), wakes: tuple[float, ...] = ()
 ) -> Network:
     """Return what a producer's sends and completions cost it."""
@@ -386,7 +386,7 @@ def _slow_windows(returns: Sequence[CreditReturn], usual: float) -> Iterator[tup
             yield (window + 1) * _WINDOW, usual
 
 
-def consumer_network(returns: Sequence[CreditReturn], system: AckDelay, load: Load = ()) -> Network:
+def _consumer_network(returns: Sequence[CreditReturn], system: AckDelay, load: Load = ()) -> Network:
     """Return how a consumer's settlements reach the broker."""
     if (len(returns) >= FEW and not is_delayed(returns)) or not system.usual:
         return Network(latencies=_latencies(load, 0.0))
@@ -477,18 +477,18 @@ def full_networks(
     returns: Mapping[str, Sequence[CreditReturn]],
 ) -> dict[str, Network]:
     """Return what lies between each client and the broker, with all terms."""
-    load = machine_load(rows)
+    load = _machine_load(rows)
     woken = sorted(time for own in rows.values() for time in let_go(own))
     delay = AckDelay.of(returns.values(), woken)
     costs = works(rows, due)
-    factors = {name: pace_factors(work, rows[name], due[name]) for name, work in costs.items()}
-    usual = usual_pace(factor for found in factors.values() for _, factor in found)
+    factors = {name: _pace_factors(work, rows[name], due[name]) for name, work in costs.items()}
+    usual = _usual_pace(factor for found in factors.values() for _, factor in found)
     return {
-        name: producer_network(
-            work, delay, load, client_pace(factors[name], usual), wakes(rows[name], delay.tick, woken)
+        name: _producer_network(
+            work, delay, load, _client_pace(factors[name], usual), wakes(rows[name], delay.tick, woken)
         )
         for name, work in costs.items()
     } | {
-        consumer.name: consumer_network(returns[consumer.name], delay, load)
+        consumer.name: _consumer_network(returns[consumer.name], delay, load)
         for consumer in workload.consumers
     }

@@ -20,6 +20,7 @@ from qflow.logs.client_log import ClientLog
 from qflow.prediction.branches import branch_words, branches
 from qflow.prediction.changes import Settings
 from qflow.prediction.extraction import Evidence, Extraction
+from qflow.prediction.inferred_thresholds import disproved, infer_thresholds
 from qflow.prediction.intervals import (
     course_interval,
     deaths,
@@ -48,7 +49,6 @@ from qflow.prediction.replays import (
     recorded_sections,
     vary_chance,
 )
-from qflow.prediction.thresholds import disproved, infer_thresholds
 from qflow.progress import Progress
 from qflow.table import Tabular, columns_of
 from qflow.workload.agenda import SECOND
@@ -123,7 +123,7 @@ def predict(
         model ({"open", "closed"} or None): What producers do while they are blocked: "open" ones keep a
             schedule and catch up, "closed" ones think after each message.  None for what the log shows.
         infer: Whether to read the recorded thresholds from the log, in place of those that the workload
-            states (:func:`~qflow.prediction.thresholds.infer_thresholds`); settings come on top of them.
+            states (:mod:`qflow.prediction.inferred_thresholds`); settings come on top of them.
         detail ({"constants", "full"}): What of the clients' costs is estimated: constants
             (:mod:`qflow.prediction.costs`), or also how they vary (:mod:`qflow.prediction.disturbances`).
         compare_models: Whether to run the other model too and say how far the two differ.

@@ -323,7 +323,7 @@ MIDDLE = 2_000
 """Messages sent: after that many a completion's work, which grows, is compared."""
 
 LONGER = "work that takes longer while others work"
-"""A factor, in episodes (:func:`qflow.prediction.costs.client_pace`); replays have the log's own."""
+"""A factor, in episodes (:func:`qflow.prediction.costs._client_pace`); replays have the log's own."""
 
 OFTEN = ("delays of credit that end late", "services that take 2 ms longer")
 """What is a number of interruptions, not a time."""

@@ -9,12 +9,12 @@ from qflow.logs import ClientLog, LogRow
 from qflow.prediction.costs import CreditReturn, Work, works_of
 from qflow.prediction.disturbances import (
     AckDelay,
-    Episode,
+    _client_pace,
+    _consumer_network,
+    _Episode,
     _episodes,
-    client_pace,
-    consumer_network,
-    producer_network,
-    usual_pace,
+    _producer_network,
+    _usual_pace,
 )
 from qflow.prediction.extraction import Evidence, _infer_schedule, _sends_of, catches_up, extract
 from qflow.prediction.replays import _rows_of_run
@@ -186,8 +186,8 @@ def test_a_producer_still_behind_at_the_end_would_have_gone_on():
 
 def test_a_log_that_tells_nothing_of_costs():
     nothing = AckDelay.of([[]])
-    assert consumer_network([], nothing) == Network()
-    assert producer_network(Work([]), nothing) == Network()
+    assert _consumer_network([], nothing) == Network()
+    assert _producer_network(Work([]), nothing) == Network()
     assert catches_up(_sends_of([])) is None
     assert works_of([]) == []
 
@@ -219,14 +219,14 @@ def test_what_one_client_does_not_tell_the_others_do():
     quick, slow, silent = [CreditReturn(0, 300)] * 30, [CreditReturn(0, 44_000)] * 30, []
     system = AckDelay.of([quick, slow, silent])
     assert system == AckDelay(44_000, 44_000)
-    assert consumer_network(quick, system).ack_delay == 0
-    assert consumer_network(silent, system) == consumer_network(slow[:5], system)
-    assert consumer_network(silent, system).ack_delay == 0.044
+    assert _consumer_network(quick, system).ack_delay == 0
+    assert _consumer_network(silent, system) == _consumer_network(slow[:5], system)
+    assert _consumer_network(silent, system).ack_delay == 0.044
 
 
 def test_a_client_is_slow_near_its_slow_episodes_and_as_all_are_away_from_them():
-    slow = [(Episode(20_000_000, 21_000_000), 9.0)]
-    assert client_pace(slow, usual_pace([1.5] * 30 + [9.0])) == ((0.0, 1.5), (18.0, 9.0), (23.0, 1.5))
+    slow = [(_Episode(20_000_000, 21_000_000), 9.0)]
+    assert _client_pace(slow, _usual_pace([1.5] * 30 + [9.0])) == ((0.0, 1.5), (18.0, 9.0), (23.0, 1.5))
 
 
 def test_both_models_come_from_one_look_at_the_log():
