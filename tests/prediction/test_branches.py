@@ -4,7 +4,7 @@ import json
 from statistics import median
 
 import pytest
-from commands import room_command
+from commands import room_command, status_of
 from test_extract import logged, small
 from test_intervals import REPEATS, beginning
 
@@ -86,7 +86,7 @@ def test_the_command_writes_a_receipt_and_scores_it(tmp_path, capsys):
     text = capsys.readouterr().out
     assert text.startswith("from slow-consumer-1, ")
     assert "of 6 lie inside; 80 of 100 are to" in text
-    assert room_command(cli, "predict", "--score", str(stated), log) == 2
+    assert status_of("predict", "--score", stated, log) == 2
     assert "a receipt must be one that --receipt wrote, got None" in capsys.readouterr().err
-    assert room_command(cli, "predict", str(stated)) == 2
+    assert status_of("predict", stated) == 2
     assert "needs WORKLOAD.json and LOG" in capsys.readouterr().err

@@ -167,8 +167,8 @@ def test_whole_numbers_are_printed_whole(tmp_path, capsys):
     assert sent == depth > 15_000
     assert status_of("run", file) == 0
     said = capsys.readouterr().out
-    assert f"producer p: sent {sent}, blocks 0" in said
-    assert f"max_depth {depth}, " in said
+    assert f"producer p: sent {sent} messages, blocks 0 times" in said
+    assert f"max_depth {depth} messages, " in said
 
 
 def test_messages_that_reach_no_queue_are_mentioned(tmp_path, capsys):
