@@ -240,14 +240,20 @@ def test_a_guess_is_made_by_mouse_and_kept_and_compared(page, shelf, stores):
     assert not any(words in page.locator("body").inner_text() for words in telling)
     second.get_by_text("OFF", exact=True).click()
     second.get_by_text("keep my guess").click()
+    page.wait_for_function("window.heard.length === 2")
     assert page.evaluate("window.heard") == [
         {
             "id": f"02-bytes-and-counts/{name}",
             "question": questions("02-bytes-and-counts")[name].question,
             "answer": guess,
             "kind": kind,
+            "choices": [*questions("02-bytes-and-counts")[name].choices],
+            "truth": truth,
         }
-        for name, guess, kind in (("messages", 11, "number"), ("state", "OFF", "choice"))
+        for name, guess, kind, truth in (
+            ("messages", 11, "number", 3),
+            ("state", "OFF", "choice", "ON"),
+        )
     ]
     first.get_by_text("show what came").click()
     first.get_by_text(

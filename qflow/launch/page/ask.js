@@ -91,7 +91,11 @@ function showPrediction(home, place) {
     const given = new FormData(form);
     const guess = choices.length ? given.get(id) : Number(given.get(id));
     keep(id, { guess, sure: Number(given.get("sure")) || null });
-    tell("qflow-prediction", { id, question, answer: guess, kind: choices.length ? "choice" : "number" });
+    // Who shows the room's guesses needs all choices, and in the end what came.
+    answerOf(place).then(({ came }) => {
+      const [kind, truth] = choices.length ? ["choice", came] : ["number", Number(came)];
+      tell("qflow-prediction", { id, question, answer: guess, kind, choices, truth });
+    });
     draw();
     show.focus();
   });
