@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol, TextIO
 
+from qflow.displays import has_kernel
+
 PATIENCE = 2.0
 """Seconds before anything is shown."""
 PAUSE = 0.5
@@ -44,7 +46,8 @@ class StatusLine:
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
-        self._is_terminal = self._stream.isatty()
+        # A notebook writes over a line, too.
+        self._is_terminal = self._stream.isatty() or has_kernel()
         self.pause = PAUSE if self._is_terminal else _PAUSE_IN_A_FILE
         self._shown = ""
 

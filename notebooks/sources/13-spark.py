@@ -22,6 +22,7 @@ from types import SimpleNamespace
 
 import qflow as qf
 
+qf.spark.watch_cells()  # below a cell that works for more than two seconds, how far it is
 RECORDED = qf.kit_path("data") / "recordings" / "workloads"
 workload = qf.Workload.load(RECORDED / "fleet.json")
 picture = None
@@ -71,6 +72,7 @@ predictions.ask()
 spark = None
 try:
     spark = qf.spark.session()
+    qf.spark.watch_cells(spark)
     print("Spark is ready.")
 except qf.RefusalError as refusal:
     print(refusal)

@@ -62,6 +62,7 @@ digest beside the numbers is compared; and a notebook keeps the scripts of store
 
 _SCRIPTS = re.compile(COMPARED[1][1])
 _RULES = tuple((re.compile(pattern), new) for _, pattern, new in REPLACEMENTS)
+_PROGRESS = re.compile(r"(\r?\d+ s(, \d+ of \d+ tasks of Spark)? *)*\n?")
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 _METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
@@ -110,6 +111,9 @@ def _tidy_text(text: str) -> str:
 
 def _tidy_output(output: Any) -> Any:
     if output.output_type == "stream":
+        # How long a cell worked says nothing to who reads it.
+        if output.name == "stderr" and _PROGRESS.fullmatch(output.text):
+            return None
         output.text = _tidy_text(output.text)
     elif output.output_type == "error":
         output.traceback = [_tidy_text(line) for line in output.traceback]

@@ -5,14 +5,16 @@ from __future__ import annotations
 import gc
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
-from qflow.progress import PAUSE, ProgressLine
+from qflow.displays import has_kernel
+from qflow.progress import PATIENCE, PAUSE, ProgressLine, StatusLine
 from qflow.spark.tables import Schema
 
 if TYPE_CHECKING:
-    from pyspark import Accumulator
+    from pyspark import Accumulator, StatusTracker
     from pyspark.sql import DataFrame, SparkSession
 
 _known_modules = 0
@@ -98,6 +100,62 @@ class Watch:
         self._thread.join()
 
 
+def _tasks_of(tracker: StatusTracker) -> tuple[int, int]:
+    """Return how many tasks of the stages under way are done, and how many there are."""
+    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    known = [stage for stage in stages if stage is not None]
+    return sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)
+
+
+class _CellProgress:
+    """Shows below a notebook's cell, once it takes longer than a moment, for how long, and Spark's tasks."""
+
+    def __init__(self) -> None:
+        self.tracker: StatusTracker | None = None
+
+    def begin(self, *_: object) -> None:
+        """Begin with a cell."""
+        self._start, self._line = time.monotonic(), StatusLine()
+        self._watch = Watch(self._look)
+        self._watch.__enter__()
+
+    def end(self, *_: object) -> None:
+        """End with the cell."""
+        self._watch.__exit__()
+        self._line.end()
+
+    def _look(self) -> None:
+        seconds = time.monotonic() - self._start
+        if seconds < PATIENCE:
+            return
+        done, tasks = _tasks_of(self.tracker) if self.tracker is not None else (0, 0)
+        self._line.show(f"{seconds:.0f} s" + f", {done} of {tasks} tasks of Spark" * bool(tasks))
+
+
+_cells = _CellProgress()
+
+
+def watch_cells(spark: SparkSession | None = None) -> None:
+    """Show below each cell of this notebook how far it is, from now on: a cell on Spark may take a minute.
+
+    After two seconds a line says for how long the cell has worked, and of the steps of Spark under way how
+    many tasks are done. Outside a notebook nothing happens.
+
+    Parameters:
+        spark: The session whose tasks are counted; None while there is none. Spark Connect counts none.
+
+    >>> watch_cells()
+    """
+    context = getattr(spark, "sparkContext", None)
+    _cells.tracker = context.statusTracker() if context is not None else None
+    if has_kernel():
+        events = sys.modules["IPython"].get_ipython().events
+        if _cells.begin not in events.callbacks["pre_run_cell"]:
+            events.register("pre_run_cell", _cells.begin)
+            events.register("post_run_cell", _cells.end)
+            _cells.begin()
+
+
 class TaskProgress(Watch):
     """A :class:`~qflow.progress.Progress` that also shows the tasks of the step under way, and the memory."""
 
@@ -125,9 +183,7 @@ class TaskProgress(Watch):
     def _look_at_tasks(self) -> None:
         if self._tracker is None:
             return
-        stages = [self._tracker.getStageInfo(stage) for stage in self._tracker.getActiveStageIds()]
-        known = [stage for stage in stages if stage is not None]
-        self._show(sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known))
+        self._show(*_tasks_of(self._tracker))
 
     def _hear(self, stages: Any, *_: Any, **__: Any) -> None:
         """Take what Spark Connect says of the tasks."""
