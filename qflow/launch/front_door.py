@@ -64,6 +64,7 @@ _WAYS = {
     "start": "notebooks/00-tour.html",
     "team": "notebooks/teachers/README.html",
     "clients": "notebooks/reference/clients.html",
+    "others": "notebooks/reference/other-brokers.html",
 }
 """Where the first screen leads to."""
 
