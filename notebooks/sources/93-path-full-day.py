@@ -23,11 +23,11 @@
 # 14. [7 · Configuration in all its spellings](07-configuration.ipynb), **23 minutes**.
 # 15. [8 · Several queues: fan-out, one slow subscriber, one session each](08-several-queues.ipynb), **21
 #     minutes**.
-# 16. [12 · Reading your own broker](12-reading-your-broker.ipynb), **27 minutes**. Bring a log of your own,
+# 16. [12 · Reading your own broker](12-reading-your-broker.ipynb), **32 minutes**. Bring a log of your own,
 #     if you have one.
 # 17. Break, **10 minutes**.
 # 18. [10 · How it was designed](10-how-it-was-designed.ipynb), **24 minutes**.
-# 19. Questions, **10 minutes**.
+# 19. Questions, **5 minutes**.
 #
 # The minutes are those of a slow reader, with time for each cell, guess and lab; who is faster has what may
 # be skipped.

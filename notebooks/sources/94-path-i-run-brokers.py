@@ -17,12 +17,12 @@
 # 6. [7 · Configuration in all its spellings](07-configuration.ipynb), **23 minutes**. All of it: this is your
 #    chapter.
 # 7. [Exercises 7](../exercises/07-configuration.ipynb), **15 minutes**: `switched_off` and `is_accepted`.
-# 8. Break, **15 minutes**.
+# 8. Break, **10 minutes**.
 # 9. [8 · Several queues: fan-out, one slow subscriber, one session each](08-several-queues.ipynb), **21
 #    minutes**. What one slow subscriber does to the others.
 # 10. [9 · Other queues: ring, last value, priority, self-destruct](09-other-queues.ipynb), **6 minutes**.
 #     Only: *Ring: the oldest goes*, *Self-destruct: all or nothing*. What is lost, and who notices.
-# 11. [12 · Reading your own broker](12-reading-your-broker.ipynb), **27 minutes**. All of it: this is your
+# 11. [12 · Reading your own broker](12-reading-your-broker.ipynb), **32 minutes**. All of it: this is your
 #     chapter too.
 # 12. Questions, **2 minutes**.
 #
