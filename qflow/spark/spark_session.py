@@ -229,10 +229,10 @@ def _ctrl_c_afterwards() -> Iterator[None]:
 def _require_settings(there: SparkSession, wanted: dict[str, str]) -> SparkSession:
     """Return a session that is there; refuse it for a setting that it does not have."""
     for name, value in wanted.items():
-        found = there.conf.get(name, "nothing")
+        found = there.conf.get(name, None)
         if found != value:
             raise RefusalError(
-                f"{name}={value} was asked for, and the session that is there has {found}: set it "
+                f"{name}={value} was asked for, and the session that is there has {found or 'none'}: set it "
                 "there, or end that session"
             )
     return there

@@ -27,8 +27,10 @@ SECONDS = 3
 def spark():
     """Return the session of this test run; the tests of it are skipped where there is no pyspark or Java."""
     pytest.importorskip("pyspark")
-    from qflow.spark.spark_session import session
+    from qflow.spark.spark_session import session, stop
 
+    # A command that was tried before may have left one with settings of its own.
+    stop()
     try:
         return session(**AS_WRITTEN)
     except RefusalError as refusal:

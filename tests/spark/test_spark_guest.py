@@ -12,8 +12,17 @@ from pathlib import Path
 
 import pytest
 from recordings import WORKLOADS
-from spark_kit import SOME, beginning_of, fleet, fleet_results, write_lake, write_log
+from spark_kit import (
+    SOME,
+    beginning_of,
+    fleet,
+    fleet_results,
+    spark,  # noqa: F401
+    write_lake,
+    write_log,
+)
 
+from qflow.kit import RefusalError
 from qflow.logs.components import audit_in_memory as audit
 from qflow.logs.components import result_hash
 
@@ -60,3 +69,13 @@ def test_a_users_session_is_as_it_was_and_the_results_are_the_same(root, tmp_pat
     assert found["page"] > 500
     # As many as the session has for every shuffle.
     assert found["tasks"] == 3
+
+
+@pytest.mark.parametrize("has", ["false", "none"])
+def test_a_session_that_is_there_is_refused_for_what_it_does_not_have(spark, has):  # noqa: F811
+    """Spark reads some settings as truth values or numbers, and refuses any other word for them."""
+    from qflow.spark.spark_session import session
+
+    name = {"false": "spark.sql.codegen.wholeStage", "none": "spark.sql.session.charset"}[has]
+    with pytest.raises(RefusalError, match=f"{name}=true was asked for, .* has {has}: set it there"):
+        session(**{name.replace(".", "__"): "true"})
