@@ -77,7 +77,7 @@ class _Classroom:
     >>> room = _Classroom()
     >>> room.receive(report)
     {'seat': 1, 'held': False, 'open': []}
-    >>> room.seen()["questions"][0]["answers"]
+    >>> room.report()["questions"][0]["answers"]
     {1: 901}
     """
 
@@ -114,7 +114,7 @@ class _Classroom:
                 asked["open"] |= place == order.get("go")
         return {}
 
-    def seen(self) -> dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         """Return what the teacher's screen shows, as JSON."""
         with self._lock:
             oldest = time.monotonic() - _AWAY
@@ -188,7 +188,7 @@ class _Handler(SimpleHTTPRequestHandler):
             screen = (PAGE / "class.html").read_text(encoding="utf-8")
             return self._answer("text/html", screen.replace("ADDRESS", self.server.address))
         if self._is_teacher(place.removesuffix("/seen")):
-            return self._answer("application/json", json.dumps(self.server.room.seen()))
+            return self._answer("application/json", json.dumps(self.server.room.report()))
         if place in ("/class/class.js", "/class/room.js"):
             script = (PAGE / Path(place).name).read_text(encoding="utf-8")
             before = f"{THEME}\n{read_static('svg.js')}\n" if place.endswith("class.js") else ""

@@ -254,10 +254,10 @@ def _thresholds(namespace: argparse.Namespace, audited: Audit, workload: Workloa
     """Return which thresholds the log shows, where those of the workload are disproved or unknown."""
     from qflow.logs.client_log import ClientLog
     from qflow.logs.log_file import LogError, read_log
-    from qflow.prediction.inferred_thresholds import disproved, infer_thresholds
+    from qflow.prediction.inferred_thresholds import contradiction_of, infer_thresholds
     from qflow.workload.model import is_unseen
 
-    if not disproved(audited.findings) and not any(map(is_unseen, workload.queues.values())):
+    if not contradiction_of(audited.findings) and not any(map(is_unseen, workload.queues.values())):
         return []
     try:
         with progress("reading thresholds") as shown:

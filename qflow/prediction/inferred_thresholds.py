@@ -44,10 +44,10 @@ _NONE: Levels = (0, 0, 0, 0)
 _ARGUMENTS = tuple(f"qpid.flow_{name}" for name in ("stop_count", "resume_count", "stop_size", "resume_size"))
 
 
-def disproved(findings: Iterable[Finding]) -> str:
+def contradiction_of(findings: Iterable[Finding]) -> str:
     """Return in words which completions the thresholds of a workload do not allow; empty if there are none.
 
-    >>> disproved([Finding(1, 5, "never sent"), Finding(2, 5, "completed while held")])
+    >>> contradiction_of([Finding(1, 5, "never sent"), Finding(2, 5, "completed while held")])
     'completions: 1 completed while held'
     """
     kinds = [finding.kind for finding in findings]
@@ -205,18 +205,18 @@ class _Fit:
         """Return the levels of the queues that held completions: the one that explains most, first."""
         found: dict[str, Levels] = {}
         while left := [queue for queue in self.courses if queue not in found]:
-            others = self._learned(found)
+            others = self._learn_times(found)
             misfit, queue, levels = min(self._fit_queue(queue, others) for queue in left)
             if misfit >= _BETTER * self._misfit(others, {}):
                 break
             # What was taken for that of one queue may have been another's.
             for earlier in found:
                 rest = {name: own for name, own in found.items() if name != earlier}
-                found[earlier] = self._fit_queue(earlier, self._learned(rest | {queue: levels}))[2]
+                found[earlier] = self._fit_queue(earlier, self._learn_times(rest | {queue: levels}))[2]
             found[queue] = levels
         return found
 
-    def _learned(self, levels: Mapping[str, Levels]) -> dict[str, int]:
+    def _learn_times(self, levels: Mapping[str, Levels]) -> dict[str, int]:
         """Return when each producer would learn that its message is complete, if some queues have levels."""
         learned = dict(self._sent)
         for queue, own in levels.items():

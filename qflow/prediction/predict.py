@@ -20,7 +20,7 @@ from qflow.logs.client_log import ClientLog
 from qflow.prediction.branches import branch_words, branches
 from qflow.prediction.changes import Settings
 from qflow.prediction.extraction import Evidence, Extraction
-from qflow.prediction.inferred_thresholds import disproved, infer_thresholds
+from qflow.prediction.inferred_thresholds import contradiction_of, infer_thresholds
 from qflow.prediction.intervals import (
     course_interval,
     deaths,
@@ -190,7 +190,7 @@ def predict(
     shown = most_likely(runs, is_recorded=len(runs) == 1)
     report: dict[str, Any] = {
         "workload": workload.name,
-        "contradiction": disproved(findings),
+        "contradiction": contradiction_of(findings),
         "inputs": inputs_of(settings.apply(workload), log, seed),
         "inferred": inferred.as_json() if inferred else None,
         "seconds": workload.duration,

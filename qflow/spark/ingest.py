@@ -77,7 +77,7 @@ def _log_files(paths: Iterable[str | Path], spark: SparkSession | None = None) -
     """Return the log files that are named, or lie in the folders that are, with their size and time."""
     files: dict[str, str] = {}
     for path in paths:
-        found = _listed_by_spark(spark, str(path)) if spark and _has_scheme(path) else _listed(Path(path))
+        found = _list_by_spark(spark, str(path)) if spark and _has_scheme(path) else _list_files(Path(path))
         if not found:
             raise RefusalError(
                 f"{path}: no client log is there; a log is a .parquet, .csv, .csv.gz or .jsonl file"
@@ -90,7 +90,7 @@ def _log_files(paths: Iterable[str | Path], spark: SparkSession | None = None) -
     return files
 
 
-def _listed(path: Path) -> dict[str, str]:
+def _list_files(path: Path) -> dict[str, str]:
     # A folder that is called as a log is one: its files are its parts.
     is_folder = path.is_dir() and not path.name.endswith(".parquet")
     inside = sorted(path.iterdir()) if is_folder else [path]
@@ -102,7 +102,7 @@ def _listed(path: Path) -> dict[str, str]:
     }
 
 
-def _listed_by_spark(spark: SparkSession, path: str) -> dict[str, str]:
+def _list_by_spark(spark: SparkSession, path: str) -> dict[str, str]:
     from pyspark.errors import PySparkException
 
     try:

@@ -54,12 +54,12 @@ def audit_to(
     rows, table = read_lake(spark, lake, form), GrowingTable(spark, out, form)
     wanted = GrowingTable(spark, lake, form).names()
 
-    def audited(some: Sequence[Part]) -> DataFrame:
+    def audit_some(some: Sequence[Part]) -> DataFrame:
         new = of_parts(rows, some)
         # Of a lake with few parts each may be worth several tasks.
         return map_batches(in_order(new, events=count_events(new)), _audit_parts, _KEPT, peak)
 
-    for done in table.fill(wanted, audited):
+    for done in table.fill(wanted, audit_some):
         if progress is not None:
             progress(done, len(wanted))
     return of_parts(results_with_keys(spark, out, form), wanted).select(*RESULTS.names)

@@ -344,10 +344,10 @@ def sweep(
         for setting in settings
     }
 
-    def measured(some: Sequence[Part]) -> DataFrame:
+    def measure_cells(some: Sequence[Part]) -> DataFrame:
         return _measure_cells(rows, {part: cells[part] for part in some}, events, allowed, replays)
 
-    for done in table.fill(cells, measured):
+    for done in table.fill(cells, measure_cells):
         if progress is not None:
             progress(done, len(cells))
     found = table.frame()

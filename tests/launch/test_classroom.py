@@ -115,7 +115,7 @@ class TestWhoIsStuck:
         states = []
         for at in range(4):
             room.receive(report(1, checks=[check(at, passed=at == 3, message=f"try {at}")]))
-            (exercise,) = room.seen()["exercises"]
+            (exercise,) = room.report()["exercises"]
             states.append(exercise["seats"][1]["state"])
         assert states == ["at it", "at it", "stuck", "done"]
         assert exercise["seats"][1]["message"] == "try 2"
@@ -123,7 +123,7 @@ class TestWhoIsStuck:
     def test_who_has_passed_once_and_tries_on_is_not_stuck(self):
         room = _Classroom()
         room.receive(report(1, checks=[check(0, passed=True), check(1), check(2), check(3)]))
-        assert room.seen()["exercises"][0]["seats"][1]["state"] == "done"
+        assert room.report()["exercises"][0]["seats"][1]["state"] == "done"
 
 
 class TestALaptopThatLeaves:
@@ -135,15 +135,15 @@ class TestALaptopThatLeaves:
             room.receive(report(number, guesses=[guess(900)]))
         now[0] += classroom._AWAY + 1
         assert room.receive(report(2))["seat"] == 2
-        assert [is_here for _, is_here in room.seen()["seats"]] == [False, True]
+        assert [is_here for _, is_here in room.report()["seats"]] == [False, True]
         assert room.receive(report(1))["seat"] == 1
-        assert [is_here for _, is_here in room.seen()["seats"]] == [True, True]
+        assert [is_here for _, is_here in room.report()["seats"]] == [True, True]
 
     def test_what_it_reports_again_counts_once(self):
         room = _Classroom()
         for _ in range(5):
             room.receive(report(1, guesses=[guess(900)], checks=[check(7)]))
-        shown = room.seen()
+        shown = room.report()
         assert shown["questions"][0]["answers"] == {1: 900}
         assert shown["exercises"][0]["seats"][1] == {
             "state": "at it",
@@ -176,7 +176,7 @@ class TestGo:
         room = _Classroom()
         room.receive(report(1, guesses=[guess(900)]))
         room.obey({"go": 7})
-        assert room.seen()["questions"][0]["open"] is False
+        assert room.report()["questions"][0]["open"] is False
 
 
 BAD = {

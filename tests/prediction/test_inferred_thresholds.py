@@ -6,7 +6,7 @@ from test_extract import logged, small
 
 from qflow.logs import ClientLog, audit
 from qflow.prediction import predict
-from qflow.prediction.inferred_thresholds import disproved, infer_thresholds
+from qflow.prediction.inferred_thresholds import contradiction_of, infer_thresholds
 from qflow.prediction.predict import report_text
 
 WRONG = {
@@ -72,7 +72,7 @@ def test_a_log_without_rows_gives_no_thresholds():
 def test_what_the_log_disproves_is_said_before_any_number():
     workload = small()
     log, wrong = logged(workload), workload.with_queue("q", WRONG)
-    assert disproved(audit(log, workload).findings) == ""
+    assert contradiction_of(audit(log, workload).findings) == ""
     first = report_text(predict(wrong, log, replays=1, compare_models=False)).splitlines()[0]
     assert first.startswith("the log contradicts the thresholds of the workload, on which what follows rests")
     assert "completed while held" in first
@@ -85,4 +85,4 @@ def test_what_the_log_disproves_is_said_before_any_number():
 
 def test_the_honest_recordings_disprove_nothing():
     log, workload = beginning("slow-consumer", 15)
-    assert disproved(audit(log, workload).findings) == ""
+    assert contradiction_of(audit(log, workload).findings) == ""
