@@ -272,7 +272,6 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     """Add ``class`` to the ``qflow`` command."""
     parser = rooms.add_parser(
         "class",
-        help="serve the site to a room, and see its guesses and who is stuck",
         description="Serve the site to a room, and show on one screen what it guesses and who is stuck. "
         "Names are optional, nothing leaves the room, and nothing is kept when Ctrl-C ends it.",
     )

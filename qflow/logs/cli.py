@@ -13,7 +13,7 @@ from qflow.arguments import add_json
 from qflow.colour import paint_states
 from qflow.kit import RefusalError
 from qflow.progress import progress
-from qflow.writing import require_apart
+from qflow.writing import require_apart, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,7 +87,8 @@ def run(namespace: argparse.Namespace) -> int:
     workload, source = _workload(namespace, seen)
     audited, events, depths = _audit_log(namespace, seen, workload)
     if kept is not None:
-        kept.write_text(json.dumps({"map": namespace.map}) + "\n", encoding="utf-8")
+        with write_whole(kept) as beside:
+            beside.write_text(json.dumps({"map": namespace.map}) + "\n", encoding="utf-8")
     inferred = seen.guess.inferred() if _find_workload(namespace) is None else {}
     if namespace.workload:
         from qflow.logs.workload_file import write_workload

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any
 
+from qflow import __version__
 from qflow.logs.client_log import ClientLog
 from qflow.logs.workload_file import workload_json
 from qflow.prediction.branches import branch_of, ended_words
@@ -25,10 +25,11 @@ _FORMAT = "qflow receipt 1"
 
 def inputs_of(workload: Workload, log: ClientLog, seed: int) -> dict[str, Any]:
     """Return what a prediction is made from: the workload as it will be, the log's hash, seed and version."""
-    sha256 = hashlib.sha256("".join(map(repr, log.rows)).encode()).hexdigest()
-    own = {"name": log.name, "rows": len(log.rows), "sha256": sha256}
-    version = import_module("qflow").__version__
-    return {"version": version, "workload": workload_json(workload), "log": own, "seed": seed}
+    digest = hashlib.sha256()
+    for row in log.rows:
+        digest.update(repr(row).encode())
+    own = {"name": log.name, "rows": len(log.rows), "sha256": digest.hexdigest()}
+    return {"version": __version__, "workload": workload_json(workload), "log": own, "seed": seed}
 
 
 def receipt_of(prediction: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from qflow.arguments import add_columns, add_json, whole_number
 from qflow.colour import paint_states
 from qflow.kit import INTERRUPTED, RefusalError, install_command
+from qflow.writing import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -288,7 +289,8 @@ def _report(spark: SparkSession, namespace: argparse.Namespace) -> int:
 
     with TaskProgress(spark, "asking"):
         report = report_day(spark, namespace.results, namespace.day, namespace.format)
-    Path(namespace.page).write_text(report.page(), encoding="utf-8")
+    with write_whole(namespace.page) as beside:
+        beside.write_text(report.page(), encoding="utf-8")
     print(f"{namespace.page}: {report.title.lower()}")
     return 0
 
