@@ -33,14 +33,7 @@ class BrokerSetup:
     def read(
         cls, arguments: Iterable[str] = (), environment: Mapping[str, str] | None = None, file: str = ""
     ) -> BrokerSetup:
-        """Return the setup that a command line, an environment and a configuration file give.
-
-        The file is the one that ``--config=FILE`` or ``QPID_CONFIG`` names, else ``file``; "" for none.
-
-        >>> setup = BrokerSetup.read(["--default-flow-stop-threshold=90", "--auth=no"])
-        >>> setup.options.default_flow_stop_threshold, setup.not_modelled
-        (90, ('auth',))
-        """
+        """Return what a command line, an environment and the file of ``--config``, or else ``file``, give."""
         words, variables = list(arguments), environment or {}
         named = read_options(words, variables, check=convert).get("config")
         path = named.text if named else file

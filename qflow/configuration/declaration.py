@@ -35,10 +35,7 @@ class ConfigurationError(RefusalError):
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """Something worth knowing about a configuration, with the rules that say so.
-
-    The kind is "warning" (it does not do what it seems to), "note" (good to know) or "hint" (what to do).
-    """
+    """Something worth knowing, a "warning", "note" or "hint", with the rules that say so."""
 
     kind: str
     text: str
@@ -47,12 +44,7 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """A queue's name, its declare arguments and its properties.
-
-    >>> Declaration("orders", {"qpid.max_count": 10}) == Declaration.of_json(
-    ...     "orders", '{"qpid.max_count": 10}')
-    True
-    """
+    """A queue's name, its declare arguments and its properties."""
 
     name: str
     arguments: Mapping[str, Argument] = field(default_factory=dict)
@@ -126,13 +118,7 @@ class Declaration:
 
 
 def read_json_map(text: str) -> dict[str, Argument]:
-    """Return the declare arguments that a JSON map holds.
-
-    >>> read_json_map("[1]")
-    Traceback (most recent call last):
-        ...
-    qflow.configuration.declaration.ConfigurationError: declare arguments are a JSON map, got a list
-    """
+    """Return the declare arguments that a JSON map holds."""
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
@@ -159,31 +145,19 @@ def _map(options: Mapping[str, object], key: str) -> Mapping[str, object]:
 
 
 def is_understood(key: str) -> bool:
-    """Return whether a declare argument means anything to the broker, which accepts any other in silence.
-
-    >>> is_understood("qpid.max_count"), is_understood("qpid.max-count"), is_understood("qpid.fairshare-3")
-    (True, False, True)
-    """
+    """Return whether a declare argument means anything to the broker, which accepts any other in silence."""
     # No setting is made of a list: either it is refused, or its text appears.
     return key in PASSED_ON or _read(key, ["?"]) != QueueSettings()
 
 
 def reads_same(key: str, one: Argument, other: Argument) -> bool:
-    """Return whether two values of an argument mean the same to the broker.
-
-    >>> reads_same("qpid.max_count", "10", 10), reads_same("qpid.max_count", True, 1)
-    (True, False)
-    """
+    """Return whether two values of an argument mean the same to the broker."""
     read = _read(key, one)
     return read is not None and read == _read(key, other) and is_understood(key)
 
 
 def suggestion(key: str) -> str:
-    """Return the understood key that looks most like this one, or "".
-
-    >>> suggestion("qpid.max-count"), suggestion("x-mine")
-    ('qpid.max_count', '')
-    """
+    """Return the understood key that looks most like this one, or ""."""
     close = difflib.get_close_matches(key, KEYS, 1, 0.8)
     return close[0] if close else ""
 
@@ -196,11 +170,7 @@ def _read(key: str, value: Argument) -> QueueSettings | None:
 
 
 def ignored_arguments(arguments: Mapping[str, Argument]) -> Iterator[str]:
-    """Yield a sentence for each declare argument that means nothing to the broker (CF-02).
-
-    >>> next(ignored_arguments({"qpid.flow_stop_cuont": 5}))
-    "the broker passes over 'qpid.flow_stop_cuont' (CF-02); did you mean 'qpid.flow_stop_count'?"
-    """
+    """Yield a sentence for each declare argument that means nothing to the broker (CF-02)."""
     for key in arguments:
         if not is_understood(key):
             near = suggestion(key)

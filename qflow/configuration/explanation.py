@@ -48,10 +48,7 @@ _DEFAULT_RULE = {STOP: "FC-02.4", RESUME: "FC-02.5"}
 
 @dataclass(frozen=True, slots=True)
 class Effective:
-    """A value in force (such as ``stop_count``; 0 where it takes no part), and what set it.
-
-    ``rules`` are those that say so, the deciding one last.
-    """
+    """A value in force, 0 where it takes no part, what set it, and the rules, the deciding one last."""
 
     name: str
     value: int
@@ -71,10 +68,7 @@ class Effective:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The broker's refusal, such as 542 ``invalid-argument``: its words, and as ``qpid-config`` shows them.
-
-    Management answers with status 7 and the text that is ``shown`` (CF-08).
-    """
+    """The broker's refusal: its words, and ``shown`` as ``qpid-config`` shows them (CF-08)."""
 
     code: int
     name: str

@@ -112,10 +112,7 @@ def read_any(text: str, name: str = "queue") -> Declaration:
 
 
 def declaration_of(chosen: argparse.Namespace, declare: str = "") -> Declaration:
-    """Return the declaration that parsed options ask for, as ``qpid-config`` would send it.
-
-    ``declare`` may hold declare arguments as a JSON map, to which the options are added.
-    """
+    """Return what parsed options ask for, added to declare arguments given as a JSON map."""
     properties: dict[str, Argument] = read_json_map(declare) if declare else {}
     for text in chosen.extra:
         key, equals, value = text.partition("=")
@@ -142,11 +139,7 @@ def declaration_of(chosen: argparse.Namespace, declare: str = "") -> Declaration
 
 
 def _read_value(text: str) -> int | str:
-    """Turn the value of ``--argument NAME=VALUE`` into what is sent: an integer if it reads as one.
-
-    >>> _read_value("10"), _read_value("1.5"), _read_value("")
-    (10, '1.5', '')
-    """
+    """Turn the value of ``--argument NAME=VALUE`` into what is sent: an integer if it reads as one."""
     try:
         return int(text)
     except ValueError:

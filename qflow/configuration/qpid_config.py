@@ -19,10 +19,7 @@ REPLICATION = ("none", "configuration", "all")
 
 @dataclass(frozen=True, slots=True)
 class QueueOption:
-    """One option, and the declare argument that it sends; a switch sends 1.
-
-    One that needs a durable queue is not sent for others, and not when it is 0.
-    """
+    """One option, and the declare argument that it sends; a switch sends 1."""
 
     flag: str
     key: str
@@ -58,13 +55,7 @@ OPTIONS: tuple[QueueOption, ...] = (
 
 
 def add_queue_options(parser: argparse.ArgumentParser) -> None:
-    """Give a parser the queue's name and the options of ``qpid-config add queue``.
-
-    >>> parser = argparse.ArgumentParser()
-    >>> add_queue_options(parser)
-    >>> parser.parse_args(["orders", "--flow-stop-count=0x10"]).flow_stop_count
-    16
-    """
+    """Give a parser the queue's name and the options of ``qpid-config add queue``."""
     parser.add_argument("name", metavar="NAME", help="the queue's name")
     options = parser.add_argument_group("options of qpid-config add queue")
     for option in OPTIONS:
@@ -91,11 +82,7 @@ def add_queue_options(parser: argparse.ArgumentParser) -> None:
 
 
 def integer(text: str) -> int:
-    """Return an integer as ``qpid-config`` reads it: decimal, ``0x…``, ``0b…``, and octal after a leading 0.
-
-    >>> integer("900"), integer("0x10"), integer("010"), integer("-1")
-    (900, 16, 8, -1)
-    """
+    """Return an integer as ``qpid-config`` reads it: ``0x…``, ``0b…``, octal after a leading 0, decimal."""
     start = text[:2].lower()
     try:
         if start == "0b":

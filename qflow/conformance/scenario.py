@@ -24,11 +24,7 @@ _ONE = re.compile(r"(.*?)(\d+)(\*?)")
 
 
 def unpack(packed: Iterable[str]) -> list[str]:
-    """Return every label of a packed list.
-
-    >>> unpack(["p1-3..5", "A-1", "x-1..2*"])
-    ['p1-3', 'p1-4', 'p1-5', 'A-1', 'x-1*', 'x-2*']
-    """
+    """Return every label of a packed list."""
     labels: list[str] = []
     for item in packed:
         run = _RUN.fullmatch(item)
@@ -183,14 +179,7 @@ def load_startups(path: str | Path) -> Iterator[dict[str, Any]]:
 
 
 def start(options: list[str]) -> dict[str, Any]:
-    """Return whether a broker starts with these options, and what it writes on standard error.
-
-    >>> start(["--default-queue-limit", "0"])
-    {'starts': True, 'stderr': []}
-    >>> start(["--default-msg-group", "g"])["stderr"]
-    ["[Broker] critical Unexpected error: Error in command line options: unrecognised option \
-'--default-msg-group'"]
-    """
+    """Return whether a broker starts with these options, and what it writes on standard error."""
     try:
         BrokerOptions.parse(options)
     except StartupError as error:

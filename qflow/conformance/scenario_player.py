@@ -359,15 +359,7 @@ _EXPECT = (*_BY_NAME, "queues", "errors", "events")
 
 
 def _find_unknown(step: Mapping[str, Any]) -> str:
-    """Return what a step uses that is not built, or lacks; "" if it can be performed and compared.
-
-    >>> _find_unknown({"op": "flush", "session": "c", "sub": "s", "expect": {}})
-    ''
-    >>> _find_unknown({"op": "flush", "session": "c", "sub": "s", "twice": True, "expect": {"mood": 1}})
-    "parameter 'twice' of op 'flush', expectation 'mood'"
-    >>> _find_unknown({"op": "flush", "sub": "s", "expect": {}})
-    "op 'flush' without 'session'"
-    """
+    """Return what a step uses that is not built, or lacks; "" if it can be performed and compared."""
     op = step["op"]
     if not isinstance(op, str) or op not in _STEPS:
         return f"op {op!r}; known are {', '.join(sorted(_STEPS))}"

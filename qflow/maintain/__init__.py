@@ -6,11 +6,7 @@ from qflow.kit import RefusalError, checkout_root
 
 
 def checkout() -> Path:
-    """Return the top of the checkout that is maintained.
-
-    Raises:
-        RefusalError: If this package is not imported from a checkout.
-    """
+    """Return the top of the checkout that is maintained; refuse where there is none."""
     root = checkout_root()
     if root is None:
         raise RefusalError("What maintainers run needs a checkout of qflow; run this command in one.")

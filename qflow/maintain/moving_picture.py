@@ -36,12 +36,7 @@ _SEEK = """([slider, step]) => {
 
 
 def _stills(picture: Picture, count: int = STILLS) -> list[tuple[int, int]]:
-    """Return the steps to show, evenly in time up to the last turn, and how many milliseconds each stays.
-
-    >>> chosen = _stills(flow_run(), 20)
-    >>> chosen == sorted(chosen), [stay for _, stay in chosen].count(LINGER)
-    (True, 5)
-    """
+    """Return the steps to show, evenly in time up to the last turn, and how many milliseconds each stays."""
     frames = picture.frames
     turns = [turn.time for turn in frames.transitions]
     end = frames.at(frames.count - 1)["time"]

@@ -97,11 +97,7 @@ def _tidy(notebook: Any) -> Any:
 
 
 def _tidy_text(text: str) -> str:
-    """Return a cell's output with addresses, random ids and this machine's folders replaced.
-
-    >>> _tidy_text("<Queue object at 0x7f21a4c0d5e0>")
-    '<Queue object at 0xADDR>'
-    """
+    """Return a cell's output with addresses, random ids and this machine's folders replaced."""
     for folder, name in _folders():
         text = text.replace(folder, name)
     for pattern, new in _RULES:
@@ -294,21 +290,7 @@ _KINDS: dict[str, tuple[str, type[Chapter]]] = {
 
 
 def build(names: Sequence[str] = (), *, folder: str | None = None, kind: str = "notebooks") -> int:
-    """Execute sources and write the notebooks with their outputs.
-
-    The same source and engine always give the same bytes. A notebook that fails is not written.
-
-    Parameters:
-        names: The notebooks to build; none means all.
-        folder: Where they are; None for the checkout's folder of that kind.
-        kind: ``"notebooks"`` or ``"exercises"``.
-
-    Returns:
-        0 if all were built, 1 if a cell failed.
-
-    Raises:
-        RefusalError: If a tool is missing, or a notebook asked for does not exist.
-    """
+    """Execute sources and write the notebooks with their outputs; return 1 if a cell failed."""
     require(_TOOLS, extra="test")
     failed = False
     for book in select(names, folder, kind):
@@ -319,17 +301,7 @@ def build(names: Sequence[str] = (), *, folder: str | None = None, kind: str = "
 
 
 def check(names: Sequence[str] = (), *, folder: str | None = None, kind: str = "notebooks") -> int:
-    """Check that notebooks are what their sources say, executed, and free of what a hand run leaves behind.
-
-    Nothing is executed: whether the outputs are still true is for the notebook tests.
-
-    Parameters:
-        names: The notebooks to check; none means all, and then a notebook without a source counts as well.
-        folder, kind: As for :func:`build`.
-
-    Raises:
-        RefusalError: As :func:`build` does.
-    """
+    """Check that notebooks are what their sources say, executed and tidy; their outputs are nbval's."""
     require(_TOOLS, extra="test")
     books = select(names, folder, kind)
     problems = [problem for book in books for problem in book.drift()]
@@ -343,11 +315,7 @@ def check(names: Sequence[str] = (), *, folder: str | None = None, kind: str = "
 
 
 def select(names: Sequence[str] = (), folder: str | None = None, kind: str = "notebooks") -> list[Chapter]:
-    """Return the notebooks of these names, with or without folder and ending, in order; no name means all.
-
-    Raises:
-        RefusalError: If there is no source at all, or none of a name asked for.
-    """
+    """Return the notebooks of these names, with or without folder and ending, in order; no name means all."""
     word, make = _KINDS[kind]
     top = Path(folder).resolve() if folder is not None else checkout() / kind
     books = {path.stem: make(path) for path in sorted((top / "sources").glob("[0-9][0-9]-*.py"))}
@@ -362,15 +330,7 @@ def select(names: Sequence[str] = (), folder: str | None = None, kind: str = "no
 
 
 def read_source(source: Path) -> Any:
-    """Read a text source as a notebook without outputs, with cell ids that stay.
-
-    Returns:
-        The notebook, tidy. A cell's id is the ``id`` its source gives it, or else comes from its content, so
-        that inserting a cell leaves all others alone.
-
-    Raises:
-        RefusalError: If two cells of the source are given the same id, or an id is malformed.
-    """
+    """Read a text source as a notebook; a cell's id is given, or comes from its content, and so stays."""
     notebook = importlib.import_module("jupytext").read(source, fmt="py:percent")
     seen: Counter[str] = Counter()
     taken: set[str] = set()
@@ -404,13 +364,7 @@ def _task_of(book: _ExerciseBook) -> Any:
 
 
 def _task_text(source: str) -> str:
-    r"""Replace what the learner has to find.
-
-    >>> print(_task_text("def f(a):\n    # BEGIN SOLUTION\n    return a\n    # END SOLUTION"))
-    def f(a):
-        # Write your code here
-        raise NotImplementedError
-    """
+    """Replace what the learner has to find."""
     return _SOLUTION.sub(rf"\g<indent>{PLACEHOLDER}\n\g<indent>raise NotImplementedError", source)
 
 

@@ -70,11 +70,7 @@ def _rooms_index() -> str:
 
 
 def _room_page(room: str) -> str:
-    """Return the page of a room: its modules, and what each holds.
-
-    >>> _room_page("conformance").splitlines()[0]
-    '# qflow.conformance'
-    """
+    """Return the page of a room: its modules, and what each holds."""
     package = importlib.import_module(f"qflow.{room}")
     lines = [f"# qflow.{room}", "", *docstring(package)]
     for module in _modules(package):
@@ -87,12 +83,7 @@ def _room_page(room: str) -> str:
 
 
 def _module_page(module: ModuleType) -> str:
-    """Return the page of a module: its theory, and each of its functions and classes.
-
-    >>> from qflow.broker import alerts
-    >>> _module_page(alerts).splitlines()[2]
-    'Of [qflow.broker](../functions-broker.md).'
-    """
+    """Return the page of a module: its theory, and each of its functions and classes."""
     room = module.__name__.split(".")[1]
     lines = [
         f"# {module.__name__}",
@@ -172,11 +163,7 @@ def _format_parameter(name: str, annotation: object) -> str:
 
 
 def docstring(member: object) -> list[str]:
-    """Return a docstring as Markdown: sections as bold lines, what they list as a list, examples as code.
-
-    >>> docstring(docstring)[0]
-    'Return a docstring as Markdown: sections as bold lines, what they list as a list, examples as code.'
-    """
+    """Return a docstring as Markdown: sections as bold lines, what they list as a list, examples as code."""
     lines: list[str] = []
     section, is_code = "", False
     for line in (inspect.getdoc(member) or "").splitlines():
@@ -242,11 +229,7 @@ _WORDS = (
 
 
 def pages() -> dict[str, Callable[[Path], str]]:
-    """Return every generated page: its name, and what writes it from a checkout.
-
-    >>> sorted(pages())[-2:]
-    ['trace-format.md', 'workload-format.md']
-    """
+    """Return every generated page: its name, and what writes it from a checkout."""
     made: dict[str, Callable[[Path], str]] = {
         "rules.md": _rules_page,
         "clients.md": lambda root: _clients_page(),
@@ -302,11 +285,7 @@ def _rules_page(root: Path) -> str:
 
 
 def declare_arguments() -> tuple[str, str, list[list[str]]]:
-    """Return title, text and rows of the table of arguments: what the engine reads, and which rules name it.
-
-    >>> declare_arguments()[2][:2]
-    [['argument', 'type', 'rules'], ['qpid.max_count', 'uint32', 'LP-01, FC-02']]
-    """
+    """Return title, text and rows of the table of arguments that the engine reads, with their rules."""
     kinds = {key: kind.__name__.removeprefix("to_").strip("_") for key, (_, kind) in KEYS.items()}
     kinds |= dict.fromkeys(LEGACY_LVQ_ARGUMENTS, "any")
     rows = [["argument", "type", "rules"]]

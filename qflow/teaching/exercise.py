@@ -65,10 +65,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Exercise:
-    """One task: the engine's own answer, cases to try, and typical ways to be wrong, the likeliest first.
-
-    ``data/exercises.toml`` says what its words are.
-    """
+    """One task; ``data/exercises.toml`` has its words, typical ways to be wrong stand the likeliest first."""
 
     name: str
     title: str
@@ -116,11 +113,7 @@ class Exercise:
         return {name: self.results(known.answer) for name, known in self.misconceptions.items()}
 
     def call(self, case: tuple[Any, ...]) -> str:
-        """Return the call of one case as a learner would write it.
-
-        >>> Exercise("f", "", lambda stop: stop, ((9,),), {}, ("", "", ""), ()).call((9,))
-        'f(stop=9)'
-        """
+        """Return the call of one case as a learner would write it."""
         function = self.truth if self.outcome is None else self.outcome
         names = list(inspect.signature(function).parameters)[-len(case) :]
         return f"{self.name}({', '.join(f'{n}={value!r}' for n, value in zip(names, case, strict=True))})"
@@ -138,11 +131,7 @@ def add_exercise(
     outcome: Callable[..., Any] | None = None,
     cases: Sequence[tuple[Any, ...]] = (),
 ) -> None:
-    """Add an exercise of the module that calls this; ``data/exercises.toml`` has its cases and words.
-
-    The arguments are those of :class:`Exercise`; a misconception is an answer, or an answer and its sign.
-    Cases with a tuple or None in them are given here, as the file can hold neither.
-    """
+    """Add an exercise of the calling module; cases with a tuple or None in them cannot be in the file."""
     words = dict(_words()[name])
     because: dict[str, str] = words.pop("because")
     tried = tuple(map(tuple, words.pop("cases", cases)))
@@ -166,11 +155,7 @@ def want_fine(*_case: Any) -> str:
 
 
 def are_alike(mine: Any, theirs: Any) -> bool:
-    """Return whether two outcomes are the same; what cannot be compared, or not with one word, is not.
-
-    >>> are_alike((1, 2.0), (1.0, 2)), are_alike([1], (1,))
-    (True, False)
-    """
+    """Return whether two outcomes are the same; what cannot be compared, or not with one word, is not."""
     try:
         return bool(mine == theirs)
     except Exception:  # a learner may return an object of any class
@@ -182,11 +167,7 @@ _MOST_SHOWN = 300
 
 
 def write_briefly(value: Any, write: Callable[[Any], str] = repr) -> str:
-    """Return an outcome as Python writes it, cut to a length that can be read.
-
-    >>> write_briefly((1, "two")), write_briefly(tuple(range(10**5)))[-30:]
-    ("(1, 'two')", '75, 76, 7… (688890 characters)')
-    """
+    """Return an outcome as Python writes it, cut to a length that can be read."""
     try:
         text = write(value)
     except Exception as error:  # as above
@@ -219,22 +200,12 @@ def exercises(theme: str) -> tuple[Exercise, ...]:
 
 
 def _all_exercises() -> list[Exercise]:
-    """Return every exercise, in order.
-
-    >>> _all_exercises()[0].name
-    'on_and_off'
-    """
+    """Return every exercise, in order."""
     return [asked for theme in THEMES for asked in exercises(theme)]
 
 
 def find(name: str) -> Exercise:
-    """Find an exercise by its name, which is that of the function it asks for.
-
-    >>> find("on_and_of")
-    Traceback (most recent call last):
-        ...
-    qflow.kit.RefusalError: There is no exercise 'on_and_of'; did you mean 'on_and_off'?
-    """
+    """Find an exercise by its name, which is that of the function it asks for."""
     known = {asked.name: asked for asked in _all_exercises()}
     if name in known:
         return known[name]

@@ -38,15 +38,7 @@ def terms() -> list[_Term]:
 
 
 def look_up(term: str) -> _Term:
-    """Return the entry of a term, by qflow's word or the broker's, in any case and with either hyphen.
-
-    >>> look_up("flowStopped").meaning
-    'Of a queue: flow control is ON.'
-    >>> look_up("heldd")
-    Traceback (most recent call last):
-        ...
-    qflow.kit.RefusalError: The glossary has no 'heldd'; the nearest is 'held'.
-    """
+    """Return the entry of a term, by qflow's word or the broker's, in any case and with either hyphen."""
     known: dict[str, _Term] = {}
     for found in terms():
         for spelling in (found.term, found.broker):

@@ -73,13 +73,7 @@ class ChapterQuestion:
     chapter: str = ""
 
     def sentence(self) -> str:
-        """Return the question and the guess in one line.
-
-        >>> ChapterQuestion("state", "Which state?", choices=("ON", "OFF")).sentence()
-        'Which state? (ON or OFF) No guess yet.'
-        >>> ChapterQuestion("depth", "How many?", guess=901, sure=80).sentence()
-        'How many? Your guess: 901 (80 % sure).'
-        """
+        """Return the question and the guess in one line."""
         asked = f"{self.question} ({' or '.join(self.choices)})" if self.choices else self.question
         if self.guess is None:
             return f"{asked} No guess yet."
@@ -92,13 +86,7 @@ class ChapterQuestion:
         learner.remember(self.chapter, self.name, guess, sure)
 
     def is_right(self, answer: _AnyGuess) -> bool:
-        """Return whether the guess agrees with the answer: states in any case, numbers within their margin.
-
-        >>> ChapterQuestion("n", "?", guess=95, within=5).is_right(100)
-        True
-        >>> ChapterQuestion("s", "?", guess="on").is_right("ON")
-        True
-        """
+        """Return whether the guess is the answer: a state in any case, a number within its margin."""
         if isinstance(answer, str) or isinstance(self.guess, str):
             return _plain(self.guess) == _plain(answer)
         return self.guess is not None and bool(abs(self.guess - answer) <= self.within)
@@ -115,28 +103,14 @@ class ChapterQuestion:
         return _Outcome(self.name, answer, verdict, right, self.sure, self.revisit)
 
     def said(self, answer: _AnyGuess) -> str:
-        """Return what is said of the guess where the answer is seen.
-
-        >>> ChapterQuestion("n", "?", guess=9, because={"9": "equal is not more"}, revisit="FC-14").said(10)
-        'You said 9: equal is not more. Worth another look: FC-14.'
-        >>> ChapterQuestion("n", "?", guess=10).said(10)
-        'You had it.'
-        """
+        """Return what is said of the guess where the answer is seen."""
         outcome = self.outcome(answer)
         said = f"{outcome.verdict[0].upper()}{outcome.verdict[1:]}."
         is_wrong = outcome.is_right is False and self.revisit
         return f"{said} Worth another look: {self.revisit.removesuffix('.')}." if is_wrong else said
 
     def sayings(self, answer: _AnyGuess) -> dict[str, str]:
-        """Return what is said of each guess, for a page that has no kernel to ask.
-
-        The keys are ``none``, ``right``, each wrong guess whose misunderstanding is known, and ``other``,
-        where ``{}`` is the guess.
-
-        >>> ChapterQuestion("n", "?", because={"9": "equal is not more"}).sayings(10)
-        {'none': 'You made no guess.', 'right': 'You had it.', 'other': 'You said {}.',
-         '9': 'You said 9: equal is not more.'}
-        """
+        """Return what is said of each guess, by the guess, for a page that has no kernel to ask."""
         guesses: dict[str, _AnyGuess | None] = {"none": None, "right": answer, "other": "{}"}
         guesses |= {wrong: wrong for wrong in self.because}
         return {name: replace(self, guess=guess).said(answer) for name, guess in guesses.items()}
@@ -155,14 +129,7 @@ class _Outcome:
 
 
 def _describe_calibration(outcomes: Sequence[_Outcome]) -> list[str]:
-    """Say how many predictions were right, whether the certainty was justified, and what to revisit.
-
-    Those without a guess do not count.
-
-    >>> _describe_calibration([_Outcome("a", 1, "", True, 80), _Outcome("b", 2, "", False, 90, "FC-14")])
-    ['You had 1 of 2.', 'You were 85 % sure on average, and right in 50 %: surer than ...',
-     'Worth another look: FC-14.']
-    """
+    """Say how many predictions were right, whether the certainty was justified, and what to revisit."""
     made = [outcome for outcome in outcomes if outcome.is_right is not None]
     if not made:
         return [f"{_UNMADE} To make them, answer where the chapter asks and run again."]
@@ -175,11 +142,7 @@ def _describe_calibration(outcomes: Sequence[_Outcome]) -> list[str]:
 
 
 def report_calibration(kept: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Say the same of all chapters together, from what the progress file holds of each of their questions.
-
-    >>> report_calibration({"01-thresholds": {"on": {"right": True, "sure": 80}, "off": {"right": False}}})
-    ['Predictions: 1 of 2 right.', 'You were 80 % sure on average, and right in 100 %: ...']
-    """
+    """Say the same of all chapters together, from what the progress file holds of each of their questions."""
     entries = [entry for chapter in kept.values() for entry in chapter.values() if isinstance(entry, dict)]
     if not entries:
         return ["No predictions yet."]
@@ -206,11 +169,7 @@ def calibration_words() -> dict[str, Any]:
 
 
 class _ShownQuestions:
-    """What a notebook displays for a question, or for those that a lab asks.
-
-    Readers without a kernel, and the notebook tests, get the sentence; JupyterLab gets the field too, which
-    writes the guess into the question, or the lab with its mark.
-    """
+    """What a notebook displays: a sentence a question; with a kernel a field or the lab's mark."""
 
     def __init__(self, *asked: ChapterQuestion, lab: Lab | None = None) -> None:
         self.asked, self.lab = asked, lab
@@ -276,18 +235,7 @@ def _number(text: str) -> int | float | None:
 
 
 def questions(chapter: str) -> dict[str, ChapterQuestion]:
-    """Return the questions of a chapter by name, in the order in which they are asked.
-
-    Raises:
-        RefusalError: If there are none for this chapter.
-
-    >>> list(questions("01-thresholds"))
-    ['on', 'off', 'at_most']
-    >>> questions("99-nothing")
-    Traceback (most recent call last):
-        ...
-    qflow.kit.RefusalError: There are no questions for the chapter '99-nothing'; there are for 00-tour, ...
-    """
+    """Return the questions of a chapter by name, in the order in which they are asked."""
     with open(kit_path("data") / "predictions.toml", "rb") as file:
         known = tomllib.load(file)
     if chapter not in known:

@@ -101,13 +101,7 @@ the model agrees with all of it.
 
 
 def words(step: Mapping[str, Any]) -> str:
-    """Say in words what a recorded step does.
-
-    >>> words({"op": "accept", "session": "c", "labels": ["p-1..3"]})
-    'c accepts p-1..3'
-    >>> words({"op": "transfer", "session": "p", "exchange": "amq.fanout", "key": "x", "label": "p-1..6"})
-    'p sends p-1..6 to amq.fanout'
-    """
+    """Say in words what a recorded step does."""
     who = step.get("session", "a client")
     match step["op"]:
         case "transfer" | "offer":

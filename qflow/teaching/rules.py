@@ -79,11 +79,7 @@ class Rule:
 
 
 def rule_book() -> dict[str, Rule]:
-    """Return every rule by its id, in the order of the rule book.
-
-    >>> rule_book()["FC-14"].title
-    'ON when a message makes the level exceed a stop threshold'
-    """
+    """Return every rule by its id, in the order of the rule book."""
     return _read(kit_path("data") / "rules.csv")
 
 
@@ -106,17 +102,7 @@ def _read(path: Path) -> dict[str, Rule]:
 
 
 def rule(cited: str) -> Rule:
-    """Return one rule: what the broker does, where that is known from, and how sure it is.
-
-    >>> print(rule("fc-13").sentence)
-    A new queue is OFF: flowStopped false, flowStoppedCount 0.
-    >>> rule("FC-14").certainty
-    'observed'
-    >>> rule("FC-99")
-    Traceback (most recent call last):
-        ...
-    qflow.kit.RefusalError: no rule 'FC-99'; allowed are FC-01 to FC-27 in this area.
-    """
+    """Return one rule: what the broker does, where that is known from, and how sure it is."""
     book = rule_book()
     name = cited.partition(".")[0]
     found = book.get(normalize(name) if RULE.fullmatch(name) else name)
@@ -128,11 +114,7 @@ def rule(cited: str) -> Rule:
 
 
 def rule_table(name: str) -> list[list[str]]:
-    """Return a table of the rule book, its head first.
-
-    >>> rule_table("error-codes")[:2]
-    [['code', 'name', 'ends'], ['403', 'unauthorized-access', 'the session']]
-    """
+    """Return a table of the rule book, its head first."""
     with open(kit_path("data") / "rule-tables" / f"{name}.csv", encoding="utf-8", newline="") as file:
         return list(csv.reader(file))
 
@@ -238,10 +220,6 @@ def _source(lines: list[str], node: ast.stmt | ast.expr) -> str:
 
 
 def normalize(citation: str) -> str:
-    """Return a rule's id as the rule book spells it.
-
-    >>> normalize("fc_7")
-    'FC-07'
-    """
+    """Return a rule's id as the rule book spells it."""
     area, number = re.split("[-_]", citation.upper())
     return f"{area}-{int(number):02d}"

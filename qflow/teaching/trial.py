@@ -44,13 +44,7 @@ _recorded: ContextVar[list[Trace | Run] | None] = ContextVar(
 
 @contextmanager
 def record_trials() -> Iterator[list[Trace | Run]]:
-    """Record what every bench made meanwhile does, and every run of :func:`simulate_case`, in their order.
-
-    >>> with record_trials() as seen:
-    ...     _ = Trial().declare("q").send("q", 2)
-    >>> [event.message for event in seen[0].events() if event.kind == "enqueued"]
-    ['producer-1', 'producer-2']
-    """
+    """Record what every bench and every :func:`simulate_case` does meanwhile, in their order."""
     seen: list[Trace | Run] = []
     token = _recorded.set(seen)
     try:
@@ -60,14 +54,7 @@ def record_trials() -> Iterator[list[Trace | Run]]:
 
 
 def cache_judgement(judge: Judge) -> Judge:
-    """Cache what a function returns for values that it gets again, unless :func:`record_trials` looks on.
-
-    A check tries the answers of its misconceptions, too, and many of them ask for one and the same run.
-
-    >>> on_and_off = cache_judgement(lambda stop: Trial().declare("q", flow_stop_count=stop).turns("q"))
-    >>> on_and_off(10)[0]
-    11
-    """
+    """Cache what a function returns for values that it gets again, unless :func:`record_trials` looks on."""
     kept = cache(judge)
 
     @wraps(judge)
@@ -297,12 +284,7 @@ class Diary(Tabular):
 
 
 class Trial:
-    """A broker with one producer, to try an exercise's case on.
-
-    >>> trial = Trial().declare("q", flow_stop_count=2)
-    >>> [transfer.is_complete for transfer in trial.send("q", 3)]
-    [True, True, False]
-    """
+    """A broker with one producer, to try an exercise's case on."""
 
     def __init__(self, options: BrokerOptions | None = None) -> None:
         self.broker = Broker(options or BrokerOptions())
@@ -318,13 +300,7 @@ class Trial:
         return self
 
     def refusal(self, queue: str, arguments: object) -> str:
-        """Declare a queue with a learner's declare arguments; return what is wrong with them, or "".
-
-        >>> Trial().refusal("q", {"qpid.max_count": 9}), Trial().refusal("q", 9)
-        ('', 'the declare arguments are a dict of keys and values; got 9')
-        >>> Trial().refusal("q", {"qpid.shared_msg_group": 1})
-        'the broker refuses it: 542 ...'
-        """
+        """Declare a queue with a learner's declare arguments; return what is wrong with them, or ""."""
         if not isinstance(arguments, Mapping):
             return f"the declare arguments are a dict of keys and values; got {arguments!r}"
         try:
@@ -365,11 +341,7 @@ class Trial:
         return "ON" if self.is_on(queue) else "OFF"
 
     def turns(self, queue: str, most: int | None = None) -> tuple[int, int]:
-        """Fill a queue until it turns ON and drain it until OFF; return both depths, (0, 0) if never ON.
-
-        >>> Trial().declare("q", flow_stop_count=9, flow_resume_count=5).turns("q")
-        (10, 4)
-        """
+        """Fill a queue until it turns ON and drain it until OFF; return both depths, (0, 0) if never ON."""
         while not self.is_on(queue):
             if most is not None and self.depth(queue) >= most:
                 return 0, 0
