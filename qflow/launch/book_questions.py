@@ -6,7 +6,7 @@ is said of a guess, what the engine showed, the hints. That is packed, so that i
 before the reader has answered. ``page/ask.js`` draws the places. An exercise needs the engine itself: its
 code is checked by :func:`answer`, in the worker that the first page of the site has, too.
 
-The words are those of the notebooks: :mod:`qflow.teaching.predictions`, :mod:`qflow.teaching.errata_widget`
+The words are those of the notebooks: :mod:`qflow.teaching.predictions`, :mod:`qflow.teaching.errata`
 and :mod:`qflow.teaching.checking`.
 """
 
@@ -97,7 +97,7 @@ def _answer(question: ChapterQuestion, printed: str) -> dict[str, Any]:
 
 
 def _place_games(book: NotebookNode) -> list[_Place]:
-    from qflow.teaching.errata_widget import to_store  # a widget's module, which the worker cannot have
+    from qflow.teaching.errata import to_store  # a widget's module, which the worker cannot have
 
     places = []
     for cell in book.cells:

@@ -14,15 +14,15 @@ from qflow.rooms import open_room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from qflow.teaching.challenge_widget import challenge as challenge
+    from qflow.teaching.challenges import challenge as challenge
     from qflow.teaching.challenges import challenges as challenges
     from qflow.teaching.changed import changed_engine as changed_engine
     from qflow.teaching.checking import check as check
-    from qflow.teaching.checking import hint as hint
     from qflow.teaching.checking import show_progress as show_progress
     from qflow.teaching.errata import errata as errata
+    from qflow.teaching.errata import errata_game as errata_game
     from qflow.teaching.errata import errata_table as errata_table
-    from qflow.teaching.errata_widget import errata_game as errata_game
+    from qflow.teaching.hints import hint as hint
     from qflow.teaching.predictions import Predictions as Predictions
     from qflow.teaching.recorded import beside as beside
     from qflow.teaching.recorded import scenarios as scenarios

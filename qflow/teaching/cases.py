@@ -1,5 +1,8 @@
 """A case of an exercise in a lab: what the broker did when the engine was asked, played step by step.
 
+In JupyterLab a check that failed has a button that opens its case so; a reader without a kernel, a terminal
+and the notebook tests get the check's words alone.
+
 Every check runs the engine. So a case that went wrong need not be imagined: the same run is recorded and
 drawn, as any trace is. A bench does all it does at one instant; here each command has an instant of its own,
 so that the run can be watched. In an exercise on configuration the broker or its tool may refuse the queue,
@@ -8,9 +11,11 @@ and there is no run; then what was declared is opened in the configuration lab.
 
 from __future__ import annotations
 
+import html
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from qflow.broker.events import COMMANDS, Event
@@ -19,6 +24,7 @@ from qflow.labs.opened import run_picture
 from qflow.labs.picture import Picture, picture_of
 from qflow.labs.topology import topology_of_events
 from qflow.teaching.exercise import Answer, Exercise
+from qflow.teaching.hints import Hints
 from qflow.teaching.trial import record_trials
 from qflow.trace.schema import Trace, TraceError
 from qflow.workload import Run, Workload
@@ -44,13 +50,7 @@ _SEEN_AT_ONCE = {
 
 
 def case_picture(exercise: Exercise, case: tuple[Any, ...], answer: Answer | None = None) -> Picture:
-    """Return the picture of what the engine does in a case of an exercise.
-
-    >>> from qflow.teaching.exercise import find
-    >>> picture = case_picture(find("on_and_off"), (10, 7, 5))
-    >>> [change.is_on for change in picture.frames.transitions]
-    [True, False]
-    """
+    """Return the picture of what the engine does in a case of an exercise."""
     with record_trials() as seen:
         exercise.result(exercise.truth if exercise.outcome is None or answer is None else answer, case)
     for found in reversed(seen):
@@ -62,12 +62,7 @@ def case_picture(exercise: Exercise, case: tuple[Any, ...], answer: Answer | Non
 
 
 def case_lab(exercise: Exercise, case: tuple[Any, ...], answer: Answer | None = None) -> Lab | ConfigLab:
-    """Open a case of an exercise in the lab that fits it.
-
-    >>> from qflow.teaching.exercise import find
-    >>> print(case_lab(find("after_the_stall"), (10, [4])).claims[0])
-    q turned ON twice; first at ...
-    """
+    """Open a case of an exercise in the lab that fits it."""
     from qflow.labs.config_widget import config_lab
     from qflow.labs.lab import Lab
 
@@ -82,6 +77,44 @@ def case_lab(exercise: Exercise, case: tuple[Any, ...], answer: Answer | None = 
         lab = config_lab()
         lab.options.value, lab.typed.value = options, text
         return lab
+
+
+_SHOW, _CLOSE = "show me this case", "close this case"
+
+
+def show_verdict(
+    words: str, exercise: Exercise, case: tuple[Any, ...], answer: Answer, *, is_hint_shown: bool
+) -> Any:
+    """Return a verdict's words with the buttons for the next hint and for the case that failed."""
+    widgets: Any = import_module("ipywidgets")
+    hints = Hints("exercises", exercise.name, exercise.hints, int(is_hint_shown))
+    parts, buttons = [widgets.HTML(words), hints.text, widgets.HBox()], [hints.button]
+    if exercise.lab and not is_hint_shown:
+        button = widgets.Button(description=_SHOW, layout={"width": "auto"}).add_class("qf-case")
+        button.tooltip = f"What the broker does: {exercise.call(case)}"
+        opened = widgets.VBox()
+        button.on_click(lambda _: _open_or_close(button, opened, exercise, case, answer))
+        buttons.append(button)
+        parts.append(opened)
+    parts[2].children = buttons
+    return widgets.VBox(parts).add_class("qf-verdict")
+
+
+def _open_or_close(button: Any, box: Any, exercise: Exercise, case: tuple[Any, ...], answer: Answer) -> None:
+    """Open a case in a lab in the box, or close the one that is open."""
+    if box.children:
+        for child in box.children:
+            child.close()
+        box.children, button.description = (), _SHOW
+        return
+    write = import_module("ipywidgets").HTML
+    try:
+        lab = case_lab(exercise, case, answer)
+    except RefusalError as error:
+        box.children = (write(html.escape(str(error))),)
+        return
+    head = f"<p>What the broker does: <code>{html.escape(exercise.call(case))}</code></p>"
+    box.children, button.description = (write(head), lab), _CLOSE
 
 
 def _write_configuration(tried: object) -> tuple[str, str]:

@@ -10,23 +10,27 @@ Settings that the broker refuses give no run, so they change nothing. Another co
 shows beside its run (a fork), is not judged: no token could open it.
 
 Words, settings and par are in ``data/challenges.toml``; a judge here is a function of the picture that
-returns whether the goal is met, and the numbers with which to say what the run did. The widget is in
-:mod:`qflow.teaching.challenge_widget`.
+returns whether the goal is met, and the numbers with which to say what the run did. :func:`challenge` asks it
+of every whole run that its lab shows. The card of the fewest moves stays; whoever plays on cannot lose it.
 """
 
 from __future__ import annotations
 
+import html
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from qflow.kit import RefusalError, kit_path
 from qflow.teaching import learner
+from qflow.teaching.hints import Hints
 from qflow.wording import did_you_mean, format_count
 
 if TYPE_CHECKING:
+    from qflow.labs.lab import Lab
     from qflow.labs.picture import Comparison, Picture
 
 _Found = tuple[bool, Mapping[str, object]]
@@ -62,11 +66,7 @@ class Challenge:
         return self.said.format(**self.look(_latest(picture))[1])
 
     def count(self, moves: int) -> str:
-        """Return a number of moves beside par.
-
-        >>> find_challenge("overflow").count(2)
-        '2 moves, par 1'
-        """
+        """Return a number of moves beside par."""
         return f"{format_count(moves, 'move')}, par {self.par}"
 
 
@@ -78,12 +78,7 @@ def _latest(picture: Picture | Comparison) -> Picture | Comparison:
 
 
 def count_moves(begun: Mapping[str, Any], settings: Mapping[str, Any]) -> int:
-    """Return how many moves lead from a lab's settings at its beginning to other ones.
-
-    >>> count_moves({"stop": 100, "prefetch": [1, 2], "moves": []},
-    ...             {"stop": 90, "prefetch": [8, 2], "moves": [("accept", "A-1", "c1", 700_000)]})
-    3
-    """
+    """Return how many moves lead from a lab's settings at its beginning to other ones."""
     moves = 0
     for name, value in settings.items():
         first = begun[name]
@@ -212,13 +207,7 @@ def challenges() -> tuple[Challenge, ...]:
 
 
 def find_challenge(name: str) -> Challenge:
-    """Find a challenge by its name.
-
-    >>> find_challenge("overfow")
-    Traceback (most recent call last):
-        ...
-    qflow.kit.RefusalError: There is no challenge 'overfow'; did you mean 'overflow'; there are overflow, ...
-    """
+    """Find a challenge by its name."""
     known = {one.name: one for one in challenges()}
     if name not in known:
         guess = did_you_mean(name, known).rstrip("?")
@@ -226,16 +215,135 @@ def find_challenge(name: str) -> Challenge:
     return known[name]
 
 
+# The challenge in a notebook
+
+
+class _PlayedChallenge:
+    """A challenge's goal above its lab, and the card when a run meets it; see :func:`challenge`."""
+
+    def __init__(self, asked: Challenge) -> None:
+        widgets: Any = import_module("ipywidgets")
+        self.asked = asked
+        given = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in asked.settings.items()
+        }
+        self.lab: Lab = getattr(import_module("qflow.labs"), f"{asked.lab}_lab")(**given)
+        self._begun = self.lab.settings
+        self.moves, self.won = 0, 0
+        self.card: dict[str, str] = {}
+        self.words = widgets.HTML().add_class("qf-goal")
+        self.hints = Hints("challenges", asked.name, asked.hints)
+        buttons = widgets.HBox([self.hints.button]).add_class("qf-buttons")
+        self.shown_card = widgets.HTML().add_class("qf-result")
+        self._box = widgets.VBox([self.words, buttons, self.hints.text, self.shown_card, self.lab])
+        self._box.add_class("qflow-lab").add_class("qf-challenge")
+        self._say()
+        self.lab.on_show(self._judge)
+
+    @property
+    def is_won(self) -> bool:
+        """Whether a run has met the goal since the challenge was opened."""
+        return bool(self.card)
+
+    def _judge(self) -> None:
+        """Count the moves of the run that is shown, and judge it."""
+        # Another course of events is none of the lab's own, and no token opens it.
+        if self.lab.is_forked:
+            return
+        self.moves = count_moves(self._begun, self.lab.shown_settings)
+        if self.asked.judge(self.lab.picture) and (not self.is_won or self.moves < self.won):
+            self._win()
+        self._say()
+
+    def _win(self) -> None:
+        from qflow.labs.share import site_address
+
+        self.won = self.moves
+        frames = self.lab.first.frames
+        token = self.lab.token(frames.at(frames.most_telling())["time"], 0)
+        won = f"Won in {self.asked.count(self.won)}."
+        won += "" if self.won <= self.asked.par else " It can be done in fewer."
+        self.card = {"moves": won, "said": self.asked.tell(self.lab.picture), "token": token}
+        _keep_win(self.asked.name, self.moves)
+        opens = f'qf.labs.open_token("{token}")'
+        link = f'<a href="{site}#{token}">a link</a>, or ' if (site := site_address()) else ""
+        paragraphs = "".join(
+            f"<p>{html.escape(text, quote=False)}</p>" for text in (self.card["said"], self.asked.because)
+        )
+        self.shown_card.value = (
+            f'<div role="status"><p><strong>{won}</strong></p>{paragraphs}'
+            f"<p>To show it to others: {link}<code>{opens}</code></p></div>"
+        )
+
+    def _say(self) -> None:
+        said = "" if not self.moves else f" This run: {self.asked.tell(self.lab.picture)}"
+        self.words.value = _write_goal(self.asked, f"So far: {format_count(self.moves, 'move')}.{said}")
+
+    def close(self) -> None:
+        """Free the lab and all that is around it."""
+        from qflow.labs.lab import close_parts
+
+        close_parts(self._box)
+        self._box.close()
+
+    def __repr__(self) -> str:
+        won = self.card.get("moves") or f"Not won yet; so far {format_count(self.moves, 'move')}."
+        lines = [
+            f"{self.asked.title}. {self.asked.goal}",
+            f"Par: {format_count(self.asked.par, 'move')}. {won}",
+        ]
+        return "\n".join([*lines, *([self.card["said"]] if self.card else [])])
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
+        bundle: dict[str, Any] = self._box._repr_mimebundle_(**kwargs)
+        # A reader without a kernel can play the run where it begins, and cannot change it.
+        stored = _write_goal(self.asked, "To play, open this page with a kernel.")
+        shown = f'<div class="qflow-lab qf-goal">{stored}</div>{self.lab._to_fragment()}'
+        return {**bundle, "text/html": shown, "text/plain": repr(self)}
+
+
+def _write_goal(asked: Challenge, state: str) -> str:
+    """Return a challenge's goal as HTML, with its par and how far the player is."""
+    title, goal, said = (html.escape(text, quote=False) for text in (asked.title, asked.goal, state))
+    par = f"Par: {format_count(asked.par, 'move')}."
+    return f'<p><b>{title}.</b> {goal}</p><p role="status">{par} {said}</p>'
+
+
+def challenge(name: str) -> _PlayedChallenge:
+    """Open a challenge: a goal in words, and the lab in which to reach it in a few moves.
+
+    A move is one setting that is not where the lab began, or one act by hand. The engine's run decides: when
+    it meets the goal, a card says in how many moves, what happened, and gives a token to share. That it is
+    won, and how many hints were read, is kept with the learner's progress (``qflow exercises``).
+
+    Parameters:
+        name: The challenge's name, such as ``"overflow"``; chapter 16 has all ten.
+
+    Returns:
+        What a notebook shows; its ``lab`` is the lab, ``is_won`` says whether the goal was met.
+
+    Raises:
+        RefusalError: If there is no such challenge.
+
+    >>> played = challenge("overflow")
+    >>> played.lab.sliders["rate"].value = 1_000
+    >>> played
+    Overflow it with the brake on. The broker refuses a message because the queue is full, while ... is ON.
+    Par: 1 move. Not won yet; so far 1 move.
+    """
+    return _PlayedChallenge(find_challenge(name))
+
+
 # Progress
 
 
 def progress() -> dict[str, dict[str, Any]]:
     """Return of each challenge whether it is solved, in how many moves at best, and its hints read."""
-    kept, untried = learner.read("challenges"), {"moves": None, "hints": 0, "solved": False}
+    kept, untried = learner.read("challenges"), learner.UNTRIED["challenges"]
     return {one.name: {**untried, **kept.get(one.name, {}), "par": one.par} for one in challenges()}
 
 
-def keep_win(name: str, moves: int) -> None:
+def _keep_win(name: str, moves: int) -> None:
     """Keep that a challenge is won, with the fewest moves so far."""
     entry = learner.read("challenges").get(name, {})
     best = entry.get("moves")
@@ -243,22 +351,8 @@ def keep_win(name: str, moves: int) -> None:
     learner.keep("challenges", name, {"hints": 0, **entry, "solved": True, "moves": fewest})
 
 
-def keep_hint(name: str, tier: int) -> None:
-    """Keep that a hint of a challenge was read."""
-    entry = {"moves": None, "hints": 0, "solved": False, **learner.read("challenges").get(name, {})}
-    before = entry["hints"]
-    most = max(before if isinstance(before, int) else 0, tier)
-    learner.keep("challenges", name, {**entry, "hints": most})
-
-
 def report_challenges(kept: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    r"""Return the progress as lines: which are solved, and in how many moves.
-
-    >>> print(*report_challenges({"overflow": {"solved": True, "moves": 1, "hints": 2}})[:3], sep="\n")
-    16-break-it          1 of 10 solved
-      [x] overflow   Overflow it with the brake on (1 move, par 1, 2 hints)
-      [ ] deeper     Deeper than 165
-    """
+    """Return the progress as lines: which are solved, and in how many moves."""
     lines = []
     for one in challenges():
         entry = kept.get(one.name, {})

@@ -1,4 +1,4 @@
-"""What a learner calls in an exercise notebook: ``check(answer)``, ``hint(name, tier)``, ``show_progress()``.
+"""What a learner calls in an exercise notebook: ``check(answer)`` and ``show_progress()``.
 
 A check runs the answer on every case, compares it with the engine, and says which misconception its wrong
 results show. Nothing is checked against a list of right numbers: see :mod:`qflow.teaching.exercise`.
@@ -12,10 +12,8 @@ import html
 import importlib
 import json
 import shutil
-import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +37,6 @@ from qflow.teaching.predictions import report_calibration
 from qflow.wording import format_names
 
 _SOLUTIONS = "qflow-solutions"
-WIDTH = 96
-"""Columns of a line; Jupyter breaks longer ones in the middle of words."""
 
 
 @dataclass(frozen=True)
@@ -69,15 +65,13 @@ class CheckVerdict:
         words = {"text/plain": repr(self), "text/html": self._repr_html_()}
         if self.case is None or self.answer is None or not has_kernel():
             return words
+        # A button takes the place of the last line, which says what to type for a hint.
+        said, asked = _write_paragraphs(self.lines[:-1]), find(self.exercise)
         try:
-            module = importlib.import_module("qflow.teaching.verdict_widget")
+            show = importlib.import_module("qflow.teaching.cases").show_verdict
+            widget = show(said, asked, self.case, self.answer, is_hint_shown=self.is_unwritten)
         except ImportError:  # no widgets here
             return words
-        # A button takes the place of the last line, which says what to type for a hint.
-        shown = 1 if self.is_unwritten else 0
-        keep = partial(_keep_hint, self.exercise)
-        said = _write_paragraphs(self.lines[:-1])
-        widget = module.verdict_widget(said, find(self.exercise), self.case, self.answer, shown, keep)
         return {**widget._repr_mimebundle_(**kwargs), **words}
 
     @property
@@ -153,13 +147,7 @@ def judge(exercise: Exercise, answer: Answer) -> CheckVerdict:
 
 
 def _diagnose(exercise: Exercise, answer: Answer, seen: Sequence[Any]) -> str:
-    """Return the misconception that a learner's results show.
-
-    >>> _diagnose(find("on_and_off"), lambda limit, stop, resume: (stop, resume), [(900, 500)] * 8)
-    ''
-    >>> _diagnose(find("worst_depth"), abs, find("worst_depth").results(lambda stop, windows: stop + 1))
-    'producers stop at once'
-    """
+    """Return the misconception that a learner's results show."""
     wrong = [index for index, right in enumerate(exercise.wanted) if not are_alike(seen[index], right)]
     if not wrong:
         return ""
@@ -176,14 +164,7 @@ def _diagnose(exercise: Exercise, answer: Answer, seen: Sequence[Any]) -> str:
 
 
 def _describe_form(exercise: Exercise, seen: Sequence[Any]) -> str:
-    """Return which values are asked for, in which order, if an answer returns one value instead of several.
-
-    >>> stall = find("after_the_stall")
-    >>> print(_describe_form(stall, [165] * 5))
-    One value was returned, and four are wanted, in this order: the depth when all producers are blocked, ...
-    >>> _describe_form(stall, stall.wanted)
-    ''
-    """
+    """Return which values are asked for, if an answer returns fewer or more."""
     parts = exercise.parts
     first = next((value for value in seen if not isinstance(value, Failure)), None)
     if not parts or first is None or (isinstance(first, tuple) and len(first) == len(parts)):
@@ -228,49 +209,6 @@ def _is_unwritten(seen: list[Any]) -> bool:
     return all(result is None or result is Ellipsis for result in seen)
 
 
-def hint(exercise: str, tier: int = 1) -> None:
-    """Print one hint, and keep with the learner's progress how far the hints were needed.
-
-    Parameters:
-        exercise: The exercise's name, which is that of the function to write.
-        tier: 1 for a nudge, 2 for the rule behind it, 3 for almost the answer.
-
-    Raises:
-        RefusalError: If there is no such exercise or no such hint.
-
-    >>> hint("on_and_off", 1)
-    Hint 1 of 3 for on_and_off: ...
-    >>> hint("on_and_off", 4)
-    Traceback (most recent call last):
-        ...
-    qflow.kit.RefusalError: There are hints 1, 2 and 3; got 4.
-    """
-    found = find(exercise)
-    if tier not in (1, 2, 3):
-        raise RefusalError(f"There are hints 1, 2 and 3; got {tier!r}.")
-    print(textwrap.fill(f"Hint {tier} of 3 for {found.name}: {found.hints[tier - 1]}", WIDTH))
-    _keep_hint(found.name, tier)
-    if tier < len(found.hints) and has_kernel():
-        _offer_more(found, tier)
-
-
-def _keep_hint(exercise: str, tier: int) -> None:
-    kept = learner.read("exercises").get(exercise, {})
-    before = kept.get("hints", 0)
-    most = max(before if isinstance(before, int) else 0, tier)
-    learner.keep("exercises", exercise, {"tries": 0, "solved": False, **kept, "hints": most})
-
-
-def _offer_more(exercise: Exercise, tier: int) -> None:
-    """Show the button for the next hint below one that was printed, where there are widgets."""
-    try:
-        module = importlib.import_module("qflow.teaching.verdict_widget")
-    except ImportError:
-        return
-    hints = module.Hints(exercise.hints, tier, partial(_keep_hint, exercise.name))
-    importlib.import_module("IPython.display").display(module.add_button(hints))
-
-
 def show_progress() -> None:
     """Print which exercises and challenges are solved, with what effort, and how the predictions went.
 
@@ -288,20 +226,7 @@ def report(
     predicted: Mapping[str, Mapping[str, Any]],
     challenged: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> list[str]:
-    r"""Return the progress as lines, exercise notebook by exercise notebook.
-
-    Parameters:
-        solved: For each exercise how many ``tries``, the highest of its ``hints`` and whether it is
-            ``solved``.
-        predicted: For each chapter the outcome of its predictions.
-        challenged: For each challenge its best number of ``moves``, its ``hints`` and whether it is
-            ``solved``.
-
-    >>> print(*report({"on_and_off": {"solved": True, "tries": 2, "hints": 1}}, {})[:3], sep="\n")
-    01-thresholds        1 of 3 solved
-      [x] on_and_off      At which message ON, at which OFF (2 tries, 1 hint)
-      [ ] flow_states     The state after each step
-    """
+    """Return the progress as lines, notebook by notebook, from what is kept of each kind."""
     lines, done, number = [], 0, 0
     for theme in THEMES:
         tasks = exercises(theme)
@@ -359,7 +284,7 @@ def run(chosen: argparse.Namespace) -> int:
         show_progress()
         return 0
     kept = learner.read("exercises")
-    untried = {"tries": 0, "hints": 0, "solved": False}
+    untried = learner.UNTRIED["exercises"]
     solved = {
         theme: {one.name: {**untried, **kept.get(one.name, {})} for one in exercises(theme)}
         for theme in THEMES

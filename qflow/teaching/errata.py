@@ -3,9 +3,10 @@
 ``data/errata.csv`` has the sentences, page by page: in our words or as they are quoted in the rule book, what
 is true instead, and the id of the correction (``X-…``); a sentence with ``T-…`` is true. An *experiment*
 tries a sentence on the engine: each step says what was done, what was seen, and what has to be seen if the
-correction is right. So a page can be read, played as a game (:mod:`qflow.teaching.errata_widget`) and checked
-as a test. In the game a true sentence that is marked costs more than a mistake brings (:func:`score_page`),
-so that it is not enough to mark all.
+correction is right. So a page can be read, played as a game and checked as a test. In the game a true
+sentence that is marked costs more than a mistake brings, so that it is not enough to mark all. What is known
+of a sentence leaves Python only when the marks are judged, so that no output gives its answers away; a page
+of the book has no Python behind it, and holds them packed (:func:`to_store`).
 
 The engine may be the judge since it agrees with recordings of the real broker, see
 :func:`qflow.teaching.beside`.
@@ -19,15 +20,17 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
-import qflow.broker
-from qflow.broker import Broker, BrokerOptions, Message, RangeSet
+import anywidget
+import traitlets
+
+from qflow.broker import Broker, BrokerOptions, Message, RangeSet, replicate
 from qflow.broker.errors import AmqpException, StartupError
 from qflow.broker.events import Event
-from qflow.broker.settings import Argument
 from qflow.configuration.notations import read_any
 from qflow.kit import RefusalError, kit_path
+from qflow.labs.html_export import STYLES, read_static
 from qflow.table import Table
-from qflow.teaching.trial import Reader, send
+from qflow.teaching.trial import GROUP, Trial, send
 from qflow.windows import make_window
 from qflow.wording import format_count
 from qflow.workload import Producer, Workload, simulate
@@ -45,7 +48,8 @@ PAGES = {
 Step = tuple[str, object, object]
 """What was done, what was seen, and what has to be seen."""
 
-_EXPERIMENTS: dict[str, Callable[[], Iterator[Step]]] = {}
+_Experiment = Callable[[], Iterator[Step]]
+_EXPERIMENTS: dict[str, _Experiment] = {}
 
 
 class _Observation(NamedTuple):
@@ -58,17 +62,7 @@ class _Observation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Erratum:
-    """A sentence of a document, and what is true.
-
-    >>> first = errata("states")[1]
-    >>> first.id, first.is_wrong, first.is_checked
-    ('X-01', True, True)
-    >>> for step in first.observe():
-    ...     print(f"{step.tried}: {step.seen}")
-    0 messages on the queue: OFF
-    900 messages on the queue: OFF
-    901 messages on the queue: ON
-    """
+    """A sentence of a document, and what is true."""
 
     page: str
     id: str
@@ -83,10 +77,8 @@ class Erratum:
 
     def observe(self) -> list[_Observation]:
         """Try the sentence on the engine, and return what was seen at each step."""
-        return [
-            _Observation(tried, str(seen), seen == expected)
-            for tried, seen, expected in _EXPERIMENTS[self.id]()
-        ]
+        steps = _EXPERIMENTS[self.id]()
+        return [_Observation(tried, str(seen), seen == expected) for tried, seen, expected in steps]
 
     @property
     def is_checked(self) -> bool:
@@ -101,58 +93,16 @@ def _read_errata() -> tuple[Erratum, ...]:
 
 
 def errata(page: str | None = None) -> list[Erratum]:
-    """Return the sentences of a page, or of all pages.
-
-    Raises:
-        RefusalError: If there is no such page.
+    """Return the sentences of a page, or of all pages; refuse a page that there is not.
 
     >>> len([one for one in errata() if one.is_wrong]), len(errata("groups"))
     (31, 7)
+    >>> [f"{step.tried}: {step.seen}" for step in errata("states")[1].observe()][1:]
+    ['900 messages on the queue: OFF', '901 messages on the queue: ON']
     """
     if page is not None and page not in PAGES:
         raise RefusalError(f"there is no page {page!r}; there are {', '.join(PAGES)}")
     return [one for one in _read_errata() if page in (None, one.page)]
-
-
-def describe_rule(page: str) -> str:
-    """Say how a page is won.
-
-    >>> describe_rule("states")
-    '6 of these 10 are wrong. Each of them that you mark is a point, each true one costs 2; 4 points win.'
-    """
-    sentences, mistakes = len(errata(page)), _count_mistakes(page)
-    return (
-        f"{mistakes} of these {sentences} are wrong. Each of them that you mark is a point, each true one "
-        f"costs {_COST}; {_points_to_win(mistakes)} points win."
-    )
-
-
-def score_page(page: str, found: int, suspected: int) -> tuple[bool, str]:
-    """Return whether a page is won with so many mistakes and true sentences marked as wrong; say it in words.
-
-    >>> score_page("states", 5, 0)
-    (True, 'Won: 5 points. You found 5 of the 6 mistakes, and marked 0 true sentences.')
-    >>> score_page("states", 6, 4)
-    (False, 'Not won: -2 points, and 4 win. You found 6 of the 6 mistakes, and marked 4 true sentences.')
-    """
-    mistakes = _count_mistakes(page)
-    points, needed = found - _COST * suspected, _points_to_win(mistakes)
-    said, wrongly = format_count(points, "point"), format_count(suspected, "true sentence")
-    result = f"Won: {said}" if points >= needed else f"Not won: {said}, and {needed} win"
-    return points >= needed, f"{result}. You found {found} of the {mistakes} mistakes, and marked {wrongly}."
-
-
-_COST = 2
-"""Points that a true sentence costs, marked as wrong."""
-
-
-def _count_mistakes(page: str) -> int:
-    return sum(one.is_wrong for one in errata(page))
-
-
-def _points_to_win(mistakes: int) -> int:
-    """Return two thirds of the mistakes, rounded up."""
-    return -(-2 * mistakes // 3)
 
 
 def errata_table() -> Table:
@@ -166,55 +116,163 @@ def errata_table() -> Table:
     return Table(rows, ("id", "where", "it says", "in truth", "checked"), f"{len(rows)} corrections")
 
 
+# The game
+
+_COST = 2
+"""Points that a true sentence costs, marked as wrong."""
+
+
+class _ErrataGame(anywidget.AnyWidget):
+    """One page of the game."""
+
+    _esm = read_static("svg.js", "errata.js")
+    _css = read_static(*STYLES, "errata.css")
+
+    page = traitlets.Dict().tag(sync=True)
+    marked = traitlets.List().tag(sync=True)
+    is_judged = traitlets.Bool(False).tag(sync=True)
+    answers = traitlets.List().tag(sync=True)
+    score = traitlets.Unicode("").tag(sync=True)
+
+    def __init__(self, page: str) -> None:
+        self._name = page
+        super().__init__(page=_pose(page))
+        self.observe(self._answer_marks, names="is_judged")
+
+    def judge(self, *numbers: int) -> str:
+        """Mark the sentences of these numbers, from 1, as wrong; return the score, once all are tried."""
+        sentences = len(errata(self._name))
+        if strange := [number for number in numbers if number not in range(1, sentences + 1)]:
+            raise IndexError(f"there is no sentence {strange[0]}; there are {sentences}")
+        self.marked = sorted({number - 1 for number in numbers})
+        self.is_judged = True
+        score: str = self.score
+        return score
+
+    def _answer_marks(self, _: object) -> None:
+        mistakes = {place for place, one in enumerate(errata(self._name)) if one.is_wrong}
+        marked = set(self.marked)
+        self.answers = [_write_answer(one) for one in errata(self._name)]
+        self.score = score_page(self._name, len(marked & mistakes), len(marked - mistakes))[1]
+
+    def __repr__(self) -> str:
+        heading = f"{self.page['heading']}: which of these sentences are wrong?"
+        numbered = enumerate(self.page["sentences"], 1)
+        lines = [f"{number}. {one['text']} ({one['from']})" for number, one in numbered]
+        return "\n".join([heading, *lines, self.page["rule"]])
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        data, metadata = super()._repr_mimebundle_(**kwargs)
+        return {**data, "text/plain": repr(self)}, metadata
+
+
+def errata_game(page: str) -> _ErrataGame:
+    """Open a page of the documents: mark each sentence that seems wrong, and see what the engine does.
+
+    A mistake that is marked is a point, a true sentence that is marked costs two; two thirds of the mistakes
+    win.
+
+    Parameters:
+        page ({"states", "names", "configuration", "clients", "groups", "history"}): Which page.
+
+    Returns:
+        A widget. Without a mouse: ``judge(2, 4)`` marks two sentences and returns the score, or
+        :func:`qflow.teaching.errata`, whose sentences have ``observe()``.
+
+    Raises:
+        RefusalError: If there is no such page.
+
+    >>> game = errata_game("states")
+    >>> game.judge(2, 4)
+    'Not won: 2 points, and 4 win. You found 2 of the 6 mistakes, and marked 0 true sentences.'
+    >>> game.answers[1]["truth"]
+    'OFF at first, and while 900 or fewer are'
+    """
+    errata(page)
+    return _ErrataGame(page)
+
+
+def _pose(page: str) -> dict[str, Any]:
+    """Return what is shown of a page before it is judged, with how it is won."""
+    sentences = [{"from": one.document, "text": one.sentence} for one in errata(page)]
+    mistakes, needed = _count_mistakes(page)
+    rule = (
+        f"{mistakes} of these {len(sentences)} are wrong. Each of them that you mark is a point, each true "
+        f"one costs {_COST}; {needed} points win."
+    )
+    return {"heading": PAGES[page], "rule": rule, "sentences": sentences}
+
+
+def _write_answer(one: Erratum) -> dict[str, Any]:
+    steps = [[step.tried, step.seen] for step in one.observe()]
+    return {"id": one.id if one.is_wrong else "", "isWrong": one.is_wrong, "truth": one.truth, "steps": steps}
+
+
+def score_page(page: str, found: int, suspected: int) -> tuple[bool, str]:
+    """Return whether a page is won with so many mistakes and true sentences marked as wrong, and in words."""
+    mistakes, needed = _count_mistakes(page)
+    points = found - _COST * suspected
+    said, wrongly = format_count(points, "point"), format_count(suspected, "true sentence")
+    result = f"Won: {said}" if points >= needed else f"Not won: {said}, and {needed} win"
+    return points >= needed, f"{result}. You found {found} of the {mistakes} mistakes, and marked {wrongly}."
+
+
+def _count_mistakes(page: str) -> tuple[int, int]:
+    """Return how many sentences of a page are wrong, and the points that win: two thirds, rounded up."""
+    mistakes = sum(one.is_wrong for one in errata(page))
+    return mistakes, -(-2 * mistakes // 3)
+
+
+def to_store(page: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what a page without a kernel shows at first, and what it needs to judge: answers and scores."""
+    known, (wrong, _) = errata(page), _count_mistakes(page)
+    counts = ((found, other) for found in range(wrong + 1) for other in range(len(known) - wrong + 1))
+    scores = {f"{found} {suspected}": score_page(page, found, suspected)[1] for found, suspected in counts}
+    return _pose(page), {"answers": [_write_answer(one) for one in known], "scores": scores}
+
+
 # What experiments are made of
 
-EXAMPLE: dict[str, Argument] = {
-    "qpid.max_count": 1000,
-    "qpid.flow_stop_count": 900,
-    "qpid.flow_resume_count": 500,
-}
-GROUPS: dict[str, Argument] = {"qpid.group_header_key": "G", "qpid.shared_msg_group": 1}
+EXAMPLE: dict[str, Any] = {"max_count": 1000, "flow_stop_count": 900, "flow_resume_count": 500}
 
 
-def _add_experiment(
-    identifier: str,
-) -> Callable[[Callable[[], Iterator[Step]]], Callable[[], Iterator[Step]]]:
-    def keep(experiment: Callable[[], Iterator[Step]]) -> Callable[[], Iterator[Step]]:
-        _EXPERIMENTS[identifier] = experiment
-        return experiment
-
-    return keep
+def _experiment(identifier: str) -> Callable[[_Experiment], _Experiment]:
+    return lambda experiment: _EXPERIMENTS.setdefault(identifier, experiment)
 
 
-def _fill_queue(
-    messages: int | str,
-    arguments: dict[str, Any] | None = None,
-    options: BrokerOptions | None = None,
-    **sent: Any,
-) -> tuple[Broker, Any]:
-    """Return a broker whose queue ``q`` got some messages, and their producer; see :func:`send`."""
-    broker = Broker(options)
-    producer = broker.session("producer")
-    producer.queue_declare("q", arguments)
-    send(producer, "q", messages, **sent)
-    return broker, producer
+def _fill(messages: int, options: BrokerOptions | None = None, size: int = 100, **short: Any) -> Trial:
+    """Return a broker whose queue ``q``, declared with these arguments, got some messages."""
+    trial = Trial(options).declare("q", **short)
+    trial.send("q", messages, size=size)
+    return trial
 
 
-def _flow(broker: Broker) -> str:
-    return "ON" if broker.queue("q").statistics().flowStopped else "OFF"
+def _fill_groups(messages: str) -> Trial:
+    trial = Trial().declare_groups("q")
+    trial.send("q", messages.split(), header=GROUP)
+    return trial
 
 
-def _declare(arguments: dict[str, Any]) -> str:
+def _groups(trial: Trial) -> Any:
+    state: Any = trial.broker.management.query("queue", "q")["qpid.message_group_queue"]
+    return state["group_state"]
+
+
+def _owner(trial: Trial) -> str:
+    return _groups(trial)[0]["consumer"] or "free"
+
+
+def _declare(**short: Any) -> str:
     try:
-        Broker().session("admin").queue_declare("q", arguments)
+        Trial().declare("q", **short)
     except AmqpException as error:
         return f"refused: {error.text}"
     return "accepted"
 
 
-def _thresholds(arguments: dict[str, Any], *options: str) -> Any:
+def _thresholds(*options: str, **short: Any) -> Any:
     """Return the thresholds of a queue in a broker with these options."""
-    limit: Any = _fill_queue(0, arguments, BrokerOptions.parse(options))[0].queue("q").flow_limit
+    limit: Any = _fill(0, BrokerOptions.parse(options), **short).broker.queue("q").flow_limit
     return limit and limit.thresholds
 
 
@@ -226,19 +284,23 @@ def _start(*options: str) -> str:
     return "starts"
 
 
-def _try_sending(messages: int, arguments: dict[str, Any]) -> str:
+def _try_sending(messages: int, **short: Any) -> str:
     try:
-        _fill_queue(messages, arguments)
+        _fill(messages, **short)
     except AmqpException as error:
         return f"refused with {error.code}"
     return "accepted"
 
 
+def _say_life(session: Any) -> str:
+    return "lives" if session.is_attached else "ended"
+
+
 def _try_depths(
-    states: dict[int, str], arguments: dict[str, Any] | None = None, said: str = "{} messages on the queue"
+    states: dict[int, str], said: str = "{} messages on the queue", **short: Any
 ) -> Iterator[Step]:
     for number, state in states.items():
-        yield said.format(number), _flow(_fill_queue(number, arguments or EXAMPLE)[0]), state
+        yield said.format(number), _fill(number, **(short or EXAMPLE)).state("q"), state
 
 
 def _try_starts(outcomes: dict[str, str]) -> Iterator[Step]:
@@ -247,23 +309,23 @@ def _try_starts(outcomes: dict[str, str]) -> Iterator[Step]:
 
 
 def _try_declaration(said: str, outcome: str, **short: int) -> Iterator[Step]:
-    yield said, _declare({f"qpid.{key}": value for key, value in short.items()}), outcome
+    yield said, _declare(**short), outcome
 
 
 _REFUSED = 'refused: Queue "q": qpid.flow_resume_count={} must be less or equal to qpid.flow_stop_count={}'
 _EXPERIMENTS |= {
     "T-01": lambda: _try_depths({900: "OFF", 901: "ON"}),
     "X-01": lambda: _try_depths({0: "OFF", 900: "OFF", 901: "ON"}),
-    "T-02": lambda: _try_depths({0: "OFF"}, said="no message on the queue"),
-    "T-03": lambda: _try_depths({80: "OFF", 81: "ON"}, {"qpid.max_count": 100}, "max_count 100, {} messages"),
+    "T-02": lambda: _try_depths({0: "OFF"}, "no message on the queue"),
+    "T-03": lambda: _try_depths({80: "OFF", 81: "ON"}, "max_count 100, {} messages", max_count=100),
     "T-12": lambda: _try_depths(
         {10: "OFF"},
-        {"qpid.max_count": 10, "qpid.flow_stop_count": 0, "qpid.flow_stop_size": 0},
         "max_count 10, both stops 0, {} messages",
+        max_count=10,
+        flow_stop_count=0,
+        flow_stop_size=0,
     ),
-    "X-10": lambda: _try_depths(
-        {9: "ON"}, {"qpid.max_count": 10}, "max_count 10 and nothing else, {} messages"
-    ),
+    "X-10": lambda: _try_depths({9: "ON"}, "max_count 10 and nothing else, {} messages", max_count=10),
     "X-08": lambda: _try_declaration(
         "max_count 100, stop 100", "accepted", max_count=100, flow_stop_count=100
     ),
@@ -285,119 +347,119 @@ _EXPERIMENTS |= {
 # On and off
 
 
-@_add_experiment("X-06")
+@_experiment("X-06")
 def _() -> Iterator[Step]:
     proposed = BrokerOptions(flow_control="watermark")
-    yield "900 messages, as shipped", _flow(_fill_queue(900, EXAMPLE)[0]), "OFF"
-    yield "901 messages, as shipped", _flow(_fill_queue(901, EXAMPLE)[0]), "ON"
-    yield "900 messages, as the ticket proposed", _flow(_fill_queue(900, EXAMPLE, proposed)[0]), "ON"
+    yield from _try_depths({900: "OFF", 901: "ON"}, "{} messages, as shipped")
+    yield "900 messages, as the ticket proposed", _fill(900, proposed, **EXAMPLE).state("q"), "ON"
 
 
-@_add_experiment("X-07")
+@_experiment("X-07")
 def _() -> Iterator[Step]:
-    broker, _ = _fill_queue(901, EXAMPLE)
-    reader = Reader(broker, "reader", "q")
-    yield "901 messages on the queue", _flow(broker), "ON"
+    trial = _fill(901, **EXAMPLE)
+    reader = trial.reader("q")
+    yield "901 messages on the queue", trial.state("q"), "ON"
     reader.take(401)
-    yield "401 are taken off it: 500 are left", _flow(broker), "ON"
+    yield "401 are taken off it: 500 are left", trial.state("q"), "ON"
     reader.take(1)
-    yield "one more: 499 are left", _flow(broker), "OFF"
+    yield "one more: 499 are left", trial.state("q"), "OFF"
 
 
-@_add_experiment("T-08")
+@_experiment("T-08")
 def _() -> Iterator[Step]:
     for left, state in ((500, "ON"), (499, "OFF")):
-        broker, _ = _fill_queue(901, EXAMPLE)
-        Reader(broker, "reader", "q").take(901 - left)
-        yield f"901 messages, of which {left} are left", _flow(broker), state
+        trial = _fill(901, **EXAMPLE)
+        trial.reader("q").take(901 - left)
+        yield f"901 messages, of which {left} are left", trial.state("q"), state
 
 
-@_add_experiment("X-19")
+@_experiment("X-19")
 def _() -> Iterator[Step]:
-    broker, _ = _fill_queue(901, EXAMPLE)
-    Reader(broker, "reader", "q").take(300)
-    statistics = broker.queue("q").statistics()
+    trial = _fill(901, **EXAMPLE)
+    trial.reader("q").take(300)
+    statistics = trial.statistics("q")
     yield "901 messages, of which 300 are read: msgDepth", statistics.msgDepth, 601
     yield "flowStopped, although 601 does not exceed 900", statistics.flowStopped, True
     yield "flowStoppedCount", statistics.flowStoppedCount, 1
 
 
-@_add_experiment("T-09")
+@_experiment("T-09")
 def _() -> Iterator[Step]:
     for count, size in ((10, 5000), (50, 1000)):
-        stops = {"qpid.flow_stop_count": count, "qpid.flow_stop_size": size, "qpid.flow_resume_size": 500}
         said = f"stop {count} and {size} bytes, {{}} messages of 100 bytes"
-        yield from _try_depths({10: "OFF", 11: "ON"}, stops, said)
+        stops: dict[str, Any] = {"flow_stop_count": count, "flow_stop_size": size, "flow_resume_size": 500}
+        yield from _try_depths({10: "OFF", 11: "ON"}, said, **stops)
 
 
-@_add_experiment("X-30")
+@_experiment("X-30")
 def _() -> Iterator[Step]:
-    broker, producer = _fill_queue(3, {"qpid.flow_stop_count": 1})
-    reader = Reader(broker, "reader", "q", prefetch=3)
-    yield "3 messages, stop 1: completions held", len(producer.held), 2
+    trial = _fill(3, flow_stop_count=1)
+    reader = trial.reader("q", prefetch=3)
+    yield "3 messages, stop 1: completions held", len(trial.producer.held), 2
     reader.accept(reader.got[1])
-    yield "a held message is accepted, and the queue is still", _flow(broker), "ON"
-    yield "completions held then", len(producer.held), 1
+    yield "a held message is accepted, and the queue is still", trial.state("q"), "ON"
+    yield "completions held then", len(trial.producer.held), 1
 
 
-@_add_experiment("X-31")
+@_experiment("X-31")
 def _() -> Iterator[Step]:
     for k in (1000, 1024):
-        size = {"qpid.max_size": 10 * k, "qpid.flow_stop_size": 8 * k, "qpid.flow_resume_size": 6 * k}
-        broker, producer = _fill_queue(8, size, size=k)
-        yield f"K is {k:,}: 8 messages of 1 K", _flow(broker), "OFF"
-        send(producer, "q", size=50)
-        yield f"K is {k:,}: 50 bytes more", _flow(broker), "ON"
+        trial = _fill(8, size=k, max_size=10 * k, flow_stop_size=8 * k, flow_resume_size=6 * k)
+        yield f"K is {k:,}: 8 messages of 1 K", trial.state("q"), "OFF"
+        trial.send("q", size=50)
+        yield f"K is {k:,}: 50 bytes more", trial.state("q"), "ON"
 
 
 # Names and units
 
 
-@_add_experiment("X-02")
+@_experiment("X-02")
 def _() -> Iterator[Step]:
-    statistics = _fill_queue(0)[0].queue("q").statistics()
-    yield "a statistic flowStopped", "there" if hasattr(statistics, "flowStopped") else "missing", "there"
-    yield "a statistic flowState", "there" if hasattr(statistics, "flowState") else "missing", "missing"
+    statistics = _fill(0).statistics("q")
+    for name, found in (("flowStopped", "there"), ("flowState", "missing")):
+        yield f"a statistic {name}", "there" if hasattr(statistics, name) else "missing", found
 
 
-@_add_experiment("T-10")
+@_experiment("T-10")
 def _() -> Iterator[Step]:
-    broker, producer = _fill_queue(3, {"qpid.flow_stop_count": 2, "qpid.flow_resume_count": 1})
-    reader = Reader(broker, "reader", "q")
-    yield "3 messages, stop 2: flowStoppedCount", broker.queue("q").statistics().flowStoppedCount, 1
-    reader.take(3)
-    send(producer, "q", 4)
-    yield "emptied, and 4 more", broker.queue("q").statistics().flowStoppedCount, 2
+    trial = _fill(3, flow_stop_count=2, flow_resume_count=1)
+    yield "3 messages, stop 2: flowStoppedCount", trial.statistics("q").flowStoppedCount, 1
+    trial.reader("q").take(3)
+    trial.send("q", 4)
+    yield "emptied, and 4 more", trial.statistics("q").flowStoppedCount, 2
 
 
-@_add_experiment("T-11")
+@_experiment("T-11")
 def _() -> Iterator[Step]:
-    for options, name in (((), "qpid.no-group"), (("--default-message-group=none",), "none")):
-        broker, _ = _fill_queue(1, GROUPS, BrokerOptions.parse(options))
-        yield (
-            f"qpidd {' '.join(options)}: a message without a group is of".replace(" :", ":"),
-            _group(broker)["group_id"],
-            name,
-        )
+    for said, options, name in (
+        ("qpidd", (), "qpid.no-group"),
+        ("qpidd --default-message-group=none", ("--default-message-group=none",), "none"),
+    ):
+        trial = Trial(BrokerOptions.parse(options)).declare_groups("q")
+        trial.send("q")
+        yield f"{said}: a message without a group is of", _groups(trial)[0]["group_id"], name
 
 
-@_add_experiment("X-05")
+@_experiment("X-05")
 def _() -> Iterator[Step]:
-    broker, producer = _fill_queue(0)
-    producer.message_transfer(Message(100, routing_key="q"))
-    yield "one message with 100 bytes of content: byteDepth", broker.queue("q").statistics().byteDepth, 111
+    trial = _fill(0)
+    trial.producer.message_transfer(Message(100, routing_key="q"))
+    yield "one message with 100 bytes of content: byteDepth", trial.statistics("q").byteDepth, 111
 
 
-@_add_experiment("X-23")
+@_experiment("X-23")
 def _() -> Iterator[Step]:
-    stop = _thresholds({"default-queue-limit": 10_000}).stop_size
+    trial = Trial()
+    trial.admin.queue_declare("q", {"default-queue-limit": 10_000})
+    limit: Any = trial.broker.queue("q").flow_limit
+    stop = limit.thresholds.stop_size
     yield "declared with default-queue-limit 10,000: stop in bytes", stop, 83_886_080
 
 
 # Configuration
 
 
-@_add_experiment("X-09")
+@_experiment("X-09")
 def _() -> Iterator[Step]:
     stop, resume = "--default-flow-stop-threshold=0", "--default-flow-resume-threshold=0"
     yield "0 for both", _start(stop, resume), "starts"
@@ -405,76 +467,70 @@ def _() -> Iterator[Step]:
     yield "0 for stop alone", _start(stop), "does not start"
 
 
-@_add_experiment("X-11")
+@_experiment("X-11")
 def _() -> Iterator[Step]:
-    thresholds = {"qpid.max_count": 10, "qpid.flow_stop_count": 2, "qpid.flow_resume_count": 1}
     for policy, state in (("ring", "OFF"), ("ring_strict", "ON")):
-        broker, _ = _fill_queue(5, {**thresholds, "qpid.policy_type": policy})
-        yield f"{policy} with stop 2, 5 messages", _flow(broker), state
+        trial = _fill(5, max_count=10, flow_stop_count=2, flow_resume_count=1, policy_type=policy)
+        yield f"{policy} with stop 2, 5 messages", trial.state("q"), state
 
 
-@_add_experiment("T-13")
+@_experiment("T-13")
 def _() -> Iterator[Step]:
     off = ("--default-flow-stop-threshold=0", "--default-flow-resume-threshold=0")
-    yield (
-        "both options 0, max_count 10",
-        _thresholds({"qpid.max_count": 10}, *off) or "no thresholds",
-        "no thresholds",
-    )
-    own = {"qpid.max_count": 10, "qpid.flow_stop_count": 5}
-    yield "the same with flow_stop_count 5: stop", _thresholds(own, *off).stop_count, 5
+    none = "no thresholds"
+    yield "both options 0, max_count 10", _thresholds(*off, max_count=10) or none, none
+    stop = _thresholds(*off, max_count=10, flow_stop_count=5).stop_count
+    yield "the same with flow_stop_count 5: stop", stop, 5
 
 
-@_add_experiment("T-14")
+@_experiment("T-14")
 def _() -> Iterator[Step]:
-    stop = _thresholds({"qpid.max_size": 10_000}, "--default-flow-stop-threshold=90").stop_size
+    stop = _thresholds("--default-flow-stop-threshold=90", max_size=10_000).stop_size
     yield "max_size 10,000: stop in bytes", stop, 9_000
 
 
-@_add_experiment("X-24")
+@_experiment("X-24")
 def _() -> Iterator[Step]:
-    broker, producer = _fill_queue(3, {"qpid.max_count": 3, "qpid.policy_type": "ring"})
-    reader = Reader(broker, "reader", "q", prefetch=3)
-    yield "a ring of 3, all acquired by a reader", len(reader.got), 3
-    send(producer, "q")
-    yield "one message more: discardsRing", broker.queue("q").statistics().discardsRing, 1
+    trial = _fill(3, max_count=3, policy_type="ring")
+    yield "a ring of 3, all acquired by a reader", len(trial.reader("q", prefetch=3).got), 3
+    trial.send("q")
+    yield "one message more: discardsRing", trial.statistics("q").discardsRing, 1
 
 
-@_add_experiment("X-25")
+@_experiment("X-25")
 def _() -> Iterator[Step]:
     for policy in ("reject", "ring_strict", "flow_to_disk"):
-        limited = {"qpid.max_count": 10, "qpid.policy_type": policy}
-        yield f"{policy}, limit 10, 11 messages", _try_sending(11, limited), "refused with 506"
+        seen = _try_sending(11, max_count=10, policy_type=policy)
+        yield f"{policy}, limit 10, 11 messages", seen, "refused with 506"
 
 
-@_add_experiment("X-26")
+@_experiment("X-26")
 def _() -> Iterator[Step]:
     arguments = read_any("q --max-queue-count=10 --limit-policy=ring-strict").arguments
     yield "what is declared then", ", ".join(arguments), "qpid.max_count"
 
 
-@_add_experiment("T-15")
+@_experiment("T-15")
 def _() -> Iterator[Step]:
     arguments = read_any("q --max-queue-count=10 --flow-stop-count=8").arguments
     yield "what is declared then", ", ".join(arguments), "qpid.max_count, qpid.flow_stop_count"
 
 
-@_add_experiment("X-28")
+@_experiment("X-28")
 def _() -> Iterator[Step]:
-    broker = Broker()
-    groups = {"qpid.group_header_key": "g", "qpid.shared_msg_group": 1, "qpid.group_timestamp": 1}
+    trial = Trial()
+    groups = {"qpid.group_header_key": GROUP, "qpid.shared_msg_group": 1, "qpid.group_timestamp": 1}
     more = {"qpid.alert_repeat_gap": 5, "no-such-key": 1}
-    broker.management.create("queue", "q", {**groups, **more}, strict=True)
-    send(broker.session("p"), "q", "A-1", header="g")
-    state: Any = broker.management.query("queue", "q")["qpid.message_group_queue"]
+    trial.broker.management.create("queue", "q", {**groups, **more}, strict=True)
+    trial.send("q", ["A-1"], header=GROUP)
     yield "all three, and an unknown key", "accepted", "accepted"
-    yield "the group's timestamp", state["group_state"][0]["timestamp"], 0
+    yield "the group's timestamp", _groups(trial)[0]["timestamp"], 0
 
 
 # Producers and full queues
 
 
-@_add_experiment("X-12")
+@_experiment("X-12")
 def _() -> Iterator[Step]:
     for kind, step in (("ideal", "SEND"), ("qpid-cpp", "SYNC")):
         window = make_window(kind, 3)
@@ -487,199 +543,181 @@ def _() -> Iterator[Step]:
         yield said, window.next_step().name, step
 
 
-@_add_experiment("X-13")
+@_experiment("X-13")
 def _() -> Iterator[Step]:
     broker = Broker()
     full, other = (broker.session(name, connection="one") for name in ("full", "other"))
     full.queue_declare("q", {"qpid.max_count": 1, "qpid.flow_stop_count": 0, "qpid.flow_stop_size": 0})
+    outcome = "accepted"
     try:
         send(full, "q", 2)
-        outcome = "accepted"
     except AmqpException as error:
         outcome = f"refused with {error.code}"
     yield "a second message to a queue of 1", outcome, "refused with 506"
-    yield "the session that sent it", "lives" if full.is_attached else "ended", "ended"
-    yield "another session on its connection", "lives" if other.is_attached else "ended", "lives"
+    yield "the session that sent it", _say_life(full), "ended"
+    yield "another session on its connection", _say_life(other), "lives"
 
 
-@_add_experiment("T-16")
+@_experiment("T-16")
 def _() -> Iterator[Step]:
-    broker, producer = _fill_queue(101, {"qpid.flow_stop_count": 100})
-    yield "stop 100, 101 messages: on the queue", broker.queue("q").statistics().msgDepth, 101
-    yield "completions held", len(producer.held), 1
+    trial = _fill(101, flow_stop_count=100)
+    yield "stop 100, 101 messages: on the queue", trial.depth("q"), 101
+    yield "completions held", len(trial.producer.held), 1
 
 
-@_add_experiment("T-17")
+@_experiment("T-17")
 def _() -> Iterator[Step]:
     for capacity, outcome in ((2, "accepted"), (3, "refused with 506")):
-        seen = _try_sending(8 + capacity, {"qpid.max_count": 10, "qpid.flow_stop_count": 8})
+        seen = _try_sending(8 + capacity, max_count=10, flow_stop_count=8)
         yield f"limit 10, stop 8, and a capacity of {capacity} on top", seen, outcome
 
 
-@_add_experiment("T-05")
+@_experiment("T-05")
 def _() -> Iterator[Step]:
-    producer = Producer("C1", ("", "q"), rate=20_000, capacity=50, size=100)
-    yield "stop 100, one client of 50: messages sent", _stall(producer), 150
+    yield "stop 100, one client of 50: messages sent", _stall("ideal", 1, 50), 150
 
 
-@_add_experiment("X-21")
+@_experiment("X-21")
 def _() -> Iterator[Step]:
-    def clients(seed: int, window: str) -> list[Producer]:
-        numbered = enumerate((50, 15))
-        return [
-            Producer(f"C{n}", ("", "q"), 20_000, size, 100, seed=seed + n, window=window)
-            for n, size in numbered
-        ]
-
-    depths = {_stall(*clients(10 * seed, "qpid-cpp")) for seed in range(30)}
-    yield "two ideal clients: messages sent", _stall(*clients(0, "ideal")), 165
+    depths = {_stall("qpid-cpp", 10 * seed, 50, 15) for seed in range(30)}
+    yield "two ideal clients: messages sent", _stall("ideal", 0, 50, 15), 165
     yield "30 runs of C++ clients: the most", max(depths), 165
     yield "different numbers among them: more than 5", len(depths) > 5, True
 
 
-def _stall(*producers: Producer) -> int:
+def _stall(window: str, seed: int, *capacities: int) -> int:
+    """Return how many messages clients send to a queue that nobody reads, with stop 100."""
+    producers = tuple(
+        Producer(f"C{n}", ("", "q"), 20_000, capacity, 100, seed=seed + n, window=window)
+        for n, capacity in enumerate(capacities)
+    )
     workload = Workload("stall", 1, {"q": {"qpid.flow_stop_count": 100}}, producers=producers)
     return sum(event.kind == "enqueued" for event in simulate(workload).events)
 
 
-@_add_experiment("X-27")
+@_experiment("X-27")
 def _() -> Iterator[Step]:
-    producer = Broker().session("producer")
-    (transfer,) = send(producer, "nowhere")
+    trial = Trial()
+    (transfer,) = trial.send("nowhere")
     seen = "complete" if transfer.is_complete else "held"
     yield "a message to a queue that does not exist", seen, "complete"
-    yield "its session", "lives" if producer.is_attached else "ended", "lives"
+    yield "its session", _say_life(trial.producer), "lives"
 
 
 # Groups
 
 
-def _group(broker: Broker) -> Any:
-    state: Any = broker.management.query("queue", "q")["qpid.message_group_queue"]
-    return state["group_state"][0]
-
-
-def _fill_groups(messages: str) -> Broker:
-    return _fill_queue(messages, GROUPS, header="G")[0]
-
-
-@_add_experiment("X-15")
+@_experiment("X-15")
 def _() -> Iterator[Step]:
     for name in ("accept", "reject", "release"):
-        broker = _fill_groups("A-1 A-2")
-        reader = Reader(broker, "reader", "q")
+        trial = _fill_groups("A-1 A-2")
+        reader = trial.reader("q")
         reader.fetch()
         getattr(reader, name)()
-        yield f"the reader's message A-1, after {name}: group A", _group(broker)["consumer"] or "free", "free"
+        yield f"the reader's message A-1, after {name}: group A", _owner(trial), "free"
 
 
-@_add_experiment("T-18")
+@_experiment("T-18")
 def _() -> Iterator[Step]:
-    state: Any = _fill_groups("A-1 B-1 C-1").management.query("queue", "q")["qpid.message_group_queue"]
-    names = ", ".join(group["group_id"] for group in state["group_state"])
+    names = ", ".join(group["group_id"] for group in _groups(_fill_groups("A-1 B-1 C-1")))
     yield "A-1, B-1 and C-1 are sent: groups", names, "A, B, C"
 
 
-@_add_experiment("X-16")
+@_experiment("X-16")
 def _() -> Iterator[Step]:
+    groups = {"group_header_key": GROUP, "shared_msg_group": 1}
     others: dict[str, dict[str, Any]] = {
-        "paging": {**GROUPS, "qpid.paging": True},
-        "priorities": {**GROUPS, "qpid.priorities": 2},
-        "a last-value key": {**GROUPS, "qpid.last_value_queue_key": "k"},
-        "no sharing": {"qpid.group_header_key": "G"},
+        "paging": {**groups, "paging": True},
+        "priorities": {**groups, "priorities": 2},
+        "a last-value key": {**groups, "last_value_queue_key": "k"},
+        "no sharing": {"group_header_key": GROUP},
     }
-    for name, arguments in others.items():
-        yield f"groups with {name}", _declare(arguments).split(":")[0], "refused"
+    for name, short in others.items():
+        yield f"groups with {name}", _declare(**short).split(":")[0], "refused"
 
 
-@_add_experiment("X-17")
+@_experiment("X-17")
 def _() -> Iterator[Step]:
     for value, name in (("5", "5"), (5, "5"), (True, "qpid.no-group")):
-        broker = _fill_groups("")
-        broker.sessions["producer"].message_transfer(Message(1, "q", {"G": value}))
-        yield f"a message with {value!r} is of group", _group(broker)["group_id"], name
+        trial = _fill_groups("")
+        trial.producer.message_transfer(Message(1, "q", {GROUP: value}))
+        yield f"a message with {value!r} is of group", _groups(trial)[0]["group_id"], name
 
 
-@_add_experiment("T-19")
+@_experiment("T-19")
 def _() -> Iterator[Step]:
-    broker = _fill_groups("A-1 A-2")
-    first = Reader(broker, "first", "q")
+    trial = _fill_groups("A-1 A-2")
+    first = trial.reader("q", "first")
     first.fetch(2)
     first.release("A-1")
     first.accept("A-2")
-    yield (
-        "A-1 and A-2 are read, A-1 released, A-2 accepted: then comes",
-        Reader(broker, "second", "q").fetch(),
-        "A-1*",
-    )
+    said = "A-1 and A-2 are read, A-1 released, A-2 accepted: then comes"
+    yield said, trial.reader("q", "second").fetch(), "A-1*"
 
 
-@_add_experiment("T-06")
+@_experiment("T-06")
 def _() -> Iterator[Step]:
-    broker = _fill_groups("A-1 A-2 B-1")
-    first = Reader(broker, "first", "q")
-    yield "a first reader takes one message", first.fetch(), "A-1"
-    yield "a second one then, while A belongs to the first", Reader(broker, "second", "q").fetch(), "B-1"
+    trial = _fill_groups("A-1 A-2 B-1")
+    yield "a first reader takes one message", trial.reader("q", "first").fetch(), "A-1"
+    said = "a second one then, while A belongs to the first"
+    yield said, trial.reader("q", "second").fetch(), "B-1"
 
 
-@_add_experiment("X-18")
+@_experiment("X-18")
 def _() -> Iterator[Step]:
-    broker = _fill_groups("A-1 A-2")
-    first = Reader(broker, "first", "q")
+    trial = _fill_groups("A-1 A-2")
+    first = trial.reader("q", "first")
     first.fetch()
-    waiting = Reader(broker, "waiting", "q", prefetch=5)
+    waiting = trial.reader("q", "waiting", prefetch=5)
     first.accept()
-    yield "A-1 is accepted, so group A is", _group(broker)["consumer"] or "free", "free"
+    yield "A-1 is accepted, so group A is", _owner(trial), "free"
     yield "what the waiting consumer got", ", ".join(waiting.got) or "nothing", "nothing"
-    yield "messages on the queue, that it could have", broker.queue("q").statistics().messageCount, 1
+    yield "messages on the queue, that it could have", trial.statistics("q").messageCount, 1
 
 
 # History and neighbours
 
+_BY_SIZE: dict[str, Any] = {"flow_stop_size": 300, "flow_resume_size": 200}
 
-@_add_experiment("X-14")
+
+@_experiment("X-14")
 def _() -> Iterator[Step]:
-    broker, _ = _fill_queue(3, {"qpid.flow_stop_count": 1})
-    limit: Any = broker.queue("q").flow_limit
-    state = qflow.broker.replicate(limit)
+    limit: Any = _fill(3, flow_stop_count=1).broker.queue("q").flow_limit
+    state = replicate(limit)
     yield "3 messages, stop 1: bytes that a second node is sent", len(state.encoded), 36
     yield "and the messages held, in them", str(state.pending_msg_seqs), "((2, 3),)"
 
 
-@_add_experiment("T-20")
+@_experiment("T-20")
 def _() -> Iterator[Step]:
-    options = BrokerOptions(flow_control="overflow-list")
-    broker, producer = _fill_queue(5, {"qpid.max_count": 3}, options)
-    yield "5 messages to a queue of 3: on the queue", broker.queue("q").statistics().msgDepth, 3
-    yield "the session that sent them", "lives" if producer.is_attached else "ended", "lives"
+    trial = _fill(5, BrokerOptions(flow_control="overflow-list"), max_count=3)
+    yield "5 messages to a queue of 3: on the queue", trial.depth("q"), 3
+    yield "the session that sent them", _say_life(trial.producer), "lives"
 
 
-@_add_experiment("X-22")
+@_experiment("X-22")
 def _() -> Iterator[Step]:
     said = "the manual says 0.10, and what it was merged into became 0.10"
     yield "no machine can check this", said, said
 
 
-_BY_SIZE = {"qpid.flow_stop_size": 300, "qpid.flow_resume_size": 200}
-
-
-@_add_experiment("X-29")
+@_experiment("X-29")
 def _() -> Iterator[Step]:
-    broker, _ = _fill_queue(4, _BY_SIZE, BrokerOptions(flow_control="java"))
-    reader = Reader(broker, "reader", "q")
+    trial = _fill(4, BrokerOptions(flow_control="java"), **_BY_SIZE)
+    reader = trial.reader("q")
     reader.take(1)
-    yield "capacity 300, resume 200: with 300 bytes", _flow(broker), "ON"
+    yield "capacity 300, resume 200: with 300 bytes", trial.state("q"), "ON"
     reader.take(1)
-    yield "with 200 bytes", _flow(broker), "OFF"
+    yield "with 200 bytes", trial.state("q"), "OFF"
 
 
-@_add_experiment("T-07")
+@_experiment("T-07")
 def _() -> Iterator[Step]:
     for kind, asked in (("java", "asked to stop"), ("shipped", "not asked")):
-        broker, producer = _fill_queue(0, _BY_SIZE, BrokerOptions(flow_control=kind))
+        trial = _fill(0, BrokerOptions(flow_control=kind), **_BY_SIZE)
         events: list[Event] = []
-        broker.observe(events.append)
-        send(producer, "q", 4)
+        trial.broker.observe(events.append)
+        trial.send("q", 4)
         heard = any(event.kind == "channel_flow" for event in events)
         seen = "asked to stop" if heard else "not asked"
         yield f"4 messages of 100 bytes, {kind}: the client is", seen, asked

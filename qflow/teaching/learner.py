@@ -34,14 +34,17 @@ Entry = dict[str, Any]
 Guess = int | float | str
 """What can be typed: a number, or a state such as ``"ON"``."""
 
+UNTRIED: dict[str, Entry] = {
+    "exercises": {"tries": 0, "hints": 0, "solved": False},
+    "challenges": {"moves": None, "hints": 0, "solved": False},
+}
+"""What is known of an exercise or a challenge before the first try."""
+
 _typed: dict[str, Entry] = {}
 
 
 def remember(chapter: str, name: str, guess: Guess | None, sure: int | None) -> None:
-    """Remember the guess that was typed for a question, as long as the kernel lives and in the file.
-
-    ``sure`` is the certainty in percent, or None; a guess of None forgets what was typed.
-    """
+    """Keep the guess typed for a question and its certainty in percent; a guess of None is forgotten."""
     chapter = _RENAMED.get(chapter, chapter)
     guesses = _guesses(chapter)
     if guess is None:
@@ -53,15 +56,7 @@ def remember(chapter: str, name: str, guess: Guess | None, sure: int | None) -> 
 
 
 def recall(chapter: str, name: str) -> tuple[Guess | None, int | None]:
-    """Return the guess that was typed for a question and its certainty, None where there is none.
-
-    >>> remember("99-doctest", "depth", 901, 80)
-    >>> recall("99-doctest", "depth")
-    (901, 80)
-    >>> remember("99-doctest", "depth", None, None)
-    >>> recall("99-doctest", "depth")
-    (None, None)
-    """
+    """Return the guess that was typed for a question and its certainty, None where there is none."""
     found = _guesses(_RENAMED.get(chapter, chapter)).get(name)
     if not isinstance(found, dict) or isinstance(found.get("guess"), bool | list | dict):
         return None, None
@@ -113,6 +108,13 @@ def keep(kind: str, name: str, entry: Entry) -> bool:
     return True
 
 
+def keep_hint(kind: str, name: str, tier: int) -> None:
+    """Keep how far the hints of an exercise or a challenge were read."""
+    kept = {**UNTRIED[kind], **read(kind).get(name, {})}
+    before = kept["hints"]
+    keep(kind, name, {**kept, "hints": max(before if isinstance(before, int) else 0, tier)})
+
+
 def _read_all() -> dict[str, Any] | None:
     """Return what the file holds; None if it is damaged. A file that cannot be read is an OSError."""
     file = progress_file()
@@ -139,11 +141,7 @@ def _set_aside(file: Path) -> None:
 
 
 def make_plain(value: Any) -> Any:
-    """Make tuples and lists alike, so that either is a right answer.
-
-    >>> make_plain(([1, (2, 3)], "ab")) == make_plain([(1, [2, 3]), "ab"])
-    True
-    """
+    """Make tuples and lists alike, so that either is a right answer."""
     if hasattr(value, "tolist"):
         # An array or a number of NumPy, from a learner who likes it.
         value = value.tolist()

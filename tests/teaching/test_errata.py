@@ -4,8 +4,7 @@ import pytest
 
 from qflow.kit import RefusalError
 from qflow.teaching import errata, errata_game, errata_table
-from qflow.teaching.errata import PAGES, score_page
-from qflow.teaching.errata_widget import to_store
+from qflow.teaching.errata import PAGES, score_page, to_store
 from qflow.teaching.rules import rule_table
 
 

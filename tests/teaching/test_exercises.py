@@ -19,7 +19,7 @@ from qflow.labs.lab import Lab
 from qflow.launch import chapters as launch
 from qflow.maintain import __main__ as maintain
 from qflow.maintain.notebooks import PLACEHOLDER, _solution_of, _task_of, select
-from qflow.teaching import check, checking, hint
+from qflow.teaching import check, checking, hint, hints
 from qflow.teaching import learner as progress
 from qflow.teaching.cases import case_lab, case_picture
 from qflow.teaching.checking import judge, report
@@ -445,7 +445,7 @@ def test_a_refused_configuration_is_shown_with_its_refusal():
 
 @pytest.fixture
 def kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (checking, displays):
+    for module in (checking, hints, displays):
         monkeypatch.setattr(module, "has_kernel", lambda: True)
 
 
@@ -457,18 +457,19 @@ def test_in_a_notebook_hints_come_one_by_one_and_the_case_opens_and_closes(file,
     assert bundle["text/plain"] == repr(verdict)
     widget = _instances[bundle[view]["model_id"]]
     words, hints, buttons, box = widget.children
+    more, show_case = buttons.children
     assert "qf.hint" not in words.value
     for number, label in ((1, "next hint"), (2, "next hint"), (3, "no more hints")):
-        hints.button.click()
-        assert f"Hint {number} of 3" in hints.text.value
-        assert hints.button.description == label
-    assert hints.button.disabled
+        more.click()
+        assert f"Hint {number} of 3" in hints.value
+        assert more.description == label
+    assert more.disabled
     assert progress.read("exercises")["on_and_off"]["hints"] == 3
-    buttons.children[1].click()
+    show_case.click()
     head, lab = box.children
     assert "on_and_off(limit=1000, stop=900, resume=500)" in head.value
     assert lab.scene.plays
-    buttons.children[1].click()
+    show_case.click()
     assert box.children == ()
 
 
