@@ -12,7 +12,8 @@ import inspect
 import pkgutil
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -55,9 +56,9 @@ _ENTRY = re.compile(r" {4}(\S.*?)(?:: (.*))?")
 _ROLE = re.compile(r":[a-z]+:`~?([^`]+)`")
 
 
-def _rooms_index() -> str:
+def _rooms_index() -> list[str]:
     """Return the page that leads to the rooms' pages."""
-    lines = [
+    return [
         "# Functions and classes",
         "",
         "Every public function and class with its own description and example. The tests run each example.",
@@ -66,10 +67,9 @@ def _rooms_index() -> str:
         "",
         "`qflow.spark` is described in chapter 13 and in [Spark in operation](spark-operations.md).",
     ]
-    return "\n".join(lines) + "\n"
 
 
-def _room_page(room: str) -> str:
+def _room_page(room: str) -> list[str]:
     """Return the page of a room: its modules, and what each holds."""
     package = importlib.import_module(f"qflow.{room}")
     lines = [f"# qflow.{room}", "", *docstring(package)]
@@ -79,10 +79,10 @@ def _room_page(room: str) -> str:
         lines += [
             f"- [`{name}`]({page}#{anchor(name)}): {_first_paragraph(one)}" for name, one in _members(module)
         ]
-    return "\n".join(lines) + "\n"
+    return lines
 
 
-def _module_page(module: ModuleType) -> str:
+def _module_page(module: ModuleType) -> list[str]:
     """Return the page of a module: its theory, and each of its functions and classes."""
     room = module.__name__.split(".")[1]
     lines = [
@@ -97,7 +97,7 @@ def _module_page(module: ModuleType) -> str:
         lines += docstring(member)
         if inspect.isclass(member):
             lines += _methods(member)
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def _page_name(module: ModuleType) -> str:
@@ -228,26 +228,26 @@ _WORDS = (
 )
 
 
-def pages() -> dict[str, Callable[[Path], str]]:
+def pages() -> dict[str, Callable[[], list[str]]]:
     """Return every generated page: its name, and what writes it from a checkout."""
-    made: dict[str, Callable[[Path], str]] = {
+    made: dict[str, Callable[[], list[str]]] = {
         "rules.md": _rules_page,
-        "clients.md": lambda root: _clients_page(),
-        "left-out.md": lambda root: _left_out_page(),
-        "trace-format.md": lambda root: _trace_page(),
-        "workload-format.md": lambda root: _workload_page(),
-        "functions.md": lambda root: _rooms_index(),
+        "clients.md": _clients_page,
+        "left-out.md": _left_out_page,
+        "trace-format.md": _trace_page,
+        "workload-format.md": _workload_page,
+        "functions.md": _rooms_index,
     }
     for room in ROOMS:
-        made[f"functions-{room}.md"] = lambda root, room=room: _room_page(room)  # type: ignore[misc]
+        made[f"functions-{room}.md"] = partial(_room_page, room)
         for module in _modules(importlib.import_module(f"qflow.{room}")):
-            name = f"functions/{_page_name(module)}"
-            made[name] = lambda root, module=module: _module_page(module)  # type: ignore[misc]
+            made[f"functions/{_page_name(module)}"] = partial(_module_page, module)
     return made
 
 
-def _rules_page(root: Path) -> str:
+def _rules_page() -> list[str]:
     """Return the rule book: each rule with its source, its certainty, its tests and its chapters."""
+    root = checkout()
     tests, chapters = cited_rules(root / "tests"), cited_in_chapters(root / "notebooks" / "sources")
     lines = [
         "# The rules of the broker",
@@ -265,23 +265,16 @@ def _rules_page(root: Path) -> str:
             area = name.split("-")[0]
             lines += ["", f"## {area}: {AREAS[area]}"]
         held = _count_tests(tests.get(name, [])) or f"none, {rule.untested or 'no reason given'}"
-        lines += [
-            "",
-            f"### {name}",
-            "",
-            f"**{_link_rules(rule.title)}.** {_link_rules(rule.sentence, name)}",
-            "",
-        ]
-        lines.append(f"*Source*: {_link_rules(rule.source)}. *Certainty*: {rule.certainty}. *Tests*: {held}.")
+        said = f"**{_link_rules(rule.title)}.** {_link_rules(rule.sentence, name)}"
+        known = f"*Source*: {_link_rules(rule.source)}. *Certainty*: {rule.certainty}. *Tests*: {held}."
         if name in chapters:
-            lines[-1] += f" *Chapters*: {', '.join(chapters[name])}."
+            known += f" *Chapters*: {', '.join(chapters[name])}."
+        lines += ["", f"### {name}", "", said, "", known]
     tables = [(title, text, rule_table(table)) for table, (title, text) in _TABLES.items()]
     for title, text, (head, *rows) in [*tables[:1], declare_arguments(), *tables[1:]]:
-        lines += ["", f"## {title}", "", text, "", _row(head), _row(["---"] * len(head))]
-        lines += [_row([_link_rules(cell) for cell in row]) for row in rows]
-    lines += ["", "## Sources and certainty", "", "| word | meaning |", "| --- | --- |"]
-    lines += [_row(pair) for pair in [*SOURCES.items(), *CERTAINTIES.items()]]
-    return "\n".join(lines) + "\n"
+        lines += ["", f"## {title}", "", text, "", *_table(head, [map(_link_rules, row) for row in rows])]
+    meanings = _table(("word", "meaning"), [*SOURCES.items(), *CERTAINTIES.items()])
+    return [*lines, "", "## Sources and certainty", "", *meanings]
 
 
 def declare_arguments() -> tuple[str, str, list[list[str]]]:
@@ -301,32 +294,30 @@ def declare_arguments() -> tuple[str, str, list[list[str]]]:
     return "Declare arguments", text, rows
 
 
-def _left_out_page() -> str:
+def _left_out_page() -> list[str]:
     """Return what the model leaves out, with the reasons, as the engine itself gives them."""
     from qflow.broker.errors import LEFT_OUT
 
-    lines = [
+    rows = [(what, one.reason, one.answer) for what, one in LEFT_OUT.items()]
+    return [
         "# What is left out, and why",
         "",
         "Where the broker has a refusal for one of these, asking for it raises that refusal, so that silence",
         "is not taken for an answer; the last column says what a program gets.",
         "",
-        "| what | why | what asking for it gives |",
-        "| --- | --- | --- |",
-        *(f"| {what} | {_cell(one.reason)} | {_cell(one.answer)} |" for what, one in LEFT_OUT.items()),
+        *_table(("what", "why", "what asking for it gives"), rows),
         "",
         "Of the clients, `qflow.messaging` has what works in one process: no reconnection, no TLS.",
         "Of time, the model has what can change what a broker does; the real broker's own speed is not",
         "modelled, and `qflow predict` says how it takes the network's place.",
     ]
-    return "\n".join(lines) + "\n"
 
 
-def _trace_page() -> str:
+def _trace_page() -> list[str]:
     """Return the schema of traces: columns and kinds of rows."""
     from qflow.trace.schema import COLUMNS, FORMAT, KINDS
 
-    lines = [
+    return [
         "# The format of a trace",
         "",
         f"`{FORMAT}`: an ordered table, one row an event; commands are rows too, so a trace can be replayed.",
@@ -334,20 +325,15 @@ def _trace_page() -> str:
         "schema's metadata holds the format, the broker's options and the workload; in JSON lines the first",
         "line does.",
         "",
-        "| column | type | meaning |",
-        "| --- | --- | --- |",
-        *(f"| `{column.name}` | {column.type} | {_cell(column.meaning)} |" for column in COLUMNS),
+        *_table(("column", "type", "meaning"), [(f"`{one.name}`", one.type, one.meaning) for one in COLUMNS]),
         "",
         "## Kinds of rows",
         "",
-        "| kind | what it says |",
-        "| --- | --- |",
-        *(f"| `{kind}` | {_cell(meaning)} |" for kind, meaning in KINDS.items()),
+        *_table(("kind", "what it says"), [(f"`{kind}`", meaning) for kind, meaning in KINDS.items()]),
     ]
-    return "\n".join(lines) + "\n"
 
 
-def _workload_page() -> str:
+def _workload_page() -> list[str]:
     """Return what a workload file may hold: the attributes of its parts, as their classes describe them."""
     from qflow.workload import Consumer, Network, Producer, Workload
 
@@ -361,21 +347,18 @@ def _workload_page() -> str:
     ]
     for part in (Workload, Producer, Consumer, Network):
         lines += ["", f"## {part.__name__}", "", *docstring(part)]
-    return "\n".join(lines) + "\n"
+    return lines
 
 
-def _clients_page() -> str:
+def _clients_page() -> list[str]:
     """Return the table of clients, what each learned and what to do, and the programs that cure them."""
     text, head, words, cures = _CLIENTS
     clients = known_clients()
-    lines = [text, "", _row(head), _row(["---"] * len(head))]
-    for one in clients:
-        lines.append(
-            _row(
-                [one.library, one.pattern, one.wire, one.stops, one.stopped, one.limit or "–", one.judgement]
-            )
-        )
-    lines += ["", words, ""]
+    rows = [
+        (one.library, one.pattern, one.wire, one.stops, one.stopped, one.limit or "–", one.judgement)
+        for one in clients
+    ]
+    lines = [text, "", *_table(head, rows), "", words, ""]
     for one in clients:
         links = ", ".join(f"[{path.name}](#{anchor(path.name)})" for path in one.cures)
         deleted = f" Of the deleted queue: {one.deleted}." if one.deleted else ""
@@ -388,7 +371,7 @@ def _clients_page() -> str:
     for path in dict.fromkeys(path for one in clients for path in one.cures):
         language = "python" if path.suffix == ".py" else "javascript"
         lines += ["", f"### {path.name}", "", f"```{language}", path.read_text("utf-8").rstrip(), "```"]
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 _CLIENTS = (
@@ -417,11 +400,15 @@ have one, `WINDOW`.""",
 )
 
 
-def made(kind: str) -> dict[str, Callable[[Path], str]]:
-    """Return generated pages by their path in the checkout, and what writes each."""
+def made(kind: str) -> dict[str, Callable[[], list[str]]]:
+    """Return generated pages by their path in the checkout, and what gives the lines of each."""
     if kind == "glossary":
-        return {GLOSSARY: lambda root: _glossary_page()}
+        return {GLOSSARY: _glossary_page}
     return {f"{FOLDER}/{name}": page for name, page in pages().items()}
+
+
+def _write(page: Callable[[], list[str]]) -> str:
+    return "\n".join(page()) + "\n"
 
 
 def build(kind: str = "reference", top: Path | None = None) -> list[str]:
@@ -434,21 +421,21 @@ def build(kind: str = "reference", top: Path | None = None) -> list[str]:
             path.unlink()
             continue
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(written[name](checkout()), encoding="utf-8", newline="\n")
+        path.write_text(_write(written[name]), encoding="utf-8", newline="\n")
     return names
 
 
 def stale(kind: str = "reference", top: Path | None = None) -> list[str]:
     """Return the paths of the generated pages that are no longer what they are made from."""
-    root, written = checkout(), made(kind)
-    paths = {name: (top or root) / name for name in written}
+    root, written = top or checkout(), made(kind)
+    paths = {name: root / name for name in written}
     differ = [
         name
         for name, page in written.items()
-        if not paths[name].exists() or paths[name].read_text(encoding="utf-8") != page(root)
+        if not paths[name].exists() or paths[name].read_text(encoding="utf-8") != _write(page)
     ]
     # A module that was taken away or renamed leaves its page behind.
-    there = sorted(((top or root) / FOLDER / "functions").glob("*.md")) if kind == "reference" else []
+    there = sorted((root / FOLDER / "functions").glob("*.md")) if kind == "reference" else []
     return differ + [f"{FOLDER}/functions/{path.name}" for path in there if path not in paths.values()]
 
 
@@ -466,20 +453,22 @@ _GLOSSARY_HEAD = """# Glossary
 
 The first column is how this book says it, the second how the broker, its tools or the protocol do. Codes
 such as FC-14 are rules of the project's rule book; `qflow rules FC-14` prints one. In a notebook,
-`from qflow.teaching.glossary import look_up` and `look_up("held")` give the same.
-"""
+`from qflow.teaching.glossary import look_up` and `look_up("held")` give the same."""
 
 
-def _glossary_page() -> str:
+def _glossary_page() -> list[str]:
     """Return the glossary, a table for each kind of terms."""
-    parts = [_GLOSSARY_HEAD]
+    lines = [_GLOSSARY_HEAD]
     for kind, title in _KINDS.items():
-        rows = sorted((found for found in terms() if found.kind == kind), key=lambda t: t.term.casefold())
-        parts.append(f"\n## {title}\n\n| here | the broker's | meaning | rules |\n|---|---|---|---|\n")
-        for found in rows:
-            broker = f"`{found.broker}`" if found.kind != "word" else found.broker
-            parts.append(f"| {found.term} | {broker} | {found.meaning} | {' '.join(found.rules)} |\n")
-    return "".join(parts)
+        found = sorted((one for one in terms() if one.kind == kind), key=lambda one: one.term.casefold())
+        mark = "" if kind == "word" else "`"
+        rows = [(one.term, f"{mark}{one.broker}{mark}", one.meaning, " ".join(one.rules)) for one in found]
+        lines += ["", f"## {title}", "", *_table(("here", "the broker's", "meaning", "rules"), rows)]
+    return lines
+
+
+def _table(head: Sequence[str], rows: Iterable[Iterable[str]]) -> list[str]:
+    return [_row(head), _row(["---"] * len(head)), *map(_row, rows)]
 
 
 def _count_tests(tests: list[str]) -> str:

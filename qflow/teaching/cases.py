@@ -61,7 +61,7 @@ def case_picture(exercise: Exercise, case: tuple[Any, ...], answer: Answer | Non
     raise RefusalError(f"{exercise.name} has no run of the engine to show in this case.")
 
 
-def case_lab(exercise: Exercise, case: tuple[Any, ...], answer: Answer | None = None) -> Lab | ConfigLab:
+def _case_lab(exercise: Exercise, case: tuple[Any, ...], answer: Answer | None = None) -> Lab | ConfigLab:
     """Open a case of an exercise in the lab that fits it."""
     from qflow.labs.config_widget import config_lab
     from qflow.labs.lab import Lab
@@ -109,7 +109,7 @@ def _open_or_close(button: Any, box: Any, exercise: Exercise, case: tuple[Any, .
         return
     write = import_module("ipywidgets").HTML
     try:
-        lab = case_lab(exercise, case, answer)
+        lab = _case_lab(exercise, case, answer)
     except RefusalError as error:
         box.children = (write(html.escape(str(error))),)
         return

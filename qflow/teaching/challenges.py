@@ -77,7 +77,7 @@ def _latest(picture: Picture | Comparison) -> Picture | Comparison:
     return latest
 
 
-def count_moves(begun: Mapping[str, Any], settings: Mapping[str, Any]) -> int:
+def _count_moves(begun: Mapping[str, Any], settings: Mapping[str, Any]) -> int:
     """Return how many moves lead from a lab's settings at its beginning to other ones."""
     moves = 0
     for name, value in settings.items():
@@ -206,7 +206,7 @@ def challenges() -> tuple[Challenge, ...]:
     )
 
 
-def find_challenge(name: str) -> Challenge:
+def _find_challenge(name: str) -> Challenge:
     """Find a challenge by its name."""
     known = {one.name: one for one in challenges()}
     if name not in known:
@@ -250,7 +250,7 @@ class _PlayedChallenge:
         # Another course of events is none of the lab's own, and no token opens it.
         if self.lab.is_forked:
             return
-        self.moves = count_moves(self._begun, self.lab.shown_settings)
+        self.moves = _count_moves(self._begun, self.lab.shown_settings)
         if self.asked.judge(self.lab.picture) and (not self.is_won or self.moves < self.won):
             self._win()
         self._say()
@@ -331,7 +331,7 @@ def challenge(name: str) -> _PlayedChallenge:
     Overflow it with the brake on. The broker refuses a message because the queue is full, while ... is ON.
     Par: 1 move. Not won yet; so far 1 move.
     """
-    return _PlayedChallenge(find_challenge(name))
+    return _PlayedChallenge(_find_challenge(name))
 
 
 # Progress

@@ -153,7 +153,7 @@ class _ErrataGame(anywidget.AnyWidget):
         mistakes = {place for place, one in enumerate(errata(self._name)) if one.is_wrong}
         marked = set(self.marked)
         self.answers = [_write_answer(one) for one in errata(self._name)]
-        self.score = score_page(self._name, len(marked & mistakes), len(marked - mistakes))[1]
+        self.score = _score_page(self._name, len(marked & mistakes), len(marked - mistakes))[1]
 
     def __repr__(self) -> str:
         heading = f"{self.page['heading']}: which of these sentences are wrong?"
@@ -208,7 +208,7 @@ def _write_answer(one: Erratum) -> dict[str, Any]:
     return {"id": one.id if one.is_wrong else "", "isWrong": one.is_wrong, "truth": one.truth, "steps": steps}
 
 
-def score_page(page: str, found: int, suspected: int) -> tuple[bool, str]:
+def _score_page(page: str, found: int, suspected: int) -> tuple[bool, str]:
     """Return whether a page is won with so many mistakes and true sentences marked as wrong, and in words."""
     mistakes, needed = _count_mistakes(page)
     points = found - _COST * suspected
@@ -227,7 +227,7 @@ def to_store(page: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what a page without a kernel shows at first, and what it needs to judge: answers and scores."""
     known, (wrong, _) = errata(page), _count_mistakes(page)
     counts = ((found, other) for found in range(wrong + 1) for other in range(len(known) - wrong + 1))
-    scores = {f"{found} {suspected}": score_page(page, found, suspected)[1] for found, suspected in counts}
+    scores = {f"{found} {suspected}": _score_page(page, found, suspected)[1] for found, suspected in counts}
     return _pose(page), {"answers": [_write_answer(one) for one in known], "scores": scores}
 
 

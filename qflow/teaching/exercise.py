@@ -31,6 +31,9 @@ Answer = Callable[..., Any]
 _Sign = Callable[[Any], bool]
 """Whether a value that a learner's function returned shows a misconception."""
 
+_Idea = Answer | tuple[Answer, _Sign]
+"""A misconception: how a learner who holds it answers, and the sign of it, if there is one."""
+
 FINE = "fine"
 """The outcome of an answer to a design task when everything that was asked for holds."""
 
@@ -127,7 +130,7 @@ def _words() -> dict[str, dict[str, Any]]:
 def add_exercise(
     name: str,
     truth: Answer,
-    misconceptions: Mapping[str, Answer | tuple[Answer, _Sign]],
+    misconceptions: Mapping[str, _Idea],
     outcome: Callable[..., Any] | None = None,
     cases: Sequence[tuple[Any, ...]] = (),
 ) -> None:
@@ -149,9 +152,9 @@ def add_exercise(
 _added: dict[str, list[Exercise]] = {}
 
 
-def want_fine(*_case: Any) -> str:
-    """Return what a design task wants as the outcome of every case."""
-    return FINE
+def add_task(name: str, outcome: Callable[..., Any], misconceptions: Mapping[str, _Idea]) -> None:
+    """Add a design task, whose outcome has to be fine in every case, as :func:`add_exercise` does."""
+    add_exercise(name, lambda *_case: FINE, misconceptions, outcome)
 
 
 def are_alike(mine: Any, theirs: Any) -> bool:

@@ -51,6 +51,7 @@ _HAD = "You had {} of {}."
 _SURE = "You were {} % sure on average, and right in {} %: {}."
 _JUDGED = ("well judged", "surer than you had reason to be", "you know more than you trust yourself with")
 _UNMADE = "You made no predictions here."
+_REVISIT = "Worth another look: {}."
 
 _AnyGuess = int | float | str | bool
 """What can be guessed: a number, or a state such as ``"ON"``."""
@@ -91,23 +92,21 @@ class ChapterQuestion:
             return _plain(self.guess) == _plain(answer)
         return self.guess is not None and bool(abs(self.guess - answer) <= self.within)
 
-    def outcome(self, answer: _AnyGuess) -> _Outcome:
-        """Compare the guess with what really happened."""
+    def verdict(self, answer: _AnyGuess) -> str:
+        """Return what the guess was beside the answer, and what a wrong one shows, if that is known."""
         if self.guess is None:
-            return _Outcome(self.name, answer, "you made no guess", None)
-        right = self.is_right(answer)
-        verdict = "you had it"
-        if not right:
-            known = (text for wrong, text in self.because.items() if _plain(wrong) == _plain(self.guess))
-            verdict = ": ".join(filter(None, [f"you said {self.guess}", next(known, "")]))
-        return _Outcome(self.name, answer, verdict, right, self.sure, self.revisit)
+            return "you made no guess"
+        if self.is_right(answer):
+            return "you had it"
+        known = (text for wrong, text in self.because.items() if _plain(wrong) == _plain(self.guess))
+        return ": ".join(filter(None, [f"you said {self.guess}", next(known, "")]))
 
     def said(self, answer: _AnyGuess) -> str:
         """Return what is said of the guess where the answer is seen."""
-        outcome = self.outcome(answer)
-        said = f"{outcome.verdict[0].upper()}{outcome.verdict[1:]}."
-        is_wrong = outcome.is_right is False and self.revisit
-        return f"{said} Worth another look: {self.revisit.removesuffix('.')}." if is_wrong else said
+        verdict = self.verdict(answer)
+        said = f"{verdict[0].upper()}{verdict[1:]}."
+        is_wrong = self.guess is not None and not self.is_right(answer)
+        return f"{said} {_REVISIT.format(self.revisit)}" if is_wrong and self.revisit else said
 
     def sayings(self, answer: _AnyGuess) -> dict[str, str]:
         """Return what is said of each guess, by the guess, for a page that has no kernel to ask."""
@@ -116,29 +115,16 @@ class ChapterQuestion:
         return {name: replace(self, guess=guess).said(answer) for name, guess in guesses.items()}
 
 
-@dataclass(frozen=True)
-class _Outcome:
-    """A prediction beside what really happened."""
-
-    name: str
-    answer: _AnyGuess
-    verdict: str
-    is_right: bool | None  # None without a guess
-    sure: int | None = None
-    revisit: str = ""
-
-
-def _describe_calibration(outcomes: Sequence[_Outcome]) -> list[str]:
-    """Say how many predictions were right, whether the certainty was justified, and what to revisit."""
-    made = [outcome for outcome in outcomes if outcome.is_right is not None]
+def _describe_calibration(answered: Sequence[tuple[ChapterQuestion, _AnyGuess]]) -> list[str]:
+    """Say how many guesses were right, whether the certainty was justified, and what to revisit."""
+    made = [(asked, asked.is_right(answer)) for asked, answer in answered if asked.guess is not None]
     if not made:
         return [f"{_UNMADE} To make them, answer where the chapter asks and run again."]
-    said = [_HAD.format(sum(bool(outcome.is_right) for outcome in made), len(made))]
-    said += _compare_certainty([(each.sure, bool(each.is_right)) for each in made if each.sure is not None])
-    again = [outcome.revisit for outcome in made if outcome.revisit and not outcome.is_right]
+    said = [_HAD.format(sum(is_right for _, is_right in made), len(made))]
+    said += _compare_certainty([(asked.sure, is_right) for asked, is_right in made if asked.sure is not None])
     # Several questions may be about the same concept.
-    said += [f"Worth another look: {concept.removesuffix('.')}." for concept in dict.fromkeys(again)]
-    return said
+    again = dict.fromkeys(asked.revisit for asked, is_right in made if asked.revisit and not is_right)
+    return said + [_REVISIT.format(concept) for concept in again]
 
 
 def report_calibration(kept: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -255,15 +241,6 @@ class Predictions:
             are kept under it.
 
     >>> predictions = Predictions("01-thresholds")
-    >>> predictions.ask("on")
-    Messages arrive faster than they are read. How many are on the queue ... turns ON? No guess yet.
-    >>> predictions.compare(on=901)
-    on   901   you made no guess
-    <BLANKLINE>
-    You made no predictions here. To make them, answer where the chapter asks and run again.
-
-    With a guess:
-
     >>> predictions.ask("on", guess=900, sure=90)
     Messages arrive faster than they are read. ... turns ON? Your guess: 900 (90 % sure).
     >>> predictions.compare(on=901)
@@ -286,9 +263,8 @@ class Predictions:
 
         Parameters:
             *names: Which questions; none asks all of the chapter.
-            guess: A number or a state, of one question; None shows the question (with a field to fill in, in
-                JupyterLab), and takes what was typed there before.
-            sure: How sure the learner is, 0 to 100 percent; it makes the calibration at the end.
+            guess: A number or a state, of one question; None takes what was typed into its field before.
+            sure: How sure the learner is, 0 to 100 percent.
             lab: A lab that asks in its picture, such as ``qf.flow_lab()``; its run answers the questions in
                 their order. Without it, each has a field.
 
@@ -332,13 +308,10 @@ class Predictions:
         return asked
 
     def compare(self, **answers: _AnyGuess) -> None:
-        """Print each answer beside its guess, then how well calibrated they were and what to revisit.
-
-        The outcome of each guess is kept with the learner's progress.
+        """Print each answer beside its guess, then how well calibrated they were; keep it as progress.
 
         Parameters:
-            **answers: For each question's name what really happened; those that a lab asked, its run has
-                answered.
+            **answers: What really happened, by the question's name; what a lab asked, its run has answered.
 
         Raises:
             ValueError: If an answer belongs to no question, or a question gets no answer.
@@ -347,16 +320,19 @@ class Predictions:
         if unknown := sorted(set(answers) ^ set(self.asked)):
             raise ValueError(f"questions and answers do not match: {', '.join(unknown)}")
         answers = {name: make_plain(answers[name]) for name in self.asked}
-        outcomes = [self.asked[name].outcome(answer) for name, answer in answers.items()]
+        answered = [(self.asked[name], answer) for name, answer in answers.items()]
         widths = [
             max((len(str(part)) for part in column), default=0) for column in (answers, answers.values())
         ]
-        for outcome in outcomes:
-            print(f"{outcome.name:<{widths[0]}}   {outcome.answer!s:>{widths[1]}}   {outcome.verdict}")
-        print("", *_describe_calibration(outcomes), sep="\n")
-        guessed = {o.name: {"right": o.is_right, "sure": o.sure} for o in outcomes if o.is_right is not None}
-        if guessed:
-            learner.keep("predictions", self.chapter, guessed)
+        for asked, answer in answered:
+            print(f"{asked.name:<{widths[0]}}   {answer!s:>{widths[1]}}   {asked.verdict(answer)}")
+        print("", *_describe_calibration(answered), sep="\n")
+        made = [(asked, answer) for asked, answer in answered if asked.guess is not None]
+        if made:
+            kept = {
+                asked.name: {"right": asked.is_right(answer), "sure": asked.sure} for asked, answer in made
+            }
+            learner.keep("predictions", self.chapter, kept)
 
 
 def _plain(value: _AnyGuess | None) -> str:

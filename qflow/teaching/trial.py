@@ -91,14 +91,10 @@ def send(
         queue: The routing key, which for the default exchange is the queue's name.
         what: How many; or labels, as one text with spaces between or as a list.
         size: Bytes the broker shall count for each, its header included.
-        header: Application header that is set to the part of the label before the first ``-``, such as a
-            group.
+        header: Application header that gets the part of the label before the first ``-``, such as a group.
         exchange: Where to send; "" is the default exchange.
         priority: Of each message.
         sync: Whether to ask for a report as soon as each transfer is complete (CM-05).
-
-    Returns:
-        One for each message, in the order sent.
 
     Raises:
         ValueError: If the header alone is larger than `size`.
@@ -244,17 +240,7 @@ class Diary(Tabular):
 
     @classmethod
     def of_queue(cls, broker: Broker, queue: str, *producers: Session, caption: str = "") -> Diary:
-        """Return a diary of a queue's depth and flow control, and of the transfers its producers wait for.
-
-        >>> broker = Broker()
-        >>> producer = broker.session("p")
-        >>> producer.queue_declare("q", {"qpid.flow_stop_count": 1})
-        >>> diary = Diary.of_queue(broker, "q", producer)
-        >>> sent = send(producer, "q", 2); diary.note("two sent")
-        >>> diary
-        after     messages  bytes  flow control  held
-        two sent         2    200  ON               1
-        """
+        """Return a diary of a queue's depth and flow control, and of the transfers its producers wait for."""
         return cls(
             caption,
             messages=lambda: broker.queue(queue).statistics().msgDepth,
@@ -299,6 +285,12 @@ class Trial:
         self.admin.queue_declare(queue, {f"qpid.{name}": value for name, value in short.items()})
         return self
 
+    def declare_stop(self, queue: str, stop: int, resume: int | None = None, **short: object) -> Trial:
+        """Declare a queue that only its number of messages stops, as :meth:`declare` does."""
+        levels = {"flow_stop_count": stop, "flow_stop_size": 0, "flow_resume_count": resume}
+        given = {name: level for name, level in levels.items() if level is not None}
+        return self.declare(queue, **given, **short)
+
     def refusal(self, queue: str, arguments: object) -> str:
         """Declare a queue with a learner's declare arguments; return what is wrong with them, or ""."""
         if not isinstance(arguments, Mapping):
@@ -312,6 +304,14 @@ class Trial:
     def declare_groups(self, queue: str, **short: object) -> Trial:
         """Declare a queue with message groups, as :meth:`declare` does."""
         return self.declare(queue, group_header_key=GROUP, shared_msg_group=1, **short)
+
+    def code_of(self, command: Callable[[], object]) -> int:
+        """Give a command; return the code of the broker's refusal, or 0."""
+        try:
+            command()
+        except AmqpException as error:
+            return error.code
+        return 0
 
     def send(
         self, queue: str, what: int | Iterable[str] = 1, *, by: Session | None = None, **named: Any

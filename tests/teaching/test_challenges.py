@@ -9,7 +9,7 @@ import qflow as qf
 from qflow import cli
 from qflow.kit import RefusalError
 from qflow.teaching import learner
-from qflow.teaching.challenges import challenges, count_moves, report_challenges
+from qflow.teaching.challenges import _count_moves, challenges, report_challenges
 
 NAMES = [one.name for one in challenges()]
 
@@ -163,8 +163,8 @@ def test_what_the_broker_refuses_changes_nothing(play):
 
 def test_a_setting_that_is_back_is_no_move():
     begun = {"stop": 100, "prefetch": [1, 2], "paces": [1.0], "moves": []}
-    assert count_moves(begun, begun) == 0
-    assert count_moves(begun, {**begun, "stop": 9, "prefetch": [2, 1], "paces": []}) == 4
+    assert _count_moves(begun, begun) == 0
+    assert _count_moves(begun, {**begun, "stop": 9, "prefetch": [2, 1], "paces": []}) == 4
 
 
 def test_the_card_keeps_the_fewest_moves(play):

@@ -21,7 +21,7 @@ from qflow.maintain import __main__ as maintain
 from qflow.maintain.notebooks import PLACEHOLDER, _solution_of, _task_of, select
 from qflow.teaching import check, checking, hint, hints
 from qflow.teaching import learner as progress
-from qflow.teaching.cases import case_lab, case_picture
+from qflow.teaching.cases import _case_lab, case_picture
 from qflow.teaching.checking import judge, report
 from qflow.teaching.exercise import THEMES, Exercise, _all_exercises, exercises, find
 from qflow.teaching.rules import rule_book
@@ -413,7 +413,7 @@ def test_a_case_that_failed_is_the_engines_own_run_or_the_configuration_that_was
     if exercise.lab == "run":
         assert case_picture(exercise, case, answer).frames.topology.queues
     elif exercise.lab == "configuration":
-        assert isinstance(case_lab(exercise, case, answer), Lab | ConfigLab)
+        assert isinstance(_case_lab(exercise, case, answer), Lab | ConfigLab)
     else:
         with pytest.raises(RefusalError, match="has no run of the engine to show"):
             case_picture(exercise, case)
@@ -437,9 +437,9 @@ def test_the_picture_of_a_case_tells_what_the_check_wanted():
 
 
 def test_a_refused_configuration_is_shown_with_its_refusal():
-    lab = case_lab(ALL["is_accepted"], ({"max_count": 100, "flow_stop_count": 5},))
+    lab = _case_lab(ALL["is_accepted"], ({"max_count": 100, "flow_stop_count": 5},))
     assert "qpid.flow_resume_count=70" in lab.picture.refusal
-    lab = case_lab(ALL["broker_start"], (90, 75, "x"), lambda *_: ["--default-msg-group=x"])
+    lab = _case_lab(ALL["broker_start"], (90, 75, "x"), lambda *_: ["--default-msg-group=x"])
     assert "--default-msg-group" in lab._refusal.value
 
 

@@ -77,10 +77,10 @@ def test_every_page_is_reached_from_the_first(root):
     assert {page.resolve() for page in folder.rglob("*.md")} <= seen
 
 
-def test_the_rules_page_has_every_rule(root):
-    page = reference._rules_page(root)
+def test_the_rules_page_has_every_rule():
+    page = reference._rules_page()
     for rule in rule_book():
-        assert f"\n### {rule}\n" in page
+        assert f"### {rule}" in page
 
 
 def test_a_rule_names_its_chapters(root):
@@ -100,7 +100,7 @@ def test_a_page_that_changed_is_written_anew(root, tmp_path):
 
 
 def test_a_module_page_shows_examples_as_code():
-    page = _module_page(scenario)
+    page = "\n".join(_module_page(scenario))
     assert page.count("```python") == page.count("\n```\n") > 7
     assert ":func:" not in page
 

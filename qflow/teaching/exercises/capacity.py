@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from qflow.broker.errors import AmqpException
+from collections.abc import Sequence
+
 from qflow.teaching.exercise import add_exercise
 from qflow.teaching.trial import Trial, simulate_case
 from qflow.workload import Producer, Workload
 
 
-def burst(trial: Trial, queue: str, capacities: list[int]) -> None:
-    """Let every producer send, in turn, until its window is full of held transfers."""
-    sessions = [
-        trial.broker.sessions.get(f"p{n}") or trial.broker.session(f"p{n}") for n in range(len(capacities))
-    ]
+def burst(trial: Trial, stop: int, capacities: Sequence[int]) -> None:
+    """Fill the queue q to its stop; then let every producer send, in turn, until its window is full."""
+    trial.send("q", stop)
+    sessions = [trial.broker.session(f"p{n}") for n in range(len(capacities))]
+    # The message that turns it ON is one of theirs, and already fills a place in a window.
+    trial.send("q", by=sessions[0])
     ready = True
     while ready:
         ready = False
         for session, capacity in zip(sessions, capacities, strict=True):
-            if session.is_attached and len(session.held) < capacity and trial.is_on(queue):
-                trial.send(queue, by=session)
+            if session.is_attached and len(session.held) < capacity and trial.is_on("q"):
+                trial.send("q", by=session)
                 ready = True
 
 
 def _worst_depth(stop: int, capacities: list[int]) -> int:
-    trial = Trial().declare("q", flow_stop_count=stop, flow_stop_size=0)
-    trial.send("q", stop)
-    # The message that turns it ON is one of theirs, and already fills a place in a window.
-    trial.send("q", by=trial.broker.session("p0"))
-    burst(trial, "q", capacities)
+    trial = Trial().declare_stop("q", stop)
+    burst(trial, stop, capacities)
     return trial.depth("q")
 
 
@@ -44,10 +43,8 @@ add_exercise(
 
 
 def _story(stop: int, capacities: list[int]) -> tuple[int, int, int, int]:
-    trial = Trial().declare("q", flow_stop_count=stop, flow_resume_count=stop, flow_stop_size=0)
-    trial.send("q", stop)
-    trial.send("q", by=trial.broker.session("p0"))
-    burst(trial, "q", capacities)
+    trial = Trial().declare_stop("q", stop, stop)
+    burst(trial, stop, capacities)
     full = trial.depth("q")
     reader, taken = trial.reader("q"), 0
     while trial.is_on("q"):
@@ -71,12 +68,7 @@ add_exercise(
     "after_the_stall",
     _story,
     misconceptions={
-        "the 101st comes on top": lambda stop, caps: (
-            stop + 1 + sum(caps),
-            sum(caps) + 2,
-            stop - 1 + sum(caps),
-            2,
-        ),
+        "the 101st comes on top": lambda stop, caps: _believed_story(stop + 1, caps, taken=2, again=-2),
         "producers stop at once": lambda stop, caps: (stop + 1, 2, stop + 1, 2),
         "back at the threshold is enough": lambda stop, caps: _believed_story(stop, caps, taken=0, again=0),
         "the producers stay quiet": lambda stop, caps: (stop + sum(caps), sum(caps) + 1, stop - 1, 1),
@@ -113,12 +105,8 @@ add_exercise(
 
 
 def _overflow(limit: int, stop: int, sends: int) -> tuple[int, str, int, bool]:
-    trial = Trial().declare("q", max_count=limit, flow_stop_count=stop, flow_resume_count=1, flow_stop_size=0)
-    code = 0
-    try:
-        trial.send("q", sends)
-    except AmqpException as error:
-        code = error.code
+    trial = Trial().declare_stop("q", stop, 1, max_count=limit)
+    code = trial.code_of(lambda: trial.send("q", sends))
     return trial.depth("q"), trial.state("q"), code, trial.producer.is_attached
 
 

@@ -11,7 +11,7 @@ from qflow.broker import BrokerOptions
 from qflow.broker.errors import AmqpException, StartupError
 from qflow.configuration.declaration import ConfigurationError, Declaration
 from qflow.configuration.notations import read_line
-from qflow.teaching.exercise import FINE, add_exercise, want_fine
+from qflow.teaching.exercise import FINE, add_exercise, add_task
 from qflow.teaching.trial import Trial
 
 Arguments = dict[str, Any]
@@ -52,6 +52,11 @@ add_exercise(
 )
 
 
+def _keys(*names: str) -> Callable[..., Arguments]:
+    """Return what gives the first values of a case these names."""
+    return lambda *values: dict(zip(names, values, strict=False))
+
+
 def _declare(answer: Callable[..., Arguments], limit: int, stop: int, resume: int) -> str:
     arguments, trial = answer(limit, stop, resume), Trial()
     if refusal := trial.refusal("q", arguments):
@@ -60,51 +65,34 @@ def _declare(answer: Callable[..., Arguments], limit: int, stop: int, resume: in
     got = f"ON at {on}, OFF at {off}" if on else "never ON"
     if (on, off) != (stop + 1, resume - 1):
         return f"{got}, where it should be ON at {stop + 1}, OFF at {resume - 1}"
-    try:
-        trial.send("q", limit + 1)
-    except AmqpException:
-        return FINE if trial.depth("q") == limit else f"the limit is {trial.depth('q')}, not {limit}"
-    return f"the thresholds are right, but more than {limit} messages are allowed"
+    if not trial.code_of(lambda: trial.send("q", limit + 1)):
+        return f"the thresholds are right, but more than {limit} messages are allowed"
+    return FINE if trial.depth("q") == limit else f"the limit is {trial.depth('q')}, not {limit}"
 
 
-add_exercise(
+add_task(
     "declare_arguments",
-    want_fine,
+    _declare,
     misconceptions={
         "the tool's names are the broker's keys": (
-            lambda limit, stop, resume: {
-                "max-queue-count": limit,
-                "flow-stop-count": stop,
-                "flow-resume-count": resume,
-            },
+            _keys("max-queue-count", "flow-stop-count", "flow-resume-count"),
             lambda given: any(not key.startswith("qpid.") for key in given),
         ),
         "a hyphen is as good as an underscore": (
-            lambda limit, stop, resume: {
-                "qpid.max-count": limit,
-                "qpid.flow-stop-count": stop,
-                "qpid.flow-resume-count": resume,
-            },
+            _keys("qpid.max-count", "qpid.flow-stop-count", "qpid.flow-resume-count"),
             lambda given: any("-" in key for key in given),
         ),
-        "bytes instead of messages": lambda limit, stop, resume: _qpid(
-            max_count=limit, flow_stop_size=stop, flow_resume_size=resume
-        ),
+        "bytes instead of messages": _keys("qpid.max_count", "qpid.flow_stop_size", "qpid.flow_resume_size"),
         "the limit sets itself": lambda limit, stop, resume: _qpid(
             flow_stop_count=stop, flow_resume_count=resume
         ),
-        "a stop value alone": lambda limit, stop, resume: _qpid(max_count=limit, flow_stop_count=stop),
+        "a stop value alone": _keys("qpid.max_count", "qpid.flow_stop_count"),
     },
-    outcome=_declare,
 )
 
 
 def _is_accepted(arguments: dict[str, int]) -> bool:
-    try:
-        Trial().declare("q", **arguments)
-    except AmqpException:
-        return False
-    return True
+    return not Trial().refusal("q", _qpid(**arguments))
 
 
 def _check_alone(arguments: dict[str, int], default_share: float, strict: bool = False) -> bool:
@@ -169,9 +157,9 @@ def _line(limit: str, stop: str, resume: str) -> Callable[..., str]:
     return lambda queue, n, s, r: f"qpid-config add queue {queue} {limit}={n} {stop}={s} {resume}={r}"
 
 
-add_exercise(
+add_task(
     "tool_line",
-    want_fine,
+    _try_line,
     misconceptions={
         "the broker's keys are the tool's options": (
             _line("--qpid.max_count", "--qpid.flow_stop_count", "--qpid.flow_resume_count"),
@@ -190,7 +178,6 @@ add_exercise(
             lambda line: "--max-count" in line,
         ),
     },
-    outcome=_try_line,
 )
 
 
@@ -215,9 +202,9 @@ def _options(stop: str, resume: str, group: str, of: int = 0) -> Callable[..., l
     ]
 
 
-add_exercise(
+add_task(
     "broker_start",
-    want_fine,
+    _try_start,
     misconceptions={
         "the manual's example of a default group": (
             _options("default-flow-stop-threshold", "default-flow-resume-threshold", "default-msg-group"),
@@ -238,7 +225,6 @@ add_exercise(
             lambda given: any(option.startswith("--flow") for option in given),
         ),
     },
-    outcome=_try_start,
 )
 
 
@@ -263,29 +249,26 @@ def _try_switching_off(answer: Callable[..., Arguments], limit: int, volume: int
     return FINE
 
 
-add_exercise(
+def _limits_and(**short: object) -> Callable[[int, int], Arguments]:
+    return lambda limit, volume: _qpid(max_count=limit, max_size=volume, **short)
+
+
+add_task(
     "switched_off",
-    want_fine,
+    _try_switching_off,
     misconceptions={
-        "one zero is enough": lambda limit, volume: _qpid(
-            max_count=limit, max_size=volume, flow_stop_count=0
-        ),
-        "zero bytes is enough": lambda limit, volume: _qpid(
-            max_count=limit, max_size=volume, flow_stop_size=0
-        ),
+        "one zero is enough": _limits_and(flow_stop_count=0),
+        "zero bytes is enough": _limits_and(flow_stop_size=0),
         "zero for resume": (
-            lambda limit, volume: _qpid(
-                max_count=limit, max_size=volume, flow_resume_count=0, flow_resume_size=0
-            ),
+            _limits_and(flow_resume_count=0, flow_resume_size=0),
             lambda given: "qpid.flow_stop_count" not in given and given["qpid.flow_resume_count"] == 0,
         ),
         "no limit, no flow control": lambda limit, volume: _qpid(max_count=0, max_size=0),
         "a ring never stops anybody": (
-            lambda limit, volume: _qpid(max_count=limit, max_size=volume, policy_type="ring"),
+            _limits_and(policy_type="ring"),
             lambda given: given["qpid.policy_type"] == "ring",
         ),
     },
-    outcome=_try_switching_off,
 )
 
 
@@ -315,9 +298,9 @@ def _both(broker: dict[str, int]) -> Callable[..., dict[str, dict[str, int]]]:
     }
 
 
-add_exercise(
+add_task(
     "broker_without_defaults",
-    want_fine,
+    _broker_without,
     misconceptions={
         "zero for stop is enough": _both({"default_flow_stop_threshold": 0}),
         "zero for resume is enough": _both({"default_flow_resume_threshold": 0}),
@@ -333,5 +316,4 @@ add_exercise(
             lambda given: "default_queue_limit" in given["broker"],
         ),
     },
-    outcome=_broker_without,
 )

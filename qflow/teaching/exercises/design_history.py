@@ -11,9 +11,7 @@ from qflow.teaching.trial import Trial
 
 
 def _what_happens(design: str, limit: int, threshold: int, sends: int) -> tuple[int, int, int]:
-    trial = Trial(BrokerOptions(flow_control=design)).declare(
-        "q", max_count=limit, flow_stop_count=threshold, flow_resume_count=1, flow_stop_size=0
-    )
+    trial = Trial(BrokerOptions(flow_control=design)).declare_stop("q", threshold, 1, max_count=limit)
     incomplete = code = 0
     try:
         for _ in range(sends):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from qflow.broker.errors import AmqpException
-from qflow.teaching.exercise import FINE, add_exercise, want_fine
+from qflow.teaching.exercise import FINE, add_task
 from qflow.teaching.exercises.capacity import burst
 from qflow.teaching.trial import Trial, cache_judgement, simulate_case
 from qflow.workload import Consumer, Producer, Workload
@@ -19,16 +19,8 @@ _OFF_SHARE = 0.8
 @cache_judgement
 def _overflow(limit: int, stop: int, capacities: tuple[int, ...], resume: int = 1) -> bool:
     """Return whether a producer is thrown out in the worst case: all windows fill at the stop level."""
-    trial = Trial().declare(
-        "q", max_count=limit, flow_stop_count=stop, flow_resume_count=resume, flow_stop_size=0
-    )
-    trial.send("q", stop)
-    try:
-        trial.send("q", by=trial.broker.session("p0"))
-        burst(trial, "q", list(capacities))
-    except AmqpException:
-        return True
-    return False
+    trial = Trial().declare_stop("q", stop, resume, max_count=limit)
+    return bool(trial.code_of(lambda: burst(trial, stop, capacities)))
 
 
 def _safe_stop(answer: Callable[[int, list[int]], int], limit: int, capacities: list[int]) -> str:
@@ -44,9 +36,9 @@ def _safe_stop(answer: Callable[[int, list[int]], int], limit: int, capacities: 
     return FINE
 
 
-add_exercise(
+add_task(
     "safe_stop",
-    want_fine,
+    _safe_stop,
     misconceptions={
         "80 % is always right": lambda limit, capacities: limit * 8 // 10,
         "room for the largest window": lambda limit, capacities: limit - max(capacities),
@@ -54,7 +46,6 @@ add_exercise(
         "stop at the limit": lambda limit, capacities: limit,
         "the lower the safer": (lambda limit, capacities: 1, lambda stop: 0 < stop <= 5),
     },
-    outcome=_safe_stop,
 )
 
 
@@ -115,16 +106,15 @@ def _simulate_choice(limit: int, capacities: tuple[int, ...], burst_rate: int, s
     return FINE
 
 
-add_exercise(
+add_task(
     "choose_thresholds",
-    want_fine,
+    _try_choice,
     misconceptions={
         "stop as late as possible": lambda limit, capacities, burst_rate: (limit, limit - 10),
         "80 and 70 % will do": lambda limit, capacities, burst_rate: (limit * 8 // 10, limit * 7 // 10),
         "stop early, to be safe": lambda limit, capacities, burst_rate: (limit // 10, limit // 20),
         "drain it before going on": lambda limit, capacities, burst_rate: (limit - sum(capacities), 1),
     },
-    outcome=_try_choice,
 )
 
 
@@ -141,9 +131,9 @@ def _try_sharing(answer: Callable[[int, int, int], list[int]], limit: int, stop:
     return FINE
 
 
-add_exercise(
+add_task(
     "share_the_room",
-    want_fine,
+    _try_sharing,
     misconceptions={
         "everybody gets all the room": lambda limit, stop, producers: [limit - stop] * producers,
         "50 is the default, so it is right": (
@@ -153,5 +143,4 @@ add_exercise(
         "one at a time is safest": lambda limit, stop, producers: [1] * producers,
         "round up": lambda limit, stop, producers: [-(-(limit - stop) // producers)] * producers,
     },
-    outcome=_try_sharing,
 )

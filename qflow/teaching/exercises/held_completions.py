@@ -12,7 +12,7 @@ from qflow.teaching.trial import Trial
 def _complete(sends: list[str], stops: dict[str, int]) -> list[int]:
     trial = Trial()
     for queue, stop in stops.items():
-        trial.declare(queue, flow_stop_count=stop, flow_stop_size=0)
+        trial.declare_stop(queue, stop)
     transfers = [trial.send(queue)[0] for queue in sends]
     return [number for number, transfer in enumerate(transfers) if transfer.is_complete]
 
@@ -47,7 +47,7 @@ add_exercise(
 def _completed_after_purges(stops: dict[str, int], messages: int, purges: list[str]) -> list[list[int]]:
     trial = Trial()
     for queue, stop in stops.items():
-        trial.declare(queue, flow_stop_count=stop, flow_stop_size=0)
+        trial.declare_stop(queue, stop)
         trial.admin.exchange_bind(queue, "amq.fanout", "")
     transfers = trial.send("", messages, exchange="amq.fanout")
     seen = [[n for n, t in enumerate(transfers, 1) if t.is_complete]]
@@ -87,7 +87,7 @@ add_exercise(
 
 
 def _release(stop: int, resume: int, sent: int, taken: int) -> int:
-    trial = Trial().declare("q", flow_stop_count=stop, flow_resume_count=resume, flow_stop_size=0)
+    trial = Trial().declare_stop("q", stop, resume)
     transfers = trial.send("q", sent)
     held = [transfer for transfer in transfers if not transfer.is_complete]
     trial.reader("q").take(taken)

@@ -9,7 +9,7 @@ from typing import Any
 from qflow.broker import BrokerOptions, Message
 from qflow.configuration.declaration import ConfigurationError
 from qflow.configuration.notations import read_address
-from qflow.teaching.exercise import FINE, add_exercise, want_fine
+from qflow.teaching.exercise import FINE, add_exercise, add_task
 from qflow.teaching.exercises.configuration import declare_line, declare_queue
 from qflow.teaching.trial import GROUP, Reader, Trial
 
@@ -153,9 +153,9 @@ def _kept_order(answer: Callable[[Reader, list[str], str], None], held: int, fai
     return f"{target} is processed after {', '.join(passed)}" if passed else FINE
 
 
-add_exercise(
+add_task(
     "give_up",
-    want_fine,
+    _kept_order,
     misconceptions={
         "release this one, accept the rest": lambda consumer, held, target: (
             consumer.release(target),
@@ -166,7 +166,6 @@ add_exercise(
         "reject everything": lambda consumer, held, target: consumer.reject(*held),
         "nothing is told to the broker": lambda consumer, held, target: None,
     },
-    outcome=_kept_order,
 )
 
 
@@ -209,9 +208,9 @@ def _makes_groups(answer: Callable[[str], _Headers], header: str) -> str:
     return trial.refusal("q", answer(header)) or _in_groups(trial, "q", header)
 
 
-add_exercise(
+add_task(
     "group_arguments",
-    want_fine,
+    _makes_groups,
     misconceptions={
         "the key is enough": lambda header: {"qpid.group_header_key": header},
         "shared is enough": lambda header: {"qpid.shared_msg_group": 1},
@@ -224,7 +223,6 @@ add_exercise(
             lambda given: "qpid.group_header_key" not in given and len(given) == 2,
         ),
     },
-    outcome=_makes_groups,
 )
 
 
@@ -261,9 +259,9 @@ def _address(pattern: str) -> Callable[[str, str], str]:
     return lambda queue, header: f"{queue}; " + pattern.replace("{header}", header)
 
 
-add_exercise(
+add_task(
     "group_address",
-    want_fine,
+    _group_address,
     misconceptions={
         "x-declare takes the arguments itself": (
             _address("{create: always, node: {x-declare: {" + _GROUPS + "}}}"),
@@ -285,7 +283,6 @@ add_exercise(
             lambda address: "'qpid." not in address and '"qpid.' not in address,
         ),
     },
-    outcome=_group_address,
 )
 
 
@@ -295,9 +292,9 @@ def _group_line(answer: Callable[[str, str], str], queue: str, header: str) -> s
     return declaration if isinstance(declaration, str) else _in_groups(trial, queue, header)
 
 
-add_exercise(
+add_task(
     "group_line",
-    want_fine,
+    _group_line,
     misconceptions={
         "the header is enough": (
             lambda queue, header: f"qpid-config add queue {queue} --group-header={header}",
@@ -318,5 +315,4 @@ add_exercise(
             lambda line: "--shared-groups=" in line,
         ),
     },
-    outcome=_group_line,
 )

@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import partial
 from operator import lt
 
-from qflow.broker.errors import AmqpException, ManagementError
+from qflow.broker.errors import ManagementError
 from qflow.teaching.exercise import add_exercise
 from qflow.teaching.exercises.message_groups import group_of
 from qflow.teaching.trial import GROUP, Trial
@@ -125,7 +125,7 @@ add_exercise(
 
 
 def _lvq_at_stop(stop: int, replacements: int) -> tuple[int, str, int, int]:
-    trial = Trial().declare("q", last_value_queue_key="key", flow_stop_count=stop, flow_stop_size=0)
+    trial = Trial().declare_stop("q", stop, last_value_queue_key="key")
     trial.send("q", [f"k{n}" for n in range(stop)], header="key")
     trial.send("q", ["k0"] * replacements, header="key")
     count = trial.statistics("q").flowStoppedCount
@@ -156,8 +156,9 @@ def _self_destruct(limit: int, sends: int) -> tuple[bool, int, int]:
     return exists, trial.depth("q") if exists else 0, held
 
 
-def _default_stop(limit: int) -> int:
-    return int(limit * 0.8 + 0.5)
+def _alive(limit: int, sends: int) -> tuple[bool, int, int]:
+    """Return what a queue with the default thresholds comes to that is not too full yet."""
+    return True, sends, max(0, sends - int(limit * 0.8 + 0.5))
 
 
 add_exercise(
@@ -165,27 +166,21 @@ add_exercise(
     _self_destruct,
     misconceptions={
         "it starts again with the last message": lambda limit, sends: (
-            (True, sends - limit, 0) if sends > limit else (True, sends, max(0, sends - _default_stop(limit)))
+            _alive(limit, sends) if sends <= limit else (True, sends - limit, 0)
         ),
         "the producer waits for ever": lambda limit, sends: (
-            sends <= limit,
-            sends if sends <= limit else 0,
-            max(0, min(sends, limit) - _default_stop(limit)),
+            _alive(limit, sends) if sends <= limit else (False, 0, _alive(limit, limit)[2])
         ),
         "no flow control on such a queue": lambda limit, sends: (
-            sends <= limit,
-            sends if sends <= limit else 0,
-            0,
+            (True, sends, 0) if sends <= limit else (False, 0, 0)
         ),
-        "full is too full": lambda limit, sends: (
-            (sends < limit, sends, max(0, sends - _default_stop(limit))) if sends < limit else (False, 0, 0)
-        ),
+        "full is too full": lambda limit, sends: _alive(limit, sends) if sends < limit else (False, 0, 0),
     },
 )
 
 
 def _purge(stop: int, resume: int, sent: int, fetched: int) -> tuple[int, str, int]:
-    trial = Trial().declare("q", flow_stop_count=stop, flow_resume_count=resume, flow_stop_size=0)
+    trial = Trial().declare_stop("q", stop, resume)
     trial.send("q", sent)
     reader = trial.reader("q")
     reader.fetch(fetched)
@@ -296,14 +291,10 @@ add_exercise(
 
 
 def _transaction(limit: int, stop: int, sends: int) -> tuple[int, int, str, bool]:
-    trial = Trial().declare("q", max_count=limit, flow_stop_count=stop, flow_resume_count=1, flow_stop_size=0)
+    trial = Trial().declare_stop("q", stop, 1, max_count=limit)
     trial.producer.tx_select()
     transfers = trial.send("q", sends)
-    code = 0
-    try:
-        trial.producer.tx_commit()
-    except AmqpException as error:
-        code = error.code
+    code = trial.code_of(trial.producer.tx_commit)
     return code, trial.depth("q"), trial.state("q"), any(not transfer.is_complete for transfer in transfers)
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from qflow.teaching.exercise import FINE, add_exercise, want_fine
+from qflow.teaching.exercise import FINE, add_exercise, add_task
 from qflow.teaching.trial import Trial
 
 
 def _can_sync(stops: dict[str, int], sends: list[str]) -> bool:
     trial = Trial()
     for queue, stop in stops.items():
-        trial.declare(queue, flow_stop_count=stop, flow_stop_size=0)
+        trial.declare_stop(queue, stop)
     for queue in sends:
         trial.send(queue)
     before = len(sends)
@@ -46,7 +46,7 @@ def _deliver(answer: Callable[[list[str]], dict[str, str]], queues: list[str]) -
     for slow in queues:
         trial = Trial()
         for queue in queues:
-            trial.declare(queue, flow_stop_count=1 if queue == slow else 1000, flow_stop_size=0)
+            trial.declare_stop(queue, 1 if queue == slow else 1000)
         sessions = {name: trial.broker.session(f"s {name}") for name in sorted(set(map(str, plan.values())))}
         trial.send(slow, 2, by=sessions[str(plan[slow])])
         for queue in queues:
@@ -56,9 +56,9 @@ def _deliver(answer: Callable[[list[str]], dict[str, str]], queues: list[str]) -
     return FINE
 
 
-add_exercise(
+add_task(
     "session_plan",
-    want_fine,
+    _deliver,
     misconceptions={
         "one session for all": lambda queues: dict.fromkeys(queues, "session"),
         "two sessions are enough": lambda queues: {queue: f"s{n % 2}" for n, queue in enumerate(queues)},
@@ -69,7 +69,6 @@ add_exercise(
             queue: "A" if queue[0] < "c" else queue for queue in queues
         },
     },
-    outcome=_deliver,
 )
 
 
@@ -78,7 +77,7 @@ def _messages_left(slow_stop: int, capacity: int, subscribers: int) -> tuple[int
     names = ["slow", *(f"fast{n}" for n in range(subscribers - 1))]
     for name in names:
         stop = slow_stop if name == "slow" else 10 * (slow_stop + capacity)
-        trial.declare(name, flow_stop_count=stop, flow_stop_size=0)
+        trial.declare_stop(name, stop)
         trial.admin.exchange_bind(name, "amq.fanout", "")
     readers = [trial.reader(name, f"reader of {name}") for name in names[1:]]
     received = 0

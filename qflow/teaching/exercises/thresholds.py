@@ -10,7 +10,7 @@ from qflow.teaching.trial import Trial
 
 def _run_depths(changes: list[int], stop: int, resume: int) -> list[tuple[str, int]]:
     """Send and take messages; return the state and flowStoppedCount after each step."""
-    trial = Trial().declare("q", flow_stop_count=stop, flow_resume_count=resume, flow_stop_size=0)
+    trial = Trial().declare_stop("q", stop, resume)
     reader = trial.reader("q")
     seen = []
     for change in changes:
@@ -21,9 +21,7 @@ def _run_depths(changes: list[int], stop: int, resume: int) -> list[tuple[str, i
 
 
 def _on_and_off(limit: int, stop: int, resume: int) -> tuple[int, int]:
-    trial = Trial().declare(
-        "q", max_count=limit, flow_stop_count=stop, flow_resume_count=resume, flow_stop_size=0
-    )
+    trial = Trial().declare_stop("q", stop, resume, max_count=limit)
     return trial.turns("q")
 
 
