@@ -29,9 +29,7 @@ def test_recordings(path):
     """Every scenario of the file agrees, in every step and at its end."""
     verdicts = list(check_file(path))
     assert [verdict.text() for verdict in verdicts if not verdict.agrees] == []
-    assert path.stem in COUNTS, (
-        f"{path.name} is new: add its row to FORMAT.md, with its {len(verdicts)} scenarios"
-    )
+    assert path.stem in COUNTS, f"{path.name} is new: add its row, of {len(verdicts)} scenarios, to FORMAT.md"
     assert len(verdicts) == COUNTS[path.stem]
 
 
@@ -71,12 +69,8 @@ def test_start_options(start):
 @pytest.fixture
 def scenario() -> dict:
     """A short recording: stop 2, a third message held, then consumed."""
-    (found,) = [
-        json.loads(line)
-        for line in (SCENARIOS / "hand.jsonl").read_text().splitlines()
-        if json.loads(line)["id"] == "fc-equal"
-    ]
-    return found
+    lines = (SCENARIOS / "hand.jsonl").read_text().splitlines()
+    return next(found for found in map(json.loads, lines) if found["id"] == "fc-equal")
 
 
 def written(folder: Path, *scenarios: dict) -> str:
@@ -86,15 +80,10 @@ def written(folder: Path, *scenarios: dict) -> str:
 
 
 def test_agreement(tmp_path, capsys, scenario):
-    """Status 0 and nothing but the last line."""
-    assert _check_files([written(tmp_path, scenario, {**scenario, "id": "again"})]) == 0
-    assert capsys.readouterr().out == "agree: 2 of 2 scenarios\n"
-
-
-def test_several_files(tmp_path, capsys):
-    """The count is over all of them."""
-    assert _check_files([str(SCENARIOS / "random-flow.jsonl"), str(SCENARIOS / "random-tx.jsonl")]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "agree: 73 of 73 scenarios"
+    """Status 0 and nothing but the last line, which counts over all files."""
+    file = written(tmp_path, scenario, {**scenario, "id": "again"})
+    assert _check_files([file, file]) == 0
+    assert capsys.readouterr().out == "agree: 4 of 4 scenarios\n"
 
 
 def tamper(scenario: dict, number: int, path: str, value: object) -> dict:
@@ -124,15 +113,11 @@ def test_a_tampered_number(tmp_path, capsys, scenario, as_json):
     lines, tally = said.out.splitlines(), said.err.strip() if as_json else ""
     assert (tally or lines.pop()) == "agree: 1 of 2 scenarios"
     if as_json:
-        verdicts = [json.loads(line) for line in lines]
-        assert [(verdict["id"], verdict["agrees"]) for verdict in verdicts] == [
-            ("fc-equal", False),
-            ("good", True),
-        ]
-        assert verdicts[0]["steps"] == number - 1
-        assert verdicts[0]["differences"] == [{"path": "queues.q.depth", "expected": real + 7, "got": real}]
-        assert json.loads(verdicts[0]["step"])["op"] == scenario["steps"][number - 1]["op"]
-        assert verdicts[1]["steps"] == len(scenario["steps"])
+        told, good = map(json.loads, lines)
+        assert [told["id"], told["agrees"], good["id"], good["agrees"]] == ["fc-equal", False, "good", True]
+        assert (told["steps"], good["steps"]) == (number - 1, len(scenario["steps"]))
+        assert told["differences"] == [{"path": "queues.q.depth", "expected": real + 7, "got": real}]
+        assert json.loads(told["step"])["op"] == scenario["steps"][number - 1]["op"]
     else:
         assert lines[0].startswith(f"fc-equal: differs at step {number}: ")
         assert scenario["steps"][number - 1]["op"] in lines[0]
@@ -290,23 +275,15 @@ def test_absent_fields_are_empty():
     assert [player.clients[name].session.error.code for name in "de"] == [531, 542]
 
 
-def test_a_connection_that_dies_has_its_own_word():
-    """FORMAT: an error's code is the exception's name, or "connection" (QT-16)."""
-    declare = {"op": "declare_queue", "session": "d", "queue": "q", "args": {"qpid.filter": "n ="}}
-    assert observe(performed(declare))["errors"]["d"][0] == "connection"
-
-
-@pytest.mark.parametrize(
-    ("condition", "says"), [("if_unused", "precondition-failed"), ("if_empty", "precondition-failed")]
-)
-def test_a_queue_is_deleted_only_if(condition, says):
+@pytest.mark.parametrize("condition", ["if_unused", "if_empty"])
+def test_a_queue_is_deleted_only_if(condition):
     player = performed(
         {"op": "declare_queue", "queue": "q"},
         {"op": "transfer", "session": "p", "label": "m-1", "size": 60, "key": "q"},
         {"op": "subscribe", "session": "c", "queue": "q", "sub": "s"},
         {"op": "delete_queue", "session": "d", "queue": "q", condition: True},
     )
-    assert player.clients["d"].session.error.name == says
+    assert player.clients["d"].session.error.name == "precondition-failed"
 
 
 def test_a_queue_without_a_name(tmp_path, capsys, scenario):
@@ -359,10 +336,7 @@ def test_a_dropped_connection_ends_all_its_sessions_before_anything_is_delivered
         ({"op": "set_flow_mode", "sub": "s", "flow_mode": "tidal"}, "'tidal'; known are credit, window"),
         ({"op": "qmf", "method": "getPowers"}, "management method 'getPowers'; known are purge, "),
         ({"op": "qmf", "method": "purge"}, "management method 'purge' without 'object'"),
-        (
-            {"op": "qmf", "method": "query", "args": {"types": 1}},
-            "argument 'types' of management method 'query'",
-        ),
+        ({"op": "qmf", "method": "query", "args": {"types": 1}}, "argument 'types' of management method"),
     ],
 )
 def test_what_is_not_built_is_said(scenario, change, says):
@@ -400,20 +374,7 @@ def test_options_that_do_not_start(tmp_path, capsys, scenario):
         (b"\xff\xfe\x00", ["cannot be read"]),
         (None, ["cannot be read"]),
     ],
-    ids=[
-        *(
-            "not JSON",
-            "no steps",
-            "no expect",
-            "a list",
-            "the line is named",
-            "empty",
-            "deep",
-            "broker",
-            "final",
-        ),
-        *("no text", "no such file"),
-    ],
+    ids=lambda value: ", ".join(value) if isinstance(value, list) else "",
 )
 def test_files_that_cannot_be_read(tmp_path, capsys, text, words):
     """Status 2 and one sentence on standard error, which names the file."""
