@@ -11,9 +11,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
-from importlib.util import spec_from_file_location
-from pathlib import Path
+from importlib.machinery import SOURCE_SUFFIXES, FileFinder, ModuleSpec, SourceFileLoader
 from types import ModuleType
 from typing import Any
 
@@ -88,15 +86,8 @@ class _Sources(MetaPathFinder):
     ) -> ModuleSpec | None:
         if not _is_copied(name):
             return None
-        for folder in path or ():
-            place = Path(folder, name.rpartition(".")[2])
-            if (place / "__init__.py").exists():
-                return spec_from_file_location(
-                    name, place / "__init__.py", submodule_search_locations=[str(place)]
-                )
-            if place.with_suffix(".py").exists():
-                return spec_from_file_location(name, place.with_suffix(".py"))
-        return None
+        finders = (FileFinder(folder, (SourceFileLoader, SOURCE_SUFFIXES)) for folder in path or ())
+        return next(filter(None, (finder.find_spec(name) for finder in finders)), None)
 
 
 @contextmanager

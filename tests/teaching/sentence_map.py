@@ -27,14 +27,7 @@ _BULLET = re.compile(r"^[\s*o•)(\-–|#>+]+")
 
 
 def sentences(text: str) -> list[str]:
-    r"""Return the sentences of a document in order, without markup; headings and table cells count as such.
-
-    Parameters:
-        text: A web page as text, Markdown, a ticket as text, or a mail with a commit of DocBook.
-
-    >>> sentences("A queue is OFF. At first, it is\nempty.")
-    ['A queue is OFF.', 'At first, it is', 'empty.']
-    """
+    """Return the sentences of a page, Markdown, a ticket or a mail with DocBook in it, without markup."""
     found = []
     for paragraph in _paragraphs(text):
         for sentence in _ENDS.split(paragraph):
@@ -45,11 +38,7 @@ def sentences(text: str) -> list[str]:
 
 
 def fingerprint(sentence: str) -> str:
-    """Return what a sentence is found again by: the same for every markup, wrapping and case.
-
-    >>> fingerprint("It is _ON_, until  the end.") == fingerprint("it is on until the end")
-    True
-    """
+    """Return what a sentence is found again by: the same for every markup, wrapping and case."""
     words = re.findall(r"[a-z0-9]+", re.sub(r"[_\\]", "", sentence.lower()))
     return hashlib.sha256(" ".join(words).encode()).hexdigest()[:12]
 
@@ -89,42 +78,22 @@ def _ticket(text: str) -> str:
 
 @dataclass(frozen=True)
 class Sentence:
-    """One sentence of the documents.
+    """One sentence of the documents."""
 
-    Parameters:
-        id: Such as ``F-004``.
-        fingerprint: What it is found again by; see :func:`fingerprint`.
-        documents: The documents it is in.
-        is_claim: Whether it claims a behaviour; headings and news of the project do not.
-        says: What it says, in our own words.
-        where: Chapter cells (``01-thresholds#held``) and exercises (``exercise:completed``).
-    """
-
-    id: str
+    id: str  # such as F-004
     fingerprint: str
     documents: tuple[str, ...]
-    is_claim: bool
-    says: str
-    where: tuple[str, ...]
+    is_claim: bool  # of a behaviour; headings and news of the project claim none
+    says: str  # in our own words
+    where: tuple[str, ...]  # chapter cells (01-thresholds#held) and exercises (exercise:completed)
 
 
 def listed() -> list[Sentence]:
-    """Return all sentences, in the order of the documents.
-
-    >>> next(sentence.where[0] for sentence in listed() if sentence.is_claim)
-    '01-thresholds#window'
-    """
+    """Return all sentences, in the order of the documents."""
     with open(kit_path("data") / "sentences.csv", encoding="utf-8", newline="") as file:
         return [
-            Sentence(
-                row["id"],
-                row["fingerprint"],
-                tuple(row["documents"].split()),
-                row["kind"] == "claim",
-                row["says"],
-                tuple(row["where"].split()),
-            )
-            for row in csv.DictReader(file)
+            Sentence(name, print_, tuple(documents.split()), kind == "claim", says, tuple(where.split()))
+            for name, print_, documents, kind, says, where in list(csv.reader(file))[1:]
         ]
 
 

@@ -95,15 +95,18 @@ def test_calibration_over_chapters(file):
     ]
 
 
-@pytest.mark.parametrize("sure", [-1, 101])
-def test_certainty_is_a_percentage(sure):
-    with pytest.raises(ValueError, match="0 to 100"):
-        Predictions("01").ask("on", guess=1, sure=sure)
-
-
-def test_a_state_is_one_of_the_choices():
-    with pytest.raises(ValueError, match="ON, OFF"):
-        Predictions("01").ask("state", guess="open")
+@pytest.mark.parametrize(
+    ("names", "guess", "sure", "said"),
+    [
+        (["on"], 1, -1, "0 to 100"),
+        (["on"], 1, 101, "0 to 100"),
+        (["state"], "open", None, "one of ON, OFF"),
+        ([], 901, None, "a guess is for one question; got 2: on, state"),
+    ],
+)
+def test_a_guess_that_cannot_be_one_is_refused(names, guess, sure, said):
+    with pytest.raises(ValueError, match=said):
+        Predictions("01").ask(*names, guess=guess, sure=sure)
 
 
 def test_without_a_name_all_questions_of_the_chapter_are_asked(capsys):
@@ -111,11 +114,6 @@ def test_without_a_name_all_questions_of_the_chapter_are_asked(capsys):
     predictions.ask()
     assert capsys.readouterr().out == "ON at? No guess yet.\nThen? (ON or OFF) No guess yet.\n"
     assert list(predictions.asked) == ["on", "state"]
-
-
-def test_a_guess_is_for_one_question():
-    with pytest.raises(ValueError, match="a guess is for one question; got 2: on, state"):
-        Predictions("01").ask(guess=901)
 
 
 def test_an_unknown_question_or_chapter_is_refused_with_those_there_are():
@@ -184,8 +182,10 @@ def test_a_typed_guess_survives_running_the_cell_again(file, capsys):
     assert json.loads(file.read_text())["guesses"] == {"01": {}}
 
 
-def test_a_typed_guess_survives_where_nothing_can_be_kept(monkeypatch):
+def test_an_empty_variable_keeps_nothing_but_for_the_kernels_life(monkeypatch):
     monkeypatch.setenv("QFLOW_PROGRESS", "")
+    assert learner.progress_file() is None
+    assert not learner.keep("exercises", "a", {})
     predictions = Predictions("01")
     ask(predictions)
     predictions.asked["state"].keep("ON", None)
@@ -254,12 +254,6 @@ def test_a_place_that_cannot_be_written_breaks_nothing(tmp_path, monkeypatch, ca
     ask(predictions, on=901)
     predictions.compare(on=901, state="ON")
     assert "you had it" in capsys.readouterr().out
-
-
-def test_an_empty_variable_keeps_nothing(monkeypatch):
-    monkeypatch.setenv("QFLOW_PROGRESS", "")
-    assert learner.progress_file() is None
-    assert not learner.keep("exercises", "a", {})
 
 
 def test_the_users_data_folder_is_the_default(monkeypatch):
