@@ -58,12 +58,8 @@ class BrokerSetup:
 
     def asdict(self) -> dict[str, object]:
         """Return the options as plain values."""
-        return {
-            "options": [
-                {"name": given.name, "value": given.text, "from": given.source} for given in self.given
-            ],
-            "not_modelled": list(self.not_modelled),
-        }
+        options = [{"name": given.name, "value": given.text, "from": given.source} for given in self.given]
+        return {"options": options, "not_modelled": list(self.not_modelled)}
 
     def text(self) -> str:
         """Return the options as on qpidd's command line; "" if none was given."""

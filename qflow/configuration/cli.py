@@ -5,14 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from qflow.arguments import add_json
 from qflow.configuration.qpid_config import add_queue_options
-
-if TYPE_CHECKING:
-    from qflow.broker.errors import StartupError
-    from qflow.configuration.broker_setup import BrokerSetup
 
 
 def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
@@ -58,6 +54,7 @@ def _add_broker(parser: argparse.ArgumentParser) -> None:
 def run(chosen: argparse.Namespace) -> int:
     """Do what was asked; return 1 if the broker refuses the queue or does not start."""
     from qflow.broker.errors import StartupError
+    from qflow.configuration.broker_setup import BrokerSetup
     from qflow.configuration.explanation import explain, report
     from qflow.configuration.notations import declaration_of, read_address
 
@@ -65,25 +62,13 @@ def run(chosen: argparse.Namespace) -> int:
         declaration = read_address(chosen.address)
     else:
         declaration = declaration_of(chosen, chosen.declare)
+    options = [text if text.startswith("-") else f"--{text}" for text in chosen.broker_options]
     try:
-        setup = _setup(chosen)
+        setup = BrokerSetup.read(options, os.environ, chosen.broker_config)
     except StartupError as error:
-        return _does_not_start(error, chosen.json)
+        told = {"refusal": {"shown": str(error), "by": "qpidd"}}
+        print(json.dumps(told, indent=2) if chosen.json else f"the broker does not start\n  {error}")
+        return 1
     explanation = explain(declaration, setup)
     print(json.dumps(explanation.asdict(), indent=2) if chosen.json else report(explanation))
     return 1 if explanation.refusal else 0
-
-
-def _setup(chosen: argparse.Namespace) -> BrokerSetup:
-    from qflow.configuration.broker_setup import BrokerSetup
-
-    options = [text if text.startswith("-") else f"--{text}" for text in chosen.broker_options]
-    return BrokerSetup.read(options, os.environ, chosen.broker_config)
-
-
-def _does_not_start(error: StartupError, as_json: bool) -> int:
-    if as_json:
-        print(json.dumps({"refusal": {"shown": str(error), "by": "qpidd"}}, indent=2))
-    else:
-        print(f"the broker does not start\n  {error}")
-    return 1

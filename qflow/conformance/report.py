@@ -6,6 +6,7 @@ import dataclasses
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -62,42 +63,38 @@ class ScenarioVerdict:
 
 def check(scenario: Scenario) -> ScenarioVerdict:
     """Play a scenario and compare after every step; stop at the first difference."""
+    verdict = partial(ScenarioVerdict, scenario.id, scenario.area)
     if scenario.unknown:
-        names = ", ".join(map(repr, scenario.unknown))
-        return ScenarioVerdict(scenario.id, scenario.area, False, 0, not_built=f"{names} of a scenario")
+        return verdict(False, 0, not_built=f"{', '.join(map(repr, scenario.unknown))} of a scenario")
     try:
         player = Player(scenario.broker)
     except StartupError as error:
-        return ScenarioVerdict(scenario.id, scenario.area, False, 0, not_built=str(error))
+        return verdict(False, 0, not_built=str(error))
     for number, step in enumerate(scenario.steps):
         shown = json.dumps({key: value for key, value in step.items() if key != "expect"})
         try:
             player.play(step)
         except UnknownStepError as error:
-            return ScenarioVerdict(scenario.id, scenario.area, False, number, shown, str(error))
-        wanted: dict[str, Any] = dict(normalize(step["expect"]))
-        seen: dict[str, Any] = dict(observe(player))
+            return verdict(False, number, shown, str(error))
+        wanted, seen = normalize(step["expect"]), observe(player)
         for answer in ("sent", "acquired", "result"):
             if answer in step:
                 wanted[answer] = step[answer]
                 seen[answer] = (
                     player.answer if answer == "result" or player.answer is None else pack(player.answer)
                 )
-        differences = tuple(compare(wanted, seen))
-        if differences:
-            return ScenarioVerdict(scenario.id, scenario.area, False, number, shown, "", differences)
-    differences = tuple(compare(dict(scenario.final), browse_everything(player), "final"))
+        if differences := tuple(_compare(wanted, seen)):
+            return verdict(False, number, shown, "", differences)
+    differences = tuple(_compare(scenario.final, browse_everything(player), "final"))
     agrees = not differences
-    return ScenarioVerdict(
-        scenario.id, scenario.area, agrees, len(scenario.steps), "" if agrees else "final", "", differences
-    )
+    return verdict(agrees, len(scenario.steps), "" if agrees else "final", "", differences)
 
 
-def compare(wanted: Any, seen: Any, path: str = "") -> Iterator[_Disagreement]:
+def _compare(wanted: Any, seen: Any, path: str = "") -> Iterator[_Disagreement]:
     """Yield what differs between two values, down to the leaves of maps."""
     if isinstance(wanted, Mapping) and isinstance(seen, Mapping):
         for key in sorted({*wanted, *seen}):
-            yield from compare(wanted.get(key), seen.get(key), f"{path}.{key}" if path else str(key))
+            yield from _compare(wanted.get(key), seen.get(key), f"{path}.{key}" if path else str(key))
     elif wanted != seen:
         yield _Disagreement(path, wanted, seen)
 
@@ -106,7 +103,7 @@ def _check_startup(entry: Mapping[str, Any]) -> ScenarioVerdict:
     """Start a broker with recorded options and compare whether it starts, and what it writes."""
     options = [str(option) for option in entry["options"]]
     wanted = {"starts": entry.get("starts"), "stderr": entry.get("stderr")}
-    differences = tuple(compare(wanted, start(options)))
+    differences = tuple(_compare(wanted, start(options)))
     name = f"qpidd {' '.join(options)}".strip()
     shown = "" if not differences else name
     return ScenarioVerdict(name, "startup", not differences, int(not differences), shown, "", differences)

@@ -87,14 +87,7 @@ class Scenario:
 
     @classmethod
     def from_json(cls, record: Mapping[str, Any]) -> Scenario:
-        """Return the scenario that one line's JSON holds.
-
-        Raises:
-            ScenarioError: If something is missing, or is not what it should be.
-
-        >>> Scenario.from_json({"id": "empty", "steps": []}).id
-        'empty'
-        """
+        """Return the scenario that one line's JSON holds; refuse what is missing or of another kind."""
         if not isinstance(record, Mapping) or not isinstance(record.get("steps"), list):
             raise ScenarioError("a scenario is an object with a list of steps")
         for number, step in enumerate(record["steps"], 1):
@@ -183,14 +176,9 @@ def start(options: list[str]) -> dict[str, Any]:
     try:
         BrokerOptions.parse(options)
     except StartupError as error:
-        text = str(error)
-        if text.startswith("Error in command line options"):
-            return {"starts": False, "stderr": [f"[Broker] critical Unexpected error: {text}"]}
-        return {
-            "starts": False,
-            "stderr": [
-                f"[Broker] critical {what}: invalid-argument: {text}"
-                for what in ("Broker start-up failed", "Unexpected error")
-            ],
-        }
+        failed, unexpected = "[Broker] critical Broker start-up failed", "[Broker] critical Unexpected error"
+        if str(error).startswith("Error in command line options"):
+            return {"starts": False, "stderr": [f"{unexpected}: {error}"]}
+        stderr = [f"{what}: invalid-argument: {error}" for what in (failed, unexpected)]
+        return {"starts": False, "stderr": stderr}
     return {"starts": True, "stderr": []}

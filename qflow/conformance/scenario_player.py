@@ -12,7 +12,17 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from qflow.broker import INFINITE, Broker, BrokerOptions, Message, Session
+from qflow.broker import (
+    BYTE_UNIT,
+    INFINITE,
+    MESSAGE_UNIT,
+    NOT_ACQUIRED,
+    PRE_ACQUIRED,
+    Broker,
+    BrokerOptions,
+    Message,
+    Session,
+)
 from qflow.broker.consuming import DeliveryRecord
 from qflow.broker.errors import AmqpException, ManagementError, SessionException
 from qflow.broker.events import Event
@@ -91,9 +101,8 @@ class Player:
         name = step.get("session", _ADMINISTRATOR)
         client = self.clients.get(name)
         if client is None:
-            client = self.clients[name] = _PlayedSession(
-                self.broker.session(name, step.get("connection", ""))
-            )
+            session = self.broker.session(name, step.get("connection", ""))
+            client = self.clients[name] = _PlayedSession(session)
             client.session.consuming.on_delivery = lambda record: self._deliver(client, name, record)
         return client
 
@@ -142,7 +151,7 @@ class Player:
             step.get("queue", ""),
             tag,
             accept_mode=1 if step.get("accept_mode") == "none" else 0,
-            acquire_mode=1 if step.get("acquire_mode") == "not-acquired" else 0,
+            acquire_mode=NOT_ACQUIRED if step.get("acquire_mode") == "not-acquired" else PRE_ACQUIRED,
             exclusive=step.get("exclusive", False),
             arguments=step.get("args"),
         )
@@ -152,7 +161,7 @@ class Player:
 
     def flow(self, client: _PlayedSession, step: Step) -> None:
         """Grant bytes, then messages."""
-        for unit, name in ((1, "bytes"), (0, "messages")):
+        for unit, name in ((BYTE_UNIT, "bytes"), (MESSAGE_UNIT, "messages")):
             if name in step:
                 value = INFINITE if step[name] == "inf" else step[name]
                 client.session.message_flow(step["sub"], unit, value)
@@ -163,9 +172,9 @@ class Player:
 
     def settle(self, client: _PlayedSession, step: Step) -> None:
         """Accept, reject, release, acquire or complete the named deliveries, in one command."""
-        records = [client.find(label, step.get("sub")) for label in unpack(step.get("labels", ()))]
-        numbers = [record.id for record in records if record is not None]
-        session = client.session
+        found = (client.find(label, step.get("sub")) for label in unpack(step.get("labels", ())))
+        records = [record for record in found if record is not None]
+        numbers, session = [record.id for record in records], client.session
         match step["op"]:
             case "accept":
                 session.message_accept(numbers)
@@ -177,7 +186,7 @@ class Player:
                 session.session_completed(numbers)
             case "acquire":
                 granted = set(session.message_acquire(numbers))
-                self.answer = [r.label for r in records if r is not None and r.id in granted]
+                self.answer = [record.label for record in records if record.id in granted]
 
     # Administration
 
@@ -202,10 +211,8 @@ class Player:
     def disconnect(self, client: _PlayedSession, step: Step) -> None:
         """Drop the connection: all its sessions end, and only then is anything delivered."""
         connection = client.session.connection
-        sessions = [
-            other.session for other in self.clients.values() if other.session.connection is connection
-        ]
-        *others, last = [session for session in sessions if session.is_attached]
+        sessions = (other.session for other in self.clients.values() if other.session.is_attached)
+        *others, last = [session for session in sessions if session.connection is connection]
         for session in others:
             session.detach()
         last.close()
@@ -450,11 +457,9 @@ def _queue(queue: Queue) -> _Seen:
 
 
 def _groups(queue: Queue) -> _Seen:
-    if queue.groups is None:
-        return {}
     return {
         str(group["group_id"]): [group["msg_count"], str(group["consumer"]).replace("::", "/")]
-        for group in queue.groups.state()
+        for group in (queue.groups.state() if queue.groups else ())
     }
 
 
@@ -482,10 +487,10 @@ def browse_everything(player: Player) -> dict[str, list[str]]:
             session.consuming.on_delivery = lambda record, labels=labels: labels.append(
                 record.label + ("*" if record.redelivered else "")
             )
-            session.message_subscribe(name, "browser", acquire_mode=1)
-            session.message_set_flow_mode("browser", 0)
-            session.message_flow("browser", 1, 0xFFFFFFFF)
-            session.message_flow("browser", 0, 0xFFFFFFFF)
+            session.message_subscribe(name, "browser", acquire_mode=NOT_ACQUIRED)
+            session.message_set_flow_mode("browser", _FLOW_MODES["credit"])
+            for unit in (BYTE_UNIT, MESSAGE_UNIT):
+                session.message_flow("browser", unit, INFINITE)
             session.close()
             final[name] = pack(labels)
     return final

@@ -95,7 +95,7 @@ def test_examples_run_at_the_top_of_a_checkout(root, tmp_path, monkeypatch, caps
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("QFLOW_PROGRESS", str(tmp_path / "progress.json"))
     recordings = tmp_path / "data" / "recordings"
-    # A part of what lies there: tests/conformance plays all scenarios, and a third of a run has all kinds of rows.
+    # A part of what lies there: tests/conformance plays all scenarios, and a third of a run is a run.
     for part in ("workloads/ring.json", "scenarios/random-ring.jsonl", "scenarios/random-tx.jsonl"):
         (recordings / part).parent.mkdir(parents=True, exist_ok=True)
         (recordings / part).symlink_to(root / "data" / "recordings" / part)
