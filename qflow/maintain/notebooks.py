@@ -22,6 +22,7 @@ From it come the solution, which is executed, and the task, in which these lines
 from __future__ import annotations
 
 import asyncio
+import configparser
 import hashlib
 import importlib
 import logging
@@ -34,6 +35,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -42,26 +44,6 @@ from qflow.launch.chapters import require
 from qflow.maintain import checkout
 from qflow.writing import write_whole
 
-# The same rules as in tests/nbval_sanitize.cfg, for the notebook tests; a test keeps the two equal.
-REPLACEMENTS = (
-    ("addresses", r"0x[0-9a-fA-F]{6,}", "0xADDR"),
-    ("uuids", r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "UUID"),
-    ("hex ids", r"\b[0-9a-f]{32}\b", "MODELID"),
-    # Looked for from the beginning of a word only: words of stored runs are long.
-    ("cell files", r"(?<![^\s\"'])[^\s\"']*ipykernel_[0-9]+[/\\][0-9]+\.py", "CELL"),
-)
-
-_NO_SCRIPTS = '<script class="qf-scripts"></script>'
-COMPARED = (
-    ("stored numbers", r'"numbers": "[^"]*"', '"numbers": ""'),
-    ("stored scripts", r'<script class="qf-scripts">[^<]*</script>', _NO_SCRIPTS),
-)
-"""Likewise, only where outputs are compared: one release of zlib deflates differently from another, so the
-digest beside the numbers is compared; and a notebook keeps the scripts of stored runs once
-(:func:`qflow.labs.html_export.stored`)."""
-
-_SCRIPTS = re.compile(COMPARED[1][1])
-_RULES = tuple((re.compile(pattern), new) for _, pattern, new in REPLACEMENTS)
 _PROGRESS = re.compile(r"(\r?\d+ s(, \d+ of \d+ tasks of Spark)? *)*\n?")
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 _METADATA = {
@@ -96,11 +78,23 @@ def _tidy(notebook: Any) -> Any:
     return notebook
 
 
+@cache
+def _sanitizing(are_stored: bool) -> tuple[tuple[re.Pattern[str], str], ...]:
+    """Return nbval's rules, or those of stored runs, which are for comparing: a page is drawn from these."""
+    rules = configparser.RawConfigParser()
+    rules.read(checkout() / "tests" / "nbval_sanitize.cfg", encoding="utf-8")
+    return tuple(
+        (re.compile(rules[name]["regex"]), rules[name]["replace"])
+        for name in rules.sections()
+        if name.startswith("stored") == are_stored
+    )
+
+
 def _tidy_text(text: str) -> str:
     """Return a cell's output with addresses, random ids and this machine's folders replaced."""
     for folder, name in _folders():
         text = text.replace(folder, name)
-    for pattern, new in _RULES:
+    for pattern, new in _sanitizing(are_stored=False):
         text = pattern.sub(new, text)
     return text
 
@@ -127,10 +121,11 @@ def _tidy_output(output: Any) -> Any:
 
 def _keep_scripts_once(notebook: Any) -> None:
     """Of the scripts that every stored run brings, keep the first: they draw all runs of a page."""
+    pattern, none = _sanitizing(are_stored=True)[-1]
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
-    kept = [output.data for output in outputs if _SCRIPTS.search(output.get("data", {}).get("text/html", ""))]
+    kept = [output.data for output in outputs if pattern.search(output.get("data", {}).get("text/html", ""))]
     for data in kept[1:]:
-        data["text/html"] = _SCRIPTS.sub(_NO_SCRIPTS, data["text/html"])
+        data["text/html"] = pattern.sub(none, data["text/html"])
 
 
 def _number(cell: Any, count: int) -> None:
