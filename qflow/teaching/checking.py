@@ -224,7 +224,7 @@ def show_progress() -> None:
 def report(
     solved: Mapping[str, Mapping[str, Any]],
     predicted: Mapping[str, Mapping[str, Any]],
-    challenged: Mapping[str, Mapping[str, Any]] | None = None,
+    challenged: Mapping[str, Mapping[str, Any]],
 ) -> list[str]:
     """Return the progress as lines, notebook by notebook, from what is kept of each kind."""
     lines, done, number = [], 0, 0
@@ -238,16 +238,16 @@ def report(
             entry = solved.get(exercise.name, {})
             mark = "[x]" if entry.get("solved") else "[ ]"
             lines.append(f"  {mark} {exercise.name:<{width}} {exercise.title}{_describe_effort(entry)}")
-    won = report_challenges(challenged or {})
+    won = report_challenges(challenged)
     return [*lines, *won, f"Exercises: {done} of {number} solved.", *report_calibration(predicted)]
 
 
 def _describe_effort(entry: Mapping[str, Any]) -> str:
     parts = []
-    for key, one, many in (("tries", "try", "tries"), ("hints", "hint", "hints")):
+    for key, one in (("tries", "try"), ("hints", "hint")):
         number = entry.get(key)
         if isinstance(number, int) and number:
-            parts.append(f"{number} {one if number == 1 else many}")
+            parts.append(f"{number} {one if number == 1 else key}")
     return f" ({', '.join(parts)})" if parts else ""
 
 

@@ -12,7 +12,6 @@ cases and what they say are in ``data/exercises.toml``.
 from __future__ import annotations
 
 import copy
-import difflib
 import importlib
 import inspect
 import tomllib
@@ -24,6 +23,7 @@ from typing import Any
 from qflow.broker.errors import AmqpException
 from qflow.kit import RefusalError, kit_path
 from qflow.teaching.learner import make_plain
+from qflow.wording import did_you_mean
 
 Answer = Callable[..., Any]
 """What a learner writes: a function."""
@@ -212,6 +212,5 @@ def find(name: str) -> Exercise:
     known = {asked.name: asked for asked in _all_exercises()}
     if name in known:
         return known[name]
-    near = difflib.get_close_matches(name, known, 1)
-    advice = f"did you mean {near[0]!r}?" if near else "check(…) takes the function the task asks for."
-    raise RefusalError(f"There is no exercise {name!r}; {advice}")
+    advice = did_you_mean(name, known) or "; check(…) takes the function the task asks for."
+    raise RefusalError(f"There is no exercise {name!r}{advice}")

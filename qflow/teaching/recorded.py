@@ -40,23 +40,13 @@ def _scenario(wanted: str) -> Scenario:
     raise RefusalError(f"There is no recorded scenario {wanted!r}; FORMAT.md beside them says what there is.")
 
 
-class _SideBySide(Table):
-    """A recorded scenario played on the engine; made by :func:`beside`."""
+class _Beside(Table):
+    """A recorded scenario played on the engine, and whether the engine agrees; made by :func:`beside`."""
 
-    def __init__(self, rows: Sequence[Sequence[object]], columns: Sequence[str], scenario: Scenario) -> None:
-        verdict = check(scenario)
-        self.agrees = verdict.agrees
-        self.steps = verdict.steps
-        differs = f"the model differs, first at step {verdict.steps + 1}"
-        outcome = "the model agrees with all of it" if verdict.agrees else differs
-        caption = (
-            f"{scenario.id}: {scenario.title}. Recorded from a real broker in {len(scenario.steps)} steps; "
-            f"{outcome}."
-        )
-        super().__init__(rows, columns, caption)
+    agrees = False
 
 
-def beside(scenario: str, steps: Sequence[int] = (), **columns: str) -> _SideBySide:
+def beside(scenario: str, steps: Sequence[int] = (), **columns: str) -> _Beside:
     """Play a recorded scenario on the engine, and compare step by step.
 
     Parameters:
@@ -97,7 +87,13 @@ the model agrees with all of it.
         for text, values in zip(texts, pairs, strict=True)
         if not steps or text[0] in steps
     ]
-    return _SideBySide(rows, ["step", "what was done", *columns], found)
+    verdict = check(found)
+    differs = f"the model differs, first at step {verdict.steps + 1}"
+    outcome = "the model agrees with all of it" if verdict.agrees else differs
+    recorded = f"Recorded from a real broker in {len(found.steps)} steps; {outcome}."
+    table = _Beside(rows, ["step", "what was done", *columns], f"{found.id}: {found.title}. {recorded}")
+    table.agrees = verdict.agrees
+    return table
 
 
 def words(step: Mapping[str, Any]) -> str:

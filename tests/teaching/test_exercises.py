@@ -471,7 +471,7 @@ def test_a_spoilt_progress_file_is_survived(file, solved):
     file.write_text('{"exercises": {"turns": {"tries": "many", "hints": []}, "completed": 7}}')
     assert check(solved["turns"])
     hint("turns")
-    assert report(progress.read("exercises"), {})
+    assert report(progress.read("exercises"), {}, {})
 
 
 def test_unknown_names_are_refused():
