@@ -30,7 +30,6 @@ from qflow.teaching.hints import Hints
 from qflow.wording import did_you_mean, format_count
 
 if TYPE_CHECKING:
-    from qflow.labs.lab import Lab
     from qflow.labs.picture import Comparison, Picture
 
 _Found = tuple[bool, Mapping[str, object]]
@@ -222,6 +221,8 @@ class _PlayedChallenge:
     """A challenge's goal above its lab, and the card when a run meets it; see :func:`challenge`."""
 
     def __init__(self, asked: Challenge) -> None:
+        from qflow.labs import Lab  # says what to install where there are no widgets
+
         widgets: Any = import_module("ipywidgets")
         self.asked = asked
         given = {
