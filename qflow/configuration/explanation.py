@@ -148,20 +148,12 @@ def explain(
     if isinstance(created, Refusal):
         remarks += _after_refusal(declaration, setup.options)
         return SettingsExplanation(declaration, setup, line, address, tuple(remarks), created)
-    flow, rules, levels = _flow(declaration, created.settings, setup.options)
-    return SettingsExplanation(
-        declaration,
-        setup,
-        line,
-        address,
-        (*remarks, *_remarks_on(declaration, created.settings, setup.options)),
-        None,
-        flow,
-        rules,
-        levels,
-        tuple(_describe_limits(created.settings, setup.options)),
-        tuple(_describe_alerts(created, setup.options)),
-    )
+    subject = _Subject(declaration, created.settings, setup.options)
+    remarks += _remarks_on(subject)
+    limits = tuple(_describe_limits(created.settings, setup.options))
+    alerts = tuple(_describe_alerts(created, setup.options))
+    asked = (declaration, setup, line, address, tuple(remarks), None)
+    return SettingsExplanation(*asked, *_flow(subject), limits, alerts)
 
 
 def _create(declaration: Declaration, options: BrokerOptions) -> Queue | Refusal:
@@ -181,18 +173,14 @@ def _create(declaration: Declaration, options: BrokerOptions) -> Queue | Refusal
     return broker.queue(declaration.name)
 
 
-def _flow(
-    declaration: Declaration, settings: QueueSettings, options: BrokerOptions
-) -> tuple[str, tuple[str, ...], tuple[Effective, ...]]:
-    if is_exempt(settings):
+def _flow(subject: _Subject) -> tuple[str, tuple[str, ...], tuple[Effective, ...]]:
+    if is_exempt(subject.settings):
         return "No flow control: a ring queue never has any, whatever thresholds it is given.", ("FC-03",), ()
-    levels = FlowLevels.propose(settings, options)
-    if not levels.is_limiting:
-        text = "No flow control: neither unit has a stop threshold."
-        stops = tuple(level for level in _describe_levels(levels, options) if level.name.startswith("stop"))
-        return text, ("FC-02.7", "FC-08"), stops
-    levels = levels.validate(declaration.name)
-    return _summary(levels), ("FC-14", "FC-16"), _describe_levels(levels, options)
+    if levels := subject.levels:
+        return _summary(levels), ("FC-14", "FC-16"), _describe_levels(levels, subject.options)
+    described = _describe_levels(FlowLevels.propose(subject.settings, subject.options), subject.options)
+    stops = tuple(level for level in described if level.name.startswith(STOP))
+    return "No flow control: neither unit has a stop threshold.", ("FC-02.7", "FC-08"), stops
 
 
 def _written(
@@ -251,16 +239,11 @@ def _clause(
 
 def _summary(levels: FlowLevels) -> str:
     """Return one sentence that says when producers are held and when they go on (FC-14, FC-16)."""
-    above = [f"{value} {word}" for word, value in _values(levels, STOP)]
-    below = [f"{value} {word}" for word, value in _values(levels, RESUME)]
+    above, below = (
+        [f"{n} {word}" for unit, word in UNITS.items() if (n := getattr(levels, f"{side}_{unit}").value)]
+        for side in (STOP, RESUME)
+    )
     return f"Producers are held above {' or '.join(above)}, and go on below {' and '.join(below)}."
-
-
-def _values(levels: FlowLevels, side: str) -> Iterator[tuple[str, int]]:
-    for unit, word in UNITS.items():
-        value = getattr(levels, f"{side}_{unit}").value
-        if value:
-            yield word, value
 
 
 def _describe_limits(settings: QueueSettings, options: BrokerOptions) -> Iterator[Effective]:
@@ -337,15 +320,12 @@ class _Subject:
         return any(getattr(self.settings, f"flow_{s}_{unit}") is not None for s in sides for unit in UNITS)
 
 
-def _remarks_on(
-    declaration: Declaration, settings: QueueSettings, options: BrokerOptions
-) -> Iterator[Remark]:
+def _remarks_on(subject: _Subject) -> Iterator[Remark]:
     """Yield all remarks on a declaration that the broker accepts."""
-    subject = _Subject(declaration, settings, options)
     for remarks in (_on_policy, _on_levels, _on_alternatives, _on_keys):
         yield from remarks(subject)
-    if declaration.durable:
-        yield from _on_hanging(settings)
+    if subject.declaration.durable:
+        yield from _on_hanging(subject.settings)
         yield _note("durable is accepted; this model keeps everything in memory", "CM-12")
 
 
