@@ -1,7 +1,7 @@
 """The scenario player: performs recorded steps on the engine, and observes what its clients can see.
 
 :data:`_STEPS` is the vocabulary: each word for a step, the parameters it needs or may have, and the action on
-the engine.  A word or value that is not in it is refused (:func:`not_built`), so that no part of a recording
+the engine.  A word or value that is not in it is refused (:class:`UnknownStepError`), so that no part of a recording
 is skipped without notice.  :func:`observe` returns everything that can be seen after a step, in the words of
 the recording's ``expect``; :func:`normalize` brings the recorded expectation into the same form.
 """
@@ -176,10 +176,8 @@ class Player:
         records = [record for record in found if record is not None]
         numbers, session = [record.id for record in records], client.session
         match step["op"]:
-            case "accept":
-                session.message_accept(numbers)
-            case "reject":
-                session.message_reject(numbers)
+            case "accept" | "reject" as verdict:
+                getattr(session, f"message_{verdict}")(numbers)
             case "release":
                 session.message_release(numbers, step.get("set_redelivered", False))
             case "complete":
@@ -410,8 +408,7 @@ def _expectations(expect: Any) -> Iterator[str]:
     if not isinstance(queues, Mapping):
         yield f"expected queues that are a {type(queues).__name__}"
         return
-    unknown = {key for queue in queues.values() for key in queue or () if key not in QUEUE}
-    for key in sorted(unknown):
+    for key in sorted({key for queue in queues.values() for key in queue or ()} - set(QUEUE)):
         yield f"expectation {key!r} of a queue"
 
 
@@ -466,14 +463,17 @@ def _groups(queue: Queue) -> _Seen:
 def normalize(expect: Mapping[str, Any]) -> _Seen:
     """Return an expectation, or what was seen, without what is 0, false or empty; a queue itself is kept."""
     queues = {
-        name: None if queue is None else {key: value for key, value in queue.items() if value}
+        name: None if queue is None else _without_empty(queue)
         for name, queue in expect.get("queues", {}).items()
     }
-    kept = {
-        key: {name: item for name, item in value.items() if item} if key in _BY_NAME else value
-        for key, value in {**expect, "queues": queues}.items()
-    }
-    return {key: value for key, value in kept.items() if value}
+    found = {**expect, "queues": queues}
+    return _without_empty(
+        {key: _without_empty(found[key]) if key in _BY_NAME else found[key] for key in found}
+    )
+
+
+def _without_empty(values: Mapping[str, Any]) -> _Seen:
+    return {key: value for key, value in values.items() if value}
 
 
 def browse_everything(player: Player) -> dict[str, list[str]]:
