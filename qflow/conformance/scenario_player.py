@@ -1,9 +1,9 @@
 """The scenario player: performs recorded steps on the engine, and observes what its clients can see.
 
 :data:`_STEPS` is the vocabulary: each word for a step, the parameters it needs or may have, and the action on
-the engine.  A word or value that is not in it is refused (:class:`UnknownStepError`), so that no part of a recording
-is skipped without notice.  :func:`observe` returns everything that can be seen after a step, in the words of
-the recording's ``expect``; :func:`normalize` brings the recorded expectation into the same form.
+the engine.  A word or value that is not in it is refused (:class:`UnknownStepError`), so that no part of a
+recording is skipped without notice.  :func:`observe` returns everything that can be seen after a step, in the
+words of the recording's ``expect``; :func:`normalize` brings the recorded expectation into the same form.
 """
 
 from __future__ import annotations

@@ -292,7 +292,7 @@ def _try_sending(messages: int, **short: Any) -> str:
     return "accepted"
 
 
-def _say_life(session: Any) -> str:
+def _describe_session(session: Any) -> str:
     return "lives" if session.is_attached else "ended"
 
 
@@ -554,8 +554,8 @@ def _() -> Iterator[Step]:
     except AmqpException as error:
         outcome = f"refused with {error.code}"
     yield "a second message to a queue of 1", outcome, "refused with 506"
-    yield "the session that sent it", _say_life(full), "ended"
-    yield "another session on its connection", _say_life(other), "lives"
+    yield "the session that sent it", _describe_session(full), "ended"
+    yield "another session on its connection", _describe_session(other), "lives"
 
 
 @_experiment("T-16")
@@ -601,7 +601,7 @@ def _() -> Iterator[Step]:
     (transfer,) = trial.send("nowhere")
     seen = "complete" if transfer.is_complete else "held"
     yield "a message to a queue that does not exist", seen, "complete"
-    yield "its session", _say_life(trial.producer), "lives"
+    yield "its session", _describe_session(trial.producer), "lives"
 
 
 # Groups
@@ -692,7 +692,7 @@ def _() -> Iterator[Step]:
 def _() -> Iterator[Step]:
     trial = _fill(5, BrokerOptions(flow_control="overflow-list"), max_count=3)
     yield "5 messages to a queue of 3: on the queue", trial.depth("q"), 3
-    yield "the session that sent them", _say_life(trial.producer), "lives"
+    yield "the session that sent them", _describe_session(trial.producer), "lives"
 
 
 @_experiment("X-22")
