@@ -37,11 +37,7 @@ def add_seed(parser: argparse.ArgumentParser, default: int | None = None) -> Non
 
 
 def whole_number(text: str, most: int | None = None) -> int:
-    """Read a number of things, from 1.
-
-    >>> whole_number("5000")
-    5000
-    """
+    """Read a number of things, from 1."""
     # Python refuses to read thousands of digits.
     number = int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else 0
     if number > 0 and (most is None or number <= most):

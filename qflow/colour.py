@@ -21,29 +21,17 @@ def _shows_colour(stream: TextIO) -> bool:
 
 
 def paint(text: str, kind: str, stream: TextIO | None = None) -> str:
-    """Return a text in the colour of its kind, if the stream, standard output by default, shows colours.
-
-    >>> paint("qflow:", "error")
-    'qflow:'
-    """
+    """Return a text in the colour of its kind, if the stream, standard output by default, shows colours."""
     return f"\x1b[{_CODES[kind]}m{text}\x1b[0m" if _shows_colour(stream or sys.stdout) else text
 
 
 def paint_states(text: str, stream: TextIO | None = None) -> str:
-    """Return a text with each ON and OFF of flow control in its colour.
-
-    >>> paint_states("orders is ON")
-    'orders is ON'
-    """
+    """Return a text with each ON and OFF of flow control in its colour."""
     return re.sub(r"\b(ON|OFF)\b", lambda found: paint(found[0], found[0], stream), text)
 
 
 def paint_headings(text: str, stream: TextIO | None = None) -> str:
-    """Return a help or a report with the headings in bold: what stands at a line's start, up to a colon.
-
-    >>> paint_headings("options:")
-    'options:'
-    """
+    """Return a help or a report with the headings in bold: what stands at a line's start, up to a colon."""
     # argparse of Python 3.14 has colours of its own.
     if "\x1b" in text:
         return text

@@ -23,16 +23,7 @@ SHOWN = 20
 
 
 def broker_table(broker: Broker) -> Table:
-    """Return the queues of a broker, with the state of their flow control.
-
-    >>> from qflow.broker import Broker
-    >>> broker = Broker()
-    >>> broker.session("s").queue_declare("orders", {"qpid.max_count": 10, "qpid.flow_stop_size": 0})
-    >>> broker_table(broker)
-    broker at 0 s: 1 queue, 1 session
-    queue   messages  bytes  flow control  turned ON  stop above  resume below                limit
-    orders         0      0  OFF                   0  8 messages  7 messages, 73400320 bytes  10 messages, ...
-    """
+    """Return the queues of a broker, with the state of their flow control."""
     rows = []
     for name, queue in broker.queues.queues.items():
         seen, levels = queue.statistics(), _levels(queue)
@@ -85,19 +76,7 @@ def _queue_table(queue: Queue) -> Table:
 
 
 def _session_table(session: Session) -> Table:
-    """Return the transfers of a session that are held: those that fill its producer's window.
-
-    >>> from qflow.broker import Broker, Message
-    >>> broker = Broker()
-    >>> session = broker.session("shop")
-    >>> session.queue_declare("orders", {"qpid.flow_stop_count": 1, "qpid.flow_resume_count": 1})
-    >>> for _ in range(2):
-    ...     transfer = session.message_transfer(Message(44, routing_key="orders"))
-    >>> _session_table(session)
-    session shop: attached; complete are commands 0-1; 1 transfer held; 0 messages not accepted
-    command  message  bytes  held by
-          2  shop-2      60  orders
-    """
+    """Return the transfers of a session that are held: those that fill its producer's window."""
     held = session.held
     state = "attached" if session.is_attached else f"ended: {session.error or 'closed'}"
     unsettled = session.statistics().unackedMessages

@@ -110,11 +110,7 @@ def fold_line(line: str, width: int = 78) -> str:
 
 
 def examples_of(command: str) -> list[str]:
-    """Return two examples of a command; of one with commands in it, the first ones of these.
-
-    >>> examples_of("qflow trace")
-    ['qflow trace info slow.jsonl.gz', 'qflow trace replay slow.jsonl.gz']
-    """
+    """Return two examples of a command; of one with commands in it, the first ones of these."""
     program, _, name = command.partition(" ")
     if program != "qflow":
         return []

@@ -58,11 +58,7 @@ class RefusalError(QflowError):
 
 
 def _is_checkout(folder: Path) -> bool:
-    """Return whether a folder, which need not exist, is the top of a qflow checkout.
-
-    >>> _is_checkout(Path("/no/such/folder"))
-    False
-    """
+    """Return whether a folder, which need not exist, is the top of a qflow checkout."""
     import tomllib
 
     try:
@@ -75,12 +71,7 @@ def _is_checkout(folder: Path) -> bool:
 
 
 def checkout_root() -> Path | None:
-    """Return the top of the checkout this package is imported from, or None if it is installed.
-
-    >>> root = checkout_root()
-    >>> root is None or _is_checkout(root)
-    True
-    """
+    """Return the top of the checkout this package is imported from, or None if it is installed."""
     root = _PACKAGE.parent
     return root if _is_checkout(root) else None
 
@@ -118,14 +109,7 @@ def kit_path(name: str) -> Path:
 
 
 def install_command(extra: str = "", options: str = "") -> str:
-    """Return the command that installs qflow again as it was installed, with an extra.
-
-    In a checkout, or after an installation of one, the command names that folder; after an installation from
-    a wheel file or a repository it names that; only otherwise it names the distribution on the index.
-
-    >>> install_command("spark").startswith("pip install ")
-    True
-    """
+    """Return the command that installs qflow again as it was installed, with an extra."""
     extras = f"[{extra}]" if extra else ""
     root, origin = checkout_root(), _origin()
     folder, editable = root or origin_folder(), root is not None or "editable" in origin.get("dir_info", {})
@@ -171,13 +155,6 @@ def _local(url: str) -> Path:
 
 
 def form() -> str:
-    """Return the form of the engine in this installation, ``compiled`` or ``pure Python``.
-
-    Both are made of the same source and do the same; the compiled one is faster. It is looked up without
-    importing the engine.
-
-    >>> form() in (_COMPILED, _PURE)
-    True
-    """
+    """Return the form of the engine in this installation, ``compiled`` or ``pure Python``."""
     folder = _PACKAGE / "broker"
     return _COMPILED if any((folder / f"queue{suffix}").is_file() for suffix in EXTENSION_SUFFIXES) else _PURE

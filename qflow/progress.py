@@ -34,15 +34,7 @@ class Progress(Protocol):
 
 
 class StatusLine:
-    """A line about work that goes on: on a terminal it is written over and over, elsewhere it is a new line.
-
-    It is cut to the terminal's width, as what wraps cannot be written over.
-
-    >>> line = StatusLine(sys.stdout)
-    >>> line.show("half done"); line.show("done"); line.end()
-    half done
-    done
-    """
+    """A line about work that goes on: written over again on a terminal, a new line elsewhere."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
@@ -138,11 +130,7 @@ class ProgressLine:
 def progress(
     what: str, total: int | None = None, unit: str = "rows", has_bar: bool = False
 ) -> Iterator[ProgressLine]:
-    """Show the progress of a block, and leave the line however the block ends.
-
-    >>> with progress("reading", 10) as shown:
-    ...     shown(10)
-    """
+    """Show the progress of a block, and leave the line however the block ends."""
     shown = ProgressLine(what, total, unit=unit, has_bar=has_bar)
     try:
         yield shown

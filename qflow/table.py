@@ -66,11 +66,7 @@ class Tabular:
 
 
 def columns_of(rows: Sequence[Sequence[Any]], names: Sequence[str]) -> dict[str, list[Any]]:
-    """Return rows as columns by name.
-
-    >>> columns_of([(1, "a"), (2, "b")], ("n", "letter"))
-    {'n': [1, 2], 'letter': ['a', 'b']}
-    """
+    """Return rows as columns by name."""
     columns = map(list, zip(*rows, strict=True)) if rows else ([] for _ in names)
     return dict(zip(names, columns, strict=True))
 

@@ -167,11 +167,8 @@ class QpidPythonWindow(Window):
         self.threshold = threshold
 
     def next_step(self) -> WindowStep:
-        """Wait while no place is free; a capacity of 0 never has one.
-
-        In a window made smaller than what is outstanding, less than no place is free, and that is no 0: the
-        real client sends.
-        """
+        """Wait while no place is free; a capacity of 0 never has one."""
+        # In a window made smaller than what is outstanding, less than none is free: the real client sends.
         available = self.available()
         if available is None:
             return WindowStep.SEND
@@ -280,11 +277,7 @@ WINDOWS: dict[str, type[Window]] = {
 
 
 def make_window(name: str, capacity: int | None) -> Window:
-    """Return a new window of a kind.
-
-    Raises:
-        ValueError: For an unknown name; it lists those there are.
-    """
+    """Return a new window of a kind."""
     if name not in WINDOWS:
         raise ValueError(f"window: got {name!r}, allowed are {', '.join(map(repr, WINDOWS))}")
     return WINDOWS[name](capacity)

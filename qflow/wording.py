@@ -6,11 +6,7 @@ from collections.abc import Iterable, Sequence
 
 
 def format_count(number: int, noun: str) -> str:
-    """Return a number of things as text.
-
-    >>> format_count(1, "message"), format_count(2, "message")
-    ('1 message', '2 messages')
-    """
+    """Return a number of things as text."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
@@ -26,11 +22,7 @@ def format_names(names: Sequence[str], most: int = 5) -> str:
 
 
 def format_thousands(number: float) -> str:
-    r"""Return a number with a thin space every three digits.
-
-    >>> format_thousands(83886080)
-    '83\u2009886\u2009080'
-    """
+    """Return a number with a thin space every three digits."""
     return f"{number:,}".replace(",", "\u2009")
 
 

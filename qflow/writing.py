@@ -2,6 +2,7 @@
 
 So a full disk or an exception leaves the earlier file as it was, two writers of one file give the file of the
 one that ended last, and a reader never sees half of one.
+After Ctrl-C, what was written until then is kept where there was no such file before.
 """
 
 from __future__ import annotations
@@ -18,18 +19,7 @@ from qflow.kit import RefusalError
 
 @contextmanager
 def write_whole(path: str | Path) -> Iterator[Path]:
-    """Yield the path of a file beside another, which takes that one's place when the block is done.
-
-    After Ctrl-C, what was written until then is kept where there was no such file before.
-
-    >>> from tempfile import TemporaryDirectory
-    >>> with TemporaryDirectory() as folder:
-    ...     place = Path(folder, "orders.json")
-    ...     with write_whole(place) as beside:
-    ...         _ = beside.write_text("[]"), place.exists()
-    ...     place.read_text(), [path.name for path in Path(folder).iterdir()]
-    ('[]', ['orders.json'])
-    """
+    """Yield the path of a file beside another, which takes that one's place when the block is done."""
     place = Path(path).resolve()
     beside = place.with_name(f".{os.getpid()}-{threading.get_ident()}.part")
     try:

@@ -129,8 +129,7 @@ MARKS = {
     "sync": Mark("", "Answered at once: {}.", lambda picture, _: _sync(picture, "")[0] - 1, _sync),
     "gets": Mark("gets it", "{} got it.", _all_hold, _receiver),
 }
-"""What can be asked: where flow control first turns ON and OFF, how deep the queue gets, whether a sync is
-answered at once, and which consumer gets a message, as in ``gets A-2``."""
+"""What can be asked, by the first word of a question's mark; the second is the message of ``gets A-2``."""
 
 
 class Asking:

@@ -47,11 +47,7 @@ _LETTERS = {ord(letter): f"&#{ord(letter)};" for letter in "<>&{$"}
 
 
 def plain(text: str) -> str:
-    """Return a text that plotly shows letter for letter, whatever it contains.
-
-    >>> plain("<b>50 %{y}</b>")
-    '&#60;b&#62;50 %&#123;y}&#60;/b&#62;'
-    """
+    """Return a text that plotly shows letter for letter, whatever it contains."""
     return text.translate(_LETTERS)
 
 

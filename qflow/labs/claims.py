@@ -37,11 +37,7 @@ def seconds(time: int) -> str:
 
 
 def share(spans: tuple[Span, ...], end: int) -> str:
-    """Return which part of a run some spans of time fill, as a percentage that is never rounded to 0 or 100.
-
-    >>> share(((0, 10), (50, 60)), 80), share(((0, 1),), 1000), share((), 80)
-    ('25 %', 'less than 1 %', '0 %')
-    """
+    """Return which part of a run some spans fill, as a percentage that is never rounded to 0 or 100."""
     filled = sum(to - start for start, to in spans)
     if not filled or not end:
         return "0 %"

@@ -37,14 +37,7 @@ _OWN_STEPS = frozenset({"execution.sync", "session.flush"})
 
 
 class SessionTable:
-    """A producer's session, two queues, and a consumer that takes what it is asked to.
-
-    >>> table = SessionTable([("busy",), ("busy",), ("idle",), ("sync",)], stop=1)
-    >>> print(table.session.completed)
-    0 2
-    >>> table.do("take", "p1-1"); print(table.session.completed)
-    0-3
-    """
+    """A producer's session, two queues, and a consumer that takes what it is asked to."""
 
     def __init__(self, moves: Iterable[Sequence[str]] = (), *, stop: int = 2) -> None:
         self.broker = Broker()

@@ -97,12 +97,7 @@ EXAMPLE = "orders --max-queue-count 1000 --flow-stop-count 900 --flow-resume-cou
 
 @dataclass(frozen=True)
 class ConfigPicture:
-    """What a queue's configuration comes to.
-
-    >>> print(config_run("orders --max-queue-count 100 --flow-stop-count 5").refusal)
-    The broker refuses (542 invalid-argument): Queue "orders": qpid.flow_resume_count=70 must be less or \
-equal to qpid.flow_stop_count=5
-    """
+    """What a queue's configuration comes to."""
 
     text: str
     explanation: SettingsExplanation
@@ -132,11 +127,7 @@ equal to qpid.flow_stop_count=5
         return _draw_gauge(self.explanation)
 
     def values(self) -> dict[str, Effective]:
-        """Return every value in force by its name, such as ``stop_count``.
-
-        >>> config_run("orders --max-queue-count 90").values()["stop_count"].value
-        72
-        """
+        """Return every value in force by its name, such as ``stop_count``."""
         return {value.name: value for value in _in_force(self.explanation)}
 
     def __repr__(self) -> str:

@@ -169,15 +169,7 @@ class _Line:
 
 
 def conveyor_of(picture: Picture, **settings: Any) -> tuple[Picture, Race]:
-    """Return the picture of a run with one queue, to be drawn as a conveyor, and its race.
-
-    >>> from qflow.labs.group import GroupTable
-    >>> picture, race = conveyor_of(GroupTable("AAB", prefetch=(1, 1)).picture())
-    >>> print(picture.drawing["captions"][-1][1])
-    c2 passes over 1 message of others, and takes B-1: group B is c2's.
-    >>> race.count, race.of
-    (0, 2)
-    """
+    """Return the picture of a run with one queue, to be drawn as a conveyor, and its race."""
     frames = picture.frames
     line = _Line(frames)
     line.follow(list(picture.run.events))

@@ -135,8 +135,7 @@ def _one_queue(
 # Flow control
 
 _BURST = (1.0, 2.2)
-"""Seconds on and off. A producer without pauses would come back from each block with so much overdue that
-the queue is ON again at the same instant, and it would never be seen OFF."""
+"""Seconds on and off: without pauses, what is overdue after a block would turn the queue ON again at once."""
 
 
 def flow_workload(

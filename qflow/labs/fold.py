@@ -155,17 +155,7 @@ class _Queue:
 
 
 class Fold:
-    """The frames of a run, while its events go by; events of clients outside its topology leave no mark.
-
-    >>> from qflow.labs import flow_workload
-    >>> from qflow.workload import simulate
-    >>> run = simulate(flow_workload(), message_limit=10)
-    >>> whole, parts = (Fold(Topology.of(run.workload, run.end)) for _ in range(2))
-    >>> whole.follow(run.events); whole.end()
-    >>> parts.follow(run.events[:33]); parts.follow(run.events); parts.end()
-    >>> whole.so_far(run.end).columns == parts.so_far(run.end).columns
-    True
-    """
+    """The frames of a run, while its events go by; events of clients outside its topology leave no mark."""
 
     # From one frame to the next there are at least `grain` microseconds: what happens meanwhile is one step.
     # `own_steps` are kinds of events that make a frame although they change no number in it.
@@ -278,18 +268,7 @@ class Fold:
         return replace(frames, topology=replace(frames.topology, end=last["time"]))
 
     def renew(self, topology: Topology, first: int) -> Fold:
-        """Return a fold that goes on from a frame, for other clients and queues.
-
-        >>> from qflow.labs import flow_workload
-        >>> from qflow.workload import simulate
-        >>> run = simulate(flow_workload(), message_limit=10)
-        >>> fold = Fold(Topology.of(run.workload, run.end))
-        >>> fold.follow(run.events)
-        >>> last = fold.renew(fold.topology, fold.count - 3)
-        >>> last.end(); fold.end()
-        >>> last.count, last.so_far(run.end).at(-1) == fold.so_far(run.end).at(-1)
-        (3, True)
-        """
+        """Return a fold that goes on from a frame, for other clients and queues."""
         new = Fold(topology, self.grain, self._own_steps)
         shift = _Shift(self.topology, topology, first)
         columns = shift.columns()
@@ -994,12 +973,7 @@ def fold(run: Run, topology: Topology | None = None, own_steps: Collection[str] 
 
 
 def channel_names(topology: Topology) -> tuple[str, ...]:
-    """Return the names of a frame's columns, in order.
-
-    >>> from qflow.labs.topology import QueueSpot
-    >>> channel_names(Topology((), (QueueSpot("orders"),), (), (), 0))[-7:-4]
-    ('queue.orders.depth', 'queue.orders.bytes', 'queue.orders.flow')
-    """
+    """Return the names of a frame's columns, in order."""
     kinds = (
         ("producer", topology.producers, PRODUCER_CHANNELS),
         ("queue", topology.queues, QUEUE_CHANNELS),

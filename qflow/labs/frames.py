@@ -43,12 +43,7 @@ class Transition:
 
 
 class Spans:
-    """A table of things that last for some frames; :mod:`qflow.labs.fold` defines them.
-
-    >>> locks = Spans(("group", "start", "end"), [array("i", [1]), array("i", [5]), array("i", [9])])
-    >>> list(locks.alive(5)), list(locks.alive(9))
-    ([0], [])
-    """
+    """A table of things that last for some frames; :mod:`qflow.labs.fold` defines them."""
 
     def __init__(self, columns: tuple[str, ...], data: Sequence[array[int]]) -> None:
         self.columns = columns
@@ -192,11 +187,7 @@ class Frames:
 
 
 def pack(columns: Sequence[array[int]]) -> bytes:
-    r"""Return columns of 32-bit numbers, deflated: the low bytes of all, column after column, then the next.
-
-    >>> zlib.decompress(pack([array("i", [1, 258]), array("i", [7, 7])]))
-    b'\x01\x02\x07\x07\x00\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00'
-    """
+    """Return columns of 32-bit numbers, deflated: the low bytes of all, then the next, and so on."""
     places: list[list[bytes]] = [[], [], [], []]
     zeros = bytes(4 * max(map(len, columns), default=0))
     for column in columns:
@@ -229,11 +220,7 @@ _SIGN = bytes([0, *[1] * 255])
 
 
 def _switches(column: array[int]) -> list[int]:
-    """Return where numbers begin to be other than 0, and where they are 0 again, in turns.
-
-    >>> _switches(array("i", [0, 0, 5, 256, 0, 7]))
-    [2, 4, 5]
-    """
+    """Return where numbers begin to be other than 0, and where they are 0 again, in turns."""
     numbers = column.tobytes()
     bits = 0
     for place in range(4):

@@ -80,13 +80,7 @@ def to_fragment(
     states: dict[str, object] | None = None,
     asks: Sequence[dict[str, Any]] = (),
 ) -> str:
-    """Return a run as a piece of HTML that plays it in any page, and asks no server for anything.
-
-    >>> from qflow.labs import flow_run
-    >>> print(to_fragment(flow_run(messages=20)))
-    <div class="qflow-stored">
-    <div class="qflow-lab"><b>What this picture shows</b><ul><li>...
-    """
+    """Return a run as a piece of HTML that plays it in any page, and asks no server for anything."""
     run = {"place": place or {}, "plays": plays, "pictures": picture_data(picture)}
     if states is not None:
         run["states"] = states
@@ -112,11 +106,7 @@ def picture_data(picture: Picture | Comparison) -> list[dict[str, object]]:
 
 
 def pack_text(numbers: bytes) -> str:
-    """Return bytes as text, deflated, in letters that no tidying of outputs takes for something else.
-
-    >>> pack_text(b"")
-    'eNoDAAAAAAE='
-    """
+    """Return bytes as text, deflated, in letters that no tidying of outputs takes for something else."""
     return base64.b64encode(zlib.compress(numbers, 9)).decode().translate(_LETTERS)
 
 
@@ -145,13 +135,7 @@ def to_html(
     *,
     plays: bool = False,
 ) -> str:
-    """Return a run as one HTML page that plays it, and asks no server for anything.
-
-    >>> from qflow.labs import flow_run
-    >>> page = to_html(flow_run(messages=20))
-    >>> "http" in page
-    False
-    """
+    """Return a run as one HTML page that plays it, and asks no server for anything."""
     return _PAGE.format(title=escape(title), theme=THEME, stored=to_fragment(picture, place, plays=plays))
 
 

@@ -33,12 +33,7 @@ class Knob:
 def begin(
     name: str, describe: Callable[..., object], knobs: Sequence[Knob], given: Mapping[str, float]
 ) -> dict[str, float]:
-    """Return where a lab's sliders begin, by setting: at what is given, or else at its default.
-
-    >>> from qflow.labs.experiments import flow_workload
-    >>> begin("flow_lab", flow_workload, [Knob("stop", "stop", "", 0, 9)], {})
-    {'stop': 900}
-    """
+    """Return where a lab's sliders begin, by setting: at what is given, or else at its default."""
     known = [knob.setting for knob in knobs]
     if unknown := sorted(set(given) - set(known)):
         raise TypeError(f"{name} has no setting {unknown[0]!r}; it has {', '.join(known)}")

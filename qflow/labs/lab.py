@@ -374,12 +374,7 @@ class HandLab(Lab):
 
 
 def _actions_of(picture: Picture) -> dict[str, str]:
-    """Return what a fork of a picture can begin with: a key, and what it does in a few words.
-
-    >>> from qflow.labs import flow_run
-    >>> _actions_of(flow_run(messages=5))
-    {'purge:orders': 'orders is purged', 'leave:c1': 'c1 goes away', 'leave:p1': 'p1 goes away'}
-    """
+    """Return what a fork of a picture can begin with: a key, and what it does in a few words."""
     topology = picture.frames.topology
     # On a conveyor one shop sends all before the consumers come; a strip is of one session, and what it did.
     consumers = [spot.name for spot in topology.consumers]
@@ -392,13 +387,7 @@ def _actions_of(picture: Picture) -> dict[str, str]:
 
 
 def _fork_picture(picture: Picture, frame: int, action: str, timeline: Timeline | None = None) -> Comparison:
-    """Return a run beside another course of events, which an action begins after a frame.
-
-    >>> from qflow.labs import flow_run
-    >>> both = _fork_picture(flow_run(messages=60, stop=20, resume=10), 80, "purge:orders")
-    >>> list(both.pictures)
-    ['as it was', 'orders is purged']
-    """
+    """Return a run beside another course of events, which an action begins after a frame."""
     # An action that there is not is refused before anything is run.
     _name_of(picture, action)
     time = picture.frames.at(frame)["time"]
@@ -424,11 +413,7 @@ def _fork_picture(picture: Picture, frame: int, action: str, timeline: Timeline 
 
 
 def beside(picture: Picture, forked: Picture, action: str, *, reacts: bool) -> Comparison:
-    """Return a run beside its fork, which says whether its clients react to what is different.
-
-    Raises:
-        KeyError: If there is no such action.
-    """
+    """Return a run beside its fork, which says whether its clients react to what is different."""
     name = _name_of(picture, action)
     said, name = (_REACTS, name) if reacts else (_REPEATS, _BESIDE.format(name))
     return compare(picture, replace(forked, claims=(said, *forked.claims)), ("as it was", name))
@@ -492,13 +477,7 @@ def _command(picture: Picture, action: str, timeline: Timeline) -> Event:
 
 
 def why(picture: Picture, frame: int, subject: str, timeline: Timeline | None = None) -> dict[str, Any]:
-    """Return a chain of causes: why a client, queue, message or group is at a frame as the picture shows it.
-
-    >>> from qflow.labs import flow_run
-    >>> picture = flow_run(messages=40, stop=3, resume=2, prefetch=1, service=1.0, capacity=2)
-    >>> why(picture, 12, "producer:p1")["links"][0]["text"]
-    'p1 is blocked: ...'
-    """
+    """Return a chain of causes: why a client, queue, message or group is as a frame shows it."""
     frames = picture.frames
     answer: dict[str, Any] = {"subject": subject, "frame": frame, "links": []}
     try:

@@ -80,11 +80,7 @@ class Prose(anywidget.AnyWidget):
 
 
 def _parts_of(text: str) -> Iterator[str | list[str]]:
-    """Yield a text in parts.
-
-    >>> list(_parts_of("Above {stop}, [the gate](queue:orders) is shut."))
-    ['Above ', ['stop'], ', ', ['the gate', 'queue:orders'], ' is shut.']
-    """
+    """Yield a text in parts."""
     end = 0
     for found in _PART.finditer(text):
         yield text[end : found.start()]

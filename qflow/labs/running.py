@@ -28,9 +28,7 @@ from qflow.workload.stage import Stage, pause_collector
 
 Result = TypeVar("Result")
 Steps = Generator[float, int | None, Result]
-"""Yields the part that is done, from 0 to 1, and returns the result.
-
-An instant that is sent to it, in microseconds, makes the next step end right behind it, if it lies ahead."""
+"""Yields the part that is done; an instant that is sent to it ends the next step right behind it."""
 
 _MOST_EVENTS = 4_000
 _SLICE = SECOND // 10
@@ -79,16 +77,7 @@ def drawing(workload: Workload, messages: int) -> Steps[Picture]:
 def simulate_with(
     workload: Workload, messages: int, time: int, act: Callable[[Stage], None], until: int | None = None
 ) -> Run:
-    """Run a workload in which something else is done at an instant, and its clients react to that.
-
-    >>> from qflow.labs import flow_workload
-    >>> from qflow.workload import simulate
-    >>> run = simulate_with(flow_workload(), 100, 50_000, lambda stage: stage.broker.sessions["c1"].close())
-    >>> same = simulate(flow_workload(), message_limit=100)
-    >>> first = next(event for event, other in zip(run.events, same.events) if event != other)
-    >>> first.time, first.kind
-    (50000, 'session.detach')
-    """
+    """Run a workload in which something else is done at an instant, and its clients react to that."""
     with pause_collector():
         stage = set_up(workload, messages)
         stage.agenda.enter(time, SEND + 1, partial(act, stage))

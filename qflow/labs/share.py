@@ -36,10 +36,7 @@ LABS = (
     ),
     *("state_space", "group", "completion", "config", "trace"),
 )
-"""The labs that a token can open.
-
-Experiments take numbers only, so all of them are here. Any other lab is named, once a stranger's token cannot
-do harm with its settings."""
+"""The labs that a token can open: all experiments, and those with which a stranger's token can do no harm."""
 
 FILES = {"trace": ("path", "workload")}
 """The settings of a lab that name files."""
@@ -90,16 +87,7 @@ def _shorten(value: object) -> str:
 
 @dataclass(frozen=True)
 class Token:
-    """What a token says.
-
-    >>> token = Token("flow", {"stop": 20}, time=5)
-    >>> Token.read(token.text()) == token
-    True
-    >>> Token.read("hello")
-    Traceback (most recent call last):
-        ...
-    qflow.labs.share.TokenError: this is no token of a lab: it does not begin with 'qf1.'
-    """
+    """What a token says."""
 
     lab: str
     settings: Mapping[str, Any]
@@ -186,27 +174,13 @@ sender, allow it: open_token(text, allow_files=True)
 
 
 def site_address() -> str:
-    """Return the first page of the site that links lead to: ``QFLOW_SITE``; "" where none is set.
-
-    >>> os.environ["QFLOW_SITE"] = "https://example.org/qflow"
-    >>> site_address()
-    'https://example.org/qflow/index.html'
-    >>> del os.environ["QFLOW_SITE"]
-    """
+    """Return the first page of the site that links lead to: ``QFLOW_SITE``; "" where none is set."""
     site = os.environ.get("QFLOW_SITE", "").rstrip("/")
     return f"{site}/index.html" if site and not site.endswith(".html") else site
 
 
 def run_of_token(text: str) -> tuple[Token, Picture | Comparison]:
-    """Return a token, and the run that its lab shows, without a widget.
-
-    Raises:
-        TokenError: As for :func:`open_token`; or its lab is no run to play, or one that was acted on by hand.
-
-    >>> token, picture = run_of_token(Token("flow", {"stop": 20, "resume": 10, "messages": 50}).text())
-    >>> picture.frames.topology.queues[0].stop_count
-    20
-    """
+    """Return a token, and the run that its lab shows, without a widget."""
     token = Token.read(text)
     settings = _check(token, allow_files=False)
     try:
@@ -220,11 +194,7 @@ def run_of_token(text: str) -> tuple[Token, Picture | Comparison]:
 
 
 def share_path(path: str | Path) -> str:
-    """Return a path as a token names it: of a recording of the kit, its place in the kit.
-
-    >>> share_path(kit_path("data") / "recordings" / "workloads" / "ring.csv.gz")
-    'recordings/workloads/ring.csv.gz'
-    """
+    """Return a path as a token names it: of a recording of the kit, its place in the kit."""
     whole, kit = Path(path).resolve(), kit_path("data").resolve()
     return whole.relative_to(kit).as_posix() if whole.is_relative_to(kit) else str(path)
 

@@ -60,17 +60,7 @@ class StateSpace:
 
 @dataclass(frozen=True)
 class Walk:
-    """A way through the states that a learner chooses, in search of the deepest.
-
-    >>> from qflow.design import SmallConfiguration, explore
-    >>> walk = Walk(explore(SmallConfiguration.of(stop=1, capacities=(1,))))
-    >>> walk.moves
-    {'C1 sends': 1}
-    >>> for claim in walk.after("C1 sends").after("C1 sends").claims:
-    ...     print(claim)
-    After 2 moves: depth 2 ON · C1 1/1.
-    No state is deeper. The shortest way there has 2 moves: yours is as short.
-    """
+    """A way through the states that a learner chooses, in search of the deepest."""
 
     states: StateGraph
     # Those on the way, from the start to where it is now, and what was done between them.

@@ -58,12 +58,7 @@ _TAG = re.compile(r"<[^>]*>")
 
 
 def still(figure: go.Figure) -> str:
-    """Return a figure as a complete SVG document; its layout says its height, margins, ranges and rows.
-
-    >>> from qflow.labs.charts import Chart
-    >>> still(Chart("a < b", "seconds", "messages", ()).figure).splitlines()[1]
-    '<title>a &lt; b</title>'
-    """
+    """Return a figure as a complete SVG document; its layout says its height, margins, ranges and rows."""
     pen = _Pen(figure.to_plotly_json())
     title = _text(pen.layout["title"]["text"])
     size = f'viewBox="0 0 {WIDTH} {pen.height}" width="{WIDTH}"'

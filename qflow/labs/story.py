@@ -34,17 +34,7 @@ class Beat:
 
 
 def story_of(picture: Picture) -> list[Beat]:
-    """Return the six beats of a run of one producer, one queue and one consumer.
-
-    Raises:
-        RefusalError: If the run has other clients or queues, or its queue does not turn ON, fill the
-            producer's window and turn OFF.
-
-    >>> from qflow.labs import flow_run
-    >>> beats = story_of(flow_run(stop=8, resume=5, capacity=3, rate=60, service=0.05, messages=60))
-    >>> print(beats[4].text)
-    ON does not stop p1. It sends on, unanswered, until its window of 3 is full. Only now it waits.
-    """
+    """Return the six beats of a run of one producer, one queue and one consumer."""
     frames, topology = picture.frames, picture.frames.topology
     if [len(topology.producers), len(topology.queues), len(topology.consumers)] != [1, 1, 1]:
         raise RefusalError("a story is told of one producer, one queue and one consumer; this run has others")

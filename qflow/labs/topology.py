@@ -57,12 +57,7 @@ class QueueSpot:
 
     @classmethod
     def of(cls, name: str, arguments: Mapping[str, Argument], options: BrokerOptions) -> QueueSpot:
-        """Return a queue's limits and thresholds in force, from how it is declared.
-
-        >>> spot = QueueSpot.of("orders", {"qpid.max_count": 1000}, BrokerOptions())
-        >>> spot.stop_count, spot.resume_count                    # 80 % and 70 %: FC-10
-        (800, 700)
-        """
+        """Return a queue's limits and thresholds in force, from how it is declared."""
         settings = QueueSettings.from_arguments(arguments)
         levels = FlowThresholds.of(name, settings, options) or FlowThresholds(0, 0, 0, 0)
         return cls(
@@ -149,11 +144,7 @@ class Topology:
 
 
 def group_key(queues: Iterable[Mapping[str, Argument]]) -> str:
-    """Return the first group header or last value key in declare arguments, or else ``group`` (MG-04).
-
-    >>> group_key([{}, {"qpid.last_value_queue_key": "stock"}])
-    'stock'
-    """
+    """Return the first group header or last value key in declare arguments, or else ``group`` (MG-04)."""
     for arguments in queues:
         for key in ("qpid.group_header_key", "qpid.last_value_queue_key"):
             if arguments.get(key):
@@ -187,12 +178,7 @@ _SOURCES_FIRST, _ALL = ("producer", "exchange", "consumer"), ("exchange", "produ
 
 
 def layout_of(topology: Topology) -> dict[str, list[int]]:
-    """Return the order of each column of the picture from top to bottom, such that few lines cross.
-
-    >>> crossed = (ConsumerSpot("a", 1, 1, "", "a::a"), ConsumerSpot("b", 0, 1, "", "b::b"))
-    >>> layout_of(Topology((), (QueueSpot("q1"), QueueSpot("q2")), crossed, (), 0))["consumer"]
-    [1, 0]
-    """
+    """Return the order of each column of the picture from top to bottom, such that few lines cross."""
     sizes = {
         "producer": len(topology.producers),
         "exchange": len(topology.exchanges),

@@ -20,9 +20,7 @@ from qflow.labs.picture import Comparison, Picture
 from qflow.labs.share import Token, share_path
 
 LARGE = 300_000
-"""Bytes of a packed file from which on its lab opens empty, with progress and a way not to wait for it.
-
-Its size decides and not the time it takes, so that a notebook shows the same on any machine."""
+"""Bytes of a packed file from which on its lab opens empty, whatever the machine, with progress."""
 
 _PACKED = (".gz", ".parquet")
 _PACKING = 10
