@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qflow.kit import RefusalError
-from qflow.labs.claims import seconds, times
 from qflow.labs.frames import NEVER, Frames, Span
 from qflow.labs.picture import Picture
 from qflow.labs.topology import QueueSpot
+from qflow.labs.words import seconds, times
 from qflow.wording import format_thousands
 
 if TYPE_CHECKING:

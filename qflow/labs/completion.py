@@ -17,7 +17,7 @@ from qflow.broker.events import Event
 from qflow.broker.message import Message
 from qflow.labs.fold import fold
 from qflow.labs.frames import NEVER, Frames
-from qflow.labs.picture import Picture, picture_of
+from qflow.labs.picture import Narration, Picture, picture_of
 from qflow.labs.topology import Topology
 from qflow.workload import Consumer, Producer, Run, Workload
 
@@ -125,9 +125,7 @@ class SessionTable:
         strip = _Strip(frames, self._known)
         strip.follow(run.events)
         drawing = {
-            "form": "strip",
-            "captions": [[frame, " ".join(said)] for frame, said in sorted(strip.said.items())],
-            "turns": sorted(strip.turns),
+            **strip.drawing("strip"),
             "commands": [strip.commands[number] for number in sorted(strip.commands)],
             "complete": strip.complete,
             "reports": strip.reports,
@@ -161,47 +159,45 @@ class SessionTable:
         return tuple(said)
 
 
-class _Strip:
+class _Strip(Narration):
     """What became of each command, while the events of a run go by."""
 
     def __init__(self, frames: Frames, known: dict[int, tuple[str, str]]) -> None:
-        self._frames, self._known = frames, known
+        super().__init__(frames)
+        self._known = known
         # By number: the number, what it is, frames in which it was sent, held, let go and complete.
         self.commands: dict[int, list[object]] = {}
-        self.said: dict[int, list[str]] = {}
-        self.turns: set[int] = set()
         self.complete: list[list[object]] = []
         self.reports: list[list[object]] = []
         self._done = RangeSet()
 
-    def follow(self, events: Iterable[Event]) -> None:
-        for place, event in enumerate(events):
-            self._frame = self._frames.showing(place, event.time)
-            detail = dict(event.detail or {})
-            match event.kind:
-                case "message.transfer":
-                    self._begin(int(str(detail["command"])), ", and asks for a report" * bool(detail["sync"]))
-                case "execution.sync":
-                    self._begin(self._next_sync())
-                case "session.flush":
-                    self._note("session.flush asks what is complete.")
-                case "held":
-                    number = int(str(detail["command"]))
-                    self.commands[number][3] = self._frame
-                    self._note(f"Completion {number} is held.", is_turn=True)
-                case "completed" if event.session == "p1":
-                    self._complete(int(str(detail["command"])))
-                case "reported" if event.session == "p1":
-                    self.reports.append([self._frame, detail["completed"]])
-                    self._note(f"session.completed names {detail['completed']}.", is_turn=True)
-                case "flow_stopped" | "flow_resumed":
-                    state = "ON" if event.kind == "flow_stopped" else "OFF"
-                    self._note(f"{event.queue} turns {state}.", is_turn=True)
-                case "acquired":
-                    self._note(f"c1 takes {event.message}.")
-                case "dequeued":
-                    how = {"accept": "c1 accepts", "purge": "A purge removes"}[str(detail["reason"])]
-                    self._note(f"{how} {event.message}, which leaves {event.queue}.")
+    def receive(self, event: Event) -> None:
+        """Note what one event does to the commands of ``p1``."""
+        detail = dict(event.detail or {})
+        match event.kind:
+            case "message.transfer":
+                self._begin(int(str(detail["command"])), ", and asks for a report" * bool(detail["sync"]))
+            case "execution.sync":
+                self._begin(self._next_sync())
+            case "session.flush":
+                self.note("session.flush asks what is complete.")
+            case "held":
+                number = int(str(detail["command"]))
+                self.commands[number][3] = self.frame
+                self.note(f"Completion {number} is held.", is_turn=True)
+            case "completed" if event.session == "p1":
+                self._complete(int(str(detail["command"])))
+            case "reported" if event.session == "p1":
+                self.reports.append([self.frame, detail["completed"]])
+                self.note(f"session.completed names {detail['completed']}.", is_turn=True)
+            case "flow_stopped" | "flow_resumed":
+                state = "ON" if event.kind == "flow_stopped" else "OFF"
+                self.note(f"{event.queue} turns {state}.", is_turn=True)
+            case "acquired":
+                self.note(f"c1 takes {event.message}.")
+            case "dequeued":
+                how = {"accept": "c1 accepts", "purge": "A purge removes"}[str(detail["reason"])]
+                self.note(f"{how} {event.message}, which leaves {event.queue}.")
 
     def _next_sync(self) -> int:
         syncs = (number for number, (kind, _) in self._known.items() if kind == "sync")
@@ -209,26 +205,21 @@ class _Strip:
 
     def _begin(self, number: int, request: str = "") -> None:
         kind, label = self._known[number]
-        self.commands[number] = [number, kind, self._frame, NEVER, NEVER]
+        self.commands[number] = [number, kind, self.frame, NEVER, NEVER]
         asks = "execution.sync asks for a report when all before it are complete"
         what = f"{label} goes to {kind}{request}" if label else asks
-        self._note(f"Command {number}: {what}.", is_turn=not label)
+        self.note(f"Command {number}: {what}.", is_turn=not label)
 
     def _complete(self, number: int) -> None:
-        self.commands[number][4] = self._frame
+        self.commands[number][4] = self.frame
         self._done.add(number)
-        self.complete.append([self._frame, str(self._done)])
+        self.complete.append([self.frame, str(self._done)])
         kind, _ = self._known[number]
         was_held = self.commands[number][3] != NEVER
         if kind == "sync":
-            self._note(f"All before {number} are complete: the sync is answered.", is_turn=True)
+            self.note(f"All before {number} are complete: the sync is answered.", is_turn=True)
         else:
-            self._note(f"{number} is complete{' after all' if was_held else ''}.", is_turn=was_held)
-
-    def _note(self, sentence: str, *, is_turn: bool = False) -> None:
-        self.said.setdefault(self._frame, []).append(sentence)
-        if is_turn:
-            self.turns.add(self._frame)
+            self.note(f"{number} is complete{' after all' if was_held else ''}.", is_turn=was_held)
 
 
 def completion_run(*, moves: Iterable[Sequence[str]] = STORY, stop: int = 2) -> Picture:

@@ -27,7 +27,6 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from qflow.broker.options import FLOW_CONTROLS, BrokerOptions
 from qflow.broker.settings import Argument
-from qflow.labs.claims import seconds, share, times
 from qflow.labs.frames import Frames
 from qflow.labs.knobs import (
     PREFETCH,
@@ -43,8 +42,8 @@ from qflow.labs.knobs import (
     stop_knob,
 )
 from qflow.labs.picture import Comparison, Picture
-from qflow.labs.running import Steps, death_of, drawing, finish_steps, first_time, side_by_side
-from qflow.labs.words import BITS
+from qflow.labs.running import Steps, drawing, finish_steps, side_by_side
+from qflow.labs.words import BITS, seconds, share, times
 from qflow.workload import Consumer, Producer, Workload
 
 if TYPE_CHECKING:
@@ -130,6 +129,11 @@ def _one_queue(
         consumers=(Consumer("c1", "orders", prefetch=prefetch, service=("exp", service), seed=2),),
         options=options or BrokerOptions(),
     )
+
+
+def _first_death(frames: Frames) -> str:
+    """Return when the first session died, in words."""
+    return seconds(frames.column("time")[frames.deaths[0][0]])
 
 
 # Flow control
@@ -665,10 +669,10 @@ def _policy_verdict(picture: Picture) -> str:
     lost = last["queue.orders.discards"]
     said = f"p1 sent {sent} messages, c1 accepted {accepted}"
     if last["queue.orders.gone"]:
-        when = seconds(first_time(picture, "queue.orders.gone"))
+        when = seconds(frames.spans("queue.orders.gone")[0][0])
         return f"{said}; the queue destroyed itself at {when}, and {lost} messages were lost (LP-15)."
     if picture.run.errors:
-        when = seconds(death_of(picture, "p1"))
+        when = _first_death(frames)
         return f"{said}; the broker refused the last one, and p1's session died at {when} (LP-05)."
     if not lost:
         return f"{said}; none was lost."
@@ -779,7 +783,7 @@ def _history_verdict(picture: Picture) -> str:
     sent, accepted = last["producer.p1.sent"], last["consumer.c1.accepted"]
     fate = f"p1 sent {sent}, c1 accepted {accepted}; at most {deepest} deep; p1 waited {waited} of the time"
     if picture.run.errors:
-        return f"p1's session died of 506 at {seconds(death_of(picture, 'p1'))}; {fate}."
+        return f"p1's session died of 506 at {_first_death(frames)}; {fate}."
     return f"no session died; {fate}."
 
 

@@ -147,7 +147,7 @@ class Frames:
         found = [
             Transition(frame, self.columns[0][frame], spot.name, not nth % 2)
             for spot in self.topology.queues
-            for nth, frame in enumerate(self._switches(f"queue.{spot.name}.flow"))
+            for nth, frame in enumerate(self.switches(f"queue.{spot.name}.flow"))
         ]
         return tuple(sorted(found, key=lambda change: change.frame))
 
@@ -156,10 +156,10 @@ class Frames:
 
         The last of them may end with the run.
         """
-        times = [self.columns[0][frame] for frame in self._switches(channel)]
+        times = [self.columns[0][frame] for frame in self.switches(channel)]
         return tuple(zip(times[::2], [*times[1::2], self.topology.end], strict=False))
 
-    def _switches(self, channel: str) -> list[int]:
+    def switches(self, channel: str) -> list[int]:
         """Return the first frame in which a channel is not 0, then the next in which it is, and so on."""
         found = self._found.get(channel)
         if found is None:

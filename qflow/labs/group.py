@@ -3,12 +3,21 @@
 :class:`GroupTable` is the queue with its clients; :func:`group_run` plays it, by given actions, at paces of
 their own or with all consumers accepting in turn, and returns the picture. The lab is in
 :mod:`qflow.labs.group_widget`.
+
+The picture is a *conveyor*: the queue as one line with its head in front, and what its consumers look at.
+The frames of a run say where each message lies. What else a conveyor shows is read off the events here: each
+*look* of a consumer, which passes a message over, takes one, or finds none; a sentence for every frame; and
+the *race*: how many carts had an item removed before it was added.
+
+A message is called by its group and its place in it. In the story of the shopping cart the odd ones add an
+item and the even ones remove it again: ``A-3`` adds the second item of cart A, ``A-4`` removes it.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
+from array import array
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -27,10 +36,11 @@ from qflow.broker.events import Event
 from qflow.broker.message import Message
 from qflow.broker.options import BrokerOptions
 from qflow.broker.session import Session
-from qflow.labs.claims import times
-from qflow.labs.conveyor import Race, conveyor_of
-from qflow.labs.picture import Picture, picture_of
+from qflow.labs.frames import Frames, Spans
+from qflow.labs.picture import Narration, Picture, picture_of
 from qflow.labs.topology import Topology
+from qflow.labs.words import times
+from qflow.wording import format_count
 from qflow.workload import Consumer, Producer, Run, Workload
 
 QUEUE = "carts"
@@ -351,17 +361,15 @@ def _work_in_turn(table: GroupTable) -> None:
 
 def group_picture(table: GroupTable, **settings: Any) -> Picture:
     """Return a table's picture as a conveyor, with claims about its carts and groups; see `conveyor_of`."""
-    picture, race = conveyor_of(table.picture(), grouped=table.grouped, works=table.works, **settings)
-    return replace(
-        picture, claims=(*_claim_owners(picture), *_order(picture), *_claim_race(race), *_idle(table))
-    )
+    picture = conveyor_of(table.picture(), grouped=table.grouped, works=table.works, **settings)
+    claims = (*_claim_owners(picture), *_order(picture), *_claim_race(picture), *_idle(table))
+    return replace(picture, claims=claims)
 
 
-def _claim_race(race: Race) -> list[str]:
-    noun = "cart" if race.of == 1 else "carts"
-    return (
-        [f"An item was removed before it was added in {race.count} of {race.of} {noun}."] if race.of else []
-    )
+def _claim_race(picture: Picture) -> list[str]:
+    wrong, of = len(picture.drawing["carts"]), picture.drawing["of"]  # type: ignore[arg-type]
+    noun = "cart" if of == 1 else "carts"
+    return [f"An item was removed before it was added in {wrong} of {of} {noun}."] if of else []
 
 
 def _claim_owners(picture: Picture) -> list[str]:
@@ -416,3 +424,139 @@ def _idle(table: GroupTable) -> list[str]:
         who, what = ", ".join(idle), ", ".join(free)
         return [f"{who} waits with free credit although group {what} is free: nothing woke it (MG-13)."]
     return []
+
+
+# The conveyor
+
+_LOOKS = ("consumer", "stay", "kind", "start", "end")
+"""A look: the consumer, from 1; the message's row among the stays, -1 for the end; what came of it."""
+
+PASSED, TAKEN, NOTHING = range(3)
+
+
+class _Line(Narration):
+    """One queue and its consumers, while the events of a run go by."""
+
+    def __init__(self, frames: Frames) -> None:
+        super().__init__(frames)
+        self._index = {spot.link: number for number, spot in enumerate(frames.topology.consumers, 1)}
+        self._names = {spot.link: spot.name for spot in frames.topology.consumers}
+        self._stays = 0
+        # By position: the row of the stay, the label, the group; and who has it.
+        self._line: dict[int, tuple[int, str, str]] = {}
+        self._holder: dict[int, str] = {}
+        self._cursor: dict[str, int] = defaultdict(int)
+        self._owned: set[str] = set()
+        self._bad: set[str] = set()
+        self.groups: set[str] = set()
+        self.looks: list[int] = []
+        # Of each message that removes an item not yet added: the frame of its accept, its row of stays.
+        self.wrong: list[tuple[int, int]] = []
+        # Each time another cart goes wrong: the frame, and how many carts are wrong then.
+        self.carts: list[tuple[int, int]] = []
+
+    def receive(self, event: Event) -> None:
+        """Note what one event shows of the queue, if anything."""
+        handler = getattr(self, f"_on_{event.kind.rpartition('.')[2]}", None)
+        if handler is not None:
+            handler(event)
+
+    def _on_subscribe(self, event: Event) -> None:
+        if event.kind == "message.subscribe":
+            self.note(f"{event.session} subscribes to {event.queue}.")
+
+    def _on_enqueued(self, event: Event) -> None:
+        position = _position(event)
+        self._line[position] = self._stays, event.message, event.group
+        self.groups.add(event.message.rpartition("-")[0])
+        self._stays += 1
+        self.note(f"{event.message} comes to {event.queue}.")
+
+    def _on_group_owned(self, event: Event) -> None:
+        self._owned.add(event.group)
+
+    def _on_group_freed(self, event: Event) -> None:
+        self.note(f"The lock of {event.group} opens.", is_turn=True)
+        # Where more of the group waits, every consumer begins at the head again (MG-11).
+        if any(group == event.group for _, _, group in self._line.values()):
+            self._cursor.clear()
+
+    def _on_acquired(self, event: Event) -> None:
+        if event.link not in self._index:
+            return
+        position = _position(event)
+        row, label, group = self._line[position]
+        passed = self._pass_over(event.link, position)
+        self._look(event.link, row, TAKEN)
+        self._cursor[event.link], self._holder[position] = position, event.link
+        name = self._names[event.link]
+        over = f" passes over {format_count(passed, 'message')} of others, and" if passed else ""
+        if is_first := group in self._owned:
+            self._owned.discard(group)
+        now = f": group {group} is {name}'s" if is_first else ""
+        self.note(f"{name}{over} takes {label}{now}.", is_turn=is_first)
+
+    def _on_idle(self, event: Event) -> None:
+        if event.link in self._index:
+            passed = self._pass_over(event.link, max(self._line, default=0) + 1)
+            self._look(event.link, -1, NOTHING)
+            self._cursor[event.link] = max(self._line, default=0)
+            over = f" passes over {format_count(passed, 'message')} of others, and" if passed else ""
+            self.note(f"{self._names[event.link]}{over} finds nothing to take.")
+
+    def _on_dequeued(self, event: Event) -> None:
+        row, label, _ = self._line.pop(_position(event))
+        link, reason = self._holder.pop(_position(event), ""), (event.detail or {})["reason"]
+        if reason not in ("accept", "reject") or not link:
+            self.note(f"{label} leaves {event.queue}: {reason}.")
+            return
+        self.note(f"{self._names[link]} {reason}s {label}.")
+        if reason == "accept":
+            self._race(row, label)
+
+    def _race(self, row: int, label: str) -> None:
+        cart, _, number = label.rpartition("-")
+        add = f"{cart}-{int(number) - 1}"
+        if int(number) % 2 or add not in {label for _, label, _ in self._line.values()}:
+            return
+        self.note(f"{label} removes what {add} has not added yet: cart {cart} is wrong.", is_turn=True)
+        self.wrong.append((self.frame, row))
+        if cart not in self._bad:
+            self._bad.add(cart)
+            self.carts.append((self.frame, len(self._bad)))
+
+    def _on_requeued(self, event: Event) -> None:
+        position = _position(event)
+        link = self._holder.pop(position, "")
+        self.note(f"{self._names.get(link, 'The broker')} gives {event.message} back.", is_turn=True)
+        for reader in self._cursor:
+            self._cursor[reader] = min(self._cursor[reader], position - 1)
+
+    def _pass_over(self, link: str, until: int) -> int:
+        """Note the messages that wait between where a consumer looked last and where it looks now."""
+        between = [at for at in sorted(self._line) if self._cursor[link] < at < until]
+        waiting = [at for at in between if at not in self._holder]
+        for at in waiting:
+            self._look(link, self._line[at][0], PASSED)
+        return len(waiting)
+
+    def _look(self, link: str, row: int, kind: int) -> None:
+        self.looks += [self._index[link], row, kind, self.frame, self.frame + 1]
+
+
+def conveyor_of(picture: Picture, **settings: Any) -> Picture:
+    """Return the picture of a run with one queue, to be drawn as a conveyor, with the race of its carts."""
+    frames = picture.frames
+    line = _Line(frames)
+    line.follow(picture.run.events)
+    looks = Spans(_LOOKS, [array("i", line.looks[column :: len(_LOOKS)]) for column in range(len(_LOOKS))])
+    race = {"wrong": line.wrong, "carts": line.carts, "of": len(line.groups), "tried": -1}
+    return replace(
+        picture,
+        frames=replace(frames, lasting={**frames.lasting, "looks": looks}),
+        drawing={**line.drawing("conveyor"), **race, **settings},
+    )
+
+
+def _position(event: Event) -> int:
+    return int(str((event.detail or {})["position"]))

@@ -22,8 +22,7 @@ from qflow.broker.session import Session
 from qflow.kit import RefusalError
 from qflow.labs.asking import Asking, Question
 from qflow.labs.charts import Chart
-from qflow.labs.conveyor import conveyor_of
-from qflow.labs.group import VERDICTS
+from qflow.labs.group import VERDICTS, conveyor_of
 from qflow.labs.html_export import to_fragment, to_html
 from qflow.labs.picture import Comparison, Picture, compare, picture_of, pictures_of
 from qflow.labs.running import simulate_with
@@ -202,11 +201,6 @@ class Lab(widgets.VBox):
 
     # Sharing
 
-    @property
-    def can_share(self) -> bool:
-        """Whether a token can open this lab elsewhere."""
-        return self.name in LABS
-
     def token(self, time: int, back: int) -> str:
         """Return a token of an instant; see :mod:`qflow.labs.share`.
 
@@ -215,7 +209,7 @@ class Lab(widgets.VBox):
         Raises:
             TokenError: If no token can open this lab.
         """
-        if not self.can_share:
+        if self.name not in LABS:
             raise TokenError("no token can open this lab")
         return Token(self.name, self.shown_settings, time, back).text()
 
@@ -254,7 +248,7 @@ class Lab(widgets.VBox):
         offers = ["html"]
         if self.can_compare:
             offers += ["compare", *(["pinned"] if isinstance(self.picture, Comparison) else [])]
-        if self.can_share:
+        if self.name in LABS:
             offers.append("token")
         self.scene.offers = offers
         can_fork = isinstance(self.picture, Picture)
@@ -406,7 +400,7 @@ def _fork_picture(picture: Picture, frame: int, action: str, timeline: Timeline 
     forked = picture_of(Run(picture.run.workload, events, picture.run.end), topology=topology)
     if picture.drawing.get("form") == "conveyor":
         kept = {name: picture.drawing[name] for name in ("grouped", "works", "tried")}
-        forked, _ = conveyor_of(forked, **kept)
+        forked = conveyor_of(forked, **kept)
     # Nor can it be said who waited: every client acts when it did in the run.
     said = tuple(claim.replace("; it never had to wait.", ".") for claim in forked.claims)
     return beside(picture, replace(forked, claims=said), action, reacts=False)

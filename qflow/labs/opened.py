@@ -17,10 +17,10 @@ from pathlib import Path
 
 from qflow.broker.events import Event
 from qflow.kit import kit_path
-from qflow.labs.claims import seconds, times
 from qflow.labs.frames import Frames, Span, Transition, spans_of
 from qflow.labs.picture import Lane, Picture, Samples, picture_of
 from qflow.labs.topology import Topology, neighbours, part_of, sessions_of, topology_of_events
+from qflow.labs.words import seconds, times
 from qflow.progress import progress
 from qflow.trace import ClientLog, LogError, QueueSample, replay
 from qflow.trace.files import load_trace

@@ -7,15 +7,15 @@ lies beside the depth of a queue. A comparison holds several pictures under one 
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
-from qflow.labs.claims import claims_of
+from qflow.broker.events import Event
 from qflow.labs.fold import AFTER_STEP, CONSUMER_CHANNELS, PRODUCER_CHANNELS, QUEUE_CHANNELS, REASONS, fold
 from qflow.labs.frames import Frames, Span
 from qflow.labs.topology import Topology, layout_of
-from qflow.labs.words import DEAD, vocabulary
+from qflow.labs.words import claims_of, vocabulary
 from qflow.workload import Run
 from qflow.workload.measures import Measures, queue_measures
 
@@ -220,14 +220,37 @@ def _turns(frames: Frames) -> list[int]:
     turns = {change.frame for change in frames.transitions}
     for queue in frames.topology.queues:
         for channel in ("discards", "gone"):
-            turns.update(_first(frames.column(f"queue.{queue.name}.{channel}"), 1))
-    for producer in frames.topology.producers:
-        turns.update(_first(frames.column(f"producer.{producer.name}.mood"), DEAD, DEAD))
+            turns.update(frames.switches(f"queue.{queue.name}.{channel}")[:1])
+    # A producer may come back, and die again.
+    turns.update({producer: frame for frame, producer, _ in reversed(frames.deaths)}.values())
     return sorted(turns)
 
 
-def _first(column: array[int], least: int, most: int = 2**31) -> list[int]:
-    """Return the first frame in which a column is within bounds; none if it never is."""
-    if not any(least <= value <= most for value in set(column)):
-        return []
-    return [next(frame for frame, value in enumerate(column) if least <= value <= most)]
+class Narration:
+    """What a run shows frame by frame in sentences of its own, while its events go by."""
+
+    def __init__(self, frames: Frames) -> None:
+        self.frames, self.frame = frames, 0
+        self._said: dict[int, list[str]] = defaultdict(list)
+        self._turns: set[int] = set()
+
+    def follow(self, events: Iterable[Event]) -> None:
+        """Receive all events, each with the frame that shows it."""
+        for place, event in enumerate(events):
+            self.frame = self.frames.showing(place, event.time)
+            self.receive(event)
+
+    def receive(self, event: Event) -> None:
+        """Note what one event shows."""
+        raise NotImplementedError
+
+    def note(self, sentence: str, *, is_turn: bool = False) -> None:
+        """Say a sentence about the frame; a turn is one worth jumping to."""
+        self._said[self.frame].append(sentence)
+        if is_turn:
+            self._turns.add(self.frame)
+
+    def drawing(self, form: str) -> dict[str, object]:
+        """Return the sentences and turns as a part of a picture's `drawing`."""
+        captions = [[frame, " ".join(said)] for frame, said in sorted(self._said.items())]
+        return {"form": form, "captions": captions, "turns": sorted(self._turns)}

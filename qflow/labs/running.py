@@ -19,7 +19,6 @@ from qflow.kit import RefusalError
 from qflow.labs.fold import Fold
 from qflow.labs.picture import Comparison, Picture, picture_of
 from qflow.labs.topology import Topology
-from qflow.labs.words import DEAD
 from qflow.workload import Run, Workload, WorkloadError
 from qflow.workload.agenda import SECOND, SEND
 from qflow.workload.attributes import is_whole, require
@@ -164,16 +163,6 @@ def side_by_side(
         run = yield from _part(running(workload, messages), index, len(workloads))
         pictures[name] = replace(picture_of(run), messages=messages)
     return Comparison(pictures, tuple(f"{name}: {verdict(picture)}" for name, picture in pictures.items()))
-
-
-def first_time(picture: Picture, channel: str, value: int = 1) -> int:
-    """Return when a channel of a picture first has a value, in microseconds; ValueError if it never has."""
-    return picture.frames.column("time")[picture.frames.column(channel).tolist().index(value)]
-
-
-def death_of(picture: Picture, producer: str) -> int:
-    """Return when a producer's session died, in microseconds; ValueError if it lived to the end."""
-    return first_time(picture, f"producer.{producer}.mood", DEAD)
 
 
 def _part(steps: Steps[Run], index: int, of: int) -> Steps[Run]:

@@ -17,10 +17,10 @@ from typing import Any
 from qflow.broker.events import Event
 from qflow.design import DesignError, SmallConfiguration, StateGraph, explore
 from qflow.design.graph import MARKS, Situation
-from qflow.labs.claims import times
 from qflow.labs.picture import Picture, picture_of
 from qflow.labs.running import Steps, finish_steps
 from qflow.labs.topology import ConsumerSpot, ProducerSpot, QueueSpot, Topology
+from qflow.labs.words import times
 from qflow.wording import format_count
 from qflow.workload import Run, Workload
 from qflow.workload.agenda import SECOND

@@ -1,11 +1,18 @@
-"""The words of the picture: one template for each thing that a step or a state can show.
+"""The words of a picture: templates of what a step or a state can show, and the claims of a whole run.
 
-The browser fills them (``static/words.js``); a test fills them with the same numbers and compares.
+The browser fills the templates (``static/words.js``); a test fills them with the same numbers and compares.
+Claims say in sentences what a run shows; every number in them is read from the frames.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Final
+
+from qflow.broker.errors import AmqpException
+from qflow.labs.frames import Frames, Span
+from qflow.labs.topology import ProducerSpot, QueueSpot
+from qflow.wording import format_count
 
 # What happened in one step, in the order of its sentences. A step's ``parts`` is the sum of the bits.
 STEP: dict[str, str] = {
@@ -74,3 +81,121 @@ def vocabulary() -> dict[str, object]:
     """Return all templates, for the browser; those of a step bit by bit."""
     templates = {"parts": list(STEP), "step": list(STEP.values()), "state": STATE}
     return {**templates, "moods": list(MOODS), "flow": list(FLOW), "outlook": OUTLOOK}
+
+
+# Claims
+
+
+def claims_of(frames: Frames, errors: Mapping[str, AmqpException] | None = None) -> tuple[str, ...]:
+    """Return a run's claims; `errors` is what each client's session died of."""
+    topology = frames.topology
+    said: list[str] = []
+    for queue in topology.queues:
+        said += _of_queue(frames, queue)
+    for producer in topology.producers:
+        said += _of_producer(frames, producer)
+    for name, error in (errors or {}).items():
+        said.append(f"{name}'s session died of “{error}”")
+    last = frames.at(-1)
+    for consumer in topology.consumers:
+        accepted = format_count(last[f"consumer.{consumer.name}.accepted"], "message")
+        said.append(f"{consumer.name} accepted {accepted}.")
+    return tuple(said)
+
+
+def seconds(time: int) -> str:
+    """Return microseconds as the picture writes them: ``4.520 s``."""
+    return f"{time / 1e6:.3f} s"
+
+
+def share(spans: tuple[Span, ...], end: int) -> str:
+    """Return which part of a run some spans fill, as a percentage that is never rounded to 0 or 100."""
+    filled = sum(to - start for start, to in spans)
+    if not filled or not end:
+        return "0 %"
+    percent = 100 * filled / end
+    if percent < 1:
+        return "less than 1 %"
+    if percent > 99 and filled < end:
+        return "more than 99 %"
+    return f"{percent:.0f} %"
+
+
+def times(number: int) -> str:
+    """Return a number of times in words: ``never``, ``once``, ``twice``, ``3 times``."""
+    return {0: "never", 1: "once", 2: "twice"}.get(number, f"{number} times")
+
+
+def _of_queue(frames: Frames, queue: QueueSpot) -> Iterator[str]:
+    changes = [change for change in frames.transitions if change.queue == queue.name]
+    depth = frames.column(f"queue.{queue.name}.depth")
+    deepest = max(depth)
+    on = [change for change in changes if change.is_on]
+    if not (queue.stop_count or queue.stop_size):
+        yield f"{queue.name} has no flow control."
+    elif not on:
+        reached = f"at most {format_count(deepest, 'message')} against a stop threshold of {_stop(queue)}"
+        yield f"{queue.name} never turned ON: {reached}."
+    else:
+        first = on[0]
+        now = frames.at(first.frame)
+        spans = frames.spans(f"queue.{queue.name}.flow")
+        by_bytes = now["step.parts"] & BITS["turned_on_bytes"]
+        level = (
+            f"{now[f'queue.{queue.name}.bytes']} bytes large"
+            if by_bytes
+            else f"{depth[first.frame]} messages deep"
+        )
+        label = _message(frames, now["step.sender"], now["step.number"])
+        cause = f"{label} made it {level}"
+        yield (
+            f"{queue.name} turned ON {times(len(on))}; first at {seconds(first.time)}, when {cause}. "
+            f"It was ON for {share(spans, frames.topology.end)} of the time."
+        )
+        yield from _releases(frames, queue)
+    limit = f" (its limit is {queue.max_count})" if queue.max_count else ""
+    yield f"At its deepest, {queue.name} had {format_count(deepest, 'message')}{limit}."
+
+
+def _releases(frames: Frames, queue: QueueSpot) -> Iterator[str]:
+    depth = frames.column(f"queue.{queue.name}.depth")
+    freed = frames.column("step.freed")
+    off = [change for change in frames.transitions if change.queue == queue.name and not change.is_on]
+    if not off:
+        yield f"{queue.name} was still ON at the end."
+        return
+    levels = sorted({depth[change.frame] for change in off})
+    at_once = [freed[change.frame] for change in off]
+    amount = str(at_once[0]) if len(set(at_once)) == 1 else f"{min(at_once)} to {max(at_once)}"
+    noun = "completion" if amount == "1" else "completions"
+    yield (
+        f"{queue.name} turned OFF {times(len(off))}, at {' or '.join(map(str, levels))} messages, "
+        f"and released {amount} held {noun} at once."
+    )
+
+
+def _of_producer(frames: Frames, producer: ProducerSpot) -> Iterator[str]:
+    held = max(frames.column(f"producer.{producer.name}.held"))
+    sent = frames.at(-1)[f"producer.{producer.name}.sent"]
+    waits = frames.spans(f"producer.{producer.name}.blocked")
+    if held:
+        fate = f"at most {held} of its {producer.capacity} transfers were held"
+    else:
+        fate = "none of its transfers was ever held"
+    if producer.is_measured:
+        # When a client of AMQP 1.0 waits, only that client knows.
+        yield f"{producer.name} sent {format_count(sent, 'message')}; {fate}."
+        return
+    if waits:
+        wait = f"it had to wait {times(len(waits))}, {share(waits, frames.topology.end)} of the time"
+    else:
+        wait = "it never had to wait"
+    yield f"{producer.name} sent {format_count(sent, 'message')}; {fate}; {wait}."
+
+
+def _stop(queue: QueueSpot) -> str:
+    return f"{queue.stop_count} messages" if queue.stop_count else f"{queue.stop_size} bytes"
+
+
+def _message(frames: Frames, sender: int, number: int) -> str:
+    return f"{frames.topology.producers[sender - 1].name}-{number}" if sender else "a message"

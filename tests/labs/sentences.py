@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from qflow.labs.claims import _message
 from qflow.labs.frames import Frames
-from qflow.labs.words import FLOW, MOODS, STATE, STEP
+from qflow.labs.words import FLOW, MOODS, STATE, STEP, _message
 
 
 def step_sentence(frames: Frames, index: int) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from qflow.labs import group_lab, group_run
-from qflow.labs.conveyor import NOTHING, PASSED, TAKEN
 from qflow.labs.frames import NEVER
+from qflow.labs.group import NOTHING, PASSED, TAKEN
 from qflow.labs.group_widget import MESSAGES, PACES
 from qflow.labs.lab import _fork_picture
 

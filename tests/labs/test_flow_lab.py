@@ -14,11 +14,11 @@ from waiting import until
 from qflow.broker.errors import AmqpException
 from qflow.design.settings_map import _defaults_of
 from qflow.labs import depth_chart, flow_lab, flow_run, flow_workload, recorded_lab, recorded_picture
-from qflow.labs.claims import share, times
 from qflow.labs.experiments import FLOW
 from qflow.labs.opened import _on_spans, agreement
 from qflow.labs.scene import Scene
 from qflow.labs.share import open_token
+from qflow.labs.words import share, times
 from qflow.trace import LogError, QueueSample
 
 

@@ -20,14 +20,13 @@ from qflow.broker import BYTE_UNIT, INFINITE, MESSAGE_UNIT, Broker, Event, Messa
 from qflow.broker.errors import AmqpException
 from qflow.broker.events import EventTable
 from qflow.labs import experiments, flow_run, flow_workload, fold, recorded_picture
-from qflow.labs.claims import claims_of
 from qflow.labs.fold import Fold
 from qflow.labs.frames import Frames, pack, spans_of
 from qflow.labs.group import GroupTable
 from qflow.labs.opened import run_picture
 from qflow.labs.picture import Comparison, Picture
 from qflow.labs.topology import Topology
-from qflow.labs.words import BITS, STEP
+from qflow.labs.words import BITS, STEP, claims_of
 from qflow.workload import Consumer, Producer, Run, Workload, simulate
 
 

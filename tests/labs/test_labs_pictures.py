@@ -28,14 +28,13 @@ from qflow.labs import (
     state_space_run,
     trace_picture,
 )
-from qflow.labs.claims import times
 from qflow.labs.experiments import flow_workload
 from qflow.labs.frames import NEVER
 from qflow.labs.group import group_picture
 from qflow.labs.opened import MOST_QUEUES
 from qflow.labs.running import finish_steps, running
 from qflow.labs.topology import layout_of
-from qflow.labs.words import DEAD
+from qflow.labs.words import DEAD, times
 from qflow.trace import LogError
 from qflow.trace.files import write_trace
 from qflow.trace.replaying import trace_of
