@@ -14,13 +14,13 @@ import os
 import re
 import signal
 import sys
+import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NoReturn
 
 from qflow import __version__
 from qflow.colour import paint, paint_headings
-from qflow.examples import examples_of, fold_line
 from qflow.kit import INTERRUPTED, RefusalError, form
 from qflow.qflow_error import QflowError
 from qflow.wording import did_you_mean
@@ -98,7 +98,7 @@ class Parser(argparse.ArgumentParser):
 
     def format_help(self) -> str:
         """Return the help, with two examples at its end."""
-        examples = "".join(f"  {fold_line(line)}\n" for line in examples_of(self.prog))
+        examples = "".join(f"  {_fold_line(line)}\n" for line in _examples_of(self.prog))
         return super().format_help() + (f"\nexamples:\n{examples}" if examples else "")
 
     def print_help(self, file: Any = None) -> None:
@@ -194,7 +194,8 @@ def _answer(given: list[str]) -> int:
         first = chosen.further[0]
         hint = did_you_mean(first.partition("=")[0], _options(parser))
         parser.error(f"unknown argument {first!r}{hint}")
-    return _run(chosen)
+    status: int = importlib.import_module(ROOMS[chosen.command][0]).run(chosen)
+    return status
 
 
 def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
@@ -228,11 +229,6 @@ def _ready_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-
-
-def _run(chosen: argparse.Namespace) -> int:
-    status: int = importlib.import_module(ROOMS[chosen.command][0]).run(chosen)
-    return status
 
 
 def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
@@ -282,3 +278,115 @@ def _say(sentence: str) -> None:
         print(paint("qflow:", "error", sys.stderr), _readable(sentence), file=sys.stderr)
     except OSError:
         _forget_output()
+
+
+# Two examples for each command, with which its help ends
+
+_WORKLOADS = "data/recordings/workloads"
+_SLOW = f"{_WORKLOADS}/slow-consumer"
+_RING = f"{_WORKLOADS}/ring"
+_CLIENT = "python data/clients/proton_blocking_cured.py"
+
+# They are typed at the top of a checkout, whose files they read; only app.csv is yours.
+_EXAMPLES: dict[str, tuple[str, str]] = {
+    "lab": ("lab", "lab --dir my-chapters --no-browser --port 8899"),
+    "exercises": ("exercises --json", "exercises solutions"),
+    "rules": ("rules FC-14 FC-16", "rules --json"),
+    "config add queue": (
+        "config add queue orders --max-queue-count=1000",
+        "config add queue orders --flow-stop-count=90 --flow-resume-count=60 --json",
+    ),
+    "config address": (
+        "config address 'orders; {create: always}'",
+        "config address orders --broker-option=default-queue-limit=0 --json",
+    ),
+    "run": (f"run {_RING}.json", f"run {_SLOW}.json --seed 7 --trace slow.jsonl.gz"),
+    "design": (
+        f"design {_SLOW}.json --max-count 1000 --messages 500",
+        f"design {_SLOW}.json --max-count orders=500 --slo 'p99 wait < 2s' --slo 'loss 0'",
+    ),
+    "record": (
+        "record --listen 5673 --upstream localhost:5672 --out log.parquet",
+        "record --listen 0.0.0.0:5673 --upstream amqps://broker:5671 --out log.parquet --ca ca.pem",
+    ),
+    "trace info": ("trace info slow.jsonl.gz", "trace info slow.jsonl.gz --json"),
+    "trace replay": ("trace replay slow.jsonl.gz", "trace replay slow.jsonl.gz -o again.jsonl.gz --json"),
+    "trace import": (
+        f"trace import {_SLOW}.csv.gz -o slow.jsonl",
+        "trace import app.csv --map 'time=when:ms,client=host,event=action:{sent=transfer,acked=complete}' "
+        "--like app.map",
+    ),
+    "trace why": (
+        "trace why slow.jsonl.gz 9.5s queue:orders",
+        "trace why slow.jsonl.gz 1200 producer:p1 --json",
+    ),
+    "predict": (
+        f"predict {_RING}.json {_RING}.csv.gz --replays 3",
+        f"predict {_SLOW}.json {_SLOW}.csv.gz --capacity p1=20 --json",
+    ),
+    "spark audit": (
+        f"spark audit {_SLOW}.csv.gz",
+        f"spark audit {_WORKLOADS}/fleet.parquet --lake lake --out audited --json",
+    ),
+    "spark report": (
+        "spark report audited --page day.html",
+        "spark report audited --day 2026-11-27 --page day.html",
+    ),
+    "spark sweep": (
+        "spark sweep --lake lake --settings grid.json --out swept",
+        "spark sweep --lake lake --settings grid.json --out swept --replays 19 --json",
+    ),
+    "spark stream": (
+        "spark stream incoming --out audited --once",
+        "spark stream incoming --out audited --files 4 --wait 120",
+    ),
+    "spark synth": (
+        "spark synth --queues 100 --events 1000000 --out lake",
+        "spark synth --queues 8 --events 20000 --out small --master local[4]",
+    ),
+    "conform": (
+        "conform data/recordings/scenarios/random-ring.jsonl",
+        "conform data/recordings/scenarios/*.jsonl --json",
+    ),
+    "serve": (
+        "serve --queue 'orders --flow-stop-count=10 --flow-resume-count=5'",
+        "serve --host 0.0.0.0 --port 5673 --trace served.jsonl",
+    ),
+    "check-client": (
+        f"check-client --short -- {_CLIENT}",
+        f"check-client --require stops,loses-nothing --json -- {_CLIENT}",
+    ),
+    "site build": ("site build", "site build --out my-site"),
+    # It has no options; the second is what comes after it, without network.
+    "site fetch": ("site fetch", "site build"),
+    "class": ("class", "class --site qflow-workshop/site --port 8080"),
+    "workshop": ("workshop --for linux --python 3.12", "workshop --with spark,live --out room --no-site"),
+    "doctor": ("doctor", "doctor --spark --json"),
+    "completion": (
+        "completion bash > ~/.local/share/bash-completion/completions/qflow",
+        "completion fish > ~/.config/fish/completions/qflow.fish",
+    ),
+}
+
+
+def _fold_line(line: str, width: int = 78) -> str:
+    r"""Return a command on lines of a width, which a shell reads as one.
+
+    >>> print(_fold_line("qflow run data/orders.json --seed 7", 32))
+    qflow run data/orders.json \
+          --seed 7
+    """
+    lines = textwrap.wrap(
+        line, width - 2, subsequent_indent=" " * 6, break_long_words=False, break_on_hyphens=False
+    )
+    return " \\\n".join(lines)
+
+
+def _examples_of(command: str) -> list[str]:
+    """Return two examples of a command; of one with commands in it, the first ones of these."""
+    program, _, name = command.partition(" ")
+    if program != "qflow":
+        return []
+    inner = [pair for known, pair in _EXAMPLES.items() if known.startswith(f"{name} ".lstrip())]
+    pair = _EXAMPLES.get(name) or [line for lines in zip(*inner, strict=True) for line in lines][:2]
+    return [f"qflow {line}" for line in pair]

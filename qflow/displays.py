@@ -47,23 +47,7 @@ def broker_table(broker: Broker) -> Table:
 
 
 def _queue_table(queue: Queue) -> Table:
-    """Return what is on a queue, and its limits and thresholds, in messages and bytes.
-
-    >>> from qflow.broker import Broker, Message
-    >>> broker = Broker()
-    >>> session = broker.session("s")
-    >>> session.queue_declare("orders", {"qpid.flow_stop_count": 1, "qpid.flow_resume_count": 1})
-    >>> for _ in range(2):
-    ...     transfer = session.message_transfer(Message(44, routing_key="orders"))
-    >>> _queue_table(broker.queue("orders"))
-    queue orders: flow control ON, turned ON 1 time; 0 consumers
-                  messages  bytes
-    on the queue  2         120
-    available     2         –
-    stop above    1         83886080
-    resume below  1         73400320
-    limit         –         104857600
-    """
+    """Return what is on a queue, and its limits and thresholds, in messages and bytes."""
     seen = queue.statistics()
     rows: list[tuple[str, int | None, int | None]] = [
         ("on the queue", seen.msgDepth, seen.byteDepth),

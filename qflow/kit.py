@@ -26,9 +26,6 @@ DISTRIBUTION = "qflow-kit"
 INTERRUPTED = 130
 """Exit status of a command that Ctrl-C has ended."""
 
-_COMPILED = "compiled"
-_PURE = "pure Python"
-
 _PACKAGE = Path(__file__).resolve().parent
 _CARRIED = _PACKAGE / "_kit"
 
@@ -157,4 +154,5 @@ def _local(url: str) -> Path:
 def form() -> str:
     """Return the form of the engine in this installation, ``compiled`` or ``pure Python``."""
     folder = _PACKAGE / "broker"
-    return _COMPILED if any((folder / f"queue{suffix}").is_file() for suffix in EXTENSION_SUFFIXES) else _PURE
+    is_compiled = any((folder / f"queue{suffix}").is_file() for suffix in EXTENSION_SUFFIXES)
+    return "compiled" if is_compiled else "pure Python"

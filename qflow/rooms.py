@@ -79,12 +79,7 @@ def open_room(name: str) -> None:
 
 
 def origins(package: ModuleType) -> dict[str, str]:
-    """Return the public names of a package, each with the module that it comes from.
-
-    >>> import qflow.prediction
-    >>> origins(qflow.prediction)["predict"]
-    'qflow.prediction.predict'
-    """
+    """Return the public names of a package, each with the module that it comes from."""
     assert package.__spec__ is not None and package.__file__ is not None
     source = package.__spec__.loader.get_data(package.__file__).decode()  # type: ignore[union-attr]
     found: dict[str, str] = {}

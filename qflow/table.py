@@ -15,19 +15,7 @@ from typing import Any, ClassVar
 
 
 class Tabular:
-    """What is a table: a class says what its columns hold, and is shown and handed on as one.
-
-    >>> class Squares(Tabular):
-    ...     def columns(self, start=0, end=None):
-    ...         numbers = range(20)[start:end]
-    ...         return {"n": numbers, "square": [n * n for n in numbers]}
-    ...     def __repr__(self):
-    ...         return "20 squares"
-    >>> Squares().to_arrow().num_rows
-    20
-    >>> Squares().preview().caption
-    '20 squares, the first 10 rows'
-    """
+    """What is a table: a class says what its columns hold, and is shown and handed on as one."""
 
     __slots__ = ()
 

@@ -4,9 +4,15 @@ Capacity is counted at the client; the broker knows nothing of it (CAP-01).  Eac
 state machine without input or output: it is given the numbers of what was sent and what the broker reported
 complete, and says what has to happen before the next transfer.  Clients count in three ways:
 
-* :class:`IdealWindow`: blocks exactly while ``capacity`` transfers are not complete, as documents say.
-* :class:`QpidPythonWindow`: needs one free place; counts completions only as an unbroken row.
-* :class:`QpidCppWindow`: when full, waits for every command of its *session*.
+* :class:`IdealWindow`: blocks exactly while ``capacity`` transfers are not complete, as documents say
+  (CAP-08). Every transfer asks to be reported when it is complete, and each completion makes room at once.
+* :class:`QpidPythonWindow`: one free place suffices to send (CAP-07).  The sync flag is set once half of the
+  window is used, so that completions come back before it runs dry; before that the broker is not asked
+  (CM-05).  Completions count only as an unbroken row from the session's first command on (CM-14).
+* :class:`QpidCppWindow`: when full, or asked to sync, it waits for every outstanding command of its
+  *session*, whichever sender's (CAP-05, CAP-09).  Every ``capacity // 4 + 1`` transfers it asks what is
+  complete without waiting for the answer, and it only ever forgets transfers from the front of its list
+  (CAP-02 … CAP-04).
 
 Senders of :mod:`qflow.messaging` run on them, so do producers of :mod:`qflow.workload`, and
 :mod:`qflow.design` walks through all their states.
@@ -43,11 +49,7 @@ class WindowStep(Enum):
 
 
 class Window:
-    """Counts the transfers that are outstanding: sent, and not known to be complete.
-
-    Parameters:
-        capacity: How many transfers may be outstanding; None for any number.
-    """
+    """Counts the transfers that are outstanding: sent, and not known to be complete."""
 
     name: ClassVar[str] = ""
     default_capacity: ClassVar[int | None] = None
@@ -110,16 +112,7 @@ class Window:
 
 
 class IdealWindow(Window):
-    """The window of the documents: blocks exactly when ``capacity`` transfers are held (CAP-08).
-
-    Every transfer asks to be reported when it is complete, and each completion makes room at once.
-
-    >>> window = IdealWindow(2)
-    >>> window.sent(0); window.sent(1); window.next_step()
-    <WindowStep.WAIT: 'wait for one completion'>
-    >>> window.reported(RangeSet.of([(1, 1)])); window.next_step(), window.unsettled()
-    (<WindowStep.SEND: 'send'>, 1)
-    """
+    """The window of the documents: blocks exactly when ``capacity`` transfers are held (CAP-08)."""
 
     name = "ideal"
 
@@ -143,21 +136,7 @@ class IdealWindow(Window):
 
 
 class QpidPythonWindow(Window):
-    """The window of qpid-python (CAP-07).
-
-    One free place suffices to send.  The sync flag is set once half of the window is used, so that
-    completions come back before it runs dry; before that the broker is not asked (CM-05).
-    Completions count only as an unbroken row from the session's first command on (CM-14).
-
-    >>> window = QpidPythonWindow(4)
-    >>> flags = []
-    >>> for number in range(4):
-    ...     flags.append(window.sync_flag(False)); window.sent(number)
-    >>> flags, window.next_step()
-    ([False, False, True, True], <WindowStep.WAIT: 'wait for one completion'>)
-    >>> window.reported(RangeSet.of([(0, 0), (2, 3)])); window.available()
-    1
-    """
+    """The window of qpid-python (CAP-07)."""
 
     name = "qpid-python"
     default_sync = True
@@ -190,20 +169,7 @@ class QpidPythonWindow(Window):
 
 
 class QpidCppWindow(Window):
-    """The window of qpid-cpp (CAP-02 … CAP-04).
-
-    When full, or asked to sync, it syncs the *session*: it waits for every outstanding command of
-    it, whichever sender's (CAP-05, CAP-09).  Every ``capacity // 4 + 1`` transfers it asks what is
-    complete without waiting for the answer, and it only ever forgets transfers from the front of
-    its list.
-
-    >>> window = QpidCppWindow(8)
-    >>> flushes = []
-    >>> for number in range(8):
-    ...     flushes.append(window.wants_flush()); window.sent(number)
-    >>> flushes == [False, False, True] * 2 + [False, False], window.next_step()
-    (True, <WindowStep.SYNC: 'wait for every command of the session'>)
-    """
+    """The window of qpid-cpp (CAP-02 … CAP-04)."""
 
     name = "qpid-cpp"
     default_capacity = 50

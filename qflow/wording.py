@@ -27,11 +27,7 @@ def format_thousands(number: float) -> str:
 
 
 def did_you_mean(given: str, allowed: Iterable[str]) -> str:
-    """Return a hint at the allowed word that is most like what was given; "" if none is.
-
-    >>> did_you_mean("ruels", ["run", "rules"]), did_you_mean("xyz", ["run"])
-    ("; did you mean 'rules'?", '')
-    """
+    """Return a hint at the allowed word that is most like what was given; "" if none is."""
     # Only who has mistyped pays for it.
     from difflib import get_close_matches
 

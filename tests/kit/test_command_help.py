@@ -16,8 +16,8 @@ import pytest
 from commands import status_of
 
 from qflow import cli
+from qflow.cli import _EXAMPLES, _examples_of, _fold_line
 from qflow.colour import paint, paint_headings, paint_states
-from qflow.examples import EXAMPLES, examples_of, fold_line
 
 WHOLE = cli.whole_parser()
 
@@ -49,14 +49,14 @@ def test_every_command_stands_in_one_group(capsys):
 
 
 def test_each_innermost_command_has_examples_and_nothing_else():
-    assert {f"qflow {name}" for name in EXAMPLES} == set(INNERMOST)
+    assert {f"qflow {name}" for name in _EXAMPLES} == set(INNERMOST)
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_each_help_ends_with_two_examples_of_its_own(name):
     *_, head, first, second, end = re.sub(r" \\\n +", " ", ALL[name].format_help()).split("\n")
     assert (head, end) == ("examples:", "")
-    assert [f"  {line}" for line in examples_of(name)] == [first, second]
+    assert [f"  {line}" for line in _examples_of(name)] == [first, second]
     assert first.startswith(f"  {name}")
 
 
@@ -84,9 +84,9 @@ def test_each_number_has_a_unit(name):
 
 @pytest.mark.parametrize("name", INNERMOST)
 def test_each_example_can_be_read(name):
-    for line in examples_of(name):
+    for line in _examples_of(name):
         # As a shell does, which takes the end of a line away.
-        words = shlex.split(fold_line(line.partition(" > ")[0]).replace("\\\n", ""))
+        words = shlex.split(_fold_line(line.partition(" > ")[0]).replace("\\\n", ""))
         assert WHOLE.parse_args(words[1:]).command == words[1]
 
 
@@ -103,7 +103,7 @@ def test_examples_run_at_the_top_of_a_checkout(root, tmp_path, monkeypatch, caps
     (recordings / "workloads/slow-consumer.json").write_text(json.dumps({**slow, "duration": 10}))
     for name in ("rules", "config add queue", "config address", "run", "trace info", "trace replay",
                  "trace why", "exercises", "conform"):  # fmt: skip
-        for line in examples_of(f"qflow {name}"):
+        for line in _examples_of(f"qflow {name}"):
             words = [
                 str(path) for word in shlex.split(line)[1:] for path in sorted(tmp_path.glob(word)) or [word]
             ]
