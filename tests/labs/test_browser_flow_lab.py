@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import statistics
-import timeit
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +10,6 @@ from typing import Any
 
 import pytest
 from browser import WATCH_SLIDER
-from sentences import state_sentence, step_sentence
 
 from qflow.labs import flow_run
 
@@ -22,21 +19,6 @@ CHAPTER = "01-thresholds.ipynb"
 STAGE = ".qflow-lab:has(.qf-panel) .qf-stage"
 LAB = ".qflow-lab:has(.qf-panel)"
 MOVES = 2
-
-# The time between a move of the hand and the frame in which a picture of another run is on the screen.
-WATCH_HANDLE = """selector => {
-    const stage = document.querySelector(selector);
-    window.qflowHandle = [];
-    let moved = 0;
-    stage.addEventListener("pointermove", event => { if (event.buttons) moved ||= performance.now(); }, true);
-    new MutationObserver(() => {
-        if (!moved) return;
-        const begun = moved;
-        moved = 0;
-        requestAnimationFrame(() => setTimeout(() => window.qflowHandle.push(performance.now() - begun)));
-    }).observe(stage, { attributes: true, attributeFilter: ["data-run"] });
-}"""
-
 
 # The chapter's lab plays by itself up to what it asks; it is looked at where it would otherwise open.
 PLAYED = """selector => document.querySelector(selector).closest(".qflow-scene").scene.player.place > 3"""
@@ -182,27 +164,6 @@ def test_pictures_in_both_themes(lab, tmp_path):
     lab.page.wait_for_selector("[data-jp-theme-light=true]", state="attached")
 
 
-def test_the_words_under_the_picture_are_pythons_own(lab):
-    frames = flow_run().frames
-    lab.press("Home")
-    for change in frames.transitions:
-        while int(lab.seen()["frame"]) < change.frame:
-            lab.button("later")
-        assert lab.text(".qf-step") == step_sentence(frames, change.frame)
-        assert lab.text(".qf-state") == state_sentence(frames, change.frame)
-
-
-def test_a_step_back_returns_to_the_very_same_picture(lab):
-    lab.button("later") if lab.page.locator(f"{LAB} .qf-later").is_enabled() else lab.button("earlier")
-    before, words = lab.seen(), lab.text(".qf-state")
-    lab.button("step-on")
-    after = lab.seen()
-    assert int(after["frame"]) == int(before["frame"]) + 1
-    lab.button("step-back")
-    assert lab.seen() == before
-    assert lab.text(".qf-state") == words
-
-
 def test_the_keyboard_does_all_of_it(lab):
     cells = "() => window.jupyterapp.shell.currentWidget.content.activeCellIndex"
     lab.press("Home")
@@ -256,10 +217,8 @@ def grip(lab: Lab, setting: str) -> tuple[float, float]:
     return x, y
 
 
-def test_a_level_dragged_on_the_tank_redraws_in_time(lab):
+def test_a_level_dragged_on_the_tank_redraws(lab):
     """The line is under the hand, its runs come while it is held, and the slider follows."""
-    lab.page.evaluate(WATCH_HANDLE, STAGE)
-    tell_slowness()
     for _ in range(MOVES):
         before = lab.seen()
         x, y = grip(lab, "stop")
@@ -273,9 +232,6 @@ def test_a_level_dragged_on_the_tank_redraws_in_time(lab):
         follows = f"stop => document.querySelector('{slider}').innerText === stop"
         lab.page.wait_for_function(follows, arg=held["stop"])
         assert lab.seen()["stop"] == held["stop"]
-    waits = sorted(lab.page.evaluate("() => window.qflowHandle"))
-    print(f"\nhandle moved to picture drawn, {MOVES} drags: median {statistics.median(waits):.0f} ms")
-    assert len(waits) >= MOVES
 
 
 def test_a_hand_that_moves_on_sees_pictures_on_its_way(lab):
@@ -313,28 +269,19 @@ def test_the_handles_are_there_for_the_keyboard_and_a_screen_reader(lab):
         lab.await_run(run)
 
 
-def test_moving_the_stop_slider_redraws_in_time(lab):
-    """The slider is let go of, the engine runs 2,000 messages, the picture is on the screen."""
+def test_moving_the_stop_slider_redraws(lab):
+    """The slider is let go of, the engine runs, and all that is drawn of it is true."""
     lab.page.evaluate(WATCH_SLIDER, STAGE)
-    tell_slowness()
     for move in range(MOVES):
         run = int(lab.seen()["run"])
-        lab.move("stop", 0.45 + 0.12 * (move % 3) + 0.02 * (move // 3))
+        lab.move("stop", 0.45 + 0.12 * move)
         lab.await_run(run)
         lab.settle()
         lab.page.wait_for_function(
             "count => new Set(window.qflowDrawn.map(one => one.stop)).size === count", arg=move + 1
         )
     drawn = lab.page.evaluate("() => window.qflowDrawn")
-    first = {seen["run"]: seen["ms"] for seen in reversed(drawn)}
-    whole = {seen["run"]: seen["ms"] for seen in drawn}
-    waits = sorted(first.values())
-    print(
-        f"\nslider released to picture redrawn, 2,000 messages, {len(waits)} moves: "
-        f"median {statistics.median(waits):.0f} ms, fastest {waits[0]:.0f} ms, slowest {waits[-1]:.0f} ms; "
-        f"until the run was whole: median {statistics.median(whole.values()):.0f} ms"
-    )
-    assert len({seen["stop"] for seen in drawn}) == len(waits) == MOVES
+    assert len({seen["stop"] for seen in drawn}) == len({seen["run"] for seen in drawn}) == MOVES
     for seen in drawn:
         assert_true(seen)
 
@@ -347,11 +294,6 @@ def assert_true(seen: dict[str, str]) -> None:
     expected = [index, *(frame[f"queue.orders.{name}"] for name in ("depth", "held", "flow"))]
     assert [*(int(seen[name]) for name in ("frame", "depth", "held")), seen["flow"] == "ON"] == expected
     assert seen["whole"] == "no" or int(seen["frames"]) == frames.count
-
-
-def tell_slowness() -> None:
-    """Print how slow this machine is now: other work goes on beside the tests."""
-    print(f"\nthe run alone, in Python: {1000 * timeit.timeit(flow_run, number=1):.0f} ms")
 
 
 def test_a_slider_that_rests_in_the_hand_has_its_picture_before_it_is_let_go(lab):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import statistics
 from pathlib import Path
 
 import nbformat
 import pytest
 from browser import LabPage
 
-from qflow.labs import capacity_run, held_chart, save_html
+from qflow.labs import capacity_run, held_chart
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
@@ -28,20 +27,6 @@ SETUP = """from qflow.labs import *
 from qflow.kit import kit_path
 TRACE = kit_path("data") / "recordings" / "workloads" / "overflow-despite-flow-control.csv.gz"
 """
-LARGE = """from qflow.workload import *
-from qflow.labs.lab import Lab
-Q = [f"q{n}" for n in range(1, 6)]
-limits = {"qpid.flow_stop_count": 55, "qpid.flow_resume_count": 45, "qpid.group_header_key": "group",
-          "qpid.shared_msg_group": 1}
-large = Lab(picture_of(simulate(Workload("5 x 5 x 5", 60, dict.fromkeys(Q, limits),
-    binds=tuple(("amq.direct", q, q) for q in Q),
-    producers=tuple(Producer(f"p{n}", ("amq.direct", Q[n - 1]), rate=150, capacity=12, size=100,
-                             groups=(8, 0.8), seed=n) for n in range(1, 6)),
-    consumers=tuple(Consumer(f"c{n}", Q[n - 1], prefetch=10, service=("exp", 0.008), release=0.05, seed=9 + n)
-                    for n in range(1, 6))), message_limit=9000)))
-large"""
-
-
 MANY = (4, 30)
 """Labs in one notebook."""
 
@@ -90,7 +75,6 @@ def labs(lab_server, lab_page):
     folder = lab_server.folder
     opened = [f"{name} = {code}\n{name}" for name, code in OPEN.items()]
     notebook(folder, "labs.ipynb", SETUP, *opened)
-    notebook(folder, "large.ipynb", SETUP, LARGE)
     charts = "for make in (held_chart, depth_chart, latency_chart):\n    display(lab.chart(make))"
     notebook(folder, "charts.ipynb", SETUP, "lab = capacity_lab()\nlab", charts)
     for number in MANY:
@@ -373,86 +357,6 @@ def test_a_saved_chart_opens_without_a_network(labs, tmp_path):
     assert asked == [path.as_uri()]
 
 
-def metrics(meter) -> dict[str, float]:
-    found = {item["name"]: item["value"] for item in meter.send("Performance.getMetrics")["metrics"]}
-    return {
-        name: found[name]
-        for name in ("TaskDuration", "ScriptDuration", "LayoutDuration", "RecalcStyleDuration")
-    }
-
-
-STEPS = """() => {
-    const scene = document.querySelector(".qflow-scene");
-    const begun = performance.now();
-    for (let step = 0; step < 20; step += 1) {
-        scene.dispatchEvent(new KeyboardEvent("keydown", { key: "ArrowLeft", bubbles: true }));
-        document.querySelector(".qf-stage").getBoundingClientRect();
-    }
-    return (performance.now() - begun) / 20;
-}"""
-
-
-@pytest.mark.release
-def test_a_large_topology_is_smooth(labs, tmp_path):
-    labs.page.set_viewport_size({"width": 1400, "height": 1000})
-    labs.open_notebook("large.ipynb")
-    labs.run_all(120)
-    page = labs.page
-    page.wait_for_selector(".qf-stage[data-run]")
-    scene = page.locator(".qflow-scene")
-    scene.scroll_into_view_if_needed()
-    # From where the queues are full, at real time.
-    page.evaluate("""() => {
-        const { player } = document.querySelector(".qflow-scene").scene;
-        player.setSpeed(1);
-        player.seek(3e6);
-    }""")
-    count = """() => new Promise(done => {
-        const stage = document.querySelector(".qf-stage");
-        const gaps = [];
-        let [before, drawn, most, start] = [performance.now(), 0, 0, performance.now()];
-        const watch = new MutationObserver(() => { drawn += 1; });
-        watch.observe(stage, { attributes: true, attributeFilter: ["data-frame"] });
-        const tick = now => {
-            gaps.push(now - before);
-            before = now;
-            if (gaps.length % 20 === 0) {
-                most = Math.max(most, stage.querySelectorAll(".qf-entry:not(.qf-entry-gone)").length);
-            }
-            // On a machine with other work a picture may take long.
-            const isEarly = now - start < 2000 || (drawn <= 20 && now - start < 60000);
-            if (isEarly) return requestAnimationFrame(tick);
-            watch.disconnect();
-            done({ seconds: (now - start) / 1000, frames: gaps.length, drawn, most });
-        };
-        requestAnimationFrame(tick);
-    })"""
-    # Processor time of the page's own thread: what a picture costs, whatever else this machine does.
-    meter = page.context.new_cdp_session(page)
-    meter.send("Performance.enable", {"timeDomain": "threadTicks"})
-    begun = metrics(meter)
-    scene.press("Space")
-    seen = page.evaluate(count)
-    scene.press("Space")
-    spent = metrics(meter)
-    cost = {name: 1000 * (spent[name] - begun[name]) / max(1, seen["drawn"]) for name in spent}
-    steps = page.evaluate(STEPS)
-    frames = page.locator(".qf-stage").get_attribute("data-frames")
-    said = ", ".join(f"{name.removesuffix('Duration')} {value:.1f}" for name, value in cost.items())
-    print(f"\nprocessor time a picture, ms: {said}; a step back in {frames} frames: {steps:.1f} ms")
-    folder = Path(os.environ.get("QFLOW_SCREENSHOTS", tmp_path))
-    labs.screenshot(folder / "large.png", of=".qflow-lab")
-    rate = seen["drawn"] / seen["seconds"]
-    print(
-        f"\n5 producers, 5 queues, 5 consumers, {seen['most']} messages to be seen: "
-        f"{rate:.0f} pictures a second (the page: {seen['frames'] / seen['seconds']:.0f})"
-    )
-    assert seen["most"] >= 200
-    assert len(page.locator(".qf-queue").all()) == 5
-    # How fast depends on what else this machine does; that it moves at all does not.
-    assert seen["drawn"] > 20
-
-
 @pytest.mark.parametrize("number", [MANY[0], pytest.param(MANY[1], marks=pytest.mark.release)])
 def test_many_labs_leave_the_page_alive_and_closing_them_frees_it(labs, number):
     page = labs.page
@@ -465,39 +369,9 @@ def test_many_labs_leave_the_page_alive_and_closing_them_frees_it(labs, number):
         page.evaluate(run, index)
         labs.wait_idle(180)
     assert len(page.evaluate(SCENES, number)) == number
-    waits = page.evaluate(
-        """() => new Promise(done => {
-            const gaps = []; let before = performance.now();
-            const tick = () => { const now = performance.now(); gaps.push(now - before); before = now;
-                gaps.length < 60 ? setTimeout(tick, 0) : done(gaps); };
-            setTimeout(tick, 0);
-        })"""
-    )
-    print(f"\n{number} labs: a turn of the page takes {statistics.median(waits):.1f} ms")
     page.evaluate(run, 2)
     labs.wait_idle(60)
     assert labs.cell_errors() == []
     assert page.evaluate(RUNS) == [1, 2, 3]
     assert page.evaluate(SCENES, 0) == []
     assert labs.page_errors == []
-
-
-def test_a_saved_run_plays_without_a_kernel(labs, tmp_path):
-    path = save_html(capacity_run(messages=300), tmp_path / "run.html", "Three windows")
-    page = labs.page.context.new_page()
-    errors: list[str] = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    page.on(
-        "request", lambda request: errors.append(request.url) if not request.url.startswith("file:") else None
-    )
-    page.goto(path.as_uri())
-    page.wait_for_selector(".qf-stage[data-run]")
-    scene = page.locator(".qflow-scene")
-    scene.press("Home")
-    scene.press("ArrowRight")
-    assert page.locator(".qf-stage").get_attribute("data-frame") == "1"
-    scene.press("Shift+ArrowRight")
-    assert page.locator(".qf-stage").get_attribute("data-flow") == "ON"
-    page.screenshot(path=str(Path(os.environ.get("QFLOW_SCREENSHOTS", tmp_path)) / "saved.png"))
-    page.close()
-    assert errors == []

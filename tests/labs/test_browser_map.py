@@ -8,6 +8,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from browser import LOOKS_MS
+from test_prose import TEXT
 
 from qflow.design.settings_map import KINDS
 
@@ -15,6 +16,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 FOLDER = Path(os.environ.get("QFLOW_SCREENSHOTS", ""))
 CODE = "import qflow as qf\nlab = qf.capacity_lab()\ndisplay(lab.map(messages=300, cells=12), lab)"
+PROSE = f"lab.prose({TEXT!r})"
 PAGE = 'qf.errata_game("groups")'
 GAME = "game = qf.state_space_lab(stop=2, resume=1, capacity_1=2, capacity_2=1)\ngame"
 COUNT = """root => Object.fromEntries(%s.map(kind => [kind,
@@ -31,7 +33,7 @@ WORDS = """root => [...root.querySelectorAll("svg text")]
 
 @pytest.fixture(scope="module")
 def page(lab_server, lab_page):
-    cells = [nbformat.v4.new_code_cell(code) for code in (CODE, GAME, PAGE)]
+    cells = [nbformat.v4.new_code_cell(code) for code in (CODE, PROSE, GAME, PAGE)]
     made = nbformat.v4.new_notebook(cells=cells)
     made.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
     nbformat.write(made, lab_server.folder / "map.ipynb")
@@ -87,6 +89,29 @@ def test_the_map_fills_and_moves_its_lab(page):
     page.page.mouse.click(field["x"] + field["width"] * 0.1, field["y"] + field["height"] * 0.8)
     page.page.wait_for_function("dot => Number(dot.dataset.stop) <= 20", arg=dot.element_handle())
     assert not page.page_errors
+
+
+def test_a_number_is_dragged_and_words_and_marks_light_each_other_up(page):
+    number, stage = page.page.locator(".qf-prose-number[data-setting=stop]"), page.page.locator(".qf-stage")
+    number.scroll_into_view_if_needed()
+    before, box = int(number.inner_text()), number.bounding_box()
+    page.page.mouse.move(box["x"] + 10, box["y"] + 8)
+    page.page.mouse.down()
+    page.page.mouse.move(box["x"] + 10 + 100, box["y"] + 8, steps=6)
+    page.page.mouse.up()
+    drawn = "stop => document.querySelector('.qf-stage').dataset.stop === stop"
+    page.page.wait_for_function(drawn, arg=str(before + 20))
+    assert number.inner_text() == stage.first.get_attribute("data-stop")
+    number.focus()
+    page.page.keyboard.press("ArrowUp")
+    page.page.wait_for_function(drawn, arg=str(before + 21))
+    page.page.locator(".qf-prose-term", has_text="C1").hover()
+    page.page.locator(".qf-lights .qf-producer.qf-lit[data-name=C1]").wait_for()
+    page.page.mouse.move(2, 2)
+    page.page.locator(".qf-lights").wait_for(state="detached")
+    page.page.locator(".qf-producer[data-name=C1] .qf-name").hover()
+    page.page.locator(".qf-prose-term.qf-is-named", has_text="C1").wait_for()
+    assert page.cell_errors() == []
 
 
 def test_no_words_overlap(page):

@@ -11,7 +11,6 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 from waiting import until
 
-from qflow.broker.errors import AmqpException
 from qflow.design.settings_map import _defaults_of
 from qflow.labs import depth_chart, flow_lab, flow_run, flow_workload, recorded_lab, recorded_picture
 from qflow.labs.experiments import FLOW
@@ -189,8 +188,6 @@ def test_the_next_move_ends_a_run_whose_beginning_is_drawn(lab, drawn):
 def test_unknown_settings_are_named():
     with pytest.raises(TypeError, match="flow_lab has no setting 'stopp'; it has stop, resume, limit"):
         flow_lab(stopp=3)
-    with pytest.raises(AmqpException, match="flow_resume_count=30 must be less or equal"):
-        flow_lab(stop=20, resume=30)
 
 
 def test_a_declare_argument_is_a_slider_if_it_is_given_a_number():

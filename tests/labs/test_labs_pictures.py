@@ -400,11 +400,12 @@ def test_the_layout_needs_no_numpy_and_crosses_few_lines():
 def test_pictures_need_the_standard_library_only():
     script = (
         "import sys\n"
-        "for name in ('ipywidgets', 'anywidget', 'plotly', 'networkx', 'numpy', 'pyarrow', 'pandas'):\n"
+        "for name in 'ipywidgets anywidget traitlets plotly networkx numpy pyarrow pandas'.split():\n"
         "    sys.modules[name] = None\n"
         "import qflow.labs as labs\n"
         "for name in ('capacity', 'fanout', 'flow', 'history', 'policy'):\n"
         "    getattr(labs, f'{name}_run')(messages=20)\n"
+        "labs.recorded_picture('ring')\n"
         "print(len(labs.group_run().claims) > 3, labs.config_run().refusal == '')\n"
         "from qflow.labs.html_export import to_html; to_html(labs.flow_run(messages=20))\n"
     )

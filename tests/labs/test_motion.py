@@ -241,13 +241,38 @@ SMOOTH = """seconds => new Promise(done => {
 })"""
 
 
+def five_of_each() -> Picture:
+    """Five producers, queues with groups, and consumers."""
+    queues = [f"q{n}" for n in range(5)]
+    levels = {"qpid.flow_stop_count": 55, "qpid.flow_resume_count": 45}
+    groups = {"qpid.group_header_key": "group", "qpid.shared_msg_group": 1}
+    producers = tuple(
+        Producer(f"p{n}", ("amq.direct", name), rate=150, capacity=12, size=100, groups=(8, 0.8), seed=n)
+        for n, name in enumerate(queues, 1)
+    )
+    consumers = tuple(
+        Consumer(f"c{n}", name, prefetch=10, service=("exp", 0.008), release=0.05, seed=9 + n)
+        for n, name in enumerate(queues, 1)
+    )
+    binds = tuple(("amq.direct", name, name) for name in queues)
+    workload = Workload("large", 60, dict.fromkeys(queues, levels | groups), binds, producers, consumers)
+    return picture_of(simulate(workload, message_limit=9_000))
+
+
 @pytest.mark.release
-@pytest.mark.parametrize(("name", "speed"), [("a hundred marks", 0.1), ("five hundred marks", 1.0)])
-def test_how_smooth_it_is(saved, name, speed):
+@pytest.mark.parametrize(
+    ("name", "make", "speed", "time"),
+    [
+        ("a hundred marks", flow_run, 0.1, 10_000),
+        ("five hundred marks", flow_run, 1.0, 10_000),
+        ("five of each", five_of_each, 1.0, 3_000_000),
+    ],
+)
+def test_how_smooth_it_is(saved, name, make, speed, time):
     """Printed, not asserted: it depends on what else the machine does, and on the machine's own clock."""
     shown = Page(saved.page.context.browser.new_page(viewport=VIEWPORT), saved.folder)
-    shown.open(flow_run())
-    shown.scene(f"scene.player.setSpeed({speed}); scene.player.seek(10000); scene.player.play();")
+    shown.open(make())
+    shown.scene(f"scene.player.setSpeed({speed}); scene.player.seek({time}); scene.player.play();")
     seen = shown.page.evaluate(SMOOTH, 0.65 / speed if speed == 1 else 1)
     shown.page.close()
     print(f"\n{name}: {seen['rate']:.0f} frames a second, {seen['marks']} marks in the median frame")
