@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from qflow.labs.charts import latency_chart as latency_chart
     from qflow.labs.charts import ownership_chart as ownership_chart
     from qflow.labs.completion import completion_run as completion_run
-    from qflow.labs.completion_widget import completion_lab as completion_lab
     from qflow.labs.config import config_run as config_run
     from qflow.labs.config_widget import config_lab as config_lab
     from qflow.labs.experiments import bytes_lab as bytes_lab
@@ -53,7 +52,8 @@ if TYPE_CHECKING:
     from qflow.labs.frames import Frames as Frames
     from qflow.labs.group import GroupTable as GroupTable
     from qflow.labs.group import group_run as group_run
-    from qflow.labs.group_widget import group_lab as group_lab
+    from qflow.labs.hand_lab import completion_lab as completion_lab
+    from qflow.labs.hand_lab import group_lab as group_lab
     from qflow.labs.html_export import save_html as save_html
     from qflow.labs.lab import Lab as Lab
     from qflow.labs.opened import agreement as agreement

@@ -2,7 +2,7 @@
 
 :class:`GroupTable` is the queue with its clients; :func:`group_run` plays it, by given actions, at paces of
 their own or with all consumers accepting in turn, and returns the picture. The lab is in
-:mod:`qflow.labs.group_widget`.
+:mod:`qflow.labs.hand_lab`.
 
 The picture is a *conveyor*: the queue as one line with its head in front, and what its consumers look at.
 The frames of a run say where each message lies. What else a conveyor shows is read off the events here: each

@@ -353,20 +353,6 @@ class Lab(widgets.VBox):
         return to_fragment(self.picture, self.scene.place, plays=self.scene.plays, asks=self._asks)
 
 
-class HandLab(Lab):
-    """A lab whose reader acts on the run itself: each act draws it anew, and it goes on from there."""
-
-    def _show_from(self, picture: Picture, time: int, *, plays: bool = True) -> None:
-        """Show another picture, from the first step at an instant or after it: what follows is played."""
-        self.scene.refusal, self._alone = "", None
-        self.show(picture, self.scene.run + 1)
-        times = picture.frames.column("time").tolist()
-        later = [one for one in times if one >= time] or times[-1:]
-        # At the last step of all nothing follows, and to play would begin at the start again.
-        place = {"time": later[0], "back": later.count(later[0]) - 1, "plays": plays and len(later) > 1}
-        self.scene.place = {**place, "number": self.scene.run}
-
-
 def _actions_of(picture: Picture) -> dict[str, str]:
     """Return what a fork of a picture can begin with: a key, and what it does in a few words."""
     topology = picture.frames.topology

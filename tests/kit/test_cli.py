@@ -432,12 +432,12 @@ class TestSpoiltInput:
     @pytest.mark.parametrize(
         "what", ["address", "options", "declare", "broker", "broker file", "instant", "notebook"]
     )
-    def test_two_hundred_times(self, what, tmp_path, capsys):
+    def test_a_hundred_times(self, what, tmp_path, capsys):
         (tmp_path / "sources").mkdir()
         (tmp_path / "sources" / "01-one.py").write_text("# %%\n1\n")
         chance = random.Random(f"qflow {what}")
         refused = 0
-        for _ in range(200):
+        for _ in range(100):
             given = self.given(chance, what, tmp_path)
             status = status_of(*given, main=maintain.main if what == "notebook" else cli.main)
             said = capsys.readouterr()

@@ -56,23 +56,36 @@ render({ model, el: document.getElementById("scene") });
 </script></body></html>"""
 
 
-class LiveScene:
-    """Labs in a page, one after the other; the page's clock goes on by itself, and faster where a test waits.
-
-    Parameters
-    ----------
-    page
-        Playwright's page.
-    folder
-        Where the pages are written.
-    """
+class ScenePage:
+    """A page with a scene in it, and the folder where its files are."""
 
     def __init__(self, page: Any, folder: Path) -> None:
         self.page, self.folder = page, folder
+
+    def scene(self, script: str, *values: Any) -> Any:
+        """Return what a script says of ``scene``, the handle that a scene gives to its page."""
+        found = "const { scene } = document.querySelector('.qflow-scene:not(.qf-states)');"
+        return self.page.evaluate(f"(value) => {{ {found} {script} }}", *values)
+
+    def text(self, part: str) -> str:
+        """Return the text of an element."""
+        return str(self.page.locator(part).first.text_content())
+
+    def shot(self, name: str) -> None:
+        """Take a picture of the page, if somewhere to put it is given."""
+        if "QFLOW_SCREENSHOTS" in os.environ:
+            self.page.screenshot(path=str(Path(os.environ["QFLOW_SCREENSHOTS"]) / f"{name}.png"))
+
+
+class LiveScene(ScenePage):
+    """Labs in a page, one after the other; its clock goes on by itself, and faster where a test waits."""
+
+    def __init__(self, page: Any, folder: Path) -> None:
+        super().__init__(page, folder)
+        page.clock.install()
         self.lab: Any = None
         self._known: dict[str, Any] = {}
         page.expose_function("askLab", self._answer)
-        page.clock.install()
 
     def open(self, lab: Lab, *, dark: bool = False) -> None:
         """Open a lab, and wait until its picture is drawn."""
@@ -96,19 +109,9 @@ class LiveScene:
             changed["pictures"] = [_as_text(one) for one in changed["pictures"]]
         return json.dumps(changed)
 
-    def scene(self, script: str, *values: Any) -> Any:
-        """Return what a script says of ``scene``, the handle that a scene gives to its page."""
-        return self.page.evaluate(
-            f"(value) => {{ const scene = document.querySelector('.qflow-scene').scene; {script} }}", *values
-        )
-
     def show(self, frame: int) -> None:
         """Go to a frame."""
         self.scene("scene.player.pause(); scene.player.show(value);", frame)
-
-    def text(self, part: str) -> str:
-        """Return the text of an element."""
-        return str(self.page.locator(part).first.text_content())
 
     def await_run(self, after: int) -> None:
         """Wait until a later run is drawn."""
@@ -124,11 +127,6 @@ class LiveScene:
     def run(self) -> int:
         """The number of the run that is drawn."""
         return int(self.page.locator(".qf-stage").first.get_attribute("data-run"))
-
-    def shot(self, name: str) -> None:
-        """Take a picture of the page, if somewhere to put it is given."""
-        if "QFLOW_SCREENSHOTS" in os.environ:
-            self.page.screenshot(path=str(Path(os.environ["QFLOW_SCREENSHOTS"]) / f"{name}.png"))
 
 
 def _as_text(picture: dict[str, Any]) -> dict[str, Any]:

@@ -1,9 +1,16 @@
-"""What a step and an instant show, in the templates of qflow.labs.words: the browser has to say the same."""
+"""What the browser says of a step and an instant, in the templates of qflow.labs.words; and what it asks."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from qflow.labs.frames import Frames
 from qflow.labs.words import FLOW, MOODS, STATE, STEP, _message
+
+
+def ask(lab: Any, **content: object) -> None:
+    """Send what the browser would send."""
+    lab.scene._handle_custom_msg(content, [])
 
 
 def step_sentence(frames: Frames, index: int) -> str:

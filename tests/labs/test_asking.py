@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from sentences import ask
 
 from qflow.kit import RefusalError
 from qflow.labs import capacity_lab, completion_lab, flow_lab, flow_run, group_lab
@@ -18,7 +19,7 @@ def nothing_typed(monkeypatch):
 
 def hear(lab, **content):
     """Send what the browser would send; return what it is shown."""
-    lab.scene._handle_custom_msg(content, [])
+    ask(lab, **content)
     return lab.scene.asking
 
 

@@ -162,9 +162,7 @@ def test_all_labs_open_and_ask_nobody_outside(opened):
     ("name", "slider", "share", "thing"),
     [
         ("capacity", "capacity_1", 0.9, ".qf-producer .qf-name"),
-        ("fanout", "slow", 0.7, ".qf-queue .qf-name"),
         ("policy", "limit", 0.6, ".qf-consumer .qf-name"),
-        ("history", "capacity", 0.2, ".qf-producer .qf-name"),
     ],
 )
 def test_a_lab_with_sliders(opened, name, slider, share, thing):

@@ -109,7 +109,7 @@ def test_a_number_is_dragged_and_words_and_marks_light_each_other_up(page):
     page.page.locator(".qf-lights .qf-producer.qf-lit[data-name=C1]").wait_for()
     page.page.mouse.move(2, 2)
     page.page.locator(".qf-lights").wait_for(state="detached")
-    page.page.locator(".qf-producer[data-name=C1] .qf-name").hover()
+    page.page.locator(".qf-producer[data-name=C1] .qf-name").first.hover()
     page.page.locator(".qf-prose-term.qf-is-named", has_text="C1").wait_for()
     assert page.cell_errors() == []
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from sentences import ask
 
 from qflow.labs import completion_lab, completion_run, open_token
 from qflow.labs.completion import MOST, STORY, SessionTable
 from qflow.labs.frames import NEVER
-
-
-def ask(lab, **content) -> None:
-    """Send what the browser would send."""
-    lab.scene._handle_custom_msg(content, [])
 
 
 def complete(picture) -> str:

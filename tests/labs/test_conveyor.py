@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from sentences import ask
 
 from qflow.labs import group_lab, group_run
 from qflow.labs.frames import NEVER
 from qflow.labs.group import NOTHING, PASSED, TAKEN
-from qflow.labs.group_widget import MESSAGES, PACES
+from qflow.labs.hand_lab import MESSAGES, PACES
 from qflow.labs.lab import _fork_picture
 
 STORY = {"messages": MESSAGES, "prefetch": (1, 2, 3), "paces": PACES}
-
-
-def ask(lab, **content) -> None:
-    """Send what the browser would send."""
-    lab.scene._handle_custom_msg(content, [])
 
 
 def test_what_is_passed_over_belongs_to_another_and_what_is_taken_does_not():

@@ -405,7 +405,7 @@ def test_pictures_need_the_standard_library_only():
         "import qflow.labs as labs\n"
         "for name in ('capacity', 'fanout', 'flow', 'history', 'policy'):\n"
         "    getattr(labs, f'{name}_run')(messages=20)\n"
-        "labs.recorded_picture('ring')\n"
+        "labs.recorded_picture\n"
         "print(len(labs.group_run().claims) > 3, labs.config_run().refusal == '')\n"
         "from qflow.labs.html_export import to_html; to_html(labs.flow_run(messages=20))\n"
     )

@@ -5,7 +5,6 @@ The pages are exported ones: a saved run is drawn by the same scripts as a widge
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 from browser import VIEWPORT, chromium_page, play_until
+from live_scene import ScenePage
 from sentences import state_sentence, step_sentence
 
 from qflow.labs import (
@@ -43,22 +43,20 @@ pytestmark = [pytest.mark.browser]
 SLOW = {"stop": 20, "resume": 10, "limit": 40, "capacity": 8, "prefetch": 3}
 
 
-class Page:
+class Page(ScenePage):
     """An exported run in headless Chromium."""
 
-    def __init__(self, page: Any, folder: Path) -> None:
-        self.page, self.folder = page, folder
-
     def open(self, picture: Any, name: str = "run") -> None:
-        self.page.goto(save_html(picture, self.folder / f"{name}.html").as_uri())
-        self.page.wait_for_selector(".qf-stage[data-run]")
+        self.show(save_html(picture, self.folder / f"{name}.html"))
 
-    def scene(self, script: str) -> Any:
-        """Return what a script says of ``scene``, the handle that a scene gives to its page."""
-        return self.page.evaluate(
-            "() => { const { scene } = document.querySelector('.qflow-scene:not(.qf-states)'); "
-            f"{script} }}"
-        )
+    def open_text(self, page: str, name: str) -> None:
+        path = self.folder / f"{name}.html"
+        path.write_text(page, encoding="utf-8")
+        self.show(path)
+
+    def show(self, path: Path) -> None:
+        self.page.goto(path.as_uri())
+        self.page.wait_for_selector(".qf-stage[data-run]")
 
     def play(self, speed: float) -> dict[str, int]:
         """Play the whole run from its start; return how many marks of each kind were shown."""
@@ -70,10 +68,6 @@ class Page:
 
     def text(self, part: str) -> str:
         return str(self.page.locator(part).first.inner_text())
-
-    def shot(self, name: str) -> None:
-        if "QFLOW_SCREENSHOTS" in os.environ:
-            self.page.screenshot(path=str(Path(os.environ["QFLOW_SCREENSHOTS"]) / f"{name}.png"))
 
 
 @pytest.fixture(scope="module")
@@ -375,10 +369,7 @@ def test_no_text_lies_on_another_and_a_lab_fits_on_a_screen(saved, name):
 
 def test_a_notebook_keeps_the_graph_of_states_and_walks_it_as_the_run_plays(saved):
     lab = state_space_lab(stop=2, resume=1, capacity_1=2, capacity_2=1)
-    path = saved.folder / "states.html"
-    path.write_text(f"<!doctype html><body>{lab._repr_mimebundle_()['text/html']}</body>", encoding="utf-8")
-    saved.page.goto(path.as_uri())
-    saved.page.wait_for_selector(".qf-stage[data-run]")
+    saved.open_text(f"<!doctype html><body>{lab._repr_mimebundle_()['text/html']}</body>", "states")
     graph = saved.page.locator(".qf-states")
     assert graph.locator(".qf-state-node").count() == len(lab.space.states.graph)
     assert graph.get_attribute("data-chosen") == str(lab.space.states.deepest)
@@ -400,10 +391,7 @@ def test_a_notebook_keeps_a_question_and_answers_it_without_a_kernel(saved):
     predictions = Predictions("01-thresholds")
     predictions.ask("on", "off")
     lab = flow_lab().ask(*predictions.asked.values())
-    path = saved.folder / "asked.html"
-    path.write_text(f"<!doctype html><body>{lab._repr_mimebundle_()['text/html']}</body>", encoding="utf-8")
-    saved.page.goto(path.as_uri())
-    saved.page.wait_for_selector(".qf-stage[data-run]")
+    saved.open_text(f"<!doctype html><body>{lab._repr_mimebundle_()['text/html']}</body>", "asked")
     saved.scene("scene.player.setSpeed(10);")
     for guess, said in [
         ("900", "It turned ON at 901. You said 900: 900 is not more than 900. Worth another look: ON means"),
@@ -446,9 +434,7 @@ def test_one_thing_at_first(saved):
 
 
 def test_a_page_can_play_by_itself_when_it_is_opened(saved):
-    path = saved.folder / "plays.html"
-    path.write_text(to_html(flow_run(messages=60, **SLOW), plays=True), encoding="utf-8")
-    saved.page.goto(path.as_uri())
+    saved.open_text(to_html(flow_run(messages=60, **SLOW), plays=True), "plays")
     moved = "() => document.querySelector('.qf-stage')?.dataset.frame > 3"
     saved.page.wait_for_function(moved)
     assert saved.scene("return scene.player.isPlaying;")

@@ -1,19 +1,40 @@
-"""group_lab: a queue of message groups as a conveyor, on which the reader can be the consumers."""
+"""Labs whose reader acts on the run: the conveyor of message groups, and the strip of a session's commands.
+
+The model that is acted on needs no widgets: :mod:`qflow.labs.group`, :mod:`qflow.labs.completion`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import cycle, islice
 from typing import Any
 
 import ipywidgets as widgets
 
 from qflow.kit import RefusalError
+from qflow.labs.completion import STORY, SessionTable
 from qflow.labs.group import GroupTable, group_picture
 from qflow.labs.knobs import Knob
-from qflow.labs.lab import HandLab, beside, button_of
+from qflow.labs.lab import Lab, beside, button_of
 from qflow.labs.picture import Comparison, Picture
 from qflow.labs.slider_lab import slider_of
+
+
+class HandLab(Lab):
+    """A lab whose reader acts on the run itself: each act draws it anew, and it goes on from there."""
+
+    def _show_from(self, picture: Picture, time: int, *, plays: bool = True) -> None:
+        """Show another picture, from the first step at an instant or after it: what follows is played."""
+        self.scene.refusal, self._alone = "", None
+        self.show(picture, self.scene.run + 1)
+        times = picture.frames.column("time").tolist()
+        later = [one for one in times if one >= time] or times[-1:]
+        # At the last step of all nothing follows, and to play would begin at the start again.
+        place = {"time": later[0], "back": later.count(later[0]) - 1, "plays": plays and len(later) > 1}
+        self.scene.place = {**place, "number": self.scene.run}
+
+
+# Groups
 
 MESSAGES = "AABBACACDBDBCDEEACEE"
 PACES = (3.2, 2.1, 1.2)
@@ -191,3 +212,67 @@ def group_lab(
     if paces is None:
         paces = tuple(islice(cycle(PACES), len(prefetch)))
     return GroupLab(messages, prefetch, wake_up, grouped, paces, moves, mode)
+
+
+# Completions
+
+_STOP = Knob("stop", "qpid.flow_stop_count of busy", "More messages than this turn it ON (FC-14)", 1, 8)
+
+
+class CompletionLab(HandLab):
+    """The strip, its queues, and a slider for the stop threshold; see :func:`completion_lab`."""
+
+    name = "completion"
+
+    def __init__(self, moves: Iterable[Sequence[str]], stop: int) -> None:
+        self._begun = tuple(tuple(move) for move in moves)
+        self.table = SessionTable(self._begun, stop=stop)
+        self.stop = slider_of(_STOP, stop)
+        self.stop.observe(self._again, names="value")
+        super().__init__(self.table.picture(), [widgets.Box([self.stop]).add_class("qf-panel")])
+        self.scene.place = {"time": self.table.broker.now, "back": 0, "number": self.scene.run}
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What was done so far, and the threshold."""
+        return {"moves": self.table.moves, "stop": self.table.stop}
+
+    def _do(self, content: dict[str, Any]) -> None:
+        """Do one of :data:`qflow.labs.completion.MOVES`, or begin again."""
+        if content["what"] == "again":
+            self._again(None)
+            return
+        before = self.table.broker.now
+        self.table.do(str(content["what"]), str(content.get("name", "")))
+        self._show_from(self.table.picture(), before + 1)
+
+    def _fork_at(self, picture: Picture, action: str, frame: int, time: int) -> Comparison:
+        """Return the session beside another in which a queue is purged at an instant."""
+        forked = self.table.fork(time, action.partition(":")[2]).picture()
+        return beside(picture, forked, action, reacts=False)
+
+    def _again(self, _: object) -> None:
+        self.table = SessionTable(self._begun, stop=self.stop.value)
+        self._show_from(self.table.picture(), 0)
+
+
+def completion_lab(*, moves: Iterable[Sequence[str]] = STORY, stop: int = 2) -> CompletionLab:
+    """Open the completion lab: which commands of a session are complete, held and reported.
+
+    Send to a queue that turns ON or to one without flow control, ask for a sync, and click a message off its
+    queue: the strip shows which numbers become complete, and what the client hears of it.
+
+    Parameters:
+        moves, stop: As for :func:`qflow.labs.completion_run`, which needs no widgets.
+
+    Returns:
+        A widget.
+
+    Raises:
+        ValueError: If a move cannot be done.
+
+    >>> lab = completion_lab(moves=[("busy",), ("busy",), ("idle",)], stop=1)
+    >>> print(lab.claims[0])
+    Complete are the commands 0 2 of 3 (CM-04).
+    """
+    return CompletionLab(moves, stop)
