@@ -95,7 +95,7 @@ def _sync(picture: Picture, _: str) -> tuple[int, str]:
     frames = picture.frames
     for place, event in enumerate(picture.run.events):
         if event.kind == "execution.sync":
-            frame = frames.showing(place, event.time)
+            frame = frames.frame_of(place, event.time)
             held = [frames.at(frame)[f"producer.{spot.name}.held"] for spot in frames.topology.producers]
             return frame, "no" if any(held) else "yes"
     raise ValueError("no client asks for a sync")

@@ -42,7 +42,7 @@ from qflow.labs.knobs import (
     stop_knob,
 )
 from qflow.labs.picture import Comparison, Picture
-from qflow.labs.running import Steps, drawing, finish_steps, side_by_side
+from qflow.labs.running import Steps, draw_steps, finish_steps, side_by_side
 from qflow.labs.words import BITS, seconds, share, times
 from qflow.workload import Consumer, Producer, Workload
 
@@ -91,7 +91,7 @@ class _OneRun(Experiment[Picture]):
 
     def steps(self, *, messages: int, **settings: Any) -> Steps[Picture]:
         """Run, and draw the run as it goes."""
-        picture = yield from drawing(self.describe(**settings), messages)
+        picture = yield from draw_steps(self.describe(**settings), messages)
         return self.finish(replace(picture, claims=(*self.claims(picture), *picture.claims)))
 
 
@@ -219,7 +219,7 @@ def flow_run(
 qpid.flow_resume_count=600 must be less or equal to qpid.flow_stop_count=500
     """
     if workload is not None:
-        return finish_steps(drawing(workload, messages))
+        return finish_steps(draw_steps(workload, messages))
     return FLOW.run(messages, settings)
 
 

@@ -133,7 +133,7 @@ class Frames:
         """Return the frame that a time in microseconds shows: the last one that is not later."""
         return max(0, bisect_right(self.columns[0], time) - 1)
 
-    def showing(self, place: int, time: int) -> int:
+    def frame_of(self, place: int, time: int) -> int:
         """Return the frame that shows an event of the run, given its place in it and its time.
 
         An event that changes nothing that is counted makes no frame: it is shown with what came before it.

@@ -68,7 +68,7 @@ class Lab(widgets.VBox):
         self._text = widgets.HTML(_in_words(picture)).add_class("qf-claims")
         self._asks: list[dict[str, Any]] = []
         self._charts: list[LinkedChart] = []
-        self._tells: list[Callable[[], object]] = []
+        self._listeners: list[Callable[[], object]] = []
         self._timelines: dict[int, tuple[Picture, Timeline]] = {}
         self.scene.handles = [
             [setting, slider.min, slider.max, slider.step] for setting, slider in self._handles().items()
@@ -115,13 +115,13 @@ class Lab(widgets.VBox):
         for chart in self._charts:
             chart.show(picture)
         self._offer()
-        for tell in self._tells:
-            tell()
+        for listener in self._listeners:
+            listener()
         return True
 
-    def on_show(self, tell: Callable[[], object]) -> None:
+    def on_show(self, listener: Callable[[], object]) -> None:
         """Call something whenever another whole run is shown, or another course of events beside it."""
-        self._tells.append(tell)
+        self._listeners.append(listener)
 
     def play(self) -> Self:
         """Play the picture from its start, at once or as soon as the lab is displayed; return the lab.

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from qflow.broker.events import Event
 from qflow.kit import kit_path
@@ -21,7 +22,8 @@ from qflow.labs.frames import Frames, Span, Transition, spans_of
 from qflow.labs.picture import Lane, Picture, Samples, picture_of
 from qflow.labs.topology import Topology, neighbours, part_of, sessions_of, topology_of_events
 from qflow.labs.words import seconds, times
-from qflow.progress import progress
+from qflow.progress import Progress
+from qflow.progress import progress as show_progress
 from qflow.trace import ClientLog, LogError, QueueSample, replay
 from qflow.trace.files import load_trace
 from qflow.trace.schema import TraceError
@@ -87,9 +89,11 @@ def recorded_picture(name: str) -> Picture:
     return _replay_picture(*_load(name))
 
 
-def _replay_picture(log: ClientLog, workload: Workload, report: Callable[..., None] | None = None) -> Picture:
+def _replay_picture(
+    log: ClientLog, workload: Workload, progress: Callable[..., Any] | None = None
+) -> Picture:
     """Return a client log, replayed through the engine, with the real broker's reports beside it."""
-    run = replay(log, workload, report)
+    run = replay(log, workload, progress)
     reports = {queue: log.statistics(queue) for queue in workload.queues}
     lanes, samples, said = [], [], []
     for index, heard in enumerate(reports.values()):
@@ -154,16 +158,13 @@ def _ms(microseconds: int) -> str:
 
 MOST_QUEUES = 6
 
-_READ = 0.8
-"""How much of the work reading is; the rest makes the picture."""
-
 
 def trace_picture(
     path: str | Path,
     *,
     workload: str | Path | None = None,
     queues: Sequence[str] = (),
-    tell: Callable[[float], None] | None = None,
+    progress: Progress | None = None,
 ) -> Picture:
     """Return the picture of a trace or a client log.
 
@@ -173,8 +174,7 @@ def trace_picture(
         workload: For a client log, the workload file it was recorded with; None for the ``.json`` beside it.
         queues: Which queues to show, with the clients that use them; () for all, or, of more than six, those
             that share users with the first.
-        tell: Called now and then with the part of the reading that is done, from 0 to 1; it may raise to
-            stop. None shows the progress on standard error.
+        progress: What the reading reports to; it may raise to stop. None shows a line on standard error.
 
     Raises:
         TraceError, LogError: If the file is neither, or a queue is not in it; one sentence says why.
@@ -190,30 +190,26 @@ def trace_picture(
     log = _log_of(path)
     if log is not None:
         model = Workload.load(_workload_path(path, workload))
-        with _reporting(f"replaying {path.name}", tell, len(log.rows)) as done:
+        with _reporting(f"replaying {path.name}", progress, len(log.rows)) as done:
             if len(model.queues) <= MOST_QUEUES:
                 return _replay_picture(log, model, done)
             run = replay(log, model, done)
         return run_picture(run, queues)
-    with _reporting(f"reading {path.name}", tell) as done:
+    with _reporting(f"reading {path.name}", progress) as done:
         trace = load_trace(path, done)
     events = list(trace.events())
-    if tell is not None:
-        tell(_READ)
     run = Run(trace.workload or Workload(trace.run, 1, {}), events, events[-1].time if events else 0)
     return run_picture(run, queues)
 
 
 @contextmanager
-def _reporting(
-    what: str, tell: Callable[[float], None] | None, total: int | None = None
-) -> Iterator[Callable[..., None]]:
-    """Return what the reading reports to: a line of progress, or `tell` with the part that is done."""
-    if tell is None:
-        with progress(what, total) as shown:
+def _reporting(what: str, given: Progress | None, total: int | None = None) -> Iterator[Callable[..., Any]]:
+    """Yield what the reading reports to: what was given, or a line of progress."""
+    if given is None:
+        with show_progress(what, total) as shown:
             yield shown
     else:
-        yield lambda rows, *_: tell(_READ * rows / total if total else 0.0)
+        yield lambda done, *_: given(done, total)
 
 
 def run_picture(run: Run, queues: Sequence[str] = ()) -> Picture:

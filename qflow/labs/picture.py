@@ -237,7 +237,7 @@ class Narration:
     def follow(self, events: Iterable[Event]) -> None:
         """Receive all events, each with the frame that shows it."""
         for place, event in enumerate(events):
-            self.frame = self.frames.showing(place, event.time)
+            self.frame = self.frames.frame_of(place, event.time)
             self.receive(event)
 
     def receive(self, event: Event) -> None:

@@ -1,7 +1,7 @@
 """Running: a workload in small steps, so that a lab can show how far it is, and drop it for a later one.
 
-A run in steps is a generator. It yields the part that is done and returns what it ran for: a run, a picture,
-a comparison. Whatever the slices of time are, the events are those of one run without a pause, and what is
+A run in steps is a generator. It yields the part that is done and returns what it ran for: a picture, or a
+comparison. Whatever the slices of time are, the events are those of one run without a pause, and what is
 known of an instant does not change any more, so that a picture of a part can be drawn while the rest runs.
 """
 
@@ -44,16 +44,7 @@ class SoFar(float):
     """Called with the length of the time axis; returns the picture of that much, without claims."""
 
 
-def running(workload: Workload, messages: int) -> Steps[Run]:
-    """Run a workload in small steps, each yielding the part of the messages that is sent."""
-    stage = _set_up(workload, messages)
-    slices = _Slices(stage)
-    for _ in slices:
-        slices.aim = yield 1 - stage.remaining / messages
-    return stage.finish(workload)
-
-
-def drawing(workload: Workload, messages: int) -> Steps[Picture]:
+def draw_steps(workload: Workload, messages: int) -> Steps[Picture]:
     """Run a workload in small steps, and fold it as it goes; each yields a :class:`SoFar`."""
     stage = _set_up(workload, messages)
     with pause_collector():
@@ -160,19 +151,18 @@ def side_by_side(
     """Run workloads one after the other into one comparison, with one sentence about each picture."""
     pictures = {}
     for index, (name, workload) in enumerate(workloads.items()):
-        run = yield from _part(running(workload, messages), index, len(workloads))
-        pictures[name] = replace(picture_of(run), messages=messages)
+        pictures[name] = yield from _part(draw_steps(workload, messages), index, len(workloads))
     return Comparison(pictures, tuple(f"{name}: {verdict(picture)}" for name, picture in pictures.items()))
 
 
-def _part(steps: Steps[Run], index: int, of: int) -> Steps[Run]:
+def _part(steps: Steps[Picture], index: int, of: int) -> Steps[Picture]:
     """Take steps that are one of several parts of the work."""
     while True:
         try:
             part = next(steps)
         except StopIteration as end:
-            run: Run = end.value
-            return run
+            picture: Picture = end.value
+            return picture
         yield (index + part) / of
 
 

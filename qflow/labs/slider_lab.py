@@ -100,7 +100,7 @@ class SliderLab(Lab):
         self._steps = steps
         self._describe = describe
         self._more = dict(more or {})
-        self._started = 1
+        self._started, self._are_moving = 1, False
         self._task: asyncio.Task[None] | None = None
         self._pinned: Picture | None = None
         self._begun = self._shown = 0.0
@@ -136,15 +136,12 @@ class SliderLab(Lab):
         >>> lab.move(stop=20, resume=10); lab.scene.run, lab.settings["stop"]
         (2, 20)
         """
-        sliders = list(self.sliders.values())
-        for slider in sliders:
-            slider.unobserve(self._on_move, names="value")
+        self._are_moving = True
         for knob in self._knobs:
             if knob.setting in settings:
                 slider = self.sliders[knob.setting]
                 slider.value = min(slider.max, max(slider.min, round(settings[knob.setting] / knob.unit)))
-        for slider in sliders:
-            slider.observe(self._on_move, names="value")
+        self._are_moving = False
         self._on_move(None)
 
     def map(self, **options: Any) -> MapWidget:
@@ -250,7 +247,7 @@ holds for 3 of the 9 settings.
 
     def _on_move(self, _: object) -> None:
         # A slider that rested here before it was let go of has its picture already, or soon.
-        if self.settings != self._asked:
+        if not self._are_moving and self.settings != self._asked:
             self.run_again()
 
     def run_again(self) -> None:

@@ -25,6 +25,8 @@ LARGE = 300_000
 _PACKED = (".gz", ".parquet")
 _PACKING = 10
 _BREATH = 0.1
+_READ = 0.8
+"""How much of the work reading is; the rest makes the picture."""
 
 
 class CancelledError(RefusalError):
@@ -52,7 +54,7 @@ class TraceLab(Lab):
         loop = _running_loop() if _is_large(Path(path)) else None
         if loop is None:
             # Without progress: whether a line of it appears would hang on the machine's speed.
-            super().__init__(read(tell=lambda part: None))
+            super().__init__(read(progress=lambda *_: None))
             self._open_at()
             return
         super().__init__(Comparison({}, (f"{Path(path).name} is being read.",)))
@@ -63,20 +65,20 @@ class TraceLab(Lab):
         name = Path(self._opened[0]).name
         done, is_over = 0.0, False
 
-        def report(part: float) -> None:
+        def report(rows: int, total: int | None = None, _: str = "", /) -> None:
             nonlocal done
-            done = part
+            done = _READ * rows / total if total else done
             if is_over:
                 raise CancelledError(f"Cancelled: {name} is not read. Run the cell again to read it.")
 
         # Where there are no threads, as in a browser's kernel, it is read at once.
-        reading = asyncio.ensure_future(asyncio.to_thread(read, tell=report))
+        reading = asyncio.ensure_future(asyncio.to_thread(read, progress=report))
         reading.add_done_callback(lambda over: over.cancelled() or over.exception())
         try:
             while not reading.done():
                 await asyncio.wait([reading], timeout=_BREATH)
                 is_over = bool(self.scene.cancelled)
-                report(done)
+                report(0)
                 self.scene.running, self.scene.progress = 1, max(0.01, done)
             self.scene.progress = 0.0
             self.show(reading.result(), 1)

@@ -219,17 +219,17 @@ def written(trace: Trace, folder: Path) -> Path:
 def drawn(messages: int) -> object:
     """Run a lab's workload as after a move of a slider, and return what the browser gets of the whole run."""
     from qflow.labs.experiments import flow_workload
-    from qflow.labs.running import drawing, finish_steps
+    from qflow.labs.running import draw_steps, finish_steps
 
-    return finish_steps(drawing(flow_workload(), messages)).payload()
+    return finish_steps(draw_steps(flow_workload(), messages)).payload()
 
 
 def first_drawn(messages: int, looked_at: int) -> object:
     """Return what the browser gets first of such a run: all until an instant, in microseconds."""
     from qflow.labs.experiments import flow_workload
-    from qflow.labs.running import SoFar, drawing
+    from qflow.labs.running import SoFar, draw_steps
 
-    steps = drawing(flow_workload(), messages)
+    steps = draw_steps(flow_workload(), messages)
     part = next(steps)
     assert isinstance(part, SoFar)
     while part.time <= looked_at:

@@ -32,7 +32,7 @@ from qflow.labs.experiments import flow_workload
 from qflow.labs.frames import NEVER
 from qflow.labs.group import group_picture
 from qflow.labs.opened import MOST_QUEUES
-from qflow.labs.running import finish_steps, running
+from qflow.labs.running import draw_steps, finish_steps
 from qflow.labs.topology import layout_of
 from qflow.labs.words import DEAD, times
 from qflow.trace import LogError
@@ -277,7 +277,7 @@ def test_the_alternatives_differ_as_the_rule_book_says():
 
 def test_an_obedient_producer_is_the_usual_one_where_nobody_is_told_to_stop():
     workload = flow_workload(stop=20, resume=10)
-    ours = finish_steps(running(workload.with_producer("p1", obeys_flow=True), 300)).events
+    ours = finish_steps(draw_steps(workload.with_producer("p1", obeys_flow=True), 300)).run.events
     assert ours == simulate(workload, message_limit=300).events
 
 

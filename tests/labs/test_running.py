@@ -15,7 +15,7 @@ from qflow.labs.experiments import fanout_workload, history_workload, policy_wor
 from qflow.labs.fold import Fold
 from qflow.labs.frames import Frames
 from qflow.labs.picture import picture_of
-from qflow.labs.running import drawing, finish_steps
+from qflow.labs.running import draw_steps, finish_steps
 from qflow.labs.topology import Topology
 from qflow.workload import Run, Workload, simulate
 from qflow.workload.stage import pause_collector
@@ -79,7 +79,7 @@ def test_a_run_may_be_folded_in_portions(run: Run, cuts: list[int]):
 def test_a_picture_drawn_as_the_run_goes_is_that_of_the_run_in_one_go(seed):
     """The same bytes for the browser, and the same sentences, however the time is sliced."""
     in_one_go = picture_of(simulate(some_workload(seed), message_limit=400))
-    as_it_goes = finish_steps(drawing(some_workload(seed), 400))
+    as_it_goes = finish_steps(draw_steps(some_workload(seed), 400))
     assert as_it_goes.payload() == in_one_go.payload()
     assert as_it_goes.claims == in_one_go.claims
     assert as_it_goes.run.events == in_one_go.run.events
@@ -87,9 +87,9 @@ def test_a_picture_drawn_as_the_run_goes_is_that_of_the_run_in_one_go(seed):
 
 def test_what_is_seen_of_an_instant_does_not_depend_on_how_far_the_run_has_come():
     workload = flow_workload(stop=20, resume=10, capacity=5)
-    whole = finish_steps(drawing(workload, 200)).frames
+    whole = finish_steps(draw_steps(workload, 200)).frames
     seen = 0
-    for part in drawing(workload, 200):
+    for part in draw_steps(workload, 200):
         sketch = part.draw(0).frames
         assert sketch.count == part.frames
         assert whole.count == sketch.count or whole.at(sketch.count)["time"] > part.time
@@ -100,7 +100,7 @@ def test_what_is_seen_of_an_instant_does_not_depend_on_how_far_the_run_has_come(
 
 
 def test_the_picture_of_a_part_says_up_to_where_it_knows_and_leaves_room_for_the_rest():
-    parts = drawing(flow_workload(stop=20, resume=10, capacity=5), 200)
+    parts = draw_steps(flow_workload(stop=20, resume=10, capacity=5), 200)
     part = next(part for part in parts if part.time > 300_000)
     picture = part.draw(2_000_000)
     assert picture.frames.topology.end == part.time
@@ -113,7 +113,7 @@ def test_the_picture_of_a_part_says_up_to_where_it_knows_and_leaves_room_for_the
 
 def test_the_collector_is_left_as_it_was_whether_a_run_ends_or_is_dropped():
     for steps in (1, None):
-        parts = drawing(flow_workload(stop=20, resume=10), 50)
+        parts = draw_steps(flow_workload(stop=20, resume=10), 50)
         for _ in zip(parts, range(steps or 10**9), strict=False):
             assert gc.isenabled()
         parts.close()
@@ -127,11 +127,11 @@ def test_a_run_leaves_nothing_in_memory():
     gc.collect()
     before = messages()
     with pause_collector():
-        for part in drawing(flow_workload(stop=20, resume=10), 300):
+        for part in draw_steps(flow_workload(stop=20, resume=10), 300):
             part.draw(0)
         del part
         assert messages() == before, "a whole run leaves something to the collector"
-        dropped = drawing(flow_workload(stop=20, resume=10), 300)
+        dropped = draw_steps(flow_workload(stop=20, resume=10), 300)
         next(dropped).draw(0)
         dropped.close()
         del dropped
