@@ -48,23 +48,17 @@ if TYPE_CHECKING:
     from qflow.labs.experiments import policy_lab as policy_lab
     from qflow.labs.experiments import policy_run as policy_run
     from qflow.labs.experiments import policy_workload as policy_workload
-    from qflow.labs.fold import fold as fold
-    from qflow.labs.frames import Frames as Frames
-    from qflow.labs.group import GroupTable as GroupTable
     from qflow.labs.group import group_run as group_run
     from qflow.labs.hand_lab import completion_lab as completion_lab
     from qflow.labs.hand_lab import group_lab as group_lab
     from qflow.labs.html_export import save_html as save_html
     from qflow.labs.lab import Lab as Lab
-    from qflow.labs.opened import agreement as agreement
     from qflow.labs.opened import recorded_picture as recorded_picture
-    from qflow.labs.opened import run_picture as run_picture
     from qflow.labs.opened import trace_picture as trace_picture
     from qflow.labs.picture import Comparison as Comparison
     from qflow.labs.picture import Picture as Picture
     from qflow.labs.picture import compare as compare
     from qflow.labs.picture import picture_of as picture_of
-    from qflow.labs.scene import LinkedChart as LinkedChart
     from qflow.labs.share import open_token as open_token
     from qflow.labs.slider_lab import SliderLab as SliderLab
     from qflow.labs.state_space import state_space_run as state_space_run

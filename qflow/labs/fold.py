@@ -959,13 +959,7 @@ def _move(starts: Mapping[Any, int], where: Mapping[int, int]) -> dict[Any, int]
 
 
 def fold(run: Run, topology: Topology | None = None, own_steps: Collection[str] = ()) -> Frames:
-    """Return the frames of a run.
-
-    Parameters:
-        run: What a simulation or a replay gave.
-        topology: The clients and queues to show; None for all of the run's workload.
-        own_steps: As for :class:`Fold`.
-    """
+    """Return the frames of a run; of all clients and queues of its workload, if no topology is given."""
     folding = Fold(topology or Topology.of(run.workload, run.end), own_steps=own_steps)
     folding.follow(run.events)
     folding.end()

@@ -79,52 +79,29 @@ class Spans:
 
 @dataclass(frozen=True)
 class Frames:
-    """All frames of a run.
-
-    Parameters:
-        topology: The clients and queues of the run.
-        channels: The name of each column, such as ``queue.orders.depth``.
-        columns: The numbers of each, top to bottom.
-        count: How many rows there are; the first shows the time before anything happened.
-        lasting: The spans: ``sendings``, ``stays``, ``holdings`` and ``locks``.
-        groups: The names of the groups; spans count them from 1.
-        rows: For each frame, the place in the run of the last event that it shows.
-        deaths: Producers' sessions that died: the first frame that shows it, the producer's index, the
-            broker's words.
-
-    >>> times, parts = array("i", [0, 7]), array("i", [0, 1])
-    >>> frames = Frames(Topology((), (), (), (), 10), ("time", "step.parts"), (times, parts), 2)
-    >>> frames.at(1)
-    {'time': 7, 'step.parts': 1}
-    >>> frames.index_at(6), frames.index_at(7)
-    (0, 1)
-    """
+    """All frames of a run; the first shows the time before anything happened."""
 
     topology: Topology
+    # The name of each column, such as ``queue.orders.depth``, and its numbers, top to bottom.
     channels: tuple[str, ...]
     columns: tuple[array[int], ...]
     count: int
+    # ``sendings``, ``stays``, ``holdings`` and ``locks``; they count the groups from 1.
     lasting: Mapping[str, Spans] = field(default_factory=dict)
     groups: tuple[str, ...] = ()
+    # For each frame, the place in the run of the last event that it shows.
     rows: array[int] = field(default_factory=lambda: array("i"))
+    # Producers' sessions that died: the first frame that shows it, the producer's index, the broker's words.
     deaths: tuple[tuple[int, int, str], ...] = ()
 
     def column(self, channel: str) -> array[int]:
-        """Return one column, top to bottom.
-
-        Raises:
-            KeyError: If there is no such column; the message lists those there are.
-        """
+        """Return one column, top to bottom; KeyError if there is none of that name."""
         if channel not in self.channels:
             raise KeyError(f"no channel {channel!r}; there are {', '.join(self.channels)}")
         return self.columns[self.channels.index(channel)]
 
     def at(self, index: int) -> dict[str, int]:
-        """Return one frame, by channel; negative numbers count from the end.
-
-        Raises:
-            IndexError: If there is no such frame.
-        """
+        """Return one frame, by channel; negative numbers count from the end."""
         if not -self.count <= index < self.count:
             raise IndexError(f"no frame {index}; there are {self.count}, from 0")
         return {name: column[index] for name, column in zip(self.channels, self.columns, strict=True)}
@@ -134,10 +111,8 @@ class Frames:
         return max(0, bisect_right(self.columns[0], time) - 1)
 
     def frame_of(self, place: int, time: int) -> int:
-        """Return the frame that shows an event of the run, given its place in it and its time.
-
-        An event that changes nothing that is counted makes no frame: it is shown with what came before it.
-        """
+        """Return the frame that shows an event of the run, given its place in it and its time."""
+        # An event that changes nothing that is counted makes no frame: it is shown with what came before it.
         index = min(bisect_left(self.rows, place), self.count - 1)
         return index - 1 if self.columns[0][index] > time else index
 
@@ -152,10 +127,7 @@ class Frames:
         return tuple(sorted(found, key=lambda change: change.frame))
 
     def spans(self, channel: str) -> tuple[Span, ...]:
-        """Return the times during which a channel such as ``producer.p1.blocked`` is not 0.
-
-        The last of them may end with the run.
-        """
+        """Return the times during which a channel is not 0; the last may end with the run."""
         times = [self.columns[0][frame] for frame in self.switches(channel)]
         return tuple(zip(times[::2], [*times[1::2], self.topology.end], strict=False))
 

@@ -54,36 +54,7 @@ _NAME = re.compile(r"[A-Za-z0-9]{1,8}")
 
 
 class GroupTable:
-    """One queue, a shop that sends, and consumers that do as they are asked, or work at paces of their own.
-
-    Parameters:
-        messages: One letter a message: its group. They are sent before the consumers come. A message is
-            called by its group and its place in it: ``A-1``, ``A-2``.
-        prefetch: For each consumer, the most messages it may hold.
-        stop: ``qpid.flow_stop_count``; 0 for no threshold.
-        wake_up: Whether freeing a group wakes idle consumers; ``faithful`` as in the real broker (MG-13).
-        grouped: Whether the queue has groups; without, every consumer may have every message.
-        paces: For each consumer, the seconds that it works on a message before it accepts it; () for
-            consumers that never do by themselves.
-        mode ({"window", "credit"}): Whether a consumer that has settled a message may have another, or each
-            fetches its prefetch once (CN-04).
-
-    Attributes:
-        broker: The engine.
-        done: What was done by hand so far, in sentences.
-        moves: What was done by hand since the consumers came, for :meth:`play`: ``("send", group, time)`` or
-            ``(verdict, message, consumer, time)``.
-
-    Raises:
-        AmqpException: The broker's own refusal of the queue.
-        ValueError: If there is no such mode.
-
-    >>> table = GroupTable("AAB", prefetch=(1, 1))
-    >>> table.holds("c1"), table.holds("c2"), table.owners()
-    (['A-1'], ['B-1'], {'A': 'c1', 'B': 'c2'})
-    >>> table.settle("c1", "accept"); table.holds("c1")
-    ['A-2']
-    """
+    """One queue, a shop that sends, and consumers that do as they are asked, or work at their paces."""
 
     def __init__(
         self,
@@ -102,6 +73,8 @@ class GroupTable:
         self._mode = _MODES[mode]
         self.broker = Broker(self.options)
         self.grouped = grouped
+        # What was done by hand: in sentences; and since the consumers came, as `play` does it again,
+        # ``("send", group, time)`` or ``(verdict, message, consumer, time)``.
         self.done: list[str] = []
         self.moves: list[tuple[Any, ...]] = []
         self._events: list[Event] = []
@@ -161,12 +134,7 @@ class GroupTable:
         self.broker.advance(self.broker.now + PAUSE)
 
     def send(self, group: str) -> None:
-        """Send one more message of a group.
-
-        Raises:
-            ValueError: If the group's name is not one to eight letters or digits.
-            AmqpException: If the queue refuses the message.
-        """
+        """Send one more message of a group."""
         if not _NAME.fullmatch(group):
             raise ValueError(f"a group's name has one to eight letters or digits; got {group!r}")
         self._pause()
@@ -178,18 +146,7 @@ class GroupTable:
         self.done.append(f"{_SHOP} sends {label}.")
 
     def settle(self, consumer: str, verdict: str, label: str = "") -> None:
-        """Let a consumer accept, release or reject a message.
-
-        `verdict` is one of :data:`VERDICTS`; `label` is that of the message, or "" for the one that the
-        consumer has held longest.
-
-        Raises:
-            ValueError: If there is no such consumer or verdict, or it does not hold that message.
-
-        >>> table = GroupTable("AB", prefetch=(2,)); table.settle("c1", "accept", "B-1")
-        >>> table.holds("c1"), table.done[-1]
-        (['A-1'], 'c1 accepts B-1.')
-        """
+        """Let a consumer accept, release or reject a message: that of a label, or else its oldest."""
         record = self._find(consumer, verdict, label)
         self._pause()
         self._settle(consumer, verdict, record)
@@ -215,14 +172,7 @@ class GroupTable:
         self._shop.queue_purge(QUEUE)
 
     def work(self, until: int | None = None) -> None:
-        """Let the consumers work at their paces, up to an instant in microseconds, or until all wait.
-
-        Each works on what it has held longest, and accepts it when its time for it is over.
-
-        >>> table = GroupTable("AB", prefetch=(1, 1), paces=(2, 1)); table.work()
-        >>> [event.message for event in table.picture().run.events if event.kind == "dequeued"]
-        ['B-1', 'A-1']
-        """
+        """Let each consumer accept what it has held longest, at its pace, until an instant or all wait."""
         while self._paces:
             due = [
                 (max(self._got[name][first], self._free[name]) + round(1e6 * pace), name)
@@ -238,14 +188,7 @@ class GroupTable:
             self.broker.advance(max(until, self.broker.now))
 
     def play(self, moves: Iterable[Sequence[Any]]) -> None:
-        """Do again what was done at another table, given its ``moves``; a move without an instant comes next.
-
-        Errors are those of :meth:`send` and :meth:`settle`.
-
-        >>> table = GroupTable("AB", prefetch=(1,)); table.play([("accept", "A-1", "c1"), ("send", "C")])
-        >>> table.holds("c1"), table.done[-1]
-        (['B-1'], 'shop sends C-1.')
-        """
+        """Do again what was done at another table, given its `moves`; one without an instant comes next."""
         for what, *names in moves:
             if isinstance(names[-1], int):
                 self.work(names.pop() - PAUSE)
@@ -321,12 +264,15 @@ def group_run(
     """Play the consumers of a queue with message groups, and return the picture.
 
     Parameters:
-        messages: One letter a message: its group.
+        messages: One letter a message: its group. They are sent before the consumers come. A message is
+            called by its group and its place in it: ``A-1``, ``A-2``.
         prefetch: For each consumer, the most messages it may hold.
         actions: What the consumers do: (consumer, "accept" or "release" or "reject"), and which message if it
             is not the oldest it holds. None lets them work at their `paces` until none holds any; without
             paces, each accepts in turn.
-        wake_up, grouped, paces: As in :class:`~qflow.labs.group.GroupTable`.
+        wake_up: Whether freeing a group wakes idle consumers; ``faithful`` as in the real broker (MG-13).
+        grouped: Whether the queue has groups; without, every consumer may have every message.
+        paces: For each consumer, the seconds that it works on a message before it accepts it.
 
     Returns:
         Its first claims say who owned which group, and whether a group's messages kept their order.

@@ -199,7 +199,8 @@ def group_lab(
             one, () for consumers that only do what the reader has them do.
         moves: What is done by hand at once, such as ``[("accept", "A-1", "c1"), ("send", "C")]``; a token
             brings them.
-        mode: As in :class:`~qflow.labs.group.GroupTable`.
+        mode ({"window", "credit"}): Whether a consumer that has settled a message may have another, or each
+            fetches its prefetch once (CN-04).
 
     Returns:
         A widget; without widgets, use :func:`qflow.labs.group_run`.

@@ -109,13 +109,11 @@ def _replay_picture(
 
 
 def agreement(frames: Frames, queue: str, reports: Sequence[QueueSample]) -> ReplayAgreement:
-    """Return how the engine's flow control of a queue compares with a real broker's reports of it.
-
-    Reports from before the first event do not count: nothing had happened yet.
-    """
+    """Return how the engine's flow control of a queue compares with a real broker's reports of it."""
     flow = frames.column(f"queue.{queue}.flow")
     depth = frames.column(f"queue.{queue}.depth")
     changes = [change for change in frames.transitions if change.queue == queue]
+    # Before the first event nothing had happened yet.
     heard = [(report, frames.index_at(report.ts_us)) for report in reports if report.ts_us >= 0]
     others = [report.ts_us for report, index in heard if bool(flow[index]) != report.flowStopped]
     gaps = sorted(after[0].ts_us - before[0].ts_us for before, after in pairwise(heard))
@@ -213,21 +211,7 @@ def _reporting(what: str, given: Progress | None, total: int | None = None) -> I
 
 
 def run_picture(run: Run, queues: Sequence[str] = ()) -> Picture:
-    """Return the picture of a run whose topology is only known from its events, or too large to draw whole.
-
-    Parameters:
-        run: The run.
-        queues: As for :func:`trace_picture`.
-
-    Raises:
-        TraceError: If a queue is not in it, or the run has none.
-
-    >>> from qflow.labs.experiments import flow_workload
-    >>> from qflow.workload import simulate
-    >>> picture = run_picture(simulate(flow_workload(), message_limit=50))
-    >>> [spot.name for spot in picture.frames.topology.producers]
-    ['p1']
-    """
+    """Return the picture of a run whose topology only its events show, or that is too large to draw whole."""
     topology = topology_of_events(run)
     names = [spot.name for spot in topology.queues]
     if not names:

@@ -95,32 +95,17 @@ class Scene(anywidget.AnyWidget):
 
 
 class LinkedChart(anywidget.AnyWidget):
-    """A chart that follows a scene.
-
-    Parameters:
-        make: Called with a picture; returns its chart, such as :func:`qflow.labs.held_chart`.
-        picture: What to draw first.
-        scene: Whose cursor to follow.
-        **options: Further arguments of `make`, such as ``queue``.
-
-    Attributes:
-        chart: What is shown, to save or export.
-        figure, drawing: It as plotly's JSON, and its still, for a page that cannot have plotly.js.
-        has_time: Whether the chart's axis is the run's time, so that a cursor makes sense.
-
-    >>> from qflow.labs import flow_run, held_chart
-    >>> picture = flow_run(messages=20)
-    >>> LinkedChart(held_chart, picture, Scene(picture))
-    At most 0 completions of p1 were held at once.
-    """
+    """A chart that follows a scene; its ``chart`` is what is shown, to save or export."""
 
     _esm = read_static("svg.js", "chart.js")
     _css = read_static(*STYLES)
 
+    # The chart as plotly's JSON, and its still, for a page that cannot have plotly.js.
     figure = traitlets.Unicode("").tag(sync=True)
     drawing = traitlets.Unicode("").tag(sync=True)
     about = traitlets.Unicode("").tag(sync=True)
     dark = traitlets.Dict(DARK).tag(sync=True)
+    # Whether the chart's axis is the run's time, so that a cursor makes sense.
     has_time = traitlets.Bool(True).tag(sync=True)
     cursor_of = traitlets.Instance(Scene).tag(sync=True, **widgets.widget_serialization)
 

@@ -17,8 +17,8 @@ from sentences import state_sentence, step_sentence
 from qflow.broker import BYTE_UNIT, INFINITE, MESSAGE_UNIT, Broker, Event, Message
 from qflow.broker.errors import AmqpException
 from qflow.broker.events import EventTable
-from qflow.labs import experiments, flow_run, flow_workload, fold, recorded_picture
-from qflow.labs.fold import Fold
+from qflow.labs import experiments, flow_run, flow_workload, recorded_picture
+from qflow.labs.fold import Fold, fold
 from qflow.labs.frames import Frames, pack, spans_of
 from qflow.labs.group import GroupTable
 from qflow.labs.opened import run_picture

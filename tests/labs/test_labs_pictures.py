@@ -14,7 +14,6 @@ from qflow.configuration.declaration import ConfigurationError
 from qflow.design import DesignError
 from qflow.kit import kit_path
 from qflow.labs import (
-    GroupTable,
     bytes_run,
     capacity_run,
     config_run,
@@ -24,14 +23,13 @@ from qflow.labs import (
     history_run,
     picture_of,
     policy_run,
-    run_picture,
     state_space_run,
     trace_picture,
 )
 from qflow.labs.experiments import flow_workload
 from qflow.labs.frames import NEVER
-from qflow.labs.group import group_picture
-from qflow.labs.opened import MOST_QUEUES
+from qflow.labs.group import GroupTable, group_picture
+from qflow.labs.opened import MOST_QUEUES, run_picture
 from qflow.labs.running import draw_steps, finish_steps
 from qflow.labs.topology import layout_of
 from qflow.labs.words import DEAD, times

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qflow.broker.message import Message, Transfer
-from qflow.labs import flow_workload, fold
+from qflow.labs import flow_workload
 from qflow.labs.experiments import fanout_workload, history_workload, policy_workload
-from qflow.labs.fold import Fold
+from qflow.labs.fold import Fold, fold
 from qflow.labs.frames import Frames
 from qflow.labs.picture import picture_of
 from qflow.labs.running import draw_steps, finish_steps

@@ -5,7 +5,8 @@ from itertools import pairwise
 import pytest
 
 from qflow.kit import kit_path
-from qflow.labs import agreement, flow_run, recorded_picture
+from qflow.labs import flow_run, recorded_picture
+from qflow.labs.opened import agreement
 from qflow.logs import ClientLog
 
 
