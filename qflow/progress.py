@@ -107,7 +107,8 @@ class ProgressLine:
         if now < when:
             return
         self._next = now + self._line.pause
-        text = f"{self._head(done)} {done}{self._of()} {self.unit}{self.remark}"
+        of = f" of {self.total}" if self.total is not None else ""
+        text = f"{self._head(done)} {done}{of} {self.unit}{self.remark}"
         if text != self._shown:
             self._line.show(text)
             self._shown = text
@@ -117,9 +118,6 @@ class ProgressLine:
             return f"{self.what}:"
         full = _BAR * done // self.total
         return f"{self.what} [{'#' * full}{'.' * (_BAR - full)}]"
-
-    def _of(self) -> str:
-        return f" of {self.total}" if self.total is not None else ""
 
     def end(self) -> None:
         """Leave the line."""

@@ -8,8 +8,7 @@ known of an instant does not change any more, so that a picture of a part can be
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -36,29 +35,41 @@ _SLICE = SECOND // 10
 class SoFar(float):
     """The part that is done, from 0 to 1, of a run that can be drawn before it is whole."""
 
+    # Up to which instant, in microseconds, everything that happens is known; how many frames that makes; and
+    # what returns the picture of that much, without claims, given the length of the time axis.
     time: int
-    """Up to which instant, in microseconds, everything that happens is known."""
     frames: int
-    """How many frames that makes."""
     draw: Callable[[int], Picture]
-    """Called with the length of the time axis; returns the picture of that much, without claims."""
 
 
 def draw_steps(workload: Workload, messages: int) -> Steps[Picture]:
     """Run a workload in small steps, and fold it as it goes; each yields a :class:`SoFar`."""
-    stage = _set_up(workload, messages)
     with pause_collector():
+        stage = _set_up(workload, messages)
         folding = Fold(Topology.of(workload, stage.agenda.end))
-    slices = _Slices(stage)
-    for done in slices:
-        with _set_apart():
-            folding.follow(stage.events)
-            # Whatever comes now comes later, and begins another step.
-            folding.end()
-        part = SoFar(1 - stage.remaining / messages)
-        part.time, part.frames = done, folding.count
-        part.draw = partial(_sketch, Run(workload, stage.events, done), folding)
-        slices.aim = yield part
+    done, length, aim = 0, _SLICE, None
+    try:
+        while done < stage.agenda.end:
+            before = len(stage.events)
+            until = aim + 1 if aim is not None and done <= aim < done + length else done + length
+            done = min(until, stage.agenda.end)
+            with pause_collector():
+                stage.run(until=done)
+                folding.follow(stage.events)
+                # Whatever comes now comes later, and begins another step.
+                folding.end()
+                # The collector is not to look through what the run has made, slice after slice.
+                gc.freeze()
+            length = _next_length(length, len(stage.events) - before)
+            part = SoFar(1 - stage.remaining / messages)
+            part.time, part.frames = done, folding.count
+            part.draw = partial(_sketch, Run(workload, stage.events, done), folding)
+            aim = yield part
+    finally:
+        if done < stage.agenda.end:
+            # The run was dropped; it must not stay in memory either.
+            stage.dissolve()
+        gc.unfreeze()
     run = stage.finish(workload)
     with pause_collector():
         return replace(picture_of(run, frames=folding.whole(run.end)), messages=messages)
@@ -81,8 +92,7 @@ def _set_up(workload: Workload, messages: int) -> Stage:
     allowed = f"a whole number from 1 to {MOST_MESSAGES:,}"
     is_allowed = is_whole(messages, 1) and messages <= MOST_MESSAGES
     require(is_allowed, "a lab", "messages", messages, allowed)
-    with pause_collector():
-        return set_up(workload, messages)
+    return set_up(workload, messages)
 
 
 def _sketch(run: Run, folding: Fold, room: int) -> Picture:
@@ -90,49 +100,11 @@ def _sketch(run: Run, folding: Fold, room: int) -> Picture:
     return picture_of(run, frames=folding.so_far(run.end), room=max(room, run.end))
 
 
-class _Slices:
-    """Runs a stage to its end, slice by slice of time; yields the instants that it has come to."""
-
-    def __init__(self, stage: Stage) -> None:
-        self._stage = stage
-        self.aim: int | None = None
-
-    def __iter__(self) -> Iterator[int]:
-        stage = self._stage
-        done, length = 0, _SLICE
-        try:
-            while done < stage.agenda.end:
-                before = len(stage.events)
-                done = min(self._next_end(done, length), stage.agenda.end)
-                with _set_apart():
-                    stage.run(until=done)
-                length = _next_length(length, len(stage.events) - before)
-                yield done
-        finally:
-            if done < stage.agenda.end:
-                # The run was dropped; it must not stay in memory either.
-                stage.dissolve()
-            gc.unfreeze()
-
-    def _next_end(self, done: int, length: int) -> int:
-        if self.aim is not None and done <= self.aim < done + length:
-            return self.aim + 1
-        return done + length
-
-
 def _next_length(length: int, events: int) -> int:
     """Return how long the next slice is; it depends on how much happens, and changes nothing of it."""
     if events > _MOST_EVENTS:
         return max(_SLICE // 10, length // 2)
     return length * (4 if not events else 2 if events < _MOST_EVENTS // 4 else 1)
-
-
-@contextmanager
-def _set_apart() -> Iterator[None]:
-    """Keep the collector from looking through what a run has made so far, slice after slice."""
-    with pause_collector():
-        yield
-        gc.freeze()
 
 
 def finish_steps(steps: Steps[Result]) -> Result:

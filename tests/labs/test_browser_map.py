@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import nbformat
 import pytest
 from browser import LOOKS_MS
+from test_browser_labs import notebook
 from test_prose import TEXT
 
 from qflow.design.settings_map import KINDS
@@ -33,10 +33,7 @@ WORDS = """root => [...root.querySelectorAll("svg text")]
 
 @pytest.fixture(scope="module")
 def page(lab_server, lab_page):
-    cells = [nbformat.v4.new_code_cell(code) for code in (CODE, PROSE, GAME, PAGE)]
-    made = nbformat.v4.new_notebook(cells=cells)
-    made.metadata.kernelspec = {"name": "python3", "display_name": "Python 3", "language": "python"}
-    nbformat.write(made, lab_server.folder / "map.ipynb")
+    notebook(lab_server.folder, "map.ipynb", CODE, PROSE, GAME, PAGE)
     lab_page.page.set_viewport_size({"width": 1440, "height": 900})
     lab_page.open_notebook("map.ipynb")
     lab_page.run_all(120)
