@@ -104,9 +104,11 @@ def test_examples_run_at_the_top_of_a_checkout(root, tmp_path, monkeypatch, caps
     for name in ("rules", "config add queue", "config address", "run", "trace info", "trace replay",
                  "trace why", "exercises", "conform"):  # fmt: skip
         for line in _examples_of(f"qflow {name}"):
-            words = [
-                str(path) for word in shlex.split(line)[1:] for path in sorted(tmp_path.glob(word)) or [word]
-            ]
+            words = []
+            for word in shlex.split(line)[1:]:
+                # All of the recordings are played in tests/conformance.
+                files = sorted(tmp_path.glob(word), key=lambda file: file.stat().st_size)
+                words += [str(file) for file in files[:2]] or [word]
             assert status_of(*words) == 0, line
             assert capsys.readouterr().out, line
 
