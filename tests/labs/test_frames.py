@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import random
-import sys
 import zlib
 from array import array
 from dataclasses import replace
@@ -274,41 +273,6 @@ def test_spans_are_where_a_channel_is_not_0(numbers):
         Topology((), (), (), (), 999), ("time", "seen"), (times, array("i", numbers)), len(numbers)
     )
     assert frames.spans("seen") == spans_of(zip(times, numbers, strict=True), 999)
-
-
-def test_the_fold_s_columns_have_the_names_that_it_gives_them():
-    """The constants are written out, as compiled code reads them in place; each is the index of its name."""
-    module = sys.modules[Fold.__module__]
-    names = {
-        "GOT_SENDER": "delivery_sender",
-        "GOT_NUMBER": "delivery_number",
-        "P_HELD": "held",
-        "Q_HELD": "held",
-    }
-    step = "PARTS PRODUCER QUEUE CONSUMER SENDER NUMBER GOT_SENDER GOT_NUMBER DELIVERIES FREED WAITER"
-    for first, kind, constants in (
-        (1, "STEP", f"{step} WAITERS LOST_SENDER LOST_NUMBER AFTER_STEP"),
-        (0, "PRODUCER", "SENT OUTSTANDING P_HELD BLOCKED MOOD"),
-        (0, "QUEUE", "DEPTH BYTES FLOW Q_HELD ACQUIRED DISCARDS GONE"),
-        (0, "CONSUMER", "PRESENT HOLDS ACCEPTED"),
-    ):
-        channels = [*getattr(module, f"{kind}_CHANNELS"), "after_step"]
-        for constant in constants.split():
-            assert channels[getattr(module, constant) - first] == names.get(constant, constant.lower())
-    for table, of in (
-        ("SENDINGS", {"SENDING_END": "end", "HELD_START": "held_start", "HELD_END": "held_end"}),
-        ("STAYS", {"STAY_END": "end", "WHY": "reason", "AGAIN": "again"}),
-        ("STAYS", {"STAY_HELD_START": "held_start", "STAY_HELD_END": "held_end"}),
-        ("HOLDINGS", {"HOLDER": "consumer", "HOLDING_END": "end"}),
-        ("LOCKS", {"LOCK_END": "end"}),
-    ):
-        for constant, name in of.items():
-            assert getattr(module, table)[getattr(module, f"_{constant}")] == name
-    assert len(module.STAYS) == module._STAY_WIDTH
-    bits = {
-        name: getattr(module, f"_{name.upper()}") for name in ("sent", "accepted", "delivered", "turned_off")
-    }
-    assert bits == {name: BITS[name] for name in bits}
 
 
 def test_what_is_not_there_is_named():
