@@ -9,8 +9,6 @@ import nbformat
 import pytest
 from browser import LabPage
 
-from qflow.labs import capacity_run, held_chart
-
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 OPEN = {
@@ -222,19 +220,6 @@ def test_typing_a_configuration(opened):
     lab.shot("refused")
 
 
-def test_a_recorded_log(opened):
-    lab = Seen(opened, "trace")
-    lab.press("Home", "Shift+ArrowRight")
-    assert lab.stage()["flow"] == "ON"
-    lab.shot("first")
-    there = lab.stage()
-    lab.press("ArrowLeft", "ArrowRight")
-    assert lab.stage() == there
-    lab.shot("stepped")
-    lab.press("End")
-    lab.shot("end")
-
-
 def test_clicking_a_state_loads_it(opened):
     lab = Seen(opened, "states")
     lab.shot("first")
@@ -341,18 +326,6 @@ def test_charts_follow_the_scene_and_lead_it(labs, tmp_path):
     labs.screenshot(Path(os.environ.get("QFLOW_SCREENSHOTS", tmp_path)) / "charts.png", of=".qf-chart")
     assert labs.page_errors == []
     assert labs.foreign_requests == []
-
-
-def test_a_saved_chart_opens_without_a_network(labs, tmp_path):
-    path = held_chart(capacity_run(messages=300)).save(tmp_path / "held.html")
-    page = labs.page.context.new_page()
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("pageerror", lambda error: asked.append(str(error)))
-    page.goto(path.as_uri())
-    page.wait_for_selector(".main-svg .trace")
-    page.close()
-    assert asked == [path.as_uri()]
 
 
 @pytest.mark.parametrize("number", [MANY[0], pytest.param(MANY[1], marks=pytest.mark.release)])
