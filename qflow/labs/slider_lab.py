@@ -105,7 +105,6 @@ class SliderLab(Lab):
         self._pinned: Picture | None = None
         self._begun = self._shown = 0.0
         self._asked: dict[str, Any] = {}
-        self._drawn: dict[str, Any] = {}
         self.name = name
         self.sliders = {knob.setting: slider_of(knob, settings[knob.setting]) for knob in knobs}
         panel = widgets.Box(list(self.sliders.values())).add_class("qf-panel")
