@@ -16,24 +16,24 @@ from qflow.rooms import open_room
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from qflow.design.bounds import Depth as Depth
+    from qflow.design.bounds import DesignError as DesignError
     from qflow.design.bounds import TrafficSource as TrafficSource
     from qflow.design.bounds import largest_stop as largest_stop
     from qflow.design.bounds import maximum_depth as maximum_depth
     from qflow.design.bounds import stays_on as stays_on
     from qflow.design.bounds import traffic_of as traffic_of
+    from qflow.design.explore import MARKS as MARKS
+    from qflow.design.explore import SmallConfiguration as SmallConfiguration
+    from qflow.design.explore import StateGraph as StateGraph
     from qflow.design.explore import explore as explore
+    from qflow.design.explore import positions as positions
     from qflow.design.frontier import Frontier as Frontier
     from qflow.design.frontier import Limits as Limits
     from qflow.design.frontier import frontier as frontier
-    from qflow.design.graph import MARKS as MARKS
-    from qflow.design.graph import StateGraph as StateGraph
-    from qflow.design.graph import positions as positions
     from qflow.design.recommend import Recommendation as Recommendation
     from qflow.design.recommend import recommend as recommend
     from qflow.design.settings_map import SettingsMap as SettingsMap
     from qflow.design.settings_map import settings_map as settings_map
-    from qflow.design.small import DesignError as DesignError
-    from qflow.design.small import SmallConfiguration as SmallConfiguration
     from qflow.design.verdict import Verdict as Verdict
     from qflow.design.verdict import judge as judge
     from qflow.design.verdict import judge_workload as judge_workload

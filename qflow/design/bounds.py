@@ -16,6 +16,11 @@ All proofs here assume the following, and nothing else.
 Each bound is a function of the thresholds in force (``FlowThresholds.of``) and of the **traffic**: who
 sends to the queue, with its window and the sizes of its messages, which :func:`traffic_of` gets from the
 engine.
+
+In bytes these bounds count each place of a window as a message of the largest size: 300 places of 260 kB are
+78 MB, though 300 sizes that are drawn hardly ever sum up to that.  :func:`bytes_at_risk` is not proved for
+every run: it is exceeded with at most a stated probability each time the windows are filled, if the sizes
+are drawn independently.
 """
 
 from __future__ import annotations
@@ -23,12 +28,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from math import exp, log
+from statistics import NormalDist
 
 from qflow.broker.broker import Broker
 from qflow.broker.flow_limit import FlowThresholds
 from qflow.broker.message import Message
 from qflow.broker.settings import Argument
-from qflow.design.small import DesignError
+from qflow.kit import RefusalError
 from qflow.workload.agenda import SECOND
 from qflow.workload.arrivals import Arrivals, due_messages
 from qflow.workload.model import SETUP, Producer, Workload
@@ -37,6 +44,13 @@ from qflow.workload.stage import message_of
 
 _SIZE_LIMIT = 1_000_000
 """Messages of one producer that are looked at for the largest that is drawn; later ones are not."""
+
+
+class DesignError(RefusalError):
+    """A design question that has no answer as it is put; the text says what was got and what is allowed."""
+
+
+# Traffic
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +150,7 @@ def find_unrouted(workload: Workload, traffic: Mapping[str, Traffic]) -> dict[st
 Kind = tuple[int, str]
 """Content bytes and group of a message."""
 
-GROUPS = 1000
+_GROUPS = 1000
 """So many groups of a producer are tried for one that a queue's filter lets in."""
 
 
@@ -150,7 +164,7 @@ def _kinds(producer: Producer, duration: float) -> list[Kind]:
     if producer.arrival == "recorded":
         return sorted({(size, group) for _, size, group in producer.recorded}) or [(0, "")]
     count = producer.groups[0] if producer.groups else 0
-    groups = [f"g{number}" for number in (*range(1, min(count, GROUPS) + 1), count)] if count else [""]
+    groups = [f"g{number}" for number in (*range(1, min(count, _GROUPS) + 1), count)] if count else [""]
     sizes = {0, _largest_drawn(producer, duration)} if _is_drawn(producer) else {Arrivals(producer).size}
     if not isinstance(producer.size, int) and len(producer.size) == 3:
         sizes = {0, producer.size[2]}
@@ -205,7 +219,7 @@ class _Probe:
     def keeping(self, producer: Producer, kinds: Iterable[Kind], wanted: set[str]) -> set[str]:
         """Return which queues keep every message of one kind, so that any number of that kind fills them."""
         kept: set[str] = set()
-        for group, size in islice({group: size for size, group in kinds}.items(), GROUPS + 1):
+        for group, size in islice({group: size for size, group in kinds}.items(), _GROUPS + 1):
             pair = [message_of(producer, number, size, group) for number in (1, 2)]
             kept |= self.sizes(producer, pair, least=len(pair)).keys()
             if kept >= wanted:
@@ -238,6 +252,9 @@ _LIMITING = (
 )
 
 
+# What is proved
+
+
 @dataclass(frozen=True, slots=True)
 class Depth:
     """An amount on a queue, in both units; None where there is no bound.
@@ -255,20 +272,12 @@ class Depth:
 
 
 def _before_stop(thresholds: FlowThresholds, traffic: Traffic) -> Depth:
-    """Return how full a queue can be while it is OFF.
-
-    Proof.  The queue starts empty and OFF (FC-13).  An enqueue that leaves more than ``stop_count``
-    messages or more than ``stop_size`` bytes turns it ON at once (FC-14), and it turns OFF only when both
-    units are below their resume levels, which are at most the stop levels (FC-05, FC-16).  So while it is
-    OFF neither unit is above its stop.  A unit that has no stop is bounded by the other: of messages of at
-    least *m* bytes at most ``stop_size // m`` fit, and ``stop_count`` messages of at most *M* bytes have at
-    most ``stop_count * M``.  Which window the producers have does not matter.
-
-    >>> _before_stop(FlowThresholds(100, 70, 0, 0), {"p": TrafficSource(5, largest=200, smallest=50)})
-    Depth(count=100, size=20000)
-    >>> _before_stop(FlowThresholds(0, 0, 1000, 700), {"p": TrafficSource(5, largest=200, smallest=50)})
-    Depth(count=20, size=1000)
-    """
+    """Return how full a queue can be while it is OFF."""
+    # The queue starts empty and OFF (FC-13). An enqueue that leaves more than a stop turns it ON at once
+    # (FC-14), and it turns OFF only when both units are below their resume levels, at most the stop levels
+    # (FC-05, FC-16). So while it is OFF neither unit is above its stop. A unit without one is bounded by the
+    # other: of messages of at least m bytes at most stop_size // m fit, and stop_count messages of at most M
+    # bytes have at most stop_count × M.
     largest = max((sender.largest for sender in traffic.values()), default=0)
     smallest = min((sender.smallest for sender in traffic.values()), default=0)
     counts, sizes = [], []
@@ -305,8 +314,8 @@ def maximum_depth(thresholds: FlowThresholds | None, traffic: Traffic) -> Depth:
     there.  In bytes it is attained if messages can be as large as they like up to ``largest`` and exactly
     fill the stop level.
 
-    Without flow control (``thresholds`` None) there is no bound, unless no producer sends; and there is none
-    in bytes if a producer's sizes are drawn, as they have no largest.
+    Without flow control (``thresholds`` None) there is no bound, unless no producer sends; in bytes there is
+    none if a producer's sizes are drawn, as they have no largest.
 
     >>> clients = {"C1": TrafficSource(50, largest=112), "C2": TrafficSource(15, largest=112)}
     >>> maximum_depth(FlowThresholds(100, 100, 0, 0), clients)
@@ -327,19 +336,12 @@ def maximum_depth(thresholds: FlowThresholds | None, traffic: Traffic) -> Depth:
 
 
 def attained_depth(thresholds: FlowThresholds | None, traffic: Traffic) -> Depth:
-    """Return how full a queue surely gets in some run, were there no limit; None for any depth at all.
-
-    It is at most what :func:`maximum_depth` says.  Between the two nothing is proved.
-
-    Proof.  Let one producer send alone, slowly, while nobody reads: its window is empty as long as the queue
-    is OFF (CM-02).  The queue turns ON only when ``stop_count`` messages are there, or when one more message
-    would be above ``stop_size``; before, as many are there as of its largest fit.  From then on everything is
-    held (FC-15), so that each producer, one after the other, adds its whole window; in bytes, each message
-    counts as its producer's smallest.  Of each window only so much is counted as is sure to get there.
-
-    >>> attained_depth(FlowThresholds(100, 70, 0, 0), {"p": TrafficSource(5, largest=200, smallest=50)})
-    Depth(count=105, size=5250)
-    """
+    """Return how full a queue surely gets in some run, were there no limit; None for any depth at all."""
+    # Let one producer send alone, slowly, while nobody reads: its window is empty as long as the queue is OFF
+    # (CM-02). The queue turns ON only when stop_count messages are there, or when one more would be above
+    # stop_size; before, as many are there as of its largest fit. From then on everything is held (FC-15), so
+    # that each producer, one after the other, adds what of its window is sure to get there; in bytes, each
+    # message counts as its producer's smallest. Between that and the maximum depth nothing is proved.
     senders = [sender for sender in traffic.values() if sender.sure != 0]
     windows = [sender.capacity if sender.sure is None else sender.sure for sender in senders]
     if not senders:
@@ -364,7 +366,7 @@ def attained_depth(thresholds: FlowThresholds | None, traffic: Traffic) -> Depth
 def stays_on(thresholds: FlowThresholds, traffic: Traffic) -> bool:
     """Return whether a queue, once ON, stays ON while its producers always have something to send.
 
-    For a queue with a resume level in messages, whatever it says of bytes, and ideal windows.
+    For a queue with a resume level in messages, and ideal windows.
 
     Proof.  Let the queue be ON and every producer have sent what its window allows: Σ capacity held
     transfers are on the queue.  When one of them is taken off, its completion is free (FC-17), its producer
@@ -396,3 +398,81 @@ def largest_stop(limit: int, traffic: Traffic, unit: str = "count") -> int:
     if unit == "count":
         return limit - sum(sender.capacity for sender in traffic.values())
     return limit - sum(sender.capacity * sender.largest for sender in traffic.values())
+
+
+# What is exceeded once in a million
+
+RISK = 1e-6
+
+_STEP = 0.005
+_NORMAL = NormalDist()
+
+
+class _Sizes:
+    """The sizes of one producer's messages, as a table of (bytes, probability): steps, each rounded up."""
+
+    def __init__(self, mu: float, sigma: float, largest: float, header: int, cut: float) -> None:
+        # What is above the largest is of the largest size; what is above the cut is paid for.
+        top = min(largest, exp(mu + sigma * sigma + sigma * _NORMAL.inv_cdf(1 - cut)))
+        self.table: list[tuple[float, float]] = []
+        edge, below = exp(mu - 7 * sigma), 0.0
+        while edge < top:
+            share = _NORMAL.cdf((log(edge) - mu) / sigma)
+            self.table.append((edge + header, share - below))
+            edge, below = edge * exp(_STEP), share
+        self.table.append((top + header, 1 - below))
+
+    def log_moments(self, t: float) -> tuple[float, float]:
+        """Return log E[exp(t X)], and the same of a size drawn in proportion to itself."""
+        # From the largest size down, so that nothing overflows.
+        top = self.table[-1][0]
+        weights = [(size, share * exp(t * (size - top))) for size, share in self.table]
+        mean = sum(share * size for size, share in self.table)
+        plain, biased = sum(w for _, w in weights), sum(size * w for size, w in weights) / mean
+        return t * top + log(plain), t * top + log(biased)
+
+
+def bytes_at_risk(windows: Iterable[tuple[int, int | tuple[float, ...], int]], risk: float = RISK) -> float:
+    """Return how many bytes full windows exceed at most with a probability; of each capacity, sizes, header.
+
+    >>> capacity, drawn = 300, (9.1, 0.75, 40_000)
+    >>> round(bytes_at_risk([(capacity, drawn, 0)]) / 1000), capacity * 40
+    (4315, 12000)
+    """
+    # Chernoff's bound: for every t above 0, P(S >= s) <= E[exp(t S)] exp(-t s), and the smallest s is taken
+    # for which some t makes that the risk. Where a distribution has no largest, half of the risk pays for
+    # cutting it off, so that its moments are finite.
+    fixed, drawn, is_cut = 0.0, list[tuple[int, _Sizes]](), False
+    given = list(windows)
+    total = sum(capacity for capacity, _, _ in given)
+    for capacity, size, header in given:
+        if isinstance(size, int) or not size[1]:
+            fixed += capacity * ((size if isinstance(size, int) else exp(size[0])) + header)
+        else:
+            largest = size[2] if len(size) == 3 else float("inf")
+            drawn.append((capacity, _Sizes(size[0], size[1], largest, header, risk / 2 / (total + 1))))
+            is_cut = is_cut or len(size) == 2
+    return fixed + _least_sum(drawn, -log(risk / 2 if is_cut else risk)) if drawn else fixed
+
+
+def _least_sum(drawn: list[tuple[int, _Sizes]], target: float) -> float:
+    """Return the least sum that Chernoff's bound gives; it has one minimum in t."""
+
+    def bound(t: float) -> float:
+        moments = [(capacity, *sizes.log_moments(t)) for capacity, sizes in drawn]
+        # One message, whoever's, turned the queue ON. Large ones cross a level more often, so it counts as
+        # drawn in proportion to its size.
+        extra = max(biased - plain for _, plain, biased in moments)
+        return (sum(capacity * plain for capacity, plain, _ in moments) + extra + target) / t
+
+    top = max(sizes.table[-1][0] for _, sizes in drawn)
+    # In powers of t, as its best value may be anywhere below what the largest size allows.
+    low, high = log(1e-6 / top), log(100 / top)
+    for _ in range(40):
+        third = (high - low) / 3
+        if bound(exp(low + third)) < bound(exp(high - third)):
+            high -= third
+        else:
+            low += third
+    hard = sum(capacity * sizes.table[-1][0] for capacity, sizes in drawn)
+    return min(bound(exp((low + high) / 2)), hard)

@@ -188,7 +188,7 @@ def _limits(namespace: argparse.Namespace, workload: Workload) -> dict[str, Limi
 
 
 def _numbers(option: str, words: Sequence[str], workload: Workload) -> dict[str, int]:
-    from qflow.design.small import DesignError
+    from qflow.design.bounds import DesignError
 
     numbers: dict[str, int] = {}
     # What is said of one queue goes before what is said of all, in whatever order.
@@ -207,8 +207,8 @@ def _numbers(option: str, words: Sequence[str], workload: Workload) -> dict[str,
 
 
 def _message_limit(messages: int | None) -> int | None:
+    from qflow.design.bounds import DesignError
     from qflow.design.frontier import MESSAGE_LIMIT
-    from qflow.design.small import DesignError
 
     if messages is None:
         return MESSAGE_LIMIT

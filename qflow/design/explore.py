@@ -1,30 +1,577 @@
 """Explore: visit every state that a small configuration can reach, with the engine itself.
 
-The engine makes every step; nothing here knows a rule of the broker.  Two states are one if they have the
-same future (:meth:`qflow.design.graph.Situation.key`): that leaves out what only ever grows, such as labels
-and statistics, so that a broker which works for ever has finitely many states.
+A :class:`SmallConfiguration` has queues, producers and consumers so few that every state can be visited.
+There is no time in it, only order: producers may send whenever their window lets them, consumers may take
+whenever there is something.  So what is found holds for every workload with these settings, however fast or
+slow its clients are.
+
+A :class:`Situation` is a broker of the engine with its clients between two actions; each client says what it
+may do next, and whatever follows is left to the engine: nothing here knows a rule of the broker.  Two
+situations are one state if they have the same future (:meth:`Situation.key`): that leaves out what only ever
+grows, such as labels and statistics, so that a broker which works for ever has finitely many states.
 
 The engine is walked, not copied: from each state on it takes a way not yet taken, as long as there is one;
-then a new engine is led to the nearest state that has one left.
+then a new engine is led to the nearest state that has one left.  States are the nodes of a
+:class:`StateGraph`, actions its edges, and marks say what is wrong with a state, or remarkable
+(:data:`MARKS`).
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from qflow.broker.errors import AmqpException
-from qflow.design.graph import Situation, StateGraph, marks_of
-from qflow.design.small import DesignError, SmallConfiguration
+from qflow.broker.broker import Broker
+from qflow.broker.completions import RangeSet
+from qflow.broker.consuming import BYTE_UNIT, CREDIT_MODE, INFINITE, MESSAGE_UNIT, DeliveryRecord
+from qflow.broker.errors import AmqpException, ResourceLimitExceededException
+from qflow.broker.events import Event
+from qflow.broker.message import Message, Transfer
+from qflow.broker.options import BrokerOptions
+from qflow.broker.session import Session
+from qflow.broker.settings import Argument
+from qflow.design.bounds import DesignError
 from qflow.kit import install_command
 from qflow.progress import Progress
+from qflow.windows import WINDOWS, WindowStep, make_window
+from qflow.workload.attributes import is_whole
 
 if TYPE_CHECKING:
     import networkx as nx
 
+Action = Callable[[], None]
+
 _STATE_LIMIT = 50_000
+
+# Small configurations
+
+_CONSUMER = "consumer"
+_ORDERS = ("oldest", "any")
+
+
+@dataclass(frozen=True, slots=True)
+class SmallConfiguration:
+    """What :func:`qflow.design.explore` explores.
+
+    Parameters:
+        queues: Queue name to declare arguments.
+        capacities: Producer name to its window, in transfers; each producer has a session of its own.
+        to: Producer name to the queues each of its messages goes to; a producer that is left out sends to
+            all.
+        consumed: Queues that have a consumer; None for all.
+        order ({"oldest", "any"}): What a consumer accepts next: the oldest message, or any that is there, as
+            several consumers with large prefetches may.  "any" allows all that "oldest" does, so an upper
+            bound found with it holds for both, and far fewer states differ.
+        window ({"ideal", "qpid-cpp", "qpid-python"}): How producers count what is outstanding.  Ideal windows
+            hear of a completion at once; the others may hear of it at any later time, which is an action of
+            its own.
+        sizes: Content bytes; each message is of one of these sizes, any of them.
+        options: What the broker is started with.
+
+    Raises:
+        DesignError: If a value is not allowed.
+
+    >>> SmallConfiguration.of(stop=100, capacities=(50, 15)).most_outstanding("q")
+    65
+    """
+
+    queues: Mapping[str, Mapping[str, Argument]]
+    capacities: Mapping[str, int]
+    to: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    consumed: tuple[str, ...] | None = None
+    order: str = "oldest"
+    window: str = "ideal"
+    sizes: tuple[int, ...] = (100,)
+    options: BrokerOptions = field(default_factory=BrokerOptions)
+
+    def __post_init__(self) -> None:
+        _require(bool(self.queues), "queues", dict(self.queues), "at least one")
+        for name, arguments in self.queues.items():
+            policy = arguments.get("qpid.policy_type")
+            _require(policy != "self-destruct", f"policy of {name}", policy, "one that keeps the queue")
+        for name, capacity in self.capacities.items():
+            _require(is_whole(capacity, 1), f"capacity of {name}", capacity, "a whole number from 1")
+        known = f"queues of it ({', '.join(self.queues)})"
+        for name, targets in self.to.items():
+            _require(name in self.capacities, "to", name, f"one of {', '.join(self.capacities)}")
+            _require(bool(targets) and set(targets) <= set(self.queues), f"to of {name}", targets, known)
+        _require(set(self.consumed or ()) <= set(self.queues), "consumed", self.consumed, known)
+        _require(self.order in _ORDERS, "order", self.order, " or ".join(map(repr, _ORDERS)))
+        _require(self.window in WINDOWS, "window", self.window, ", ".join(map(repr, WINDOWS)))
+        is_plain = self.order == "oldest" or self.window == "ideal"
+        _require(is_plain, "order", self.order, "'oldest' unless the window is 'ideal'")
+        is_right = bool(self.sizes) and all(is_whole(size, 0) for size in self.sizes)
+        _require(is_right, "sizes", self.sizes, "whole numbers of bytes, at least one")
+
+    @classmethod
+    def of(
+        cls,
+        stop: int,
+        capacities: tuple[int, ...],
+        resume: int | None = None,
+        limit: int | None = None,
+        is_consumed: bool = True,
+        **further: object,
+    ) -> SmallConfiguration:
+        """Return one queue ``q`` and producers ``C1``, ``C2``, ….
+
+        Parameters:
+            stop, resume: Thresholds in messages; no resume means: as the stop (FC-05).
+            capacities: The producers' windows.
+            limit: ``qpid.max_count``; None for no limit.
+            is_consumed: Whether the queue has a consumer.
+            further: Other parameters of the class.
+
+        >>> SmallConfiguration.of(stop=3, capacities=(2, 1), is_consumed=False).capacities
+        {'C1': 2, 'C2': 1}
+        """
+        arguments: dict[str, Argument] = {"qpid.flow_stop_count": stop}
+        arguments["qpid.flow_resume_count"] = stop if resume is None else resume
+        if limit is not None:
+            arguments["qpid.max_count"] = limit
+        named = {f"C{number}": capacity for number, capacity in enumerate(capacities, 1)}
+        consumed = None if is_consumed else ()
+        return cls({"q": arguments}, named, consumed=consumed, **further)  # type: ignore[arg-type]
+
+    def targets(self, producer: str) -> tuple[str, ...]:
+        """Return the queues that each message of a producer goes to."""
+        return tuple(self.to.get(producer, tuple(self.queues)))
+
+    def consumers(self) -> dict[str, str]:
+        """Return the consumers, each with its queue."""
+        queues = self.queues if self.consumed is None else self.consumed
+        if len(self.queues) == 1:
+            return dict.fromkeys([_CONSUMER] if queues else [], next(iter(self.queues)))
+        return {f"{_CONSUMER} of {queue}": queue for queue in queues}
+
+    def most_outstanding(self, queue: str) -> int:
+        """Return the sum of the capacities of all producers of a queue, in transfers (CAP-11)."""
+        return sum(size for name, size in self.capacities.items() if queue in self.targets(name))
+
+    def merge(self) -> SmallConfiguration:
+        """Return a configuration in which one producer does the work of all, with the sum of their windows.
+
+        Whatever the single ones can do together, it can do too: a producer with room in its window leaves
+        room in the sum of all windows, and the broker frees completions without asking whose they are
+        (FC-17).  So an upper bound found here is one for the original, with far fewer states.  The converse
+        does not hold: its window has no walls inside, and it may outlive what ends one of several (506).
+
+        Raises:
+            DesignError: If the producers send to different queues, or their windows are not ideal.
+
+        >>> SmallConfiguration.of(stop=100, capacities=(50, 15)).merge().capacities
+        {'C1 + C2': 65}
+        """
+        is_alike = len({frozenset(self.targets(name)) for name in self.capacities}) == 1
+        _require(is_alike, "to", dict(self.to), "the same queues for all producers that are to be merged")
+        _require(self.window == "ideal", "window", self.window, "'ideal' if producers are to be merged")
+        name = " + ".join(self.capacities)
+        targets = self.targets(next(iter(self.capacities)))
+        return replace(self, capacities={name: sum(self.capacities.values())}, to={name: targets})
+
+
+def _require(holds: bool, attribute: str, value: object, allowed: str) -> None:
+    if not holds:
+        raise DesignError(f"configuration: {attribute} must be {allowed}, got {value!r}")
+
+
+# Clients and their broker
+
+_EXCHANGE = "amq.direct"
+
+
+class _SmallProducer:
+    """A producer: its session and its window; its name is the key that leads to its queues."""
+
+    def __init__(self, name: str, broker: Broker, configuration: SmallConfiguration) -> None:
+        self.name = name
+        self.session: Session = broker.session(name)
+        self._sizes = configuration.sizes
+        self._window = make_window(configuration.window, configuration.capacities[name])
+        self._learns_at_once = configuration.window == "ideal"
+        self._received = RangeSet()
+        self._syncs_to: int | None = None
+        if self._learns_at_once:
+            self.session.completions.on_report = self._window.reported
+
+    @property
+    def outstanding(self) -> int:
+        """How many transfers the client takes to be outstanding; none once its session is gone."""
+        return len(self._window.outstanding) if self.session.is_attached else 0
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether the window is full, and nothing that the client could hear now would make room."""
+        return self.session.is_attached and not self.actions()
+
+    def actions(self) -> dict[str, Action]:
+        """Return what the client may do next."""
+        if not self.session.is_attached:
+            return {}
+        possible: dict[str, Action] = {}
+        if self._syncs_to is not None:
+            if self._is_confirmed(self._syncs_to, self._received):
+                possible = self._sends()
+        elif self._window.name != "ideal" and self._is_full():
+            possible = {f"{self.name} syncs": self._sync} if self._window.name == "qpid-cpp" else {}
+        elif not self._is_full():
+            possible = self._sends()
+        if not self._learns_at_once and self.session.completions.reported != self._received:
+            possible[f"{self.name} hears"] = self._receive
+        return possible
+
+    def _is_full(self) -> bool:
+        # A copy: the question itself makes the qpid-cpp window forget what it knows to be complete.
+        return _copy_of(self._window).next_step() is not WindowStep.SEND
+
+    def _sends(self) -> dict[str, Action]:
+        if len(self._sizes) == 1:
+            return {f"{self.name} sends": partial(self._send, self._sizes[0])}
+        return {f"{self.name} sends {size} bytes": partial(self._send, size) for size in self._sizes}
+
+    def _send(self, size: int) -> None:
+        if self._syncs_to is not None:
+            self._syncs_to = None
+            self._window.synced()
+        self._window.next_step()
+        if self._window.wants_flush():
+            self.session.session_flush()
+        asks = self._window.sync_flag(False)
+        self._window.sent(self.session.completions.next_number)
+        # LP-06: the session is gone then, which :attr:`is_attached` shows.
+        with suppress(ResourceLimitExceededException):
+            self.session.message_transfer(Message(size, routing_key=self.name), _EXCHANGE, sync=asks)
+
+    def _sync(self) -> None:
+        self._window.next_step()
+        self._syncs_to = self.session.completions.next_number - 1
+        self.session.execution_sync()
+
+    def _receive(self) -> None:
+        self._received = self.session.completions.reported.copy()
+        self._window.reported(self._received)
+
+    @staticmethod
+    def _is_confirmed(number: int, known: RangeSet) -> bool:
+        ranges = known.ranges()
+        return number < 0 or (bool(ranges) and ranges[0][0] == 0 and number <= ranges[0][1])
+
+    def key(self) -> Hashable:
+        """Return the part of the client's state that decides its future."""
+        if not self.session.is_attached:
+            return "dead"
+        if self._learns_at_once:
+            return self.outstanding
+        completions = self.session.completions
+        # What is complete, reported, and heard of; and whether the broker reports unasked (CM-05).
+        places = [
+            (
+                number in completions.completed,
+                number in completions.reported,
+                number in self._received,
+                completions.is_awaited(number),
+            )
+            for number in self._window.outstanding
+        ]
+        syncing = None
+        if self._syncs_to is not None:
+            syncing = self._is_confirmed(self._syncs_to, completions.reported)
+        memory = tuple(
+            value for name, value in sorted(vars(self._window).items()) if isinstance(value, bool | int)
+        )
+        hears = completions.reported != self._received
+        return (tuple(places), syncing, memory, hears)
+
+
+class _SmallConsumer:
+    """A consumer, in credit mode: it asks for each message when it is ready for it."""
+
+    def __init__(self, name: str, queue: str, broker: Broker, configuration: SmallConfiguration) -> None:
+        self.name = name
+        self._queue = broker.queue(queue)
+        self._takes_any = configuration.order == "any"
+        self._has_sizes = len(configuration.sizes) > 1
+        self._taken: dict[int, DeliveryRecord] = {}
+        self._session = broker.session(name)
+        self._session.consuming.on_delivery = self._take
+        self._session.message_subscribe(queue, name)
+        self._session.message_set_flow_mode(name, CREDIT_MODE)
+        self._session.message_flow(name, BYTE_UNIT, INFINITE)
+        if self._takes_any:
+            self._session.message_flow(name, MESSAGE_UNIT, INFINITE)
+
+    def _take(self, record: DeliveryRecord) -> None:
+        self._taken[record.id] = record
+
+    def actions(self) -> dict[str, Action]:
+        """Return what the client may do next."""
+        if self._takes_any:
+            return self._accepts_any()
+        return {f"{self.name} takes and accepts": self._take_and_accept} if self._queue.message_count else {}
+
+    def _accepts_any(self) -> dict[str, Action]:
+        possible: dict[str, Action] = {}
+        for number, record in self._taken.items():
+            transfer = record.message.transfer
+            is_held = transfer.owner is not None and self._queue.name in transfer.held_by
+            whose = f"one held for {transfer.origin}" if is_held else "one that is complete"
+            size = f" of {transfer.size} bytes" if self._has_sizes else ""
+            others = [name for name in transfer.held_by if name != self._queue.name] if is_held else []
+            also = f" (also by {', '.join(others)})" if others else ""
+            name = f"{self.name} accepts {whose}{size}{also}"
+            possible.setdefault(name, partial(self._accept, number))
+        return possible
+
+    def _take_and_accept(self) -> None:
+        self._session.message_flow(self.name, MESSAGE_UNIT, 1)
+        self._accept(next(iter(self._taken)))
+
+    def _accept(self, number: int) -> None:
+        del self._taken[number]
+        self._session.message_accept([number])
+
+
+def _copy_of(window: Any) -> Any:
+    twin = make_window(window.name, window.capacity)
+    vars(twin).update(vars(window))
+    twin.outstanding = window.outstanding.copy()
+    return twin
+
+
+class Situation:
+    """A broker of the engine, its producers and its consumers, between two actions of clients."""
+
+    def __init__(
+        self, configuration: SmallConfiguration, observer: Callable[[Event], None] | None = None
+    ) -> None:
+        self.configuration = configuration
+        self.broker = Broker(configuration.options)
+        if observer is not None:
+            self.broker.observe(observer)
+        setup = self.broker.session("setup")
+        for name, arguments in configuration.queues.items():
+            setup.queue_declare(name, arguments)
+        for producer in configuration.capacities:
+            for queue in configuration.targets(producer):
+                setup.exchange_bind(queue, _EXCHANGE, producer)
+        setup.close()
+        oldest = configuration.consumers().values() if configuration.order == "oldest" else ()
+        self._ordered = frozenset(oldest)
+        self.senders = [_SmallProducer(name, self.broker, configuration) for name in configuration.capacities]
+        self.readers = [
+            _SmallConsumer(name, queue, self.broker, configuration)
+            for name, queue in configuration.consumers().items()
+        ]
+
+    def actions(self) -> dict[str, Action]:
+        """Return all that can happen next, by name: what producers do first, then consumers."""
+        possible: dict[str, Action] = {}
+        for sender in self.senders:
+            possible.update(sender.actions())
+        for reader in self.readers:
+            possible.update(reader.actions())
+        return possible
+
+    def perform(self, action: str) -> None:
+        """Perform one action."""
+        self.actions()[action]()
+
+    def key(self) -> Hashable:
+        """Return the key of this state: two states with one key have the same future."""
+        # Two messages differ only by their size, by whether a stopped queue holds their transfer and whose it
+        # is, and by whether a consumer has taken them.  So a queue is a word with a letter for each message,
+        # whose order matters only if a consumer takes the oldest.
+        queues = self.broker.queues.queues
+        parts: list[Hashable] = [sender.key() for sender in self.senders]
+        for name in self.configuration.queues:
+            queue = queues[name]
+            word = [self._letter(name, entry.transfer, entry.state) for entry in queue.store]
+            if name not in self._ordered:
+                word.sort()
+            flow_limit = queue.flow_limit
+            is_on = flow_limit is not None and flow_limit.stopped
+            parts.append((is_on, tuple((letter, len(list(run))) for letter, run in groupby(word))))
+        return tuple(parts)
+
+    def _letter(self, queue: str, transfer: Transfer, state: int) -> tuple[Hashable, ...]:
+        holders = transfer.held_by
+        if transfer.owner is None or queue not in holders:
+            return (".", transfer.size, state, "")
+        # Copies of one transfer on several queues belong together; the names of its holders tell which do.
+        # In one producer's row those with the same holders need no telling apart: a queue that holds one
+        # holds all later ones too, and where the order matters the oldest is the first to go.
+        return (transfer.origin, transfer.size, state, " ".join(holders))
+
+    def facts(self) -> dict[str, Any]:
+        """Return what an observer sees: depths, flow states, windows, who is blocked and who died."""
+        statistics = {name: self.broker.queue(name).statistics() for name in self.configuration.queues}
+        depths = {name: values.msgDepth for name, values in statistics.items()}
+        return {
+            "depth": max(depths.values()),
+            "depths": depths,
+            "bytes": {name: values.byteDepth for name, values in statistics.items()},
+            "on": tuple(name for name, values in statistics.items() if values.flowStopped),
+            "held": {sender.name: len(sender.session.held) for sender in self.senders},
+            "outstanding": {sender.name: sender.outstanding for sender in self.senders},
+            "blocked": tuple(sender.name for sender in self.senders if sender.is_blocked),
+            "dead": tuple(sender.name for sender in self.senders if not sender.session.is_attached),
+        }
+
+
+# The graph of states
+
+MARKS = {
+    "on": "a queue is ON",
+    "blocked": "a producer's window is full of transfers whose completion is withheld",
+    "stalled": "no producer can send",
+    "overflow": "a queue was full and a producer's session died of 506",
+    "deadlock": "nothing can happen any more, although there is a consumer",
+}
+"""What a node may be marked with, and what it means."""
+
+
+class StateGraph:
+    """What :func:`qflow.design.explore` returns.
+
+    Attributes:
+        graph (networkx.DiGraph): Nodes are numbers, 0 the start, in the order of their distance from it.
+            Node attributes: ``depth`` (messages on the fullest queue), ``depths`` and ``bytes`` (by queue),
+            ``on`` (names of the queues that are ON), ``held`` and ``outstanding`` (by producer), ``blocked``
+            and ``dead`` (names of producers), ``marks`` (keys of :data:`MARKS`) and ``distance``.  Edges have
+            ``actions``, all that lead from one to the other, and ``action``, the first of them.
+
+    >>> graph = explore(SmallConfiguration.of(stop=1, capacities=(1,)))
+    >>> graph.deepest, graph.path_to(graph.deepest), graph.label(graph.deepest)
+    (2, ['C1 sends', 'C1 sends'], 'depth 2 ON · C1 1/1')
+    """
+
+    def __init__(self, configuration: SmallConfiguration, graph: nx.DiGraph) -> None:
+        self.configuration = configuration
+        self.graph = graph
+
+    @property
+    def maximum_depth(self) -> int:
+        """The greatest depth of any queue in any state that can be reached, in messages."""
+        return max(self.depths().values())
+
+    def depths(self, queue: str | None = None) -> dict[int, int]:
+        """Return each node's depth in messages: of one queue, or of the fullest at that node (None)."""
+        nodes = self.graph.nodes(data=True)
+        if queue is None:
+            return {node: facts["depth"] for node, facts in nodes}
+        if queue not in self.configuration.queues:
+            known = ", ".join(self.configuration.queues)
+            raise DesignError(f"queue must be one of {known}, got {queue!r}")
+        return {node: facts["depths"][queue] for node, facts in nodes}
+
+    @property
+    def deepest(self) -> int:
+        """The nearest node with the greatest depth."""
+        depths = self.depths()
+        return min(depths, key=lambda node: (-depths[node], node))
+
+    @property
+    def marks(self) -> dict[str, list[int]]:
+        """The nodes by mark; see :data:`MARKS`."""
+        return {
+            mark: [node for node, facts in self.graph.nodes(data=True) if mark in facts["marks"]]
+            for mark in MARKS
+        }
+
+    @property
+    def ends(self) -> list[int]:
+        """The nodes in which nothing can happen any more."""
+        return [node for node in self.graph if not self.graph.out_degree(node)]
+
+    def path_to(self, node: int) -> list[str]:
+        """Return the shortest list of actions that leads from the start, node 0, to a node."""
+        self._require_node(node)
+        actions: deque[str] = deque()
+        while node != 0:
+            # Nodes are numbered by distance, so the first predecessor is on a shortest path.
+            before = min(self.graph.predecessors(node))
+            actions.appendleft(self.graph.edges[before, node]["action"])
+            node = before
+        return list(actions)
+
+    def situation(self, node: int) -> Situation:
+        """Return an engine with its clients in the state of a node; it got there by :meth:`path_to`."""
+        situation = Situation(self.configuration)
+        for action in self.path_to(node):
+            situation.perform(action)
+        return situation
+
+    def label(self, node: int) -> str:
+        """Return a node in words, such as ``depth 3 ON · C1 2/2``: outstanding of capacity."""
+        self._require_node(node)
+        facts = self.graph.nodes[node]
+        states = []
+        for queue in self.configuration.queues:
+            name = "" if len(self.configuration.queues) == 1 else f"{queue}: "
+            flow = " ON" if queue in facts["on"] else ""
+            states.append(f"{name}depth {facts['depths'][queue]}{flow}")
+        for name, capacity in self.configuration.capacities.items():
+            is_dead = name in facts["dead"]
+            states.append(f"{name} died" if is_dead else f"{name} {facts['outstanding'][name]}/{capacity}")
+        return " · ".join(states)
+
+    def _require_node(self, node: int) -> None:
+        if node not in self.graph:
+            raise DesignError(f"node must be a number from 0 to {len(self.graph) - 1}, got {node!r}")
+
+    def __repr__(self) -> str:
+        marked = ", ".join(f"{len(nodes)} {mark}" for mark, nodes in self.marks.items() if nodes)
+        return (
+            f"StateGraph({len(self.graph)} states, {self.graph.number_of_edges()} ways, "
+            f"maximum depth {self.maximum_depth}{', ' if marked else ''}{marked})"
+        )
+
+
+def _marks_of(facts: dict[str, Any], can_go_on: bool, has_consumer: bool) -> tuple[str, ...]:
+    """Return the marks of a state, by its :meth:`Situation.facts`."""
+    idle = len(facts["blocked"]) + len(facts["dead"]) == len(facts["outstanding"])
+    holds = {
+        "on": bool(facts["on"]),
+        "blocked": bool(facts["blocked"]),
+        "stalled": idle,
+        "overflow": bool(facts["dead"]),
+        "deadlock": not can_go_on and has_consumer and bool(facts["blocked"]),
+    }
+    return tuple(mark for mark in MARKS if holds[mark])
+
+
+_SPREAD = 0.6
+
+
+def positions(states: StateGraph) -> dict[int, tuple[float, float]]:
+    """Return a place for each node: x is the depth, y how many transfers are held.
+
+    In this plane flow control shows its shape: every state that is OFF is on the line at the bottom, those
+    that are ON are above it, and the farthest corner is the stall at stop plus all capacities (CAP-11).
+    States with the same place are spread to the right, in the order of their numbers, by less than one
+    message.  Of several queues, x is the sum of their depths.
+
+    >>> states = explore(SmallConfiguration.of(stop=1, capacities=(2,)))
+    >>> positions(states)[states.deepest]
+    (3.0, 2.0)
+    """
+    shared: dict[tuple[int, int], list[int]] = {}
+    for node, facts in states.graph.nodes(data=True):
+        place = sum(facts["depths"].values()), sum(facts["held"].values())
+        shared.setdefault(place, []).append(node)
+    return {
+        node: (depth + _SPREAD * index / len(nodes), float(held))
+        for (depth, held), nodes in shared.items()
+        for index, node in enumerate(nodes)
+    }
+
+
+# The walk
 
 
 def explore(
@@ -50,7 +597,7 @@ def explore(
     >>> states.path_to(states.deepest)
     ['C1 sends', 'C1 sends', 'C1 sends', 'C1 sends', 'C2 sends']
     """
-    if type(state_limit) is not int or state_limit < 1:
+    if not is_whole(state_limit, 1):
         raise DesignError(f"state_limit must be a whole number from 1, got {state_limit!r}")
     walk = _Walk(configuration, state_limit, progress)
     walk.run()
@@ -59,27 +606,11 @@ def explore(
 
 @dataclass(slots=True)
 class _State:
-    """A state under exploration: how it is reached, what is possible in it, and where that leads."""
+    """A state under exploration: what is possible in it and not tried yet, and the shortest way known."""
 
-    facts: dict[str, Any]
-    actions: tuple[str, ...]
-    # The shortest way known so far, of ``distance`` steps: the state before, and the action.
-    before: tuple[_State, str] | None
+    untried: deque[str]
+    before: tuple[Hashable, str] | None
     distance: int
-    ways: dict[str, Hashable] = field(default_factory=dict)
-
-    def path(self) -> Iterable[str]:
-        """Return the actions on the shortest way known from the start."""
-        actions: deque[str] = deque()
-        state = self
-        while state.before is not None:
-            state, action = state.before
-            actions.appendleft(action)
-        return actions
-
-    def next_action(self) -> str | None:
-        """Return the first action whose end is not known yet."""
-        return self.actions[len(self.ways)] if len(self.ways) < len(self.actions) else None
 
 
 class _Walk:
@@ -88,11 +619,12 @@ class _Walk:
     def __init__(
         self, configuration: SmallConfiguration, state_limit: int, progress: Progress | None
     ) -> None:
-        self._configuration = configuration
-        self._limit = state_limit
-        self._progress = progress
+        self._configuration, self._limit, self._progress = configuration, state_limit, progress
+        self._networkx = _networkx()
+        # Nodes are keys here; edges come in the order of the actions.
+        self._graph = self._networkx.DiGraph()
         self._states: dict[Hashable, _State] = {}
-        self._unfinished: deque[_State] = deque()
+        self._unfinished: deque[Hashable] = deque()
 
     def run(self) -> None:
         """Walk until no state has a way left that was not taken."""
@@ -100,80 +632,70 @@ class _Walk:
             first = Situation(self._configuration)
         except AmqpException as error:
             raise DesignError(f"the broker refuses the configuration: {error}") from None
-        self._meet(first, None)
+        self._reach(first, None)
         while self._unfinished:
-            state = self._unfinished[0]
-            if state.next_action() is None:
-                self._unfinished.popleft()
+            if self._states[self._unfinished[0]].untried:
+                self._follow(self._unfinished[0])
             else:
-                self._follow(state)
+                self._unfinished.popleft()
 
-    def _follow(self, state: _State) -> None:
+    def _follow(self, key: Hashable) -> None:
         situation = Situation(self._configuration)
-        for step in state.path():
+        for step in self._path(key):
             situation.perform(step)
-        action = state.next_action()
-        while action is not None:
+        while self._states[key].untried:
+            action = self._states[key].untried.popleft()
             situation.perform(action)
-            key = self._meet(situation, (state, action))
-            state.ways[action] = key
-            state = self._states[key]
-            action = state.next_action()
+            before, key = key, self._reach(situation, (key, action))
+            if self._graph.has_edge(before, key):
+                self._graph.edges[before, key]["actions"] += (action,)
+            else:
+                self._graph.add_edge(before, key, action=action, actions=(action,))
 
-    def _meet(self, situation: Situation, before: tuple[_State, str] | None) -> Hashable:
+    def _path(self, key: Hashable) -> Iterable[str]:
+        actions: deque[str] = deque()
+        while (before := self._states[key].before) is not None:
+            key, action = before
+            actions.appendleft(action)
+        return actions
+
+    def _reach(self, situation: Situation, before: tuple[Hashable, str] | None) -> Hashable:
         key = situation.key()
-        distance = before[0].distance + 1 if before is not None else 0
+        distance = self._states[before[0]].distance + 1 if before is not None else 0
         known = self._states.get(key)
         if known is not None:
             # Distances only ever shrink, so the ways back never form a cycle (as in Bellman and Ford).
             if distance < known.distance:
                 known.before, known.distance = before, distance
             return key
+        facts = situation.facts()
         if len(self._states) >= self._limit:
             raise DesignError(
-                f"more than {self._limit} states: the last one has depth {situation.facts()['depth']}; a "
-                "smaller configuration, "
-                "merge(), order='any' or a higher state_limit may help"
+                f"more than {self._limit} states: the last one has depth {facts['depth']}; a smaller "
+                "configuration, merge(), order='any' or a higher state_limit may help"
             )
-        state = _State(situation.facts(), tuple(situation.actions()), before, distance)
-        self._states[key] = state
-        self._unfinished.append(state)
+        self._states[key] = _State(deque(situation.actions()), before, distance)
+        self._graph.add_node(key, **facts)
+        self._unfinished.append(key)
         if self._progress is not None:
             self._progress(len(self._states))
         return key
 
     def graph(self) -> nx.DiGraph:
         """Return what was found, with the nodes numbered by their distance from the start."""
-        network = _networkx()
-        graph = network.DiGraph()
+        start = next(iter(self._graph))
+        distances = self._networkx.single_source_shortest_path_length(self._graph, start)
+        numbers = {key: number for number, key in enumerate(distances)}
         has_consumer = bool(self._configuration.consumers())
-        numbers = self._numbers()
-        for key, (number, distance) in numbers.items():
-            state = self._states[key]
-            marks = marks_of(state.facts, bool(state.ways), has_consumer)
-            graph.add_node(number, **state.facts, marks=marks, distance=distance)
-        for key, (number, _) in numbers.items():
-            for action, other in self._states[key].ways.items():
-                target = numbers[other][0]
-                if graph.has_edge(number, target):
-                    graph.edges[number, target]["actions"] += (action,)
-                else:
-                    graph.add_edge(number, target, action=action, actions=(action,))
+        graph = self._networkx.DiGraph()
+        for key, number in numbers.items():
+            facts = self._graph.nodes[key]
+            marks = _marks_of(facts, bool(self._graph.out_degree(key)), has_consumer)
+            graph.add_node(number, **facts, marks=marks, distance=distances[key])
+        for key, number in numbers.items():
+            for _, other, ways in self._graph.out_edges(key, data=True):
+                graph.add_edge(number, numbers[other], **ways)
         return graph
-
-    def _numbers(self) -> dict[Hashable, tuple[int, int]]:
-        start = next(iter(self._states))
-        numbers = {start: (0, 0)}
-        waiting = deque([start])
-        while waiting:
-            key = waiting.popleft()
-            state = self._states[key]
-            for action in state.actions:
-                other = state.ways[action]
-                if other not in numbers:
-                    numbers[other] = (len(numbers), numbers[key][1] + 1)
-                    waiting.append(other)
-        return numbers
 
 
 def _networkx() -> Any:

@@ -28,8 +28,7 @@ from qflow.broker.errors import AmqpException
 from qflow.broker.events import Event
 from qflow.broker.flow_limit import effective_max_size
 from qflow.broker.settings import Argument, QueueSettings
-from qflow.design.bounds import Traffic, find_unrouted, largest_stop, traffic_of
-from qflow.design.small import DesignError
+from qflow.design.bounds import DesignError, Traffic, find_unrouted, largest_stop, traffic_of
 from qflow.design.verdict import judge
 from qflow.progress import Progress
 from qflow.table import Tabular, columns_of

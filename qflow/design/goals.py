@@ -23,7 +23,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from qflow.design.small import DesignError
+from qflow.design.bounds import DesignError
 from qflow.workload.run import measure_text
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from qflow.broker.flow_limit import FlowThresholds
 from qflow.broker.settings import QueueSettings
 from qflow.configuration.declaration import Declaration
 from qflow.configuration.notations import qpid_config_line
-from qflow.design.bounds import Traffic, find_unrouted, stays_on, traffic_of
+from qflow.design.bounds import RISK, DesignError, Traffic, bytes_at_risk, find_unrouted, stays_on, traffic_of
 from qflow.design.frontier import (
     ALONE,
     ENOUGH,
@@ -43,9 +43,7 @@ from qflow.design.frontier import (
     scale_of,
 )
 from qflow.design.goals import Goal, Outcome, worst_use
-from qflow.design.risk import RISK, bytes_at_risk
 from qflow.design.settings_map import SettingsMap, map_of_queue
-from qflow.design.small import DesignError
 from qflow.design.verdict import Verdict, judge_workload
 from qflow.prediction.replays import vary_chance
 from qflow.progress import Progress

@@ -16,8 +16,7 @@ from qflow.broker.flow_limit import FlowThresholds, effective_max_size
 from qflow.broker.history.alternatives import ARGUMENT
 from qflow.broker.options import BrokerOptions
 from qflow.broker.settings import Argument, QueueSettings
-from qflow.design.bounds import Traffic, attained_depth, maximum_depth, traffic_of
-from qflow.design.small import DesignError
+from qflow.design.bounds import DesignError, Traffic, attained_depth, maximum_depth, traffic_of
 from qflow.workload.model import Workload
 
 _WHAT_FOLLOWS = {

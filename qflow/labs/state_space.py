@@ -16,7 +16,7 @@ from typing import Any
 
 from qflow.broker.events import Event
 from qflow.design import DesignError, SmallConfiguration, StateGraph, explore
-from qflow.design.graph import MARKS, Situation
+from qflow.design.explore import MARKS, Situation
 from qflow.labs.picture import Picture, picture_of
 from qflow.labs.running import Steps, finish_steps
 from qflow.labs.topology import ConsumerSpot, ProducerSpot, QueueSpot, Topology
@@ -206,9 +206,7 @@ def _topology(configuration: SmallConfiguration, end: int) -> Topology:
         ),
         tuple(QueueSpot.of(name, configuration.queues[name], options) for name in queues),
         tuple(
-            ConsumerSpot(
-                name, queues.index(queue), configuration.batch, "may take at any time", f"{name}::{name}"
-            )
+            ConsumerSpot(name, queues.index(queue), 1, "may take at any time", f"{name}::{name}")
             for name, queue in configuration.consumers().items()
         ),
         (),

@@ -12,7 +12,7 @@ import ipywidgets as widgets
 import traitlets
 
 from qflow.design import positions
-from qflow.design.graph import MARKS
+from qflow.design.explore import MARKS
 from qflow.labs.html_export import STYLES, read_static, to_fragment
 from qflow.labs.knobs import Knob, begin, limit_knob, resume_knob, stop_knob
 from qflow.labs.lab import button_of, close_parts

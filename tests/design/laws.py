@@ -1,4 +1,4 @@
-"""Two laws that hold the explored states to more than the bounds do, with their proofs."""
+"""A law that holds the explored states to more than the bounds do, with its proof."""
 
 from __future__ import annotations
 
@@ -25,18 +25,3 @@ def stall_range(thresholds: FlowThresholds, traffic: Traffic, window: str = "ide
     """
     stop, most = thresholds.stop_count, sum(sender.capacity for sender in traffic.values())
     return stop + (most if window == "ideal" else len(traffic)), stop + most
-
-
-def largest_batch(thresholds: FlowThresholds, traffic: Traffic, window: str = "ideal") -> int:
-    """Return how many messages a consumer may wait for before it accepts any, without risk of deadlock.
-
-    For a queue that stops by count, whose producers send to no other, and which has one consumer.
-
-    Proof.  In a deadlock every producer is blocked, so the queue is ON, and it holds at least ``resume``
-    messages, or it would be OFF (FC-16).  With the ideal window each producer has ``capacity`` held
-    transfers on it; with the others at least one.  So the consumer, which has taken all there are, has at
-    least max(resume, Σ capacity) of them, or max(resume, number of producers); a consumer content with
-    that many goes on, and nothing was stuck.
-    """
-    held = sum(sender.capacity for sender in traffic.values()) if window == "ideal" else len(traffic)
-    return max(thresholds.resume_count, held)

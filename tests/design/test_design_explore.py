@@ -6,7 +6,7 @@ import random
 from itertools import product
 
 import pytest
-from laws import largest_batch, stall_range
+from laws import stall_range
 
 from qflow.broker import Broker, BrokerOptions
 from qflow.broker.flow_limit import FlowThresholds
@@ -20,7 +20,7 @@ from qflow.design import (
     maximum_depth,
     positions,
 )
-from qflow.design.graph import Situation
+from qflow.design.explore import Situation
 
 of = SmallConfiguration.of
 
@@ -122,22 +122,8 @@ def test_an_overflow_kills_the_session_of_the_producer():
     (end,) = states.ends
     assert states.path_to(end) == ["C1 sends"] * 3
     assert states.graph.nodes[end]["dead"] == ("C1",)
-    assert states.broker(end).sessions["C1"].error.code == 506
+    assert states.situation(end).broker.sessions["C1"].error.code == 506
     assert states.label(end) == "depth 2 ON · C1 died"
-
-
-def test_a_consumer_that_waits_for_too_many_deadlocks():
-    """A batch above stop + Σ capacity never comes; one up to max(resume, Σ capacity) always does."""
-    for stop, resume, capacities in ((3, 2, (2, 2)), (4, 4, (1, 2)), (4, 1, (1, 2))):
-        safe = largest_batch(*bound(stop, capacities, resume))
-        most = stop + sum(capacities)
-        deadlocks = [
-            batch
-            for batch in range(1, most + 2)
-            if explore(of(stop, capacities, resume=resume, batch=batch)).marks["deadlock"]
-        ]
-        assert not [batch for batch in deadlocks if batch <= safe]
-        assert deadlocks[-1] == most + 1
 
 
 def test_a_consumer_may_starve_because_another_queue_is_on():
@@ -150,7 +136,7 @@ def test_a_consumer_may_starve_because_another_queue_is_on():
 def test_marks_say_what_the_engine_says():
     states = explore(of(stop=2, capacities=(2, 1), resume=1))
     for node, facts in states.graph.nodes(data=True):
-        broker = states.broker(node)
+        broker = states.situation(node).broker
         statistics = broker.queue("q").statistics()
         assert facts["depth"] == statistics.msgDepth == states.depths()[node]
         assert ("on" in facts["marks"]) is statistics.flowStopped
@@ -167,7 +153,6 @@ def test_marks_say_what_the_engine_says():
 CONFIGURATIONS = {
     "one queue": of(3, (2, 1), resume=2),
     "any order": of(3, (2, 2), resume=1, order="any"),
-    "batch": of(2, (2, 1), batch=2),
     "limit": of(2, (2, 1), limit=4),
     "qpid-cpp": of(2, (2, 1), resume=1, window="qpid-cpp"),
     "qpid-cpp, flushing now and then": of(2, (5,), resume=1, window="qpid-cpp"),
@@ -236,7 +221,7 @@ def test_paths_are_shortest_and_lead_where_they_say():
         assert len(path) == lengths[node] == states.graph.nodes[node]["distance"]
         assert states.situation(node).facts()["depth"] == states.graph.nodes[node]["depth"]
     assert list(states.graph) == list(range(len(states.graph)))
-    assert isinstance(states.broker(states.deepest), Broker)
+    assert isinstance(states.situation(states.deepest).broker, Broker)
 
 
 def test_the_same_configuration_gives_the_same_graph():
@@ -284,7 +269,6 @@ def test_progress_is_told_and_can_stop_it():
             lambda: SmallConfiguration({"q": {}}, {"C1": 1}, to={"C1": ("r",)}),
             "to of C1 must be queues of it (q)",
         ),
-        (lambda: of(1, (1,), batch=0), "batch must be"),
         (lambda: of(1, (1,), order="random"), "order must be 'oldest' or 'any', got 'random'"),
         (lambda: of(1, (1,), order="any", window="qpid-cpp"), "'oldest' unless the window is 'ideal'"),
         (lambda: of(1, (1,), window="mine"), "window must be"),

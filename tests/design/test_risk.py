@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from qflow.design import judge_workload, recommend
+from qflow.design.bounds import bytes_at_risk
 from qflow.design.recommend import recommendation_text
-from qflow.design.risk import bytes_at_risk
 from qflow.workload import Consumer, Producer, Workload
 
 WINDOW, DRAWN = 120, (8.0, 0.9, 30_000)
