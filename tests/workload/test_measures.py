@@ -19,6 +19,7 @@ from qflow.trace.cli import _summarize
 from qflow.workload import Consumer, Producer, Workload, simulate
 from qflow.workload.agenda import SECOND
 from qflow.workload.arrivals import due_messages
+from qflow.workload.cli import _summarise
 from qflow.workload.measured import measure
 from qflow.workload.measures import DepthMeter, ProducerMeter, meters_of, queue_measures
 from qflow.workload.network import Network
@@ -79,7 +80,7 @@ def test_all_ways_give_the_same(workload):
     queue = queue_measures(run.events, workload, end)["q"]
     max_bytes = max(event.detail["bytes"] for event in run.events if event.kind == "enqueued")
     predicted = predicted_sections(run, workload, end)
-    assert predicted["queues"]["q"] == queue
+    assert predicted["queues"]["q"] == queue == _summarise(run)["queues"]["q"]
     log = ClientLog("same", _rows_of_run(run.events, workload.producers))
     assert recorded_sections(workload, log, end)["producers"] == {
         name: measures for name, measures in predicted["producers"].items() if measures["throughput"]
