@@ -84,15 +84,7 @@ class _Episode:
 
 
 def _episodes(rows: Sequence[LogRow], due: Sequence[int] = (), round_trip: float = 0.0) -> list[_Episode]:
-    """Return the times in which a producer that a stopped queue has let go catches up.
-
-    >>> def row(time, event):
-    ...     return LogRow(time, "p", event, "", "", 0, "")
-    >>> rows = [row(0, "transfer"), row(10, "block"), row(500_000, "complete"), row(500_010, "unblock")]
-    >>> rows += [row(500_050, "transfer"), row(500_060, "block"), row(900_000, "complete")]
-    >>> [(found.begin, found.worked, found.sends) for found in _episodes(rows, [0, 5, 900_000])]
-    [(500000, 60.0, 1), (900000, 0.0, 0)]
-    """
+    """Return the times in which a producer that a stopped queue has let go catches up."""
     found: list[_Episode] = []
     episode: _Episode | None = None
     before = LogRow(0, "", "", "", "", 0, "")
@@ -150,11 +142,7 @@ def _usual_pace(factors: Iterable[float]) -> float:
 
 
 def _client_pace(own: Sequence[tuple[_Episode, float]], usual: float) -> Steps:
-    """Return by which factor one client's work takes longer, over time.
-
-    >>> _client_pace([(_Episode(5_000_000, 5_000_000), 2.0), (_Episode(6_000_000, 6_000_000), 3.0)], 1.5)
-    ((0.0, 1.5), (3.0, 2.0), (5.5, 3.0), (8.0, 1.5))
-    """
+    """Return by which factor one client's work takes longer, over time."""
     steps: list[tuple[float, float]] = [(0.0, usual)]
     last = -_NEAR
     for episode, factor in own:
@@ -354,13 +342,7 @@ class AckDelay(NamedTuple):
 
 
 def _is_ticking(returns: Sequence[CreditReturn]) -> bool:
-    """Return whether delays end at ticks: whether their ends lie together in one, and their begins do not.
-
-    >>> _is_ticking([CreditReturn(n * 50_000 + 37 * n % 4000, 40_000) for n in range(99)])
-    False
-    >>> _is_ticking([CreditReturn(n * 50_000 + n, 44_300 - n - n * 50_000 % 4000) for n in range(99)])
-    True
-    """
+    """Return whether delays end at ticks: whether their ends lie together in one, and their begins do not."""
     begins = _together([item.since for item in returns])
     ends = _together([item.since + item.delay for item in returns])
     return ends > _TOGETHER_AT_TICKS and ends > begins + _MORE_TOGETHER
@@ -423,11 +405,7 @@ def _ticking_network(returns: Sequence[CreditReturn], system: AckDelay, load: Lo
 
 
 def _sum(one: Steps, other: Steps) -> Steps:
-    """Return two courses as one.
-
-    >>> _sum(((0.0, 5), (2.0, 7)), ((1.0, 10),))
-    ((0.0, 5), (1.0, 15), (2.0, 17))
-    """
+    """Return two courses as one."""
     first, second = Course(0, one), Course(0, other)
     times = sorted({since for since, _ in (*one, *other)})
     return tuple((time, first.at(round(time * SECOND)) + second.at(round(time * SECOND))) for time in times)

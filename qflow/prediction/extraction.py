@@ -167,12 +167,7 @@ class SentTransfer(NamedTuple):
 
 
 def _sends_of(rows: Sequence[LogRow]) -> list[SentTransfer]:
-    """Return what a producer sent, in order.
-
-    >>> rows = [LogRow(5, "p", "block", "", "", 0, ""), LogRow(9, "p", "unblock", "", "", 0, "")]
-    >>> _sends_of([*rows, LogRow(10, "p", "transfer", "q", "p-1", 7, "")])
-    [SentTransfer(time=10, free=9, wanted=5, size=7, group='')]
-    """
+    """Return what a producer sent, in order."""
     sends: list[SentTransfer] = []
     free, wanted = 0, -1
     for row in rows:
@@ -189,16 +184,7 @@ def _sends_of(rows: Sequence[LogRow]) -> list[SentTransfer]:
 
 
 def catches_up(sends: Sequence[SentTransfer]) -> bool | None:
-    """Return whether a producer sends faster after a block than before; None if it never blocked for long.
-
-    >>> first, blocked = SentTransfer(10_000, 0, 10_000, 7, ""), SentTransfer(90_000, 89_900, 20_000, 7, "")
-    >>> catches_up([first, blocked, SentTransfer(90_100, 90_000, 90_100, 7, "")])
-    True
-    >>> catches_up([first, blocked, SentTransfer(99_000, 90_000, 99_000, 7, "")])
-    False
-    >>> catches_up([first]) is None
-    True
-    """
+    """Return whether a producer sends faster after a block than before; None if it never blocked for long."""
     # One that keeps a schedule owes the messages that fell due in the meantime; the second send after a
     # block tells, as the first one follows at once in either case.
     if len(sends) < 2:
@@ -229,13 +215,7 @@ def _think_times(sends: Sequence[SentTransfer]) -> list[int]:
 
 
 def _infer_schedule(sends: Sequence[SentTransfer], end: int) -> list[int]:
-    """Return when each message was due, as far as the log shows (the open model).
-
-    >>> sends = [SentTransfer(10_000, 0, 10_000, 7, ""), SentTransfer(90_000, 89_900, 20_000, 7, "")]
-    >>> sends += [SentTransfer(90_100, 90_000, 90_100, 7, ""), SentTransfer(120_000, 90_100, 120_000, 7, "")]
-    >>> _infer_schedule(sends, 120_000)
-    [10000, 20000, 55050, 120000]
-    """
+    """Return when each message was due, as far as the log shows (the open model)."""
     # A message sent by a producer that was not behind was due then.  Those sent in haste after a block are
     # spread evenly over the time since the block began.  A producer still behind at the end would have
     # gone on at its average rate.

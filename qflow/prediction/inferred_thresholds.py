@@ -45,11 +45,7 @@ _ARGUMENTS = tuple(f"qpid.flow_{name}" for name in ("stop_count", "resume_count"
 
 
 def contradiction_of(findings: Iterable[Finding]) -> str:
-    """Return in words which completions the thresholds of a workload do not allow; empty if there are none.
-
-    >>> contradiction_of([Finding(1, 5, "never sent"), Finding(2, 5, "completed while held")])
-    'completions: 1 completed while held'
-    """
+    """Return in words which completions a workload's thresholds do not allow; empty if there are none."""
     kinds = [finding.kind for finding in findings]
     asked = ("withheld without cause", "completed while held")
     parts = [f"{kinds.count(kind):,} {kind}" for kind in asked if kind in kinds]
@@ -107,21 +103,13 @@ def _arguments(levels: Levels) -> dict[str, Any]:
 
 
 def infer_thresholds(log: ClientLog, workload: Workload, progress: Progress | None = None) -> Inferred:
-    """Return the workload with the thresholds by which its log's completions came when they did.
-
-    >>> from qflow.logs import LogRow
-    >>> from qflow.workload import Producer
-    >>> workload = Workload("w", 1, {"q": {}}, producers=(Producer("p", ("", "q"), 10, 9, 100),))
-    >>> infer_thresholds(ClientLog("w", [LogRow(1, "p", "transfer", "q", "p-1", 7, "")]), workload).never_on
-    {'q': 1}
-    """
+    """Return the workload with the thresholds by which its log's completions came when they did."""
     fit = _Fit(log, workload, progress)
     levels = fit.levels()
     inferred = fit.workload_with(levels)
     before, after = (audit(log, one).findings for one in (workload, inferred))
     # Of levels in messages, in bytes and in both, the audit knows which the completions contradict.
-    options = [(queue, option) for queue in levels for option in fit.options[queue]]
-    for queue, option in options:
+    for queue, option in [(name, own) for name in levels for own in fit.options[name]]:
         if after and option != levels[queue]:
             other = fit.workload_with(levels | {queue: option})
             findings = audit(log, other).findings

@@ -17,11 +17,12 @@ from qflow.broker.flow_limit import FlowThresholds
 from qflow.broker.settings import QueueSettings
 from qflow.logs.audit import audit
 from qflow.logs.client_log import ClientLog
-from qflow.prediction.branches import branch_words, branches
 from qflow.prediction.changes import Settings
 from qflow.prediction.extraction import Evidence, Extraction
 from qflow.prediction.inferred_thresholds import contradiction_of, infer_thresholds
 from qflow.prediction.intervals import (
+    branch_words,
+    branches,
     course_interval,
     deaths,
     in_words,
@@ -65,7 +66,7 @@ _MOST_REPLAYS = 1_000
 ALONE = 500_000
 """Events: fewer than that are simulated here, before other processes would have begun."""
 
-SECTIONS = ("queues", "producers", "consumers")
+_SECTIONS = ("queues", "producers", "consumers")
 
 
 class Prediction(Tabular, dict[str, Any]):
@@ -88,7 +89,7 @@ class Prediction(Tabular, dict[str, Any]):
                 less.get(measure),
                 *entry.get("interval", {}).get(measure, (None, None)),
             )
-            for section in SECTIONS
+            for section in _SECTIONS
             for name, entry in self[section].items()
             for recorded, less in [(entry["recorded"] or {}, entry["difference"] or {})]
             for measure, value in entry["predicted"].items()
@@ -127,36 +128,28 @@ def predict(
         detail ({"constants", "full"}): What of the clients' costs is estimated: constants
             (:mod:`qflow.prediction.costs`), or also how they vary (:mod:`qflow.prediction.disturbances`).
         compare_models: Whether to run the other model too and say how far the two differ.
-        replays: How many times to run it, each time with another chance
-            (:func:`~qflow.prediction.replays.vary_chance`); shown is one of those that ended as most did.
-            None for 19, or fewer of a very long log; up to three times as many where a session ends in some
-            of them and not in others, until the standard error of that share is at most
-            :data:`~qflow.prediction.replays.SURE`.
+        replays: How many times to run it, each time with another chance; shown is one of those that ended as
+            most did.  None for 19, or fewer of a very long log; up to three times as many where a session
+            ends in some of them and not in others.
         seed: Of chance: the same gives the same.
-        processes: Over how many processes to divide the replays; None for as many as there are cores, if they
-            take long.
+        processes: Over how many processes to divide the replays; None for all cores, if they take long.
         progress: Called now and then with how many seconds of virtual time are done, of how many, and what is
             being done.
 
     Returns:
-        A mapping, ready for JSON: ``queues``, ``producers`` and ``consumers`` hold for each name what was
-        ``recorded`` (or None), what is ``predicted``, and the ``difference`` (predicted less recorded);
-        ``sources`` says of each client whether its times are the workload file's own draws, which the log
-        confirms ("stated"), or the log's ("recorded"); ``longest_silence`` is for how many seconds at most
-        the broker reported nothing of a queue, which blurs what was recorded; ``model`` is the one used;
-        ``models_differ`` holds, for each name and measure, the other model's prediction less this one's;
-        ``replays`` holds how many there were, which sessions ended in how many of them, and between which
-        values the measures of each queue lie.  Of each queue ``interval`` holds, for each measure, between
-        what it will lie in 80 of 100 recordings (empty after a single replay), and ``near_critical`` why that
-        is wide, if it is; ``near_limit`` the share of replays in which it came within 5 % of a limit that
-        ends a session; ``course`` is its depth over time, and between which depths it was in 80 of 100
-        replays (:func:`qflow.labs.depth_chart` draws it), ``thresholds`` what that is held against; of each
-        producer ``dies`` is the share of replays in which its session ended, and ``dies_at`` between which
-        seconds.  Where sessions end in some replays only, ``branches`` holds a prediction for each way it can
-        go (:mod:`qflow.prediction.branches`): its ``share`` of replays, ``when`` (which sessions ended,
-        between which seconds), and the intervals of ``queues`` and ``producers``.  ``contradiction`` says
-        in words what the log disproves of the workload's thresholds (empty if nothing), ``inferred`` what
-        was read from the log instead; ``inputs`` is what it was made from (:mod:`qflow.prediction.receipt`).
+        A mapping, ready for JSON.  ``queues``, ``producers`` and ``consumers`` hold for each name what was
+        ``recorded`` (or None), what is ``predicted``, and the ``difference``.  Of each queue ``interval`` is
+        between what a measure will lie in 80 of 100 recordings (empty after a single replay),
+        ``near_critical`` why that is wide, ``near_limit`` the share of replays that came within 5 % of a
+        limit that ends a session, ``course`` its depth over time (:func:`qflow.labs.depth_chart` draws it)
+        and ``thresholds`` what that is held against.  Of each producer ``dies`` is the share of replays in
+        which its session ended, ``dies_at`` between which seconds; ``branches`` holds a prediction for each
+        way it can go (:mod:`qflow.prediction.intervals`).  ``sources`` says of each client whether its times
+        are the workload file's draws ("stated") or the log's ("recorded"); ``longest_silence`` for how many
+        seconds the broker reported nothing; ``model`` which one is used, ``models_differ`` by what the other
+        differs; ``replays`` how many there were and how they ended; ``contradiction`` what the log disproves
+        of the workload's thresholds, ``inferred`` what was read from the log instead; ``inputs`` what it is
+        made from (:mod:`qflow.prediction.receipt`).
 
     Raises:
         WorkloadError: If the settings name something that is not there, or a value is not allowed.
@@ -187,7 +180,7 @@ def predict(
     runs = replay_workload(
         extraction.workload, settings, end, polls, replays, seed, processes, progress, what
     )
-    shown = most_likely(runs, is_recorded=len(runs) == 1)
+    shown = most_likely(runs)
     report: dict[str, Any] = {
         "workload": workload.name,
         "contradiction": contradiction_of(findings),
@@ -336,7 +329,7 @@ def _compare(predicted: Sections, recorded: Sections) -> dict[str, Any]:
             }
             for name, measures in predicted[section].items()
         }
-        for section in SECTIONS
+        for section in _SECTIONS
     }
 
 
@@ -355,18 +348,15 @@ def _run(workload: Workload, what: str, progress: Progress | None) -> Run:
 def _models_differ(others: Sections, used: Sections) -> dict[str, Any]:
     return {
         section: {name: _less(measures, used[section][name]) for name, measures in others[section].items()}
-        for section in SECTIONS
+        for section in _SECTIONS
     }
 
 
 def _less(measures: Measures, other: Measures | None) -> Measures | None:
     if other is None:
         return None
-    difference: Measures = {}
-    for key, value in measures.items():
-        before = other.get(key)
-        difference[key] = None if value is None or before is None else value - before
-    return difference
+    pairs = ((name, value, other.get(name)) for name, value in measures.items())
+    return {name: None if value is None or less is None else value - less for name, value, less in pairs}
 
 
 def _why(extraction: Extraction) -> str:
@@ -381,37 +371,28 @@ _LONG_SILENCE = 1.0
 
 
 def report_text(report: Mapping[str, Any]) -> str:
-    """Return a report of :func:`qflow.prediction.predict` as plain text.
-
-    >>> entry = {"recorded": None, "predicted": {"mean_depth": 2.5}, "difference": None}
-    >>> report = {"workload": "w", "seconds": 30, "model": "open", "model_chosen": "as asked",
-    ...     "queues": {"q": entry}, "producers": {}, "consumers": {}, "errors": {}}
-    >>> print(report_text(report))
-    w: 30 s, open model (as asked)
-    queue q                     recorded   predicted  difference
-      mean_depth                       -         2.5           -  messages
-    """
+    """Return a report of :func:`qflow.prediction.predict` as plain text."""
     lines = []
-    if report.get("contradiction"):
+    if report["contradiction"]:
         advice = "" if report["inferred"] else "; --infer reads others from the log"
         lines.append(
             f"the log contradicts the thresholds of the workload, on which what follows rests: "
             f"{report['contradiction']}{advice}"
         )
-    lines += (report.get("inferred") or {}).get("sentences", [])
+    lines += (report["inferred"] or {}).get("sentences", [])
     lines += [
         f"{report['workload']}: {report['seconds']:g} s, {report['model']} model ({report['model_chosen']})"
     ]
-    lines += _sources(report.get("sources", {}))
-    silence = report.get("longest_silence") or 0
+    lines += _sources(report["sources"])
+    silence = report["longest_silence"] or 0
     if silence >= _LONG_SILENCE:
         lines.append(
             f"the broker reported nothing for up to {silence:.1f} s: recorded depths are rough there"
         )
-    left_out = report.get("settings", {}).get("left_out", ())
+    left_out = report["settings"]["left_out"]
     if left_out:
         lines.append(f"left as they are, for only one of the two files has them: {', '.join(left_out)}")
-    for section in ("queues", "producers", "consumers"):
+    for section in _SECTIONS:
         for name, entry in report[section].items():
             title = f"{section.removesuffix('s')} {name}"
             lines.append(f"{title:<24}{'recorded':>12}{'predicted':>12}{'difference':>12}")
@@ -425,12 +406,11 @@ def report_text(report: Mapping[str, Any]) -> str:
 
 def _replays_text(report: Mapping[str, Any]) -> list[str]:
     """Return how sure it is, if there was more than one replay."""
-    replays = report.get("replays", {"number": 1})
-    number = replays["number"]
+    number = report["replays"]["number"]
     if number == 1:
         return []
     lines = [f"{number} replays, each with another chance; shown is one of the most frequent end:"]
-    for outcome in replays["outcomes"]:
+    for outcome in report["replays"]["outcomes"]:
         who = " and ".join(outcome["ended"])
         lines.append(
             f"  in {outcome['replays']} of {number} {who + ' ended' if who else 'every session lived'}"

@@ -13,7 +13,7 @@ from typing import Any
 from qflow import __version__
 from qflow.logs.client_log import ClientLog
 from qflow.logs.workload_file import workload_json
-from qflow.prediction.branches import branch_of, ended_words
+from qflow.prediction.intervals import branch_of, ended_words, is_of_branch
 from qflow.prediction.replays import recorded_sections
 from qflow.workload.agenda import SECOND
 from qflow.workload.attributes import require
@@ -103,6 +103,9 @@ def score_text(found: Mapping[str, Any]) -> str:
     if branch is not None:
         held = sum(one["in_branch"] for one in measures)
         which, share = ended_words(branch["when"]["ended"]), 100 * branch["share"]
+        if not is_of_branch(branch, found["ended"]):
+            came = ended_words({name: [second, second] for name, second in found["ended"].items()})
+            which = f"{came}, as in no replay; nearest to that: {which}"
         lines.append(
             f"what came: {which} (predicted: {share:.0f} %); {held} of {len(measures)} lie inside of that"
         )

@@ -178,9 +178,8 @@ _COURSE = 120
 def course_of(events: Iterable[Event], queues: Iterable[str], end: int) -> dict[str, tuple[int, ...]]:
     """Return the depth of each queue at the end of each of :data:`_COURSE` equal parts of the time.
 
-    >>> course = course_of([Event(SECOND // 2, "enqueued", queue="q")], ["q"], SECOND)["q"]
-    >>> len(course), course[58:61]
-    (120, (0, 1, 1))
+    >>> course_of([Event(SECOND // 2, "enqueued", queue="q")], ["q"], SECOND)["q"][58:61]
+    (0, 1, 1)
     """
     depth = dict.fromkeys(queues, 0)
     found: dict[str, list[int]] = {queue: [] for queue in depth}
@@ -212,22 +211,19 @@ def _consumer_measures(rows: Sequence[LogRow], end: int) -> Measures:
 # Chance
 
 REPLAYS = 19
-"""How many replays there are: between the second smallest and the second largest of 19 lies the next one in 8
-of 10 cases."""
+"""How many there are: between the second smallest and largest of 19 lies the next one in 8 of 10 cases."""
 
 FEWEST = 5
 """How many there are at least, of however long a log."""
 
 PATIENCE = 6_000_000
-"""Events of all replays together from which on there are fewer; that many take a quarter of a minute on two
-cores."""
+"""Events of all replays together from which on there are fewer: a quarter of a minute on two cores."""
 
 ROUNDS = 3
 """How many times as many there are at most, where a session ends in some only (:func:`is_sure`)."""
 
-SURE = 0.06
-"""Standard error of the share of replays in which a session ends that is small enough: of a session that ends
-in one of four, 57 replays have 8 to 21, 19 of them 1 to 9."""
+_SURE = 0.06
+"""Standard error that is small enough of the share of replays in which a session ends."""
 
 CHANCE = {
     "mean_depth": (0.05, 0.1),
@@ -291,14 +287,7 @@ class MeasuredReplay:
 
 
 def is_sure(replays: Sequence[MeasuredReplay]) -> bool:
-    """Return whether it is known well enough in what share of replays each session ends.
-
-    >>> died, lived = MeasuredReplay({"queues": {}}, {"p": "506"}), MeasuredReplay({"queues": {}}, {})
-    >>> is_sure([lived] * 5), is_sure([died] * 19), is_sure([lived] * 18 + [died])
-    (True, True, False)
-    >>> is_sure([lived] * 43 + [died] * 14)
-    True
-    """
+    """Return whether it is known well enough in what share of replays each session ends."""
     # A measure's interval needs few replays, a share does not.  To each share two replays are added in which
     # the session ended and two in which it lived (Agresti and Coull), as none of 19 is not never.  Where no
     # queue comes near its limit there is nothing to know.
@@ -307,17 +296,11 @@ def is_sure(replays: Sequence[MeasuredReplay]) -> bool:
     if any(replay.near for replay in replays):
         ended.append(0)
     shares = [(times + 2) / number for times in ended]
-    return all(sqrt(share * (1 - share) / number) <= SURE for share in shares)
+    return all(sqrt(share * (1 - share) / number) <= _SURE for share in shares)
 
 
 def vary_chance(workload: Workload, place: int, of: int = REPLAYS, seed: int = 0) -> Workload:
-    """Return a workload in which chance is another one.
-
-    >>> consumer = Consumer("c", "q", 1, ("const", 0.01), overhead=(0.0005, 0.001, 0.0015))
-    >>> moved = vary_chance(Workload("w", 1, {"q": {}}, consumers=(consumer,)), 1, of=3).consumers[0].overhead
-    >>> [round(moved[0] / time, 3) for time in moved]
-    [1.0, 0.667, 2.0]
-    """
+    """Return a workload with another chance, as recorded again on another machine."""
     # The machine is faster or slower throughout (:data:`PACE`) and has other work to do more often or more
     # rarely (:data:`BUSY`), at other times: what interrupted clients in the log's seconds is drawn again,
     # second by second and for all clients alike (CN-31).  Services that are known only as recorded come in
@@ -484,22 +467,10 @@ def near_limits(run: Run) -> tuple[str, ...]:
     return tuple(name for name, came in near.items() if came)
 
 
-def most_likely(replays: Sequence[MeasuredReplay], *, is_recorded: bool = True) -> MeasuredReplay:
-    """Return the replay to show: of those that ended as most did, the one in the middle.
-
-    >>> def replay(depth, *ended):
-    ...     return MeasuredReplay({"queues": {"q": {"mean_depth": depth}}}, dict.fromkeys(ended, ""))
-    >>> replays = [replay(5), replay(1, "p"), replay(9, "p"), replay(2, "p")]
-    >>> replays.index(most_likely(replays))
-    3
-    >>> replays = [replay(5), replay(1), replay(2)]
-    >>> replays.index(most_likely(replays)), replays.index(most_likely(replays, is_recorded=False))
-    (0, 2)
-    """
+def most_likely(replays: Sequence[MeasuredReplay]) -> MeasuredReplay:
+    """Return the replay to show: of those that ended as most did, the one in the middle."""
     # Counter keeps the order of the first ones, so that a tie goes to the log's own instants.
     ((ended, _),) = Counter(replay.ended for replay in replays).most_common(1)
-    if is_recorded and replays[0].ended == ended:
-        return replays[0]
     alike = [replay for replay in replays if replay.ended == ended]
     found = [replay.measures() for replay in alike]
     middles = {place: median(measures[place] for measures in found) for place in found[0]}

@@ -264,7 +264,7 @@ def _measure_component(
         except (AmqpException, WorkloadError) as error:
             yield [_note(component, setting, f"refused: {error}")]
             continue
-        shown = most_likely(runs, is_recorded=False)
+        shown = most_likely(runs)
         sections = {name: {key: dict(found) for key, found in part.items()}
                     for name, part in shown.sections.items()}  # fmt: skip
         predicted = _with_deaths(sections, shown.errors)

@@ -10,8 +10,9 @@ from test_intervals import REPEATS, beginning
 
 from qflow.logs import ClientLog, LogRow
 from qflow.prediction import cli, predict, receipt_of, score
-from qflow.prediction.branches import branch_of, branches
+from qflow.prediction.intervals import branch_of, branches
 from qflow.prediction.predict import report_text
+from qflow.prediction.receipt import score_text
 from qflow.prediction.replays import MeasuredReplay
 
 
@@ -30,6 +31,14 @@ def test_replays_are_parted_by_whose_session_ended_and_by_when():
     assert 9.5 < low < 10.1 < high < 11
     assert branch_of(found, {"p": 5.0}) is found[2]
     assert branch_of(found, {"c": 5.0}) is None
+
+
+def test_a_death_at_another_instant_than_in_any_replay_is_said_to_be_one():
+    branch = {"share": 0.25, "when": {"ended": {"p": [2.0, 2.5]}}}
+    found = {"inputs": {"log": {"name": "w", "sha256": ""}}, "measures": [], "branch": branch}
+    said = score_text(found | {"ended": {"p": 6.0}}).splitlines()[-1]
+    assert "p dies at 6 s, as in no replay; nearest to that: p dies at 2 to 2.5 s (predicted: 25 %)" in said
+    assert "in no replay" not in score_text(found | {"ended": {"p": 2.6}})
 
 
 def test_there_are_no_branches_where_all_replays_end_alike():

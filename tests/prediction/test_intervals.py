@@ -6,16 +6,17 @@ from importlib import import_module
 
 import pytest
 from recordings import WORKLOADS
+from test_extract import logged
 
 from qflow.labs import depth_chart
 from qflow.logs import ClientLog
 from qflow.prediction import Settings, predict
 from qflow.prediction.costs import CreditReturn
 from qflow.prediction.disturbances import _is_ticking
-from qflow.prediction.intervals import REPLAYS_HOLD, interval, why_near_critical
+from qflow.prediction.intervals import interval, why_near_critical
 from qflow.prediction.predict import report_text
-from qflow.prediction.replays import MeasuredReplay, _rows_of_run, recorded_sections
-from qflow.workload import Consumer, Network, Producer, Workload, simulate
+from qflow.prediction.replays import MeasuredReplay, recorded_sections
+from qflow.workload import Consumer, Network, Producer, Workload
 
 REPEATS = WORKLOADS / "repeats"
 SECONDS = 10
@@ -107,11 +108,7 @@ def small():
         producers=(Producer("p", ("", "q"), 200, 10, 100, network=network),),
         consumers=(Consumer("c", "q", 10, ("exp", 0.006), seed=3, network=network),),
     )
-    rows = [
-        row._replace(size=100) if row.event == "transfer" else row
-        for row in _rows_of_run(simulate(workload).events)
-    ]
-    return workload, ClientLog("small", rows)
+    return workload, logged(workload)
 
 
 def test_the_same_seed_gives_the_same_over_any_number_of_processes(monkeypatch):
@@ -172,7 +169,7 @@ def test_a_single_replay_has_no_band():
 
 
 @pytest.mark.parametrize(
-    ("values", "hold", "low", "high"),
+    ("values", "cover", "low", "high"),
     [
         # Of 9 the smallest and the largest: the tenth lies between them in 8 of 10 cases.
         (range(100, 109), 0.8, 100, 108),
@@ -180,19 +177,13 @@ def test_a_single_replay_has_no_band():
         (range(100, 109), 0.7, 100.5, 107.5),
         # Of 19 the second smallest and the second largest: in 16 of 20; the third: in 14 of 20.
         ([*range(100, 118), 900], 0.8, 101, 117),
-        ([*range(100, 118), 900], REPLAYS_HOLD, 102, 116),
-        ([7, 7], REPLAYS_HOLD, 7, 7),
-        ([7], REPLAYS_HOLD, 7, 7),
+        ([*range(100, 118), 900], 0.7, 102, 116),
+        ([7, 7], 0.8, 7, 7),
+        ([7], 0.8, 7, 7),
     ],
 )
-def test_an_interval_lies_between_replays_of_the_same_rank(monkeypatch, values, hold, low, high):
-    monkeypatch.setattr("qflow.prediction.intervals.MODEL", {})
-    assert interval("mean_depth", list(values), hold) == [low, high]
-
-
-def test_a_share_stays_a_share():
-    low, high = interval("share_on", [0.0, 1.0])
-    assert (low, high) == (0.0, 1.0)
+def test_an_interval_lies_between_replays_of_the_same_rank(values, cover, low, high):
+    assert interval("mean_depth", list(values), cover) == [low, high]
 
 
 @pytest.mark.parametrize(

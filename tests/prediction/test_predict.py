@@ -5,13 +5,13 @@ from functools import cache
 
 import pytest
 from recordings import WORKLOADS, beginning, load
+from test_extract import logged
 
 from qflow.logs import ClientLog, LogRow
 from qflow.prediction import Settings, predict
 from qflow.prediction.predict import report_text
-from qflow.prediction.replays import _rows_of_run, producer_measures, recorded_sections
+from qflow.prediction.replays import producer_measures, recorded_sections
 from qflow.workload import Consumer, Producer, Workload, WorkloadError, simulate
-from qflow.workload.arrivals import due_messages
 from qflow.workload.measures import queue_measures
 from qflow.workload.network import Network
 
@@ -19,13 +19,9 @@ MEASURES = {"mean_depth", "max_depth", "share_on", "flowStoppedCount", "throughp
 NETWORK = Network(ack_delay=0.042, send_cost=0.00008, report_cost=0.0002)
 
 
+@cache
 def report_of(name, seconds=None):
     """The prediction of a recording, or its beginning, under its own settings, once for all tests."""
-    return _report_of(name, seconds)
-
-
-@cache
-def _report_of(name, seconds):
     log, workload = beginning(name, seconds) if seconds else load(name)
     return predict(workload, log, compare_models=name == "slow-consumer", replays=1)
 
@@ -82,10 +78,7 @@ def test_the_queues_of_a_fleet_are_predicted_but_for_those_that_were_hardly_repo
     for name, entry in report["queues"].items():
         if name in ROUGH:
             assert entry["recorded"]["mean_depth"] < 5
-            entry = {
-                **entry,
-                "recorded": {**entry["recorded"], "mean_depth": entry["predicted"]["mean_depth"]},
-            }
+            entry["recorded"]["mean_depth"] = entry["predicted"]["mean_depth"]
         assert_close(entry["recorded"], entry["predicted"])
 
 
@@ -156,39 +149,24 @@ def test_more_head_room_means_fewer_stops():
 
 
 def truth(seed=0):
-    network = NETWORK
     return Workload(
         "truth",
         8,
         {"q": {"qpid.flow_stop_count": 120, "qpid.flow_resume_count": 60}},
         producers=(
-            Producer("p1", ("", "q"), 150, 30, 100, seed=seed + 1, network=network),
-            Producer("p2", ("", "q"), 100, 15, (4.0, 0.5), seed=seed + 2, network=network),
+            Producer("p1", ("", "q"), 150, 30, 100, seed=seed + 1, network=NETWORK),
+            Producer("p2", ("", "q"), 100, 15, (4.0, 0.5), seed=seed + 2, network=NETWORK),
         ),
         consumers=(
-            Consumer("c1", "q", 8, ("exp", 0.008), seed=seed + 3, network=network),
-            Consumer("c2", "q", 8, ("exp", 0.01), seed=seed + 4, network=network),
+            Consumer("c1", "q", 8, ("exp", 0.008), seed=seed + 3, network=NETWORK),
+            Consumer("c2", "q", 8, ("exp", 0.01), seed=seed + 4, network=NETWORK),
         ),
     )
 
 
-def log_of(workload):
-    run = simulate(workload)
-    sizes = {}
-    sent = run.events.column("kind").count("client.transfer")
-    for producer in workload.producers:
-        for number, (_, size, _) in zip(range(1, sent + 1), due_messages(producer), strict=False):
-            sizes[f"{producer.name}-{number}"] = size
-    rows = [
-        row._replace(size=sizes[row.label]) if row.event == "transfer" else row
-        for row in _rows_of_run(run.events)
-    ]
-    return ClientLog(workload.name, rows)
-
-
 @cache
 def true_log():
-    return log_of(truth())
+    return logged(truth())
 
 
 BARE = {"qpid.flow_stop_count": None, "qpid.flow_resume_count": None}
@@ -216,7 +194,7 @@ MORE_CHANGES = {
 def outcome(change):
     """What the clients do under other settings, by a log of their doing so."""
     changed = CHANGES[change].apply(truth())
-    return predict(changed, log_of(changed), compare_models=False, replays=1)
+    return predict(changed, logged(changed), compare_models=False, replays=1)
 
 
 @pytest.mark.parametrize("change", CHANGES)
@@ -268,7 +246,7 @@ def listing():
     consumer = Consumer("c", "q", 40, ("exp", 0.0025), seed=8, network=lists)
     queue = {"qpid.flow_stop_count": 900, "qpid.flow_resume_count": 500}
     workload = Workload("lists", 8, {"q": queue}, producers=(producer,), consumers=(consumer,))
-    return workload, log_of(workload)
+    return workload, logged(workload)
 
 
 @pytest.mark.parametrize("capacity", [5, 60])

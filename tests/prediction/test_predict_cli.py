@@ -29,18 +29,9 @@ def beginning(tmp_path_factory):
 
 def test_predict_prints_one_json_object(capsys, beginning):
     workload, log = beginning
-    words = [
-        "--queue-arguments",
-        '{"q": {"qpid.flow_stop_count": 60}}',
-        "--prefetch",
-        "late=2",
-        "--json",
-        "--replays",
-        "1",
-    ]
-    assert (
-        room_command(cli, "predict", workload, log, *words, "--settings", workload, "--model", "closed") == 0
-    )
+    words = ["--queue-arguments", '{"q": {"qpid.flow_stop_count": 60}}', "--settings", workload]
+    words += ["--prefetch", "late=2", "--json", "--replays", "1", "--model", "closed"]
+    assert room_command(cli, "predict", workload, log, *words) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["model"] == "closed"
     assert report["settings"]["queue_arguments"]["q"]["qpid.flow_stop_count"] == 60
@@ -84,19 +75,15 @@ def test_settings_of_a_file_with_other_clients_name_what_is_left_out(tmp_path, c
     report = json.loads(capsys.readouterr().out)
     assert report["settings"]["left_out"] == ["consumer late", "producer C2", "queue audit"]
     assert report["settings"]["capacity"] == {"C1": 4}
-    assert "only one of the two files has them: consumer late, producer C2, queue audit" in report_text(
-        report
-    )
+    said = "only one of the two files has them: consumer late, producer C2, queue audit"
+    assert said in report_text(report)
 
 
-def write(tmp_path, **more):
-    mapping = {
-        "duration": 1,
-        "queues": {"q": {"qpid.flow_stop_count": 5}},
-        "producers": [{"name": "p", "to": ["", "q"], "rate": 100, "capacity": 5, "size": 9, **more}],
-    }
+def write(tmp_path, arguments=None, **more):
+    producer = {"name": "p", "to": ["", "q"], "rate": 100, "capacity": 5, "size": 9, **more}
+    queues = {"q": arguments or {"qpid.flow_stop_count": 5}}
     path = tmp_path / "small.json"
-    path.write_text(json.dumps(mapping))
+    path.write_text(json.dumps({"duration": 1, "queues": queues, "producers": [producer]}))
     return str(path)
 
 
@@ -147,19 +134,12 @@ def test_slow_predictions_show_progress(monkeypatch, capsys, beginning):
 # Declare arguments in a workload file
 
 
-def write_workload(folder, arguments):
-    producer = {"name": "p", "to": ["", "orders"], "rate": 10, "capacity": 5, "size": 5}
-    path = folder / "small.json"
-    path.write_text(json.dumps({"duration": 1, "queues": {"orders": arguments}, "producers": [producer]}))
-    return str(path)
-
-
 @pytest.mark.parametrize(("room", "name"), [(run_cli, "run"), (design_cli, "design")])
 def test_a_misspelt_argument_is_passed_over_and_said_so_in_one_line(tmp_path, capsys, room, name):
-    path = write_workload(tmp_path, {"qpid.flow_stop_cuont": 5, "qpid.max_count": 50})
+    path = write(tmp_path, {"qpid.flow_stop_cuont": 5, "qpid.max_count": 50})
     assert room_command(room, name, path) == 0
     assert capsys.readouterr().err.splitlines() == [
-        f"qflow {name}: queue 'orders': the broker passes over 'qpid.flow_stop_cuont' (CF-02); "
+        f"qflow {name}: queue 'q': the broker passes over 'qpid.flow_stop_cuont' (CF-02); "
         "did you mean 'qpid.flow_stop_count'?"
     ]
 
@@ -172,8 +152,8 @@ def test_predict_says_so_too_of_what_is_changed(capsys, beginning):
 
 
 def test_an_argument_of_the_wrong_type_is_refused_with_its_queue_and_key(tmp_path, capsys):
-    path = write_workload(tmp_path, {"qpid.max_count": "many"})
+    path = write(tmp_path, {"qpid.max_count": "many"})
     assert status_of("run", path) == 2
     assert capsys.readouterr().err == (
-        "qflow: queue 'orders', 'qpid.max_count': invalid conversion: Cannot convert many\n"
+        "qflow: queue 'q', 'qpid.max_count': invalid conversion: Cannot convert many\n"
     )

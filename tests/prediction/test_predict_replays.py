@@ -12,7 +12,7 @@ from qflow.logs.client_log import client_rows
 from qflow.prediction import Settings, predict
 from qflow.prediction.predict import report_text
 from qflow.prediction.replays import PACE, REPLAYS, MeasuredReplay, near_limits, vary_chance
-from qflow.workload import Consumer, Network, Producer, Workload, WorkloadError, simulate
+from qflow.workload import Consumer, Network, Producer, Workload, simulate
 
 
 @pytest.fixture(scope="module")
@@ -81,19 +81,6 @@ def test_the_replay_in_the_middle_is_shown():
     assert low < report["queues"]["q"]["predicted"]["mean_depth"] < high
 
 
-def test_replays_that_are_asked_for_differ_by_chance_only():
-    log = log_of(small())
-
-    def report():
-        return predict(small(), log, replays=4, compare_models=False)
-
-    found = report()
-    assert found == report()
-    low, high = found["replays"]["spread"]["q"]["mean_depth"]
-    assert low < high and low <= found["queues"]["q"]["predicted"]["mean_depth"] <= high
-    assert found["replays"]["number"] == 4
-
-
 @pytest.mark.parametrize(
     ("ends", "asked", "number"),
     [
@@ -127,11 +114,6 @@ def test_there_are_more_replays_where_a_session_ends_in_some_only(monkeypatch, e
     assert tried == [(0, 1), *((place, of) for place in range(1, number))]
     # The other model has the chance of the replay that is shown.
     assert (ends(shown), others_of) == (2 * ended > number, of)
-
-
-def test_no_replay_is_refused():
-    with pytest.raises(WorkloadError, match="replays must be a whole number from 1"):
-        predict(small(), ClientLog("empty", []), replays=0)
 
 
 def test_shifting_changes_nothing_but_when_interruptions_come_and_the_machines_pace():
