@@ -14,8 +14,7 @@ complete, and says what has to happen before the next transfer.  Clients count i
   complete without waiting for the answer, and it only ever forgets transfers from the front of its list
   (CAP-02 … CAP-04).
 
-Senders of :mod:`qflow.messaging` run on them, so do producers of :mod:`qflow.workload`, and
-:mod:`qflow.design` walks through all their states.
+Senders of :mod:`qflow.messaging` run on them, and so do producers of :mod:`qflow.workload`.
 
 A driver does for each message::
 

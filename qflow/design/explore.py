@@ -27,7 +27,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from qflow.broker.broker import Broker
-from qflow.broker.completions import RangeSet
 from qflow.broker.consuming import BYTE_UNIT, CREDIT_MODE, INFINITE, MESSAGE_UNIT, DeliveryRecord
 from qflow.broker.errors import AmqpException, ResourceLimitExceededException
 from qflow.broker.events import Event
@@ -38,7 +37,7 @@ from qflow.broker.settings import Argument
 from qflow.design.bounds import DesignError
 from qflow.kit import install_command
 from qflow.progress import Progress
-from qflow.windows import WINDOWS, WindowStep, make_window
+from qflow.windows import IdealWindow, WindowStep
 from qflow.workload.attributes import is_whole
 
 if TYPE_CHECKING:
@@ -67,9 +66,6 @@ class SmallConfiguration:
         order ({"oldest", "any"}): What a consumer accepts next: the oldest message, or any that is there, as
             several consumers with large prefetches may.  "any" allows all that "oldest" does, so an upper
             bound found with it holds for both, and far fewer states differ.
-        window ({"ideal", "qpid-cpp", "qpid-python"}): How producers count what is outstanding.  Ideal windows
-            hear of a completion at once; the others may hear of it at any later time, which is an action of
-            its own.
         sizes: Content bytes; each message is of one of these sizes, any of them.
         options: What the broker is started with.
 
@@ -85,7 +81,6 @@ class SmallConfiguration:
     to: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     consumed: tuple[str, ...] | None = None
     order: str = "oldest"
-    window: str = "ideal"
     sizes: tuple[int, ...] = (100,)
     options: BrokerOptions = field(default_factory=BrokerOptions)
 
@@ -102,9 +97,6 @@ class SmallConfiguration:
             _require(bool(targets) and set(targets) <= set(self.queues), f"to of {name}", targets, known)
         _require(set(self.consumed or ()) <= set(self.queues), "consumed", self.consumed, known)
         _require(self.order in _ORDERS, "order", self.order, " or ".join(map(repr, _ORDERS)))
-        _require(self.window in WINDOWS, "window", self.window, ", ".join(map(repr, WINDOWS)))
-        is_plain = self.order == "oldest" or self.window == "ideal"
-        _require(is_plain, "order", self.order, "'oldest' unless the window is 'ideal'")
         is_right = bool(self.sizes) and all(is_whole(size, 0) for size in self.sizes)
         _require(is_right, "sizes", self.sizes, "whole numbers of bytes, at least one")
 
@@ -162,14 +154,13 @@ class SmallConfiguration:
         does not hold: its window has no walls inside, and it may outlive what ends one of several (506).
 
         Raises:
-            DesignError: If the producers send to different queues, or their windows are not ideal.
+            DesignError: If the producers send to different queues.
 
         >>> SmallConfiguration.of(stop=100, capacities=(50, 15)).merge().capacities
         {'C1 + C2': 65}
         """
         is_alike = len({frozenset(self.targets(name)) for name in self.capacities}) == 1
         _require(is_alike, "to", dict(self.to), "the same queues for all producers that are to be merged")
-        _require(self.window == "ideal", "window", self.window, "'ideal' if producers are to be merged")
         name = " + ".join(self.capacities)
         targets = self.targets(next(iter(self.capacities)))
         return replace(self, capacities={name: sum(self.capacities.values())}, to={name: targets})
@@ -192,100 +183,36 @@ class _SmallProducer:
         self.name = name
         self.session: Session = broker.session(name)
         self._sizes = configuration.sizes
-        self._window = make_window(configuration.window, configuration.capacities[name])
-        self._learns_at_once = configuration.window == "ideal"
-        self._received = RangeSet()
-        self._syncs_to: int | None = None
-        if self._learns_at_once:
-            self.session.completions.on_report = self._window.reported
+        self._window = IdealWindow(configuration.capacities[name])
+        self.session.completions.on_report = self._window.reported
 
     @property
     def outstanding(self) -> int:
-        """How many transfers the client takes to be outstanding; none once its session is gone."""
-        return len(self._window.outstanding) if self.session.is_attached else 0
+        """How many transfers are outstanding; none once the session is gone."""
+        return self._window.unsettled() if self.session.is_attached else 0
 
     @property
     def is_blocked(self) -> bool:
-        """Whether the window is full, and nothing that the client could hear now would make room."""
+        """Whether the window is full."""
         return self.session.is_attached and not self.actions()
 
     def actions(self) -> dict[str, Action]:
         """Return what the client may do next."""
-        if not self.session.is_attached:
+        if not self.session.is_attached or self._window.next_step() is not WindowStep.SEND:
             return {}
-        possible: dict[str, Action] = {}
-        if self._syncs_to is not None:
-            if self._is_confirmed(self._syncs_to, self._received):
-                possible = self._sends()
-        elif self._window.name != "ideal" and self._is_full():
-            possible = {f"{self.name} syncs": self._sync} if self._window.name == "qpid-cpp" else {}
-        elif not self._is_full():
-            possible = self._sends()
-        if not self._learns_at_once and self.session.completions.reported != self._received:
-            possible[f"{self.name} hears"] = self._receive
-        return possible
-
-    def _is_full(self) -> bool:
-        # A copy: the question itself makes the qpid-cpp window forget what it knows to be complete.
-        return _copy_of(self._window).next_step() is not WindowStep.SEND
-
-    def _sends(self) -> dict[str, Action]:
         if len(self._sizes) == 1:
             return {f"{self.name} sends": partial(self._send, self._sizes[0])}
         return {f"{self.name} sends {size} bytes": partial(self._send, size) for size in self._sizes}
 
     def _send(self, size: int) -> None:
-        if self._syncs_to is not None:
-            self._syncs_to = None
-            self._window.synced()
-        self._window.next_step()
-        if self._window.wants_flush():
-            self.session.session_flush()
-        asks = self._window.sync_flag(False)
         self._window.sent(self.session.completions.next_number)
         # LP-06: the session is gone then, which :attr:`is_attached` shows.
         with suppress(ResourceLimitExceededException):
-            self.session.message_transfer(Message(size, routing_key=self.name), _EXCHANGE, sync=asks)
-
-    def _sync(self) -> None:
-        self._window.next_step()
-        self._syncs_to = self.session.completions.next_number - 1
-        self.session.execution_sync()
-
-    def _receive(self) -> None:
-        self._received = self.session.completions.reported.copy()
-        self._window.reported(self._received)
-
-    @staticmethod
-    def _is_confirmed(number: int, known: RangeSet) -> bool:
-        ranges = known.ranges()
-        return number < 0 or (bool(ranges) and ranges[0][0] == 0 and number <= ranges[0][1])
+            self.session.message_transfer(Message(size, routing_key=self.name), _EXCHANGE, sync=True)
 
     def key(self) -> Hashable:
         """Return the part of the client's state that decides its future."""
-        if not self.session.is_attached:
-            return "dead"
-        if self._learns_at_once:
-            return self.outstanding
-        completions = self.session.completions
-        # What is complete, reported, and heard of; and whether the broker reports unasked (CM-05).
-        places = [
-            (
-                number in completions.completed,
-                number in completions.reported,
-                number in self._received,
-                completions.is_awaited(number),
-            )
-            for number in self._window.outstanding
-        ]
-        syncing = None
-        if self._syncs_to is not None:
-            syncing = self._is_confirmed(self._syncs_to, completions.reported)
-        memory = tuple(
-            value for name, value in sorted(vars(self._window).items()) if isinstance(value, bool | int)
-        )
-        hears = completions.reported != self._received
-        return (tuple(places), syncing, memory, hears)
+        return self.outstanding if self.session.is_attached else "dead"
 
 
 class _SmallConsumer:
@@ -334,13 +261,6 @@ class _SmallConsumer:
     def _accept(self, number: int) -> None:
         del self._taken[number]
         self._session.message_accept([number])
-
-
-def _copy_of(window: Any) -> Any:
-    twin = make_window(window.name, window.capacity)
-    vars(twin).update(vars(window))
-    twin.outstanding = window.outstanding.copy()
-    return twin
 
 
 class Situation:
