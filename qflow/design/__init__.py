@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from qflow.design.recommend import Recommendation as Recommendation
     from qflow.design.recommend import recommend as recommend
     from qflow.design.settings_map import SettingsMap as SettingsMap
-    from qflow.design.settings_map import settings_map as settings_map
     from qflow.design.verdict import Verdict as Verdict
     from qflow.design.verdict import judge as judge
     from qflow.design.verdict import judge_workload as judge_workload

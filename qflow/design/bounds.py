@@ -95,10 +95,9 @@ Traffic = Mapping[str, TrafficSource]
 def traffic_of(workload: Workload) -> dict[str, dict[str, TrafficSource]]:
     """Return, for each queue of a workload, who sends to it and how large their messages are.
 
-    Which queue a message reaches, and how many bytes the broker counts for it, is not worked out here: each
-    producer sends the messages that could be its largest and smallest to a broker of the engine that has the
-    workload's bindings, and queues that take whatever reaches them.  What a queue's own filter keeps out is
-    counted as well: which messages that is depends on chance.
+    Each producer sends the messages that could be its largest and smallest to a broker of the engine that has
+    the workload's bindings, and queues that take whatever reaches them.  What a queue's own filter keeps out
+    is counted as well: which messages that is depends on chance.
 
     Parameters:
         workload: Sizes that are drawn have no largest value; the largest that it draws within its duration is
@@ -303,16 +302,12 @@ def maximum_depth(thresholds: FlowThresholds | None, traffic: Traffic) -> Depth:
     there: at most stop + Σ capacity in all.  In bytes each place has at most its producer's largest
     message, which gives stop_size + Σ capacity × largest.
 
-    With several queues a producer's message may be held by more than one, but it takes one place in the
-    window whatever their number (CM-03), and one on each queue: so each queue has the bound above with the
-    windows of all who send to it.  The windows are shared: that can keep a queue from its bound, never
-    lead it above.
+    A message that several queues hold takes one place in the window (CM-03), and one on each queue: shared
+    windows can keep a queue from its bound, never lead it above.
 
     The bound is attained, in messages: let the queue be filled to the stop level while the windows are
-    empty; then every transfer is held, until each producer has ``capacity`` of them (CAP-08).  With the
-    ideal window the windows *are* empty while the queue is OFF, so every run without a consumer ends
-    there.  In bytes it is attained if messages can be as large as they like up to ``largest`` and exactly
-    fill the stop level.
+    empty; then every transfer is held, until each producer has ``capacity`` of them (CAP-08).  In bytes it
+    is attained if messages can be as large as they like up to ``largest`` and exactly fill the stop level.
 
     Without flow control (``thresholds`` None) there is no bound, unless no producer sends; in bytes there is
     none if a producer's sizes are drawn, as they have no largest.
@@ -370,12 +365,11 @@ def stays_on(thresholds: FlowThresholds, traffic: Traffic) -> bool:
 
     Proof.  Let the queue be ON and every producer have sent what its window allows: Σ capacity held
     transfers are on the queue.  When one of them is taken off, its completion is free (FC-17), its producer
-    sends another, and that is held too (FC-15): there are Σ capacity again.  So the depth is below
-    Σ capacity for no longer than a producer takes to hear of a completion and to send; if ``resume`` is at
-    most Σ capacity − 1 it never gets below ``resume``, and at Σ capacity it does so for an instant at most,
-    in which the queue turns OFF (FC-16).  That is no deadlock, as consumers and producers go on; but the
-    producers then work at the consumers' pace, and stop and resume no longer matter.  The qpid-cpp window
-    is spared: full, it waits until *all* it sent is complete (CAP-02).
+    sends another, and that is held too (FC-15).  So the depth is below Σ capacity for no longer than a
+    producer takes to learn of a completion and to send; if ``resume`` is at most Σ capacity − 1 it never gets
+    below ``resume`` (FC-16).  That is no deadlock; but the producers then work at the consumers' pace, and
+    stop and resume no longer matter.  The qpid-cpp window is spared: full, it waits until *all* it sent is
+    complete (CAP-02).
 
     >>> clients = {"C1": TrafficSource(50), "C2": TrafficSource(15)}
     >>> stays_on(FlowThresholds(100, 50, 0, 0), clients), stays_on(FlowThresholds(100, 80, 0, 0), clients)

@@ -33,6 +33,7 @@ from qflow.design.verdict import judge
 from qflow.progress import Progress
 from qflow.table import Tabular, columns_of
 from qflow.workload.agenda import SECOND
+from qflow.workload.attributes import is_whole
 from qflow.workload.many import run_many
 from qflow.workload.measures import (
     Measures,
@@ -52,7 +53,7 @@ MESSAGE_LIMIT = 5_000
 
 _CYCLES = 3
 
-LONGEST = 2_000_000
+_LONGEST = 2_000_000
 """Messages that a simulation may have to send to cover a workload; more are refused."""
 
 _A_SECOND = 15_000
@@ -88,8 +89,15 @@ class Limits:
 
     def __post_init__(self) -> None:
         for unit, value in (("count", self.count), ("size", self.size)):
-            if value is not None and (type(value) is not int or value < 1):
+            if value is not None and not is_whole(value, 1):
                 raise DesignError(f"max_{unit} must be a whole number from 1, got {value!r}")
+
+    def of(self, settings: QueueSettings) -> dict[str, int]:
+        """Return what a queue with some settings may hold, by unit; 0 for any number."""
+        return {
+            "count": self.count or settings.max_count,
+            "size": self.size or settings.max_size or 0,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,20 +121,9 @@ def choices(*, keep_capacities: bool = False) -> Iterator[Choice]:
 
 
 def _safe_arguments(
-    queue: str,
-    workload: Workload,
-    traffic: Traffic,
-    limits: Limits,
-    choice: Choice,
+    queue: str, workload: Workload, traffic: Traffic, limits: Limits, choice: Choice
 ) -> dict[str, Argument] | None:
-    """Return declare arguments with which a queue cannot overflow; None if this choice has none.
-
-    >>> from qflow.design.bounds import TrafficSource
-    >>> workload = Workload("w", 1, {"q": {}})
-    >>> traffic = {"p": TrafficSource(20, 150)}
-    >>> _safe_arguments("q", workload, traffic, Limits(count=100), Choice(1.0, 1.0, 0.5))
-    {'qpid.max_count': 100, 'qpid.flow_stop_count': 80, 'qpid.flow_resume_count': 40}
-    """
+    """Return declare arguments with which a queue cannot overflow; None if this choice has none."""
     # Each limited unit stops at a share of :func:`~qflow.design.bounds.largest_stop`, and says its resume
     # level too: a stop alone is refused if the default resume is above it (FC-07).  The broker's own byte
     # limit (LP-01) gets thresholds only if its defaults are not safe.
@@ -134,20 +131,15 @@ def _safe_arguments(
     # largest, the largest that was seen is taken for it: that proves nothing in bytes, as the verdict says.
     arguments = dict(workload.queues[queue])
     settings = QueueSettings.from_arguments(arguments)
-    maxima = {
-        "count": limits.count or settings.max_count,
-        "size": limits.size or settings.max_size or 0,
-    }
-    given = {"count": limits.count, "size": limits.size}
-    for unit in UNITS:
-        if given[unit]:
-            arguments[f"qpid.max_{unit}"] = given[unit]
-        if maxima[unit] and not _stop(arguments, unit, maxima[unit], traffic, choice):
+    maxima = limits.of(settings)
+    for unit, most in maxima.items():
+        if getattr(limits, unit):
+            arguments[f"qpid.max_{unit}"] = most
+        if most and not _stop(arguments, unit, most, traffic, choice):
             return None
     seen = {name: replace(sender, is_drawn=False) for name, sender in traffic.items()}
     if not judge(queue, arguments, seen, workload.options).is_safe:
-        settings = QueueSettings.from_arguments(arguments)
-        default = effective_max_size(settings, workload.options)
+        default = effective_max_size(QueueSettings.from_arguments(arguments), workload.options)
         if maxima["size"] or not _stop(arguments, "size", default, traffic, choice):
             return None
     return arguments
@@ -166,15 +158,11 @@ def _stop(arguments: dict[str, Argument], unit: str, limit: int, traffic: Traffi
 def _is_designed(queue: str, workload: Workload, limits: Limits) -> bool:
     """Return whether a queue has a limit, and a policy that lets flow control act before it (FC-03)."""
     settings = QueueSettings.from_arguments(workload.queues[queue])
-    has_limit = limits.count or limits.size or settings.max_count or settings.max_size
-    return bool(has_limit) and settings.policy != "ring"
+    return any(limits.of(settings).values()) and settings.policy != "ring"
 
 
-def candidate(
-    workload: Workload,
-    queues: Mapping[str, Limits],
-    traffic: Mapping[str, Traffic],
-    choice: Choice,
+def _candidate(
+    workload: Workload, queues: Mapping[str, Limits], traffic: Mapping[str, Traffic], choice: Choice
 ) -> Workload | None:
     """Return the workload with the settings of a choice for some queues; None if they cannot all be safe."""
     designed = dict(workload.queues)
@@ -271,9 +259,9 @@ class CostMeter:
         )
 
 
-def costs(run: Run, queues: Collection[str], producers: Iterable[str], scale: int = 1) -> Costs:
+def costs(run: Run, queues: Collection[str], producers: Iterable[str]) -> Costs:
     """Return what a run cost some queues and producers, over the time in which messages fell due."""
-    return _meter_of(run, scale).costs(queues, producers)
+    return _meter_of(run).costs(queues, producers)
 
 
 def _meter_of(run: Run, scale: int = 1) -> CostMeter:
@@ -304,29 +292,24 @@ def _sum(found: Iterable[Measures], measure: str) -> float:
 
 
 def cover(workload: Workload, message_limit: int | None = MESSAGE_LIMIT) -> tuple[Workload, int | None]:
-    """Return a workload that lasts as long as what it does needs, and how many messages a simulation sends.
+    """Return a workload as long as what it does needs, and how many messages a simulation sends.
 
-    Another limit than :data:`MESSAGE_LIMIT`, and recorded arrivals, are left as they are.
-
-    Raises:
-        DesignError: If that is more than :data:`LONGEST`; the text says how much, and how long it would take.
-
-    >>> from qflow.workload import Producer
     >>> p = Producer("p", ("", "q"), rate=400, capacity=20, size=100, burst=(20, 20))
     >>> longer, limit = cover(Workload("bursts", 4, {"q": {}}, producers=(p,)))
     >>> longer.duration, limit
     (120, None)
     """
+    # Another limit than the usual one, and recorded arrivals, are left as they are.
     needed, what = max(_needs(workload), default=(0.0, ""))
     is_given = message_limit != MESSAGE_LIMIT or any(p.arrival == "recorded" for p in workload.producers)
     if not needed or is_given:
         return workload, message_limit
     messages = messages_to_cover(workload)
-    if messages > LONGEST:
+    if messages > _LONGEST:
         raise DesignError(
             f"to cover {what}, a simulation lasts {needed:g} s and sends {messages:,.0f} messages, more than "
-            f"{LONGEST:,}, and would take {messages / _A_SECOND / 60:,.0f} minutes or so; say how many it is "
-            "to send (--messages), or give the workload a shorter cycle"
+            f"{_LONGEST:,}, and would take {messages / _A_SECOND / 60:,.0f} minutes or so; say how many it "
+            "is to send (--messages), or give the workload a shorter cycle"
         )
     if messages <= MESSAGE_LIMIT:
         return workload.replace(duration=max(needed, workload.duration)), message_limit
@@ -365,9 +348,6 @@ def _needs(workload: Workload) -> Iterator[tuple[float, str]]:
 def at_scale(workload: Workload, scale: int, safe: Collection[str] = ()) -> Workload:
     """Return a workload that does the same in the same time with fewer messages.
 
-    Queues that are proved safe keep their limits: of a window, a part is one message at least, which may be
-    more than fits.
-
     >>> from qflow.workload import Consumer
     >>> p = Producer("p", ("", "q"), rate=400, capacity=20, size=100)
     >>> c = Consumer("c", "q", prefetch=8, service=("const", 0.001))
@@ -380,11 +360,16 @@ def at_scale(workload: Workload, scale: int, safe: Collection[str] = ()) -> Work
         return max(1, value // scale)
 
     def arguments_of(queue: str) -> dict[str, Argument]:
+        # Of a window, a part is one message at least, which may be more than fits; so queues that are proved
+        # safe keep their limits.
         levels = "qpid.flow_" if queue in safe else ("qpid.max_", "qpid.flow_")
         return {
             key: part(value) if key.startswith(levels) and isinstance(value, int) and value else value
             for key, value in workload.queues[queue].items()
         }
+
+    def longer(seconds: float | tuple[float, ...]) -> float | tuple[float, ...]:
+        return tuple(time * scale for time in seconds) if isinstance(seconds, tuple) else seconds * scale
 
     options = replace(workload.options, default_queue_limit=workload.options.default_queue_limit // scale)
     return workload.replace(
@@ -395,39 +380,25 @@ def at_scale(workload: Workload, scale: int, safe: Collection[str] = ()) -> Work
             for p in workload.producers
         ),
         consumers=tuple(
-            replace(c, prefetch=part(c.prefetch), service=(c.service[0], _longer(c.service[1], scale)))
+            replace(c, prefetch=part(c.prefetch), service=(c.service[0], longer(c.service[1])))
             for c in workload.consumers
         ),
     )
 
 
-def _longer(seconds: float | tuple[float, ...], scale: int) -> float | tuple[float, ...]:
-    if isinstance(seconds, tuple):
-        return tuple(time * scale for time in seconds)
-    return seconds * scale
-
-
 def scale_of(workload: Workload, limits: Mapping[str, Limits], messages: int = ENOUGH) -> int:
-    """Return by what a workload is divided so that it sends so many messages; 1 for what cannot be.
-
-    A queue is to have room for a hundred messages still; what a client costs itself, and recorded messages,
-    are as they are.
-    """
+    """Return by what a workload is divided so that it sends so many messages; 1 for what cannot be."""
+    # What a client costs itself, and recorded messages, are as they are.
     is_own = any(p.network or p.arrival == "recorded" for p in workload.producers)
     if is_own or any(c.network or c.overhead for c in workload.consumers):
         return 1
-    rooms = [
-        room
-        for queue, arguments in workload.queues.items()
-        for most, settings in [(limits.get(queue, Limits()), QueueSettings.from_arguments(arguments))]
-        for room in (
-            most.count or settings.max_count,
-            round((most.size or settings.max_size or 0) / _mean_size(workload.producers)),
-        )
-        if room
-    ]
     expected = sum(expected_messages(producer, workload.duration) for producer in workload.producers)
-    return max(1, min([ceil(expected / messages), *(room // 100 for room in rooms)]))
+    scales, size = [ceil(expected / messages)], _mean_size(workload.producers)
+    for queue, arguments in workload.queues.items():
+        most = limits.get(queue, Limits()).of(QueueSettings.from_arguments(arguments))
+        # Each queue is to have room for a hundred messages still.
+        scales += [room // 100 for room in (most["count"], round(most["size"] / size)) if room]
+    return max(1, min(scales))
 
 
 def _mean_size(producers: Iterable[Producer]) -> float:
@@ -448,13 +419,7 @@ class Part:
 
 
 def parts_of(traffic: Mapping[str, Traffic], sessions: Mapping[str, str] | None = None) -> list[Part]:
-    """Return the parts of the traffic to some queues, in the order of their first queues.
-
-    >>> from qflow.design.bounds import TrafficSource
-    >>> p, r = {"p": TrafficSource(1)}, {"r": TrafficSource(1)}
-    >>> parts_of({"a": p, "b": r, "c": {**p}})
-    [Part(queues=('a', 'c'), producers=('p',)), Part(queues=('b',), producers=('r',))]
-    """
+    """Return the parts of the traffic to some queues, in the order of their first queues."""
     # Two queues belong together if a producer sends to both: its window is shared.  So do two producers on
     # one session, whose commands are counted together (CAP-09); ``sessions`` has its name for each of them.
     linked: dict[str, set[str]] = {}
@@ -493,16 +458,8 @@ class FrontierRow:
 
 
 _COLUMNS = (
-    "queues",
-    "capacity",
-    "stop",
-    "resume",
-    "flips_per_minute",
-    "blocked_share",
-    "latency_p99",
-    "wait_p99",
-    "max_depth",
-    "is_pareto",
+    *("queues", "capacity", "stop", "resume"),
+    *("flips_per_minute", "blocked_share", "latency_p99", "wait_p99", "max_depth", "is_pareto"),
 )
 """Columns of a :class:`Frontier`: three shares, what the choice cost, and whether no other beats it."""
 
@@ -546,8 +503,7 @@ def frontier(
 ) -> Frontier:
     """Simulate every safe choice of a grid, and mark those that are beaten by no other.
 
-    Every row is safe by the bound (CAP-11), whatever is simulated; the simulation says what it costs, and
-    says the same each time.
+    Every row is safe by the bound (CAP-11), whatever is simulated; the simulation says what it costs.
 
     Parameters:
         workload: Its queues, traffic and consumers.
@@ -583,7 +539,7 @@ def frontier(
     rows, is_whole = _all_rows(tried, list(choices(keep_capacities=keep_capacities)), progress)
     for part in parts if is_whole else ():
         if set(part.queues) & set(designed) and not any(row.part == part for row in rows):
-            raise DesignError(_no_room(part, designed, workload, traffic, keep_capacities))
+            raise DesignError(_no_room(part, designed, traffic, keep_capacities))
     made = Frontier(row for part in parts for row in mark([row for row in rows if row.part == part]))
     made.is_whole = is_whole
     return made
@@ -596,16 +552,13 @@ def safe_by_bound(
     traffic = traffic_of(workload)
     designed = _choose_queues(workload, limits, traffic)
     grid = choices(keep_capacities=keep_capacities)
-    return next(filter(None, (candidate(workload, designed, traffic, choice) for choice in grid)), None)
+    return next(filter(None, (_candidate(workload, designed, traffic, choice) for choice in grid)), None)
 
 
 def _all_rows(
     tried: Callable[[Choice], list[FrontierRow]], grid: Sequence[Choice], progress: Progress | None
 ) -> tuple[list[FrontierRow], bool]:
-    """Return the rows of all choices, in their order, and whether Ctrl-C left any of them out.
-
-    Many long simulations run on all cores.
-    """
+    """Return the rows of all choices, in their order, and whether Ctrl-C left any of them out."""
     first, rest = tried(grid[0]), grid[1:]
     if progress is not None:
         progress(1)
@@ -663,7 +616,7 @@ def _rows(
     changed, used = workload, []
     for part in parts:
         mine = {queue: designed[queue] for queue in part.queues if queue in designed}
-        made = candidate(changed, mine, traffic, choice) if mine else None
+        made = _candidate(changed, mine, traffic, choice) if mine else None
         if made is not None:
             changed = made
             used.append(part)
@@ -691,20 +644,17 @@ def mark(rows: Sequence[FrontierRow]) -> list[FrontierRow]:
     for row in rows:
         different.setdefault(repr((row.arguments, row.capacities)), row)
     kept = list(different.values())
+    costs = [row.costs.objectives() for row in kept]
     return [
-        replace(row, is_pareto=not _is_beaten(row, kept[:n], kept[n + 1 :])) for n, row in enumerate(kept)
+        replace(row, is_pareto=not any(_beats(costs, other, place) for other in range(len(kept))))
+        for place, row in enumerate(kept)
     ]
 
 
-def _is_beaten(row: FrontierRow, before: Iterable[FrontierRow], after: Iterable[FrontierRow]) -> bool:
-    mine = row.costs.objectives()
-    as_good_before = any(_is_no_worse(other.costs.objectives(), mine) for other in before)
-    better = (other.costs.objectives() for other in after)
-    return as_good_before or any(_is_no_worse(theirs, mine) and theirs != mine for theirs in better)
-
-
-def _is_no_worse(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    return all(a <= b for a, b in zip(one, other, strict=True))
+def _beats(costs: Sequence[tuple[float, ...]], one: int, other: int) -> bool:
+    """Return whether one row is as good as another in all costs, and better in one or before it."""
+    is_as_good = all(a <= b for a, b in zip(costs[one], costs[other], strict=True))
+    return is_as_good and (costs[one] != costs[other] or one < other)
 
 
 def best(rows: Sequence[FrontierRow]) -> FrontierRow:
@@ -712,7 +662,7 @@ def best(rows: Sequence[FrontierRow]) -> FrontierRow:
     # Each of the three costs is measured from the least on the frontier, 0, to the greatest, 1; the row with
     # the least sum is taken, and among equals the first, which changes least.
     found = [row for row in rows if row.is_pareto]
-    columns = [[row.costs.objectives()[number] for row in found] for number in range(3)]
+    columns = list(zip(*(row.costs.objectives() for row in found), strict=True))
     spans = [(min(column), max(column) - min(column)) for column in columns]
 
     def distance(row: FrontierRow) -> float:
@@ -723,11 +673,7 @@ def best(rows: Sequence[FrontierRow]) -> FrontierRow:
 
 
 def _no_room(
-    part: Part,
-    designed: Mapping[str, Limits],
-    workload: Workload,
-    traffic: Mapping[str, Traffic],
-    keep_capacities: bool,
+    part: Part, designed: Collection[str], traffic: Mapping[str, Traffic], keep_capacities: bool
 ) -> str:
     needs = []
     for queue in part.queues:

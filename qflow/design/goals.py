@@ -49,11 +49,7 @@ _ENOUGH = 10
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """One measure of a run and what it must be less than; loss must be 0.
-
-    >>> Goal.parse("p99 wait < 2s")
-    Goal(text='p99 wait < 2s', measure='wait_p99', limit=2.0, unit='s')
-    """
+    """One measure of a run and what it must be less than; loss must be 0."""
 
     text: str
     measure: str
@@ -80,9 +76,8 @@ class Goal:
         found = getattr(costs, self.measure)
         return max(found.values(), default=0) if isinstance(found, dict) else found or 0.0
 
-    def use(self, costs: Costs) -> float:
-        """Return how much of the limit a run uses: the goal is kept below 1."""
-        value = self.value(costs)
+    def use(self, value: float) -> float:
+        """Return how much of the limit a value uses: the goal is kept below 1."""
         return value / self.limit if self.limit else 2.0 * (value > 0)
 
     def say(self, value: float) -> str:
@@ -94,7 +89,7 @@ class Goal:
 
 def worst_use(goals: Iterable[Goal], costs: Costs) -> float:
     """Return how much of its limit the goal uses that is kept worst."""
-    return max((goal.use(costs) for goal in goals), default=0.0)
+    return max((goal.use(goal.value(costs)) for goal in goals), default=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +103,11 @@ class Outcome:
     def of(cls, goal: Goal, runs: Sequence[Costs]) -> Outcome:
         """Return what a goal came to in some runs."""
         return cls(goal, tuple(goal.value(costs) for costs in runs))
+
+    @property
+    def use(self) -> float:
+        """How much of the limit the worst run uses."""
+        return self.goal.use(max(self.values))
 
     @property
     def margin(self) -> float:

@@ -131,11 +131,15 @@ class Recommendation(Tabular):
         ideal = {p.name for p in self.workload.producers if p.window == "ideal"}
         remarks: dict[str, tuple[str, ...]] = {}
         for queue in self.chosen:
-            settings = QueueSettings.from_arguments(self.workload.queues[queue])
-            thresholds = FlowThresholds.of(queue, settings, self.workload.options)
+            thresholds = _thresholds(self.workload, queue)
             is_ideal = set(traffic[queue]) <= ideal
             if is_ideal and thresholds is not None and stays_on(thresholds, traffic[queue]):
-                remarks[queue] = (_stays_on(thresholds, traffic[queue]),)
+                windows = sum(sender.capacity for sender in traffic[queue].values())
+                remarks[queue] = (
+                    f"resume {thresholds.resume_count} is below the sum of the capacities, {windows}: while "
+                    "its producers always have something to send, the queue, once ON, stays ON (FC-16, "
+                    "FC-17)",
+                )
         return remarks
 
     @property
@@ -148,17 +152,16 @@ class Recommendation(Tabular):
 
         Parameters:
             queue: A designed queue; None for the first.
-            **options: `cells`, `messages` and `processes` of :func:`qflow.design.settings_map`; if `messages`
-                is not given, a run is as long as what the workload does needs.
+            **options: `cells`, how many rows and columns at most; `messages` of each run, or else it is as
+                long as what the workload does needs; `processes`, None for all cores.
 
         Raises:
             DesignError: If there is no such queue, or it has no limit.
 
         >>> from qflow.labs.experiments import capacity_workload
         >>> made = recommend(capacity_workload(capacity_1=90).replace(duration=1), message_limit=50)
-        >>> print(made.map(cells=3, messages=50, processes=1).claims[0])
-        The law: where stop + capacities is at most the limit, 180, no message can be refused (CAP-11). It \
-holds for 3 of the 9 settings.
+        >>> made.map(cells=3, messages=50, processes=1).limit
+        180
         """
         goals = tuple(outcome.goal for outcome in self.goals)
         return map_of_queue(self.workload, queue or next(iter(self.chosen)), goals=goals, **options)
@@ -166,19 +169,19 @@ holds for 3 of the 9 settings.
     @property
     def bytes_at_risk(self) -> dict[str, int | None]:
         """Of each designed queue, the bytes that it exceeds but once in a million fillings of its windows."""
-        return {queue: _bytes_at_risk(self.workload, queue) for queue in self.chosen}
+        traffic = traffic_of(self.workload)
+        return {queue: _bytes_at_risk(self.workload, queue, traffic[queue]) for queue in self.chosen}
 
     def counterexample(self) -> tuple[Run, float] | None:
         """Return a run that breaks a goal and the second at which it does; None if all are kept.
 
-        It is the worst of the runs; of a long one, at a scale that a lab can show (:func:`at_scale
-        <qflow.design.frontier.at_scale>`).
+        It is the worst of the runs; of a long one, at a scale that a lab can show.
         """
         missed = [outcome for outcome in self.goals if outcome.verdict == "missed"]
         if not missed:
             return None
-        worst = max(missed, key=lambda outcome: outcome.goal.use(self.runs[_worst_run(outcome)]))
-        workload = _vary(self.workload, _worst_run(worst))
+        worst = max(missed, key=lambda outcome: outcome.use)
+        workload = _vary(self.workload, worst.values.index(max(worst.values)))
         scale = scale_of(workload, {}, _SHOWN_MESSAGES)
         small = at_scale(workload, scale, list(self.chosen))
         run = simulate(small, message_limit=2 * _SHOWN_MESSAGES)
@@ -220,11 +223,7 @@ holds for 3 of the 9 settings.
             "frontier": [
                 {
                     "queues": list(row.part.queues),
-                    "choice": asdict(row.choice),
-                    "arguments": {queue: dict(arguments) for queue, arguments in row.arguments.items()},
-                    "capacities": dict(row.capacities),
-                    "costs": asdict(row.costs),
-                    "is_pareto": row.is_pareto,
+                    **{name: value for name, value in asdict(row).items() if name != "part"},
                     "is_recommended": any(row is chosen for chosen in self.chosen.values()),
                 }
                 for row in self.rows
@@ -423,10 +422,6 @@ def _is_better(costs: Costs, than: Costs) -> bool:
     return any(new < 0.95 * old for new, old in pairs) and all(new <= 1.02 * old for new, old in pairs)
 
 
-def _worst_run(outcome: Outcome) -> int:
-    return outcome.values.index(max(outcome.values))
-
-
 def _instant(run: Run, goal: Goal, scale: int) -> int:
     """Return when a run breaks a goal, in microseconds: the first wait, completion or depth beyond it."""
     end = round(run.workload.duration * SECOND)
@@ -450,11 +445,13 @@ def _instant(run: Run, goal: Goal, scale: int) -> int:
     return stops[0] if stops else end
 
 
-def _bytes_at_risk(workload: Workload, queue: str) -> int | None:
+def _thresholds(workload: Workload, queue: str) -> FlowThresholds | None:
+    return FlowThresholds.of(queue, QueueSettings.from_arguments(workload.queues[queue]), workload.options)
+
+
+def _bytes_at_risk(workload: Workload, queue: str, senders: Traffic) -> int | None:
     """Return a queue's stop in bytes and what windows hold at a risk; None if nothing stops it by bytes."""
-    settings = QueueSettings.from_arguments(workload.queues[queue])
-    thresholds = FlowThresholds.of(queue, settings, workload.options)
-    senders = traffic_of(workload)[queue]
+    thresholds = _thresholds(workload, queue)
     mine = [producer for producer in workload.producers if producer.name in senders]
     drawn = {p.name for p in mine if not isinstance(p.size, int) and p.size[1] and p.arrival != "recorded"}
     if thresholds is None or not thresholds.stop_size or not drawn:
@@ -513,26 +510,16 @@ def _vary(workload: Workload, place: int) -> Workload:
 
 def _ranges(found: list[Costs]) -> dict[str, Any]:
     """Return between what the costs of some runs lie."""
-    own = found[0]
-    depths = {queue: [costs.max_depth[queue] for costs in found] for queue in own.max_depth}
-    ranges: dict[str, Any] = {}
-    for name in _RANGED:
-        values = [value for costs in found if (value := getattr(costs, name)) is not None]
-        ranges[name] = [min(values), max(values)] if values else None
-    ranges["max_depth"] = {queue: [min(most), max(most)] for queue, most in depths.items()}
-    ranges["sessions_ended"] = [
-        min(len(costs.errors) for costs in found),
-        max(len(costs.errors) for costs in found),
-    ]
+    ranges: dict[str, Any] = {name: _between(getattr(costs, name) for costs in found) for name in _RANGED}
+    queues = found[0].max_depth
+    ranges["max_depth"] = {queue: _between(costs.max_depth[queue] for costs in found) for queue in queues}
+    ranges["sessions_ended"] = _between(len(costs.errors) for costs in found)
     return ranges
 
 
-def _stays_on(thresholds: FlowThresholds, traffic: Traffic) -> str:
-    windows = sum(sender.capacity for sender in traffic.values())
-    return (
-        f"resume {thresholds.resume_count} is below the sum of the capacities, {windows}: while its "
-        "producers always have something to send, the queue, once ON, stays ON (FC-16, FC-17)"
-    )
+def _between(values: Iterable[Any]) -> list[Any] | None:
+    known = [value for value in values if value is not None]
+    return [min(known), max(known)] if known else None
 
 
 def _why_kept(queue: str, verdict: Verdict, is_reached: bool) -> str:
@@ -541,9 +528,6 @@ def _why_kept(queue: str, verdict: Verdict, is_reached: bool) -> str:
     if verdict.policy == "ring":
         return f"{queue}: left as it is; a ring never stops its producers, it drops the oldest (FC-03, LP-10)"
     return f"{queue}: left as it is; it has no limit in messages or bytes of its own to exceed (LP-01)"
-
-
-SHOWN = ("flips/min", "blocked", "p50", "p99", "wait p99", "accepted")
 
 
 def recommendation_text(made: Recommendation, before: dict[str, int]) -> str:
@@ -652,8 +636,10 @@ def _table(part: Part, made: Recommendation) -> list[str]:
         f"frontier of {', '.join(part.queues)}: {len(pareto)} of {len(rows)} safe settings are beaten by no "
         f"other; > is the one above{_scale_text(rows[0].costs.scale)}"
     ]
-    cells = [["", "capacities", "stop/resume (messages)", *SHOWN], *(_cells(row, made) for row in pareto)]
-    widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
+    titles = ["", "capacities", "stop/resume (messages)"]
+    titles += ["flips/min", "blocked", "p50", "p99", "wait p99", "accepted"]
+    cells = [titles, *(_cells(row, made) for row in pareto)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for line in cells:
         words = [
             word.ljust(width) if column < 3 else word.rjust(width)
@@ -664,7 +650,6 @@ def _table(part: Part, made: Recommendation) -> list[str]:
 
 
 def _cells(row: FrontierRow, made: Recommendation) -> list[str]:
-    is_chosen = any(row is chosen for chosen in made.chosen.values())
     levels = []
     for queue, arguments in row.arguments.items():
         found = [
@@ -675,7 +660,7 @@ def _cells(row: FrontierRow, made: Recommendation) -> list[str]:
         name = f"{queue} " if len(row.arguments) > 1 else ""
         levels.append(name + ", ".join(found))
     return [
-        ">" if is_chosen else " ",
+        ">" if any(row is chosen for chosen in made.chosen.values()) else " ",
         ", ".join(f"{name}={capacity}" for name, capacity in row.capacities.items()),
         "; ".join(levels),
         f"{row.costs.flips_per_minute:.1f}",

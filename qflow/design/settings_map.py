@@ -23,6 +23,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from html import escape
+from inspect import signature
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -87,7 +88,8 @@ class SettingsMap(Tabular):
         found: Place to what its run came to, as far as that is known; places are counted row by row.
 
     >>> from qflow.labs.experiments import flow_workload
-    >>> small = settings_map(flow_workload, cells=3, messages=300, limit=160, resume=60)
+    >>> fixed = {"limit": 160, "resume": 60}
+    >>> small = plan_map(flow_workload, fixed, "stop", "capacity", cells=3, messages=300).run(processes=1)
     >>> small.across.values, small.up.values
     ((1, 81, 160), (1, 81, 160))
     >>> for claim in small.claims:
@@ -130,10 +132,10 @@ in a part of a cycle, 1 reached it, 4 ended with a dead session (506).
 
     # Running
 
-    def order(self) -> list[int]:
+    def order(self, strides: Sequence[int] = _STRIDES) -> list[int]:
         """Return all places, in the order in which they are best known: coarse first."""
         width, seen = len(self.across.values), dict[int, None]()
-        for stride in _STRIDES:
+        for stride in strides:
             for row in range(0, len(self.up.values), stride):
                 seen.update(dict.fromkeys(range(row * width, row * width + width, stride)))
         return list(seen)
@@ -141,10 +143,7 @@ in a part of a cycle, 1 reached it, 4 ended with a dead session (506).
     @property
     def coarse(self) -> list[int]:
         """The places that are run first."""
-        width, rows = len(self.across.values), len(self.up.values)
-        return [
-            row * width + one for row in range(0, rows, _STRIDES[0]) for one in range(0, width, _STRIDES[0])
-        ]
+        return self.order(_STRIDES[:1])
 
     def runs(self, places: Sequence[int]) -> ManyRuns[Mapping[str, float], Measured]:
         """Begin the runs of some places, on all cores; what they come to is for :attr:`found`."""
@@ -197,14 +196,13 @@ in a part of a cycle, 1 reached it, 4 ended with a dead session (506).
             )
         known = [self.kind(place) for place in self.found]
         part = "Of all" if len(known) == size else f"So far {len(known)} of {size} are run. Of these"
-        counts = [(name, known.count(name)) for name in ("safe", "below", "full", "dead")]
         said = {
             "safe": "are safe by the law, and no session died",
             "below": f"stayed below the limit, {'by luck' if self.is_enough else 'in a part of a cycle'}",
             "full": "reached it",
             "dead": "ended with a dead session (506)",
         }
-        listed = ", ".join(f"{number} {said[name]}" for name, number in counts if number)
+        listed = ", ".join(f"{known.count(kind)} {said[kind]}" for kind in said if kind in known)
         runs = f"{part}, with {self.messages:,} messages each: {listed or 'none yet'}."
         if not self.goals:
             return (law, runs)
@@ -238,22 +236,15 @@ in a part of a cycle, 1 reached it, 4 ended with a dead session (506).
             found = self.found.get(place)
             if found is None:
                 data += _PACKED.pack(UNKNOWN, 0, 0, 0)
-            else:
-                kind = kinds.index(self.kind(place))
-                data += _PACKED.pack(
-                    kind,
-                    min(255, len(found.sessions_ended)),
-                    round(found.blocked_share * 10_000),
-                    found.max_depth,
-                )
+                continue
+            kind, died = kinds.index(self.kind(place)), min(255, len(found.sessions_ended))
+            data += _PACKED.pack(kind, died, round(found.blocked_share * 10_000), found.max_depth)
         return bytes(data)
 
     def courses(self) -> bytes:
         """Return the depth over time of each place, as the browser draws it; zeros where it is not known."""
-        flat = bytes(POINTS)
-        return b"".join(
-            self.found[place].course if place in self.found else flat for place in range(len(self))
-        )
+        flat = Measured(0, 0.0, (), bytes(POINTS))
+        return b"".join(self.found.get(place, flat).course for place in range(len(self)))
 
     def __repr__(self) -> str:
         return "\n".join(self.claims)
@@ -270,44 +261,6 @@ in a part of a cycle, 1 reached it, 4 ended with a dead session (506).
         return _MapDrawing(self).text()
 
 
-def settings_map(
-    describe: Describe,
-    *,
-    stop: str = "stop",
-    capacity: str = "capacity",
-    cells: int = CELLS,
-    messages: int = MESSAGES,
-    processes: int | None = None,
-    **settings: float,
-) -> SettingsMap:
-    """Return the whole map of a workload's stop thresholds and capacities.
-
-    Parameters:
-        describe: Returns a workload for settings, such as :func:`qflow.labs.capacity_workload`.
-        stop, capacity: Which of its settings are a stop threshold and a capacity.
-        cells: How many rows and columns at most.
-        messages: How many messages each run sends.
-        processes: On how many cores; None for all.
-        **settings: The other settings; those left out are as `describe` has them.
-
-    Raises:
-        DesignError: If it has no such setting, or there are no cells or messages.
-        AmqpException: The broker's own refusal of a queue.
-
-    >>> from qflow.labs.experiments import flow_workload
-    >>> settings_map(flow_workload, cells=2, messages=300, limit=160).kind(3)
-    'dead'
-    """
-    chosen = _defaults_of(describe)
-    for name in (stop, capacity, *settings):
-        if name not in chosen:
-            raise DesignError(f"a map: there is no setting {name!r}; there are {', '.join(chosen)}")
-    for what, number in (("cells", cells), ("messages", messages)):
-        if not is_whole(number, 1):
-            raise DesignError(f"a map: {what} must be a whole number from 1, got {number!r}")
-    return plan_map(describe, {**chosen, **settings}, stop, capacity, cells, messages).run(processes)
-
-
 def map_of_queue(
     workload: Workload,
     queue: str,
@@ -318,16 +271,7 @@ def map_of_queue(
     goals: tuple[Goal, ...] = (),
     progress: Progress | None = None,
 ) -> SettingsMap:
-    """Return the map of one queue, which needs a limit: its stop, and its producers' capacities.
-
-    It is in messages if the queue has a limit in them, else in bytes.  Each run covers the workload, at scale
-    if that takes many messages, unless ``messages`` says how many it sends.
-
-    >>> from qflow.labs.experiments import capacity_workload
-    >>> drawn = map_of_queue(capacity_workload(), "orders", cells=3, messages=300, processes=1)
-    >>> drawn.up.label, drawn.up.values, [drawn.kind(place) for place in (0, 8)]
-    ('capacities together', (2, 91, 180), ['safe', 'dead'])
-    """
+    """Return the map of one queue: its stop, and its producers' capacities; in bytes if its limit is."""
     if queue not in workload.queues:
         raise DesignError(
             f"a map: no queue {queue!r} in the workload, which has {', '.join(workload.queues)}"
@@ -340,9 +284,8 @@ def map_of_queue(
         workload, cells = longer, cells or CELLS // 2
     messages = messages or (_COVERING if covers else MESSAGES)
     cells = cells or CELLS
-    senders = {
-        p.name: p.capacity for p in workload.producers if queue in _queues_reached_by(workload, p.name)
-    }
+    traffic = traffic_of(workload)[queue]
+    senders = {name: one.capacity for name, one in traffic.items()}
     if not limit or not senders:
         missing = "a producer whose messages reach it" if limit else "a limit (qpid.max_count, qpid.max_size)"
         raise DesignError(f"a map of queue {queue!r} needs {missing}")
@@ -350,7 +293,7 @@ def map_of_queue(
     describe = partial(_with_stop_and_capacities, workload, queue, senders, unit)
     stop = getattr(QueueSettings.from_arguments(dict(workload.queues[queue])), f"flow_stop_{unit}") or limit
     # In bytes, the windows of the most that is drawn fill the limit.
-    largest = max(one.largest for one in traffic_of(workload)[queue].values()) if unit == "size" else 1
+    largest = max(one.largest for one in traffic.values()) if unit == "size" else 1
     widest = max(ceil(limit / largest), together)
     return SettingsMap(
         describe,
@@ -363,11 +306,6 @@ def map_of_queue(
         goals,
         covers,
     ).run(processes, progress)
-
-
-def _queues_reached_by(workload: Workload, producer: str) -> list[str]:
-    one = workload.replace(producers=tuple(p for p in workload.producers if p.name == producer), duration=1)
-    return [queue for queue, senders in traffic_of(one).items() if senders]
 
 
 def _with_stop_and_capacities(
@@ -397,7 +335,13 @@ def plan_map(
     most: Mapping[str, int] | None = None,
     label: str = "",
 ) -> SettingsMap:
-    """Return a map with nothing run yet."""
+    """Return the map of a workload's stop thresholds and capacities, with nothing run yet."""
+    for what, number in (("cells", cells), ("messages", messages)):
+        if not is_whole(number, 1):
+            raise DesignError(f"a map: {what} must be a whole number from 1, got {number!r}")
+    found = signature(describe).parameters.values()
+    defaults = {one.name: one.default for one in found if one.default is not one.empty}
+    settings = {**defaults, **settings}
     # It reaches from 1 to the limit, and from 1 to the capacity that is too much whatever the stop, so that
     # the law's line goes from corner to corner; where there is no limit, to the most that is given for each
     # setting.  What the settings are is on it in any case.
@@ -409,19 +353,11 @@ def plan_map(
     highest = max(fitting.index(False) + 1 if False in fitting else given[capacity], int(settings[capacity]))
     return SettingsMap(
         describe,
-        dict(settings),
+        settings,
         Axis(stop, "stop threshold (qpid.flow_stop_count)", _spread(widest, cells)),
         Axis(capacity, label or "capacity of each producer", _spread(highest, cells)),
         messages,
     )
-
-
-def _defaults_of(describe: Describe) -> dict[str, float]:
-    """Return the settings of a workload's description, with their defaults."""
-    from inspect import signature
-
-    found = signature(describe).parameters.values()
-    return {one.name: one.default for one in found if one.default is not one.empty}
 
 
 def _limit_resume(settings: dict[str, float], stop: str) -> dict[str, float]:

@@ -33,7 +33,6 @@ class UnitVerdict:
     unit: str
     # In force; 0 for none.
     limit: int
-    stop: int
     # Were there no limit: what can be on the queue at most (None: no bound), and what is on it in some run.
     bound: int | None
     attained: int | None
@@ -182,11 +181,8 @@ def _unit(
         # The other unit may stop first; then the sum with this unit's own stop is not what bounds it.
         own = f"stop {stop} + {windows} {window} = {bound}" if stop and stop + window == bound else ""
         own = own or f"at most {bound}, by the other unit's stop and {windows} {window}"
-        reason = f"{what}: {own}, which is {_compare(bound, limit)} (CAP-11)"
-    return UnitVerdict(unit, limit, stop, bound, attained, reason)
-
-
-def _compare(bound: int, limit: int) -> str:
-    if bound > limit:
-        return f"above the limit of {limit} by {bound - limit}"
-    return f"within the limit of {limit}"
+        where = f"within the limit of {limit}"
+        if bound > limit:
+            where = f"above the limit of {limit} by {bound - limit}"
+        reason = f"{what}: {own}, which is {where} (CAP-11)"
+    return UnitVerdict(unit, limit, bound, attained, reason)

@@ -241,10 +241,10 @@ def first_drawn(messages: int, looked_at: int) -> object:
 
 def mapped(cells: int, messages: int, processes: int | None = None) -> SettingsMap:
     """Run a map of settings, as a lab does; on all cores, unless they are given."""
-    from qflow.design.settings_map import settings_map
+    from qflow.design.settings_map import plan_map
     from qflow.labs.experiments import flow_workload
 
-    return settings_map(flow_workload, cells=cells, messages=messages, processes=processes)
+    return plan_map(flow_workload, {}, "stop", "capacity", cells, messages).run(processes)
 
 
 def has_simpy() -> bool:

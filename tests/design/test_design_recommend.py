@@ -37,27 +37,8 @@ def orders(**changes):
 
 def written(tmp_path, **changes):
     """Write a workload file; return its path."""
-    workload = orders()
-    mapping = {
-        "name": workload.name,
-        "duration": workload.duration,
-        "queues": dict(workload.queues),
-        "producers": [
-            {
-                "name": p.name,
-                "to": p.to,
-                "rate": p.rate,
-                "capacity": p.capacity,
-                "size": 100,
-                "arrival": "const",
-            }
-            for p in workload.producers
-        ],
-        "consumers": [{"name": "reader", "queue": "orders", "prefetch": 10, "service": ["const", 0.004]}],
-        **changes,
-    }
     path = tmp_path / "orders.json"
-    path.write_text(json.dumps(mapping))
+    path.write_text(json.dumps(workload_json(orders()) | changes))
     return str(path)
 
 
@@ -148,9 +129,7 @@ def test_a_queue_without_a_limit_and_a_ring_stay_as_they_are():
     }
     made = recommend(orders(queues=queues), message_limit=200)
     assert set(made.kept) == {"free", "ring"}
-    assert {name: made.workload.queues[name] for name in made.kept} == {
-        name: queues[name] for name in made.kept
-    }
+    assert all(made.workload.queues[name] == queues[name] for name in made.kept)
 
 
 def test_a_shared_window_is_narrowed_for_the_tightest_queue():
@@ -295,18 +274,8 @@ def test_of_several_queues_each_has_a_file_whatever_its_name(tmp_path, monkeypat
 
 def test_the_command_as_json_is_the_recommendation(tmp_path, capsys):
     path = written(tmp_path)
-    arguments = [
-        "--max-count",
-        "orders=80",
-        "--max-count",
-        "200",
-        "--seed",
-        "3",
-        "--messages",
-        "200",
-        "--json",
-    ]
-    assert cli.main(["design", path, *arguments]) == 0
+    arguments = "--max-count orders=80 --max-count 200 --seed 3 --messages 200 --json"
+    assert cli.main(["design", path, *arguments.split()]) == 0
     said = json.loads(capsys.readouterr().out)
     made = recommend(Workload.load(path).with_seed(3), {"orders": Limits(80)}, message_limit=200)
     assert said == json.loads(json.dumps(made.asdict()))

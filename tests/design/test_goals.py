@@ -236,7 +236,9 @@ def what_does_not_hold(seed):
         found = meter_run(longer, limit).costs(["q"], [p.name for p in longer.producers])
         assert not found.errors and (most is None or found.max_depth["q"] <= most)
         broken += [
-            f"{seed}: {goal.text}, got {goal.value(found):g}" for goal in promised if goal.use(found) >= 1
+            f"{seed}: {goal.text}, got {goal.value(found):g}"
+            for goal in promised
+            if goal.use(goal.value(found)) >= 1
         ]
     return broken, len(promised)
 

@@ -276,9 +276,14 @@ def check(seed):
     workload, chance = any_workload(seed), Random(seed)
     verdicts = judge_workload(workload)
     safe = {name for name, verdict in verdicts.items() if verdict.is_safe}
+    bounds = {name: verdict.never_more_than for name, verdict in verdicts.items()}
     for course in courses(workload, chance):
         limit = None if course.duration > 1 else MESSAGES
-        assert not overflowed(simulate(course, message_limit=limit)) & safe, (seed, course)
+        run = simulate(course, message_limit=limit)
+        assert not overflowed(run) & safe, (seed, course)
+        for event in of_kinds(run.events, ("enqueued",)):
+            bound = bounds[event.queue]
+            assert bound is None or event.detail["depth"] <= bound, (seed, course)
     for name, verdict in verdicts.items():
         if verdict.can_overflow:
             seen = [overflowed(simulate(course)) for course in forced(workload, name)]
@@ -290,7 +295,7 @@ def check(seed):
 
 @pytest.mark.parametrize("first", range(0, DESIGNS, 20))
 def test_no_random_design_is_refuted(first):
-    """CAP-11, LP-02: said safe, no run overflows it; said to overflow, a run does."""
+    """CAP-11, CM-03, LP-02: said safe, no run overflows it; said to overflow, a run does; no bound breaks."""
     said = Counter(answer for seed in range(first, min(first + 20, DESIGNS)) for answer in check(seed))
     print(dict(said))
     assert len(said) == 3, "all three answers occur"

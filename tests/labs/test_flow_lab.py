@@ -6,12 +6,12 @@ import asyncio
 import re
 import subprocess
 import sys
+from inspect import signature
 
 import pytest
 from sentences import ask
 from waiting import until
 
-from qflow.design.settings_map import _defaults_of
 from qflow.labs import depth_chart, flow_lab, flow_run, flow_workload, recorded_lab, recorded_picture
 from qflow.labs.experiments import FLOW
 from qflow.labs.opened import _on_spans, agreement
@@ -40,7 +40,8 @@ def test_a_lab_shows_what_the_same_run_shows_without_widgets(lab):
 
 def test_sliders_carry_the_product_s_names_and_the_rules():
     assert [knob.label for knob in FLOW.knobs[:2]] == ["qpid.flow_stop_count", "qpid.flow_resume_count"]
-    assert {knob.setting for knob in FLOW.knobs} == set(_defaults_of(flow_workload))
+    named = set(signature(flow_workload).parameters) - {"arguments"}
+    assert {knob.setting for knob in FLOW.knobs} == named
     for knob, slider in zip(FLOW.knobs, flow_lab(messages=10).sliders.values(), strict=True):
         assert slider.tooltip == knob.tooltip
         assert not slider.continuous_update
