@@ -21,13 +21,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from qflow.broker.broker import Broker
-from qflow.broker.consuming import BYTE_UNIT, CREDIT_MODE, INFINITE, MESSAGE_UNIT, DeliveryRecord
+from qflow.broker.consuming import BYTE_UNIT, CREDIT_MODE, INFINITE, MESSAGE_UNIT
 from qflow.broker.errors import AmqpException, ResourceLimitExceededException
 from qflow.broker.events import Event
 from qflow.broker.message import Message, Transfer
@@ -50,7 +50,6 @@ _STATE_LIMIT = 50_000
 # Small configurations
 
 _CONSUMER = "consumer"
-_ORDERS = ("oldest", "any")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +62,6 @@ class SmallConfiguration:
         to: Producer name to the queues each of its messages goes to; a producer that is left out sends to
             all.
         consumed: Queues that have a consumer; None for all.
-        order ({"oldest", "any"}): What a consumer accepts next: the oldest message, or any that is there, as
-            several consumers with large prefetches may.  "any" allows all that "oldest" does, so an upper
-            bound found with it holds for both, and far fewer states differ.
         sizes: Content bytes; each message is of one of these sizes, any of them.
         options: What the broker is started with.
 
@@ -80,7 +76,6 @@ class SmallConfiguration:
     capacities: Mapping[str, int]
     to: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     consumed: tuple[str, ...] | None = None
-    order: str = "oldest"
     sizes: tuple[int, ...] = (100,)
     options: BrokerOptions = field(default_factory=BrokerOptions)
 
@@ -96,7 +91,6 @@ class SmallConfiguration:
             _require(name in self.capacities, "to", name, f"one of {', '.join(self.capacities)}")
             _require(bool(targets) and set(targets) <= set(self.queues), f"to of {name}", targets, known)
         _require(set(self.consumed or ()) <= set(self.queues), "consumed", self.consumed, known)
-        _require(self.order in _ORDERS, "order", self.order, " or ".join(map(repr, _ORDERS)))
         is_right = bool(self.sizes) and all(is_whole(size, 0) for size in self.sizes)
         _require(is_right, "sizes", self.sizes, "whole numbers of bytes, at least one")
 
@@ -144,26 +138,6 @@ class SmallConfiguration:
     def most_outstanding(self, queue: str) -> int:
         """Return the sum of the capacities of all producers of a queue, in transfers (CAP-11)."""
         return sum(size for name, size in self.capacities.items() if queue in self.targets(name))
-
-    def merge(self) -> SmallConfiguration:
-        """Return a configuration in which one producer does the work of all, with the sum of their windows.
-
-        Whatever the single ones can do together, it can do too: a producer with room in its window leaves
-        room in the sum of all windows, and the broker frees completions without asking whose they are
-        (FC-17).  So an upper bound found here is one for the original, with far fewer states.  The converse
-        does not hold: its window has no walls inside, and it may outlive what ends one of several (506).
-
-        Raises:
-            DesignError: If the producers send to different queues.
-
-        >>> SmallConfiguration.of(stop=100, capacities=(50, 15)).merge().capacities
-        {'C1 + C2': 65}
-        """
-        is_alike = len({frozenset(self.targets(name)) for name in self.capacities}) == 1
-        _require(is_alike, "to", dict(self.to), "the same queues for all producers that are to be merged")
-        name = " + ".join(self.capacities)
-        targets = self.targets(next(iter(self.capacities)))
-        return replace(self, capacities={name: sum(self.capacities.values())}, to={name: targets})
 
 
 def _require(holds: bool, attribute: str, value: object, allowed: str) -> None:
@@ -216,51 +190,25 @@ class _SmallProducer:
 
 
 class _SmallConsumer:
-    """A consumer, in credit mode: it asks for each message when it is ready for it."""
+    """A consumer, in credit mode: it asks for each message when it is ready for it, and accepts it."""
 
-    def __init__(self, name: str, queue: str, broker: Broker, configuration: SmallConfiguration) -> None:
+    def __init__(self, name: str, queue: str, broker: Broker) -> None:
         self.name = name
         self._queue = broker.queue(queue)
-        self._takes_any = configuration.order == "any"
-        self._has_sizes = len(configuration.sizes) > 1
-        self._taken: dict[int, DeliveryRecord] = {}
         self._session = broker.session(name)
-        self._session.consuming.on_delivery = self._take
+        self._taken: list[int] = []
+        self._session.consuming.on_delivery = lambda record: self._taken.append(record.id)
         self._session.message_subscribe(queue, name)
         self._session.message_set_flow_mode(name, CREDIT_MODE)
         self._session.message_flow(name, BYTE_UNIT, INFINITE)
-        if self._takes_any:
-            self._session.message_flow(name, MESSAGE_UNIT, INFINITE)
-
-    def _take(self, record: DeliveryRecord) -> None:
-        self._taken[record.id] = record
 
     def actions(self) -> dict[str, Action]:
         """Return what the client may do next."""
-        if self._takes_any:
-            return self._accepts_any()
-        return {f"{self.name} takes and accepts": self._take_and_accept} if self._queue.message_count else {}
+        return {f"{self.name} takes and accepts": self._take} if self._queue.message_count else {}
 
-    def _accepts_any(self) -> dict[str, Action]:
-        possible: dict[str, Action] = {}
-        for number, record in self._taken.items():
-            transfer = record.message.transfer
-            is_held = transfer.owner is not None and self._queue.name in transfer.held_by
-            whose = f"one held for {transfer.origin}" if is_held else "one that is complete"
-            size = f" of {transfer.size} bytes" if self._has_sizes else ""
-            others = [name for name in transfer.held_by if name != self._queue.name] if is_held else []
-            also = f" (also by {', '.join(others)})" if others else ""
-            name = f"{self.name} accepts {whose}{size}{also}"
-            possible.setdefault(name, partial(self._accept, number))
-        return possible
-
-    def _take_and_accept(self) -> None:
+    def _take(self) -> None:
         self._session.message_flow(self.name, MESSAGE_UNIT, 1)
-        self._accept(next(iter(self._taken)))
-
-    def _accept(self, number: int) -> None:
-        del self._taken[number]
-        self._session.message_accept([number])
+        self._session.message_accept([self._taken.pop()])
 
 
 class Situation:
@@ -280,12 +228,10 @@ class Situation:
             for queue in configuration.targets(producer):
                 setup.exchange_bind(queue, _EXCHANGE, producer)
         setup.close()
-        oldest = configuration.consumers().values() if configuration.order == "oldest" else ()
-        self._ordered = frozenset(oldest)
+        self._read = frozenset(configuration.consumers().values())
         self.senders = [_SmallProducer(name, self.broker, configuration) for name in configuration.capacities]
         self.readers = [
-            _SmallConsumer(name, queue, self.broker, configuration)
-            for name, queue in configuration.consumers().items()
+            _SmallConsumer(name, queue, self.broker) for name, queue in configuration.consumers().items()
         ]
 
     def actions(self) -> dict[str, Action]:
@@ -303,29 +249,28 @@ class Situation:
 
     def key(self) -> Hashable:
         """Return the key of this state: two states with one key have the same future."""
-        # Two messages differ only by their size, by whether a stopped queue holds their transfer and whose it
-        # is, and by whether a consumer has taken them.  So a queue is a word with a letter for each message,
-        # whose order matters only if a consumer takes the oldest.
+        # Two messages differ only by their size, and by whether a stopped queue holds their transfer and
+        # whose it is.  So a queue is a word with a letter for each message; without a consumer, in any order.
         queues = self.broker.queues.queues
         parts: list[Hashable] = [sender.key() for sender in self.senders]
         for name in self.configuration.queues:
             queue = queues[name]
-            word = [self._letter(name, entry.transfer, entry.state) for entry in queue.store]
-            if name not in self._ordered:
+            word = [self._letter(name, entry.transfer) for entry in queue.store]
+            if name not in self._read:
                 word.sort()
             flow_limit = queue.flow_limit
             is_on = flow_limit is not None and flow_limit.stopped
             parts.append((is_on, tuple((letter, len(list(run))) for letter, run in groupby(word))))
         return tuple(parts)
 
-    def _letter(self, queue: str, transfer: Transfer, state: int) -> tuple[Hashable, ...]:
+    def _letter(self, queue: str, transfer: Transfer) -> tuple[Hashable, ...]:
         holders = transfer.held_by
         if transfer.owner is None or queue not in holders:
-            return (".", transfer.size, state, "")
+            return (".", transfer.size, "")
         # Copies of one transfer on several queues belong together; the names of its holders tell which do.
         # In one producer's row those with the same holders need no telling apart: a queue that holds one
-        # holds all later ones too, and where the order matters the oldest is the first to go.
-        return (transfer.origin, transfer.size, state, " ".join(holders))
+        # holds all later ones too, and the oldest is the first to go.
+        return (transfer.origin, transfer.size, " ".join(holders))
 
     def facts(self) -> dict[str, Any]:
         """Return what an observer sees: depths, flow states, windows, who is blocked and who died."""
@@ -592,7 +537,7 @@ class _Walk:
         if len(self._states) >= self._limit:
             raise DesignError(
                 f"more than {self._limit} states: the last one has depth {facts['depth']}; a smaller "
-                "configuration, merge(), order='any' or a higher state_limit may help"
+                "configuration or a higher state_limit may help"
             )
         self._states[key] = _State(deque(situation.actions()), before, distance)
         self._graph.add_node(key, **facts)
