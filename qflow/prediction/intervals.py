@@ -34,7 +34,7 @@ from qflow.prediction.replays import CHANCE, FEWEST, MeasuredReplay
 from qflow.workload.measures import Measures
 from qflow.workload.model import Producer, Workload
 
-COVER = 0.8
+_COVER = 0.8
 """The share of recordings that an interval is to hold."""
 
 _COUNTS = ("max_depth", "flowStoppedCount", "discards")
@@ -46,7 +46,7 @@ _ALIKE = 0.1
 Interval = list[float]
 
 
-def interval(measure: str, values: Sequence[float], cover: float = COVER) -> Interval:
+def interval(measure: str, values: Sequence[float], cover: float = _COVER) -> Interval:
     """Return between what a measure will lie in such a share of cases, given replays."""
     ordered = sorted(values)
     # A share such as 0.8 is a little more or less than that in binary.
@@ -260,7 +260,7 @@ def branch_words(found: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = []
     for branch in found[:_SHOWN]:
         lines.append(f"{ended_words(branch['when']['ended'])} ({100 * branch['share']:.0f} %):")
-        lines += [f"  queue {name}: {queue_words(measures)}" for name, measures in branch["queues"].items()]
+        lines += [f"  queue {name}: {_queue_words(measures)}" for name, measures in branch["queues"].items()]
     more = len(found) - _SHOWN
     return lines + [f"… and {more} rarer branches; --json prints them all"] * (more > 0)
 
@@ -293,7 +293,7 @@ def in_words(report: Mapping[str, Any]) -> list[str]:
     for name, entry in report["queues"].items():
         found = entry.get("interval") or {}
         if found:
-            lines.append(f"queue {name}: {queue_words(found)}")
+            lines.append(f"queue {name}: {_queue_words(found)}")
         if entry.get("near_critical"):
             lines.append(f"queue {name} is near-critical in {entry['near_critical']}")
         if entry.get("near_limit"):
@@ -312,7 +312,7 @@ def in_words(report: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def queue_words(found: Mapping[str, Interval]) -> str:
+def _queue_words(found: Mapping[str, Interval]) -> str:
     """Return the intervals of a queue in words."""
     parts = [_part(measure, found[measure]) for measure in CHANCE if measure in found]
     return ", ".join(part for part in parts if part)
