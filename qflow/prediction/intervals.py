@@ -277,17 +277,7 @@ def ended_words(ended: Mapping[str, Interval]) -> str:
 
 
 def in_words(report: Mapping[str, Any]) -> list[str]:
-    """Return how sure a prediction is, as sentences.
-
-    >>> entry = {"predicted": {"mean_depth": 155.0}, "interval": {"mean_depth": [150.0, 162.0]},
-    ...     "near_critical": None}
-    >>> producer = {"predicted": {}, "dies": 0.3, "dies_at": [4.0, 21.0]}
-    >>> report = {"queues": {"q": entry}, "producers": {"p": producer}, "replays": {"number": 10}}
-    >>> for line in in_words(report):
-    ...     print(line)
-    queue q: on average between 150 and 162 messages
-    producer p: its session dies in 3 of 10 replays, after 4 to 21 s
-    """
+    """Return how sure a prediction is, as sentences."""
     lines: list[str] = []
     number = report["replays"]["number"]
     for name, entry in report["queues"].items():
