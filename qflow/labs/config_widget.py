@@ -12,8 +12,8 @@ from qflow.broker.errors import StartupError
 from qflow.configuration.declaration import ConfigurationError
 from qflow.configuration.explanation import Effective
 from qflow.labs.config import EXAMPLE, ConfigPicture, config_run
-from qflow.labs.html_export import STYLES, read_static
 from qflow.labs.lab import button_of, close_parts
+from qflow.labs.scripts import STYLES, read_static
 from qflow.labs.share import Token
 from qflow.wording import format_thousands
 

@@ -9,27 +9,15 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import re
 import zlib
 from collections.abc import Sequence
 from functools import cache
 from html import escape
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from qflow.labs.picture import Comparison, Picture, payload_of
-
-# One idea a file; the browser wants one module, whose last part is the widget itself.
-SCRIPTS = (
-    *("svg.js", "timeline.js", "spans.js", "track.js", "words.js", "glyphs.js", "marks.js", "flights.js"),
-    *("motion.js", "tank.js", "cards.js", "links.js", "units.js", "stage.js", "conveyor.js", "strip.js"),
-    *("plot.js", "player.js", "transport.js"),
-    *("why.js", "film.js", "share.js", "sliders.js", "handles.js", "guess.js"),
-    *("story.js", "live.js", "scene.js"),
-)
-_STORES = ("states.js", "stored_model.js", "stored.js")
-STYLES = ("scene.css", "labs.css", "guess.css", "live.css")
+from qflow.labs.scripts import STATIC, STYLES, join_script, read_static
 
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
@@ -111,15 +99,11 @@ def pack_text(numbers: bytes) -> str:
 
 
 @cache
-def script_element(more: str = "") -> str:
-    """Return the element with all scripts and styles that draw stored runs, with more of a page's own."""
-    # Comments are for readers of the sources.
-    script = re.sub(r"(?m)^\s*//.*\n", "", f"{read_static(*SCRIPTS, *_STORES)}\n{more}")
-    script = re.sub(r"(?m)^export default .*\n", "", script)
-    style = (
-        "const sheet = document.createElement('style'); sheet.textContent = {}; document.head.append(sheet);"
-    )
-    script = f"(() => {{ {style.format(script_json(read_static(*STYLES)))}\n{script}}})();"
+def script_element(name: str = "stored.js", folder: Path = STATIC) -> str:
+    """Return the element with all scripts and styles that draw stored runs, or with a page's own module."""
+    styles = script_json(read_static(*STYLES))
+    sheet = f"Object.assign(document.createElement('style'), {{textContent: {styles}}})"
+    script = f"document.head.append({sheet});\n{join_script(name, folder)}"
     return _SCRIPTS.format(packed=pack_text(script.encode()))
 
 
@@ -151,9 +135,3 @@ def save_html(picture: Picture | Comparison, path: str | Path, title: str = "qfl
     path = Path(path)
     path.write_text(to_html(picture, title), encoding="utf-8")
     return path
-
-
-def read_static(*names: str) -> str:
-    """Return files of the widget, one after the other."""
-    folder = files("qflow.labs") / "static"
-    return "\n".join((folder / name).read_text(encoding="utf-8") for name in names)

@@ -20,8 +20,8 @@ import ipywidgets as widgets
 import traitlets
 
 from qflow.labs.charts import Chart
-from qflow.labs.html_export import SCRIPTS, STYLES, read_static
 from qflow.labs.picture import Comparison, Picture, payload_of
+from qflow.labs.scripts import STYLES, join_modules, read_static
 from qflow.labs.share import site_address
 from qflow.labs.still import DARK
 
@@ -34,7 +34,7 @@ _MISSING = (
 class Scene(anywidget.AnyWidget):
     """The scene of a picture, or of several side by side; without one, nothing is drawn yet."""
 
-    _esm = read_static(*SCRIPTS)
+    _esm = join_modules("scene.js")
     _css = read_static(*STYLES)
 
     # The number of the run that is drawn only grows: one that took longer is never drawn over a later one.
@@ -97,7 +97,7 @@ class Scene(anywidget.AnyWidget):
 class LinkedChart(anywidget.AnyWidget):
     """A chart that follows a scene; its ``chart`` is what is shown, to save or export."""
 
-    _esm = read_static("svg.js", "chart.js")
+    _esm = join_modules("chart.js")
     _css = read_static(*STYLES)
 
     # The chart as plotly's JSON, and its still, for a page that cannot have plotly.js.

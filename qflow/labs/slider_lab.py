@@ -30,13 +30,13 @@ import traitlets
 
 from qflow.design.settings_map import SettingsMap, plan_map
 from qflow.kit import RefusalError
-from qflow.labs.html_export import STYLES, read_static
 from qflow.labs.knobs import Knob
 from qflow.labs.lab import Lab
 from qflow.labs.map_widget import MapWidget
 from qflow.labs.picture import Comparison, Picture, compare
 from qflow.labs.running import SoFar, Steps, finish_steps, refusal_text
 from qflow.labs.scene import Scene
+from qflow.labs.scripts import STYLES, join_modules, read_static
 from qflow.workload import Workload
 from qflow.workload.stage import pause_collector
 
@@ -429,7 +429,7 @@ _PART = re.compile(r"\{(\w+)\}|\[([^\]]+)\]\((\w+:[\w.-]+)\)")
 class Prose(anywidget.AnyWidget):
     """Sentences with numbers that can be dragged, and terms that light up; see :meth:`.SliderLab.prose`."""
 
-    _esm = read_static("svg.js", "prose.js")
+    _esm = join_modules("prose.js")
     _css = read_static(*STYLES)
 
     # Texts, [setting] and [term, subject], in their order.

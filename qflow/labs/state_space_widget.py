@@ -13,10 +13,11 @@ import traitlets
 
 from qflow.design import positions
 from qflow.design.explore import MARKS
-from qflow.labs.html_export import STYLES, read_static, to_fragment
+from qflow.labs.html_export import to_fragment
 from qflow.labs.knobs import Knob, begin, limit_knob, resume_knob, stop_knob
 from qflow.labs.lab import button_of, close_parts
 from qflow.labs.picture import Comparison, Picture
+from qflow.labs.scripts import STYLES, join_modules, read_static
 from qflow.labs.slider_lab import SliderLab
 from qflow.labs.state_space import PAUSE, StateSpace, Walk, load_state, state_space_run, state_space_steps
 
@@ -34,7 +35,7 @@ _KNOBS = (
 class _StateGraphWidget(anywidget.AnyWidget):
     """The drawing of a graph of states."""
 
-    _esm = read_static("svg.js", "states.js")
+    _esm = join_modules("states.js")
     _css = read_static(*STYLES)
 
     graph = traitlets.Dict().tag(sync=True)

@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from qflow.kit import RefusalError, kit_path
-from qflow.labs.html_export import THEME, read_static
+from qflow.labs.html_export import THEME
+from qflow.labs.scripts import join_script, read_static
 from qflow.labs.share import site_address
 from qflow.launch.book_questions import ask_in_page
 from qflow.launch.sections import PageSection, add_anchors, list_sections, sections, write_index
@@ -63,7 +64,7 @@ _APART = re.compile(r"<(/?)(?:a|pre|script|style|h[1-6]|title|svg|summary)(?=[ >
 _RULE = re.compile(r"\b[A-Z]{2,3}-\d\d\b")
 _TEMPLATE = "book.html.j2"
 _PICTURE = f"{FOLDER}/notebooks/images/preview.png"
-_COPIED = ("page.js", "navigation.js", "page.css")
+_SCRIPTS = ("page.js", "navigation.js", "ask.js")
 _LIGHT, _DARK = "default", "github-dark"
 
 
@@ -137,26 +138,11 @@ def _write_style(site: Path) -> None:
     """Write the styles and the scripts that all pages of the site's own share."""
     book = site / FOLDER
     book.mkdir(parents=True, exist_ok=True)
-    for name in _COPIED:
-        shutil.copyfile(PAGE / name, book / name)
-    for name, text in {"code.css": _colours(), "ask.js": _ask_script(), "ask.css": _ask_style()}.items():
+    page, ask = ((PAGE / name).read_text(encoding="utf-8") for name in ("page.css", "ask.css"))
+    shared = read_static("scene.css", "guess.css", "errata.css")
+    shown = {"page.css": page, "code.css": _colours(), "ask.css": f"{shared}\n{ask}"}
+    for name, text in {**shown, **{name: join_script(name, PAGE) for name in _SCRIPTS}}.items():
         (book / name).write_text(text, encoding="utf-8")
-
-
-def _ask_script() -> str:
-    """Return the script of what pages ask, with what it shares with the widgets of notebooks."""
-    shared = read_static("svg.js", "stored_model.js", "errata.js")
-    script = re.sub(r"(?m)^export default .*$", "", f"{shared}\n{read_page('worker.js', 'ask.js')}")
-    return f"(() => {{\n{script}}})();\n"
-
-
-def _ask_style() -> str:
-    return f"{read_static('scene.css', 'guess.css', 'errata.css')}\n{read_page('ask.css')}"
-
-
-def read_page(*names: str) -> str:
-    """Return files of the site's own pages, one after the other."""
-    return "\n".join((PAGE / name).read_text(encoding="utf-8") for name in names)
 
 
 def groups(pages: Sequence[Page], current: Page | None = None) -> dict[str, list[Page]]:

@@ -29,7 +29,8 @@ from urllib.parse import urlsplit
 
 from qflow.arguments import port_number
 from qflow.kit import RefusalError, heed_interrupts
-from qflow.labs.html_export import THEME, read_static
+from qflow.labs.html_export import THEME
+from qflow.labs.scripts import join_script, read_static
 from qflow.launch import cargo, site
 from qflow.launch.book import PAGE
 from qflow.launch.chapters import require
@@ -190,9 +191,8 @@ class _Handler(SimpleHTTPRequestHandler):
         if self._is_teacher(place.removesuffix("/seen")):
             return self._answer("application/json", json.dumps(self.server.room.report()))
         if place in ("/class/class.js", "/class/room.js"):
-            script = (PAGE / Path(place).name).read_text(encoding="utf-8")
-            before = f"{THEME}\n{read_static('svg.js')}\n" if place.endswith("class.js") else ""
-            return self._answer("text/javascript", before + script)
+            before = THEME if place.endswith("class.js") else ""
+            return self._answer("text/javascript", before + join_script(Path(place).name, PAGE))
         if place == "/class/labs.css":
             return self._answer("text/css", read_static("scene.css"))
         file = self._find_file(place)

@@ -25,7 +25,7 @@ from qflow.labs.picture import Picture
 from qflow.labs.running import refusal_text
 from qflow.labs.share import run_of_token
 from qflow.labs.story import story_of
-from qflow.launch.book import FOLDER, ICON, PAGE, Page, groups, preview, read_page
+from qflow.launch.book import FOLDER, ICON, PAGE, Page, groups, preview
 from qflow.launch.cargo import OWN, write_engine
 
 ENGINE = "engine.zip"
@@ -171,7 +171,7 @@ def front_door(pages: Sequence[Page]) -> str:
             **{name: f"{FOLDER}/{file}" for name, file in _WAYS.items()},
             claims="".join(f"<li>{escape(claim)}</li>" for claim in first["claims"]),
             door=script_json(values),
-            scripts=script_element(read_page("worker.js", "front.js")),
+            scripts=script_element("front.js", PAGE),
             **_list_links(pages),
         )
     )

@@ -28,7 +28,7 @@ from qflow.broker.errors import AmqpException, StartupError
 from qflow.broker.events import Event
 from qflow.configuration.notations import read_any
 from qflow.kit import RefusalError, kit_path
-from qflow.labs.html_export import STYLES, read_static
+from qflow.labs.scripts import STYLES, join_modules, read_static
 from qflow.table import Table
 from qflow.teaching.trial import GROUP, Trial, send
 from qflow.windows import make_window
@@ -125,7 +125,7 @@ _COST = 2
 class _ErrataGame(anywidget.AnyWidget):
     """One page of the game."""
 
-    _esm = read_static("svg.js", "errata.js")
+    _esm = join_modules("errata.js")
     _css = read_static(*STYLES, "errata.css")
 
     page = traitlets.Dict().tag(sync=True)

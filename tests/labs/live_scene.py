@@ -14,8 +14,8 @@ from typing import Any
 
 from browser import play_until
 
-from qflow.labs.html_export import SCRIPTS, STYLES, read_static
 from qflow.labs.lab import Lab
+from qflow.labs.scripts import STYLES, join_modules, read_static
 
 _TRAITS = (
     "run",
@@ -90,7 +90,7 @@ class LiveScene(ScenePage):
     def open(self, lab: Lab, *, dark: bool = False) -> None:
         """Open a lab, and wait until its picture is drawn."""
         self.lab, self._known = lab, {}
-        script = read_static(*SCRIPTS).replace("export default { render };", "")
+        script = join_modules("scene.js").replace("export default { render };", "")
         light = str(not dark).lower()
         text = _PAGE % {"style": read_static(*STYLES), "script": script, "light": light, "wide": "1180px"}
         path = self.folder / "lab.html"

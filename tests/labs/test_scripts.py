@@ -12,8 +12,8 @@ import pytest
 from sentences import state_sentence, step_sentence
 
 from qflow.labs import compare, fanout_run, flow_run, group_run, policy_run
-from qflow.labs.html_export import SCRIPTS, read_static
 from qflow.labs.picture import Comparison, Picture, payload_of
+from qflow.labs.scripts import STATIC
 
 PICTURES: dict[str, Picture] = {
     "flow": flow_run(messages=120, stop=20, resume=10, capacity=5),
@@ -23,6 +23,9 @@ PICTURES: dict[str, Picture] = {
 }
 
 _SCRIPT = """
+import { timelineOf } from "%s/timeline.js";
+import { Track } from "%s/track.js";
+import { stateSentence, stepSentence } from "%s/words.js";
 const wanted = %s;
 const shown = wanted.map((one) => ({ ...one, numbers: Uint8Array.from(Buffer.from(one.numbers, "base64")) }));
 const timelines = await Promise.all(shown.map((one) => timelineOf(one, 1)));
@@ -39,8 +42,7 @@ def evaluate(shown: Picture | Comparison, expression: str) -> Any:
         {**one, "numbers": base64.b64encode(bytes(one["numbers"])).decode()}  # type: ignore[call-overload]
         for one in payload_of(shown)
     ]
-    script = read_static(*SCRIPTS).replace("export default { render };", "")
-    script += _SCRIPT % (json.dumps(payloads), expression)
+    script = _SCRIPT % (STATIC.as_uri(), STATIC.as_uri(), STATIC.as_uri(), json.dumps(payloads), expression)
     command = [node, "--input-type=module"]
     run = subprocess.run(command, input=script, capture_output=True, text=True, encoding="utf-8")
     assert run.returncode == 0, run.stderr

@@ -14,7 +14,7 @@ from browser import chromium_page
 from proton.utils import LinkDetached
 
 import qflow as qf
-from qflow.labs.html_export import SCRIPTS, STYLES, read_static
+from qflow.labs.scripts import STYLES, join_modules, read_static
 from qflow.live.live_lab import _Follower
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -41,7 +41,7 @@ render({{ model, el: document.getElementById("lab") }});
 def page(tmp_path_factory):
     path = tmp_path_factory.mktemp("live") / "live.html"
     # The widget's script ends with its export, which a page has no use for.
-    script = read_static(*SCRIPTS).replace("export default { render };", "")
+    script = join_modules("scene.js").replace("export default { render };", "")
     path.write_text(PAGE.format(style=read_static(*STYLES), script=script), encoding="utf-8")
     with chromium_page(None) as lab:
         lab.page.goto(path.as_uri())

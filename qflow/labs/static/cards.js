@@ -1,5 +1,10 @@
 // Cards: producers with their capacity window, consumers with their prefetch slots.
 
+import { Cell, colorOf, shapeOf } from "./glyphs.js";
+import { buildGrip } from "./handles.js";
+import { classify, fitted, set, svg, textWidth, write } from "./svg.js";
+import { moodOf } from "./words.js";
+
 // Cells as large as there is room for, in rows of the same length.
 function cellGrid(capacity, width, form) {
   if (capacity > 240) return null;
@@ -11,15 +16,15 @@ function cellGrid(capacity, width, form) {
 }
 
 // How many cells a window's grid is laid out for: while a hand is on its grip, the cells stay as large as they were.
-const laidOut = (timeline, { name, capacity, prefetch }) => Math.max(capacity ?? prefetch, timeline.grids?.get(name) ?? 0);
+export const laidOut = (timeline, { name, capacity, prefetch }) => Math.max(capacity ?? prefetch, timeline.grids?.get(name) ?? 0);
 
-function cardHeight(capacity, width, form) {
+export function cardHeight(capacity, width, form) {
   const grid = cellGrid(capacity, width - 28, form);
   return form.strip + form.counts + (grid ? grid.rows * grid.pitch : 26);
 }
 
 // What else is in the row of its name, `aside`, gets its room first.
-function buildCard(root, kind, spot, place, height, box, form, aside = 0) {
+export function buildCard(root, kind, spot, place, height, box, form, aside = 0) {
   const group = svg("g", { class: `qf-${kind}`, "data-name": spot.name, "data-why": `${kind}:${spot.name}`, transform: `translate(${box.x},${place})` }, root);
   svg("title", {}, group, `${spot.name}: ${spot.note}. Click to ask why.`);
   // One stop for Tab; the arrow keys go on to the messages that a consumer has (scene.js).
@@ -36,7 +41,7 @@ const fittedNote = (note, room) => fitted(1.1 * textWidth(note) > room ? note.re
 // How much wider a card's name is than what is measured.
 const sizeOf = (form) => (form.isSmall ? 1.4 : 1.65);
 
-function buildProducer(root, timeline, index, place, height, box, form, marks) {
+export function buildProducer(root, timeline, index, place, height, box, form, marks) {
   const spot = timeline.topology.producers[index];
   const group = buildCard(root, "producer", spot, place, height, box, form, form.moodBelow ? 0 : 100);
   const room = box.width - 28;
@@ -84,7 +89,7 @@ const firstThatFits = (texts, room, factor) => texts.find((text) => factor * tex
 const DEAD = 3;
 const SHORT_MOODS = ["free to send", "window full", "waits", "session dead", "asked to stop"];
 
-function buildConsumer(root, timeline, index, place, height, box, form, marks) {
+export function buildConsumer(root, timeline, index, place, height, box, form, marks) {
   const spot = timeline.topology.consumers[index];
   const group = buildCard(root, "consumer", spot, place, height, box, form, timeline.locks.count && !form.short ? 92 : 0);
   const strip = buildStrip(group, spot.prefetch, laidOut(timeline, spot), 14, form.strip, box.width - 28, marks, "slot", form);
@@ -147,7 +152,7 @@ function buildBar(parent, capacity, x, y, width, marks, kind) {
 }
 
 // A lock for each group that a consumer owns, on its card, once it has come there; `taken` is the room that is not theirs.
-function buildLocks(parent, timeline, box, form, taken) {
+export function buildLocks(parent, timeline, box, form, taken) {
   const rows = [];
   const { locks } = timeline;
   // Names have the room that the longest of them needs, as far as there is any beside the consumer's own.

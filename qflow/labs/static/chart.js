@@ -1,5 +1,7 @@
 // Chart: a plotly figure with the scene's cursor. Scene and chart meet in the browser; the kernel only sends what is drawn.
 
+import { html, set, write } from "./svg.js";
+
 function render({ model, el }) {
   const root = html("div", { class: "qflow-scene qf-chart", role: "group" }, el);
   const note = html("p", { class: "qf-chart-note", role: "status" }, root, "Fetching plotly.js from the kernel …");

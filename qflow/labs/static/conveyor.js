@@ -1,47 +1,22 @@
 // Conveyor: a queue as one line with its head at the right. Each consumer's eye passes over what it may not have; a lock snaps shut on
 // what it takes and flies to its owner. What is looked at, and in which order, comes with the run; here it only gets time to be seen.
 
-// Seconds of the reader: a look that passes over, the snap of a lock, a flight, an eye on its way home, a place that closes up.
-const EYE = { look: 0.2, snap: 0.2, fly: 0.5, home: 0.35, trail: 1.8, close: 0.35, done: 0.6, most: 2.4 };
+import { buildCard, buildLocks, laidOut } from "./cards.js";
+import { TAKES } from "./flights.js";
+import { AGAIN, colorOf, letterOf, shapeOf } from "./glyphs.js";
+import { buildGrip } from "./handles.js";
+import { EYE, PASSED, TAKEN } from "./looks.js";
+import { clamp, easeOut, mix, ring, smooth } from "./marks.js";
+import { Painter } from "./motion.js";
+import { fitted, patterns, set, svg, textWidth, write } from "./svg.js";
+
 const OWNERS = ["stop", "ink", "real", "go", "blue", "soft"];
 const LINE = { top: 34, middle: 70, bottom: 128, rail: 148, gap: 18, card: 148 };
 // Across: the whole width, or half of it beside another run; where the race is counted, beside what is done or below it.
 const [WIDE, SLIM] = [{ width: 1040, right: 1004, pitch: 60, race: 640, below: 0 }, { width: 560, right: 528, pitch: 46, race: 560, below: 56 }];
-const [PASSED, TAKEN] = [0, 1];
 
 const ownerColour = (consumer) => OWNERS[(consumer - 1) % OWNERS.length];
 const isRemove = (number) => number % 2 === 0;
-
-// When each look begins and ends, in seconds after its frame; and when a message that was taken sets out.
-class Looks {
-  constructor(timeline) {
-    const { looks, holdings } = timeline;
-    const { consumer, stay, kind, start } = looks.columns;
-    this.of = timeline.topology.consumers.map(() => []);
-    this.beats = new Map();
-    this.takes = new Map();
-    for (let from = 0, to; from < looks.count; from = to) {
-      for (to = from; to < looks.count && start[to] === start[from]; to += 1);
-      const raw = Array.from({ length: to - from }, (_, at) => (kind[from + at] === TAKEN ? EYE.look + EYE.snap : EYE.look));
-      const scale = Math.min(1, EYE.most / raw.reduce((sum, one) => sum + one, 0));
-      let at = 0;
-      for (let row = from; row < to; row += 1) {
-        const until = at + raw[row - from] * scale;
-        this.of[consumer[row] - 1].push({ frame: start[row], at, until, stay: stay[row], kind: kind[row] });
-        if (kind[row] === TAKEN) this.takes.set(`${stay[row]} ${start[row]}`, until);
-        at = until;
-      }
-      this.beats.set(start[from], at + EYE.fly);
-    }
-    this.holdings = holdings;
-  }
-
-  // Seconds after its frame at which a message that a consumer took leaves the line.
-  setsOut(row) {
-    const { stay, start } = this.holdings.columns;
-    return this.takes.get(`${stay[row]} ${start[row]}`) ?? 0;
-  }
-}
 
 class Conveyor extends Painter {
   constructor(timeline, places) {
@@ -384,7 +359,7 @@ function drawOwnersLock(pen, size, colour, consumer) {
 }
 
 // The still part of the drawing: rails, cards with slots, words and counters.
-function buildConveyor(root, timeline, id, isNarrow) {
+export function buildConveyor(root, timeline, id, isNarrow) {
   const { consumers, queues } = timeline.topology;
   const { picture } = timeline;
   root.replaceChildren();

@@ -1,6 +1,8 @@
 // Errata: sentences of a page. The learner marks those that seem wrong; then all are tried on the engine, and the marks are scored.
 
-function render({ model, el }) {
+import { classify, html, listen, set, write } from "./svg.js";
+
+export function render({ model, el }) {
   const root = html("div", { class: "qflow-scene qf-errata" }, el);
   const { heading, rule, sentences } = model.get("page");
   html("p", { class: "qf-errata-head" }, root, `${heading}: mark each sentence that you think is wrong`);

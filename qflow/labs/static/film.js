@@ -1,11 +1,14 @@
 // Film: a few seconds of the picture as a moving one (WebM), recorded by the browser itself while they play, with what the run is below.
 
+import { COLOURS } from "./marks.js";
+import { SVG } from "./svg.js";
+
 const FILM = { width: 960, caption: 64, seconds: 6, rate: 12 };
 
 // Whether this browser can.
-const canFilm = () => Boolean(globalThis.MediaRecorder && HTMLCanvasElement.prototype.captureStream);
+export const canFilm = () => Boolean(globalThis.MediaRecorder && HTMLCanvasElement.prototype.captureStream);
 
-async function film(view, player, report) {
+export async function film(view, player, report) {
   const { width, height } = view.drawn.places;
   const tall = Math.round((FILM.width * height) / width);
   const canvas = Object.assign(document.createElement("canvas"), { width: FILM.width, height: tall + FILM.caption });

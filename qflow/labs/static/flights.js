@@ -4,18 +4,21 @@
 // a delivery or a lock begins at it. What arrived and what is counted are then the same at every instant. A transfer does not leave
 // before its producer may send. Instants are those of the picture (track.js).
 
-// Seconds of the reader that a mark is under way, whatever the speed of the run.
-const TAKES = { transfer: 0.4, completion: 0.34, pile: 0.3, delivery: 0.38, accept: 0.26, release: 0.36, discard: 0.4, lock: 0.6, snap: 0.16, unlock: 0.7, gate: 0.18, death: 0.55, glow: 0.45 };
-const LEAST = 0.12;
-const STAGGER = 0.05;
-const ALL_THROUGH = 1.2;
-const SINGLE = 60;
-const MOST_MARKS = 320;
-const DASHES = 16;
-// What is known of a picture that plays: all of its run, and nothing of it rests.
-const IN_THE_AIR = { landed: -Infinity, landing: 0, horizon: Infinity };
+import { clamp, mix } from "./marks.js";
+import { NEVER } from "./timeline.js";
 
-class Flights {
+// Seconds of the reader that a mark is under way, whatever the speed of the run.
+export const TAKES = { transfer: 0.4, completion: 0.34, pile: 0.3, delivery: 0.38, accept: 0.26, release: 0.36, discard: 0.4, lock: 0.6, snap: 0.16, unlock: 0.7, gate: 0.18, death: 0.55, glow: 0.45 };
+export const LEAST = 0.12;
+const STAGGER = 0.05;
+export const ALL_THROUGH = 1.2;
+export const SINGLE = 60;
+export const MOST_MARKS = 320;
+export const DASHES = 16;
+// What is known of a picture that plays: all of its run, and nothing of it rests.
+export const IN_THE_AIR = { landed: -Infinity, landing: 0, horizon: Infinity };
+
+export class Flights {
   constructor(timeline) {
     const { sendings, stays, holdings, locks, picture, count } = timeline;
     this.timeline = timeline;
@@ -187,7 +190,7 @@ function placesOf(table, owner, from, to, kept = null) {
 }
 
 // [frame, value] wherever a column changes.
-function changesOf(timeline, column) {
+export function changesOf(timeline, column) {
   const found = [];
   for (let frame = 0, before = 0; frame < timeline.count; frame += 1) {
     if (column[frame] !== before) found.push([frame, (before = column[frame])]);
@@ -196,7 +199,7 @@ function changesOf(timeline, column) {
 }
 
 // Points along a drawn line, so that marks keep to it; a browser takes its time to say where they are, and most lines come again.
-function sampled(path) {
+export function sampled(path) {
   const shape = path.getAttribute("d");
   if (SAMPLED.size > 300) SAMPLED.clear();
   if (!SAMPLED.has(shape)) {
@@ -210,7 +213,7 @@ function sampled(path) {
 const SAMPLED = new Map();
 
 // The place at a part of a way of straight pieces that take equally long.
-function along(way, part) {
+export function along(way, part) {
   const at = clamp(part, 0, 1) * (way.length - 1);
   const index = Math.min(way.length - 2, Math.floor(at));
   return [mix(way[index][0], way[index + 1][0], at - index), mix(way[index][1], way[index + 1][1], at - index)];

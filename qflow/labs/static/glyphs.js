@@ -1,8 +1,10 @@
 // Glyphs: one shape and one colour for each group, so that neither is needed to tell groups apart.
 
+import { set, svg, write } from "./svg.js";
+
 // Okabe and Ito's colours, in an order in which neighbours differ in brightness too.
 const COLORS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#b8a800", "#7a5195"];
-const SHAPES = [
+export const SHAPES = [
   "M0,-5A5,5 0 1 1 0,5A5,5 0 1 1 0,-5Z",
   "M-4.4,-4.4H4.4V4.4H-4.4Z",
   "M0,-5.6L5.4,4.2H-5.4Z",
@@ -12,16 +14,16 @@ const SHAPES = [
   "M0,-5.8L1.5,-1.9L5.6,-1.7L2.4,0.9L3.5,4.9L0,2.6L-3.5,4.9L-2.4,0.9L-5.6,-1.7L-1.5,-1.9Z",
   "M-2.8,-4.9H2.8L5.6,0L2.8,4.9H-2.8L-5.6,0Z",
 ];
-const AGAIN = "M-3.4,-1.2A3.6,3.6 0 1 1 -2.6,2.5M-3.4,-1.2l-1.2,-2.2M-3.4,-1.2l2.4,-.5";
+export const AGAIN = "M-3.4,-1.2A3.6,3.6 0 1 1 -2.6,2.5M-3.4,-1.2l-1.2,-2.2M-3.4,-1.2l2.4,-.5";
 
-const colorOf = (group) => COLORS[(group - 1) % COLORS.length];
-const shapeOf = (group) => SHAPES[(group - 1 + Math.floor((group - 1) / COLORS.length)) % SHAPES.length];
+export const colorOf = (group) => COLORS[(group - 1) % COLORS.length];
+export const shapeOf = (group) => SHAPES[(group - 1 + Math.floor((group - 1) / COLORS.length)) % SHAPES.length];
 
 // A group's name where it is short enough to be read on its shape.
-const letterOf = (groups, group) => ((groups[group - 1] ?? "").length <= 2 ? groups[group - 1] : "");
+export const letterOf = (groups, group) => ((groups[group - 1] ?? "").length <= 2 ? groups[group - 1] : "");
 
 // One cell of a window, a queue or a prefetch: what lies in it is said by fill, pattern, shape and mark.
-class Cell {
+export class Cell {
   constructor(parent, size, kind, marks) {
     this.kind = kind;
     this.marks = marks;
@@ -91,6 +93,6 @@ class Cell {
   }
 }
 
-function drawGlyph(parent, group, x, y, scale = 1) {
+export function drawGlyph(parent, group, x, y, scale = 1) {
   return svg("path", { d: shapeOf(group), fill: colorOf(group), class: "qf-glyph", transform: `translate(${x},${y}) scale(${scale})` }, parent);
 }

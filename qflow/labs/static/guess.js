@@ -3,10 +3,12 @@
 // pause, what the answer is and what to say of a guess; here it is drawn. The page is told of a guess by an event, qflow-prediction, whose
 // default is that the run goes on.
 
+import { bringIntoView, html, isLive, set, svg, textWidth, write } from "./svg.js";
+
 const SNAP = 5;
 const CERTAINTIES = [50, 60, 70, 80, 90, 100];
 
-class Guess {
+export class Guess {
   constructor(root, model, player, shown) {
     Object.assign(this, { root, model, player, shown, value: null, until: null });
     this.box = html("section", { class: "qf-ask", "aria-label": "A question about this picture", hidden: "" }, root);

@@ -1,22 +1,19 @@
 // Handles: what is changed where it is seen. A level is dragged on the tank, a window at its producer, a prefetch at its consumer; by
 // keyboard with the arrow keys. The kernel runs while a handle is held, as for a slider, and the slider follows.
 
-// Milliseconds that a hand waits for the picture of where it was, once the kernel has heard of it.
-const MOST_WAIT = 500;
-// Drawing units for one more step of what has no cells.
-const PULL = 7;
+import { set, svg } from "./svg.js";
 
 // The handle of a setting, if the lab has one: [setting, least, most, step].
-const handleOf = (timeline, ...names) => (timeline.handles ?? []).find(([setting]) => names.includes(setting));
+export const handleOf = (timeline, ...names) => (timeline.handles ?? []).find(([setting]) => names.includes(setting));
 
 // What makes an element of the drawing a handle, for the mouse, the keyboard and a screen reader.
-function asHandle(element, [setting, low, high, step], value, label, place) {
+export function asHandle(element, [setting, low, high, step], value, label, place) {
   element.classList.add("qf-handle");
   set(element, { role: "slider", tabindex: 0, "aria-label": label, "aria-valuemin": low, "aria-valuemax": high, "aria-valuenow": value, "data-handle": `${setting} ${place}`, "data-setting": setting, "data-step": step });
 }
 
 // A grip at the end of a strip of cells; it is pulled from cell to cell: where they begin, how far apart they are, how many in a row.
-function buildGrip(group, timeline, settings, spot, value, { end: [x, y, tall], pull }) {
+export function buildGrip(group, timeline, settings, spot, value, { end: [x, y, tall], pull }) {
   const handle = handleOf(timeline, ...settings.flatMap((setting) => [setting, `${setting}-${spot.name}`]));
   if (!handle) return;
   const grip = svg("g", { transform: `translate(${x},${y})` }, group);
@@ -25,192 +22,4 @@ function buildGrip(group, timeline, settings, spot, value, { end: [x, y, tall], 
   svg("title", {}, grip, `${settings[0]} ${value}: drag, or use the arrow keys`);
   asHandle(grip, handle, value, `${settings[0]} of ${spot.name}`, spot.name);
   set(grip, { "data-pull": pull.join(" "), "data-at": `${x} ${y}` });
-}
-
-// Hears the handles of one view; the drawing under them is made anew with each run, so the hand is kept here.
-class Hand {
-  constructor(view, model, player) {
-    Object.assign(this, { view, model, player, held: null, asked: null, after: null });
-    const { stage } = view;
-    stage.addEventListener("pointerdown", (event) => this.take(event));
-    stage.addEventListener("pointermove", (event) => this.held && this.move(event));
-    for (const name of ["pointerup", "pointercancel"]) stage.addEventListener(name, () => this.held && this.leave());
-    stage.addEventListener("keydown", (event) => this.press(event));
-    // A wheel is for the page, but over the handle that has the focus.
-    stage.addEventListener("wheel", (event) => this.turn(event), { passive: false });
-    // Letting go of a handle is no question why.
-    stage.addEventListener("click", (event) => event.target.closest("[data-handle]") && event.stopPropagation());
-  }
-
-  read(element) {
-    const number = (name) => Number(element.getAttribute(name));
-    return { key: element.dataset.handle, setting: element.dataset.setting, low: number("aria-valuemin"), high: number("aria-valuemax"), step: Number(element.dataset.step), value: number("aria-valuenow") };
-  }
-
-  take(event) {
-    const element = event.target.closest("[data-handle]");
-    if (!element) return;
-    event.preventDefault();
-    this.view.stage.setPointerCapture(event.pointerId);
-    element.focus({ focusVisible: false });
-    const { timeline, drawn } = this.view;
-    const tank = drawn.places.levels?.[Number(element.dataset.queue ?? -1)];
-    const unit = this.view.stage.getBoundingClientRect().width / drawn.places.width;
-    const isPlaying = this.player.isPlaying;
-    this.player.pause();
-    this.held = { ...this.read(element), x: event.clientX, y: event.clientY, isLevel: Boolean(tank), pixels: unit * (tank ? tank.y(0) - tank.y(1) : PULL / Number(element.dataset.step)), ghost: timeline, isPlaying };
-    this.held.begun = this.held.said = this.held.value;
-    if (element.dataset.pull) this.held.pull = this.pullOf(element);
-    // The scale stays as it is while the hand is on it.
-    timeline.scales = timeline.topology.queues.map((_, index) => tankScale(timeline, index));
-    timeline.grids = new Map([...timeline.topology.producers, ...timeline.topology.consumers].map((spot) => [spot.name, laidOut(timeline, spot)]));
-    this.model.send({ ask: "look", time: this.player.track.time(this.player.place) });
-  }
-
-  move(event) {
-    const { held } = this;
-    const pulled = held.isLevel ? held.y - event.clientY : event.clientX - held.x;
-    held.value = this.allowed(held, held.pull ? this.pulled(event) : held.begun + pulled / held.pixels);
-    this.follow();
-    this.say();
-  }
-
-  // Where the cells of a grip lie on the drawing, and what says where the hand is among them.
-  pullOf(element) {
-    const [x, y, pitch, columns] = element.dataset.pull.split(" ").map(Number);
-    const matrix = element.parentElement.getScreenCTM();
-    const at = (event) => new DOMPoint(event.clientX, event.clientY).matrixTransform(matrix.inverse());
-    return { x, y, pitch, columns, at };
-  }
-
-  // So many cells lie before the hand, row by row; on the right of the last row, and below it, there is room for more.
-  pulled(event) {
-    const { x, y, pitch, columns, at } = this.held.pull;
-    const hand = at(event);
-    if (columns === Infinity) return (hand.x - x) / pitch;
-    return Math.max(0, Math.floor((hand.y - y) / pitch)) * columns + Math.max(0, Math.round((hand.x - x) / pitch));
-  }
-
-  allowed({ low, high, step, begun }, value) {
-    return clamp(begun + Math.round((value - begun) / step) * step, low, high);
-  }
-
-  // The line is under the hand at once; its picture comes when it is there.
-  follow() {
-    const { key, value, isLevel } = this.held;
-    const { stage, drawn } = this.view;
-    const element = stage.querySelector(`[data-handle="${CSS.escape(key)}"]`);
-    if (!element) return;
-    const tank = drawn.places.levels?.[Number(element.dataset.queue)];
-    if (isLevel) set(element, { transform: `translate(0,${tank.y(value) - tank.y(Number(element.getAttribute("aria-valuenow")))})` });
-    else if (this.held.pull) this.followGrip(element, value);
-    const word = element.querySelector(".qf-line-name");
-    if (word) write(word, `${element.dataset.word} ${value}`);
-  }
-
-  followGrip(element, value) {
-    const { x, y, pitch, columns } = this.held.pull;
-    const last = Math.max(0, value - 1);
-    const [across, down] = columns === Infinity ? [last, 0] : [last % columns, Math.floor(last / columns)];
-    const [, top] = element.dataset.at.split(" ").map(Number);
-    set(element, { transform: `translate(${x + (across + 1) * pitch + 4},${columns === Infinity ? top : y + down * pitch})` });
-  }
-
-  // The next question waits for the picture that answers the last, or else a hand that moves on would never see one; but not for long,
-  // as there may be none.
-  say() {
-    const { held } = this;
-    if (!held || this.asked || held.said === held.value) return;
-    held.said = held.value;
-    const asked = (this.asked = {});
-    const status = (message) => {
-      if (message.content.execution_state === "idle") setTimeout(() => this.asked === asked && this.answered(), MOST_WAIT);
-    };
-    this.model.send({ ask: "rest", setting: held.setting, value: held.value }, { iopub: { status } });
-  }
-
-  answered() {
-    this.asked = null;
-    this.say();
-  }
-
-  // What is refused leaves the picture as it was: a line that has been let go of returns to its level.
-  refused(isRefused) {
-    this.answered();
-    if (!isRefused || this.held) return;
-    for (const line of this.view.stage.querySelectorAll(".qf-line.qf-handle")) {
-      line.removeAttribute("transform");
-      write(line.querySelector(".qf-line-name"), `${line.dataset.word} ${line.getAttribute("aria-valuenow")}`);
-    }
-  }
-
-  leave() {
-    const { held } = this;
-    this.held = null;
-    if (held.value === held.begun && held.said === held.begun) {
-      if (held.isPlaying) this.player.play();
-      return;
-    }
-    this.after = held;
-    this.send(held.setting, held.value);
-    this.view.ghost = held.ghost;
-  }
-
-  send(setting, value) {
-    this.model.send({ ask: "set", setting, value });
-  }
-
-  press(event) {
-    const element = event.target.closest("[data-handle]");
-    const steps = { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1, PageUp: 10, PageDown: -10 }[event.key];
-    if (element && steps) this.step(event, element, steps);
-  }
-
-  turn(event) {
-    const element = event.target.closest("[data-handle]");
-    if (element && element === document.activeElement && event.deltaY) this.step(event, element, event.deltaY < 0 ? 1 : -1);
-  }
-
-  step(event, element, steps) {
-    event.preventDefault();
-    event.stopPropagation();
-    const found = this.read(element);
-    // Keys may come faster than runs.
-    const value = this.pressed?.key === found.key ? this.pressed.value : found.value;
-    this.pressed = { key: found.key, value: clamp(value + steps * found.step, found.low, found.high) };
-    this.view.ghost = this.view.timeline;
-    this.send(found.setting, this.pressed.value);
-  }
-
-  // Before and after a drawing is made anew.
-  before(timeline) {
-    if (this.held) [timeline.scales, timeline.grids] = [this.held.ghost.scales, this.held.ghost.grids];
-    this.view.ghost = this.held?.ghost ?? this.view.ghost;
-    this.focused = this.view.stage.contains(document.activeElement) ? document.activeElement.dataset.handle : null;
-  }
-
-  loaded() {
-    const { view, player } = this;
-    const element = this.focused && view.stage.querySelector(`[data-handle="${CSS.escape(this.focused)}"]`);
-    element?.focus({ preventScroll: true, focusVisible: !this.held });
-    if (element && this.pressed && Number(element.getAttribute("aria-valuenow")) === this.pressed.value) this.pressed = null;
-    if (this.held) this.follow();
-    this.answered();
-    if (!this.after || !view.timeline.isWhole) return;
-    const { ghost, isPlaying } = this.after;
-    const changed = firstChange(ghost, view.timeline);
-    this.after = null;
-    if (!isPlaying) return;
-    // Time runs from just before what the new setting changed.
-    if (changed !== null) player.lookAt(Math.max(0, changed - 1.3 * player.pace));
-    player.play();
-  }
-}
-
-// When two runs first differ in a turn; null if they never do.
-function firstChange(one, other) {
-  const turns = [one, other].map((timeline) => timeline.picture.turns.map((frame) => timeline.time(frame)));
-  const most = Math.max(turns[0].length, turns[1].length);
-  for (let at = 0; at < most; at += 1) if (turns[0][at] !== turns[1][at]) return Math.min(turns[0][at] ?? Infinity, turns[1][at] ?? Infinity);
-  return null;
 }

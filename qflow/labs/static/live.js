@@ -1,6 +1,15 @@
 // Live: a picture that follows a broker as it serves. Python sends the last two seconds ten times a second, in frames of a thirtieth;
 // they are played a little later, so that every mark is seen on its way. What was drawn is told: nothing more comes before that.
 
+import { Flights } from "./flights.js";
+import { Hand } from "./hand.js";
+import { classify, html, set, write } from "./svg.js";
+import { Timeline, inflated } from "./timeline.js";
+import { Track } from "./track.js";
+import { setStage } from "./transport.js";
+import { View, mark } from "./view.js";
+import { caption } from "./words.js";
+
 // Seconds from an event to its picture: as long as a transfer is on its way, and a look or two.
 const LAG = 0.65;
 // Room for so many messages in a tank, so that it seldom has to be drawn anew.
@@ -33,7 +42,7 @@ class Kept {
   }
 }
 
-class Live {
+export class Live {
   constructor(root, model, id) {
     Object.assign(this, { root, model, id: `${id}-live`, latest: 0, asked: 0, content: null, numbers: null, shape: "", most: new Map(), names: new Map(), request: 0, offset: null, tabled: -TABLE_EVERY, times: [] });
     this.kept = { cells: new Kept(), slots: new Kept(), piles: new Kept() };

@@ -1,6 +1,8 @@
 // Map: stop × capacity, a run in each cell. The kernel runs, counts and draws; here the cells are filled as they come,
 // pointed at and clicked.
 
+import { html, listen, set, svg, write } from "./svg.js";
+
 const MAP_KINDS = ["safe", "below", "full", "dead"];
 const MAP_VIEWS = { kind: "what happens", depth: "greatest depth", blocked: "time blocked" };
 const MAP_STRIDES = [1, 2, 4, 8];

@@ -1,21 +1,16 @@
 // Marks: what moves, on a canvas over the drawing. Each kind has a shape of its own: a message is a rounded square (with groups, the
 // group's shape), a completion is round with a tick, hatched while it is held, an accept is a bare tick, a lock is a shackle.
 
-const COLOURS = ["ink", "soft", "rule", "ground", "card", "level", "sky", "blue", "stop", "stop-pale", "go", "real", "glow", "bad", "dead"];
-const clamp = (value, low, high) => Math.max(low, Math.min(high, value));
-const mix = (one, other, part) => one + (other - one) * part;
-const smooth = (part) => ((part = clamp(part, 0, 1)), part * part * (3 - 2 * part));
-const easeOut = (part) => 1 - (1 - clamp(part, 0, 1)) ** 3;
+import { colorOf, letterOf, shapeOf } from "./glyphs.js";
 
-// A page's theme may change below a picture, which knows its colours by then. What comes back ends that.
-function heedTheme(changed) {
-  const theme = new MutationObserver(changed);
-  theme.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light"] });
-  return () => theme.disconnect();
-}
+export const COLOURS = ["ink", "soft", "rule", "ground", "card", "level", "sky", "blue", "stop", "stop-pale", "go", "real", "glow", "bad", "dead"];
+export const clamp = (value, low, high) => Math.max(low, Math.min(high, value));
+export const mix = (one, other, part) => one + (other - one) * part;
+export const smooth = (part) => ((part = clamp(part, 0, 1)), part * part * (3 - 2 * part));
+export const easeOut = (part) => 1 - (1 - clamp(part, 0, 1)) ** 3;
 
 // Draws in the coordinates of the drawing below; a machine that cannot keep up gets a coarser picture, not a slower one.
-class Brush {
+export class Brush {
   constructor(canvas, root) {
     this.groups = [];
     this.canvas = canvas;
@@ -248,7 +243,7 @@ function fillHatch(pen, size, colour) {
   pen.restore();
 }
 
-function ring(pen, size) {
+export function ring(pen, size) {
   pen.beginPath();
   pen.arc(0, 0, size, 0, 7);
 }

@@ -1,7 +1,11 @@
 // Motion: the marks of one run at one instant, on the canvas over its drawing.
 
+import { ALL_THROUGH, DASHES, Flights, IN_THE_AIR, LEAST, MOST_MARKS, SINGLE, TAKES, along, sampled } from "./flights.js";
+import { clamp, easeOut, mix, smooth } from "./marks.js";
+import { LOST } from "./tank.js";
+
 // What all forms of drawing share: the run, where things are, and the instant that is painted.
-class Painter {
+export class Painter {
   constructor(timeline, places) {
     this.timeline = timeline;
     this.flights = new Flights(timeline);
@@ -28,7 +32,7 @@ class Painter {
   }
 }
 
-class Motion extends Painter {
+export class Motion extends Painter {
   constructor(timeline, places) {
     super(timeline, places);
     this.ways = new Map();

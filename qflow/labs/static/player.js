@@ -1,6 +1,8 @@
 // Player: where we are in the runs. Words and numbers are those of a frame that Python made; between two frames only marks move.
 
-const SPEEDS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10];
+import { IN_THE_AIR } from "./flights.js";
+
+export const SPEEDS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10];
 // Seconds that a run takes the reader at first, at least: what happens in it can then be followed.
 const FIRST_LOOK = 18;
 // And a run of few steps no longer than it takes to follow each of them.
@@ -8,7 +10,7 @@ const STEP_LOOK = 0.3;
 // Where the picture rests, the clock stands still and what flies arrives: so many seconds are enough, after the beat of the step.
 const LANDS = 2;
 
-class Player {
+export class Player {
   constructor(draw) {
     this.draw = draw;
     this.track = null;

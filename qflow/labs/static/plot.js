@@ -1,5 +1,9 @@
 // Plot: each queue's depth over time, its thresholds, and lanes that are filled while something holds.
 
+import { changesOf } from "./flights.js";
+import { fitted, html, patterns, set, svg, textWidth, write } from "./svg.js";
+import { HEADROOM, tankScale } from "./tank.js";
+
 function plotForm(timeline, isNarrow) {
   const crowded = timeline.topology.queues.length > 2;
   const sizes = { top: 20, height: crowded ? 50 : isNarrow || timeline.picture.verdicts ? 64 : 84, axis: 22, lane: 17, ticks: isNarrow ? 4 : 8, isNarrow };
@@ -7,7 +11,7 @@ function plotForm(timeline, isNarrow) {
 }
 
 // All runs share one scale of time, so that what lies above one another happened at the same instant.
-function buildPlots(parent, timeline, id, seek, isNarrow, end, ghost) {
+export function buildPlots(parent, timeline, id, seek, isNarrow, end, ghost) {
   parent.replaceChildren();
   const form = { ...plotForm(timeline, isNarrow), end, ghost };
   const cursors = timeline.topology.queues.map((_, index) => buildPlot(parent, timeline, index, `${id}-p${index}`, seek, form));

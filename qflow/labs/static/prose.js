@@ -1,5 +1,7 @@
 // Prose: a number in a text is a handle of the lab's picture, and a term and its marks light each other up.
 
+import { html, listen, set, write } from "./svg.js";
+
 const STEP_PIXELS = 5;
 
 function renderProse({ model, el }) {

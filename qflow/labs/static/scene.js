@@ -1,6 +1,20 @@
 // Scene: the widget. Python sends pictures; this draws them and lets the reader move through them.
 
-function render({ model, el }) {
+import { Guess } from "./guess.js";
+import { Hand } from "./hand.js";
+import { Live } from "./live.js";
+import { Player } from "./player.js";
+import { buildSharing } from "./share.js";
+import { heedSliders } from "./sliders.js";
+import { Story } from "./story.js";
+import { bringIntoView, classify, heedTheme, html, isLive, listen, set, write } from "./svg.js";
+import { timelineOf } from "./timeline.js";
+import { Track } from "./track.js";
+import { KERNEL_KEYS, KEYS, buildTransport, listenToKeys, openMore, setStage } from "./transport.js";
+import { View, buildKey } from "./view.js";
+import { WhyPanel, light } from "./why.js";
+
+export function render({ model, el }) {
   const id = `qf-${crypto.getRandomValues(new Uint32Array(1))[0].toString(36)}`;
   const root = html("div", { class: "qflow-scene", tabindex: 0, role: "group", "data-lm-suppress-shortcuts": "true" }, el);
   const keys = KEYS.filter(([key]) => isLive(model) || !KERNEL_KEYS.includes(key)).map(([key, does]) => `${key}: ${does}`).join("; ");
@@ -117,15 +131,6 @@ function render({ model, el }) {
     leaveModel();
     el.replaceChildren();
   };
-}
-
-// Whether there is a kernel that answers questions.
-const isLive = (model) => model.get("is_live") !== false;
-
-// What plays by itself is seen as a whole, if the reader is at it.
-function bringIntoView(root) {
-  const { top, bottom } = root.getBoundingClientRect();
-  if (bottom > 0 && top < window.innerHeight) root.scrollIntoView({ block: "nearest" });
 }
 
 // Why there is no new picture, in the broker's words.
@@ -270,132 +275,8 @@ function buildWhy(tools, root, model, player) {
   });
 }
 
-// Drawings of another form than tanks and gates.
-const FORMS = { conveyor: buildConveyor, strip: buildSession };
-
 // Pixels; a narrower page, such as that of a telephone, gets the picture that has half of a wide one.
 const NARROW = 600;
-const MOST_TALL = 400;
-const MOST_TALL_BESIDE = 330;
-
-// One run: its name, its stage, its sentences, its plots. The elements stay when another run is drawn in them.
-class View {
-  constructor(parent, index) {
-    this.root = html("div", { class: "qf-view", "data-view": index }, parent);
-    this.name = html("h4", { class: "qf-view-name", hidden: "" }, this.root);
-    this.picture = html("div", { class: "qf-picture" }, this.root);
-    this.stage = svg("svg", { class: "qf-stage", role: "group", "aria-label": "Producers, queues and consumers" }, this.picture);
-    this.brush = new Brush(html("canvas", { "aria-hidden": "true" }, this.picture), this.picture);
-    this.brush.heed(() => this.now && this.drawn.paintMarks(this.brush, this.now, this.before));
-    this.callout = html("div", { class: "qf-callout", role: "alert" }, this.picture);
-    this.says = html("div", { class: "qf-says" }, this.root);
-    const line = html("div", {}, this.says);
-    this.step = html("p", { class: "qf-step" }, line);
-    this.outlook = html("p", { class: "qf-outlook" }, line);
-    this.state = html("p", { class: "qf-state qf-extra" }, this.root);
-    this.plots = html("div", { class: "qf-plots" }, this.root);
-  }
-
-  load(timeline, id, track, seek) {
-    const { isNarrow } = track;
-    this.timeline = timeline;
-    this.name.hidden = !timeline.picture.name;
-    // What is to be known of the run, below its name.
-    const [name, note] = (timeline.picture.name ?? "").split(" (");
-    this.name.replaceChildren(name);
-    if (note) html("small", {}, this.name, `(${note}`);
-    const form = FORMS[timeline.picture.form];
-    this.drawn = form ? form(this.stage, timeline, id, isNarrow) : buildStage(this.stage, timeline, id, isNarrow, roomOf(track));
-    this.plots.hidden = Boolean(form);
-    this.root.classList.toggle("qf-has-form", Boolean(form));
-    this.paintPlots = form ? () => {} : buildPlots(this.plots, timeline, id, seek, isNarrow, track.room, this.ghost);
-    this.brush.forget(timeline.picture.groups);
-    const { width, tank } = this.drawn.geometry;
-    // A tall drawing gets narrower, so that the lab still fits on a screen.
-    this.picture.style.setProperty("--qf-shape", width / this.drawn.places.height);
-    this.picture.style.maxWidth = form ? "" : `${Math.round(((isNarrow ? MOST_TALL_BESIDE : MOST_TALL) * width) / this.drawn.places.height)}px`;
-    this.reserve(timeline, track.timelines);
-    if (track.timelines.length > 1) this.says.after(this.callout);
-    else this.picture.append(this.callout);
-    // Beside the name of the only queue there is the most room.
-    const [queue, ...others] = timeline.topology.queues;
-    const beside = others.length ? tank.width : Math.max(1.65 * textWidth(`${queue.name}${queue.policy ?? ""}`), 1.65 * textWidth("1000 messages"));
-    set(this.callout, { style: `left:${(100 * (tank.x + beside + 16)) / width}%` });
-    this.before = -1;
-    this.plotted = this.painted = 0;
-  }
-
-  // Among several runs a refusal has its room from the beginning, beside one that has it too.
-  reserve(timeline, timelines) {
-    const [first] = (timelines.length > 2 ? [timeline] : timelines).filter(({ picture }) => picture.deaths.length);
-    const [death] = first?.picture.deaths ?? [];
-    this.root.classList.toggle("qf-dies", Boolean(death));
-    if (death) this.tell(first, death);
-  }
-
-  tell(timeline, death) {
-    this.told = death;
-    this.callout.replaceChildren();
-    html("b", {}, this.callout, `${timeline.topology.producers[death[1]].name} is dead`);
-    html("span", {}, this.callout, ` ${death[2]}`);
-  }
-
-  // Everything is of the same instant: marks of its time, words and numbers of its frame.
-  paint(frame, now) {
-    const { timeline } = this;
-    const clock = performance.now();
-    this.now = now;
-    // A browser without a graphics card redraws all that lies between two changes; ten cursors a second do.
-    if (!now.isPlaying || clock - this.plotted > 100) {
-      this.paintPlots(frame, now.time);
-      this.plotted = clock;
-    }
-    if (frame !== this.before) {
-      this.drawn.paint(frame);
-      mark(this.stage, timeline, frame);
-      this.paintDeath(frame);
-    }
-    this.drawn.paintMarks(this.brush, now, frame);
-    if (now.isPlaying) this.brush.keepUp(clock - this.painted);
-    this.painted = clock;
-    this.plots.classList.toggle("qf-extra", !timeline.topology.queues.some((queue) => queue.stop_count || queue.stop_size));
-    write(this.step, timeline.picture.captions ? captionAt(timeline.picture, frame) : now.isPlaying ? caption(timeline, frame) : stepSentence(timeline, frame));
-    write(this.outlook, outlookSentence(timeline, frame));
-    // While the picture moves, a screen reader gets the turns; sixty sentences a second would be too many.
-    set(this.step, { "aria-live": "polite" });
-    set(this.state, { "aria-live": now.isPlaying ? "off" : "polite" });
-    write(this.state, stateSentence(timeline, frame));
-    this.before = frame;
-  }
-
-  recolour() {
-    this.brush.forget();
-    if (this.now) this.drawn.paintMarks(this.brush, this.now, this.before);
-  }
-
-  // The broker's own words, where it happened.
-  paintDeath(frame) {
-    const death = this.timeline.picture.deaths.findLast(([at]) => at <= frame);
-    this.callout.classList.toggle("qf-is-shown", Boolean(death));
-    if (death && this.told !== death) this.tell(this.timeline, death);
-  }
-}
-
-// What the marks mean, once for all runs.
-function buildKey(views, timelines, id, width) {
-  const [timeline] = [...timelines].sort((one, other) => other.picture.groups.length - one.picture.groups.length);
-  const isNeeded = !timelines[0].picture.form || (timelines.length > 1 && !FORMS[timelines[0].picture.form]);
-  const before = views.parentElement.querySelector(".qf-key");
-  const said = isNeeded && JSON.stringify([timeline.picture.groups, hasAgain(timeline), width]);
-  if (said && before?.said === said) return;
-  before?.remove();
-  if (!isNeeded) return;
-  const key = Object.assign(html("div", { class: timelines.length > 1 ? "qf-key qf-extra" : "qf-key" }), { said });
-  views.after(key);
-  const drawing = svg("svg", { role: "img", "aria-label": "What the marks mean" }, key);
-  const lines = buildLegend(drawing, timeline, 14, { width }, patterns(drawing, `${id}-key`));
-  set(drawing, { viewBox: `0 0 ${width} ${lines + 20}` });
-}
 
 // A run that takes long: how far it is, and a way not to wait for it.
 function buildWaiting(root, model) {
@@ -416,24 +297,6 @@ function buildWaiting(root, model) {
     else meter.removeAttribute("value");
     write(text, isKnown ? `running: ${Math.round(100 * part)} %` : "running …");
   };
-}
-
-// What tests and scripts of a page can read off the picture.
-function mark(stage, timeline, frame) {
-  const seen = timeline.queue(frame, 0);
-  set(stage, {
-    "data-run": timeline.run,
-    "data-whole": timeline.isWhole ? "yes" : "no",
-    "data-frame": frame,
-    "data-frames": timeline.count,
-    "data-time": timeline.time(frame),
-    "data-count": seen.depth,
-    "data-depth": seen.depth,
-    "data-flow": seen.flow ? "ON" : "OFF",
-    "data-held": seen.held,
-    "data-stop": timeline.topology.queues[0].stop_count,
-    "data-resume": timeline.topology.queues[0].resume_count,
-  });
 }
 
 export default { render };

@@ -1,6 +1,9 @@
 // Share: a token for this instant, a file with the whole run, another course of events from here, two runs side by side.
 
-function buildSharing(parent, root, model, player, shown) {
+import { canFilm, film } from "./film.js";
+import { html, write } from "./svg.js";
+
+export function buildSharing(parent, root, model, player, shown) {
   const bar = html("div", { class: "qf-share" }, parent);
   const button = (name, label, title, action) => {
     const made = html("button", { type: "button", class: `qf-${name}`, title }, bar, label);

@@ -4,7 +4,7 @@ const REST = 40;
 
 // A reader who takes hold of a slider says which instant is looked at: it is drawn first when the next run takes longer.
 // One who rests with it says where: most sliders are let go of where they rest.
-function heedSliders(el, player, model) {
+export function heedSliders(el, player, model) {
   let looked = -1;
   let held = null;
   const isOurs = (event) => Boolean(event.target.closest?.(".qf-panel")?.closest(".qflow-lab")?.contains(el));

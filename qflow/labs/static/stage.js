@@ -1,5 +1,12 @@
 // Stage: producers, exchanges, queues and consumers side by side, in as many rows as there are of each.
 
+import { buildConsumer, buildProducer, cardHeight, laidOut } from "./cards.js";
+import { buildDrain, buildExchange, buildFeed, buildRoute } from "./links.js";
+import { Motion } from "./motion.js";
+import { patterns, set, svg, write } from "./svg.js";
+import { buildTank } from "./tank.js";
+import { buildUnits } from "./units.js";
+
 const GAP = 14;
 const TOP = 8;
 
@@ -47,12 +54,12 @@ function heightsOf(timeline, geometry) {
 }
 
 // Runs side by side are as tall as the tallest of them: a level is then the same height in all.
-function roomOf({ timelines, isNarrow }) {
+export function roomOf({ timelines, isNarrow }) {
   const isCrowd = timelines.length > 2;
   return Math.max(...timelines.map((timeline) => heightsOf(timeline, geometryOf(timeline.topology, isNarrow, false, isCrowd)).room));
 }
 
-function buildStage(root, timeline, id, isNarrow, room) {
+export function buildStage(root, timeline, id, isNarrow, room) {
   const { producers, queues, consumers, exchanges } = timeline.topology;
   const { verdicts } = timeline.picture;
   const geometry = geometryOf(timeline.topology, isNarrow, Boolean(verdicts) && !isNarrow, timeline.beside.length > 2);

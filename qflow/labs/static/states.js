@@ -1,6 +1,8 @@
 // States: the graph of everything that can happen; a click, or the arrow keys, choose a state.
 
-function renderStates({ model, el }) {
+import { classify, html, listen, set, svg, write } from "./svg.js";
+
+export function renderStates({ model, el }) {
   const root = html("div", { class: "qflow-scene qf-states", tabindex: 0, role: "group", "aria-label": "States. Arrow keys go along a way, Home goes to the start." }, el);
   const head = html("p", { class: "qf-states-head", "aria-live": "polite" }, root);
   const stage = svg("svg", { class: "qf-graph", role: "img", "aria-label": "All states and the ways between them" }, root);

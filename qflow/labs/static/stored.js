@@ -1,7 +1,12 @@
 // Stored: a run that is shown with no kernel, in a notebook as it was executed, a saved page, a page of the site. What a widget would ask
 // its kernel is answered with what is stored; a question why has no answer here.
 
-const withNumbers = (picture) => ({ ...picture, numbers: unpacked(picture.numbers) });
+import { unpacked } from "./packed.js";
+import { render } from "./scene.js";
+import { renderStates } from "./states.js";
+import { StoredModel } from "./stored_model.js";
+
+export const withNumbers = (picture) => ({ ...picture, numbers: unpacked(picture.numbers) });
 
 // What plays by itself does so while it is seen.
 function playWhenSeen(element, model) {

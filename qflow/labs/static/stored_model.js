@@ -1,7 +1,7 @@
 // Stored model: what a widget would ask its kernel for, where there is none.
 
 // A model as a widget has one. What a handle or a button asks goes to `answer`.
-class StoredModel {
+export class StoredModel {
   constructor(values, answer = () => {}) {
     this.values = { run: 1, refusal: "", progress: 0, is_live: false, plays: false, place: {}, ...values };
     this.heard = new Map();
@@ -33,6 +33,3 @@ class StoredModel {
     for (const name of Object.keys(values)) for (const hear of this.heard.get(`change:${name}`) ?? []) hear();
   }
 }
-
-// The other side of `packed_text` in html_export.py.
-const unpacked = (text) => Uint8Array.from(atob(text.replace(/[-_.]/g, (letter) => ({ "-": "+", _: "/", ".": "0" })[letter])), (letter) => letter.charCodeAt(0));

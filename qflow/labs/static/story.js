@@ -1,10 +1,13 @@
 // Story: a run told in beats (story.py). Buttons, dots and arrow keys say which beat, never which frame; each plays by itself and rests.
 // The camera says what matters: it goes near the drawing and back, and moves nothing else.
 
+import { clamp } from "./marks.js";
+import { html, set, write } from "./svg.js";
+
 const READS = 1800; // milliseconds between two beats that follow by themselves
 const NEAREST = 2.3;
 
-class Story {
+export class Story {
   constructor(root, player, shown, views) {
     Object.assign(this, { root, player, shown, at: -1, follows: false });
     this.box = html("section", { class: "qf-story", "aria-label": "This run, told in beats", hidden: "" }, null);

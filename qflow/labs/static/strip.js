@@ -1,6 +1,12 @@
 // Strip: the numbered commands of one session. A transfer flies from its number to its queue, its completion flies back; one that is held
 // waits on its message; a sync is a flag that waits at the end of all before it.
 
+import { TAKES } from "./flights.js";
+import { mix, smooth } from "./marks.js";
+import { Painter } from "./motion.js";
+import { classify, set, svg, textWidth, write } from "./svg.js";
+import { buildBadge } from "./tank.js";
+
 const STRIP = { tall: 62, row: 88, name: 182, from: 216 };
 // Across: the whole width, or half of it beside another session; cells as wide as there is room for as many as there are.
 const [ACROSS, HALF] = [{ width: 1040, left: 116, widest: 80 }, { width: 548, left: 104, widest: 54 }];
@@ -99,7 +105,7 @@ class StripMotion extends Painter {
   }
 }
 
-function buildSession(root, timeline, id, isNarrow) {
+export function buildSession(root, timeline, id, isNarrow) {
   const { picture, topology } = timeline;
   root.replaceChildren();
   const { commands } = picture;

@@ -1,8 +1,8 @@
 // Small helpers for making elements, and for hearing of a model.
 
-const SVG = "http://www.w3.org/2000/svg";
+export const SVG = "http://www.w3.org/2000/svg";
 
-function svg(tag, attributes = {}, parent = null, text = null) {
+export function svg(tag, attributes = {}, parent = null, text = null) {
   const element = document.createElementNS(SVG, tag);
   set(element, attributes);
   if (text !== null) element.textContent = text;
@@ -10,7 +10,7 @@ function svg(tag, attributes = {}, parent = null, text = null) {
   return element;
 }
 
-function html(tag, attributes = {}, parent = null, text = null) {
+export function html(tag, attributes = {}, parent = null, text = null) {
   const element = document.createElement(tag);
   set(element, attributes);
   if (text !== null) element.textContent = text;
@@ -19,7 +19,7 @@ function html(tag, attributes = {}, parent = null, text = null) {
 }
 
 // Setting what is set already would still cost style and layout.
-function set(element, attributes) {
+export function set(element, attributes) {
   for (const name in attributes) {
     const value = String(attributes[name]);
     if (element.getAttribute(name) !== value) element.setAttribute(name, value);
@@ -27,16 +27,16 @@ function set(element, attributes) {
 }
 
 // Changing text or a class costs layout, so leave alone what is right already.
-function write(element, text) {
+export function write(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-function classify(element, name) {
+export function classify(element, name) {
   if (element.getAttribute("class") !== name) element.setAttribute("class", name);
 }
 
 // Hear of a model's changes; what comes back ends that.
-function listen(model, changes) {
+export function listen(model, changes) {
   for (const [name, heard] of Object.entries(changes)) model.on(`change:${name}`, heard);
   return () => {
     for (const [name, heard] of Object.entries(changes)) model.off(`change:${name}`, heard);
@@ -44,7 +44,7 @@ function listen(model, changes) {
 }
 
 // Three fills that differ in pattern as well as in colour. Ids are unique to each picture on the page.
-function patterns(parent, id) {
+export function patterns(parent, id) {
   const defs = svg("defs", {}, parent);
   const hatch = svg("pattern", { id: `${id}-held`, width: 6, height: 6, patternUnits: "userSpaceOnUse" }, defs);
   set(hatch, { patternTransform: "rotate(45)" });
@@ -67,4 +67,36 @@ function arrow(defs, id, name) {
   const attributes = { id, viewBox: "0 0 10 10", refX: 9, refY: 5, markerWidth: 9, markerHeight: 9 };
   const marker = svg("marker", { ...attributes, orient: "auto", markerUnits: "userSpaceOnUse" }, defs);
   svg("path", { d: "M0,0.5 L10,5 L0,9.5 z", class: name }, marker);
+}
+
+// How wide a text of 12 pixels is; an element says so only once it is on the page.
+export function textWidth(text) {
+  textWidth.pen ??= document.createElement("canvas").getContext("2d");
+  textWidth.pen.font = "12px system-ui, sans-serif";
+  return textWidth.pen.measureText(text).width;
+}
+
+// As much of a text as there is room for; the factor is its size and weight against what is measured.
+export function fitted(text, room, factor = 1.1) {
+  // The number at its end is often all that two names differ in.
+  const end = text.match(/\D?\d{1,4}$/)?.[0] ?? "";
+  let shown = text;
+  for (let length = text.length - end.length - 1; length > 0 && factor * textWidth(shown) > room; length -= 1) shown = `${text.slice(0, length)}…${end}`;
+  return shown;
+}
+
+// Whether there is a kernel that answers questions.
+export const isLive = (model) => model.get("is_live") !== false;
+
+// What plays by itself is seen as a whole, if the reader is at it.
+export function bringIntoView(root) {
+  const { top, bottom } = root.getBoundingClientRect();
+  if (bottom > 0 && top < window.innerHeight) root.scrollIntoView({ block: "nearest" });
+}
+
+// A page's theme may change below a picture, which knows its colours by then. What comes back ends that.
+export function heedTheme(changed) {
+  const theme = new MutationObserver(changed);
+  theme.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light"] });
+  return () => theme.disconnect();
 }

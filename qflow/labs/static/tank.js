@@ -1,9 +1,13 @@
 // Tank: a queue with its messages, its two thresholds, its limit, and the gate that completions pass.
 
-const MOST_CELLS = 160;
-const HEADROOM = 1.06;
+import { Cell, SHAPES, colorOf, shapeOf } from "./glyphs.js";
+import { asHandle, handleOf } from "./handles.js";
+import { classify, fitted, set, svg, textWidth, write } from "./svg.js";
 
-function buildTank(root, timeline, index, place, room, geometry, marks) {
+const MOST_CELLS = 160;
+export const HEADROOM = 1.06;
+
+export function buildTank(root, timeline, index, place, room, geometry, marks) {
   const spot = timeline.topology.queues[index];
   const group = svg("g", { class: "qf-queue", "data-name": spot.name, "data-why": `queue:${spot.name}` }, root);
   const box = geometry.tank;
@@ -75,7 +79,7 @@ function pileIn({ x, y, reach, right }, most) {
 const deepestOf = (timeline, index) => timeline.most("queue", index, "depth");
 
 // Runs side by side have one scale: the same level is the same height in all of them.
-function tankScale(timeline, index) {
+export function tankScale(timeline, index) {
   return timeline.scales?.[index] ?? timeline.largestBeside(index, levelOf);
 }
 
@@ -152,7 +156,7 @@ function buildFluid(group, timeline, index, box, top, bottom, y, marks, geometry
   };
 }
 
-function slab(rect, y, from, to) {
+export function slab(rect, y, from, to) {
   const tall = Math.max(0, y(Math.max(0, from)) - y(to));
   set(rect, { y: y(to), height: to > from && to > 0 ? Math.max(1.5, tall) : 0 });
 }
@@ -216,7 +220,7 @@ function buildLaw(group, timeline, index, box, y, scale, free) {
 }
 
 // Labels beside their levels as near as they can be, none on another, none below an end: pairs of level and height, from the top.
-function labelPlaces(wanted, end) {
+export function labelPlaces(wanted, end) {
   let free = -Infinity;
   const places = wanted.map(([level, tall]) => {
     const place = Math.max(level, free);
@@ -232,7 +236,7 @@ function labelPlaces(wanted, end) {
 }
 
 // The state in shape, word and colour: an octagon that says ON, a circle that says OFF.
-function buildBadge(parent, x, y, isSmall) {
+export function buildBadge(parent, x, y, isSmall) {
   const group = svg("g", { class: "qf-badge", transform: `translate(${x},${y})${isSmall ? " scale(0.72)" : ""}` }, parent);
   const corners = [0, 1, 2, 3, 4, 5, 6, 7].map((corner) => {
     const angle = ((corner + 0.5) * Math.PI) / 4;
@@ -327,5 +331,5 @@ function buildChute(parent, timeline, index, box, bottom, geometry) {
   };
 }
 
-const LOST = new Set(["ring", "reject", "lvq", "queue-deleted"]);
+export const LOST = new Set(["ring", "reject", "lvq", "queue-deleted"]);
 

@@ -1,13 +1,15 @@
 // Timeline: the frames as Python sent them. It looks numbers up; it works none out.
 
-// Bytes, inflated by the browser itself.
-async function inflatedBytes(packed) {
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
-}
+import { Looks } from "./looks.js";
+import { inflatedBytes } from "./packed.js";
+
+export const NEVER = 2 ** 31 - 1;
+// Seconds of the reader: from completions that are let go until a message that waited for them lands; after a turn ON; after a death;
+// between two steps of the instant of an OFF, and for all of them together.
+export const BEAT = { off: 0.74, on: 0.3, death: 0.8, step: 0.05, steps: 1.2 };
 
 // The numbers of a picture: first the low bytes of all are sent, then the next.
-async function inflated(packed) {
+export async function inflated(packed) {
   const places = await inflatedBytes(packed);
   const numbers = new Int32Array(places.length / 4);
   const count = numbers.length;
@@ -15,7 +17,7 @@ async function inflated(packed) {
   return numbers.buffer;
 }
 
-class Timeline {
+export class Timeline {
   constructor(picture, run, numbers) {
     this.picture = picture;
     this.topology = picture.topology;
@@ -150,6 +152,76 @@ class Timeline {
   }
 }
 
-async function timelineOf(picture, run) {
+export async function timelineOf(picture, run) {
   return new Timeline(picture, run, await inflated(picture.numbers));
+}
+
+const EVERY = 256;
+
+// Tables of what lasts for some frames, such as a message's stay on a queue.
+class Spans {
+  constructor(names, columns, count) {
+    this.columns = Object.fromEntries(names.map((name, index) => [name, columns[index]]));
+    this.count = count;
+    this.start = this.columns.start;
+    this.end = this.columns.end;
+    this.marks = null;
+    this.seen = [-1, []];
+  }
+
+  get(row, name) {
+    return this.columns[name][row];
+  }
+
+  // Every so many frames, what lasts over that frame; and the first row that begins after it.
+  index() {
+    this.marks = [];
+    let [row, active] = [0, []];
+    const last = this.count ? this.start[this.count - 1] : 0;
+    for (let frame = 0; frame <= last + EVERY; frame += EVERY) {
+      while (row < this.count && this.start[row] <= frame) active.push(row++);
+      active = active.filter((one) => this.end[one] > frame);
+      this.marks.push([active.slice(), row]);
+    }
+  }
+
+  // The rows that last over a frame, in the order in which they began.
+  alive(frame) {
+    if (this.seen[0] === frame) return this.seen[1];
+    if (!this.marks) this.index();
+    const [before, next] = this.marks[Math.min(this.marks.length - 1, Math.floor(frame / EVERY))];
+    const found = before.filter((row) => this.end[row] > frame);
+    for (let row = next; row < this.count && this.start[row] <= frame; row += 1) {
+      if (this.end[row] > frame) found.push(row);
+    }
+    this.seen = [frame, found];
+    return found;
+  }
+
+  // The first row that begins after a frame and is of the wanted kind; -1 for none.
+  next(frame, isWanted) {
+    let row = firstOf(this.start, (start) => start > frame);
+    while (row < this.count && !isWanted(row)) row += 1;
+    return row < this.count ? row : -1;
+  }
+
+  // The rows whose end lies after one frame and not after another, at most so many.
+  ended(after, until, most) {
+    const found = [];
+    for (let row = this.count - 1; row >= 0 && found.length < most; row -= 1) {
+      const end = this.end[row];
+      if (end > after && end <= until) found.push(row);
+    }
+    return found;
+  }
+}
+
+export function firstOf(sorted, holds) {
+  let [low, high] = [0, sorted.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (holds(sorted[middle])) high = middle;
+    else low = middle + 1;
+  }
+  return low;
 }

@@ -3,13 +3,13 @@
 // What follows from completions that are let go happens in the same instant; it is shown one after the other. The clock of the picture
 // waits while they go through the gate, and while a session dies. Each place has so an instant of the picture (`shown`) beside its time in the run.
 
+import { clamp } from "./marks.js";
+import { BEAT, firstOf } from "./timeline.js";
+
 // Steps a second in which a window fills after the first ON, and how long that takes at least and at most.
 const FILLING = { steps: 45, seconds: [1.5, 5] };
-// Seconds of the reader: from completions that are let go until a message that waited for them lands; after a turn ON; after a death;
-// between two steps of the instant of an OFF, and for all of them together.
-const BEAT = { off: 0.74, on: 0.3, death: 0.8, step: 0.05, steps: 1.2 };
 
-class Track {
+export class Track {
   constructor(timelines) {
     this.timelines = timelines;
     this.single = timelines.length === 1;
@@ -141,14 +141,4 @@ class Track {
     }
     return this.found;
   }
-}
-
-function firstOf(sorted, holds) {
-  let [low, high] = [0, sorted.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (holds(sorted[middle])) high = middle;
-    else low = middle + 1;
-  }
-  return low;
 }

@@ -1,6 +1,10 @@
 // Transport: play, pause, step, step back, scrub, jump to a flow control transition; mouse and keyboard alike.
 
-const KEYS = [
+import { SPEEDS } from "./player.js";
+import { classify, html, set, write } from "./svg.js";
+import { seconds } from "./words.js";
+
+export const KEYS = [
   ["Space", "play or pause"],
   ["← →", "one step back or on"],
   ["Shift ← →", "previous or next change (ON, OFF, a discard, an end)"],
@@ -13,9 +17,9 @@ const KEYS = [
 ];
 const KEYS_TEXT = KEYS.map(([key, does]) => `${key}: ${does}`).join("; ");
 // What only a kernel answers.
-const KERNEL_KEYS = ["W", "C"];
+export const KERNEL_KEYS = ["W", "C"];
 
-function buildTransport(parent, player, root) {
+export function buildTransport(parent, player, root) {
   const bar = html("div", { class: "qf-transport", role: "toolbar", "aria-label": "Transport" }, parent);
   const button = (name, label, title, action) => {
     const made = html("button", { type: "button", class: `qf-${name}`, title, "aria-label": title.split(" (")[0] }, bar, label);
@@ -57,7 +61,7 @@ function buildTransport(parent, player, root) {
 }
 
 // One thing at first: play, a handle, the scene. The rest of a lab opens on request.
-function openMore(root, open = !root.classList.contains("qf-is-open")) {
+export function openMore(root, open = !root.classList.contains("qf-is-open")) {
   for (const part of [root, root.closest(".qflow-lab")]) part?.classList.toggle("qf-is-open", open);
   const button = root.querySelector(".qf-more");
   button.setAttribute("aria-expanded", open);
@@ -65,7 +69,7 @@ function openMore(root, open = !root.classList.contains("qf-is-open")) {
 }
 
 // Stage: the picture alone, as large as the screen; where a page may not have the screen, as large as the window.
-function setStage(root, player, isStage = !root.classList.contains("qf-is-stage")) {
+export function setStage(root, player, isStage = !root.classList.contains("qf-is-stage")) {
   root.classList.toggle("qf-is-stage", isStage);
   root.querySelector(".qf-full").setAttribute("aria-pressed", isStage);
   if (isStage) root.requestFullscreen?.().catch(() => {});
@@ -74,7 +78,7 @@ function setStage(root, player, isStage = !root.classList.contains("qf-is-stage"
   player.draw(player);
 }
 
-function listenToKeys(root, player, more) {
+export function listenToKeys(root, player, more) {
   const actions = {
     " ": () => player.toggle(),
     // On the stage the arrow keys go from turn to turn.

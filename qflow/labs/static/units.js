@@ -1,9 +1,13 @@
 // Units: a queue counts its messages and their bytes, and compares each with thresholds of its own. The second tank is that of the bytes.
 
+import { asHandle, handleOf } from "./handles.js";
+import { set, svg, textWidth, write } from "./svg.js";
+import { labelPlaces, slab } from "./tank.js";
+
 const thousands = (number) => number.toLocaleString("en");
 
 // What each unit says of ON or OFF comes with the run; it stands below its tank.
-function buildUnits(root, timeline, tank, geometry, source) {
+export function buildUnits(root, timeline, tank, geometry, source) {
   const spot = timeline.topology.queues[0];
   const { verdicts } = timeline.picture;
   const { x, width } = geometry.bytes;

@@ -1,11 +1,15 @@
 // Why: whatever is clicked, or chosen by keyboard, is asked about. The answer stands on a card beside it, over the picture, where it covers
 // least of what was asked about, and moves nothing; it is a chain whose links lead to their instants. A card that is pinned stays.
 
+import { clamp } from "./marks.js";
+import { html, set } from "./svg.js";
+import { seconds } from "./words.js";
+
 const PATIENCE = 10; // seconds
 const GONE = "The kernel of this lab is gone: it was restarted or shut down. Run the lab's cell again, and ask there.";
 const SLOW = `No answer for ${PATIENCE} seconds: the kernel is busy, or gone. If it was restarted, run the lab's cell again, and ask there.`;
 
-class WhyPanel {
+export class WhyPanel {
   // ask(picture, subject) sends the question; show(picture, frame) goes to an instant.
   constructor(parent, root, { ask, show }) {
     Object.assign(this, { root, ask, show, number: 0, card: null });
@@ -172,7 +176,7 @@ function carry(card, { clientX, clientY, pointerId }) {
 }
 
 // What is lit in a picture: all that can be asked about under one name. Nothing of that name, nothing fades.
-function light(view, subject) {
+export function light(view, subject) {
   const [kind, name] = (subject ?? "").split(":");
   const wanted = kind === "setting" ? `[data-setting="${CSS.escape(name)}"], [data-law="${CSS.escape(name)}"]` : `[data-why="${CSS.escape(subject ?? "")}"]`;
   const lit = subject ? [...view.querySelectorAll(`.qf-stage :is(${wanted})`)] : [];

@@ -6,7 +6,7 @@ function messageName(timeline, sender, number) {
   return sender ? `${timeline.topology.producers[sender - 1].name}-${number}` : "a message";
 }
 
-function stepSentence(timeline, frame) {
+export function stepSentence(timeline, frame) {
   const { step, state } = timeline.picture.words;
   const seen = timeline.step(frame);
   if (!seen.parts) return frame === 0 ? state.start : "";
@@ -33,16 +33,16 @@ function stepSentence(timeline, frame) {
 }
 
 // A drawing of another form brings its sentences with it: the last one that is due.
-const captionAt = (picture, frame) => picture.captions.findLast(([at]) => at <= frame)?.[1] ?? "";
+export const captionAt = (picture, frame) => picture.captions.findLast(([at]) => at <= frame)?.[1] ?? "";
 
 // While the picture plays: what happened at the last turn, and when; each step alone would be gone before it is read.
-function caption(timeline, frame) {
+export function caption(timeline, frame) {
   const turn = timeline.picture.turns.findLast((at) => at <= frame);
   return turn === undefined ? stepSentence(timeline, frame) : `${seconds(timeline.time(turn))}: ${stepSentence(timeline, turn)}`;
 }
 
 // While a queue is ON, what its producers may still do and what they wait for; of a crowd, nothing.
-function outlookSentence(timeline, frame) {
+export function outlookSentence(timeline, frame) {
   const { topology, picture, sendings } = timeline;
   const templates = picture.words.outlook;
   if (topology.producers.length > 2 || picture.form) return "";
@@ -64,11 +64,11 @@ function outlookSentence(timeline, frame) {
 const LONG_AWAITED = 300_000;
 
 // Where its window has just been emptied, a producer that has not gone on yet still waits.
-function moodOf(moods, { mood, outstanding }, capacity) {
+export function moodOf(moods, { mood, outstanding }, capacity) {
   return outstanding < capacity ? moods[mood].replace(" with a full window", "") : moods[mood];
 }
 
-function stateSentence(timeline, frame) {
+export function stateSentence(timeline, frame) {
   const { state, moods, flow } = timeline.picture.words;
   const { producers, queues, consumers } = timeline.topology;
   const said = queues.map((queue, index) => {
@@ -88,4 +88,4 @@ function stateSentence(timeline, frame) {
   return said.join(" ");
 }
 
-const seconds = (time) => `${(time / 1e6).toFixed(3)} s`;
+export const seconds = (time) => `${(time / 1e6).toFixed(3)} s`;

@@ -3,6 +3,12 @@
 // answered is kept on this device, where the browser lets a page keep something. Who else is on the page hears of it: qflow-prediction and
 // qflow-exercise are events of the document.
 
+import { render } from "../../labs/static/errata.js";
+import { unpackedJson } from "../../labs/static/packed.js";
+import { StoredModel } from "../../labs/static/stored_model.js";
+import { html, set, write } from "../../labs/static/svg.js";
+import { loadPython } from "./worker.js";
+
 const isFolder = location.protocol === "file:";
 const script = new URL("python.js", document.currentScript.src);
 const KEPT = "qflow-answers";
@@ -30,10 +36,7 @@ function keep(id, answer) {
 
 const tell = (name, detail) => document.dispatchEvent(new CustomEvent(name, { detail }));
 
-async function unpack({ packed }) {
-  const stream = new Blob([unpacked(packed)]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Response(stream).json();
-}
+const unpack = ({ packed }) => unpackedJson(packed);
 
 const fill = (text, ...values) => values.reduce((said, value) => said.replace("{}", value), text);
 

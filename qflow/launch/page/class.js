@@ -1,6 +1,8 @@
 // Class: the teacher's screen. What the room said is asked for each second and drawn: the guesses at the height of the tank that they name,
 // and, for each exercise, a square for each seat, with those below who are stuck. After "go" the truth is a line through both.
 
+import { html, svg, write } from "../../labs/static/svg.js";
+
 const shown = { text: "", room: null, place: -1, isChosen: false };
 const [question, told, guesses, exercises, go, held, which, count] = ["question", "told", "guesses", "exercises", "go", "held", "which", "count"].map((id) => document.getElementById(id));
 const short = (page) => decodeURIComponent(page.split("/").pop()).replace(/\.html$/, "");

@@ -1,6 +1,13 @@
 // Front: the first page of the site. Its handles are answered with the runs that it holds, and by Python once that is there; what is drawn
 // is always a run of the engine. What the address says after # is a run and an instant: settings of this page, or a lab's token.
 
+import { inflatedBytes, unpacked, unpackedJson } from "../../labs/static/packed.js";
+import { render } from "../../labs/static/scene.js";
+import { withNumbers } from "../../labs/static/stored.js";
+import { StoredModel } from "../../labs/static/stored_model.js";
+import { html, write } from "../../labs/static/svg.js";
+import { loadPython } from "./worker.js";
+
 const page = { held: null, python: null, settings: null, drawn: null, run: 1, asked: 0 };
 const inWords = (text) => write(document.querySelector(".python"), text);
 const aSecond = (count) => `${count} runs of the engine, one for every second stop threshold, are in this page.`;
@@ -35,7 +42,7 @@ async function openDoor() {
 }
 
 async function holdRuns({ runs, numbers, slice }) {
-  const held = JSON.parse(new TextDecoder().decode(await inflatedBytes(unpacked(runs))));
+  const held = await unpackedJson(runs);
   return { ...held, slice, numbers: await inflatedBytes(unpacked(numbers)) };
 }
 

@@ -1,132 +1,130 @@
 // Navigation: the search of the book, which section of the page is being read, and tables on a phone.
 
-{
-  const book = new URL(".", document.currentScript.src);
-  const make = (tag, attributes, ...inside) => {
-    const made = Object.assign(document.createElement(tag), attributes);
-    made.append(...inside);
-    return made;
-  };
+import { unpackedJson } from "../../labs/static/packed.js";
 
-  // The index is a script, loaded once it is needed: a page that was opened from a folder may not fetch.
-  let index;
-  async function loadIndex() {
-    await new Promise((onload, onerror) => document.head.append(make("script", { src: new URL("search-index.js", book).href, onload, onerror })));
-    const plain = qflowIndex.replace(/[-_.]/g, (letter) => ({ "-": "+", _: "/", ".": "0" })[letter]);
-    const bytes = new Blob([Uint8Array.from(atob(plain), (letter) => letter.charCodeAt(0))]);
-    return new Response(bytes.stream().pipeThrough(new DecompressionStream("deflate"))).json();
-  }
+const book = new URL(".", document.currentScript.src);
+const make = (tag, attributes, ...inside) => {
+  const made = Object.assign(document.createElement(tag), attributes);
+  made.append(...inside);
+  return made;
+};
 
-  // Sections that have every word, or one that begins so: first those whose heading says little else, functions last.
-  function findSections(pages, words) {
-    const found = [];
-    for (const [file, title, sections] of pages) {
-      for (const [anchor, heading, text] of sections) {
-        const said = `${title} ${text}`;
-        const ranks = words.map((word) => (100 * (heading.match(word)?.[0].length ?? 0)) / (heading.length || 1) + Math.min(said.split(word).length - 1, 9));
-        if (!ranks.every(Boolean)) continue;
-        const rank = ranks.reduce((sum, one) => sum + one) / (file.includes("/functions") ? 4 : 1);
-        found.push({ address: new URL(`${file}#${anchor}`, book).href, title, heading, text, rank });
-      }
-    }
-    return found.sort((one, other) => other.rank - one.rank);
-  }
-
-  // Some words around the first that was looked for, all of them marked.
-  function excerpt(text, words) {
-    const places = words.map((word) => text.search(word)).filter((place) => place >= 0);
-    const start = places.length ? text.lastIndexOf(" ", Math.max(Math.min(...places) - 50, 0)) + 1 : 0;
-    const end = text.indexOf(" ", start + 160);
-    const shown = text.slice(start, end < 0 ? undefined : end);
-    const either = new RegExp(`(${words.map((word) => word.source).join("|")})`, "i");
-    const parts = shown.split(either).map((part, number) => (number % 2 ? make("mark", {}, part) : part));
-    return make("span", {}, start ? "… " : "", ...parts, end < 0 ? "" : " …");
-  }
-
-  const MOST = 30;
-  const input = make("input", { type: "search", placeholder: "Search the book: prefetch, FC-14", ariaLabel: "Search the book", autocomplete: "off", spellcheck: false });
-  const status = make("p", { role: "status" });
-  const list = make("ul");
-  const panel = make("div", { className: "found", hidden: true }, status, list);
-  const search = make("search", { className: "search" }, input, make("kbd", { ariaHidden: "true" }, "/"), panel);
-  document.querySelector(".bar").append(search);
-
-  async function showFound() {
-    const asked = input.value;
-    const words = asked.split(/\s+/).filter(Boolean).map((word) => new RegExp(`(?<![a-z0-9])${word.replace(/\W/g, "\\$&")}`, "i"));
-    panel.hidden = !words.length;
-    index ??= loadIndex();
-    const pages = await index.catch(() => null);
-    if (asked !== input.value || !words.length) return;
-    const found = pages ? findSections(pages, words) : [];
-    const many = found.length > MOST ? `the first ${MOST} of ${found.length} sections` : `${found.length} section${found.length === 1 ? "" : "s"}`;
-    status.textContent = pages ? many : "The words of the book could not be loaded.";
-    list.replaceChildren(...found.slice(0, MOST).map(({ address, title, heading, text }) => {
-      const where = heading === title ? [] : [" ", make("small", {}, title)];
-      return make("li", {}, make("a", { href: address }, make("b", {}, heading), ...where, excerpt(text, words)));
-    }));
-  }
-
-  const close = () => { panel.hidden = true; };
-  input.addEventListener("input", showFound);
-  input.addEventListener("focus", showFound);
-  search.addEventListener("focusout", ({ relatedTarget }) => relatedTarget && !search.contains(relatedTarget) && close());
-  document.addEventListener("pointerdown", ({ target }) => search.contains(target) || close());
-  list.addEventListener("click", close);
-  search.addEventListener("keydown", (event) => {
-    const stops = [input, ...list.querySelectorAll("a")];
-    const step = { ArrowDown: 1, ArrowUp: -1, Enter: document.activeElement === input ? 1 : 0 }[event.key];
-    if (event.key === "Escape") {
-      input.focus();
-      close();
-    } else if (step && stops.length > 1) {
-      event.preventDefault();
-      const next = stops[(stops.indexOf(document.activeElement) + step + stops.length) % stops.length];
-      if (event.key === "Enter") next.click();
-      else next.focus();
-    }
-  });
-  document.addEventListener("keydown", (event) => {
-    if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, [contenteditable]")) return;
-    event.preventDefault();
-    input.focus();
-  });
-
-  // What is beside the text on a wide screen is folded on a narrow one.
-  function foldWhenNarrow(details, width) {
-    const wide = matchMedia(`(min-width: ${width}px)`);
-    const fold = () => { details.open = wide.matches; };
-    wide.onchange = fold;
-    fold();
-    return fold;
-  }
-
-  const [contents, sections] = [".contents", ".sections"].map((name) => document.querySelector(`${name} > details`));
-  if (sections) foldWhenNarrow(sections, 1360);
-  if (contents) {
-    const fold = foldWhenNarrow(contents, 1000);
-    // There the contents lie over the page, and a touch of it closes them.
-    document.addEventListener("pointerdown", ({ target }) => contents.contains(target) || fold());
-  }
-
-  const links = [...document.querySelectorAll(".sections a")];
-  const headings = links.map((link) => document.getElementById(decodeURIComponent(link.hash.slice(1))));
-  function markRead() {
-    const read = headings.findLastIndex((heading) => heading.getBoundingClientRect().top < 140);
-    links.forEach((link, number) => (number === read ? link.setAttribute("aria-current", "location") : link.removeAttribute("aria-current")));
-  }
-  addEventListener("scroll", markRead, { passive: true });
-  markRead();
-
-  // A table that a phone has no room for becomes a card for each row; each cell says what its column is.
-  for (const table of matchMedia("(max-width: 760px)").matches ? document.querySelectorAll(".text_cell table") : []) {
-    if (table.scrollWidth <= table.clientWidth) continue;
-    table.classList.add("cards");
-    const heads = [...table.querySelectorAll("th")].map((head) => head.textContent);
-    for (const row of table.tBodies[0].rows) [...row.cells].forEach((cell, column) => { cell.dataset.head = heads[column]; });
-  }
-
-  // Not scrollIntoView: the first Tab would go on from there, past the way to the text.
-  const current = document.querySelector(".contents [aria-current]");
-  if (current?.offsetParent) current.offsetParent.scrollTop = current.offsetTop - current.offsetParent.clientHeight / 2;
+// The index is a script, loaded once it is needed: a page that was opened from a folder may not fetch.
+let index;
+async function loadIndex() {
+  await new Promise((onload, onerror) => document.head.append(make("script", { src: new URL("search-index.js", book).href, onload, onerror })));
+  return unpackedJson(qflowIndex);
 }
+
+// Sections that have every word, or one that begins so: first those whose heading says little else, functions last.
+function findSections(pages, words) {
+  const found = [];
+  for (const [file, title, sections] of pages) {
+    for (const [anchor, heading, text] of sections) {
+      const said = `${title} ${text}`;
+      const ranks = words.map((word) => (100 * (heading.match(word)?.[0].length ?? 0)) / (heading.length || 1) + Math.min(said.split(word).length - 1, 9));
+      if (!ranks.every(Boolean)) continue;
+      const rank = ranks.reduce((sum, one) => sum + one) / (file.includes("/functions") ? 4 : 1);
+      found.push({ address: new URL(`${file}#${anchor}`, book).href, title, heading, text, rank });
+    }
+  }
+  return found.sort((one, other) => other.rank - one.rank);
+}
+
+// Some words around the first that was looked for, all of them marked.
+function excerpt(text, words) {
+  const places = words.map((word) => text.search(word)).filter((place) => place >= 0);
+  const start = places.length ? text.lastIndexOf(" ", Math.max(Math.min(...places) - 50, 0)) + 1 : 0;
+  const end = text.indexOf(" ", start + 160);
+  const shown = text.slice(start, end < 0 ? undefined : end);
+  const either = new RegExp(`(${words.map((word) => word.source).join("|")})`, "i");
+  const parts = shown.split(either).map((part, number) => (number % 2 ? make("mark", {}, part) : part));
+  return make("span", {}, start ? "… " : "", ...parts, end < 0 ? "" : " …");
+}
+
+const MOST = 30;
+const input = make("input", { type: "search", placeholder: "Search the book: prefetch, FC-14", ariaLabel: "Search the book", autocomplete: "off", spellcheck: false });
+const status = make("p", { role: "status" });
+const list = make("ul");
+const panel = make("div", { className: "found", hidden: true }, status, list);
+const search = make("search", { className: "search" }, input, make("kbd", { ariaHidden: "true" }, "/"), panel);
+document.querySelector(".bar").append(search);
+
+async function showFound() {
+  const asked = input.value;
+  const words = asked.split(/\s+/).filter(Boolean).map((word) => new RegExp(`(?<![a-z0-9])${word.replace(/\W/g, "\\$&")}`, "i"));
+  panel.hidden = !words.length;
+  index ??= loadIndex();
+  const pages = await index.catch(() => null);
+  if (asked !== input.value || !words.length) return;
+  const found = pages ? findSections(pages, words) : [];
+  const many = found.length > MOST ? `the first ${MOST} of ${found.length} sections` : `${found.length} section${found.length === 1 ? "" : "s"}`;
+  status.textContent = pages ? many : "The words of the book could not be loaded.";
+  list.replaceChildren(...found.slice(0, MOST).map(({ address, title, heading, text }) => {
+    const where = heading === title ? [] : [" ", make("small", {}, title)];
+    return make("li", {}, make("a", { href: address }, make("b", {}, heading), ...where, excerpt(text, words)));
+  }));
+}
+
+const close = () => { panel.hidden = true; };
+input.addEventListener("input", showFound);
+input.addEventListener("focus", showFound);
+search.addEventListener("focusout", ({ relatedTarget }) => relatedTarget && !search.contains(relatedTarget) && close());
+document.addEventListener("pointerdown", ({ target }) => search.contains(target) || close());
+list.addEventListener("click", close);
+search.addEventListener("keydown", (event) => {
+  const stops = [input, ...list.querySelectorAll("a")];
+  const step = { ArrowDown: 1, ArrowUp: -1, Enter: document.activeElement === input ? 1 : 0 }[event.key];
+  if (event.key === "Escape") {
+    input.focus();
+    close();
+  } else if (step && stops.length > 1) {
+    event.preventDefault();
+    const next = stops[(stops.indexOf(document.activeElement) + step + stops.length) % stops.length];
+    if (event.key === "Enter") next.click();
+    else next.focus();
+  }
+});
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, [contenteditable]")) return;
+  event.preventDefault();
+  input.focus();
+});
+
+// What is beside the text on a wide screen is folded on a narrow one.
+function foldWhenNarrow(details, width) {
+  const wide = matchMedia(`(min-width: ${width}px)`);
+  const fold = () => { details.open = wide.matches; };
+  wide.onchange = fold;
+  fold();
+  return fold;
+}
+
+const [contents, sections] = [".contents", ".sections"].map((name) => document.querySelector(`${name} > details`));
+if (sections) foldWhenNarrow(sections, 1360);
+if (contents) {
+  const fold = foldWhenNarrow(contents, 1000);
+  // There the contents lie over the page, and a touch of it closes them.
+  document.addEventListener("pointerdown", ({ target }) => contents.contains(target) || fold());
+}
+
+const links = [...document.querySelectorAll(".sections a")];
+const headings = links.map((link) => document.getElementById(decodeURIComponent(link.hash.slice(1))));
+function markRead() {
+  const read = headings.findLastIndex((heading) => heading.getBoundingClientRect().top < 140);
+  links.forEach((link, number) => (number === read ? link.setAttribute("aria-current", "location") : link.removeAttribute("aria-current")));
+}
+addEventListener("scroll", markRead, { passive: true });
+markRead();
+
+// A table that a phone has no room for becomes a card for each row; each cell says what its column is.
+for (const table of matchMedia("(max-width: 760px)").matches ? document.querySelectorAll(".text_cell table") : []) {
+  if (table.scrollWidth <= table.clientWidth) continue;
+  table.classList.add("cards");
+  const heads = [...table.querySelectorAll("th")].map((head) => head.textContent);
+  for (const row of table.tBodies[0].rows) [...row.cells].forEach((cell, column) => { cell.dataset.head = heads[column]; });
+}
+
+// Not scrollIntoView: the first Tab would go on from there, past the way to the text.
+const current = document.querySelector(".contents [aria-current]");
+if (current?.offsetParent) current.offsetParent.scrollTop = current.offsetTop - current.offsetParent.clientHeight / 2;

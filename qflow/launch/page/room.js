@@ -1,72 +1,70 @@
 // Room: what a page of a class has besides. It reports each guess, and each check of an exercise, to the teacher's laptop, which serves the
 // page. What cannot be reported now is reported later. A guess may be held until the teacher's "go": whoever says it then goes on.
 
-(() => {
-  const [EVERY, AT_ONCE, GIVEN_UP] = [2000, 10, 5];
-  const outbox = [];
-  const waiting = new Map();
-  let [isHeld, isReporting, failures] = [false, false, 0];
+const [EVERY, AT_ONCE, GIVEN_UP] = [2000, 10, 5];
+const outbox = [];
+const waiting = new Map();
+let [isHeld, isReporting, failures] = [false, false, 0];
 
-  // Cookies of a session: all tabs of a browser are one seat, and its end ends them.
-  const cookie = (name) => decodeURIComponent(document.cookie.match(`(?:^|; )qflow-${name}=([^;]*)`)?.[1] ?? "");
-  const setCookie = (name, value) => (document.cookie = `qflow-${name}=${encodeURIComponent(value)}; path=/; SameSite=Strict`);
-  if (!cookie("seat")) setCookie("seat", Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) => byte.toString(16).padStart(2, "0")).join(""));
+// Cookies of a session: all tabs of a browser are one seat, and its end ends them.
+const cookie = (name) => decodeURIComponent(document.cookie.match(`(?:^|; )qflow-${name}=([^;]*)`)?.[1] ?? "");
+const setCookie = (name, value) => (document.cookie = `qflow-${name}=${encodeURIComponent(value)}; path=/; SameSite=Strict`);
+if (!cookie("seat")) setCookie("seat", Array.from(crypto.getRandomValues(new Uint8Array(8)), (byte) => byte.toString(16).padStart(2, "0")).join(""));
 
-  // In a shadow of its own: the page's style is not this bar's.
-  const bar = document.createElement("aside");
-  bar.attachShadow({ mode: "open" }).innerHTML = `<style>
-    form { align-items: center; background: Canvas; border: 1px solid GrayText; border-radius: 8px; bottom: 10px; color: CanvasText; display: flex; flex-wrap: wrap; font: 14px system-ui, sans-serif; gap: 4px 10px; max-width: calc(100vw - 44px); padding: 5px 10px; position: fixed; right: 10px; z-index: 1000; }
-    input { font: inherit; width: 11em; } b:empty { display: none; }
-  </style><form aria-label="Class"><label>in class as <input maxlength="40"></label><b role="status"></b></form>`;
-  const [form, field, status] = ["form", "input", "b"].map((name) => bar.shadowRoot.querySelector(name));
-  field.value = cookie("name");
-  field.addEventListener("input", () => setCookie("name", field.value));
-  form.addEventListener("submit", (event) => event.preventDefault());
+// In a shadow of its own: the page's style is not this bar's.
+const bar = document.createElement("aside");
+bar.attachShadow({ mode: "open" }).innerHTML = `<style>
+  form { align-items: center; background: Canvas; border: 1px solid GrayText; border-radius: 8px; bottom: 10px; color: CanvasText; display: flex; flex-wrap: wrap; font: 14px system-ui, sans-serif; gap: 4px 10px; max-width: calc(100vw - 44px); padding: 5px 10px; position: fixed; right: 10px; z-index: 1000; }
+  input { font: inherit; width: 11em; } b:empty { display: none; }
+</style><form aria-label="Class"><label>in class as <input maxlength="40"></label><b role="status"></b></form>`;
+const [form, field, status] = ["form", "input", "b"].map((name) => bar.shadowRoot.querySelector(name));
+field.value = cookie("name");
+field.addEventListener("input", () => setCookie("name", field.value));
+form.addEventListener("submit", (event) => event.preventDefault());
 
-  async function report() {
-    if (isReporting) return;
-    isReporting = true;
-    const said = outbox.slice(0, AT_ONCE);
-    const of = (type) => said.filter((each) => each.type === type).map((each) => each.detail);
-    const told = { who: cookie("seat"), name: cookie("name"), page: location.pathname, guesses: of("qflow-prediction"), checks: of("qflow-exercise") };
-    const body = JSON.stringify(told, (_, value) => value ?? undefined);
-    try {
-      const answer = await fetch("/class/said", { method: "POST", body, signal: AbortSignal.timeout(5000) });
-      failures = 0;
-      outbox.splice(0, said.length);
-      if (answer.ok) heed(await answer.json());
-      else console.warn("qflow class:", (await answer.json()).error);
-    } catch {
-      failures += 1;
-      if (failures === GIVEN_UP) heed({ held: false });
-    }
-    isReporting = false;
-    status.textContent = failures > 1 ? "The class cannot be reached. What you say is kept." : waiting.size ? "It goes on when your teacher says go." : "";
-    if (outbox.length && !failures) report();
+async function report() {
+  if (isReporting) return;
+  isReporting = true;
+  const said = outbox.slice(0, AT_ONCE);
+  const of = (type) => said.filter((each) => each.type === type).map((each) => each.detail);
+  const told = { who: cookie("seat"), name: cookie("name"), page: location.pathname, guesses: of("qflow-prediction"), checks: of("qflow-exercise") };
+  const body = JSON.stringify(told, (_, value) => value ?? undefined);
+  try {
+    const answer = await fetch("/class/said", { method: "POST", body, signal: AbortSignal.timeout(5000) });
+    failures = 0;
+    outbox.splice(0, said.length);
+    if (answer.ok) heed(await answer.json());
+    else console.warn("qflow class:", (await answer.json()).error);
+  } catch {
+    failures += 1;
+    if (failures === GIVEN_UP) heed({ held: false });
   }
+  isReporting = false;
+  status.textContent = failures > 1 ? "The class cannot be reached. What you say is kept." : waiting.size ? "It goes on when your teacher says go." : "";
+  if (outbox.length && !failures) report();
+}
 
-  function heed({ seat, held, open }) {
-    isHeld = held;
-    if (seat) field.placeholder = `seat ${seat}, or your name`;
-    for (const [id, goOn] of waiting) {
-      if (held && !open.includes(id)) continue;
-      waiting.delete(id);
-      goOn();
-    }
+function heed({ seat, held, open }) {
+  isHeld = held;
+  if (seat) field.placeholder = `seat ${seat}, or your name`;
+  for (const [id, goOn] of waiting) {
+    if (held && !open.includes(id)) continue;
+    waiting.delete(id);
+    goOn();
   }
+}
 
-  function hear(event) {
-    const { goOn, ...detail } = event.detail;
-    outbox.push({ type: event.type, detail: { ...detail, message: detail.message?.slice(0, 2000), at: Date.now() } });
-    if (isHeld && goOn) {
-      event.preventDefault();
-      waiting.set(detail.id, goOn);
-    }
-    report();
+function hear(event) {
+  const { goOn, ...detail } = event.detail;
+  outbox.push({ type: event.type, detail: { ...detail, message: detail.message?.slice(0, 2000), at: Date.now() } });
+  if (isHeld && goOn) {
+    event.preventDefault();
+    waiting.set(detail.id, goOn);
   }
-
-  for (const name of ["qflow-prediction", "qflow-exercise"]) document.addEventListener(name, hear);
-  document.body.append(bar);
-  setInterval(report, EVERY);
   report();
-})();
+}
+
+for (const name of ["qflow-prediction", "qflow-exercise"]) document.addEventListener(name, hear);
+document.body.append(bar);
+setInterval(report, EVERY);
+report();

@@ -1,6 +1,6 @@
 // Worker: Python for a page of the site. What it is asked is answered by a module of qflow.launch; see python.js.
 
-function loadPython(script, module) {
+export function loadPython(script, module) {
   const worker = new Worker(script, { type: "module", name: module });
   return new Promise((ready, failed) => {
     const waiting = new Map();
