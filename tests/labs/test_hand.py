@@ -108,43 +108,6 @@ def test_a_step_lands_too_and_nothing_later_has_set_out(live):
     assert live.scene("return scene.marks;") == held, "what is held is the only thing that is not at home"
 
 
-def test_what_is_resumed_goes_on_from_where_it_rested(live):
-    live.open(flow_lab(messages=60, **SMALL))
-    live.show(40)
-    live.scene("scene.player.play(); scene.player.pause();")
-    assert live.scene("return scene.player.air.landed === scene.player.track.shown[40];")
-
-
-# What is still to be done while a queue is ON
-
-
-def test_the_window_fills_the_first_time_and_the_sentence_says_what_may_be_sent(live):
-    live.open(flow_lab())
-    picture = live.lab.first
-    first = next(span for span in picture.frames.spans("queue.orders.flow"))
-    waits = picture.frames.spans("producer.p1.blocked")
-    assert first[0] < waits[0][0] < first[1], "in the first ON, the window fills (CAP-01)"
-    on, full = live.scene("return scene.player.track.timelines[0].filled;")
-    live.show(on)
-    assert live.text(".qf-outlook") == "p1 may send 99 more before its window is full."
-    live.show(full)
-    assert live.text(".qf-outlook") == "p1 waits until orders turns OFF."
-    took = "const { shown, pace } = scene.player.track; return (shown[value[1]] - shown[value[0]]) / pace;"
-    seconds = live.scene(took, [on, full])
-    assert seconds > 1.5, "play slows down at the turn"
-
-
-def test_a_producer_with_nothing_to_send_says_until_when(live):
-    live.open(flow_lab(messages=200, capacity=100, stop=60, resume=20, limit=200, rate=100, service=0.1))
-    frames = live.lab.first.frames
-    sent = frames.column("producer.p1.sent")
-    times = frames.column("time")
-    on = [frame for frame in range(frames.count) if frames.at(frame)["queue.orders.flow"]]
-    last = next(frame for frame in on if sent[frames.index_at(times[frame] + 500_000)] == sent[frame])
-    live.show(last)
-    assert live.text(".qf-outlook").startswith("p1 has nothing to send until ")
-
-
 # A story
 
 

@@ -113,12 +113,6 @@ def by_hand() -> Picture:
     return group_picture(table)
 
 
-def test_a_run_of_few_steps_is_not_shown_slower_than_they_can_be_followed(saved):
-    saved.open(by_hand())
-    script = "const { track, factor } = scene.player; return track.end / 1e6 / factor / track.count;"
-    assert 0.2 < saved.scene(script) <= 1
-
-
 @pytest.mark.parametrize(
     ("picture", "speed"),
     [

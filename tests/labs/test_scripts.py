@@ -1,4 +1,4 @@
-"""The scripts without a browser: what they read off the numbers is what Python reads, in the same words."""
+"""The scripts without a browser: their modules' own tests, run by Node; and they read what Python reads."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import base64
 import json
 import shutil
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,8 @@ from sentences import state_sentence, step_sentence
 
 from qflow.labs import compare, fanout_run, flow_run, group_run, policy_run
 from qflow.labs.picture import Comparison, Picture, payload_of
-from qflow.labs.scripts import STATIC
+from qflow.labs.scripts import STATIC, join_modules
+from qflow.qflow_error import QflowError
 
 PICTURES: dict[str, Picture] = {
     "flow": flow_run(messages=120, stop=20, resume=10, capacity=5),
@@ -25,7 +27,7 @@ PICTURES: dict[str, Picture] = {
 _SCRIPT = """
 import { timelineOf } from "%s/timeline.js";
 import { Track } from "%s/track.js";
-import { stateSentence, stepSentence } from "%s/words.js";
+import { outlookSentence, stateSentence, stepSentence } from "%s/words.js";
 const wanted = %s;
 const shown = wanted.map((one) => ({ ...one, numbers: Uint8Array.from(Buffer.from(one.numbers, "base64")) }));
 const timelines = await Promise.all(shown.map((one) => timelineOf(one, 1)));
@@ -33,20 +35,63 @@ console.log(JSON.stringify(%s));
 """
 
 
+@pytest.fixture(scope="module", autouse=True)
+def node() -> str:
+    """Return Node's command, in a version that reads modules as they are."""
+    found = shutil.which("node")
+    asked = found and subprocess.run([found, "--version"], capture_output=True, text=True, check=True).stdout
+    version = tuple(map(int, asked.strip("v\n").split("."))) if asked else ()
+    if not found or version < (20, 19):
+        pytest.skip("Node 20.19 or later is not installed here")
+    return found
+
+
+def run_node(script: str) -> str:
+    """Return what a module writes."""
+    command = ["node", "--input-type=module"]
+    run = subprocess.run(command, input=script, capture_output=True, text=True, encoding="utf-8")
+    assert run.returncode == 0, run.stderr
+    return run.stdout
+
+
+def test_the_units_of_the_modules(node):
+    folder = Path(__file__).parent.parent
+    tests = sorted(folder.glob("*/js/*.test.js"))
+    assert len(tests) >= 4
+    run = subprocess.run([node, "--test", *map(str, tests)], capture_output=True, text=True, encoding="utf-8")
+    assert run.returncode == 0, run.stdout[-6000:]
+
+
+def test_modules_are_joined_or_it_is_said_why_not(tmp_path):
+    def write(name: str, text: str) -> None:
+        (tmp_path / name).write_text(text, encoding="utf-8")
+
+    write("one.js", 'export const word = "one";\nconst own = 1;\n')
+    write(
+        "two.js",
+        'import { word } from "./one.js";\nconst own = 2;\nexport default { said: `${word} ${own}` };\n',
+    )
+    script = join_modules("two.js", tmp_path).replace("export default", "const found =")
+    said = run_node(f"{script}\nconsole.log(found.said);")
+    assert said == "one 2\n"
+    for text, said in [
+        ('import { word } from "./none.js";\n', "one.js imports none.js, which is not there"),
+        ('import { word } from "./two.js";\n', "modules import each other: one.js → two.js → one.js"),
+        ("const word = 1;\n", "two.js imports word, which one.js does not export"),
+    ]:
+        write("one.js", text)
+        with pytest.raises(QflowError, match=said):
+            join_modules("one.js" if "import" in text else "two.js", tmp_path)
+
+
 def evaluate(shown: Picture | Comparison, expression: str) -> Any:
     """Return what an expression over `timelines` comes to in the scripts of the scene."""
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("Node is not installed here")
     payloads = [
         {**one, "numbers": base64.b64encode(bytes(one["numbers"])).decode()}  # type: ignore[call-overload]
         for one in payload_of(shown)
     ]
     script = _SCRIPT % (STATIC.as_uri(), STATIC.as_uri(), STATIC.as_uri(), json.dumps(payloads), expression)
-    command = [node, "--input-type=module"]
-    run = subprocess.run(command, input=script, capture_output=True, text=True, encoding="utf-8")
-    assert run.returncode == 0, run.stderr
-    return json.loads(run.stdout)
+    return json.loads(run_node(script))
 
 
 @pytest.mark.parametrize("name", PICTURES)
@@ -87,3 +132,31 @@ def test_runs_side_by_side_have_one_order_of_time():
     last = {time: shown for time, *shown in places}
     for time, shown in last.items():
         assert shown == [frames.index_at(time) for frames in runs]
+
+
+def test_the_window_fills_the_first_time_and_the_sentence_says_what_may_be_sent():
+    """CAP-01: in the first ON, the window fills."""
+    picture = flow_run()
+    (on, off), *_ = picture.frames.spans("queue.orders.flow")
+    waits = picture.frames.spans("producer.p1.blocked")
+    assert on < waits[0][0] < off
+    filled, outlooks = evaluate(
+        picture, "[timelines[0].filled, timelines[0].filled.map((at) => outlookSentence(timelines[0], at))]"
+    )
+    assert picture.frames.column("time")[filled[0]] == on
+    assert outlooks == ["p1 may send 99 more before its window is full.", "p1 waits until orders turns OFF."]
+    slow = "track.stretch(1e5); return timelines[0].filled.map((at) => track.shown[at] / 1e5);"
+    begins, ends = evaluate(picture, f"((track) => {{ {slow} }})(new Track(timelines))")
+    took = ends - begins
+    assert took >= 1.5, "play slows down at the turn"
+
+
+def test_a_producer_with_nothing_to_send_says_until_when():
+    picture = flow_run(messages=200, capacity=100, stop=60, resume=20, limit=200, rate=100, service=0.1)
+    frames = picture.frames
+    sent, times, flow = (frames.column(name) for name in ("producer.p1.sent", "time", "queue.orders.flow"))
+    on = [frame for frame in range(frames.count) if flow[frame]]
+    last = next(frame for frame in on if sent[frames.index_at(times[frame] + 500_000)] == sent[frame])
+    assert evaluate(picture, f"outlookSentence(timelines[0], {last})").startswith(
+        "p1 has nothing to send until "
+    )

@@ -6,7 +6,7 @@ import { classify, fitted, set, svg, textWidth, write } from "./svg.js";
 import { moodOf } from "./words.js";
 
 // Cells as large as there is room for, in rows of the same length.
-function cellGrid(capacity, width, form) {
+export function cellGrid(capacity, width, form) {
   if (capacity > 240) return null;
   let pitch = 32;
   while (pitch > 12 && Math.floor(width / pitch) * Math.floor(form.cells / pitch) < capacity) pitch -= 0.5;
@@ -78,13 +78,13 @@ export function buildProducer(root, timeline, index, place, height, box, form, m
 }
 
 // What is outstanding and held, in fewer and fewer words.
-function wordsOf({ outstanding, held }, capacity, form) {
+export function wordsOf({ outstanding, held }, capacity, form) {
   if (form.isTiny) return [`${outstanding}/${capacity}, ${held} held`, `${outstanding}, ${held} held`, `${held} held`];
   if (form.short) return [`${outstanding}/${capacity} out`, `${outstanding} out`];
   return [...(form.isSmall ? [] : [`${outstanding} of ${capacity} outstanding, ${held} held`]), `${outstanding}/${capacity} outstanding, ${held} held`, `${outstanding}/${capacity} out, ${held} held`, `${outstanding} out, ${held} held`, `${held} held`];
 }
 
-const firstThatFits = (texts, room, factor) => texts.find((text) => factor * textWidth(text) <= room) ?? texts.at(-1);
+export const firstThatFits = (texts, room, factor) => texts.find((text) => factor * textWidth(text) <= room) ?? texts.at(-1);
 
 const DEAD = 3;
 const SHORT_MOODS = ["free to send", "window full", "waits", "session dead", "asked to stop"];
@@ -110,7 +110,6 @@ export function buildConsumer(root, timeline, index, place, height, box, form, m
     strip.paint(cells, seen.holds, 0);
     write(counts, seen.present ? (form.short ? `${seen.holds}/${spot.prefetch} taken` : `${seen.holds} of ${spot.prefetch} prefetched`) : "not here");
     if (accepted) write(accepted, form.short ? `${seen.accepted} accepted` : `${seen.accepted} accepted so far`);
-    set(group, { "data-holds": seen.holds, "data-accepted": seen.accepted, "data-again": rows.filter((row) => holdings.get(row, "again")).length });
   };
   const lockAt = (lock) => [box.x + locks.x(lock) + 5, place + locks.y];
   return { group, index, box: { x: box.x, y: place, width: box.width, height }, cell: strip.at(box.x, place), left: box.x, middle: place + height / 2, paint, paintLocks: locks.paint, lockAt };

@@ -1,6 +1,6 @@
 // Chart: a plotly figure with the scene's cursor. Scene and chart meet in the browser; the kernel only sends what is drawn.
 
-import { html, set, write } from "./svg.js";
+import { button, heedTheme, html, listen, set, write } from "./svg.js";
 
 function render({ model, el }) {
   const root = html("div", { class: "qflow-scene qf-chart", role: "group" }, el);
@@ -40,8 +40,8 @@ function render({ model, el }) {
   };
   const save = (format) => plotly.downloadImage(place, { format, filename: "qflow-chart", width: place.clientWidth, height: place.clientHeight, scale: format === "png" ? 2 : 1 });
   for (const format of ["png", "svg"]) {
-    const button = html("button", { type: "button", class: `qf-save-${format}`, title: `Save this chart as it is, as ${format.toUpperCase()}` }, bar, `save as ${format.toUpperCase()}`);
-    button.addEventListener("click", () => save(format));
+    const name = format.toUpperCase();
+    button({ class: `qf-save-${format}`, title: `Save this chart as it is, as ${name}` }, bar, `save as ${name}`, () => save(format));
   }
 
   // A click goes to its instant; a drag is plotly's, and zooms.
@@ -63,8 +63,7 @@ function render({ model, el }) {
   place.addEventListener("pointerdown", press, true);
   document.addEventListener("pointerup", release, true);
 
-  const theme = new MutationObserver(draw);
-  theme.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light"] });
+  const leaveTheme = heedTheme(draw);
   const size = new ResizeObserver(() => requestAnimationFrame(paint));
   size.observe(stage);
 
@@ -88,14 +87,14 @@ function render({ model, el }) {
     if (plotly) draw();
     else if (place.firstChild) drawing();
   };
-  model.on("change:figure", redraw);
+  const leaveModel = listen(model, { figure: redraw });
   begin();
   return () => {
     isGone = true;
-    model.off("change:figure", redraw);
+    leaveModel();
     scene?.off("change:cursor", paint);
     document.removeEventListener("pointerup", release, true);
-    theme.disconnect();
+    leaveTheme();
     size.disconnect();
     plotly?.purge(place);
     el.replaceChildren();

@@ -6,8 +6,9 @@ import { TAKES } from "./flights.js";
 import { AGAIN, colorOf, letterOf, shapeOf } from "./glyphs.js";
 import { buildGrip } from "./handles.js";
 import { EYE, PASSED, TAKEN } from "./looks.js";
-import { clamp, easeOut, mix, ring, smooth } from "./marks.js";
+import { ring } from "./marks.js";
 import { Painter } from "./motion.js";
+import { clamp, easeOut, mix, smooth } from "./numbers.js";
 import { fitted, patterns, set, svg, textWidth, write } from "./svg.js";
 
 const OWNERS = ["stop", "ink", "real", "go", "blue", "soft"];
@@ -231,12 +232,12 @@ class Conveyor extends Painter {
 
   aliveLocks() {
     const { locks } = this.timeline;
-    return this.timeline.locks.alive(this.frame).filter((row) => locks.get(row, "consumer"));
+    return locks.alive(this.frame).filter((row) => locks.get(row, "consumer"));
   }
 
   // A lock snaps on the first message of its group that its owner takes.
   first(lock) {
-    const { locks, stays, looks } = this.timeline;
+    const { locks, stays } = this.timeline;
     const [group, frame, consumer] = ["group", "start", "consumer"].map((name) => locks.get(lock, name));
     return this.looks.of[consumer - 1]?.find((look) => look.frame === frame && look.kind === TAKEN && stays.get(look.stay, "group") === group);
   }
@@ -441,7 +442,6 @@ function buildReader(root, timeline, index, x, y, width, marks) {
       else for (const one of ["data-why", "tabindex", "role", "aria-haspopup", "aria-label"]) slot.removeAttribute(one);
     });
     write(holds, !seen.present ? "not here" : `${seen.holds} of ${spot.prefetch}${isSmall ? "" : " prefetched"}`);
-    set(group, { "data-holds": seen.holds, "data-accepted": seen.accepted });
   };
   const paintLocks = (alive, owner, hasLanded) => {
     locks.paint(alive, owner, hasLanded);

@@ -1,6 +1,6 @@
 // Errata: sentences of a page. The learner marks those that seem wrong; then all are tried on the engine, and the marks are scored.
 
-import { classify, html, listen, set, write } from "./svg.js";
+import { button, classify, html, listen, set, write } from "./svg.js";
 
 export function render({ model, el }) {
   const root = html("div", { class: "qflow-scene qf-errata" }, el);
@@ -8,30 +8,28 @@ export function render({ model, el }) {
   html("p", { class: "qf-errata-head" }, root, `${heading}: mark each sentence that you think is wrong`);
   html("p", { class: "qf-errata-rule" }, root, rule);
   const list = html("ol", { class: "qf-errata-list" }, root);
-  const judge = html("button", { type: "button", class: "qf-errata-judge" }, root, "let the engine try them");
+  const judge = button({ class: "qf-errata-judge" }, root, "let the engine try them", () => change({ is_judged: true }));
   const score = html("p", { class: "qf-errata-score", "aria-live": "polite" }, root);
 
   const items = sentences.map((sentence, place) => {
     const item = html("li", {}, list);
-    const button = html("button", { type: "button", class: "qf-errata-sentence", "data-place": place }, item, sentence.text);
-    html("span", { class: "qf-errata-from" }, item, sentence.from);
-    button.addEventListener("click", () => {
+    const toggle = button({ class: "qf-errata-sentence", "data-place": place }, item, sentence.text, () => {
       const marked = model.get("marked");
       if (!model.get("is_judged")) change({ marked: marked.includes(place) ? marked.filter((other) => other !== place) : [...marked, place] });
     });
-    return { item, button };
+    html("span", { class: "qf-errata-from" }, item, sentence.from);
+    return { item, toggle };
   });
   const change = (values) => {
     for (const [name, value] of Object.entries(values)) model.set(name, value);
     model.save_changes();
     show();
   };
-  judge.addEventListener("click", () => change({ is_judged: true }));
   const show = () => {
     const [marked, answers] = [model.get("marked"), model.get("answers")];
-    items.forEach(({ item, button }, place) => {
+    items.forEach(({ item, toggle }, place) => {
       const isMarked = marked.includes(place);
-      set(button, { "aria-pressed": isMarked });
+      set(toggle, { "aria-pressed": isMarked });
       const found = answers[place];
       classify(item, found ? (found.isWrong ? "qf-errata-wrong" : "qf-errata-true") : isMarked ? "qf-errata-marked" : "");
       if (found && item.childElementCount < 3) showAnswer(item, found, isMarked);

@@ -4,7 +4,7 @@
 // a delivery or a lock begins at it. What arrived and what is counted are then the same at every instant. A transfer does not leave
 // before its producer may send. Instants are those of the picture (track.js).
 
-import { clamp, mix } from "./marks.js";
+import { clamp, firstOf, mix } from "./numbers.js";
 import { NEVER } from "./timeline.js";
 
 // Seconds of the reader that a mark is under way, whatever the speed of the run.
@@ -105,13 +105,7 @@ export class Flights {
   }
 
   first(order, column, from) {
-    let [low, high] = [0, order.length];
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (this.time(column[order[middle]]) >= from) high = middle;
-      else low = middle + 1;
-    }
-    return low;
+    return firstOf(order, (row) => this.time(column[row]) >= from);
   }
 
   // How many of an ordered table happen in a second of the reader, around an instant.
@@ -159,7 +153,7 @@ class Shown {
 }
 
 // The rows of a table whose column names a frame of the run, in the order of those frames.
-function orderBy(table, name, count) {
+export function orderBy(table, name, count) {
   const column = table.columns[name];
   const heads = new Int32Array(count + 1);
   for (let row = 0; row < table.count; row += 1) if (column[row] < count) heads[column[row] + 1] += 1;
@@ -171,7 +165,7 @@ function orderBy(table, name, count) {
 
 // For each row the lowest place that is free from one frame to another, among the rows of one owner; -1 for none.
 // Where a picture follows a run, `kept` says which places rows have had before.
-function placesOf(table, owner, from, to, kept = null) {
+export function placesOf(table, owner, from, to, kept = null) {
   const [owners, starts, ends] = [owner, from, to].map((name) => table.columns[name]);
   const found = new Int32Array(table.count).fill(-1);
   const taken = [];

@@ -3,7 +3,8 @@
 // pause, what the answer is and what to say of a guess; here it is drawn. The page is told of a guess by an event, qflow-prediction, whose
 // default is that the run goes on.
 
-import { bringIntoView, html, isLive, set, svg, textWidth, write } from "./svg.js";
+import { clamp } from "./numbers.js";
+import { bringIntoView, button, html, isLive, set, stepsOf, svg, textWidth, write } from "./svg.js";
 
 const SNAP = 5;
 const CERTAINTIES = [50, 60, 70, 80, 90, 100];
@@ -22,17 +23,15 @@ export class Guess {
     html("option", { value: "" }, this.sure, "how sure?");
     for (const percent of CERTAINTIES) html("option", { value: percent }, this.sure, `${percent} % sure`);
     this.go = html("button", { type: "submit", class: "qf-ask-go" }, this.form, "go");
-    this.skip = html("button", { type: "button", class: "qf-ask-skip" }, this.form, "no guess");
+    this.skip = button({ class: "qf-ask-skip" }, this.form, "no guess", () => this.send(null));
     this.told = html("p", { class: "qf-ask-told", "aria-live": "polite" }, this.box);
-    this.next = html("button", { type: "button", class: "qf-ask-next" }, this.box);
+    this.next = button({ class: "qf-ask-next" }, this.box, "", () => {
+      this.next.disabled = true;
+      this.model.send({ ask: "next" });
+    });
     this.form.addEventListener("submit", (event) => {
       event.preventDefault();
       this.send(this.value);
-    });
-    this.skip.addEventListener("click", () => this.send(null));
-    this.next.addEventListener("click", () => {
-      this.next.disabled = true;
-      this.model.send({ ask: "next" });
     });
     this.field.addEventListener("input", () => this.field.value !== "" && this.put(Number(this.field.value)));
     // What moves through the run would give the answer away.
@@ -106,10 +105,7 @@ export class Guess {
     this.label.hidden = Boolean(choices.length);
     this.choices.hidden = !choices.length;
     this.choices.replaceChildren();
-    for (const choice of choices) {
-      const button = html("button", { type: "button", role: "radio", "data-choice": choice }, this.choices, choice);
-      button.addEventListener("click", () => this.choose(choice));
-    }
+    for (const choice of choices) button({ role: "radio", "data-choice": choice }, this.choices, choice, () => this.choose(choice));
   }
 
   choose(name) {
@@ -165,7 +161,7 @@ export class Guess {
   }
 
   put(value) {
-    this.value = Math.round(Math.min(this.most, Math.max(0, value)));
+    this.value = Math.round(clamp(value, 0, this.most));
     if (Number(this.field.value) !== this.value || this.field.value === "") this.field.value = this.value;
     this.draw();
   }
@@ -217,9 +213,9 @@ export class Guess {
   // Who is chosen, in the banner and in the picture; beside it the one that it was.
   drawChoices(view, truth) {
     this.marks = svg("svg", { class: "qf-guess", viewBox: view.stage.getAttribute("viewBox") }, view.picture);
-    for (const button of this.choices.children) {
-      set(button, { "aria-checked": button.dataset.choice === this.value });
-      const client = view.stage.querySelector(`[data-name="${CSS.escape(button.dataset.choice)}"]`);
+    for (const radio of this.choices.children) {
+      set(radio, { "aria-checked": radio.dataset.choice === this.value });
+      const client = view.stage.querySelector(`[data-name="${CSS.escape(radio.dataset.choice)}"]`);
       if (client) client.style.cursor = this.isOpen ? "pointer" : "";
     }
     this.drawFrame(view, this.value, truth === null ? this.asking.word : "you", "qf-guess-mark", false);
@@ -298,7 +294,7 @@ export class Guess {
       return;
     }
     event.stopPropagation();
-    const by = { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1, PageUp: 10, PageDown: -10 }[event.key];
+    const by = stepsOf(event);
     const isMark = event.target.closest?.(".qf-guess-mark");
     if (isMark && by) this.put(Number(isMark.getAttribute("aria-valuenow")) + by);
     if (isMark && event.key === "Enter") this.send(this.value);

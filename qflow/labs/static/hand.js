@@ -1,8 +1,8 @@
 // Hand: what takes hold of the handles of one view. The kernel runs while a handle is held, as for a slider, and the slider follows.
 
 import { laidOut } from "./cards.js";
-import { clamp } from "./marks.js";
-import { set, write } from "./svg.js";
+import { clamp } from "./numbers.js";
+import { set, stepsOf, write } from "./svg.js";
 import { tankScale } from "./tank.js";
 
 // Milliseconds that a hand waits for the picture of where it was, once the kernel has heard of it.
@@ -146,7 +146,7 @@ export class Hand {
 
   press(event) {
     const element = event.target.closest("[data-handle]");
-    const steps = { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1, PageUp: 10, PageDown: -10 }[event.key];
+    const steps = stepsOf(event);
     if (element && steps) this.step(event, element, steps);
   }
 

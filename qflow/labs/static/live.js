@@ -3,7 +3,7 @@
 
 import { Flights } from "./flights.js";
 import { Hand } from "./hand.js";
-import { classify, html, set, write } from "./svg.js";
+import { button, classify, html, set, write } from "./svg.js";
 import { Timeline, inflated } from "./timeline.js";
 import { Track } from "./track.js";
 import { setStage } from "./transport.js";
@@ -61,15 +61,11 @@ export class Live {
     root.prepend(this.box);
     const bar = html("div", { class: "qf-live-bar", role: "toolbar", "aria-label": "Live" }, this.box);
     this.state = html("b", { class: "qf-live-state", role: "status" }, bar);
-    const button = (name, label, title, act) => {
-      const made = html("button", { type: "button", class: `qf-live-${name}`, title }, bar, label);
-      made.addEventListener("click", act);
-      return made;
-    };
-    this.pause = button("pause", "pause", "Make a still of all that has happened, to step back through and to ask why", () => this.ask("pause"));
-    this.follow = button("follow", "follow again", "Follow the broker as it runs", () => this.ask("follow"));
-    this.stop = button("stop", "stop the server", "End every connection; the trace stays", () => this.ask("stop"));
-    button("stage", "full screen", "The whole screen, for a room", () => setStage(root, { draw: () => {} }));
+    const add = (name, label, title, act) => button({ class: `qf-live-${name}`, title }, bar, label, act);
+    this.pause = add("pause", "pause", "Make a still of all that has happened, to step back through and to ask why", () => this.ask("pause"));
+    this.follow = add("follow", "follow again", "Follow the broker as it runs", () => this.ask("follow"));
+    this.stop = add("stop", "stop the server", "End every connection; the trace stays", () => this.ask("stop"));
+    add("stage", "full screen", "The whole screen, for a room", () => setStage(root, { draw: () => {} }));
     this.counts = html("output", { class: "qf-live-counts" }, bar);
     this.note = html("p", { class: "qf-live-note", role: "status", hidden: "" }, this.box);
     this.scene = html("div", { class: "qf-live-scene" }, this.box);

@@ -1,7 +1,8 @@
 // Map: stop × capacity, a run in each cell. The kernel runs, counts and draws; here the cells are filled as they come,
 // pointed at and clicked.
 
-import { html, listen, set, svg, write } from "./svg.js";
+import { HEADROOM, drawFrame, drawLevels, heightOf } from "./axes.js";
+import { button, html, listen, set, svg, write } from "./svg.js";
 
 const MAP_KINDS = ["safe", "below", "full", "dead"];
 const MAP_VIEWS = { kind: "what happens", depth: "greatest depth", blocked: "time blocked" };
@@ -17,15 +18,13 @@ function render({ model, el }) {
   const state = { view: "kind", cursor: -1, drawn: null, chosen: false };
 
   const views = html("div", { class: "qf-map-views", role: "radiogroup", "aria-label": "what the colours show" }, bar);
-  const buttons = Object.entries(MAP_VIEWS).map(([name, label]) => {
-    const button = html("button", { role: "radio", "aria-checked": name === state.view, "data-view": name }, views, label);
-    button.addEventListener("click", () => {
+  for (const [name, label] of Object.entries(MAP_VIEWS)) {
+    button({ role: "radio", "aria-checked": name === state.view, "data-view": name }, views, label, () => {
       state.view = name;
-      buttons.forEach((one) => set(one, { "aria-checked": one === button }));
+      for (const one of views.children) set(one, { "aria-checked": one.dataset.view === name });
       fill();
     });
-    return button;
-  });
+  }
   const done = html("progress", { class: "qf-map-progress", "aria-label": "cells that are run" }, bar);
   const head = html("span", { class: "qf-map-head" }, bar);
 
@@ -96,7 +95,7 @@ function render({ model, el }) {
 }
 
 // Eight bytes a cell: kind, sessions that died, share of time blocked in 1/10,000, greatest depth.
-function readCells(packed, courses) {
+export function readCells(packed, courses) {
   const found = [];
   for (let place = 0; place * 8 < packed.byteLength; place += 1) {
     const kind = MAP_KINDS[packed.getUint8(place * 8)];
@@ -188,16 +187,11 @@ function drawPanel(root, { limit, producers }, side, top) {
   const least = svg("text", { x: side, y: top + 40, class: "qf-map-facts" }, shades);
   const most = svg("text", { x: side + 240, y: top + 40, class: "qf-map-facts qf-map-tick-up" }, shades);
   const run = svg("g", { class: "qf-map-run" }, root);
-  const [x, y, wide, high] = [side + 56, 212, 420, 134];
+  const form = { left: side + 56, right: 0, width: side + 476, top: 212, height: 134 };
   const title = svg("text", { x: side, y: 150, class: "qf-map-title" }, run, "point at a cell to see its run");
   const facts = svg("text", { x: side, y: 172, class: "qf-map-facts", "aria-live": "polite" }, run);
   const waited = svg("text", { x: side, y: 192, class: "qf-map-facts" }, run);
-  const plot = svg("g", { visibility: "hidden" }, run);
-  svg("path", { d: `M${x},${y}V${y + high}H${x + wide}`, class: "qf-map-frame" }, plot);
-  const area = svg("path", { class: "qf-map-area" }, plot);
-  const level = (name) => [svg("line", { x1: x, x2: x + wide, class: `qf-map-level qf-map-level-${name}` }, plot), svg("text", { x: x - 6, class: "qf-map-tick qf-map-tick-up" }, plot)];
-  const levels = { limit: level("limit"), stop: level("stop") };
-  svg("text", { x: x + wide / 2, y: y + high + 18, class: "qf-map-tick" }, plot, "time, until the last message is sent");
+  const plot = svg("g", {}, run);
   return {
     key(view, deepest) {
       set(kinds, { visibility: view === "kind" ? "visible" : "hidden" });
@@ -207,29 +201,30 @@ function drawPanel(root, { limit, producers }, side, top) {
     },
     show(stop, capacity, cell, isSafe) {
       write(title, `stop ${stop}, capacity ${capacity}`);
-      set(plot, { visibility: cell ? "visible" : "hidden" });
-      if (!cell) {
-        write(facts, isSafe ? "safe by the law; not run yet" : "not run yet");
-        write(waited, "");
-        return;
-      }
+      plot.replaceChildren();
+      write(facts, isSafe ? "safe by the law; not run yet" : "not run yet");
+      write(waited, "");
+      if (!cell) return;
       const deaths = cell.died ? `${cell.died} of ${producers} sessions died (506)` : isSafe ? "safe" : "no session died";
       write(facts, `greatest depth ${cell.depth}${limit ? ` of ${limit}` : ""} · ${deaths}`);
       write(waited, `producers waited ${Math.round(cell.blocked * 100)} % of the time`);
-      const scale = Math.max(limit, cell.depth, stop) * 1.06;
-      const at = (depth) => y + high - (high * depth) / scale;
-      const step = wide / cell.course.length;
-      const way = cell.course.map((share, part) => `${part ? "L" : "M"}${(x + (part + 0.5) * step).toFixed(1)},${at(share * cell.depth).toFixed(1)}`).join("");
-      set(area, { d: `${way}V${y + high}H${(x + step / 2).toFixed(1)}Z` });
-      const isClose = limit && Math.abs(at(stop) - at(limit)) < 15;
-      for (const [name, value] of [["limit", limit], ["stop", stop]]) {
-        const [line, text] = levels[name];
-        set(line, { y1: at(value), y2: at(value), visibility: value ? "inherit" : "hidden" });
-        set(text, { y: at(value) + (isClose ? (name === "stop" ? 12 : -2) : 4), visibility: value ? "inherit" : "hidden" });
-        write(text, value ? `${name} ${value}` : "");
-      }
+      drawCourse(plot, cell, [["limit", limit], ["stop", stop]], form);
     },
   };
+}
+
+// The depth of one run over its time, with the levels that it is held to.
+function drawCourse(plot, { course, depth }, levels, form) {
+  const { left, top, height, width } = form;
+  const bottom = top + height;
+  const scale = HEADROOM * Math.max(depth, ...levels.map(([, level]) => level));
+  const y = heightOf(scale, top, bottom);
+  const step = (width - left) / course.length;
+  const way = course.map((share, part) => `${part ? "L" : "M"}${(left + (part + 0.5) * step).toFixed(1)},${y(share * depth).toFixed(1)}`).join("");
+  drawFrame(plot, form);
+  svg("path", { class: "qf-map-area", d: `${way}V${bottom}H${(left + step / 2).toFixed(1)}Z` }, plot);
+  drawLevels(plot, levels.sort(([, one], [, other]) => other - one), scale, y, form);
+  svg("text", { x: (left + width) / 2, y: bottom + 18, class: "qf-tick" }, plot, "time, until the last message is sent");
 }
 
 export default { render };

@@ -2,12 +2,9 @@
 // group's shape), a completion is round with a tick, hatched while it is held, an accept is a bare tick, a lock is a shackle.
 
 import { colorOf, letterOf, shapeOf } from "./glyphs.js";
+import { clamp } from "./numbers.js";
 
 export const COLOURS = ["ink", "soft", "rule", "ground", "card", "level", "sky", "blue", "stop", "stop-pale", "go", "real", "glow", "bad", "dead"];
-export const clamp = (value, low, high) => Math.max(low, Math.min(high, value));
-export const mix = (one, other, part) => one + (other - one) * part;
-export const smooth = (part) => ((part = clamp(part, 0, 1)), part * part * (3 - 2 * part));
-export const easeOut = (part) => 1 - (1 - clamp(part, 0, 1)) ** 3;
 
 // Draws in the coordinates of the drawing below; a machine that cannot keep up gets a coarser picture, not a slower one.
 export class Brush {

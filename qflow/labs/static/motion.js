@@ -1,7 +1,7 @@
 // Motion: the marks of one run at one instant, on the canvas over its drawing.
 
 import { ALL_THROUGH, DASHES, Flights, IN_THE_AIR, LEAST, MOST_MARKS, SINGLE, TAKES, along, sampled } from "./flights.js";
-import { clamp, easeOut, mix, smooth } from "./marks.js";
+import { clamp, easeOut, mix, smooth } from "./numbers.js";
 import { LOST } from "./tank.js";
 
 // What all forms of drawing share: the run, where things are, and the instant that is painted.
@@ -244,7 +244,7 @@ export class Motion extends Painter {
   }
 
   paintTransfer(row, part, size) {
-    const { brush, flights, timeline } = this;
+    const { flights, timeline } = this;
     const { sendings, stays } = timeline;
     flights.shown.see("transfer", row);
     const group = sendings.get(row, "group");

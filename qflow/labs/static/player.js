@@ -1,12 +1,13 @@
 // Player: where we are in the runs. Words and numbers are those of a frame that Python made; between two frames only marks move.
 
 import { IN_THE_AIR } from "./flights.js";
+import { clamp } from "./numbers.js";
 
 export const SPEEDS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10];
 // Seconds that a run takes the reader at first, at least: what happens in it can then be followed.
-const FIRST_LOOK = 18;
+export const FIRST_LOOK = 18;
 // And a run of few steps no longer than it takes to follow each of them.
-const STEP_LOOK = 0.3;
+export const STEP_LOOK = 0.3;
 // Where the picture rests, the clock stands still and what flies arrives: so many seconds are enough, after the beat of the step.
 const LANDS = 2;
 
@@ -72,7 +73,7 @@ export class Player {
   show(place) {
     cancelAnimationFrame(this.gliding);
     this.wanted = null;
-    this.place = Math.min(this.track.count - 1, Math.max(0, place));
+    this.place = clamp(place, 0, this.track.count - 1);
     this.clock = this.track.shown[this.place];
     // What a run begins with is seen to fly when it plays.
     this.rest(this.place > this.start ? this.lands : 0);
@@ -138,8 +139,7 @@ export class Player {
   }
 
   changeSpeed(by) {
-    const index = SPEEDS.indexOf(this.factor) + by;
-    this.setSpeed(SPEEDS[Math.min(SPEEDS.length - 1, Math.max(0, index))]);
+    this.setSpeed(SPEEDS[clamp(SPEEDS.indexOf(this.factor) + by, 0, SPEEDS.length - 1)]);
   }
 
   toggle() {

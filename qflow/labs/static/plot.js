@@ -1,8 +1,10 @@
 // Plot: each queue's depth over time, its thresholds, and lanes that are filled while something holds.
 
+import { HEADROOM, drawFrame, drawLevels, drawSeconds, heightOf } from "./axes.js";
 import { changesOf } from "./flights.js";
+import { clamp } from "./numbers.js";
 import { fitted, html, patterns, set, svg, textWidth, write } from "./svg.js";
-import { HEADROOM, tankScale } from "./tank.js";
+import { tankScale } from "./tank.js";
 
 function plotForm(timeline, isNarrow) {
   const crowded = timeline.topology.queues.length > 2;
@@ -24,61 +26,61 @@ export function buildPlots(parent, timeline, id, seek, isNarrow, end, ghost) {
 }
 
 function buildPlot(parent, timeline, index, id, seek, form) {
-  const { left, right, top, axis, lane, end } = form;
+  const { top, axis, lane, end } = form;
   const spot = timeline.topology.queues[index];
   const lanes = timeline.picture.lanes.filter(([queue, , , spans]) => queue === index && (spans.length || (!form.isNarrow && (spot.stop_count || spot.stop_size))));
   // Many lanes take their room from the depth.
   const height = Math.max(54, form.height - 14 * Math.max(0, lanes.length - 2));
   form = { ...form, height };
-  const samples = timeline.picture.samples.filter(([queue]) => queue === index);
-  const total = top + height + axis + lanes.length * lane + 4;
-  const box = html("div", { class: "qf-plot-box" }, parent);
-  const root = svg("svg", { viewBox: `0 0 ${form.width} ${total}`, class: "qf-plot", role: "img" }, box);
-  set(root, { "aria-label": `Depth of ${spot.name} over time. The sentences below the picture say what it shows.` });
+  const bottom = top + height + axis + lanes.length * lane;
+  const label = `Depth of ${spot.name} over time. The sentences below the picture say what it shows.`;
+  const { root, x, finish } = buildFrame(parent, "qf-plot", label, bottom + 4, form);
   const marks = patterns(root, id);
   const scale = tankScale(timeline, index);
-  const span = form.width - left - right;
-  const x = (time) => left + (span * time) / end;
-  const y = (depth) => top + height - (height * Math.min(depth, scale)) / scale;
+  const y = heightOf(scale, top, top + height);
 
   // While a queue is ON its depth is about the threshold: the word is where there is room.
   const isLow = spot.stop_count && y(spot.stop_count) > top + height / 2;
   drawBands(root, lanes, x, marks, form, isLow ? top + 16 : top + height - 7);
   drawAxes(root, spot, end, scale, x, y, form);
   // The run before, while a handle is dragged and until the next is taken.
-  if (form.ghost?.topology.queues[index]) svg("path", { d: depthPath(form.ghost, index, x, y, span, form), class: "qf-ghost-curve" }, root);
-  svg("path", { d: depthPath(timeline, index, x, y, span, form), class: "qf-curve" }, root);
+  if (form.ghost?.topology.queues[index]) svg("path", { d: depthPath(form.ghost, index, x, y, form), class: "qf-ghost-curve" }, root);
+  svg("path", { d: depthPath(timeline, index, x, y, form), class: "qf-curve" }, root);
   drawDeaths(root, timeline, index, x, y);
   if (!timeline.isWhole) drawUnknown(root, x(timeline.end), x(end), form);
+  const samples = timeline.picture.samples.filter(([queue]) => queue === index);
   for (const [, label, points] of samples) drawSamples(root, label, points, x, y, form);
   const heard = samples.at(-1)?.[2].at(-1)?.[0] ?? Infinity;
   drawLanes(root, lanes, top + height + axis, x, marks, form, heard);
-
-  const bottom = top + height + axis + lanes.length * lane;
-  const area = svg("rect", { x: left, y: 0, width: span, height: total, class: "qf-catch" }, root);
-  dragging(area, (share) => seek(share * end));
-  const cursor = buildCursor(box, form.width, total, top - 6, bottom);
+  const cursor = finish(seek, bottom);
   return (frame, time) => cursor(x(time), y(timeline.queue(frame, index).depth));
 }
 
 // The same time in bytes, which have thresholds of their own.
 function buildBytesPlot(parent, timeline, seek, form) {
-  const { left, right, top, height, end } = form;
+  const bottom = form.top + form.height;
   const [spot] = timeline.topology.queues;
-  const total = top + height + 6;
-  const box = html("div", { class: "qf-plot-box" }, parent);
-  const root = svg("svg", { viewBox: `0 0 ${form.width} ${total}`, class: "qf-plot qf-plot-bytes", role: "img", "aria-label": `Bytes on ${spot.name} over time.` }, box);
+  const { root, x, finish } = buildFrame(parent, "qf-plot qf-plot-bytes", `Bytes on ${spot.name} over time.`, bottom + 6, form);
   const scale = HEADROOM * Math.max(1, spot.stop_size, timeline.most("queue", 0, "bytes"));
-  const span = form.width - left - right;
-  const x = (time) => left + (span * time) / end;
-  const y = (size) => top + height - (height * Math.min(size, scale)) / scale;
-  svg("path", { d: `M${left},${top} V${top + height} H${form.width - right}`, class: "qf-axis" }, root);
+  const y = heightOf(scale, form.top, bottom);
+  drawFrame(root, form);
   drawLevels(root, [["stop", spot.stop_size], ["resume", spot.stop_size ? spot.resume_size : 0]], scale, y, form);
-  svg("text", { x: 4, y: top - 8, class: "qf-level-word qf-title qf-from-left" }, root, `bytes on ${spot.name}`);
-  svg("path", { d: depthPath(timeline, 0, x, y, span, form, "bytes"), class: "qf-curve" }, root);
-  dragging(svg("rect", { x: left, y: 0, width: span, height: total, class: "qf-catch" }, root), (share) => seek(share * end));
-  const cursor = buildCursor(box, form.width, total, top - 6, top + height);
+  svg("text", { x: 4, y: form.top - 8, class: "qf-level-word qf-title qf-from-left" }, root, `bytes on ${spot.name}`);
+  svg("path", { d: depthPath(timeline, 0, x, y, form, "bytes"), class: "qf-curve" }, root);
+  const cursor = finish(seek, bottom);
   return (frame, time) => cursor(x(time), y(timeline.queue(frame, 0).bytes));
+}
+
+// A drawing with time across it. What lies over all that is drawn, the hand's place and the cursor, comes when it is finished.
+function buildFrame(parent, kind, label, total, { left, right, top, width, end }) {
+  const box = html("div", { class: "qf-plot-box" }, parent);
+  const root = svg("svg", { viewBox: `0 0 ${width} ${total}`, class: kind, role: "img", "aria-label": label }, box);
+  const span = width - left - right;
+  const finish = (seek, bottom) => {
+    dragging(svg("rect", { x: left, y: 0, width: span, height: total, class: "qf-catch" }, root), (share) => seek(share * end));
+    return buildCursor(box, width, total, top - 6, bottom);
+  };
+  return { root, x: (time) => left + (span * time) / end, finish };
 }
 
 // The cursor lies over the plot in layers of its own: moving it paints nothing again.
@@ -123,14 +125,9 @@ function drawDeaths(root, timeline, index, x, y) {
 }
 
 function drawAxes(root, spot, end, scale, x, y, form) {
-  const { left, right, top, height, width } = form;
-  svg("path", { d: `M${left},${top} V${top + height} H${width - right}`, class: "qf-axis" }, root);
-  const step = roundStep(end / 1e6, form.ticks);
-  for (let time = 0; time <= end / 1e6 + 1e-9; time += step) {
-    const at = x(time * 1e6);
-    svg("line", { x1: at, x2: at, y1: top + height, y2: top + height + 4, class: "qf-axis" }, root);
-    svg("text", { x: at, y: top + height + 16, class: "qf-tick" }, root, `${Number(time.toFixed(3))} s`);
-  }
+  const { left, top, height } = form;
+  drawFrame(root, form);
+  drawSeconds(root, end, x, top + height, form.ticks);
   const ends = [["limit", spot.max_count], ["stop", spot.stop_count], ["resume", spot.stop_count ? spot.resume_count : 0]];
   const last = drawLevels(root, ends, scale, y, form);
   if (top + height - last >= 14) svg("text", { x: left - 8, y: top + height + 4, class: "qf-level-word" }, root, "0");
@@ -141,39 +138,21 @@ function drawAxes(root, spot, end, scale, x, y, form) {
   svg("text", { x: 4, y: top - 8, class: "qf-level-word qf-title qf-from-left" }, root, `depth of ${spot.name}`);
 }
 
-// Lines at a queue's levels, their names beside them, none on another; returned is where the lowest name is.
-function drawLevels(root, levels, scale, y, { left, right, width }) {
-  let last = -Infinity;
-  for (const [name, level] of levels) {
-    if (!level || level > scale) continue;
-    last = Math.max(y(level), last + 14);
-    svg("line", { x1: left, x2: width - right, y1: y(level), y2: y(level), class: `qf-mark qf-mark-${name}` }, root);
-    svg("text", { x: left - 8, y: last + 4, class: `qf-level-word qf-word-${name}` }, root, `${name} ${level}`);
-  }
-  return last;
-}
-
-function roundStep(range, most) {
-  const rough = Math.max(range, 1e-6) / most;
-  const power = 10 ** Math.floor(Math.log10(rough));
-  return power * [1, 2, 5, 10].find((factor) => factor * power >= rough);
-}
-
 // One point for every pixel a level is first, lowest, highest or last in: nothing is lost to the eye.
-function depthPath(timeline, index, x, y, span, form, unit = "depth") {
+export function depthPath(timeline, index, x, y, { left, right, width, end }, unit = "depth") {
   const depths = timeline.column("queue", index, unit);
   const { times, count } = timeline;
   const steps = [`M${x(0)},${y(0)}`];
-  let pixel = -1;
-  let [low, high, last] = [0, 0, 0];
+  const span = width - left - right;
+  let [pixel, low, high, last] = [-1, 0, 0, 0];
   const flush = () => {
     if (pixel < 0) return;
-    const at = (form.left + pixel / 2).toFixed(1);
+    const at = (left + pixel / 2).toFixed(1);
     steps.push(`H${at}V${y(high).toFixed(1)}V${y(low).toFixed(1)}V${y(last).toFixed(1)}`);
   };
   for (let frame = 0; frame < count; frame += 1) {
     const depth = depths[frame];
-    const now = Math.floor((2 * span * times[frame]) / form.end);
+    const now = Math.floor((2 * span * times[frame]) / end);
     if (now !== pixel) {
       flush();
       [pixel, low, high] = [now, Math.min(last, depth), Math.max(last, depth)];
@@ -220,7 +199,7 @@ function drawLanes(root, lanes, top, x, marks, form, heard) {
 function dragging(area, move) {
   const follow = (event) => {
     const box = area.getBoundingClientRect();
-    move(Math.min(1, Math.max(0, (event.clientX - box.left) / box.width)));
+    move(clamp((event.clientX - box.left) / box.width, 0, 1));
   };
   area.addEventListener("pointerdown", (event) => {
     area.setPointerCapture(event.pointerId);

@@ -1,6 +1,7 @@
 // Prose: a number in a text is a handle of the lab's picture, and a term and its marks light each other up.
 
-import { html, listen, set, write } from "./svg.js";
+import { clamp } from "./numbers.js";
+import { html, listen, set, stepsOf, write } from "./svg.js";
 
 const STEP_PIXELS = 5;
 
@@ -12,7 +13,7 @@ function renderProse({ model, el }) {
   const send = (ask, setting, value) => scene?.send({ ask, setting, value });
   const allowed = (setting, value) => {
     const [low, high, step] = model.get("bounds")[setting];
-    return Math.min(high, Math.max(low, low + Math.round((value - low) / step) * step));
+    return clamp(low + Math.round((value - low) / step) * step, low, high);
   };
   const show = (setting, value) => {
     for (const number of numbers.get(setting)) {
@@ -47,7 +48,7 @@ function renderProse({ model, el }) {
     };
     for (const name of ["pointerup", "pointercancel"]) number.addEventListener(name, leave);
     number.addEventListener("keydown", (event) => {
-      const steps = { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1, PageUp: 10, PageDown: -10 }[event.key];
+      const steps = stepsOf(event);
       if (!steps) return;
       event.preventDefault();
       event.stopPropagation();

@@ -7,7 +7,7 @@ import { Player } from "./player.js";
 import { buildSharing } from "./share.js";
 import { heedSliders } from "./sliders.js";
 import { Story } from "./story.js";
-import { bringIntoView, classify, heedTheme, html, isLive, listen, set, write } from "./svg.js";
+import { bringIntoView, button, classify, heedTheme, html, isLive, listen, set, write } from "./svg.js";
 import { timelineOf } from "./timeline.js";
 import { Track } from "./track.js";
 import { KERNEL_KEYS, KEYS, buildTransport, listenToKeys, openMore, setStage } from "./transport.js";
@@ -198,11 +198,11 @@ function heedArrows(views) {
 // What is a button or a switch of the drawing itself asks its question of the kernel.
 function heedButtons(views, model, player) {
   const ask = (event) => {
-    const button = event.target.closest("[data-ask]");
-    if (!button || !player.track?.isWhole || !isLive(model)) return;
+    const asked = event.target.closest("[data-ask]");
+    if (!asked || !player.track?.isWhole || !isLive(model)) return;
     event.preventDefault();
     event.stopPropagation();
-    model.send({ ...JSON.parse(button.dataset.ask), time: Math.round(player.time), plays: player.isPlaying });
+    model.send({ ...JSON.parse(asked.dataset.ask), time: Math.round(player.time), plays: player.isPlaying });
   };
   views.addEventListener("click", ask);
   views.addEventListener("keydown", (event) => ["Enter", " "].includes(event.key) && ask(event));
@@ -226,8 +226,7 @@ function openMenu(view, slot, consumer, model, player, question) {
     }
   };
   const item = (word, act) => {
-    const button = html("button", { type: "button", role: "menuitem", "data-verdict": word }, menu, word);
-    button.addEventListener("click", (event) => {
+    button({ role: "menuitem", "data-verdict": word }, menu, word, (event) => {
       event.stopPropagation();
       close();
       act();
@@ -283,8 +282,7 @@ function buildWaiting(root, model) {
   const bar = html("div", { class: "qf-waiting", role: "status", hidden: "" }, root);
   const text = html("span", {}, bar);
   const meter = html("progress", { max: 1 }, bar);
-  const cancel = html("button", { type: "button", class: "qf-cancel" }, bar, "cancel");
-  cancel.addEventListener("click", () => {
+  button({ class: "qf-cancel" }, bar, "cancel", () => {
     model.set("cancelled", model.get("running"));
     model.save_changes();
   });

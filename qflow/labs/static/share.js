@@ -1,15 +1,11 @@
 // Share: a token for this instant, a file with the whole run, another course of events from here, two runs side by side.
 
 import { canFilm, film } from "./film.js";
-import { html, write } from "./svg.js";
+import { button, html, write } from "./svg.js";
 
 export function buildSharing(parent, root, model, player, shown) {
   const bar = html("div", { class: "qf-share" }, parent);
-  const button = (name, label, title, action) => {
-    const made = html("button", { type: "button", class: `qf-${name}`, title }, bar, label);
-    made.addEventListener("click", action);
-    return made;
-  };
+  const add = (name, label, title, act) => button({ class: `qf-${name}`, title }, bar, label, act);
   const send = (ask, more = {}) => {
     player.pause();
     model.send({ ask, time: player.track.time(player.place), back: player.track.at(player.track.time(player.place)) - player.place, frame: player.track.frame(0, player.place), ...more });
@@ -20,12 +16,11 @@ export function buildSharing(parent, root, model, player, shown) {
     forks.value = "";
   });
   // Beside what it ends, also where the rest of the tools is out of sight.
-  const end = html("button", { type: "button", class: "qf-end-comparison", hidden: "" }, root.querySelector(".qf-top"), "stop comparing");
-  end.addEventListener("click", () => send("compare"));
-  const compare = button("compare", "compare", "Keep this run beside the next (C)", () => send("compare"));
-  const token = button("token", "share", "A link, and a line for a cell, that open this instant elsewhere", () => send("token"));
-  const filmed = button("film", "save as film", "The next seconds from here as a moving picture, with the run's settings, among your downloads", () => record());
-  const save = button("export", "save as HTML", "One file that plays without a kernel, among your downloads", () => send("html"));
+  const end = button({ class: "qf-end-comparison", hidden: "" }, root.querySelector(".qf-top"), "stop comparing", () => send("compare"));
+  const compare = add("compare", "compare", "Keep this run beside the next (C)", () => send("compare"));
+  const token = add("token", "share", "A link, and a line for a cell, that open this instant elsewhere", () => send("token"));
+  const filmed = add("film", "save as film", "The next seconds from here as a moving picture, with the run's settings, among your downloads", () => record());
+  const save = add("export", "save as HTML", "One file that plays without a kernel, among your downloads", () => send("html"));
   const said = html("output", { class: "qf-said" }, bar);
   const keep = (content, name) => {
     const address = URL.createObjectURL(content);
@@ -81,17 +76,17 @@ export function buildSharing(parent, root, model, player, shown) {
 function buildCopy(parent, name, title) {
   const row = html("span", { class: `qf-copy qf-copy-${name}` }, parent);
   const field = html("input", { type: "text", class: "qf-token-text", readonly: "", title, "aria-label": title }, row);
-  const button = html("button", { type: "button", class: "qf-copy-button" }, row, `copy the ${name === "cell" ? "line" : name}`);
-  button.addEventListener("click", async () => {
+  const words = `copy the ${name === "cell" ? "line" : name}`;
+  const copy = button({ class: "qf-copy-button" }, row, words, async () => {
     field.select();
     // Without leave to write, it is selected, to be copied by hand.
-    await navigator.clipboard?.writeText(field.value).then(() => write(button, "copied"), () => {});
+    await navigator.clipboard?.writeText(field.value).then(() => write(copy, "copied"), () => {});
   });
   return {
     show(text) {
       row.hidden = !text;
       field.value = text;
-      write(button, `copy the ${name === "cell" ? "line" : name}`);
+      write(copy, words);
     },
   };
 }

@@ -60,7 +60,7 @@ export function roomOf({ timelines, isNarrow }) {
 }
 
 export function buildStage(root, timeline, id, isNarrow, room) {
-  const { producers, queues, consumers, exchanges } = timeline.topology;
+  const { producers, queues, consumers } = timeline.topology;
   const { verdicts } = timeline.picture;
   const geometry = geometryOf(timeline.topology, isNarrow, Boolean(verdicts) && !isNarrow, timeline.beside.length > 2);
   const { form } = geometry;

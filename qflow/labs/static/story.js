@@ -1,8 +1,8 @@
 // Story: a run told in beats (story.py). Buttons, dots and arrow keys say which beat, never which frame; each plays by itself and rests.
 // The camera says what matters: it goes near the drawing and back, and moves nothing else.
 
-import { clamp } from "./marks.js";
-import { html, set, write } from "./svg.js";
+import { clamp } from "./numbers.js";
+import { button, html, set, write } from "./svg.js";
 
 const READS = 1800; // milliseconds between two beats that follow by themselves
 const NEAREST = 2.3;
@@ -15,19 +15,14 @@ export class Story {
     this.text = html("p", { class: "qf-story-text", "aria-live": "polite" }, this.box);
     // In the place of the transport, and as tall: the picture stays where it is when one takes over from the other.
     this.bar = html("div", { class: "qf-story-bar", role: "toolbar", "aria-label": "Beats", hidden: "" }, root.querySelector(".qf-top"));
-    const button = (name, title, act) => {
-      const made = html("button", { type: "button", class: `qf-story-${name}`, title }, name === "begin" ? this.box : this.bar);
-      made.addEventListener("click", act);
-      return made;
-    };
-    this.back = button("back", "The beat before (←)", () => this.turn(-1));
+    const add = (name, title, act, parent = this.bar, text = "") => button({ class: `qf-story-${name}`, title }, parent, text, act);
+    this.back = add("back", "The beat before (←)", () => this.turn(-1), this.bar, "back");
     this.dots = html("span", { class: "qf-story-dots" }, this.bar);
-    this.next = button("next", "The next beat (→)", () => this.turn(1));
-    this.all = button("all", "Play all beats, one after the other (Space)", () => this.toggle());
+    this.next = add("next", "The next beat (→)", () => this.turn(1));
+    this.all = add("all", "Play all beats, one after the other (Space)", () => this.toggle());
     this.pace = html("output", { class: "qf-story-pace" }, this.bar);
-    this.end = button("end", "Leave the story (Escape)", () => this.leave());
-    this.again = button("begin", "Tell this run in beats", () => this.begin());
-    for (const [one, word] of [[this.back, "back"], [this.end, "skip"], [this.again, "tell it again"]]) write(one, word);
+    this.end = add("end", "Leave the story (Escape)", () => this.leave(), this.bar, "skip");
+    this.again = add("begin", "Tell this run in beats", () => this.begin(), this.box, "tell it again");
     root.addEventListener("keydown", (event) => this.press(event), true);
     views.addEventListener("pointerdown", (event) => this.isTold && (event.target.closest("[data-handle]") ? this.leave(this.player.isPlaying) : this.rest()), true);
   }
@@ -48,8 +43,7 @@ export class Story {
     if (!this.beats.length && this.isTold) this.leave();
     this.dots.replaceChildren();
     this.beats.forEach((beat, index) => {
-      const dot = html("button", { type: "button", title: `Beat ${index + 1} of ${this.beats.length}` }, this.dots);
-      dot.addEventListener("click", () => this.go(index, false));
+      button({ title: `Beat ${index + 1} of ${this.beats.length}` }, this.dots, "", () => this.go(index, false));
     });
     this.say();
   }

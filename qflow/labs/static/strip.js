@@ -2,8 +2,8 @@
 // waits on its message; a sync is a flag that waits at the end of all before it.
 
 import { TAKES } from "./flights.js";
-import { mix, smooth } from "./marks.js";
 import { Painter } from "./motion.js";
+import { mix, smooth } from "./numbers.js";
 import { classify, set, svg, textWidth, write } from "./svg.js";
 import { buildBadge } from "./tank.js";
 
@@ -11,7 +11,7 @@ const STRIP = { tall: 62, row: 88, name: 182, from: 216 };
 // Across: the whole width, or half of it beside another session; cells as wide as there is room for as many as there are.
 const [ACROSS, HALF] = [{ width: 1040, left: 116, widest: 80 }, { width: 548, left: 104, widest: 54 }];
 // Kinds of a command's numbers: [number, what, sent, held, complete].
-const [NUMBER, WHAT, SENT, HELD, COMPLETE] = [0, 1, 2, 3, 4];
+const [WHAT, SENT, COMPLETE] = [1, 2, 4];
 
 class StripMotion extends Painter {
   constructor(timeline, places) {

@@ -2,21 +2,24 @@
 
 export const SVG = "http://www.w3.org/2000/svg";
 
-export function svg(tag, attributes = {}, parent = null, text = null) {
-  const element = document.createElementNS(SVG, tag);
+export const svg = (tag, ...rest) => made(document.createElementNS(SVG, tag), ...rest);
+export const html = (tag, ...rest) => made(document.createElement(tag), ...rest);
+
+function made(element, attributes = {}, parent = null, text = null) {
   set(element, attributes);
   if (text !== null) element.textContent = text;
   parent?.append(element);
   return element;
 }
 
-export function html(tag, attributes = {}, parent = null, text = null) {
-  const element = document.createElement(tag);
-  set(element, attributes);
-  if (text !== null) element.textContent = text;
-  parent?.append(element);
+export function button(attributes, parent, text, act) {
+  const element = html("button", { type: "button", ...attributes }, parent, text);
+  element.addEventListener("click", act);
   return element;
 }
+
+// How many steps a key means, for what is set as a slider is.
+export const stepsOf = ({ key }) => ({ ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1, PageUp: 10, PageDown: -10 })[key];
 
 // Setting what is set already would still cost style and layout.
 export function set(element, attributes) {

@@ -1,11 +1,11 @@
 // Tank: a queue with its messages, its two thresholds, its limit, and the gate that completions pass.
 
+import { HEADROOM, heightOf } from "./axes.js";
 import { Cell, SHAPES, colorOf, shapeOf } from "./glyphs.js";
 import { asHandle, handleOf } from "./handles.js";
 import { classify, fitted, set, svg, textWidth, write } from "./svg.js";
 
 const MOST_CELLS = 160;
-export const HEADROOM = 1.06;
 
 export function buildTank(root, timeline, index, place, room, geometry, marks) {
   const spot = timeline.topology.queues[index];
@@ -17,7 +17,7 @@ export function buildTank(root, timeline, index, place, room, geometry, marks) {
   const grid = tankGrid(scale, box.width - 6, bottom - top, timeline.largestBeside(index, deepestOf));
   const y = grid
     ? (depth) => bottom - 2 - (Math.min(depth, grid.rows * grid.columns) / grid.columns) * grid.tall
-    : (depth) => bottom - ((bottom - top) * Math.min(depth, scale)) / scale;
+    : heightOf(scale, top, bottom);
 
   const across = (geometry.form.isTiny ? geometry.width : geometry.desk.x) - box.x - 12;
   const shown = geometry.isSmall ? fitted(spot.name, across - (grid ? 125 : 0), 1.35) : fitted(spot.name, spot.policy ? across - 90 : across, 1.6);
@@ -51,7 +51,7 @@ export function buildTank(root, timeline, index, place, room, geometry, marks) {
     chute(seen, frame);
     bytes(seen.bytes);
     law(seen);
-    set(group, { "data-depth": seen.depth, "data-held": seen.held, "data-flow": seen.flow ? "ON" : "OFF", "data-discards": seen.discards, "data-gone": seen.gone });
+    set(group, { "data-depth": seen.depth, "data-held": seen.held, "data-flow": seen.flow ? "ON" : "OFF" });
   };
   const spots = grid
     ? (at) => [box.x + (box.width - grid.columns * grid.pitch) / 2 + ((at % grid.columns) + 0.5) * grid.pitch, bottom - 2 - (Math.floor(at / grid.columns) + 0.5) * grid.tall, grid.size]
@@ -61,7 +61,7 @@ export function buildTank(root, timeline, index, place, room, geometry, marks) {
 }
 
 // Where a held completion waits behind the gate: [x, y, size]; null where there are too many for one mark each.
-function pileIn({ x, y, reach, right }, most) {
+export function pileIn({ x, y, reach, right }, most) {
   const [wide, tall] = [right - x - 12, 2 * reach - 4];
   const fits = (pitch) => Math.floor(wide / pitch) * Math.floor(tall / pitch) >= most;
   let pitch = 18;
@@ -84,7 +84,7 @@ export function tankScale(timeline, index) {
 }
 
 // The largest level worth drawing: the limit if the run comes near it, else what the run reached.
-function levelOf(timeline, index) {
+export function levelOf(timeline, index) {
   const spot = timeline.topology.queues[index];
   const deepest = Math.max(spot.stop_count, deepestOf(timeline, index));
   const full = spot.max_count && spot.max_count <= deepest * 2.5 ? spot.max_count : deepest;
@@ -92,7 +92,7 @@ function levelOf(timeline, index) {
 }
 
 // Cells that are large enough to tell one from another; null where there are too many.
-function tankGrid(scale, width, height, deepest) {
+export function tankGrid(scale, width, height, deepest) {
   if (deepest > MOST_CELLS) return null;
   const wanted = Math.max(4, Math.ceil(scale));
   let best = null;
@@ -168,32 +168,35 @@ function buildLines(group, timeline, index, scale, y, bottom, geometry) {
     ["stop", spot.stop_count, "more than this: ON"],
     ["resume", spot.stop_count ? spot.resume_count : 0, "fewer than this: OFF"],
   ].filter(([, depth]) => depth > 0 && depth <= scale);
-  const { x, width } = geometry.tank;
-  const right = x + width;
+  const right = geometry.tank.x + geometry.tank.width;
   const hints = !geometry.isSmall && !geometry.bytes;
   const labels = labelPlaces(wanted.map(([, depth, hint]) => [y(depth), hint && hints ? 40 : 24]), bottom + 14);
   const drawn = {};
-  for (const [place, [name, depth, hint]] of wanted.entries()) {
-    const [at, label] = [y(depth), labels[place]];
-    const line = svg("g", { class: `qf-line qf-line-${name}`, "data-queue": index, "data-word": name }, group);
-    const handle = handleOf(timeline, name);
-    if (handle) svg("rect", { x: x - 8, y: at - 8, width: width + 16, height: 16, class: "qf-catch-line" }, line);
-    svg("line", { x1: x - 7, x2: right + 7, y1: at, y2: at }, line);
-    svg("path", { d: `M${right + 7},${at} L${right + 13},${label}`, class: "qf-leader" }, line);
-    const pill = handle ? svg("rect", { x: right + 9, y: label - 10.5, height: 21, rx: 10.5, class: "qf-pill" }, line) : null;
-    const word = `${name} ${depth}`;
-    svg("text", { x: right + 17, y: label + 4.5, class: "qf-line-name" }, line, word);
+  wanted.forEach(([word, level, hint], place) => {
+    const handle = handleOf(timeline, word);
+    const [at, label] = [y(level), labels[place]];
+    const line = buildLevel(group, geometry.tank, handle, { word, level, at, label, queue: index, wide: geometry.form.isTiny ? 1.4 : 1.15 });
+    if (handle) asHandle(line, handle, level, `${word} of ${spot.name}`, spot.name);
     if (hint && hints) svg("text", { x: right + 17, y: label + 24, class: "qf-line-hint" }, line, hint);
-    if (handle) {
-      set(pill, { width: 18 + (geometry.form.isTiny ? 1.4 : 1.15) * textWidth(word) });
-      svg("title", {}, line, `${name} ${depth}: drag, or use the arrow keys`);
-      asHandle(line, handle, depth, `${name} of ${spot.name}`, spot.name);
-    }
-    drawn[name] = line;
-  }
+    drawn[word] = line;
+  });
   return (isOn) => {
     for (const [name, armed] of [["stop", !isOn], ["resume", isOn]]) drawn[name]?.classList.toggle("qf-armed", armed);
   };
+}
+
+// A level as a line across a tank, its name beside it; one that can be dragged has a pill around that.
+export function buildLevel(group, { x, width }, handle, { word, level, at, label, queue, unit = "", wide = 1.15 }) {
+  const right = x + width;
+  const words = `${word} ${level}`;
+  const line = svg("g", { class: `qf-line qf-line-${word}`, "data-queue": queue, "data-word": word }, group);
+  if (handle) svg("rect", { x: x - 8, y: at - 8, width: width + 16, height: 16, class: "qf-catch-line" }, line);
+  svg("line", { x1: x - 7, x2: right + 7, y1: at, y2: at }, line);
+  svg("path", { d: `M${right + 7},${at} L${right + 13},${label}`, class: "qf-leader" }, line);
+  if (handle) svg("rect", { x: right + 9, y: label - 10.5, width: 18 + wide * textWidth(words), height: 21, rx: 10.5, class: "qf-pill" }, line);
+  svg("text", { x: right + 17, y: label + 4.5, class: "qf-line-name" }, line, words);
+  if (handle) svg("title", {}, line, `${words}${unit}: drag, or use the arrow keys`);
+  return line;
 }
 
 // The law of capacity as brackets at the tank: the stop threshold, and every window on top of it.
@@ -279,8 +282,8 @@ function buildBytes(parent, timeline, index, box, top, bottom) {
   const most = timeline.most("queue", index, "bytes");
   if (!spot.stop_size || most < spot.stop_size * 0.4) return () => {};
   const full = spot.max_size && spot.max_size <= most * 2.5 ? spot.max_size : most;
-  const scale = Math.max(full, spot.stop_size) * 1.06;
-  const y = (size) => bottom - ((bottom - top) * Math.min(size, scale)) / scale;
+  const scale = Math.max(full, spot.stop_size) * HEADROOM;
+  const y = heightOf(scale, top, bottom);
   const x = box.x + box.width - 12;
   const group = svg("g", { class: "qf-bytes" }, parent);
   const title = svg("title", {}, group);
@@ -293,7 +296,6 @@ function buildBytes(parent, timeline, index, box, top, bottom) {
     slab(level, y, 0, size);
     write(word, `bytes ${Math.round((100 * size) / spot.stop_size)} %`);
     write(title, `${size} bytes on the queue; stop ${spot.stop_size}, resume ${spot.resume_size}`);
-    set(group, { "data-bytes": size });
   };
 }
 
@@ -327,7 +329,6 @@ function buildChute(parent, timeline, index, box, bottom, geometry) {
       const kind = stays.get(row, "group");
       set(shape, { d: kind ? shapeOf(kind) : SHAPES[0], fill: kind ? colorOf(kind) : "var(--qf-blue)" });
     });
-    set(group, { "data-leaving": gone.length });
   };
 }
 

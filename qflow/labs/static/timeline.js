@@ -1,6 +1,7 @@
 // Timeline: the frames as Python sent them. It looks numbers up; it works none out.
 
 import { Looks } from "./looks.js";
+import { firstOf } from "./numbers.js";
 import { inflatedBytes } from "./packed.js";
 
 export const NEVER = 2 ** 31 - 1;
@@ -45,14 +46,7 @@ export class Timeline {
 
   // The last frame that is not later than a time.
   at(time) {
-    let low = 0;
-    let high = this.count;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (this.time(middle) <= time) low = middle + 1;
-      else high = middle;
-    }
-    return Math.max(0, low - 1);
+    return Math.max(0, firstOf(this.times, (one) => one > time) - 1);
   }
 
   // The frames of the first ON and of the first full window after it, before an OFF; null if there is none.
@@ -214,14 +208,4 @@ class Spans {
     }
     return found;
   }
-}
-
-export function firstOf(sorted, holds) {
-  let [low, high] = [0, sorted.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (holds(sorted[middle])) high = middle;
-    else low = middle + 1;
-  }
-  return low;
 }

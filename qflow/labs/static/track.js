@@ -3,8 +3,8 @@
 // What follows from completions that are let go happens in the same instant; it is shown one after the other. The clock of the picture
 // waits while they go through the gate, and while a session dies. Each place has so an instant of the picture (`shown`) beside its time in the run.
 
-import { clamp } from "./marks.js";
-import { BEAT, firstOf } from "./timeline.js";
+import { clamp, firstOf } from "./numbers.js";
+import { BEAT } from "./timeline.js";
 
 // Steps a second in which a window fills after the first ON, and how long that takes at least and at most.
 const FILLING = { steps: 45, seconds: [1.5, 5] };

@@ -1,7 +1,7 @@
 // Transport: play, pause, step, step back, scrub, jump to a flow control transition; mouse and keyboard alike.
 
 import { SPEEDS } from "./player.js";
-import { classify, html, set, write } from "./svg.js";
+import { button, classify, html, set, write } from "./svg.js";
 import { seconds } from "./words.js";
 
 export const KEYS = [
@@ -21,16 +21,12 @@ export const KERNEL_KEYS = ["W", "C"];
 
 export function buildTransport(parent, player, root) {
   const bar = html("div", { class: "qf-transport", role: "toolbar", "aria-label": "Transport" }, parent);
-  const button = (name, label, title, action) => {
-    const made = html("button", { type: "button", class: `qf-${name}`, title, "aria-label": title.split(" (")[0] }, bar, label);
-    made.addEventListener("click", action);
-    return made;
-  };
-  const play = button("play", "", "Play or pause (Space)", () => player.toggle());
-  const earlier = button("earlier qf-extra", "◂ change", "Previous change: flow control, a first discard, an end (Shift ←)", () => player.jump(-1));
-  const back = button("step-back qf-extra", "◂ step", "One step back (←)", () => player.step(-1));
-  const on = button("step-on qf-extra", "step ▸", "One step on (→)", () => player.step(1));
-  const later = button("later", "next change ▸", "Next change: flow control, a first discard, an end (Shift →)", () => player.jump(1));
+  const add = (name, label, title, act) => button({ class: `qf-${name}`, title, "aria-label": title.split(" (")[0] }, bar, label, act);
+  const play = add("play", "", "Play or pause (Space)", () => player.toggle());
+  const earlier = add("earlier qf-extra", "◂ change", "Previous change: flow control, a first discard, an end (Shift ←)", () => player.jump(-1));
+  const back = add("step-back qf-extra", "◂ step", "One step back (←)", () => player.step(-1));
+  const on = add("step-on qf-extra", "step ▸", "One step on (→)", () => player.step(1));
+  const later = add("later", "next change ▸", "Next change: flow control, a first discard, an end (Shift →)", () => player.jump(1));
   const scrub = html("input", { type: "range", min: 0, class: "qf-scrub", "aria-label": "Step", title: KEYS_TEXT }, bar);
   scrub.addEventListener("input", () => player.show(Number(scrub.value)));
   const label = html("label", { class: "qf-speed" }, bar, "speed ");
@@ -39,9 +35,9 @@ export function buildTransport(parent, player, root) {
   speed.addEventListener("change", () => player.setSpeed(Number(speed.value)));
   const clock = html("output", { class: "qf-clock" }, bar);
   const steps = html("output", { class: "qf-steps qf-extra" }, bar);
-  const full = button("full", "full screen", "The whole screen, large type, arrow keys from change to change (S)", () => setStage(root, player));
+  const full = add("full", "full screen", "The whole screen, large type, arrow keys from change to change (S)", () => setStage(root, player));
   full.setAttribute("aria-pressed", "false");
-  const more = button("more", "more", "Sliders, steps, why, fork, compare, share, save (M)", () => openMore(root));
+  const more = add("more", "more", "Sliders, steps, why, fork, compare, share, save (M)", () => openMore(root));
   more.setAttribute("aria-expanded", "false");
 
   return ({ track, place, isPlaying, factor, time }) => {
@@ -63,9 +59,9 @@ export function buildTransport(parent, player, root) {
 // One thing at first: play, a handle, the scene. The rest of a lab opens on request.
 export function openMore(root, open = !root.classList.contains("qf-is-open")) {
   for (const part of [root, root.closest(".qflow-lab")]) part?.classList.toggle("qf-is-open", open);
-  const button = root.querySelector(".qf-more");
-  button.setAttribute("aria-expanded", open);
-  write(button, open ? "less" : "more");
+  const more = root.querySelector(".qf-more");
+  set(more, { "aria-expanded": open });
+  write(more, open ? "less" : "more");
 }
 
 // Stage: the picture alone, as large as the screen; where a page may not have the screen, as large as the window.

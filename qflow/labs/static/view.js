@@ -177,7 +177,6 @@ export function mark(stage, timeline, frame) {
     "data-frame": frame,
     "data-frames": timeline.count,
     "data-time": timeline.time(frame),
-    "data-count": seen.depth,
     "data-depth": seen.depth,
     "data-flow": seen.flow ? "ON" : "OFF",
     "data-held": seen.held,

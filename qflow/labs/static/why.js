@@ -1,8 +1,8 @@
 // Why: whatever is clicked, or chosen by keyboard, is asked about. The answer stands on a card beside it, over the picture, where it covers
 // least of what was asked about, and moves nothing; it is a chain whose links lead to their instants. A card that is pinned stays.
 
-import { clamp } from "./marks.js";
-import { html, set } from "./svg.js";
+import { clamp } from "./numbers.js";
+import { button, html, set } from "./svg.js";
 import { seconds } from "./words.js";
 
 const PATIENCE = 10; // seconds
@@ -20,8 +20,7 @@ export class WhyPanel {
     this.choice.addEventListener("focus", () => this.offerNow());
     const chosen = () => this.question(Number(this.choice.selectedOptions[0]?.dataset.picture ?? 0), this.choice.value);
     this.choice.addEventListener("change", chosen);
-    this.again = html("button", { type: "button", class: "qf-why-ask", title: "Ask again at this instant" }, this.bar, "ask");
-    this.again.addEventListener("click", chosen);
+    button({ class: "qf-why-ask", title: "Ask again at this instant" }, this.bar, "ask", chosen);
     root.addEventListener("pointerdown", (event) => !event.target.closest(".qf-why, .qf-why-bar") && this.close(), true);
     root.addEventListener("keydown", (event) => event.key === "Escape" && this.card && (event.stopPropagation(), this.close()), true);
   }
@@ -129,14 +128,12 @@ export class WhyPanel {
     const head = html("header", { title: "Drag the answer out of the way" }, card);
     head.addEventListener("pointerdown", (event) => !event.target.closest("button") && carry(card, event));
     html("b", {}, head, `Why? ${found.subject.replace(":", " ")}`);
-    const pin = html("button", { type: "button", class: "qf-why-pin", title: "Keep this answer, and ask on" }, head, "pin");
-    pin.addEventListener("click", () => {
+    const pin = button({ class: "qf-why-pin", title: "Keep this answer, and ask on" }, head, "pin", () => {
       pin.remove();
       card.classList.add("qf-is-kept");
       if (this.card === card) this.card = null;
     });
-    const close = html("button", { type: "button", class: "qf-why-close", "aria-label": "Close the answer" }, head, "×");
-    close.addEventListener("click", () => {
+    button({ class: "qf-why-close", "aria-label": "Close the answer" }, head, "×", () => {
       if (this.card === card) this.close();
       else card.remove();
       this.root.focus({ preventScroll: true });
@@ -150,13 +147,12 @@ export class WhyPanel {
 
   link(list, picture, link) {
     const item = html("li", { style: `margin-left:${0.9 * link.level}em`, "data-frame": link.frame }, list);
-    const jump = html("button", { type: "button", class: "qf-why-link", title: `Go to step ${link.frame}, ${seconds(link.time)}` }, item);
+    const jump = button({ class: "qf-why-link", title: `Go to step ${link.frame}, ${seconds(link.time)}` }, item, "", () => this.show(picture, link.frame));
     html("span", { class: "qf-why-arrow" }, jump, link.level ? "because " : "");
     html("span", {}, jump, link.text);
     const small = html("small", { title: link.section }, item, ` ${seconds(link.time)} · `);
     link.rules.forEach((rule, index) => small.append(index ? ", " : "", ruleLink(rule)));
     small.append(` · ${link.section}`);
-    jump.addEventListener("click", () => this.show(picture, link.frame));
     const over = { pointerenter: link.subject, focusin: link.subject, pointerleave: null, focusout: null };
     for (const [name, subject] of Object.entries(over)) item.addEventListener(name, () => this.light(picture, subject));
   }

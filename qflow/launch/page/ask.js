@@ -6,7 +6,7 @@
 import { render } from "../../labs/static/errata.js";
 import { unpackedJson } from "../../labs/static/packed.js";
 import { StoredModel } from "../../labs/static/stored_model.js";
-import { html, set, write } from "../../labs/static/svg.js";
+import { button, html, set, write } from "../../labs/static/svg.js";
 import { loadPython } from "./worker.js";
 
 const isFolder = location.protocol === "file:";
@@ -76,7 +76,10 @@ function showPrediction(home, place) {
   for (const percent of certainties) html("option", { value: percent }, sure, `${percent} % sure`);
   html("button", { class: "qf-ask-go" }, fields, "keep my guess");
   const told = html("p", { class: "qf-ask-told", role: "status" }, form);
-  const show = html("button", { type: "button", class: "qf-ask-show", hidden: "" }, form, "show what came");
+  const show = button({ class: "qf-ask-show", hidden: "" }, form, "show what came", () => {
+    keep(id, { ...answers[id], isSeen: true });
+    draw();
+  });
 
   const draw = async () => {
     const answer = answers[id];
@@ -102,10 +105,6 @@ function showPrediction(home, place) {
     draw();
     show.focus();
   });
-  show.addEventListener("click", () => {
-    keep(id, { ...answers[id], isSeen: true });
-    draw();
-  });
   draw();
 }
 
@@ -116,9 +115,7 @@ document.addEventListener("qflow-prediction", ({ detail }) => {
 });
 
 function showComparison(home, { asked, words }) {
-  const compare = html("button", { type: "button", class: "qf-button-plain" }, home, "compare my guesses with what came");
-  const list = html("div", { class: "qf-compared", role: "status" }, home);
-  compare.addEventListener("click", async () => {
+  button({ class: "qf-button-plain" }, home, "compare my guesses with what came", async () => {
     const rows = html("dl", {}, clear(list));
     const made = [];
     for (const question of asked) {
@@ -129,6 +126,7 @@ function showComparison(home, { asked, words }) {
     }
     for (const line of made.length ? judgeGuesses(made, words) : [words.none]) html("p", {}, list, line);
   });
+  const list = html("div", { class: "qf-compared", role: "status" }, home);
 }
 
 function judgeGuesses(made, words) {
@@ -268,16 +266,17 @@ function typeCode(event, box, check) {
 
 // Ask the worker. An answer that does not come to an end is stopped with the worker; the next check starts another.
 async function askPython(question, say, buttons) {
-  const stop = html("button", { type: "button", class: "qf-stop" }, buttons, "stop");
+  let end;
+  const stopped = new Promise((resolve) => (end = () => resolve(null)));
+  const stop = button({ class: "qf-stop" }, buttons, "stop", end);
   try {
     if (!python) say("Python is being loaded, once for this page …");
     python ??= loadPython(script, "book_questions");
-    const stopped = new Promise((resolve) => stop.addEventListener("click", resolve, { once: true }));
     const answer = python.then((ask) => {
       say("Your answer is tried on the engine …");
       return ask(question);
     });
-    const found = await Promise.race([answer, stopped.then(() => null)]);
+    const found = await Promise.race([answer, stopped]);
     if (found) return found;
     python.then((ask) => ask.end());
     python = null;

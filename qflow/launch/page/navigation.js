@@ -1,6 +1,8 @@
 // Navigation: the search of the book, which section of the page is being read, and tables on a phone.
 
+import { wordsOf } from "../../labs/static/cards.js";
 import { unpackedJson } from "../../labs/static/packed.js";
+import { findSections, placeOf } from "./search.js";
 
 const book = new URL(".", document.currentScript.src);
 const make = (tag, attributes, ...inside) => {
@@ -16,30 +18,12 @@ async function loadIndex() {
   return unpackedJson(qflowIndex);
 }
 
-// Sections that have every word, or one that begins so: first those whose heading says little else, functions last.
-function findSections(pages, words) {
-  const found = [];
-  for (const [file, title, sections] of pages) {
-    for (const [anchor, heading, text] of sections) {
-      const said = `${title} ${text}`;
-      const ranks = words.map((word) => (100 * (heading.match(word)?.[0].length ?? 0)) / (heading.length || 1) + Math.min(said.split(word).length - 1, 9));
-      if (!ranks.every(Boolean)) continue;
-      const rank = ranks.reduce((sum, one) => sum + one) / (file.includes("/functions") ? 4 : 1);
-      found.push({ address: new URL(`${file}#${anchor}`, book).href, title, heading, text, rank });
-    }
-  }
-  return found.sort((one, other) => other.rank - one.rank);
-}
-
 // Some words around the first that was looked for, all of them marked.
 function excerpt(text, words) {
-  const places = words.map((word) => text.search(word)).filter((place) => place >= 0);
-  const start = places.length ? text.lastIndexOf(" ", Math.max(Math.min(...places) - 50, 0)) + 1 : 0;
-  const end = text.indexOf(" ", start + 160);
-  const shown = text.slice(start, end < 0 ? undefined : end);
+  const { start, end } = placeOf(text, words);
   const either = new RegExp(`(${words.map((word) => word.source).join("|")})`, "i");
-  const parts = shown.split(either).map((part, number) => (number % 2 ? make("mark", {}, part) : part));
-  return make("span", {}, start ? "… " : "", ...parts, end < 0 ? "" : " …");
+  const parts = text.slice(start, end).split(either).map((part, number) => (number % 2 ? make("mark", {}, part) : part));
+  return make("span", {}, start ? "… " : "", ...parts, end === undefined ? "" : " …");
 }
 
 const MOST = 30;
@@ -52,7 +36,7 @@ document.querySelector(".bar").append(search);
 
 async function showFound() {
   const asked = input.value;
-  const words = asked.split(/\s+/).filter(Boolean).map((word) => new RegExp(`(?<![a-z0-9])${word.replace(/\W/g, "\\$&")}`, "i"));
+  const words = wordsOf(asked);
   panel.hidden = !words.length;
   index ??= loadIndex();
   const pages = await index.catch(() => null);
@@ -60,9 +44,9 @@ async function showFound() {
   const found = pages ? findSections(pages, words) : [];
   const many = found.length > MOST ? `the first ${MOST} of ${found.length} sections` : `${found.length} section${found.length === 1 ? "" : "s"}`;
   status.textContent = pages ? many : "The words of the book could not be loaded.";
-  list.replaceChildren(...found.slice(0, MOST).map(({ address, title, heading, text }) => {
+  list.replaceChildren(...found.slice(0, MOST).map(({ place, title, heading, text }) => {
     const where = heading === title ? [] : [" ", make("small", {}, title)];
-    return make("li", {}, make("a", { href: address }, make("b", {}, heading), ...where, excerpt(text, words)));
+    return make("li", {}, make("a", { href: new URL(place, book).href }, make("b", {}, heading), ...where, excerpt(text, words)));
   }));
 }
 

@@ -1,0 +1,35 @@
+// Axes: how high a level is drawn, where a time is, and the lines of a queue's levels with their names; the same in every plot.
+
+import { roundStep } from "./numbers.js";
+import { svg } from "./svg.js";
+
+// What is drawn above the highest level, of its height.
+export const HEADROOM = 1.06;
+
+// Returned is where a level is drawn, up to the most that there is room for.
+export const heightOf = (most, top, bottom) => (level) => bottom - ((bottom - top) * Math.min(level, most)) / most;
+
+export function drawFrame(root, { left, right, top, height, width }) {
+  svg("path", { d: `M${left},${top} V${top + height} H${width - right}`, class: "qf-axis" }, root);
+}
+
+export function drawSeconds(root, end, x, y, most) {
+  const step = roundStep(end / 1e6, most);
+  for (let time = 0; time <= end / 1e6 + 1e-9; time += step) {
+    const at = x(time * 1e6);
+    svg("line", { x1: at, x2: at, y1: y, y2: y + 4, class: "qf-axis" }, root);
+    svg("text", { x: at, y: y + 16, class: "qf-tick" }, root, `${Number(time.toFixed(3))} s`);
+  }
+}
+
+// Lines at a queue's levels, their names beside them, none on another; returned is where the lowest name is.
+export function drawLevels(root, levels, scale, y, { left, right, width }) {
+  let last = -Infinity;
+  for (const [name, level] of levels) {
+    if (!level || level > scale) continue;
+    last = Math.max(y(level), last + 14);
+    svg("line", { x1: left, x2: width - right, y1: y(level), y2: y(level), class: `qf-mark qf-mark-${name}` }, root);
+    svg("text", { x: left - 8, y: last + 4, class: `qf-level-word qf-word-${name}` }, root, `${name} ${level}`);
+  }
+  return last;
+}
