@@ -4,9 +4,9 @@
 import { buildCard, buildLocks, laidOut } from "./cards.js";
 import { TAKES } from "./flights.js";
 import { AGAIN, colorOf, letterOf, shapeOf } from "./glyphs.js";
-import { buildGrip } from "./handles.js";
+import { buildButton, buildGrip } from "./handles.js";
 import { EYE, PASSED, TAKEN } from "./looks.js";
-import { ring } from "./marks.js";
+import { drawLock, drawText, ring } from "./marks.js";
 import { Painter } from "./motion.js";
 import { clamp, easeOut, mix, smooth } from "./numbers.js";
 import { fitted, patterns, set, svg, textWidth, write } from "./svg.js";
@@ -104,12 +104,11 @@ class Conveyor extends Painter {
       pen.fill(path);
       pen.stroke(path);
       pen.restore();
-      [pen.font, pen.textAlign, pen.textBaseline, pen.fillStyle] = [`700 ${Math.round(size * 0.7)}px system-ui, sans-serif`, "center", "middle", DARK.has(colorOf(kind)) ? "#fff" : "#1c2126"];
-      pen.fillText(letterOf([label.split("-")[0]], 1), 0, size * 0.1);
-      [pen.font, pen.fillStyle] = [`650 ${size < 10 ? 9 : 12}px system-ui, sans-serif`, colour("ink")];
-      pen.fillText(size < 10 ? label.split("-").at(-1) : fittedLabel(label, this.places.pitch), 0, size + (size < 10 ? 9 : 12));
-      [pen.font, pen.fillStyle] = [`${this.places.pitch < 46 ? 9.5 : this.places.pitch < 52 ? 10.5 : 12}px system-ui, sans-serif`, colour("soft")];
-      if (size > 12) pen.fillText(isRemove(number) ? "remove" : "add", 0, size + 25);
+      const { pitch } = this.places;
+      const small = size < 10 ? 9 : 12;
+      drawText(pen, letterOf([label.split("-")[0]], 1), 0, size * 0.1, `700 ${Math.round(size * 0.7)}px`, DARK.has(colorOf(kind)) ? "#fff" : "#1c2126");
+      drawText(pen, size < 10 ? label.split("-").at(-1) : fittedLabel(label, pitch), 0, size + small, `650 ${small}px`, colour("ink"));
+      if (size > 12) drawText(pen, isRemove(number) ? "remove" : "add", 0, size + 25, `${pitch < 46 ? 9.5 : pitch < 52 ? 10.5 : 12}px`, colour("soft"));
       [pen.strokeStyle, pen.lineWidth] = [colour("ink"), 1.8];
       pen.translate(-size, -size * 0.8);
       if (again) pen.stroke(new Path2D(AGAIN));
@@ -341,22 +340,13 @@ function drawPlace(pen, colour, size, consumer, name) {
   ring(pen, size);
   pen.stroke();
   pen.setLineDash([]);
-  [pen.font, pen.textAlign, pen.textBaseline, pen.fillStyle] = ["650 13px system-ui, sans-serif", "center", "middle", colour(ownerColour(consumer))];
-  pen.fillText(name, 0, 1);
+  drawText(pen, name, 0, 1, "650 13px", colour(ownerColour(consumer)));
 }
 
 // A lock in its owner's colour, with its owner's number.
 function drawOwnersLock(pen, size, colour, consumer) {
-  const paint = colour(ownerColour(consumer));
-  [pen.strokeStyle, pen.fillStyle, pen.lineWidth] = [paint, paint, Math.max(1.6, size / 3.4)];
-  pen.beginPath();
-  pen.arc(0, -size * 0.3, size * 0.52, Math.PI, 0);
-  pen.stroke();
-  pen.beginPath();
-  pen.roundRect(-size * 0.85, -size * 0.34, size * 1.7, size * 1.35, size * 0.24);
-  pen.fill();
-  [pen.fillStyle, pen.font, pen.textAlign, pen.textBaseline] = [colour("card"), `700 ${size * 1.1}px system-ui, sans-serif`, "center", "middle"];
-  pen.fillText(String(consumer), 0, size * 0.38);
+  drawLock(pen, size, colour(ownerColour(consumer)));
+  drawText(pen, String(consumer), 0, size * 0.36, `700 ${size * 1.1}px`, colour("card"));
 }
 
 // The still part of the drawing: rails, cards with slots, words and counters.
@@ -376,8 +366,8 @@ export function buildConveyor(root, timeline, id, isNarrow) {
   for (const y of [LINE.top, LINE.bottom]) svg("line", { x1: 8, x2: right + 28, y1: y, y2: y, class: "qf-rail" }, root);
   svg("text", { x: 8, y: 22, class: "qf-name", "data-why": `queue:${queues[0].name}` }, root, queues[0].name);
   svg("text", { x: right + 28, y: 22, class: "qf-note qf-end" }, root, "head →");
-  buildSwitch(root, 110, 8, picture.grouped ? "groups on" : "groups off", picture.grouped, { what: "groups" });
-  buildSwitch(root, 250, 8, "consumers work by themselves", picture.works, { what: "work" }, "qf-extra");
+  buildButton(root, 110, 8, picture.grouped ? "groups on" : "groups off", { what: "groups" }, { isOn: picture.grouped });
+  buildButton(root, 250, 8, "consumers work by themselves", { what: "work" }, { isOn: picture.works, extra: "qf-extra" });
   svg("text", { x: 8, y: cards + LINE.card + 22, class: "qf-note" }, root, "done, in this order");
   svg("line", { x1: 8, x2: race - 8, y1: done + 34, y2: done + 34, class: "qf-rail" }, root);
   const spots = Array.from({ length: Math.min(most, Math.floor(right / pitch)) }, (_, place) => svg("rect", { x: right - (place + 1) * pitch + 4, y: LINE.top + 8, width: pitch - 8, height: LINE.bottom - LINE.top - 16, class: "qf-spot" }, root));
@@ -406,8 +396,7 @@ export function buildConveyor(root, timeline, id, isNarrow) {
   };
   const paintMarks = (brush, now, frame) => {
     motion.paint(brush, now, frame);
-    const alive = timeline.locks.alive(frame);
-    sinks.forEach((sink, index) => sink.paintLocks(alive.filter((row) => timeline.locks.get(row, "consumer") === index + 1), consumers[index].name, (lock) => motion.hasLanded(lock)));
+    motion.paintOwned(sinks);
   };
   set(root, { viewBox: `0 0 ${across.width} ${height}` });
   return { paint, paintMarks, motion, places, geometry: { width: across.width, tank: { x: 0, width: 0 } } };
@@ -452,16 +441,6 @@ function buildReader(root, timeline, index, x, y, width, marks) {
   };
   const slot = (place) => [x + 14 + Math.min(place, spot.prefetch - 1) * pitch + (pitch - 6) / 2, y + 64];
   return { x, paint, paintLocks, slot, lockAt: (row) => [x + locks.x(row) + 5, y + 25] };
-}
-
-// A switch of the picture: a click asks the kernel.
-function buildSwitch(root, x, y, words, isOn, question, more = "") {
-  const group = svg("g", { class: `qf-switch ${more}`, transform: `translate(${x},${y})`, role: "switch", tabindex: 0, "aria-checked": isOn, "aria-label": words, "data-ask": JSON.stringify({ ask: "do", ...question }) }, root);
-  const width = 46 + 1.1 * textWidth(words);
-  svg("rect", { width, height: 22, rx: 11, class: "qf-pill" }, group);
-  svg("rect", { x: 4, y: 4, width: 26, height: 14, rx: 7, class: isOn ? "qf-switch-on" : "qf-switch-off" }, group);
-  svg("circle", { cx: isOn ? 23 : 11, cy: 11, r: 5, class: "qf-switch-knob" }, group);
-  svg("text", { x: 37, y: 15.5 }, group, words);
 }
 
 // How many carts went wrong, with groups and without.

@@ -1,7 +1,7 @@
 // Handles: what is changed where it is seen. A level is dragged on the tank, a window at its producer, a prefetch at its consumer; by
 // keyboard with the arrow keys. The kernel runs while a handle is held, as for a slider, and the slider follows.
 
-import { set, svg } from "./svg.js";
+import { set, svg, textWidth } from "./svg.js";
 
 // The handle of a setting, if the lab has one: [setting, least, most, step].
 export const handleOf = (timeline, ...names) => (timeline.handles ?? []).find(([setting]) => names.includes(setting));
@@ -22,4 +22,18 @@ export function buildGrip(group, timeline, settings, spot, value, { end: [x, y, 
   svg("title", {}, grip, `${settings[0]} ${value}: drag, or use the arrow keys`);
   asHandle(grip, handle, value, `${settings[0]} of ${spot.name}`, spot.name);
   set(grip, { "data-pull": pull.join(" "), "data-at": `${x} ${y}` });
+}
+
+// A button of the picture, or a switch that is on or off: a click asks the kernel. Returned is how wide it is.
+export function buildButton(root, x, y, words, question, { isOn, extra = "" } = {}) {
+  const isSwitch = isOn !== undefined;
+  const asked = { tabindex: 0, "aria-label": words, "data-ask": JSON.stringify({ ask: "do", ...question }) };
+  const role = isSwitch ? { role: "switch", "aria-checked": isOn } : { role: "button" };
+  const group = svg("g", { class: `${isSwitch ? "qf-switch" : "qf-button"} ${extra}`, transform: `translate(${x},${y})`, ...role, ...asked }, root);
+  const [width, height] = [(isSwitch ? 46 : 24) + 1.1 * textWidth(words), isSwitch ? 22 : 24];
+  svg("rect", { width, height, rx: height / 2, class: "qf-pill" }, group);
+  if (isSwitch) svg("rect", { x: 4, y: 4, width: 26, height: 14, rx: 7, class: isOn ? "qf-switch-on" : "qf-switch-off" }, group);
+  if (isSwitch) svg("circle", { cx: isOn ? 23 : 11, cy: 11, r: 5, class: "qf-switch-knob" }, group);
+  svg("text", { x: isSwitch ? 37 : width / 2, y: height / 2 + 4.5, class: isSwitch ? "" : "qf-middle" }, group, words);
+  return width;
 }

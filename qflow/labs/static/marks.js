@@ -104,102 +104,57 @@ export class Brush {
     pen.lineCap = "butt";
   }
 
+  // A line along a path, in a colour of the page.
+  stroke(path, colour, width, { alpha = 1, cap = "butt", dash = [] } = {}) {
+    const { pen } = this;
+    [pen.globalAlpha, pen.strokeStyle, pen.lineWidth, pen.lineCap] = [alpha, this.colour(colour), width, cap];
+    pen.setLineDash(dash);
+    pen.stroke(new Path2D(path));
+    pen.setLineDash([]);
+    [pen.globalAlpha, pen.lineCap] = [1, "butt"];
+  }
+
   // From the right to the left over something.
   bow(x, y, half, part, colour, alpha) {
-    const { pen } = this;
-    [pen.globalAlpha, pen.strokeStyle, pen.lineWidth] = [alpha, this.colour(colour), 2.4];
-    pen.beginPath();
-    pen.moveTo(x + half, y);
-    pen.quadraticCurveTo(x + half * (1 - part), y - 20 * part, x + half - 2 * half * part, y);
-    pen.stroke();
-    pen.globalAlpha = 1;
+    this.stroke(`M${x + half},${y}Q${x + half * (1 - part)},${y - 20 * part} ${x + half - 2 * half * part},${y}`, colour, 2.4, { alpha });
   }
 
   gaze(x, from, to, colour) {
-    const { pen } = this;
-    [pen.strokeStyle, pen.lineWidth] = [this.colour(colour), 1.5];
-    pen.setLineDash([2, 5]);
-    pen.beginPath();
-    pen.moveTo(x, from);
-    pen.lineTo(x, to);
-    pen.stroke();
-    pen.setLineDash([]);
+    this.stroke(`M${x},${from}V${to}`, colour, 1.5, { dash: [2, 5] });
   }
 
   // A bracket over all that is waited for.
   wait(from, to, y, colour) {
-    const { pen } = this;
-    [pen.strokeStyle, pen.lineWidth] = [this.colour(colour), 1.6];
-    pen.setLineDash([4, 4]);
-    pen.beginPath();
-    pen.moveTo(from, y + 5);
-    pen.lineTo(from, y);
-    pen.lineTo(to, y);
-    pen.lineTo(to, y + 5);
-    pen.stroke();
-    pen.setLineDash([]);
+    this.stroke(`M${from},${y + 5}V${y}H${to}V${y + 5}`, colour, 1.6, { dash: [4, 4] });
   }
 
-  // An eye, from closed (0) to wide open (1), with its owner's number beside it.
+  // An eye, from closed (0), with its lashes, to wide open (1), with its owner's number beside it.
   eye(x, y, open, colour, number) {
     const { pen } = this;
-    [pen.fillStyle, pen.strokeStyle, pen.lineWidth] = [this.colour("card"), this.colour(colour), 2.2];
-    if (open < 0.3) return this.lid(x, y);
-    pen.beginPath();
-    pen.moveTo(x - 14, y);
-    pen.quadraticCurveTo(x, y - 18 * open, x + 14, y);
-    pen.quadraticCurveTo(x, y + 18 * open, x - 14, y);
-    pen.fill();
-    pen.stroke();
+    if (open < 0.3) {
+      const lashes = [[-8, 1.2, -2.5, 4.3], [0, 3.2, 0, 5.3], [8, 1.2, 2.5, 4.3]].map(([across, top, out, down]) => `M${x + across},${y + top}l${out},${down}`);
+      return this.stroke(`M${x - 13},${y - 3}Q${x},${y + 9} ${x + 13},${y - 3}${lashes.join("")}`, colour, 2.2, { cap: "round" });
+    }
+    const shape = `M${x - 14},${y}Q${x},${y - 18 * open} ${x + 14},${y}Q${x},${y + 18 * open} ${x - 14},${y}`;
+    pen.fillStyle = this.colour("card");
+    pen.fill(new Path2D(shape));
+    this.stroke(shape, colour, 2.2);
     pen.fillStyle = this.colour(colour);
     pen.beginPath();
     pen.arc(x, y - 1, 4.6, 0, 7);
     pen.fill();
-    [pen.font, pen.textAlign, pen.textBaseline] = ["700 12px system-ui, sans-serif", "left", "middle"];
-    pen.fillText(String(number), x + 18, y);
-  }
-
-  // An eye that is closed, with its lashes.
-  lid(x, y) {
-    const { pen } = this;
-    pen.lineCap = "round";
-    pen.beginPath();
-    pen.moveTo(x - 13, y - 3);
-    pen.quadraticCurveTo(x, y + 9, x + 13, y - 3);
-    for (const [across, top, out, down] of [[-8, 1.2, -10.5, 5.5], [0, 3.2, 0, 8.5], [8, 1.2, 10.5, 5.5]]) {
-      pen.moveTo(x + across, y + top);
-      pen.lineTo(x + out, y + down);
-    }
-    pen.stroke();
-    pen.lineCap = "butt";
+    drawText(pen, String(number), x + 18, y, "700 12px", this.colour(colour), "left");
   }
 
   // A cross that is drawn stroke after stroke.
   cross(x, y, size, part, width) {
-    const { pen } = this;
-    const [one, other] = [clamp(part * 2, 0, 1), clamp(part * 2 - 1, 0, 1)];
-    pen.strokeStyle = this.colour("bad");
-    pen.lineWidth = width;
-    pen.lineCap = "round";
-    pen.beginPath();
-    pen.moveTo(x - size, y - size);
-    pen.lineTo(x - size + 2 * size * one, y - size + 2 * size * one);
-    if (other) {
-      pen.moveTo(x + size, y - size);
-      pen.lineTo(x + size - 2 * size * other, y - size + 2 * size * other);
-    }
-    pen.stroke();
-    pen.lineCap = "butt";
+    const [one, other] = [clamp(part * 2, 0, 1), clamp(part * 2 - 1, 0, 1)].map((done) => 2 * size * done);
+    const second = other ? `M${x + size},${y - size}l${-other},${other}` : "";
+    this.stroke(`M${x - size},${y - size}l${one},${one}${second}`, "bad", width, { cap: "round" });
   }
 
   line(from, to, colour, width, alpha) {
-    const { pen } = this;
-    [pen.globalAlpha, pen.strokeStyle, pen.lineWidth, pen.lineCap] = [alpha, this.colour(colour), width, "round"];
-    pen.beginPath();
-    pen.moveTo(...from);
-    pen.lineTo(...to);
-    pen.stroke();
-    [pen.globalAlpha, pen.lineCap] = [1, "butt"];
+    this.stroke(`M${from}L${to}`, colour, width, { alpha, cap: "round" });
   }
 
   box(x, y, width, height, radius, fill, stroke = null, line = 1.5, alpha = 1) {
@@ -253,8 +208,7 @@ const DRAWN = {
       [pen.fillStyle, pen.strokeStyle, pen.lineWidth] = [colorOf(group), colour("card"), 0.7];
       pen.fill(path);
       pen.stroke(path);
-      [pen.fillStyle, pen.font, pen.textAlign, pen.textBaseline] = ["#fff", "700 5px system-ui, sans-serif", "center", "middle"];
-      if (size >= 7) pen.fillText(letterOf(groups, group), 0, 0.3);
+      if (size >= 7) drawText(pen, letterOf(groups, group), 0, 0.3, "700 5px", "#fff");
       return;
     }
     pen.fillStyle = colour("blue");
@@ -303,19 +257,24 @@ const DRAWN = {
   },
   // A shackle with its owner's number on it.
   lock(pen, size, colour, owner) {
-    drawShackle(pen, size, colour, 0);
-    [pen.fillStyle, pen.font, pen.textAlign, pen.textBaseline] = [colour("card"), `700 ${size * 1.15}px system-ui, sans-serif`, "center", "middle"];
-    pen.fillText(owner || "?", 0, size * 0.36);
+    drawLock(pen, size, colour("ink"));
+    drawText(pen, owner || "?", 0, size * 0.36, `700 ${size * 1.15}px`, colour("card"));
   },
-  unlocked: (pen, size, colour) => drawShackle(pen, size, colour, size * 0.7),
+  unlocked: (pen, size, colour) => drawLock(pen, size, colour("ink"), size * 0.7),
 };
 
-function drawShackle(pen, size, colour, lift) {
-  [pen.strokeStyle, pen.lineWidth, pen.fillStyle] = [colour("ink"), Math.max(1.4, size / 3.4), colour("ink")];
+export function drawLock(pen, size, paint, lift = 0) {
+  [pen.strokeStyle, pen.lineWidth, pen.fillStyle] = [paint, Math.max(1.4, size / 3.4), paint];
   pen.beginPath();
   pen.arc(0, -size * 0.25 - lift / 2, size * 0.52, Math.PI, lift ? Math.PI * 1.75 : 0);
   pen.stroke();
   pen.beginPath();
   pen.roundRect(-size * 0.8, -size * 0.3, size * 1.6, size * 1.25, size * 0.22);
   pen.fill();
+}
+
+// A word of the drawing's letters: its weight and size, its colour, where it stands.
+export function drawText(pen, text, x, y, font, paint, align = "center") {
+  [pen.font, pen.textAlign, pen.textBaseline, pen.fillStyle] = [`${font} system-ui, sans-serif`, align, "middle", paint];
+  pen.fillText(text, x, y);
 }

@@ -26,6 +26,13 @@ export class Painter {
     this.shown.now = 0;
   }
 
+  // On each consumer's card the locks of the groups that it owns, once they have come there.
+  paintOwned(sinks) {
+    const { locks, topology } = this.timeline;
+    const alive = locks.alive(this.frame);
+    sinks.forEach((sink, index) => sink.paintLocks(alive.filter((row) => locks.get(row, "consumer") === index + 1), topology.consumers[index].name, (lock) => this.hasLanded(lock)));
+  }
+
   // How much is over, at this instant, of what takes so many seconds of the reader.
   part(from, seconds) {
     return (this.time - from) / (seconds * this.pace);

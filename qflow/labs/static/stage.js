@@ -100,9 +100,7 @@ export function buildStage(root, timeline, id, isNarrow, room) {
   };
   const paintMarks = (brush, now, frame) => {
     motion.paint(brush, now, frame);
-    if (!timeline.locks.count) return;
-    const alive = timeline.locks.alive(frame);
-    sinks.forEach((sink, index) => sink.paintLocks(alive.filter((row) => timeline.locks.get(row, "consumer") === index + 1), consumers[index].name, (lock) => motion.hasLanded(lock)));
+    if (timeline.locks.count) motion.paintOwned(sinks);
   };
   return { paint, paintMarks, motion, places, geometry };
 }

@@ -2,6 +2,8 @@
 // waits on its message; a sync is a flag that waits at the end of all before it.
 
 import { TAKES } from "./flights.js";
+import { buildButton } from "./handles.js";
+import { drawText } from "./marks.js";
 import { Painter } from "./motion.js";
 import { mix, smooth } from "./numbers.js";
 import { classify, set, svg, textWidth, write } from "./svg.js";
@@ -79,8 +81,7 @@ class StripMotion extends Painter {
       pen.beginPath();
       pen.roundRect(-17, -17, 34, 34, 7);
       pen.fill();
-      [pen.font, pen.textAlign, pen.textBaseline, pen.fillStyle] = ["700 16px system-ui, sans-serif", "center", "middle", colour("card")];
-      pen.fillText(String(number), 0, 1);
+      drawText(pen, String(number), 0, 1, "700 16px", colour("card"));
     };
     this.brush.stamp(`numbered ${number}`, x, y, 20, draw, alpha);
   }
@@ -90,14 +91,10 @@ class StripMotion extends Painter {
     const { brush } = this;
     const isDone = this.time >= done;
     const draw = (pen, colour) => {
+      const flag = new Path2D("M-11,17V-17L14,-9L-11,0");
       [pen.strokeStyle, pen.fillStyle, pen.lineWidth] = [colour(isDone ? "go" : "stop"), colour(isDone ? "go" : "stop-pale"), 2.4];
-      pen.beginPath();
-      pen.moveTo(-11, 17);
-      pen.lineTo(-11, -17);
-      pen.lineTo(14, -9);
-      pen.lineTo(-11, 0);
-      pen.fill();
-      pen.stroke();
+      pen.fill(flag);
+      pen.stroke(flag);
     };
     brush.stamp(`flag ${isDone}`, x, y, 22, draw);
     if (isDone) brush.put("completion", x + 12, y + 10, 7 * smooth(this.part(done, 0.3)) + 2);
@@ -220,13 +217,4 @@ function buildRow(root, timeline, queue, index, y, width) {
     classify(group, `qf-queue ${seen.flow ? "qf-is-on" : "qf-is-off"}`);
     set(group, { "data-depth": seen.depth, "data-held": seen.held });
   };
-}
-
-// A button of the picture: a click asks the kernel. Returned is how wide it is.
-function buildButton(root, x, y, words, question) {
-  const group = svg("g", { class: "qf-button", transform: `translate(${x},${y})`, role: "button", tabindex: 0, "aria-label": words, "data-ask": JSON.stringify({ ask: "do", ...question }) }, root);
-  const width = 24 + 1.1 * textWidth(words);
-  svg("rect", { width, height: 24, rx: 12, class: "qf-pill" }, group);
-  svg("text", { x: width / 2, y: 16.5, class: "qf-middle" }, group, words);
-  return width;
 }

@@ -18,10 +18,6 @@ export class Track {
     this.isWhole = timelines.every((timeline) => timeline.isWhole);
     this.known = Math.min(...timelines.map((timeline) => (timeline.isWhole ? Infinity : timeline.end)));
     this.pace = 0;
-    if (this.single) {
-      this.count = timelines[0].count;
-      return;
-    }
     this.whose = [];
     const heads = timelines.map(() => 0);
     this.places = timelines.map(() => []);
@@ -52,7 +48,7 @@ export class Track {
     if (pace === this.pace) return;
     this.pace = pace;
     this.shown = new Float64Array(this.count);
-    for (const timeline of this.timelines) timeline.shown = this.single ? this.shown : new Float64Array(timeline.count);
+    for (const timeline of this.timelines) timeline.shown = new Float64Array(timeline.count);
     const slow = this.slowing(pace);
     this.timelines[0].slowed = slow.by > 1 ? slow : null;
     let [at, from] = [0, 0];
@@ -63,7 +59,6 @@ export class Track {
       if (time !== begun) [from, begun] = [place, time];
       before = time;
       this.shown[place] = at;
-      if (this.single) continue;
       const index = this.whose[place];
       this.timelines[index].shown[this.frame(index, place)] = at;
     }
@@ -93,7 +88,6 @@ export class Track {
   }
 
   beatOf(place) {
-    if (this.single) return this.timelines[0].beat(place);
     const index = this.whose[place];
     return this.timelines[index].beat(this.frame(index, place));
   }
@@ -114,21 +108,20 @@ export class Track {
   }
 
   time(place) {
-    return this.single ? this.timelines[0].time(place) : this.times[place];
+    return this.times[place];
   }
 
   frame(index, place) {
-    return this.single ? place : this.places[index][place];
+    return this.places[index][place];
   }
 
   // The first place that shows a frame of a run.
   place(index, frame) {
-    return this.single ? frame : firstOf(this.places[index], (shown) => shown >= frame);
+    return firstOf(this.places[index], (shown) => shown >= frame);
   }
 
   // The last place that is not later than a time.
   at(time) {
-    if (this.single) return this.timelines[0].at(time);
     return Math.max(0, firstOf(this.times, (shown) => shown > time) - 1);
   }
 

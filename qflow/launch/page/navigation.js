@@ -1,8 +1,7 @@
 // Navigation: the search of the book, which section of the page is being read, and tables on a phone.
 
-import { wordsOf } from "../../labs/static/cards.js";
 import { unpackedJson } from "../../labs/static/packed.js";
-import { findSections, placeOf } from "./search.js";
+import { findSections, placeOf, searchedWords } from "./search.js";
 
 const book = new URL(".", document.currentScript.src);
 const make = (tag, attributes, ...inside) => {
@@ -36,7 +35,7 @@ document.querySelector(".bar").append(search);
 
 async function showFound() {
   const asked = input.value;
-  const words = wordsOf(asked);
+  const words = searchedWords(asked);
   panel.hidden = !words.length;
   index ??= loadIndex();
   const pages = await index.catch(() => null);

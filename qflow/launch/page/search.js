@@ -1,7 +1,7 @@
 // Search: which sections of the book have all words of a question, and in which order.
 
 // Each word is found where one begins so.
-export const wordsOf = (asked) => asked.split(/\s+/).filter(Boolean).map((word) => new RegExp(`(?<![a-z0-9])${word.replace(/\W/g, "\\$&")}`, "i"));
+export const searchedWords = (asked) => asked.split(/\s+/).filter(Boolean).map((word) => new RegExp(`(?<![a-z0-9])${word.replace(/\W/g, "\\$&")}`, "i"));
 
 // Sections that have every word, or one that begins so: first those whose heading says little else, functions last.
 export function findSections(pages, words) {

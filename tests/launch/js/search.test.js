@@ -3,14 +3,14 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { findSections, placeOf, wordsOf } from "../../../qflow/launch/page/search.js";
+import { findSections, placeOf, searchedWords } from "../../../qflow/launch/page/search.js";
 
 const PAGES = [
   ["01.html", "Thresholds", [["stop", "Stop", "Above its stop threshold a queue turns ON."], ["fc-14", "FC-14", "The stop threshold, in messages."]]],
   ["functions.html", "stop", [["stop", "stop", "A stop threshold of a queue."]]],
   ["reference/functions/a.html", "qflow.a", [["stop", "stop", "stop stop stop"]]],
 ];
-const places = (asked) => findSections(PAGES, wordsOf(asked)).map(({ place }) => place);
+const places = (asked) => findSections(PAGES, searchedWords(asked)).map(({ place }) => place);
 
 test("a section has every word, from where a word begins", () => {
   assert.deepEqual(places("fc-14"), ["01.html#fc-14"]);
@@ -29,7 +29,7 @@ test("signs are looked for as they are", () => assert.deepEqual(places("(stop"),
 
 test("what is shown begins at a word, some before the one that was looked for", () => {
   const text = `${"before ".repeat(30)}the threshold ${"after ".repeat(60)}`;
-  const { start, end } = placeOf(text, wordsOf("threshold"));
+  const { start, end } = placeOf(text, searchedWords("threshold"));
   assert.ok(text.slice(start, end).includes("the threshold") && text[start - 1] === " " && text[end] === " ");
-  assert.deepEqual(placeOf("short", wordsOf("none")), { start: 0, end: undefined });
+  assert.deepEqual(placeOf("short", searchedWords("none")), { start: 0, end: undefined });
 });
