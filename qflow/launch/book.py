@@ -24,6 +24,7 @@ from qflow.labs.html_export import THEME
 from qflow.labs.scripts import join_script, read_static
 from qflow.labs.share import site_address
 from qflow.launch.book_questions import ask_in_page
+from qflow.launch.chapters import list_files
 from qflow.launch.sections import PageSection, add_anchors, list_sections, sections, write_index
 from qflow.teaching.rules import rule_book
 
@@ -56,7 +57,6 @@ _GROUPS = {
 """The contents of the book: what each group is called, and the beginning of its pages' paths."""
 
 _READ = (".ipynb", ".md")
-_NOT_READ = {"sources", "solutions", ".ipynb_checkpoints", "__pycache__"}
 _LINK = re.compile(r'(href="(?![a-z]+:|#)[^"#?]*)\.(?:ipynb|md)(?=["#])')
 _TAG = re.compile(r"(<[^>]*>)")
 _APART = re.compile(r"<(/?)(?:a|pre|script|style|h[1-6]|title|svg|summary)(?=[ >])")
@@ -103,10 +103,7 @@ def contents() -> Iterator[tuple[str, Path]]:
             folder = kit_path(room)
         except RefusalError:
             continue
-        for path in sorted(folder.rglob("*")):
-            relative = path.relative_to(folder)
-            if path.is_file() and not _NOT_READ.intersection(relative.parts):
-                yield f"{room}/{relative.as_posix()}", path
+        yield from ((f"{room}/{name}", folder / name) for name in list_files(folder))
 
 
 def _list_pages() -> list[Page]:
@@ -149,13 +146,8 @@ def groups(pages: Sequence[Page], current: Page | None = None) -> dict[str, list
     """Return the contents of the book; of functions' modules only those of the current page's room."""
     room = current.room if current else ""
     listed = [page for page in pages if "/functions/" not in page.path or page.room == room]
-    return {
-        name: sorted(
-            (page for page in listed if re.match(path, page.path)),
-            key=lambda page: (page.room, "/functions/" in page.path),
-        )
-        for name, path in _GROUPS.items()
-    }
+    listed.sort(key=lambda page: (page.room, "/functions/" in page.path))
+    return {name: [page for page in listed if re.match(path, page.path)] for name, path in _GROUPS.items()}
 
 
 def _page(source: Path, path: str) -> Page:
@@ -238,24 +230,18 @@ def preview(title: str, about: str, top: str) -> str:
 
 
 def _link_rules(body: str, rules: str) -> str:
-    """Return a page in which every id of a rule leads to that rule.
-
-    >>> _link_rules('<p>ON (FC-14); <a href="#x">FC-15</a>, P-1.</p>', "rules.html")
-    '<p>ON (<a class="rule" href="rules.html#fc-14">FC-14</a>); <a href="#x">FC-15</a>, P-1.</p>'
-    """
+    """Return a page in which every id of a rule leads to that rule."""
     book, parts, inside = rule_book(), _TAG.split(body), 0
+
+    def link(found: re.Match[str]) -> str:
+        rule = found[0]
+        return f'<a class="rule" href="{rules}#{rule.lower()}">{rule}</a>' if rule in book else rule
+
     for place, part in enumerate(parts):
         if tag := _APART.match(part):
             inside += -1 if tag[1] else 1
         elif not inside and not part.startswith("<"):
-            parts[place] = _RULE.sub(
-                lambda found: (
-                    f'<a class="rule" href="{rules}#{found[0].lower()}">{found[0]}</a>'
-                    if found[0] in book
-                    else found[0]
-                ),
-                part,
-            )
+            parts[place] = _RULE.sub(link, part)
     return "".join(parts)
 
 

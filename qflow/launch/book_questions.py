@@ -115,20 +115,16 @@ def _place_exercises(book: NotebookNode, theme: str) -> list[_Place]:
     left_out = {f"{task.name}-check" for task in tasks}
     book["cells"] = [cell for cell in book.cells if cell.id not in left_out]
     setup = cells["setup"].source
-    places: list[_Place] = [
-        (
-            cells[task.name],
-            {
-                "kind": "exercise",
-                "id": f"exercises/{theme}/{task.name}",
-                "title": task.title,
-                "setup": setup,
-                "code": cells[task.name].source,
-                **_pack(task.hints),
-            },
-        )
-        for task in tasks
-    ]
+    places: list[_Place] = []
+    for task in tasks:
+        cell = cells[task.name]
+        asked = {
+            "id": f"exercises/{theme}/{task.name}",
+            "title": task.title,
+            "setup": setup,
+            "code": cell.source,
+        }
+        places.append((cell, {"kind": "exercise", **asked, **_pack(task.hints)}))
     ids = [place["id"] for _, place in places]
     return [*places, (cells["progress"], {"kind": "progress", "ids": ids})]
 
@@ -145,12 +141,7 @@ def _write_place(place: Mapping[str, Any]) -> str:
 
 
 def answer(asked: str) -> str:
-    """Return, as JSON, the verdict on code for an exercise, or the picture of the case that it fails.
-
-    >>> asked = {"id": "exercises/01-thresholds/on_and_off", "setup": "", "code": "on_and_off = max"}
-    >>> json.loads(answer(json.dumps(asked)))["lines"][0]
-    'NOT YET  on_and_off: right in 0 of 8 cases.'
-    """
+    """Return, as JSON, the verdict on code for an exercise, or the picture of the case that it fails."""
     given = json.loads(asked)
     _, theme, name = given["id"].split("/")
     exercise = next(task for task in exercises(theme) if task.name == name)
@@ -195,10 +186,8 @@ def _show_case(exercise: Exercise, function: Answer) -> dict[str, Any]:
         picture = case_picture(exercise, case, function)
     except RefusalError as error:
         return {"lines": [str(error)]}
-    return {
-        "lines": [f"What the broker does: {exercise.call(case)}"],
-        "picture": to_fragment(picture, plays=True),
-    }
+    shown = f"What the broker does: {exercise.call(case)}"
+    return {"lines": [shown], "picture": to_fragment(picture, plays=True)}
 
 
 def _describe_error(error: BaseException, file: str) -> str:

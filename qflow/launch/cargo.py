@@ -44,19 +44,9 @@ _HEAVY = frozenset({"matplotlib", "numpy", "setuptools"})
 
 
 def _slim_lock(lock: Mapping[str, Any], wheels: Mapping[str, Path]) -> dict[str, Any]:
-    """Return a lock that names only the wheels that are there, each with its own digest.
-
-    Pyodide builds its libraries itself, so the digests of its lock are not those of the published
-    wheels, although the files do the same. networkx names numpy and matplotlib as dependencies; without
-    them its graph algorithms work, and the labs use no other part.
-
-    >>> import tempfile
-    >>> with tempfile.NamedTemporaryFile(suffix=".whl") as wheel:
-    ...     entry = {"name": "networkx", "file_name": "old.whl", "sha256": "0", "depends": ["numpy", "six"]}
-    ...     slim = _slim_lock({"info": {}, "packages": {"networkx": entry}}, {"networkx": Path(wheel.name)})
-    >>> slim["packages"]["networkx"]["depends"]
-    ['six']
-    """
+    """Return a lock that names only the wheels that are there, each with its own digest."""
+    # Pyodide builds its libraries itself, so the digests of its lock are not those of the published wheels.
+    # networkx names numpy and matplotlib; without them its graph algorithms work.
     packages = {}
     for name, wheel in sorted(wheels.items()):
         entry = dict(lock["packages"][name])
@@ -114,11 +104,7 @@ _ANY_MACHINE = ("--only-binary=:all:", "--implementation=py", "--abi=none", "--p
 
 
 def cargo_folder() -> Path:
-    """Return the folder that keeps what was fetched; ``QFLOW_CARGO`` may name another.
-
-    >>> cargo_folder().is_absolute()
-    True
-    """
+    """Return the folder that keeps what was fetched; ``QFLOW_CARGO`` may name another."""
     chosen = os.environ.get("QFLOW_CARGO")
     if chosen:
         return Path(chosen).expanduser().absolute()
@@ -138,10 +124,8 @@ def fetch(keep: Path) -> tuple[Path, Path, Path]:
 
 
 def _fetch_wheels(wanted: Sequence[str], folder: Path) -> Path:
-    """Fetch wheels for a browser's Python into a folder, unless it was filled for the same list; return it.
-
-    What they depend on is not fetched.
-    """
+    """Fetch wheels for a browser's Python into a folder, unless it has just these; return it."""
+    # What they depend on is not fetched.
     done = folder / ".complete"
     if done.exists() and done.read_text(encoding="utf-8").split("\n") == list(wanted):
         return folder
@@ -183,17 +167,7 @@ def write_engine(wheel: Path, archive: Path) -> None:
 
 
 def claim(folder: Path, what: str) -> None:
-    """Make a folder, and mark it as one that the kit may fill again.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as scratch:
-    ...     claim(Path(scratch, "room"), "workshop")
-    ...     claim(Path(scratch, "room"), "workshop")
-    ...     claim(Path(scratch), "site")
-    Traceback (most recent call last):
-        ...
-    qflow.kit.RefusalError: ... holds something that is not a site of qflow; choose another with --out.
-    """
+    """Make a folder, and mark it as one that the kit may fill again."""
     refuse_strangers(folder, what)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MARK).write_text(f"{what}\n", encoding="utf-8")
@@ -220,10 +194,9 @@ def run(
     command: Sequence[str], *, folder: Path | None = None, environment: dict[str, str] | None = None
 ) -> None:
     """Run another program to its end."""
+    quiet: dict[str, Any] = {"capture_output": True, "text": True, "check": False}
     try:
-        done = subprocess.run(
-            command, cwd=folder, env=environment, capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(command, cwd=folder, env=environment, **quiet)
     except FileNotFoundError as missing:
         raise RefusalError(f"{command[0]} is needed for this, and is not installed here.") from missing
     if done.returncode:

@@ -16,7 +16,7 @@ import importlib
 import importlib.util
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,13 +46,7 @@ class _Layout:
     what: str = "chapters"
 
     def sentences(self) -> list[str]:
-        """Return what was done, one sentence for each thing.
-
-        >>> for sentence in _Layout(Path("here"), kept=["01-thresholds.ipynb"]).sentences():
-        ...     print(sentence)
-        The chapters lie in here.
-        Left as you changed them: 01-thresholds.ipynb (rename or delete a file to get the kit's own again).
-        """
+        """Return what was done, one sentence for each thing."""
         said = [f"The {self.what} lie in {self.folder}."]
         if self.added:
             said = [f"Laid the {self.what} out in {self.folder}: {format_names(self.added)}."]
@@ -61,43 +55,27 @@ class _Layout:
         if self.removed:
             said.append(f"Removed, as the kit lays them out no more: {', '.join(self.removed)}.")
         if self.kept:
-            names = ", ".join(self.kept)
-            said.append(
-                f"Left as you changed them: {names} (rename or delete a file to get the kit's own again)."
-            )
+            cure = "rename or delete a file to get the kit's own again"
+            said.append(f"Left as you changed them: {', '.join(self.kept)} ({cure}).")
         return said
 
 
 def lay_out(source: Path, folder: Path, *, what: str = "chapters") -> _Layout:
-    """Copy the chapters into a folder, without outputs; a second time, leave alone what the learner changed.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as scratch:
-    ...     kit = Path(scratch, "kit")
-    ...     kit.mkdir()
-    ...     _ = (kit / "01-thresholds.ipynb").write_text("{}")
-    ...     mine = Path(scratch, "mine")
-    ...     first = lay_out(kit, mine).added
-    ...     _ = (mine / "01-thresholds.ipynb").write_text("my notes")
-    ...     second = lay_out(kit, mine)
-    ...     (first, second.added, second.kept, (mine / "01-thresholds.ipynb").read_text())
-    (['01-thresholds.ipynb'], [], ['01-thresholds.ipynb'], 'my notes')
-    """
+    """Copy the chapters into a folder, without outputs; what the learner changed there stays."""
     layout = _Layout(folder, what=what)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         register = _read_register(folder)
-        for name in sorted(_files(source)):
+        names = list_files(source)
+        for name in sorted(names):
             register[name] = _place(source / name, folder / name, name, register.get(name), layout)
-        for name in sorted(set(register) - set(_files(source))):
+        for name in sorted(set(register).difference(names)):
             _withdraw(folder / name, name, register.pop(name), layout)
         _write(folder / _REGISTER, json.dumps(register, indent=1, sort_keys=True).encode() + b"\n")
     except OSError as problem:
-        reason = problem.strerror or str(problem)
-        raise RefusalError(
-            f"Cannot lay the {what} out in {folder} ({reason.lower()}); "
-            "choose another folder with --dir FOLDER."
-        ) from problem
+        reason = (problem.strerror or str(problem)).lower()
+        cure = "choose another folder with --dir FOLDER"
+        raise RefusalError(f"Cannot lay the {what} out in {folder} ({reason}); {cure}.") from problem
     return layout
 
 
@@ -133,14 +111,7 @@ def _withdraw(target: Path, name: str, copied: str, layout: _Layout) -> None:
 
 
 def _strip_outputs(name: str, content: bytes) -> bytes:
-    r"""Return a file as a learner gets it: a notebook without outputs, which may hold answers.
-
-    >>> _strip_outputs("a.txt", b"42")
-    b'42'
-    >>> ran = {"cell_type": "code", "source": "6 * 7", "outputs": [{"text": "42"}], "execution_count": 1}
-    >>> json.loads(_strip_outputs("a.ipynb", json.dumps({"cells": [ran]}).encode()))["cells"]
-    [{'cell_type': 'code', 'source': '6 * 7', 'outputs': [], 'execution_count': None}]
-    """
+    """Return a file as a learner gets it: a notebook without outputs, which may hold answers."""
     if name.endswith((".ipynb", ".md")):
         content = inner_links(content.decode()).encode()
     if not name.endswith(".ipynb"):
@@ -156,25 +127,18 @@ def _strip_outputs(name: str, content: bytes) -> bytes:
 
 
 def inner_links(text: str) -> str:
-    """Return a text with its links between chapters and exercises as they are where exercises lie inside.
-
-    In a checkout the two folders are beside each other; a learner's folder and a site have the chapters on
-    top, and the exercises in a folder there.
-
-    >>> inner_links("[tasks](../exercises/01-thresholds.ipynb), [next](../notebooks/04-capacity.ipynb)")
-    '[tasks](exercises/01-thresholds.ipynb), [next](../04-capacity.ipynb)'
-    """
+    """Return a text with its links between chapters and exercises as they are where exercises lie inside."""
+    # In a checkout the two folders are beside each other; elsewhere exercises lie in that of the chapters.
     moved = (("](../exercises/", "](exercises/"), ("](../../exercises/", "](../exercises/"))
     for link, inner in (*moved, ("](../notebooks/", "](../")):
         text = text.replace(link, inner)
     return text
 
 
-def _files(source: Path) -> Iterator[str]:
-    for path in source.rglob("*"):
-        relative = path.relative_to(source)
-        if path.is_file() and not _NOT_FOR_LEARNERS.intersection(relative.parts):
-            yield relative.as_posix()
+def list_files(source: Path) -> list[str]:
+    """Return the files of a folder of chapters or exercises that readers get."""
+    paths = [path.relative_to(source) for path in source.rglob("*") if path.is_file()]
+    return [path.as_posix() for path in sorted(paths) if not _NOT_FOR_LEARNERS.intersection(path.parts)]
 
 
 def _read_register(folder: Path) -> dict[str, str]:
@@ -249,21 +213,11 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def require(modules: dict[str, str], *, extra: str) -> None:
-    """Make sure that modules are installed, or refuse with the cure.
-
-    >>> require({"json": "JSON"}, extra="lab")
-    >>> require({"no_such_module": "Nothing"}, extra="lab")
-    Traceback (most recent call last):
-        ...
-    qflow.kit.RefusalError: Nothing is not installed here; install what is missing with: ...
-    """
+    """Make sure that modules are installed, or refuse with the cure."""
     missing = [name for module, name in modules.items() if importlib.util.find_spec(module) is None]
     if missing:
-        verb = "is" if len(missing) == 1 else "are"
-        raise RefusalError(
-            f"{format_names(missing)} {verb} not installed here; "
-            f"install what is missing with: {install_command(extra)}"
-        )
+        lacks = f"{format_names(missing)} {'is' if len(missing) == 1 else 'are'} not installed here"
+        raise RefusalError(f"{lacks}; install what is missing with: {install_command(extra)}")
 
 
 def _find_chapters(folder: str | None) -> tuple[Path, list[str]]:
@@ -287,13 +241,7 @@ def lay_out_all(folder: Path) -> list[str]:
 
 
 def _first_chapter(chapters: Path) -> str:
-    """Return the file name of the chapter to open first: the tour, or else the first numbered one.
-
-    >>> _first_chapter(Path("/no/such/folder"))
-    Traceback (most recent call last):
-        ...
-    qflow.kit.RefusalError: There is no chapter (a file such as ...) in /no/such/folder.
-    """
+    """Return the file name of the chapter to open first: the tour, or else the first numbered one."""
     names = sorted(path.name for path in chapters.glob("[0-9][0-9]-*.ipynb"))
     if not names:
         raise RefusalError(f"There is no chapter (a file such as {_FIRST_CHAPTER}) in {chapters}.")

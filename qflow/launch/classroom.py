@@ -71,16 +71,7 @@ _ORDER = _object("", go={"type": "integer", "minimum": 0}, held={"type": "boolea
 
 
 class _Classroom:
-    """What a class has said so far, in memory only, as the teacher's screen reads it.
-
-    >>> guess = {"id": "q", "question": "ON at which depth?", "answer": 901}
-    >>> report = {"who": "0" * 16, "name": "Ada", "page": "/book/01.html", "guesses": [guess], "checks": []}
-    >>> room = _Classroom()
-    >>> room.receive(report)
-    {'seat': 1, 'held': False, 'open': []}
-    >>> room.report()["questions"][0]["answers"]
-    {1: 901}
-    """
+    """What a class has said so far, in memory only, as the teacher's screen reads it."""
 
     def __init__(self) -> None:
         jsonschema = importlib.import_module("jsonschema")
@@ -220,9 +211,8 @@ class _Handler(SimpleHTTPRequestHandler):
         take = room.obey if self._is_teacher(place) else room.receive if place == "/class/said" else None
         try:
             content = self._content()
-            status, answer = (
-                (200, take(content)) if take else (404, {"error": f"{place[:60]} takes nothing."})
-            )
+            nothing = {"error": f"{place[:60]} takes nothing."}
+            status, answer = (200, take(content)) if take else (404, nothing)
         except RefusalError as refusal:
             status, answer = 400, {"error": str(refusal)}
         self.wfile.write(self._answer("application/json", json.dumps(answer), status).read())
@@ -278,13 +268,8 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     place = f"a site, built if it is not there; default: ./{site.DEFAULT_FOLDER}"
     parser.add_argument("--site", metavar="FOLDER", default=site.DEFAULT_FOLDER, help=place)
     parser.add_argument("--host", metavar="H", default=_ALL, help="the address to listen on; default: all")
-    parser.add_argument(
-        "--port",
-        type=port_number,
-        default=_PORT,
-        metavar="N",
-        help=f"the TCP port to listen on; default: {_PORT}",
-    )
+    port = f"the TCP port to listen on; default: {_PORT}"
+    parser.add_argument("--port", type=port_number, default=_PORT, metavar="N", help=port)
 
 
 def run(chosen: argparse.Namespace) -> int:

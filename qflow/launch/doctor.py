@@ -35,12 +35,7 @@ _WIDGETS = {
 
 
 class _Diagnosis(NamedTuple):
-    """What one check found, as sentences: ``advice`` is what the kit works without, ``bad`` has to be cured.
-
-    >>> print(_Diagnosis("Java", "bad", "there is none.", "Install Java 21."))
-    PROBLEM  Java: there is none.
-             -> Install Java 21.
-    """
+    """What one check found: ``advice`` is what the kit works without, ``bad`` has to be cured."""
 
     subject: str
     verdict: str
@@ -156,11 +151,7 @@ _CHECKS: dict[str, Callable[[Path], str]] = {
 
 
 def _examine(folder: Path, *, spark: bool = False) -> Iterator[_Diagnosis]:
-    """Check what the kit needs for work in a folder; without `spark`, what only chapter 13 needs is advice.
-
-    >>> {one.verdict for one in _examine(Path(".")) if one.subject == "kit"}
-    {'good'}
-    """
+    """Check what the kit needs in a folder; without `spark`, what only chapter 13 needs is advice."""
     for subject, check in _CHECKS.items():
         try:
             yield _Diagnosis(subject, "good", check(folder))

@@ -81,23 +81,13 @@ _OWN_TO_EACH = ("topology", "count", "lasting", "numbers", "digest", "start", "t
 
 
 def _draw_run(settings: Mapping[str, float]) -> Picture:
-    """Return the picture of a run with these settings, those of :data:`SETTINGS` where they say nothing.
-
-    >>> print(_draw_run({"stop": 50}).claims[2])
-    At its deepest, orders had 60 messages (its limit is 60).
-    """
+    """Return the picture of a run with these settings, those of :data:`SETTINGS` where they say nothing."""
     chosen: dict[str, Any] = {**SETTINGS, **CLIENTS, **settings}
     return flow_run(messages=MESSAGES, **chosen)
 
 
 def answer(settings: str) -> str:
-    """Return, as JSON, what the page draws for settings, or a token, given as JSON; or the broker's refusal.
-
-    >>> sorted(json.loads(answer('{"stop": 11}')))
-    ['claims', 'picture']
-    >>> json.loads(answer('{"stop": 11, "resume": 12}'))["refusal"]
-    'The broker refuses these settings: ...qpid.flow_resume_count=12 must be less or equal to ...=11'
-    """
+    """Return, as JSON, what the page draws for settings or a token, or the broker's refusal."""
     try:
         asked = json.loads(settings)
         if "token" in asked:
@@ -111,15 +101,7 @@ def answer(settings: str) -> str:
 
 
 def grid() -> dict[str, Any]:
-    """Return the runs that the page holds: what all of them share, and what each has of its own, by its stop.
-
-    The numbers of all lie in one text, a slice of each run after the other: what is alike is near and packs
-    into less than half.
-
-    >>> held = grid()
-    >>> list(held["runs"])[:3], "words" in held["shared"], "words" in held["runs"]["10"]["picture"]
-    (['10', '12', '14'], True, False)
-    """
+    """Return the runs that the page holds: what all share, and what each has of its own, by its stop."""
     drawn = [_draw_run({"stop": stop}) for stop in STOPS]
     runs = {str(stop): _pack_run(picture) for stop, picture in zip(STOPS, drawn, strict=True)}
     numbers = [zlib.decompress(picture.frames.pack()) for picture in drawn]
@@ -131,11 +113,9 @@ def grid() -> dict[str, Any]:
         for key, value in shared.items():
             if picture.pop(key) != value:
                 raise AssertionError(f"{key} differs from run to run")
-    slices = (
-        its[at : at + _SLICE].ljust(_SLICE, b"\0")
-        for at in range(0, max(map(len, numbers)), _SLICE)
-        for its in numbers
-    )
+    # A slice of each run after the other: what is alike is near, and packs into less than half.
+    places = range(0, max(map(len, numbers)), _SLICE)
+    slices = (its[at : at + _SLICE].ljust(_SLICE, b"\0") for at in places for its in numbers)
     return {"shared": shared, "runs": runs, "numbers": pack_text(b"".join(slices))}
 
 
@@ -168,10 +148,10 @@ def front_door(pages: Sequence[Page]) -> str:
             theme=THEME,
             icon=ICON,
             preview=preview(*_LINKED, top=""),
-            **{name: f"{FOLDER}/{file}" for name, file in _WAYS.items()},
             claims="".join(f"<li>{escape(claim)}</li>" for claim in first["claims"]),
             door=script_json(values),
             scripts=script_element("front.js", PAGE),
+            **{name: f"{FOLDER}/{file}" for name, file in _WAYS.items()},
             **_list_links(pages),
         )
     )

@@ -58,11 +58,7 @@ def anchor(heading: str) -> str:
 
 
 def add_anchors(body: str, *, rows: bool) -> str:
-    """Return a page in which every heading can be linked to, and every row of a table if so asked.
-
-    >>> add_anchors("<tr><td><code>held</code></td><td>kept</td></tr>", rows=True)
-    '<tr id="row-held"><td><code>held</code></td><td>kept</td></tr>'
-    """
+    """Return a page in which every heading can be linked to, and every row of a table if so asked."""
     seen: Counter[str] = Counter()
     rules = rule_book()
 
@@ -86,13 +82,7 @@ def add_anchors(body: str, *, rows: bool) -> str:
 
 
 def sections(body: str) -> list[PageSection]:
-    """Return the sections of a page whose headings have anchors; a row that has one is a section by itself.
-
-    >>> sections('<h2 id="on">ON <a class="anchor" href="#on">#</a></h2><p>See <code>stop</code>.</p>')
-    [PageSection(anchor='on', heading='ON', text='See stop.', level=2)]
-    >>> [(row.heading, row.text) for row in sections('<tr id="row-on"><td>ON</td><td>a</td> <td>b</td></tr>')]
-    [('ON', 'a · b')]
-    """
+    """Return the sections of a page whose headings, and rows of tables, have anchors."""
     body = _UNREAD.sub(" ", body)
     parts = _HEADING.split(_ROW.sub(" ", body))[1:]
     below = list(zip(*[iter(parts)] * 4, strict=True))

@@ -24,13 +24,8 @@ from qflow.launch.chapters import SETTINGS, inner_links, require
 from qflow.launch.front_door import write_front_door, write_worker
 
 DEFAULT_FOLDER = "qflow-site"
-TOOLS = {
-    "jupyterlite_core": "jupyterlite-core",
-    "jupyterlite_pyodide_kernel": "jupyterlite-pyodide-kernel",
-    "jupyter_server": "jupyter-server",
-    "nbconvert": "nbconvert",
-    "nbformat": "nbformat",
-}
+_PACKAGES = ("jupyterlite-core", "jupyterlite-pyodide-kernel", "jupyter-server", "nbconvert", "nbformat")
+TOOLS = {name.replace("-", "_"): name for name in _PACKAGES}
 _INSTALL = f"""\
 # This page runs Python inside your browser. One cell, once: it unpacks qflow there.
 import piplite
@@ -109,15 +104,7 @@ def _write_contents(folder: Path) -> list[str]:
 
 
 def _adapt_notebook(book: dict[str, Any], *, runs: bool) -> dict[str, Any]:
-    """Return a notebook with a cell that installs qflow, or one that says it is only shown.
-
-    >>> tasks = {"cells": [{"cell_type": "markdown", "source": "# Tasks"}]}
-    >>> _adapt_notebook(tasks, runs=False)["cells"][1]["source"]
-    '> These cells have to run on a computer, as they need Spark. ...'
-    >>> linked = [{"cell_type": "markdown", "source": "[next](../notebooks/02-bytes-and-counts.ipynb)"}]
-    >>> _adapt_notebook({"cells": linked}, runs=True)["cells"][0]["source"]
-    '[next](../02-bytes-and-counts.ipynb)'
-    """
+    """Return a notebook with a cell that installs qflow, or one that says it is only shown."""
     executed = any(cell.get("outputs") for cell in book["cells"])
     text = _INSTALL if runs else _SHOWN if executed else _NOT_HERE
     cell: dict[str, Any] = {"cell_type": "markdown", "id": "site", "metadata": {}, "source": text}

@@ -10,6 +10,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -82,10 +83,7 @@ def prepare(
 
 
 def fetch(wheels: Path, system: str, python: str, extras: Sequence[str] = ()) -> None:
-    """Fetch what the extra ``lab``, and others, need on a kind of laptop, beside qflow's own wheel.
-
-    What an earlier workshop left in the folder is enough if it fits; then the network is not asked.
-    """
+    """Fetch what the extra ``lab``, and others, need on a kind of laptop, beside qflow's own wheel."""
     if system not in _SYSTEMS:
         raise RefusalError(f"There are wheels for {', '.join(_SYSTEMS)}; got {system!r}.")
     (own,) = wheels.glob(cargo.OWN)
@@ -98,6 +96,7 @@ def fetch(wheels: Path, system: str, python: str, extras: Sequence[str] = ()) ->
         asks = ["wheel", "--wheel-dir", str(wheels)]
     command = [sys.executable, "-m", "pip", *asks, "--quiet", "--find-links", str(wheels), *options]
     wanted = f"{DISTRIBUTION}[{','.join(('lab', *extras))}] @ {own.as_uri()}"
+    # What an earlier workshop left in the folder is enough if it fits; then the network is not asked.
     try:
         cargo.run([*command, "--no-index", wanted])
     except RefusalError:
@@ -119,44 +118,26 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
         "workshop",
         description="Wheels, chapters, the site, a page for the teacher, and a script for each laptop.",
     )
+    several, kinds = "; may be given several times", ", ".join(_SYSTEMS)
     parser.add_argument("--out", metavar="FOLDER", default=_FOLDER, help=f"default: ./{_FOLDER}")
-    parser.add_argument(
+    add = partial(parser.add_argument, action="append", default=[])
+    add(
         "--for",
         dest="systems",
-        action="append",
         metavar="SYSTEM",
         choices=_SYSTEMS,
-        help=f"a kind of laptop: {', '.join(_SYSTEMS)}; may be given several times",
+        help=f"a kind of laptop: {kinds}{several}",
     )
-    parser.add_argument(
-        "--python",
-        dest="pythons",
-        action="append",
-        metavar="3.N",
-        default=[],
-        help="a version of Python that the laptops have; may be given several times",
-    )
-    parser.add_argument(
-        "--with",
-        dest="extras",
-        type=_extras,
-        metavar="spark,live",
-        default=[],
-        help="what chapter 13 (spark) and chapter 15 (live) need, too: some 560 MB more",
-    )
+    add("--python", dest="pythons", metavar="3.N", help=f"a version of Python that the laptops have{several}")
+    more = "what chapter 13 (spark) and chapter 15 (live) need, too: some 560 MB more"
+    parser.add_argument("--with", dest="extras", type=_extras, metavar="spark,live", default=[], help=more)
     parser.add_argument("--no-site", dest="site", action="store_false", help="leave the site out")
 
 
 def run(chosen: argparse.Namespace) -> int:
     """Run ``qflow workshop``; return the exit status."""
-    systems = chosen.systems or ["here"]
-    folder = prepare(
-        Path(chosen.out).absolute(),
-        systems=systems,
-        pythons=chosen.pythons,
-        extras=chosen.extras,
-        with_site=chosen.site,
-    )
+    asked = {"pythons": chosen.pythons, "extras": chosen.extras, "with_site": chosen.site}
+    folder = prepare(Path(chosen.out).absolute(), systems=chosen.systems or ["here"], **asked)
     made = json.loads((folder / _MADE_FOR).read_text(encoding="utf-8"))["for"]
     print(f"The workshop lies in {folder} ({cargo.megabytes(folder):.0f} MB).")
     named = ", ".join(f"Python {python} on {system}" for system, python in made)
