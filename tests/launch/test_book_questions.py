@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import re
 import subprocess
 import sys
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
 import pytest
 from browser import chromium_page
+from test_front_door import unpacked as unpack_text
 
 from qflow.launch import book, book_questions
 from qflow.launch.book_questions import answer, ask_in_page
@@ -39,9 +38,7 @@ def asked_in(path: str) -> tuple[list[dict], str]:
 
 
 def unpacked(place: dict) -> object:
-    return json.loads(
-        zlib.decompress(base64.b64decode(place["packed"].translate(str.maketrans("-_.", "+/0"))))
-    )
+    return json.loads(unpack_text(place["packed"]))
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS)

@@ -24,7 +24,6 @@ from qflow.kit import RefusalError
 from qflow.labs import capacity_run
 from qflow.labs.share import Token
 from qflow.launch import cargo, front_door, site
-from qflow.launch import cargo as pyodide
 from qflow.teaching.rules import rule_book
 
 pytestmark = [pytest.mark.browser, pytest.mark.release]
@@ -59,7 +58,7 @@ def built(tmp_path_factory):
     """The site, built as `qflow site build` does."""
     find_chromium()
     keep = cargo.cargo_folder()
-    if not REQUIRED and shutil.which("npm") is None and not (keep / f"pyodide-{pyodide.VERSION}").exists():
+    if not REQUIRED and shutil.which("npm") is None and not (keep / f"pyodide-{cargo.VERSION}").exists():
         pytest.skip("Pyodide has to be fetched, and there is no npm")
     return site.build(tmp_path_factory.mktemp("site") / "out")
 
@@ -283,13 +282,6 @@ def test_texts_are_joined_as_a_server_would(tmp_path):
     assert [text for text in texts if isinstance(text, list)] == []
 
 
-def test_nothing_else_is_overwritten(tmp_path):
-    (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(RefusalError, match="choose another with --out"):
-        site.build(tmp_path)
-    assert os.listdir(tmp_path) == ["thesis.txt"]
-
-
 def test_what_spark_needs_is_shown_as_executed():
     book = {"cells": [{"cell_type": "markdown", "source": "# 13"}, {"cell_type": "code", "source": "1"}]}
     shown = site._adapt_notebook(book, runs=False)["cells"]
@@ -310,7 +302,7 @@ class TestTheLock:
 
         place = built / "static" / "pyodide"
         packages = json.loads((place / "pyodide-lock.json").read_text())["packages"]
-        assert sorted(packages) == sorted(pyodide._LIBRARIES)
+        assert sorted(packages) == sorted(cargo._LIBRARIES)
         for entry in packages.values():
             assert hashlib.sha256((place / entry["file_name"]).read_bytes()).hexdigest() == entry["sha256"]
             assert set(entry["depends"]) <= set(packages)
@@ -318,7 +310,7 @@ class TestTheLock:
     def test_a_missing_wheel_names_the_cure(self, tmp_path):
         package = tmp_path / "package"
         package.mkdir()
-        for name in (*pyodide._CORE, "pyodide-lock.json"):
+        for name in (*cargo._CORE, "pyodide-lock.json"):
             (package / name).write_text('{"packages": {}}')
         with pytest.raises(RefusalError, match="no wheel of asttokens .* qflow site fetch"):
-            pyodide.lay_out(package, tmp_path, tmp_path / "out")
+            cargo.lay_out(package, tmp_path, tmp_path / "out")

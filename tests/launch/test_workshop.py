@@ -117,26 +117,17 @@ def test_an_older_workshop_is_brought_up_to_date(room, root, monkeypatch):
     assert (room / "teacher.html").read_bytes() == kept.read_bytes()
 
 
-def test_nothing_else_is_overwritten(tmp_path):
-    (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(RefusalError, match="choose another with --out"):
-        workshop.prepare(tmp_path, with_site=False)
-    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
-
-
-def test_a_start_script_of_ones_own_is_not_overwritten(tmp_path):
-    (tmp_path / "start.py").write_text("mine")
-    with pytest.raises(RefusalError, match="not a workshop of qflow; choose another with --out"):
-        workshop.prepare(tmp_path, with_site=False)
-    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("start.py", "mine")]
-
-
-def test_a_jupyterlite_site_of_ones_own_is_not_removed(tmp_path):
-    (tmp_path / "jupyter-lite.json").write_text("{}")
-    for build in (site.check_ready, lambda folder: cargo.claim(folder, "site")):
-        with pytest.raises(RefusalError, match="not a site of qflow; choose another with --out"):
+@pytest.mark.parametrize("name", ["thesis.txt", "start.py", "jupyter-lite.json"])
+@pytest.mark.parametrize("what", ["workshop", "site"])
+def test_nothing_else_is_overwritten(tmp_path, what, name):
+    (tmp_path / name).write_text("years of work")
+    builds = [site.build, site.check_ready, lambda folder: cargo.claim(folder, "site")]
+    if what == "workshop":
+        builds = [lambda folder: workshop.prepare(folder, with_site=False)]
+    for build in builds:
+        with pytest.raises(RefusalError, match=f"not a {what} of qflow; choose another with --out"):
             build(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["jupyter-lite.json"]
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(name, "years of work")]
 
 
 def test_a_site_is_put_in_place_of_an_earlier_one_only(tmp_path):
