@@ -13,7 +13,7 @@ from qflow.configuration.declaration import ConfigurationError
 from qflow.configuration.explanation import Effective
 from qflow.labs.config import EXAMPLE, ConfigPicture, config_run
 from qflow.labs.lab import button_of, close_parts
-from qflow.labs.scripts import STYLES, read_static
+from qflow.labs.scripts import STYLES, read_styles
 from qflow.labs.share import Token
 from qflow.wording import format_thousands
 
@@ -28,7 +28,7 @@ class _Dress(anywidget.AnyWidget):
     """The labs' colours and letters, for a lab without a scene."""
 
     _esm = "export default { render() {} }"
-    _css = read_static(*STYLES)
+    _css = read_styles(*STYLES)
 
     def __repr__(self) -> str:
         return "_Dress()"

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from qflow.labs.picture import Comparison, Picture, payload_of
-from qflow.labs.scripts import STATIC, STYLES, join_script, read_static
+from qflow.labs.scripts import STATIC, STYLES, join_script, read_styles
 
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title>
@@ -101,7 +101,7 @@ def pack_text(numbers: bytes) -> str:
 @cache
 def script_element(name: str = "stored.js", folder: Path = STATIC) -> str:
     """Return the element with all scripts and styles that draw stored runs, or with a page's own module."""
-    styles = script_json(read_static(*STYLES))
+    styles = script_json(read_styles(*STYLES))
     sheet = f"Object.assign(document.createElement('style'), {{textContent: {styles}}})"
     script = f"document.head.append({sheet});\n{join_script(name, folder)}"
     return _SCRIPTS.format(packed=pack_text(script.encode()))

@@ -16,7 +16,7 @@ import anywidget
 import traitlets
 
 from qflow.design.settings_map import SettingsMap
-from qflow.labs.scripts import STYLES, join_modules, read_static
+from qflow.labs.scripts import STYLES, join_modules, read_styles
 
 _PAUSE, _INTERVAL = 0.02, 0.15
 """Seconds between two looks for results, and between two drawings."""
@@ -26,7 +26,7 @@ class MapWidget(anywidget.AnyWidget):
     """The drawing of a map of settings, and the runs that fill it."""
 
     _esm = join_modules("map.js")
-    _css = read_static(*STYLES, "map.css")
+    _css = read_styles(*STYLES, "map.css")
 
     # Both sides, the cells that are safe by the law, and the drawing that the browser fills.
     axes = traitlets.Dict().tag(sync=True)

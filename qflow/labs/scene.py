@@ -21,7 +21,7 @@ import traitlets
 
 from qflow.labs.charts import Chart
 from qflow.labs.picture import Comparison, Picture, payload_of
-from qflow.labs.scripts import STYLES, join_modules, read_static
+from qflow.labs.scripts import STYLES, join_modules, read_styles
 from qflow.labs.share import site_address
 from qflow.labs.still import DARK
 
@@ -35,7 +35,7 @@ class Scene(anywidget.AnyWidget):
     """The scene of a picture, or of several side by side; without one, nothing is drawn yet."""
 
     _esm = join_modules("scene.js")
-    _css = read_static(*STYLES)
+    _css = read_styles(*STYLES)
 
     # The number of the run that is drawn only grows: one that took longer is never drawn over a later one.
     run = traitlets.Int(0).tag(sync=True)
@@ -98,7 +98,7 @@ class LinkedChart(anywidget.AnyWidget):
     """A chart that follows a scene; its ``chart`` is what is shown, to save or export."""
 
     _esm = join_modules("chart.js")
-    _css = read_static(*STYLES)
+    _css = read_styles(*STYLES)
 
     # The chart as plotly's JSON, and its still, for a page that cannot have plotly.js.
     figure = traitlets.Unicode("").tag(sync=True)

@@ -21,8 +21,8 @@ _EXPORT = re.compile(r"^export ((?:async )?(?:function|class|const) (\w+))", re.
 _COMMENT = re.compile(r"^\s*//.*\n", re.MULTILINE)
 
 
-def read_static(*names: str) -> str:
-    """Return files of the widgets, one after the other."""
+def read_styles(*names: str) -> str:
+    """Return style sheets of the widgets, one after the other."""
     return "\n".join((STATIC / name).read_text(encoding="utf-8") for name in names)
 
 

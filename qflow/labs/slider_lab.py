@@ -36,7 +36,7 @@ from qflow.labs.map_widget import MapWidget
 from qflow.labs.picture import Comparison, Picture, compare
 from qflow.labs.running import SoFar, Steps, finish_steps, refusal_text
 from qflow.labs.scene import Scene
-from qflow.labs.scripts import STYLES, join_modules, read_static
+from qflow.labs.scripts import STYLES, join_modules, read_styles
 from qflow.workload import Workload
 from qflow.workload.stage import pause_collector
 
@@ -430,7 +430,7 @@ class Prose(anywidget.AnyWidget):
     """Sentences with numbers that can be dragged, and terms that light up; see :meth:`.SliderLab.prose`."""
 
     _esm = join_modules("prose.js")
-    _css = read_static(*STYLES)
+    _css = read_styles(*STYLES)
 
     # Texts, [setting] and [term, subject], in their order.
     parts = traitlets.List().tag(sync=True)

@@ -17,7 +17,7 @@ from qflow.labs.html_export import to_fragment
 from qflow.labs.knobs import Knob, begin, limit_knob, resume_knob, stop_knob
 from qflow.labs.lab import button_of, close_parts
 from qflow.labs.picture import Comparison, Picture
-from qflow.labs.scripts import STYLES, join_modules, read_static
+from qflow.labs.scripts import STYLES, join_modules, read_styles
 from qflow.labs.slider_lab import SliderLab
 from qflow.labs.state_space import PAUSE, StateSpace, Walk, load_state, state_space_run, state_space_steps
 
@@ -36,7 +36,7 @@ class _StateGraphWidget(anywidget.AnyWidget):
     """The drawing of a graph of states."""
 
     _esm = join_modules("states.js")
-    _css = read_static(*STYLES)
+    _css = read_styles(*STYLES)
 
     graph = traitlets.Dict().tag(sync=True)
     # The state that is loaded; set by a click, or by arrow keys.

@@ -21,7 +21,7 @@ from typing import Any
 
 from qflow.kit import RefusalError, kit_path
 from qflow.labs.html_export import THEME
-from qflow.labs.scripts import join_script, read_static
+from qflow.labs.scripts import join_script, read_styles
 from qflow.labs.share import site_address
 from qflow.launch.book_questions import ask_in_page
 from qflow.launch.chapters import list_files
@@ -136,7 +136,7 @@ def _write_style(site: Path) -> None:
     book = site / FOLDER
     book.mkdir(parents=True, exist_ok=True)
     page, ask = ((PAGE / name).read_text(encoding="utf-8") for name in ("page.css", "ask.css"))
-    shared = read_static("scene.css", "guess.css", "errata.css")
+    shared = read_styles("scene.css", "guess.css", "errata.css")
     shown = {"page.css": page, "code.css": _colours(), "ask.css": f"{shared}\n{ask}"}
     for name, text in {**shown, **{name: join_script(name, PAGE) for name in _SCRIPTS}}.items():
         (book / name).write_text(text, encoding="utf-8")

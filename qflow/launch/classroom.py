@@ -30,7 +30,7 @@ from urllib.parse import urlsplit
 from qflow.arguments import port_number
 from qflow.kit import RefusalError, heed_interrupts
 from qflow.labs.html_export import THEME
-from qflow.labs.scripts import join_script, read_static
+from qflow.labs.scripts import join_script, read_styles
 from qflow.launch import cargo, site
 from qflow.launch.book import PAGE
 from qflow.launch.chapters import require
@@ -185,7 +185,7 @@ class _Handler(SimpleHTTPRequestHandler):
             before = THEME if place.endswith("class.js") else ""
             return self._answer("text/javascript", before + join_script(Path(place).name, PAGE))
         if place == "/class/labs.css":
-            return self._answer("text/css", read_static("scene.css"))
+            return self._answer("text/css", read_styles("scene.css"))
         file = self._find_file(place)
         if file is None:
             return self.send_error(404)

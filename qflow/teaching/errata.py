@@ -28,7 +28,7 @@ from qflow.broker.errors import AmqpException, StartupError
 from qflow.broker.events import Event
 from qflow.configuration.notations import read_any
 from qflow.kit import RefusalError, kit_path
-from qflow.labs.scripts import STYLES, join_modules, read_static
+from qflow.labs.scripts import STYLES, join_modules, read_styles
 from qflow.table import Table
 from qflow.teaching.trial import GROUP, Trial, send
 from qflow.windows import make_window
@@ -126,7 +126,7 @@ class _ErrataGame(anywidget.AnyWidget):
     """One page of the game."""
 
     _esm = join_modules("errata.js")
-    _css = read_static(*STYLES, "errata.css")
+    _css = read_styles(*STYLES, "errata.css")
 
     page = traitlets.Dict().tag(sync=True)
     marked = traitlets.List().tag(sync=True)

@@ -15,7 +15,7 @@ from typing import Any
 from browser import play_until
 
 from qflow.labs.lab import Lab
-from qflow.labs.scripts import STYLES, join_modules, read_static
+from qflow.labs.scripts import STYLES, join_modules, read_styles
 
 _TRAITS = (
     "run",
@@ -92,7 +92,7 @@ class LiveScene(ScenePage):
         self.lab, self._known = lab, {}
         script = join_modules("scene.js").replace("export default { render };", "")
         light = str(not dark).lower()
-        text = _PAGE % {"style": read_static(*STYLES), "script": script, "light": light, "wide": "1180px"}
+        text = _PAGE % {"style": read_styles(*STYLES), "script": script, "light": light, "wide": "1180px"}
         path = self.folder / "lab.html"
         path.write_text(text, encoding="utf-8")
         self.page.goto(path.as_uri())

@@ -5,15 +5,15 @@ The pages are exported ones: a saved run is drawn by the same scripts as a widge
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import VIEWPORT, chromium_page, play_until
+from browser import VIEWPORT, chromium_page
 from live_scene import ScenePage
 from sentences import state_sentence, step_sentence
+from test_scripts import SLOW, by_hand
 
 from qflow.labs import (
     Comparison,
@@ -31,7 +31,6 @@ from qflow.labs import (
     save_html,
     state_space_lab,
 )
-from qflow.labs.group import GroupTable, group_picture
 from qflow.labs.html_export import to_html
 from qflow.labs.lab import _fork_picture
 from qflow.labs.state_space import PAUSE, Walk
@@ -39,8 +38,6 @@ from qflow.teaching.predictions import Predictions
 from qflow.workload import Consumer, Producer, Workload, simulate
 
 pytestmark = [pytest.mark.browser]
-
-SLOW = {"stop": 20, "resume": 10, "limit": 40, "capacity": 8, "prefetch": 3}
 
 
 class Page(ScenePage):
@@ -58,14 +55,6 @@ class Page(ScenePage):
         self.page.goto(path.as_uri())
         self.page.wait_for_selector(".qf-stage[data-run]")
 
-    def play(self, speed: float) -> dict[str, int]:
-        """Play the whole run from its start; return how many marks of each kind were shown."""
-        self.scene(f"scene.player.setSpeed({speed}); scene.player.show(0); scene.player.play();")
-        play_until(self.page, "() => !document.querySelector('.qflow-scene').scene.player.isPlaying")
-        # What flies at the end arrives.
-        self.page.clock.run_for(6_000)
-        return dict(self.scene("return scene.shown;"))
-
     def text(self, part: str) -> str:
         return str(self.page.locator(part).first.inner_text())
 
@@ -78,61 +67,6 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
         yield Page(lab.page, folder)
         assert lab.page_errors == []
         assert lab.foreign_requests == []
-
-
-def counted(picture: Picture) -> dict[str, int]:
-    """Count what the trace says of each kind of mark."""
-    kinds: Counter[str] = Counter()
-    for event in picture.run.events:
-        kinds[event.kind] += 1
-        if event.kind == "dequeued":
-            kinds[f"dequeued {dict(event.detail or {})['reason']}"] += 1
-        if event.kind == "completed" and event.message:
-            kinds["transfer completed"] += 1
-    return {
-        "transfer": kinds["message.transfer"],
-        "completion": kinds["transfer completed"],
-        "held": kinds["held"],
-        "delivery": kinds["acquired"],
-        "accept": kinds["dequeued accept"],
-        "release": kinds["requeued"],
-        "reject": kinds["dequeued reject"],
-        "lock": kinds["group_owned"],
-        "unlock": kinds["group_freed"],
-    }
-
-
-def by_hand() -> Picture:
-    """Every way in which a consumer can answer, with groups."""
-    table = GroupTable("AABC", prefetch=(1, 2))
-    table.settle("c1", "accept")
-    table.settle("c2", "release")
-    table.settle("c2", "reject")
-    table.send("A")
-    table.settle("c1", "accept")
-    return group_picture(table)
-
-
-@pytest.mark.parametrize(
-    ("picture", "speed"),
-    [
-        (lambda: flow_run(messages=60, rate=100, service=0.04, **SLOW), 1.0),
-        # Two of its 70 transfers are held for less than 10 ms.
-        (lambda: capacity_run(messages=80, rate=25, stop=10, resume=5, capacity_1=4, capacity_2=3), 2.0),
-        (by_hand, 0.5),
-    ],
-    ids=["flow control", "two producers", "groups"],
-)
-def test_as_many_marks_are_shown_as_the_trace_has_events(saved, picture, speed):
-    picture = picture()
-    saved.open(picture)
-    shown = saved.play(speed)
-    expected = counted(picture)
-    if picture.drawing:
-        # A conveyor is about consumers: it has no way back to a producer.
-        expected = {kind: number for kind, number in expected.items() if kind not in ("completion", "held")}
-    assert {kind: shown[kind] for kind in expected} == expected
-    assert expected["transfer"] and expected["delivery"]
 
 
 def test_words_and_numbers_are_of_the_instant_that_is_drawn(saved):

@@ -6,13 +6,16 @@ import base64
 import json
 import shutil
 import subprocess
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from sentences import state_sentence, step_sentence
 
-from qflow.labs import compare, fanout_run, flow_run, group_run, policy_run
+from qflow.labs import capacity_run, compare, fanout_run, flow_run, group_run, policy_run
+from qflow.labs.group import GroupTable, group_picture
 from qflow.labs.picture import Comparison, Picture, payload_of
 from qflow.labs.scripts import STATIC, join_modules
 from qflow.qflow_error import QflowError
@@ -25,13 +28,14 @@ PICTURES: dict[str, Picture] = {
 }
 
 _SCRIPT = """
-import { timelineOf } from "%s/timeline.js";
-import { Track } from "%s/track.js";
-import { outlookSentence, stateSentence, stepSentence } from "%s/words.js";
-const wanted = %s;
+import { timelineOf } from "%(static)s/timeline.js";
+import { Track } from "%(static)s/track.js";
+import { outlookSentence, stateSentence, stepSentence } from "%(static)s/words.js";
+import { played } from "%(here)s/js/played.js";
+const wanted = %(payloads)s;
 const shown = wanted.map((one) => ({ ...one, numbers: Uint8Array.from(Buffer.from(one.numbers, "base64")) }));
 const timelines = await Promise.all(shown.map((one) => timelineOf(one, 1)));
-console.log(JSON.stringify(%s));
+console.log(JSON.stringify(%(expression)s));
 """
 
 
@@ -90,7 +94,8 @@ def evaluate(shown: Picture | Comparison, expression: str) -> Any:
         {**one, "numbers": base64.b64encode(bytes(one["numbers"])).decode()}  # type: ignore[call-overload]
         for one in payload_of(shown)
     ]
-    script = _SCRIPT % (STATIC.as_uri(), STATIC.as_uri(), STATIC.as_uri(), json.dumps(payloads), expression)
+    places = {"static": STATIC.as_uri(), "here": Path(__file__).parent.as_uri()}
+    script = _SCRIPT % {**places, "payloads": json.dumps(payloads), "expression": expression}
     return json.loads(run_node(script))
 
 
@@ -160,3 +165,60 @@ def test_a_producer_with_nothing_to_send_says_until_when():
     assert evaluate(picture, f"outlookSentence(timelines[0], {last})").startswith(
         "p1 has nothing to send until "
     )
+
+
+def counted(picture: Picture) -> dict[str, int]:
+    """Count what the trace says of each kind of mark."""
+    kinds: Counter[str] = Counter()
+    for event in picture.run.events:
+        kinds[event.kind] += 1
+        if event.kind == "dequeued":
+            kinds[f"dequeued {dict(event.detail or {})['reason']}"] += 1
+        if event.kind == "completed" and event.message:
+            kinds["transfer completed"] += 1
+    return {
+        "transfer": kinds["message.transfer"],
+        "completion": kinds["transfer completed"],
+        "held": kinds["held"],
+        "delivery": kinds["acquired"],
+        "accept": kinds["dequeued accept"],
+        "release": kinds["requeued"],
+        "reject": kinds["dequeued reject"],
+        "lock": kinds["group_owned"],
+        "unlock": kinds["group_freed"],
+    }
+
+
+def by_hand() -> Picture:
+    """Every way in which a consumer can answer, with groups."""
+    table = GroupTable("AABC", prefetch=(1, 2))
+    table.settle("c1", "accept")
+    table.settle("c2", "release")
+    table.settle("c2", "reject")
+    table.send("A")
+    table.settle("c1", "accept")
+    return group_picture(table)
+
+
+SLOW = {"stop": 20, "resume": 10, "limit": 40, "capacity": 8, "prefetch": 3}
+PLAYED: dict[str, tuple[Callable[[], Picture], float]] = {
+    "flow control": (lambda: flow_run(messages=60, rate=100, service=0.04, **SLOW), 1.0),
+    # Two of its 70 transfers are held for less than 10 ms.
+    "two producers": (
+        lambda: capacity_run(messages=80, rate=25, stop=10, resume=5, capacity_1=4, capacity_2=3),
+        2.0,
+    ),
+    "groups": (by_hand, 0.5),
+}
+
+
+@pytest.mark.parametrize("name", PLAYED)
+def test_as_many_marks_are_shown_as_the_trace_has_events(name):
+    make, speed = PLAYED[name]
+    picture = make()
+    shown, expected = evaluate(picture, f"played(timelines[0], {speed})"), counted(picture)
+    if picture.drawing:
+        # A conveyor is about consumers: it has no way back to a producer.
+        expected = {kind: number for kind, number in expected.items() if kind not in ("completion", "held")}
+    assert {kind: shown[kind] for kind in expected} == expected
+    assert expected["transfer"] and expected["delivery"]

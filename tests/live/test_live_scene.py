@@ -14,7 +14,7 @@ from browser import chromium_page
 from proton.utils import LinkDetached
 
 import qflow as qf
-from qflow.labs.scripts import STYLES, join_modules, read_static
+from qflow.labs.scripts import STYLES, join_modules, read_styles
 from qflow.live.live_lab import _Follower
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -42,7 +42,7 @@ def page(tmp_path_factory):
     path = tmp_path_factory.mktemp("live") / "live.html"
     # The widget's script ends with its export, which a page has no use for.
     script = join_modules("scene.js").replace("export default { render };", "")
-    path.write_text(PAGE.format(style=read_static(*STYLES), script=script), encoding="utf-8")
+    path.write_text(PAGE.format(style=read_styles(*STYLES), script=script), encoding="utf-8")
     with chromium_page(None) as lab:
         lab.page.goto(path.as_uri())
         yield lab

@@ -19,7 +19,7 @@ const [WIDE, SLIM] = [{ width: 1040, right: 1004, pitch: 60, race: 640, below: 0
 const ownerColour = (consumer) => OWNERS[(consumer - 1) % OWNERS.length];
 const isRemove = (number) => number % 2 === 0;
 
-class Conveyor extends Painter {
+export class Conveyor extends Painter {
   constructor(timeline, places) {
     super(timeline, places);
     this.looks = timeline.looksInTime;

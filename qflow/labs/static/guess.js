@@ -11,7 +11,7 @@ const CERTAINTIES = [50, 60, 70, 80, 90, 100];
 
 export class Guess {
   constructor(root, model, player, shown) {
-    Object.assign(this, { root, model, player, shown, value: null, until: null });
+    Object.assign(this, { root, model, player, shown, value: null, isUnderway: false });
     this.box = html("section", { class: "qf-ask", "aria-label": "A question about this picture", hidden: "" }, root);
     this.count = html("span", { class: "qf-ask-count" }, this.box);
     this.question = html("p", { class: "qf-ask-question", id: `qf-ask-${crypto.getRandomValues(new Uint32Array(1))[0]}` }, this.box);
@@ -59,7 +59,7 @@ export class Guess {
   }
 
   get isOpen() {
-    return this.asks && !this.isAnswered && this.until === null;
+    return this.asks && !this.isAnswered && !this.isUnderway;
   }
 
   // Another question, an answer, or the end of it.
@@ -94,7 +94,7 @@ export class Guess {
     const about = choices.length ? { kind: "choice", choices } : { kind: "number", tank: { name, most: this.most, limit, stop, resume } };
     const detail = { id: question, question, answer: guess, truth: answer, word, ...about, goOn: () => this.goTo(frame) };
     const isGoing = document.dispatchEvent(new CustomEvent("qflow-prediction", { detail, cancelable: true }));
-    if (!isGoing) this.until = Infinity;
+    this.isUnderway = !isGoing;
     return isGoing;
   }
 
@@ -117,9 +117,8 @@ export class Guess {
   goTo(frame) {
     const { player } = this;
     if (!player.track) return;
-    this.until = player.until = player.track.place(0, frame);
-    if (player.place >= this.until) this.arrive();
-    else if (!player.isPlaying) player.play();
+    this.isUnderway = true;
+    player.playTo(player.track.place(0, frame), () => this.arrive());
     this.draw();
   }
 
@@ -132,17 +131,8 @@ export class Guess {
     if (isLive(this.model)) requestAnimationFrame(() => bringIntoView(this.root));
   }
 
-  // With each picture that is drawn.
-  heed(now) {
-    if (this.until !== null && now.isPlaying && now.place >= this.until) queueMicrotask(() => this.arrive());
-  }
-
   arrive() {
-    if (this.until === null) return;
-    this.player.pause();
-    this.player.show(this.until);
-    this.player.land();
-    this.until = this.player.until = null;
+    this.isUnderway = false;
     this.draw();
     if (!this.isAnswered) {
       if (this.asking.number > 1) this.form.querySelector(":not([hidden]) > input, [role=radio]:not([hidden] *)")?.focus({ preventScroll: true });
@@ -156,7 +146,7 @@ export class Guess {
   }
 
   send(value) {
-    if (this.until !== null || this.isAnswered) return;
+    if (this.isUnderway || this.isAnswered) return;
     this.model.send({ ask: "guess", guess: value, sure: this.sure.value || null });
   }
 
@@ -185,7 +175,7 @@ export class Guess {
     // An answer is taken where the run pauses, not on the way there.
     this.skip.disabled = !this.isOpen;
     this.go.disabled = !this.isOpen || this.value === null;
-    const truth = this.isAnswered && this.until === null ? this.asking.answer : null;
+    const truth = this.isAnswered && !this.isUnderway ? this.asking.answer : null;
     if (this.asking.choices.length) {
       this.drawChoices(view, truth);
       return;

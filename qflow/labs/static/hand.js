@@ -1,6 +1,7 @@
 // Hand: what takes hold of the handles of one view. The kernel runs while a handle is held, as for a slider, and the slider follows.
 
 import { laidOut } from "./cards.js";
+import { askRest } from "./handles.js";
 import { clamp } from "./numbers.js";
 import { set, stepsOf, write } from "./svg.js";
 import { tankScale } from "./tank.js";
@@ -107,10 +108,7 @@ export class Hand {
     if (!held || this.asked || held.said === held.value) return;
     held.said = held.value;
     const asked = (this.asked = {});
-    const status = (message) => {
-      if (message.content.execution_state === "idle") setTimeout(() => this.asked === asked && this.answered(), MOST_WAIT);
-    };
-    this.model.send({ ask: "rest", setting: held.setting, value: held.value }, { iopub: { status } });
+    askRest(this.model, held.setting, held.value, () => setTimeout(() => this.asked === asked && this.answered(), MOST_WAIT));
   }
 
   answered() {

@@ -12,6 +12,12 @@ export function asHandle(element, [setting, low, high, step], value, label, plac
   set(element, { role: "slider", tabindex: 0, "aria-label": label, "aria-valuemin": low, "aria-valuemax": high, "aria-valuenow": value, "data-handle": `${setting} ${place}`, "data-setting": setting, "data-step": step });
 }
 
+// Ask for the run of a value that a hand rests on; the kernel says when it has heard of it.
+export function askRest(model, setting, value, heard) {
+  const status = ({ content }) => content.execution_state === "idle" && heard();
+  model.send({ ask: "rest", setting, value }, { iopub: { status } });
+}
+
 // A grip at the end of a strip of cells; it is pulled from cell to cell: where they begin, how far apart they are, how many in a row.
 export function buildGrip(group, timeline, settings, spot, value, { end: [x, y, tall], pull }) {
   const handle = handleOf(timeline, ...settings.flatMap((setting) => [setting, `${setting}-${spot.name}`]));

@@ -3,6 +3,7 @@
 
 import { Flights } from "./flights.js";
 import { Hand } from "./hand.js";
+import { roundStep } from "./numbers.js";
 import { button, classify, html, set, write } from "./svg.js";
 import { Timeline, inflated } from "./timeline.js";
 import { Track } from "./track.js";
@@ -12,12 +13,10 @@ import { caption } from "./words.js";
 
 // Seconds from an event to its picture: as long as a transfer is on its way, and a look or two.
 const LAG = 0.65;
-// Room for so many messages in a tank, so that it seldom has to be drawn anew.
-const ROOMS = [10, 20, 40, 80, 160];
+// Room for at least so many messages in a tank, so that it seldom has to be drawn anew.
+const ROOM = 10;
 const MOST_SQUARES = 20;
 const TABLE_EVERY = 250;
-
-const roomFor = (most) => ROOMS.find((room) => room >= most) ?? [1, 2, 5, 10].map((step) => step * 10 ** Math.floor(Math.log10(most))).find((room) => room >= most);
 
 // The places that marks have had: a transfer stays in its cell while the picture moves on.
 class Kept {
@@ -192,7 +191,7 @@ export class Live {
     const key = `${kind} ${timeline.topology[`${kind}s`][index].name} ${name}`;
     const seen = Math.max(this.most.get(key) ?? 0, Timeline.prototype.most.call(timeline, kind, index, name));
     this.most.set(key, seen);
-    return seen ? roomFor(seen) : 0;
+    return seen ? Math.max(ROOM, roundStep(seen, 1)) : 0;
   }
 
   shapeOf(timeline) {

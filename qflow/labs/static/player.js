@@ -154,6 +154,21 @@ export class Player {
     this.request = 0;
   }
 
+  // Play on to a place, rest there, and say so.
+  playTo(place, arrived) {
+    Object.assign(this, { until: place, arrived });
+    if (this.place >= place) this.arrive();
+    else if (!this.isPlaying) this.play();
+  }
+
+  arrive() {
+    this.pause();
+    this.show(this.until);
+    this.land();
+    this.until = null;
+    this.arrived();
+  }
+
   play() {
     if (this.place === this.track.count - 1 && this.track.isWhole) this.show(0);
     cancelAnimationFrame(this.gliding);
@@ -173,10 +188,8 @@ export class Player {
         const isOver = this.track.isWhole && this.clock >= this.track.length;
         if (isOver) this.request = 0;
         this.look(Math.min(this.clock, this.track.length));
-        if (isOver) {
-          this.land();
-          return;
-        }
+        if (this.until !== null && this.place >= this.until) return this.arrive();
+        if (isOver) return this.land();
       }
       this.request = requestAnimationFrame(tick);
     };

@@ -29,8 +29,6 @@ export function render({ model, el }) {
     if (!now.track) return;
     shown.forEach((view, index) => view.paint(now.track.frame(index, now.place), now));
     paintTransport(now);
-    guess.heed(now);
-    story.heed(now);
     // Charts on this page follow; nothing of it is saved, so the kernel never hears of it.
     model.set("cursor", Math.round(now.time));
   };

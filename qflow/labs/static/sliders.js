@@ -1,5 +1,7 @@
 // Sliders: what the lab hears of them while they are held, so that its picture comes soon or is there already.
 
+import { askRest } from "./handles.js";
+
 const REST = 40;
 
 // A reader who takes hold of a slider says which instant is looked at: it is drawn first when the next run takes longer.
@@ -41,10 +43,7 @@ function heldSlider(slider, model) {
   const say = (value) => {
     said = value;
     isAwaited = true;
-    const status = (message) => {
-      if (message.content.execution_state === "idle") isAwaited = false;
-    };
-    model.send({ ask: "rest", setting, value }, { iopub: { status } });
+    askRest(model, setting, value, () => (isAwaited = false));
   };
   const rest = () => {
     const value = Number(rail.get());

@@ -1,6 +1,7 @@
 // Stored: a run that is shown with no kernel, in a notebook as it was executed, a saved page, a page of the site. What a widget would ask
 // its kernel is answered with what is stored; a question why has no answer here.
 
+import { sayingOf } from "./judged.js";
 import { unpacked } from "./packed.js";
 import { render } from "./scene.js";
 import { renderStates } from "./states.js";
@@ -51,11 +52,9 @@ function askStored(model, asks) {
       number += 1;
       ask();
     } else if (content.ask === "guess") {
-      const { answered, told, within, said } = asks[number];
+      const { answered, told } = asks[number];
       const { guess } = content;
-      const isRight = guess === answered.answer || Math.abs(guess - answered.answer) <= within;
-      const words = guess === null ? said.none : isRight ? said.right : (said[guess] ?? said.other.replace("{}", guess));
-      ask({ ...answered, guess, said: `${told} ${words}` });
+      ask({ ...answered, guess, said: `${told} ${sayingOf(guess, answered.answer, asks[number])}` });
     }
   };
   ask();

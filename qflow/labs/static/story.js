@@ -62,26 +62,14 @@ export class Story {
     const { to, seconds } = beats[index];
     const { track } = player;
     player.setSpeed(clamp((track.time(to) - track.time(from)) / 1e6 / seconds, 0.004, 1));
-    player.until = to;
     this.say();
     player.show(player.calm.matches ? to : from);
     this.look();
-    if (player.calm.matches || to <= from) this.arrive();
-    else player.play();
-  }
-
-  // With each picture that is drawn.
-  heed(now) {
-    if (this.isTold && now.isPlaying && now.place >= this.player.until) queueMicrotask(() => this.isTold && this.player.isPlaying && this.arrive());
+    player.playTo(to, () => this.arrive());
   }
 
   arrive() {
-    const { player } = this;
-    player.pause();
-    player.show(player.until);
-    player.land();
-    player.until = null;
-    if (this.follows && this.at + 1 < this.beats.length) this.waiting = setTimeout(() => this.go(this.at + 1, true), READS + (player.calm.matches ? 5000 : 0));
+    if (this.follows && this.at + 1 < this.beats.length) this.waiting = setTimeout(() => this.go(this.at + 1, true), READS + (this.player.calm.matches ? 5000 : 0));
     else this.follows = false;
     this.say();
   }

@@ -31,24 +31,13 @@ export class WhyPanel {
     this.close();
     for (const link of this.root.querySelectorAll(".qf-why-link")) link.disabled = true;
     this.bar.hidden = !isAnswered;
-    for (const option of this.choice.querySelectorAll(".qf-now")) option.remove();
-    const names = ({ picture, topology, locks }) => [picture.name, ...["producers", "queues", "consumers"].map((kind) => topology[kind].map((spot) => spot.name)), locks.count ? picture.groups : []];
-    const offered = JSON.stringify(timelines.map(names));
-    if (offered === this.offered) {
-      this.choice.value = "";
-      return;
-    }
-    this.offered = offered;
     this.choice.replaceChildren();
     html("option", { value: "" }, this.choice, "choose, or click on anything");
     timelines.forEach((timeline, picture) => {
       const name = timeline.picture.name ? `${timeline.picture.name}: ` : "";
-      const { producers, queues, consumers } = timeline.topology;
-      const add = (kind, one) => html("option", { value: `${kind}:${one}`, "data-picture": picture }, this.choice, `${name}${kind} ${one}`);
-      producers.forEach((spot) => add("producer", spot.name));
-      queues.forEach((spot) => add("queue", spot.name));
-      consumers.forEach((spot) => add("consumer", spot.name));
-      if (timeline.locks.count) timeline.picture.groups.forEach((group) => add("group", group));
+      const named = ["producer", "queue", "consumer"].flatMap((kind) => timeline.topology[`${kind}s`].map((spot) => `${kind}:${spot.name}`));
+      const groups = timeline.locks.count ? timeline.picture.groups.map((group) => `group:${group}`) : [];
+      for (const value of [...named, ...groups]) html("option", { value, "data-picture": picture }, this.choice, `${name}${value.replace(":", " ")}`);
     });
   }
 

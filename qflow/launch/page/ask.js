@@ -4,6 +4,7 @@
 // qflow-exercise are events of the document.
 
 import { render } from "../../labs/static/errata.js";
+import { isRight, judgeGuesses, sayingOf } from "../../labs/static/judged.js";
 import { unpackedJson } from "../../labs/static/packed.js";
 import { StoredModel } from "../../labs/static/stored_model.js";
 import { button, html, set, write } from "../../labs/static/svg.js";
@@ -38,8 +39,6 @@ const tell = (name, detail) => document.dispatchEvent(new CustomEvent(name, { de
 
 const unpack = ({ packed }) => unpackedJson(packed);
 
-const fill = (text, ...values) => values.reduce((said, value) => said.replace("{}", value), text);
-
 // Predictions: a guess, and what came when the reader asks for it. The answers lie with the comparison at the chapter's end.
 
 const answered = new Map();
@@ -47,13 +46,6 @@ const answered = new Map();
 async function answerOf({ id }) {
   if (!answered.has(id)) answered.set(id, unpack(places.flatMap(({ place }) => place.asked ?? []).find((asked) => asked.id === id)));
   return answered.get(id);
-}
-
-const isRight = (guess, { came, within }) => (typeof guess === "number" ? Math.abs(guess - Number(came)) <= within : guess === came);
-
-function said(guess, known) {
-  if (guess === undefined) return known.said.none;
-  return isRight(guess, known) ? known.said.right : (known.said[guess] ?? fill(known.said.other, guess));
 }
 
 const inWords = ({ guess, sure }) => `Your guess: ${guess}${sure ? ` (${sure} % sure)` : ""}.`;
@@ -89,7 +81,7 @@ function showPrediction(home, place) {
     if (!answer.isSeen) write(told, `${inWords(answer)} The chapter finds out; compare at its end, or now.`);
     else {
       const known = await answerOf(place);
-      writeRules(told, `What came: ${known.came}. ${said(answer.guess, known)}`);
+      writeRules(told, `What came: ${known.came}. ${sayingOf(answer.guess, known.came, known)}`);
     }
   };
   form.addEventListener("submit", (event) => {
@@ -121,22 +113,12 @@ function showComparison(home, { asked, words }) {
     for (const question of asked) {
       const [known, answer] = [await answerOf(question), answers[question.id]];
       html("dt", {}, rows, question.question);
-      writeRules(html("dd", {}, rows), `What came: ${known.came}. ${said(answer?.guess, known)}`);
-      if (answer) made.push({ sure: answer.sure, isRight: isRight(answer.guess, known) });
+      writeRules(html("dd", {}, rows), `What came: ${known.came}. ${sayingOf(answer?.guess, known.came, known)}`);
+      if (answer) made.push({ sure: answer.sure, isRight: isRight(answer.guess, known.came, known.within) });
     }
     for (const line of made.length ? judgeGuesses(made, words) : [words.none]) html("p", {}, list, line);
   });
   const list = html("div", { class: "qf-compared", role: "status" }, home);
-}
-
-function judgeGuesses(made, words) {
-  const lines = [fill(words.had, made.filter((guess) => guess.isRight).length, made.length)];
-  const said = made.filter(({ sure }) => sure);
-  if (!said.length) return lines;
-  const sure = Math.round(said.reduce((sum, guess) => sum + guess.sure, 0) / said.length);
-  const right = Math.round((100 * said.filter((guess) => guess.isRight).length) / said.length);
-  const judged = words.judged[Math.abs(sure - right) <= words.fair ? 0 : sure > right ? 1 : 2];
-  return [...lines, fill(words.sure, sure, right, judged)];
 }
 
 // Text in which the ids of rules lead to the rules, as everywhere in the book.

@@ -117,6 +117,18 @@ test("what is resumed goes on from where it rested; a jump goes to a turn", () =
   assert.equal(player.place, 19);
 });
 
+test("a run plays to a place, rests there, and says so", () => {
+  const run = stage();
+  const player = new Player(() => {});
+  player.load(trackOf(timelineOf({ frames: LONG })));
+  const arrived = [];
+  player.playTo(40, () => arrived.push(player.place));
+  run(10);
+  assert.deepEqual([arrived, player.isPlaying, player.place], [[40], false, 40]);
+  player.playTo(40, () => arrived.push("at once"));
+  assert.deepEqual(arrived, [40, "at once"]);
+});
+
 test("a run of few steps is not shown slower than they can be followed", () => {
   stage();
   for (const count of [5, 12, 101]) {
