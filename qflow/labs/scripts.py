@@ -27,14 +27,7 @@ def read_styles(*names: str) -> str:
 
 
 def join_modules(name: str, folder: Path = STATIC) -> str:
-    """Return a module, and before it all that it imports, as one text.
-
-    Raises:
-        QflowError: If what is imported is not there, or modules import each other.
-
-    >>> join_modules("packed.js").count("import ")
-    0
-    """
+    """Return a module, and before it all that it imports, as one text."""
     modules: dict[Path, tuple[str, str]] = {}
     last = (folder / name).resolve()
     _add(last, modules, ())

@@ -66,7 +66,8 @@ def build(folder: Path) -> Path:
         report_step("chapters")
         _write_contents(workplace / "files")
         _write_json(workplace / "jupyter-lite.json", _CONFIGURATION)
-        _write_json(workplace / "overrides.json", _settings())
+        settings = SETTINGS / "labconfig" / "default_setting_overrides.json"
+        shutil.copyfile(settings, workplace / "overrides.json")
         report_step("the site")
         command = [sys.executable, "-m", "jupyter", "lite", "build"]
         options = ["--no-sourcemaps", "--apps", "lab", "--apps", "notebooks", "--output-dir", "out"]
@@ -85,13 +86,11 @@ def check_ready(folder: Path) -> None:
     cargo.refuse_strangers(folder, "site")
 
 
-def _write_contents(folder: Path) -> list[str]:
-    """Copy the chapters and exercises, made ready for a browser; return their names."""
+def _write_contents(folder: Path) -> None:
+    """Copy the chapters and exercises, made ready for a browser."""
     nbformat = importlib.import_module("nbformat")
-    names = []
     for path, source in contents():
-        name = path.removeprefix("notebooks/")
-        target = folder / name
+        target = folder / path.removeprefix("notebooks/")
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.suffix == ".ipynb":
             # A file keeps texts as lists of lines. A server joins them on the way out; here is none.
@@ -99,8 +98,6 @@ def _write_contents(folder: Path) -> list[str]:
             _write_json(target, _adapt_notebook(book, runs=not source.name.startswith(EXECUTED_ONLY)))
         else:
             shutil.copyfile(source, target)
-        names.append(name)
-    return names
 
 
 def _adapt_notebook(book: dict[str, Any], *, runs: bool) -> dict[str, Any]:
@@ -119,12 +116,6 @@ def _adapt_notebook(book: dict[str, Any], *, runs: bool) -> dict[str, Any]:
 def report_step(what: str) -> None:
     """Say on standard error what is being done; parts of it take a while."""
     print(f"{what} …", file=sys.stderr, flush=True)
-
-
-def _settings() -> dict[str, Any]:
-    path = SETTINGS / "labconfig" / "default_setting_overrides.json"
-    settings: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return settings
 
 
 def _replace(built: Path, folder: Path) -> None:
