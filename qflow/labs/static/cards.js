@@ -103,7 +103,7 @@ export function buildConsumer(root, timeline, index, place, height, box, form, m
     const cells = [];
     for (const row of rows) {
       const stay = holdings.get(row, "stay");
-      const label = stay < 0 ? "" : timeline.label(stays.get(stay, "producer"), stays.get(stay, "number"));
+      const label = timeline.labelOf(stay);
       const again = Boolean(holdings.get(row, "again"));
       cells[flights.slots[row]] = { state: "full", group: stay < 0 ? 0 : stays.get(stay, "group"), again: again && stay >= 0, why: label && `message:${label}`, title: again ? `${label}, redelivered` : label };
     }

@@ -82,10 +82,6 @@ export class Conveyor extends Painter {
     return null;
   }
 
-  see(kind, row) {
-    if (row >= 0) this.shown.see(kind, row);
-  }
-
   size() {
     return Math.min(19, this.places.pitch * 0.36);
   }
@@ -247,7 +243,7 @@ export class Conveyor extends Painter {
   }
 
   paintLocks() {
-    const { brush, flights, timeline } = this;
+    const { timeline } = this;
     const { locks } = timeline;
     const size = this.size();
     for (const row of this.aliveLocks()) {
@@ -263,19 +259,17 @@ export class Conveyor extends Painter {
         this.shackle(place + size * 0.78, LINE.middle - size * 0.92, 8, consumer, part);
       }
       const snap = this.part(at, EYE.snap);
-      const home = this.places.lockAt(consumer, row);
+      const home = this.lockHome(row);
       const part = smooth(this.part(at + EYE.snap * this.pace, TAKES.lock));
       if (part < 1) this.see("lock", row);
       if (part < 1) this.shackle(mix(x + size * 0.78, home[0], part), mix(LINE.middle - size * 0.92, home[1], part), mix(16 - 3 * smooth(snap), 9, part), consumer, 1);
     }
-    flights.each(flights.byEnd.locks, locks.end, this.time - TAKES.unlock * this.pace, this.time, (row, at) => {
-      const part = this.part(at, TAKES.unlock);
-      const consumer = locks.get(row, "consumer");
-      if (!consumer) return;
-      const [x, y] = this.places.lockAt(consumer, row);
-      this.see("unlock", row);
-      brush.put("unlocked", x, y - 24 * part, 10, 1 - part * part);
-    });
+    this.paintUnlocked(10);
+  }
+
+  lockHome(lock) {
+    const consumer = this.timeline.locks.get(lock, "consumer");
+    return consumer ? this.places.lockAt(consumer, lock) : null;
   }
 
   shackle(x, y, size, consumer, alpha) {
@@ -386,7 +380,7 @@ export function buildConveyor(root, timeline, id, isNarrow) {
     const shown = timeline.messages(frame);
     const seen = timeline.queue(frame, 0);
     shown.queued[0].slice(0, spots.length).forEach((row, place) => {
-      const label = timeline.label(timeline.stays.get(row, "producer"), timeline.stays.get(row, "number"));
+      const label = timeline.labelOf(row);
       set(spots[place], { "data-why": `message:${label}`, visibility: "visible" });
     });
     for (const spot of spots.slice(shown.queued[0].length)) set(spot, { visibility: "hidden" });
@@ -418,7 +412,7 @@ function buildReader(root, timeline, index, x, y, width, marks) {
   const slots = Array.from({ length: spot.prefetch }, (_, place) => svg("rect", { x: 14 + place * pitch, y: 40, width: pitch - 6, height: 78, rx: 9, class: "qf-slot qf-slot-free" }, group));
   buildGrip(group, timeline, ["prefetch"], spot, spot.prefetch, { end: [18 + spot.prefetch * pitch, 50, 54], pull: [14, 40, pitch, Infinity] });
   const locks = buildLocks(group, timeline, { width }, form, isSmall ? 86 : 86 + 1.1 * textWidth(spot.note));
-  const { stays, holdings, picture } = timeline;
+  const { holdings, picture } = timeline;
   let isHere = false;
   const paint = (seen, rows, flights) => {
     isHere = Boolean(seen.present);
@@ -426,7 +420,7 @@ function buildReader(root, timeline, index, x, y, width, marks) {
     for (const row of rows) taken[flights.slots[row]] = row;
     slots.forEach((slot, place) => {
       const stay = taken[place] === undefined ? -1 : holdings.get(taken[place], "stay");
-      const label = stay < 0 ? "" : timeline.label(stays.get(stay, "producer"), stays.get(stay, "number"));
+      const label = timeline.labelOf(stay);
       if (label) set(slot, { "data-why": `message:${label}`, tabindex: -1, role: "button", "aria-haspopup": "menu", "aria-label": `${label} at ${spot.name}: accept, release or reject` });
       else for (const one of ["data-why", "tabindex", "role", "aria-haspopup", "aria-label"]) slot.removeAttribute(one);
     });

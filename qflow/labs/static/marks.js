@@ -157,6 +157,12 @@ export class Brush {
     this.stroke(`M${from}L${to}`, colour, width, { alpha, cap: "round" });
   }
 
+  // The cell of a window or a prefetch, given by its middle and its size, or what grows around it.
+  cell([x, y, size], fill, stroke, line, alpha = 1, grow = 0) {
+    const half = size / 2 + grow;
+    this.box(x - half, y - half, 2 * half, 2 * half, 3, fill, stroke, line, alpha);
+  }
+
   box(x, y, width, height, radius, fill, stroke = null, line = 1.5, alpha = 1) {
     const { pen } = this;
     pen.globalAlpha = alpha;

@@ -26,6 +26,30 @@ export class Painter {
     this.shown.now = 0;
   }
 
+  see(kind, row) {
+    if (row >= 0) this.shown.see(kind, row);
+  }
+
+  // Acts on the rows of an ordered table between two instants; of more than can be drawn since one of them, on one of so many.
+  some(order, column, from, until, act, since = from) {
+    const { flights } = this;
+    const every = Math.max(1, Math.ceil((flights.first(order, column, until) - flights.first(order, column, since)) / MOST_MARKS));
+    flights.each(order, column, from, until, (row, at) => row % every === 0 && act(row, at));
+  }
+
+  // The last accept opens a lock.
+  paintUnlocked(size) {
+    const { flights, timeline, time, pace } = this;
+    const { locks } = timeline;
+    flights.each(flights.byEnd.locks, locks.end, time - TAKES.unlock * pace, time, (row, at) => {
+      const home = this.lockHome(row);
+      if (!home) return;
+      const part = this.part(at, TAKES.unlock);
+      this.see("unlock", row);
+      this.brush.put("unlocked", home[0], home[1] - 22 * part, size, 1 - part);
+    });
+  }
+
   // On each consumer's card the locks of the groups that it owns, once they have come there.
   paintOwned(sinks) {
     const { locks, topology } = this.timeline;
@@ -129,7 +153,7 @@ export class Motion extends Painter {
     const { brush, flights, timeline, places } = this;
     const tank = places.tanks[timeline.stays.get(row, "queue")];
     const rest = tank.pile(flights.piles[row]);
-    flights.shown.see("held", row);
+    this.see("held", row);
     if (!rest) return;
     const part = this.part(held, TAKES.pile);
     const [x, y] = part < 1 ? this.curve(easeOut(part), this.from(tank, row), rest) : rest;
@@ -168,16 +192,9 @@ export class Motion extends Painter {
     const order = flights.byEnd.sendings;
     const size = this.sizeAt(flights.rate(order, sendings.end, this.time, pace));
     const from = this.time - (ALL_THROUGH + TAKES.completion + TAKES.glow) * pace;
-    const every = this.every(order, sendings.end, from, this.time);
-    flights.each(order, sendings.end, from, this.time, (row) => {
-      if (row % every || flights.isLost(row, this.time, pace)) return;
-      this.paintReturn(row, this.part(flights.release(row, pace), TAKES.completion), Math.min(size, this.places.size));
+    this.some(order, sendings.end, from, this.time, (row) => {
+      if (!flights.isLost(row, this.time, pace)) this.paintReturn(row, this.part(flights.release(row, pace), TAKES.completion), Math.min(size, this.places.size));
     });
-  }
-
-  every(order, column, from, until) {
-    const { flights } = this;
-    return Math.max(1, Math.ceil((flights.first(order, column, until) - flights.first(order, column, from)) / MOST_MARKS));
   }
 
   paintReturn(row, part, size) {
@@ -189,13 +206,13 @@ export class Motion extends Painter {
     // What no queue took comes back as it is, refused.
     const [kind, colour] = stay < 0 ? ["reject", "bad"] : ["completion", "go"];
     const tank = places.tanks[stay < 0 ? this.routeOf(row) : timeline.stays.get(stay, "queue")];
-    if (part < 1 && cell) brush.box(cell[0] - cell[2] / 2, cell[1] - cell[2] / 2, cell[2], cell[2], 3, "level", "blue", 1);
+    if (part < 1 && cell) brush.cell(cell, "level", "blue", 1);
     if (part >= 1) {
       const glow = ((part - 1) * TAKES.completion) / TAKES.glow;
-      if (cell && glow < 1) brush.box(cell[0] - cell[2] / 2 - 4 * glow, cell[1] - cell[2] / 2 - 4 * glow, cell[2] + 8 * glow, cell[2] + 8 * glow, 4, null, colour, 2.5, 1 - glow);
+      if (cell && glow < 1) brush.cell(cell, null, colour, 2.5, 1 - glow, 4 * glow);
       return;
     }
-    flights.shown.see("completion", row);
+    this.see("completion", row);
     const rest = wasHeld ? (tank.pile(flights.piles[stay]) ?? [tank.gate.x + 20, tank.gate.y, size]) : this.wall(tank);
     const [x, y] = this.homeward(tank, source, cell, rest, smooth(part));
     brush.put(kind, x, y, wasHeld ? Math.max(rest[2], Math.min(size, 5)) : size);
@@ -227,17 +244,16 @@ export class Motion extends Painter {
     const order = flights.byStart.sendings;
     const rate = flights.rate(order, sendings.start, time, pace);
     const [from, until] = [time - 3 * TAKES.death * pace, time + TAKES.transfer * pace];
-    const every = this.every(order, sendings.start, time, until);
     const isSlow = timeline.slowed && this.frame >= timeline.slowed.from && this.frame < timeline.slowed.to;
     this.places.say("transfer", isSlow ? "slowed down here" : rate > SINGLE ? `${Math.round((1e6 * rate) / pace)} sent a second` : "");
     this.streams = rate > SINGLE ? new Map() : null;
-    flights.each(order, sendings.start, from, until, (row, at) => {
-      if (row % every) return;
+    const paint = (row, at) => {
       const begins = flights.departure(row, at, pace);
       const part = (time - begins) / Math.max(1, at - begins);
       if (part >= 0 && part < 1) this.paintTransfer(row, part, this.sizeAt(rate));
       else if (part >= 1 && flights.stayOf[row] < 0) this.paintRefused(row, at);
-    });
+    };
+    this.some(order, sendings.start, from, until, paint, time);
     for (const stream of this.streams?.values() ?? []) this.paintStream(stream, rate);
   }
 
@@ -253,7 +269,7 @@ export class Motion extends Painter {
   paintTransfer(row, part, size) {
     const { flights, timeline } = this;
     const { sendings, stays } = timeline;
-    flights.shown.see("transfer", row);
+    this.see("transfer", row);
     const group = sendings.get(row, "group");
     const producer = sendings.get(row, "producer");
     let stay = flights.stayOf[row];
@@ -296,15 +312,14 @@ export class Motion extends Painter {
     const order = flights.byStart.holdings;
     const size = this.sizeAt(flights.rate(order, holdings.start, time, pace));
     const from = time - TAKES.delivery * pace;
-    const every = this.every(order, holdings.start, from, time);
-    flights.each(order, holdings.start, from, time, (row, at) => {
+    this.some(order, holdings.start, from, time, (row, at) => {
       const consumer = holdings.get(row, "consumer");
-      if (!consumer || row % every) return;
+      if (!consumer) return;
       const part = (time - at) / this.deliveryTakes(row, at);
       if (part >= 1) return;
-      flights.shown.see("delivery", row);
+      this.see("delivery", row);
       const slot = this.places.sinks[consumer - 1].cell(flights.slots[row]);
-      if (slot && this.isLong(row)) brush.box(slot[0] - slot[2] / 2, slot[1] - slot[2] / 2, slot[2], slot[2], 3, "card", "rule", 1);
+      if (slot && this.isLong(row)) brush.cell(slot, "card", "rule", 1);
       const stay = holdings.get(row, "stay");
       const group = stay < 0 ? 0 : timeline.stays.get(stay, "group");
       const [x, y] = along(this.outward(row, stay, consumer), smooth(part));
@@ -340,11 +355,7 @@ export class Motion extends Painter {
     const rate = flights.rate(order, holdings.end, time, pace);
     const size = this.sizeAt(rate);
     this.places.say("accept", rate > SINGLE ? `${Math.round((1e6 * rate) / pace)} accepted a second` : "");
-    const until = time + TAKES.release * pace;
-    const every = this.every(order, holdings.end, time, until);
-    flights.each(order, holdings.end, time, until, (row, at) => {
-      if (row % every === 0 && holdings.get(row, "consumer")) this.paintEnd(row, at, size);
-    });
+    this.some(order, holdings.end, time, time + TAKES.release * pace, (row, at) => holdings.get(row, "consumer") && this.paintEnd(row, at, size));
   }
 
   paintEnd(row, at, size) {
@@ -357,11 +368,11 @@ export class Motion extends Painter {
     const takes = Math.max(LEAST * pace, Math.min((TAKES[reason] ?? TAKES.accept) * pace, (at - begun) * 0.4, at - flights.landed));
     const part = 1 - (at - time) / takes;
     if (part < 0) return;
-    flights.shown.see(reason, row);
+    this.see(reason, row);
     const way = this.outward(row, stay, consumer);
     const slot = way[way.length - 1];
     const cell = places.sinks[consumer - 1].cell(flights.slots[row]);
-    if (cell && this.isLong(row)) brush.box(cell[0] - cell[2] / 2, cell[1] - cell[2] / 2, cell[2], cell[2], 3, "card", "rule", 1, reason === "release" ? 1 : part);
+    if (cell && this.isLong(row)) brush.cell(cell, "card", "rule", 1, reason === "release" ? 1 : part);
     const [x, y] = along([slot, ...way.slice(1, -1).reverse(), way[0]], smooth(part));
     if (reason === "release") brush.put("message", x, y, size, 1, stay < 0 ? 0 : stays.get(stay, "group"));
     else brush.put(reason, x, y + (part < 0.85 ? 7 : 0), size);
@@ -377,21 +388,21 @@ export class Motion extends Painter {
       const part = this.part(at, TAKES.discard);
       const tank = places.tanks[stays.get(row, "queue")];
       const [x, y] = tank.spot(0);
-      flights.shown.see("discard", row);
+      this.see("discard", row);
       const to = [mix(x, tank.left - 26, smooth(part)), y + 10 * part];
       brush.put("message", ...to, places.size * 0.8, 1 - part, stays.get(row, "group"));
       brush.put("reject", ...to, places.size, 1 - part);
     });
   }
 
-  // A lock snaps shut on the first message of its group, and flies to its owner; the last accept opens it.
+  // A lock snaps shut on the first message of its group, and flies to its owner.
   paintLocks() {
     const { brush, flights, timeline, time, pace } = this;
     const { locks } = timeline;
     if (!locks.count) return;
     this.paintBadges();
     flights.each(flights.byStart.locks, locks.start, time - (TAKES.snap + TAKES.lock) * pace, time, (row, at) => {
-      flights.shown.see("lock", row);
+      this.see("lock", row);
       const snap = this.part(at, TAKES.snap);
       const from = this.lockFrom(row);
       if (snap < 1) brush.put("lock", from[0] + 8, from[1] - 8, 14 - 5 * smooth(snap), smooth(snap), locks.get(row, "consumer"));
@@ -400,12 +411,7 @@ export class Motion extends Painter {
         brush.put("lock", x, y, 9, 1, locks.get(row, "consumer"));
       }
     });
-    flights.each(flights.byEnd.locks, locks.end, time - TAKES.unlock * pace, time, (row, at) => {
-      const part = this.part(at, TAKES.unlock);
-      const [x, y] = this.lockHome(row);
-      flights.shown.see("unlock", row);
-      brush.put("unlocked", x, y - 22 * part, 8, 1 - part);
-    });
+    this.paintUnlocked(8);
   }
 
   lockFrom(lock) {

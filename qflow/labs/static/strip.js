@@ -62,15 +62,15 @@ class StripMotion extends Painter {
     if (flight <= 0) return;
     const left = this.at(this.timeline.stays.get(stay, "end"));
     const away = left <= this.time ? smooth(this.part(left, 0.5)) : 0;
-    if (flight < 1) this.shown.see("transfer", this.flights.sendingOf[stay]);
+    if (flight < 1) this.see("transfer", this.flights.sendingOf[stay]);
     if (away < 1) this.paintMessage(number, mix(x, spot[0], flight), mix(y, spot[1], flight) + 30 * away, 1 - away);
     const done = this.at(complete);
     const back = smooth(this.part(done, 0.55));
     if (this.time >= this.at(held) && this.time < done) {
-      this.shown.see("held", stay);
+      this.see("held", stay);
       brush.put("held", spot[0] + 18, spot[1] - 18, 9, smooth(this.part(this.at(held), TAKES.pile)));
     } else if (back > 0) {
-      if (back < 1) this.shown.see("completion", this.flights.sendingOf[stay]);
+      if (back < 1) this.see("completion", this.flights.sendingOf[stay]);
       brush.put("completion", mix(spot[0] + 18, x, back), mix(spot[1] - 18, y, back), mix(9, 13, back));
     }
   }
@@ -137,7 +137,7 @@ export function buildSession(root, timeline, id, isNarrow) {
   const queues = topology.queues.map((queue, index) => buildRow(root, timeline, queue, index, below + index * STRIP.row, width));
   const takes = svg("g", { class: "qf-takes", tabindex: 0, role: "group", "aria-label": "Messages on the queues. Arrow down: the first" }, root);
   const spots = Array.from({ length: timeline.stays.count }, (_, row) => {
-    const label = timeline.label(timeline.stays.get(row, "producer"), timeline.stays.get(row, "number"));
+    const label = timeline.labelOf(row);
     const words = `${label} on ${topology.queues[timeline.stays.get(row, "queue")].name}: a consumer takes and accepts it`;
     const group = svg("g", { class: "qf-take", tabindex: -1, role: "button", "aria-label": words, "data-ask": JSON.stringify({ ask: "do", what: "take", name: label }) }, takes);
     svg("title", {}, group, words);

@@ -115,7 +115,7 @@ function buildCells(group, timeline, index, box, bottom, grid, marks) {
       if (cell.place !== place) cell.move(left + (place % grid.columns) * grid.pitch, bottom - 2 - (Math.floor(place / grid.columns) + 1) * grid.tall + (grid.tall - grid.size) / 2);
       cell.place = place;
       const held = stays.get(row, "held_start") <= frame && stays.get(row, "held_end") > frame;
-      const label = timeline.label(stays.get(row, "producer"), stays.get(row, "number"));
+      const label = timeline.labelOf(row);
       const again = stays.get(row, "again") <= frame;
       const by = owner.get(row) ? `, at ${timeline.topology.consumers[owner.get(row) - 1].name}` : "";
       cell.paint(held ? "held" : owner.has(row) ? "taken" : "full", stays.get(row, "group"), again, label && `message:${label}`, `${label}${by}${held ? ", held" : ""}${again ? ", redelivered" : ""}`);
@@ -151,7 +151,7 @@ function buildFluid(group, timeline, index, box, top, bottom, y, marks, geometry
     heads.forEach((cell, place) => {
       const row = rows[place];
       if (row === undefined) cell.paint("gone");
-      else cell.paint(owner.has(row) ? "taken" : "full", stays.get(row, "group"), false, `message:${timeline.label(stays.get(row, "producer"), stays.get(row, "number"))}`);
+      else cell.paint(owner.has(row) ? "taken" : "full", stays.get(row, "group"), false, `message:${timeline.labelOf(row)}`);
     });
   };
 }

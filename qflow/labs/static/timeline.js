@@ -129,6 +129,11 @@ export class Timeline {
     return producer ? `${this.topology.producers[producer - 1].name}-${number}` : "";
   }
 
+  // The name of the message of a stay; of none, "".
+  labelOf(stay) {
+    return stay < 0 ? "" : this.label(this.stays.get(stay, "producer"), this.stays.get(stay, "number"));
+  }
+
   // All that a frame shows of messages, as lists by producer, queue and consumer.
   messages(frame) {
     const { producers, queues, consumers } = this.topology;
