@@ -173,9 +173,10 @@ export function placesOf(table, owner, from, to, kept = null) {
     const start = starts[row];
     if (start === NEVER) continue;
     const until = (taken[owners[row]] ??= []);
-    let place = kept?.of(row) ?? 0;
-    if (!kept?.has(row)) while (place < until.length && until[place] > start) place += 1;
-    kept?.note(row, place);
+    const before = kept?.before.get(kept.key(row));
+    let place = before ?? 0;
+    if (before === undefined) while (place < until.length && until[place] > start) place += 1;
+    kept?.now.set(kept.key(row), place);
     // A frame of a live picture is a thirtieth of a second, in which one place has many, one after the other.
     until[place] = Math.max(ends[row], kept ? start : start + 1);
     found[row] = place;

@@ -18,33 +18,13 @@ const ROOM = 10;
 const MOST_SQUARES = 20;
 const TABLE_EVERY = 250;
 
-// The places that marks have had: a transfer stays in its cell while the picture moves on.
-class Kept {
-  constructor(key) {
-    Object.assign(this, { key, before: new Map(), now: new Map() });
-  }
-
-  has(row) {
-    return this.before.has(this.key(row));
-  }
-
-  of(row) {
-    return this.before.get(this.key(row)) ?? 0;
-  }
-
-  note(row, place) {
-    this.now.set(this.key(row), place);
-  }
-
-  turn(key) {
-    Object.assign(this, { key, before: this.now, now: new Map() });
-  }
-}
+// The places that marks have had, by what a row is called: a transfer stays in its cell while the picture moves on.
+const follow = (kept, key) => ({ key, before: kept?.now ?? new Map(), now: new Map() });
 
 export class Live {
   constructor(root, model, id) {
     Object.assign(this, { root, model, id: `${id}-live`, latest: 0, asked: 0, content: null, numbers: null, shape: "", most: new Map(), names: new Map(), request: 0, offset: null, tabled: -TABLE_EVERY, times: [] });
-    this.kept = { cells: new Kept(), slots: new Kept(), piles: new Kept() };
+    this.kept = {};
     this.hear = (content, buffers) => content.live && this.take(content.live, buffers?.[0]);
   }
 
@@ -181,9 +161,12 @@ export class Live {
   // Where marks lie that were there before.
   places({ sendings, stays, holdings }) {
     const name = (table, row) => (row < 0 ? "" : `${table.get(row, "producer")} ${table.get(row, "number")}`);
-    this.kept.cells.turn((row) => name(sendings, row));
-    this.kept.piles.turn((row) => `${stays.get(row, "queue")} ${name(stays, row)}`);
-    this.kept.slots.turn((row) => `${holdings.get(row, "consumer")} ${name(stays, holdings.get(row, "stay"))} ${row < 0 ? "" : holdings.get(row, "again")}`);
+    const { cells, piles, slots } = this.kept;
+    this.kept = {
+      cells: follow(cells, (row) => name(sendings, row)),
+      piles: follow(piles, (row) => `${stays.get(row, "queue")} ${name(stays, row)}`),
+      slots: follow(slots, (row) => `${holdings.get(row, "consumer")} ${name(stays, holdings.get(row, "stay"))} ${holdings.get(row, "again")}`),
+    };
     return this.kept;
   }
 

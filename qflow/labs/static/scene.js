@@ -1,11 +1,10 @@
 // Scene: the widget. Python sends pictures; this draws them and lets the reader move through them.
 
 import { Guess } from "./guess.js";
-import { Hand } from "./hand.js";
+import { Hand, heedSliders } from "./hand.js";
 import { Live } from "./live.js";
 import { Player } from "./player.js";
 import { buildSharing } from "./share.js";
-import { heedSliders } from "./sliders.js";
 import { Story } from "./story.js";
 import { bringIntoView, button, classify, heedTheme, html, isLive, listen, set, write } from "./svg.js";
 import { timelineOf } from "./timeline.js";
