@@ -2,10 +2,9 @@
 
 nbconvert turns notebooks and Markdown into HTML; the templates in ``page``, beside this module, are what is
 around the cells: the contents of the book, the sections of the page, the way on. A page's labs play what the
-notebook keeps of them (:func:`qflow.labs.html_export.to_fragment`), and beside each is the way to the same chapter
-in JupyterLite; what it asks is asked in the page (:mod:`qflow.launch.book_questions`). The folders are those
-of the checkout, so that links between pages stay what they are, but for their ending. Nothing is asked of
-another server.
+notebook keeps of them (:mod:`qflow.labs.html_export`), and beside each is the way to the same chapter in
+JupyterLite; what it asks is asked in the page (:mod:`qflow.launch.book_questions`). The folders are those of
+the checkout, so that links between pages stay what they are, but for their ending. No other server is asked.
 """
 
 from __future__ import annotations
