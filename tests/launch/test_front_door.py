@@ -248,6 +248,14 @@ def true_book(tmp_path_factory, root) -> Path:
     return top
 
 
+@pytest.fixture
+def page():
+    """A page that asks nobody outside and has no errors."""
+    with chromium_page(None) as lab:
+        yield lab.page
+        assert (lab.page_errors, lab.foreign_requests) == ([], [])
+
+
 FOUND = {
     "FC-14": ("notebooks/reference/rules.html#fc-14", "makes the level exceed"),
     "prefetch": ("notebooks/teachers/glossary.html#row-prefetch", "How many messages a consumer may hold"),
@@ -256,63 +264,56 @@ FOUND = {
 
 
 @pytest.mark.browser
-def test_a_search_finds_it_from_a_folder_and_goes_there(true_book):
-    with chromium_page(None) as lab:
-        page = lab.page
-        for asked, (first, said) in FOUND.items():
-            page.goto((true_book / "index.html").as_uri())
-            assert page.locator("script[src*=search-index]").count() == 0, "not before it is asked for"
-            page.keyboard.press("/")
-            page.keyboard.type(asked)
-            found = page.locator(".found li a")
-            found.first.wait_for()
-            assert found.first.get_attribute("href") == f"{true_book.as_uri()}/book/{first}"
-            assert said in found.first.inner_text()
-            assert {mark.lower() for mark in page.locator(".found mark").all_inner_texts()} == {asked.lower()}
-            page.keyboard.press("Enter")
-            page.wait_for_url(f"**/{first}")
-            heading = page.locator(f"[id='{first.partition('#')[2]}']")
-            assert 50 < heading.bounding_box()["y"] < 800, "in view, below the head"
+def test_a_search_finds_it_from_a_folder_and_goes_there(page, true_book):
+    for asked, (first, said) in FOUND.items():
+        page.goto((true_book / "index.html").as_uri())
+        assert page.locator("script[src*=search-index]").count() == 0, "not before it is asked for"
         page.keyboard.press("/")
-        page.keyboard.type("xyzzy")
-        page.get_by_text("0 sections").wait_for()
-        page.keyboard.press("Escape")
-        assert page.locator(".found").is_hidden()
-        assert lab.page_errors == []
-        assert lab.foreign_requests == []
+        page.keyboard.type(asked)
+        found = page.locator(".found li a")
+        found.first.wait_for()
+        assert found.first.get_attribute("href") == f"{true_book.as_uri()}/book/{first}"
+        assert said in found.first.inner_text()
+        assert {mark.lower() for mark in page.locator(".found mark").all_inner_texts()} == {asked.lower()}
+        page.keyboard.press("Enter")
+        page.wait_for_url(f"**/{first}")
+        heading = page.locator(f"[id='{first.partition('#')[2]}']")
+        assert 50 < heading.bounding_box()["y"] < 800, "in view, below the head"
+    page.keyboard.press("/")
+    page.keyboard.type("xyzzy")
+    page.get_by_text("0 sections").wait_for()
+    page.keyboard.press("Escape")
+    assert page.locator(".found").is_hidden()
 
 
 @pytest.mark.browser
-def test_the_contents_are_behind_a_button_on_a_phone_only(true_book):
-    with chromium_page(None) as lab:
-        page = lab.page
-        address = (true_book / "book" / "notebooks" / "05-message-groups.html").as_uri()
-        link = page.locator(".contents").get_by_role("link", name="How it was designed")
-        section = page.locator(".sections").get_by_role("link", name="Prefetch: the first N")
-        page.set_viewport_size({"width": 1440, "height": 900})
-        page.goto(address)
-        assert link.is_visible() and section.is_visible()
-        page.keyboard.press("Tab")
-        assert page.evaluate("() => document.activeElement.className") == "skip", "a way past the contents"
-        section.click()
-        page.locator(".sections [aria-current=location]", has_text="Prefetch: the first N").wait_for()
-        page.set_viewport_size({"width": 390, "height": 844})
-        page.goto("about:blank")
-        page.goto(address)
-        assert link.is_hidden() and section.is_hidden()
-        page.locator(".contents > details > summary").click()
-        assert link.is_visible()
-        page.mouse.click(200, 835)
-        assert link.is_hidden(), "a touch of the page closes them"
-        page.set_viewport_size({"width": 1100, "height": 800})
-        link.wait_for()
-        page.set_viewport_size({"width": 390, "height": 844})
-        link.wait_for(state="hidden")
-        page.locator(".contents > details > summary").click()
-        link.click()
-        page.wait_for_url("**/10-how-it-was-designed.html")
-        assert page.evaluate("() => document.documentElement.scrollWidth") == 390
-        assert lab.page_errors == []
+def test_the_contents_are_behind_a_button_on_a_phone_only(page, true_book):
+    address = (true_book / "book" / "notebooks" / "05-message-groups.html").as_uri()
+    link = page.locator(".contents").get_by_role("link", name="How it was designed")
+    section = page.locator(".sections").get_by_role("link", name="Prefetch: the first N")
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto(address)
+    assert link.is_visible() and section.is_visible()
+    page.keyboard.press("Tab")
+    assert page.evaluate("() => document.activeElement.className") == "skip", "a way past the contents"
+    section.click()
+    page.locator(".sections [aria-current=location]", has_text="Prefetch: the first N").wait_for()
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto("about:blank")
+    page.goto(address)
+    assert link.is_hidden() and section.is_hidden()
+    page.locator(".contents > details > summary").click()
+    assert link.is_visible()
+    page.mouse.click(200, 835)
+    assert link.is_hidden(), "a touch of the page closes them"
+    page.set_viewport_size({"width": 1100, "height": 800})
+    link.wait_for()
+    page.set_viewport_size({"width": 390, "height": 844})
+    link.wait_for(state="hidden")
+    page.locator(".contents > details > summary").click()
+    link.click()
+    page.wait_for_url("**/10-how-it-was-designed.html")
+    assert page.evaluate("() => document.documentElement.scrollWidth") == 390
 
 
 FIRST_MOVE = """() => {
@@ -326,68 +327,59 @@ FIRST_MOVE = """() => {
 
 
 @pytest.mark.browser
-def test_it_moves_and_its_stop_line_is_dragged_from_a_folder(folder, capsys):
-    with chromium_page(None) as lab:
-        page = lab.page
-        page.set_viewport_size({"width": 1280, "height": 900})
-        page.add_init_script(f"({FIRST_MOVE})()")
-        page.goto((folder / "index.html").as_uri())
-        page.wait_for_function("() => window.qflowMoves")
-        with capsys.disabled():
-            begun = page.evaluate("() => window.qflowMoves")
-            print(f"\nthe first page moves {begun:.0f} ms after it was asked for")
-        page.get_by_text("opened from a folder").wait_for()
-        stage = page.locator(".qf-stage")
-        assert page.locator("[data-handle]").count() == 1, "one handle"
-        pill = page.locator("[data-setting=stop] .qf-pill").bounding_box()
-        x, y = pill["x"] + pill["width"] / 2, pill["y"] + pill["height"] / 2
-        page.mouse.move(x, y)
-        page.mouse.down()
-        page.mouse.move(x, y - 30, steps=4)
-        page.mouse.move(x, y - 75, steps=4)
-        page.wait_for_function("() => Number(document.querySelector('.qf-stage').dataset.stop) > 50")
-        page.mouse.up()
-        page.wait_for_function("() => document.querySelector('.qflow-scene').scene.player.isPlaying")
-        stop = int(stage.get_attribute("data-stop"))
-        assert stop in front_door.STOPS, "only what was run"
-        assert front_door._draw_run({"stop": stop}).claims == tuple(
-            page.locator(".claims li").all_inner_texts()
-        )
-        page.locator("[data-setting=stop]").focus()
-        page.keyboard.press("ArrowDown")
-        page.wait_for_function(f"() => document.querySelector('.qf-stage').dataset.stop == {stop - 2}")
-        page.locator(".qflow-scene").press("End")
-        assert "p1 is dead" in page.locator(".qf-callout").inner_text()
-        if "QFLOW_SCREENSHOTS" in os.environ:
-            page.screenshot(path=str(Path(os.environ["QFLOW_SCREENSHOTS"]) / "front-door.png"))
-        assert lab.page_errors == []
-        assert lab.foreign_requests == []
+def test_it_moves_and_its_stop_line_is_dragged_from_a_folder(page, folder, capsys):
+    page.set_viewport_size({"width": 1280, "height": 900})
+    page.add_init_script(f"({FIRST_MOVE})()")
+    page.goto((folder / "index.html").as_uri())
+    page.wait_for_function("() => window.qflowMoves")
+    with capsys.disabled():
+        begun = page.evaluate("() => window.qflowMoves")
+        print(f"\nthe first page moves {begun:.0f} ms after it was asked for")
+    page.get_by_text("opened from a folder").wait_for()
+    stage = page.locator(".qf-stage")
+    assert page.locator("[data-handle]").count() == 1, "one handle"
+    pill = page.locator("[data-setting=stop] .qf-pill").bounding_box()
+    x, y = pill["x"] + pill["width"] / 2, pill["y"] + pill["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x, y - 30, steps=4)
+    page.mouse.move(x, y - 75, steps=4)
+    page.wait_for_function("() => Number(document.querySelector('.qf-stage').dataset.stop) > 50")
+    page.mouse.up()
+    page.wait_for_function("() => document.querySelector('.qflow-scene').scene.player.isPlaying")
+    stop = int(stage.get_attribute("data-stop"))
+    assert stop in front_door.STOPS, "only what was run"
+    assert front_door._draw_run({"stop": stop}).claims == tuple(page.locator(".claims li").all_inner_texts())
+    page.locator("[data-setting=stop]").focus()
+    page.keyboard.press("ArrowDown")
+    page.wait_for_function(f"() => document.querySelector('.qf-stage').dataset.stop == {stop - 2}")
+    page.locator(".qflow-scene").press("End")
+    assert "p1 is dead" in page.locator(".qf-callout").inner_text()
+    if "QFLOW_SCREENSHOTS" in os.environ:
+        page.screenshot(path=str(Path(os.environ["QFLOW_SCREENSHOTS"]) / "front-door.png"))
 
 
 @pytest.mark.browser
-def test_a_shared_link_opens_that_run_at_that_instant_from_a_folder_and_on_a_phone(folder):
-    with chromium_page(None) as lab:
-        page = lab.page
-        page.goto((folder / "index.html").as_uri())
-        page.locator(".qf-story-end").click()
-        page.locator("[data-setting=stop]").focus()
-        page.keyboard.press("ArrowUp")
-        page.wait_for_function("() => document.querySelector('.qf-stage').dataset.stop === '42'")
-        player = "document.querySelector('.qflow-scene').scene.player"
-        time = page.evaluate(f"() => {{ {player}.pause(); {player}.seek(700000); return {player}.time; }}")
-        page.locator(".qf-more").click()
-        page.locator(".qf-token").click()
-        link = page.locator(".qf-copy-link input").input_value()
-        page.set_viewport_size({"width": 390, "height": 844})
-        page.goto("about:blank")
-        page.goto(link)
-        page.wait_for_function("() => document.querySelector('.qf-stage')?.dataset.stop === '42'")
-        page.wait_for_function(f"time => {player}.time === time", arg=time)
-        assert page.evaluate(f"() => {player}.isPlaying") is False
-        page.goto("about:blank")
-        page.goto((folder / "index.html").as_uri() + "#" + Token("capacity", {"capacity_1": 60}).text())
-        page.get_by_text("a browser starts from a server only").wait_for()
-        assert lab.page_errors == []
+def test_a_shared_link_opens_that_run_at_that_instant_from_a_folder_and_on_a_phone(page, folder):
+    page.goto((folder / "index.html").as_uri())
+    page.locator(".qf-story-end").click()
+    page.locator("[data-setting=stop]").focus()
+    page.keyboard.press("ArrowUp")
+    page.wait_for_function("() => document.querySelector('.qf-stage').dataset.stop === '42'")
+    player = "document.querySelector('.qflow-scene').scene.player"
+    time = page.evaluate(f"() => {{ {player}.pause(); {player}.seek(700000); return {player}.time; }}")
+    page.locator(".qf-more").click()
+    page.locator(".qf-token").click()
+    link = page.locator(".qf-copy-link input").input_value()
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto("about:blank")
+    page.goto(link)
+    page.wait_for_function("() => document.querySelector('.qf-stage')?.dataset.stop === '42'")
+    page.wait_for_function(f"time => {player}.time === time", arg=time)
+    assert page.evaluate(f"() => {player}.isPlaying") is False
+    page.goto("about:blank")
+    page.goto((folder / "index.html").as_uri() + "#" + Token("capacity", {"capacity_1": 60}).text())
+    page.get_by_text("a browser starts from a server only").wait_for()
 
 
 def test_a_link_with_a_token_is_answered_with_its_labs_run():
@@ -400,15 +392,12 @@ def test_a_link_with_a_token_is_answered_with_its_labs_run():
 
 
 @pytest.mark.browser
-def test_a_film_of_the_next_seconds_is_saved(folder, tmp_path):
-    with chromium_page(None) as lab:
-        page = lab.page
-        page.goto((folder / "index.html").as_uri())
-        page.locator(".qf-story-end").click()
-        page.locator(".qf-more").click()
-        with page.expect_download() as saved:
-            page.locator(".qf-film").click()
-        saved.value.save_as(tmp_path / "run.webm")
-        assert (tmp_path / "run.webm").read_bytes()[:4] == b"\x1a\x45\xdf\xa3", "the mark of a WebM file"
-        assert (tmp_path / "run.webm").stat().st_size > 5_000
-        assert lab.page_errors == []
+def test_a_film_of_the_next_seconds_is_saved(page, folder, tmp_path):
+    page.goto((folder / "index.html").as_uri())
+    page.locator(".qf-story-end").click()
+    page.locator(".qf-more").click()
+    with page.expect_download() as saved:
+        page.locator(".qf-film").click()
+    saved.value.save_as(tmp_path / "run.webm")
+    assert (tmp_path / "run.webm").read_bytes()[:4] == b"\x1a\x45\xdf\xa3", "the mark of a WebM file"
+    assert (tmp_path / "run.webm").stat().st_size > 5_000
