@@ -35,10 +35,7 @@ class Alarm(Dependent):
 
 
 class ThresholdAlerts(QueueObserver):
-    """Raises queueThresholdCrossedUpward and …Downward, and the deprecated …Exceeded.
-
-    Note the difference to flow control: here *at* the threshold counts (QT-14).
-    """
+    """Raises alerts by count and by bytes; unlike flow control, *at* the threshold counts (QT-14)."""
 
     __slots__ = (
         "context", "queue", "size_alarm", "count_alarm", "_is_backward_compatible", "count", "size",

@@ -96,8 +96,6 @@ class Broker(BrokerContext):
     def link_session(self, name: Text, connection: Text = "", container: Text = "") -> LinkSession:
         """Attach a session of AMQP 1.0; 530 if a session of that name is attached.
 
-        Sessions of AMQP 1.0 that have ended are forgotten here: clients of a server come and go.
-
         Parameters:
             name, connection: As for :meth:`session`.
             container: The client's container-id.
@@ -142,10 +140,7 @@ class Broker(BrokerContext):
         self.cells = observer.cells if isinstance(observer, EventTable) else None
 
     def advance(self, now: SupportsIndex) -> None:
-        """Set the time, in microseconds since the start, and do what was due until then.
-
-        ValueError if time would go back, or on beyond 63 bits; TypeError for anything but a whole number.
-        """
+        """Set the time, in microseconds since the start, never back, and do what was due until then."""
         until = integer("time in microseconds", now)
         if until >> 63:
             raise ValueError(f"time is 0 to {(1 << 63) - 1} us; got {until}")
@@ -201,10 +196,7 @@ class Broker(BrokerContext):
 
     @classmethod
     def restore(cls, snapshot: Any) -> Broker:
-        """Return a broker that continues where a snapshot was taken, as if nothing had happened.
-
-        SnapshotError if the value is not a snapshot of a broker, or of another version.
-        """
+        """Return a broker that continues where a snapshot was taken; SnapshotError if the value is none."""
         broker = restore_snapshot(snapshot)
         if not isinstance(broker, cls):
             raise SnapshotError(f"this is a snapshot of a {type(broker).__name__}, not of a broker")

@@ -25,10 +25,6 @@ _SIZE: Final = 1 << _SHIFT
 class RangeSet(Restorable):
     """Numbers from 0 up: all those before a front, and some behind it.
 
-    Completions arrive almost in order, so almost all numbers lie before the front, which is the first hole:
-    a held transfer.  The others are bits in blocks of 1,024.  A number is added and looked up in O(1),
-    however many holes there are; what a copy costs grows with the numbers behind the front, by the block.
-
     Attributes:
         front (int): The smallest number that is not in the set.
 
@@ -39,8 +35,6 @@ class RangeSet(Restorable):
     (RangeSet('0-1 3-4'), 2)
     >>> 2 in completed, len(completed)
     (False, 4)
-    >>> completed.add(2); completed
-    RangeSet('0-4')
     """
 
     ONLY_COUNTS: ClassVar[bool] = True
@@ -159,7 +153,6 @@ class RangeSet(Restorable):
 
 
 def _ones(bits: int) -> int:
-    """Return how many of the lowest bits are set before the first that is not."""
     return (bits + 1 & ~bits).bit_length() - 1
 
 
@@ -285,7 +278,6 @@ class Completions(CommandOwner):
             self._complete_parked()
 
     def _complete_parked(self) -> None:
-        """Complete the sync points that wait for no command any more."""
         while self.incomplete:
             number, first = next(iter(self.incomplete.items()))
             if first is not None:

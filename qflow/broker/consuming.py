@@ -55,17 +55,7 @@ WINDOW_MODE: Final = 1
 
 
 class Balance(Restorable):
-    """Credit in one unit.  ``used`` stays 0 in credit mode, where credit is spent for good.
-
-    The arithmetic is that of the broker's 32-bit integers: deliveries made while infinite and
-    completed after a finite grant make ``used`` wrap below zero, which enlarges the window (RF-09).
-
-    >>> balance = Balance()
-    >>> balance.grant(5); balance.allows(5), balance.allows(6)
-    (True, False)
-    >>> balance.grant(INFINITE); balance.allows(10**9)
-    True
-    """
+    """Credit in one unit, in the broker's 32-bit integers; in credit mode ``used`` stays 0 (RF-09)."""
 
     __slots__ = ("granted", "used")
 
@@ -101,10 +91,7 @@ class Balance(Restorable):
 
 
 class Credit(Restorable):
-    """A subscription's four balances: messages and bytes, for each of the two modes (CN-04).
-
-    A new subscription is in window mode with no credit at all (CN-03).
-    """
+    """A subscription's balances of messages and of bytes; at first window mode without any (CN-03, CN-04)."""
 
     __slots__ = ("mode", "messages", "volume", "_other_messages", "_other_volume")
 
@@ -171,13 +158,7 @@ _FRAME_CONTENT: Final = 65_535 - 12
 
 
 class Traffic(Restorable):
-    """Messages that went over a connection in one direction, with their bytes and frames (CF-10).
-
-    >>> traffic = Traffic()
-    >>> traffic.count(112, 100); traffic.count(12, 0)
-    >>> traffic.messages, traffic.size, traffic.frames
-    (2, 124, 5)
-    """
+    """Messages that went over a connection in one direction, with their bytes and frames (CF-10)."""
 
     ONLY_COUNTS: ClassVar[bool] = True
 
@@ -284,10 +265,7 @@ class OutputScheduler(Dependent):
         self._repliers.add(replier)
 
     def quiesce(self) -> None:
-        """Make all deliveries that are possible, then report to clients what is complete (CM-08).
-
-        At last management answers what it was asked.
-        """
+        """Make all deliveries that are possible, report what is complete (CM-08), have management answer."""
         while True:
             reading = self.reading
             if reading is not None:
@@ -525,11 +503,7 @@ class Subscription(QueueConsumer):
 
 
 def get_next_message(queue: Queue, consumer: Subscription) -> QueuedMessage | None:
-    """Return the next message for the consumer, acquired if it acquires, or None.
-
-    A consumer that finds nothing is put into the queue's waiting list; one whose credit does not
-    suffice is blocked instead, and another is woken in its place (CN-08).  408 if the queue is gone (CN-18).
-    """
+    """Return a consumer's next message, acquired if it acquires; None if it has to wait (CN-08, CN-18)."""
     credit = consumer.credit
     if not credit.exists():
         _block(queue, consumer)
@@ -661,11 +635,7 @@ class SemanticState(Dependent):
         subscription.queue.cancel(subscription)
 
     def send_command(self) -> int:
-        """Return the number of the next command to the client.
-
-        Before the first one (and every 65,536th) the broker asks what the client has completed; the
-        client answers at once, which wakes blocked subscriptions (RF-05).
-        """
+        """Return the number of the next command to the client, who answers every 65,536th (RF-05)."""
         number = self.next_number
         if number % KNOWN_COMPLETED_INTERVAL == 0:
             self.connection.scheduler.expect_reply(self)
@@ -835,7 +805,6 @@ class TxAccept(TxOperation):
 
 
 def _ascending(numbers: Iterable[int]) -> Numbers:
-    """Return numbers in order, each once."""
     if isinstance(numbers, tuple) and len(numbers) < 2:
         return numbers
     return tuple(sorted(set(numbers)))

@@ -37,13 +37,7 @@ class TimerTask(Dependent):
 
 
 class _Timers(Restorable):
-    """Tasks by due time; equal times keep the order in which they were scheduled.
-
-    >>> timers = _Timers()
-    >>> timers.schedule(20, TimerTask()); timers.schedule(10, TimerTask())
-    >>> timers.next_due, timers.take(15)[0], timers.take(15)
-    (10, 10, None)
-    """
+    """Tasks by due time; equal times keep the order in which they were scheduled."""
 
     __slots__ = ("_heap", "_sequence")
 
@@ -58,18 +52,15 @@ class _Timers(Restorable):
         return self._heap[0][0] if self._heap else None
 
     def is_due(self, until: int) -> bool:
-        """Return whether there is a task that is due by ``until``."""
         if not self._heap:
             return False
         due: int = self._heap[0][0]
         return due <= until
 
     def scheduled(self) -> list[tuple[int, TimerTask]]:
-        """Return what is to happen and when, in order."""
         return [(due, task) for due, _, task in sorted(self._heap, key=lambda entry: entry[:2])]
 
     def schedule(self, due: int, task: TimerTask) -> None:
-        """Add a task."""
         self._sequence += 1
         heapq.heappush(self._heap, (due, self._sequence, task))
 

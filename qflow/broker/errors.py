@@ -129,12 +129,7 @@ class InvalidArgumentException(SessionException):
 
 
 class LinkException(SessionException):
-    """A link of AMQP 1.0 is refused or closed, under a condition of that protocol (LNK-08).
-
-    >>> error = LinkException("Node not found: orders", "amqp:not-found")
-    >>> error.condition, error.text
-    ('amqp:not-found', 'Node not found: orders')
-    """
+    """A link of AMQP 1.0 is refused or closed, under a condition of that protocol (LNK-08)."""
 
     def __init__(self, text: str, condition: str = "amqp:internal-error") -> None:
         super().__init__(text)
@@ -142,11 +137,7 @@ class LinkException(SessionException):
 
 
 class InvalidConversion(InvalidArgumentException):
-    """542: a declare argument of the wrong type (CF-03).
-
-    The real broker raises a bare conversion error and maps it to 542 at the session; management
-    therefore shows its text without the code name (RF-23), and so does ``str()``.
-    """
+    """542: a declare argument of the wrong type (CF-03); its text has no code name in front (RF-23)."""
 
     def __str__(self) -> str:
         return self.text
@@ -221,13 +212,7 @@ LEFT_OUT: dict[str, _LeftOut] = {
 
 
 def refuse(what: str, asked: str) -> NoReturn:
-    """Refuse a feature that is left out, a key of :data:`LEFT_OUT`, with its reason: 540.
-
-    >>> refuse("dtx", "dtx.select")
-    Traceback (most recent call last):
-        ...
-    qflow.broker.errors.NotImplementedException: not-implemented: dtx.select: distributed ...
-    """
+    """Refuse a feature that is left out, a key of :data:`LEFT_OUT`, with its reason: 540."""
     raise NotImplementedException(f"{asked}: {LEFT_OUT[what].reason}")
 
 
@@ -254,10 +239,7 @@ class ConnectionForcedException(AmqpException):
 
 
 class SessionDetached(AmqpException):
-    """A command was given to a session that has been closed or has died.
-
-    The real client raises this without asking the broker; nothing in the broker changes.
-    """
+    """A command to a session that is gone; the client raises this itself, and nothing changes."""
 
     code: ClassVar[int] = 409
     name: ClassVar[str] = "detached"
@@ -276,15 +258,7 @@ class StartupError(QflowError):
 
 
 class ManagementError(QflowError):
-    """A management method answered with a status other than 0 (CF-08).
-
-    1 UnknownObject, 2 UnknownMethod, 3 NotImplemented, 4 InvalidParameter, 7 for an exception, with its text,
-    0x10000 (USER) for a redirect that is refused, without a text (RF-26).
-
-    >>> error = ManagementError(4, "InvalidParameter")
-    >>> error.status, str(error)
-    (4, 'InvalidParameter')
-    """
+    """A management method answered with a status other than 0 (CF-08)."""
 
     def __init__(self, status: int, text: str, cause: AmqpException | None = None) -> None:
         super().__init__(text)

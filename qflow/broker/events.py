@@ -132,20 +132,12 @@ Values = tuple[Any, ...]
 
 
 def pack(detail: Detail) -> tuple[Names, Values]:
-    """Return the names and the values of a detail; None has none of either.
-
-    >>> pack({"count": 5, "size": 700}), pack(None)
-    ((('count', 'size'), (5, 700)), (None, ()))
-    """
+    """Return the names and the values of a detail; None has none of either."""
     return (None, ()) if detail is None else (tuple(detail), tuple(detail.values()))
 
 
 def unpack(names: Names, values: Values) -> Detail:
-    """Return the detail that has these names and values.
-
-    >>> unpack(("count", "size"), (5, 700)), unpack(None, ())
-    ({'count': 5, 'size': 700}, None)
-    """
+    """Return the detail that has these names and values."""
     if names is None:
         return None
     if len(names) == 1:
@@ -168,10 +160,7 @@ _event: Callable[[Iterable[Any]], Event] = partial(tuple.__new__, Event)
 
 
 class EventTable(Sequence[Event]):
-    """Events, in order, without an object for each: a flat list of cells, in which a column is a stride.
-
-    As an observer (:meth:`qflow.broker.Broker.observe`) it costs a third of what a list of events does. It
-    reads as a sequence of :class:`~qflow.broker.events.Event`, made when asked for.
+    """Events as an observer keeps them cheaply: one flat list of cells, in which a column is a stride.
 
     >>> table = EventTable([Event(0, "enqueued", queue="q"), Event(5, "dequeued", queue="q")])
     >>> table.column("kind"), table[-1].time, len(table)
@@ -199,10 +188,7 @@ class EventTable(Sequence[Event]):
         return column if index < DETAIL else list(map(unpack, column, self.cells[index + 1 :: WIDTH]))
 
     def tuples(self, start: int = 0) -> Iterator[tuple[Any, ...]]:
-        """Yield the events from one on as plain tuples, each ending with the names and values of its detail.
-
-        The fastest way to read events: no mapping is made of any detail.
-        """
+        """Yield the events from one on as plain tuples, the names and values of the detail last."""
         # Without a copy where there is nothing to leave out.
         cells = iter(self.cells[start * WIDTH :] if start else self.cells)
         return zip(*[cells] * WIDTH, strict=True)
@@ -250,12 +236,7 @@ class EventTable(Sequence[Event]):
 
 
 def of_kinds(events: Iterable[Event], kinds: Container[str]) -> Iterator[Event]:
-    """Return the events of some kinds, in order; of a table no object is made of any other.
-
-    >>> table = EventTable([Event(0, "enqueued", queue="q"), Event(5, "dequeued", queue="q")])
-    >>> [event.time for event in of_kinds(table, {"dequeued"})]
-    [5]
-    """
+    """Return the events of some kinds, in order; of a table no object is made of any other."""
     if not isinstance(events, EventTable):
         return (event for event in events if event.kind in kinds)
     return (

@@ -47,8 +47,6 @@ _REQUEST_KEYS: Final = {
 
 
 class _Binding(Dependent):
-    """Which messages of an exchange a queue gets."""
-
     ONLY_COUNTS: ClassVar[bool] = True
 
     __slots__ = ("queue", "key", "arguments", "matched")
@@ -118,11 +116,7 @@ class Exchange(Router):
     # Bindings
 
     def bind(self, queue: Queue, key: str, arguments: Arguments) -> bool:
-        """Add a binding; return False if it was there already (EX-12).
-
-        With ``qpid.fed.op`` "U" the binding is removed, with a text other than "B" or "" nothing is done
-        (RF-31); either way a queue may still get the exchange's last message.
-        """
+        """Add a binding, or do what ``qpid.fed.op`` says (RF-31); return False if it was there (EX-12)."""
         operation = fed_op(arguments)
         if operation not in ("", "B"):
             if operation == "U":
@@ -212,20 +206,13 @@ class Exchange(Router):
         return True
 
     def _matching(self, transfer: Transfer) -> tuple[_Binding, ...]:
-        """Return the bindings a transfer satisfies, at most one for each queue, in order.
-
-        Routing may change the bindings; what was returned stays as it is.
-        """
+        """Return the bindings a transfer satisfies, in order, as they are before routing changes them."""
         raise NotImplementedError
 
     # Routing
 
     def route(self, transfer: Transfer, delivery_count: int = -1) -> bool:
-        """Give the transfer to every matching queue (LP-08); return whether there was one.
-
-        The first refusal is raised after every queue has been tried; what was accepted stays.
-        A request to management is for the agent, not for queues, and is not counted.
-        """
+        """Give the transfer to every matching queue, and raise the first refusal then (LP-08)."""
         if self.name in _REQUEST_KEYS and self._is_request(transfer):
             self.context.ask_agent(transfer)
             if self.type == "direct":
@@ -326,11 +313,7 @@ class Exchange(Router):
 
 
 def _normalize_pattern(pattern: str) -> str:
-    """Return the form in which the broker keeps a topic pattern: every ``#`` behind the ``*`` (EX-06).
-
-    >>> _normalize_pattern("#.*.#.*.#.#.*"), _normalize_pattern("a.*.#.*.#")
-    ('*.*.*.#', 'a.*.*.#')
-    """
+    """Return the form in which the broker keeps a topic pattern: every ``#`` behind the ``*`` (EX-06)."""
     words: list[str] = []
     has_hash = False
     for word in pattern.split("."):
@@ -357,9 +340,7 @@ _LAST = 1 << 30
 
 
 def topic_matches(pattern: str, key: str) -> bool:
-    """Return whether a routing key matches a topic pattern.
-
-    ``*`` matches exactly one word, which may be empty; ``#`` any number of words.
+    """Return whether a routing key matches a pattern: ``*`` is one word, ``#`` any number of words.
 
     >>> topic_matches("a.#", "a"), topic_matches("*.x", ".x"), topic_matches("a.#.b.*", "a.b")
     (True, True, False)
@@ -369,13 +350,7 @@ def topic_matches(pattern: str, key: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def _topic_rank(pattern: str, key: str) -> _TopicRank | None:
-    """Return when a key's way through the tree of patterns comes to one; None if it never does.
-
-    At each word the broker tries ``#`` before ``*``, and ``*`` before the word itself.
-
-    >>> sorted(["a.b", "a.*", "#", "a.#"], key=lambda pattern: _topic_rank(pattern, "a.b"))
-    ['#', 'a.#', 'a.*', 'a.b']
-    """
+    """Return when a key's way through the tree comes to a pattern, ``#`` before ``*`` before the word."""
     return _rank_of(tuple(pattern.split(".")), tuple(key.split(".")))
 
 
@@ -405,18 +380,7 @@ def fed_op(arguments: Arguments) -> str:
 
 
 def _same_arguments(bound: Arguments, arguments: Arguments) -> bool:
-    """Return whether a headers binding is one with these arguments (EX-12).
-
-    The binding's own ``qpid.`` keys count, those of the arguments do not: so a binding that has some is never
-    the same as another one (RF-27).
-
-    >>> _same_arguments({"x-match": "all", "n": 1}, {"n": 1, "x-match": "all", "qpid.subject": "s"})
-    True
-    >>> _same_arguments({"x-match": "all", "qpid.subject": "s"}, {"x-match": "all", "qpid.subject": "s"})
-    False
-    >>> _same_arguments({"x-match": "all", "n": 1}, {"x-match": "all", "n": True})
-    False
-    """
+    """Return whether a binding is one with these arguments, whose ``qpid.`` keys do not count (RF-27)."""
     return _add_types(bound) == _add_types(_conditions(arguments))
 
 
@@ -429,16 +393,7 @@ def _conditions(arguments: Arguments) -> Arguments:
 
 
 def _headers_match(arguments: Mapping[str, HeaderValue], headers: Mapping[str, HeaderValue]) -> bool:
-    """Return whether a message's headers satisfy a headers binding.
-
-    ``all`` asks for as many equal headers as the binding has conditions, ``any`` for one; a header that is
-    itself called ``x-match`` counts, too (RF-29).  Keys that start with ``qpid.`` are ignored (EX-07).
-
-    >>> _headers_match({"x-match": "all", "p": "v"}, {"p": "v", "more": 1})
-    True
-    >>> _headers_match({"x-match": "any"}, {})
-    False
-    """
+    """Return whether headers satisfy a binding; one that is called ``x-match`` counts, too (EX-07, RF-29)."""
     wanted = _conditions(arguments)
     found = sum(key in headers and _value_matches(value, headers[key]) for key, value in wanted.items())
     return found == len(wanted) - 1 if arguments["x-match"] == "all" else found > 0
@@ -503,7 +458,6 @@ class _FanoutExchange(Exchange):
     __slots__ = ()
 
     def _normal_key(self, key: str) -> str:
-        """Return the same for every key: a queue is bound at most once."""
         return ""
 
     def is_bound(self, queue: Queue | None, key: str, arguments: Arguments) -> bool:
@@ -515,10 +469,7 @@ class _FanoutExchange(Exchange):
 
 
 class _TopicExchange(Exchange):
-    """Patterns over dotted words; one copy however many patterns match (EX-06).
-
-    The broker keeps the patterns in a tree, and finds queues in the order of its branches.
-    """
+    """Patterns over words, found in the order of the branches of the broker's tree (EX-06)."""
 
     type: ClassVar[str] = "topic"
     ONLY_COUNTS: ClassVar[bool] = True
@@ -610,7 +561,6 @@ EXCHANGE_TYPES = ("direct", "fanout", "topic", "headers")
 
 
 def _make_exchange(kind: str, context: BrokerContext, name: str) -> Exchange:
-    """Return a new exchange of one of the :data:`EXCHANGE_TYPES`."""
     if kind == "direct":
         return DirectExchange(context, name)
     if kind == "fanout":
@@ -662,10 +612,7 @@ class ExchangeRegistry(Dependent):
         auto_delete: bool = False,
         arguments: Arguments | None = None,
     ) -> tuple[Exchange, bool]:
-        """Return the exchange of that name, made now if it does not exist, and whether it was made.
-
-        404 for an unknown type, 530 for another type, or another alternate, than it has (EX-03).
-        """
+        """Return an exchange, and whether it was made now; 404 or 530 as EX-03 says."""
         existing = self.exchanges.get(name)
         if existing is not None:
             _check_same(existing, kind, alternate)
@@ -684,10 +631,7 @@ class ExchangeRegistry(Dependent):
         _check_same(self.get(name), kind, alternate)
 
     def delete(self, name: str) -> None:
-        """Delete an exchange; its bindings may outlive it for a while (RF-18).
-
-        530 for the broker's own ones, and for the alternate of another exchange or of a queue.
-        """
+        """Delete an exchange (RF-18); 530 for one of the broker's own, or one that is an alternate."""
         if not name:
             raise InvalidArgumentException("Delete not allowed for default exchange")
         exchange = self.get(name)

@@ -121,12 +121,7 @@ class Level(Frozen):
 
 @dataclass(frozen=True, slots=True)
 class FlowLevels(Frozen):
-    """The four levels of one queue with their origins, and the limits they belong to.
-
-    >>> settings = QueueSettings.from_arguments({"qpid.max_count": 100, "qpid.flow_stop_count": 80})
-    >>> FlowLevels.propose(settings, BrokerOptions()).resume_count
-    Level(value=70, origin=<Origin.RATIO: 'ratio'>, basis=None)
-    """
+    """The four levels of one queue with their origins, and the limits they belong to."""
 
     stop_count: Level
     resume_count: Level
@@ -154,10 +149,7 @@ class FlowLevels(Frozen):
         return self.stop_count.value != 0 or self.stop_size.value != 0
 
     def validate(self, queue: str) -> FlowLevels:
-        """Return the levels in force.
-
-        542 for resume above stop, or stop above the limit (FC-05), defaults included (FC-07).
-        """
+        """Return the levels in force; 542 for resume above stop, or stop above the limit (FC-05, FC-07)."""
         resume_count = _validate(queue, "count", self.stop_count, self.resume_count, self.max_count)
         resume_size = _validate(queue, "size", self.stop_size, self.resume_size, self.max_size)
         return FlowLevels(
@@ -181,11 +173,7 @@ class FlowThresholds(Frozen):
 
     @classmethod
     def of(cls, queue: str, settings: QueueSettings, options: BrokerOptions) -> FlowThresholds | None:
-        """Return the thresholds of a queue as the broker works them out when it is created (FC-02).
-
-        None for a queue without flow control: policy ring (FC-03), or both stops 0 (FC-08).  542 for resume
-        above stop, or stop above the limit (FC-05), defaults included (FC-07).
-        """
+        """Return the thresholds of a queue (FC-02), None for one without flow control (FC-03, FC-08); 542."""
         if is_exempt(settings):
             return None
         levels = FlowLevels.propose(settings, options)
@@ -218,10 +206,7 @@ def is_exempt(settings: QueueSettings) -> bool:
 
 
 class QueueFlowLimit(FlowState):
-    """Turns ON above a stop threshold, OFF below both resume thresholds, and holds in between.
-
-    The thresholds are fixed for the life of the queue (FC-12); transfers are held by the queue's name.
-    """
+    """Turns ON above a stop threshold, OFF below both resume thresholds, and holds by its queue's name."""
 
     __slots__ = ("thresholds", "held")
 

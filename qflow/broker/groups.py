@@ -37,11 +37,7 @@ class GroupState(Dependent):
 
 
 class _GroupIndex(Dependent):
-    """The first waiting message of every group, by the group's owner.
-
-    It holds nothing that the groups do not say themselves, so a snapshot leaves it out and it is made
-    again when it is needed.
-    """
+    """The first waiting message of every group, by the group's owner; made of the groups when needed."""
 
     __slots__ = ("_groups", "_waiting", "_gone", "_firsts", "has_mortals")
 
@@ -121,10 +117,7 @@ class _GroupIndex(Dependent):
 
 
 class MessageGroupManager(MessageDistributor):
-    """Keeps the groups of one queue; a message's group is in the header ``header_key`` (MG-04).
-
-    When a group becomes free, the cursors of the queue's ``store`` start again (MG-11).
-    """
+    """Keeps a queue's groups, by a header (MG-04); a freed one lets cursors start again (MG-11)."""
 
     VOLATILE: ClassVar[tuple[str, ...]] = ("index",)
 

@@ -91,7 +91,6 @@ class _PriorityRing(Ring):
     __slots__ = ()
 
     def may_drop(self, oldest: QueuedMessage, transfer: Transfer) -> bool:
-        """Compare the priorities."""
         return (oldest.transfer.message.priority or 0) <= (transfer.message.priority or 0)
 
 
@@ -103,14 +102,12 @@ class _RingStrict(Ring):
     __slots__ = ()
 
     def make_room(self, queue: Queue, transfer: Transfer) -> bool:
-        """Evict, or refuse with 506 as :class:`Reject` does."""
         if self.evict(queue, transfer):
             return True
         queue.counters.discardsOverflow += 1
         raise ResourceLimitExceededException(queue.depth.refusal(queue.name, transfer.size))
 
     def may_drop(self, oldest: QueuedMessage, transfer: Transfer) -> bool:
-        """Keep what is acquired."""
         return oldest.state != ACQUIRED
 
 
@@ -122,7 +119,6 @@ class _SelfDestruct(LimitPolicy):
     __slots__ = ()
 
     def make_room(self, queue: Queue, transfer: Transfer) -> bool:
-        """Delete the queue; 540 for a durable one."""
         if queue.durable:
             raise NotImplementedException(hanging(queue.name, "destroys itself"))
         queue.context.destroy_queue(queue.name, "self-destruct")
@@ -135,13 +131,7 @@ POLICIES: dict[str, type[LimitPolicy]] = {
 
 
 def make_policy(policy: str, has_priorities: bool, era: str = "current") -> str:
-    """Return the name, in :data:`POLICIES`, of the policy that a queue follows (LP-04, LP-19).
-
-    >>> make_policy("ring", False), make_policy("ring", True), make_policy("RING", False)
-    ('ring', 'priority_ring', 'reject')
-    >>> make_policy("RING_STRICT", False, era="historic")
-    'ring_strict'
-    """
+    """Return the name, in :data:`POLICIES`, of the policy that a queue follows (LP-04, LP-19)."""
     if era == "historic":
         policy = policy.lower()
         if policy == "ring_strict":

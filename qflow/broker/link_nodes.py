@@ -56,7 +56,6 @@ class _NodePolicy(Restorable):
         self.properties: dict[str, object] = dict(properties or {})
 
     def matches(self, name: str) -> bool:
-        """Return whether a name is one of those that the policy is for."""
         return re.fullmatch(self.pattern, name) is not None
 
 
@@ -133,10 +132,7 @@ class LinkNodes(Dependent):
     def resolve(
         self, name: str, is_dynamic: bool, capabilities: list[str], properties: Properties, owner: str
     ) -> Node:
-        """Return what a name means, made now if the terminus or a policy has it made.
-
-        A :class:`~qflow.broker.errors.LinkException` says that there is none; 542 that a property is wrong.
-        """
+        """Return what a name means, made now if terminus or policy has it made; or say that there is none."""
         node = self.find(name, TOPIC in capabilities)
         if node.queue is not None or node.exchange is not None:
             return node

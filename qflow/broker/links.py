@@ -85,13 +85,7 @@ Options = Mapping[str, Any]
 
 
 def condition_of(error: AmqpException) -> tuple[str, str]:
-    """Return the condition and the words with which a link is closed for a refusal (LNK-08).
-
-    >>> condition_of(NotFoundException("Exchange not found: x"))
-    ('amqp:internal-error', 'not-found: Exchange not found: x')
-    >>> condition_of(LinkException("Node not found: x", "amqp:not-found"))
-    ('amqp:not-found', 'Node not found: x')
-    """
+    """Return the condition and the words with which a link is closed for a refusal (LNK-08)."""
     if isinstance(error, LinkException):
         return error.condition, error.text
     if isinstance(error, ResourceDeletedException):
@@ -208,7 +202,6 @@ class _LinkDeliveries(SemanticState):
     __slots__ = ()
 
     def send_command(self) -> int:
-        """Return the number of the next delivery."""
         number = self.next_number
         self.next_number += 1
         return number
@@ -265,7 +258,6 @@ class _LinkDeliveries(SemanticState):
         self.unacked_messages = len(self.records)
 
     def close(self) -> None:
-        """End every link, by ascending name."""
         for tag in sorted(self.subscriptions):
             link = self.subscriptions.get(tag)
             if isinstance(link, OutgoingLink):
@@ -282,12 +274,10 @@ class _TxSettle(TxOperation):
         self.record = record
 
     def commit(self) -> None:
-        """Dequeue the message."""
         self.record.accept(in_transaction=True)
         self.state._sweep(self.record)
 
     def rollback(self) -> None:
-        """Give it back, the count raised."""
         if self.record.id in self.state.records:
             self.record.release(set_redelivered=True)
             self.state._sweep(self.record)
@@ -376,24 +366,7 @@ class IncomingLink(CommandOwner):
 
 
 class LinkSession(Session):
-    """A session of AMQP 1.0, made by :meth:`qflow.broker.Broker.link_session`.
-
-    >>> from qflow.broker import Broker, Message
-    >>> broker = Broker()
-    >>> broker.management.create("queue", "orders", {"qpid.flow_stop_count": 2, "qpid.max_count": 4})
-    >>> session = broker.link_session("p", container="p")
-    >>> link = session.link_attach("to-orders", "sender", "orders")
-    >>> sent = [session.message_transfer(Message(10), tag="to-orders") for _ in range(4)]
-    >>> [transfer.is_complete for transfer in sent]
-    [True, True, False, False]
-    >>> session.message_transfer(Message(10), tag="to-orders")
-    Traceback (most recent call last):
-        ...
-    qflow.broker.errors.ResourceLimitExceededException: resource-limit-exceeded: Maximum depth exceeded on \
-orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment=[count: 1, size: 10]
-    >>> session.is_attached, len(session.held)
-    (True, 2)
-    """
+    """A session of AMQP 1.0, made by :meth:`qflow.broker.Broker.link_session`."""
 
     VOLATILE: ClassVar[tuple[str, ...]] = ("on_outcome", "on_link_closed", "on_ended")
     ONLY_COUNTS: ClassVar[bool] = True
@@ -801,10 +774,7 @@ orders: current=[count: 4, size: 40], max=[count: 4, size: 104857600], increment
 
     @command("tx.commit")
     def tx_commit(self, sync: bool = True) -> None:
-        """Make the transaction's transfers and accepts happen, in their order, all or none (LNK-21).
-
-        541 if a queue has no room: the connection is to be closed then (LNK-23).
-        """
+        """Make transfers and accepts happen, all or none (LNK-21); 541 if a queue has no room (LNK-23)."""
         transaction = self._require_transaction()
         self.transaction = None
         self._commit(transaction)

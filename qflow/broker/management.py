@@ -30,11 +30,7 @@ _FEDERATION = ("link", "bridge")
 
 
 def redirect(queues: QueueRegistry, source: str, target: str) -> None:
-    """Let ``source`` and ``target`` get each other's new messages; with no target, end that (RF-26).
-
-    Status 1 for an unknown queue.  USER, without a text, for a queue and itself, an auto-delete queue, one
-    that is redirected already, and for the end of a redirect of which ``source`` is not the source.
-    """
+    """Let two queues get each other's new messages, or, with no target, end that (RF-26)."""
     first = _find(queues, source)
     if not target:
         _cancel(first)
@@ -120,10 +116,7 @@ class Management(Dependent):
     def create(
         self, type: str, name: str, properties: Mapping[str, Argument] | None = None, strict: bool = False
     ) -> None:
-        """Create a queue, an exchange, a binding or a policy of nodes (LNK-20).
-
-        ``strict`` is ignored, as in the broker (IN-06).
-        """
+        """Create a queue, exchange, binding or policy of nodes (LNK-20); ``strict`` is ignored (IN-06)."""
         options = dict(properties or {})
         if type == "queue":
             self._create_queue(name, options)

@@ -295,15 +295,7 @@ class Message(Sent):
 
 
 def encodable(what: str, text: object, most: int = 0) -> str:
-    """Return a text, plain if it is of a subclass of str; refuse one that AMQP cannot carry.
-
-    TypeError for anything else, ValueError for half a character, or more bytes than ``most``.
-
-    >>> encodable("queue", "n" * 256, 255)
-    Traceback (most recent call last):
-        ...
-    ValueError: queue is at most 255 bytes; got 256
-    """
+    """Return a text, plain if of a subclass of str; refuse one that AMQP cannot carry."""
     if not isinstance(text, str):
         raise TypeError(f"{what} is a string; got {shown(text)}")
     try:
@@ -324,16 +316,7 @@ def whole(what: str, value: object, most: int = _UINT64) -> int:
 
 
 def integer(what: str, value: object) -> int:
-    """Return a whole number, plain if it is of another type; TypeError for anything else, a bool included.
-
-    >>> from enum import IntEnum
-    >>> integer("priority", IntEnum("Level", "LOW HIGH").HIGH)
-    2
-    >>> integer("priority", True)
-    Traceback (most recent call last):
-        ...
-    TypeError: priority is a whole number; got True
-    """
+    """Return a whole number, plain if of another type; TypeError for anything else, a bool included."""
     if type(value) is int:
         return value
     number = None if isinstance(value, bool) else _index(value)
@@ -378,19 +361,7 @@ _SCALARS: Final = frozenset({str, bytes, int, float, bool, UUID, NoneType})
 
 
 def plain(what: str, value: object, depth: int = 0) -> Any:
-    """Return a copy made of AMQP's own types, of a value that may be made of their subclasses.
-
-    TypeError for what AMQP has no type for, ValueError for what is nested too deeply.
-
-    >>> from collections import OrderedDict
-    >>> plain("content", [OrderedDict(a=1)])
-    [{'a': 1}]
-    >>> endless = []; endless.append(endless)
-    >>> plain("content", endless)
-    Traceback (most recent call last):
-        ...
-    ValueError: content is nested more than 100 levels deep, or contains itself
-    """
+    """Return a copy of a value in AMQP's own types; refuse what these cannot be, or what has no end."""
     kind = type(value)
     if kind in _SCALARS:
         return value
@@ -463,10 +434,7 @@ _CONTENT_TYPES: Final[dict[type, str]] = {dict: "amqp/map", list: "amqp/list"}
 
 
 def enclose(body: object, apart: dict[str, HeaderValue]) -> object:
-    """Return the content of a message with properties that the engine has no field for; clients read them.
-
-    Their bytes are counted with the content.  ``Message.body`` and ``Message.apart`` give both back.
-    """
+    """Return content with properties that only clients read; their bytes are counted with the content."""
     return (_ENVELOPE, body, apart) if apart else body
 
 
@@ -586,10 +554,7 @@ _NO_MESSAGE = Message()
 
 @mypyc_attr(free_list_len=1)
 class Transfer(Restorable):
-    """A message on its way from a producer, shared by all queues that got a copy.
-
-    ``pending`` counts what the completion still waits for: routing itself, each stopped queue,
-    the store (CM-02).  At 0 the owner's ``transfer_complete`` is called, once.
+    """A message on its way, shared by all its queues; ``pending`` counts what withholds it (CM-02).
 
     >>> transfer = Transfer(None, 7, Message(100), 112, "p1-1")
     >>> transfer.hold("orders")
@@ -598,8 +563,6 @@ class Transfer(Restorable):
     ('orders',)
     >>> transfer.let_go("orders"); transfer.is_complete
     True
-    >>> transfer.hold("late")                                    # FC-22: too late to matter
-    False
     """
 
     VOLATILE: ClassVar[tuple[str, ...]] = ("_made_label",)
@@ -752,17 +715,7 @@ _NO_TRANSFER = Transfer()
 
 @mypyc_attr(free_list_len=1)
 class QueuedMessage(Restorable):
-    """A copy of a transferred message at a position of a queue.
-
-    ``position`` counts from 1 and is never used again (QT-20).  ``delivery_count`` starts at -1
-    and grows with each acquiring delivery; above 0 a delivery is flagged redelivered (CN-15).
-    ``annotations`` are headers that exchanges and queues added to this copy, and to no other; a dict is
-    never changed, as several copies may share it.
-
-    >>> first = QueuedMessage(Transfer(None, 0, Message(100), 112, "p1-1"), 1)
-    >>> first.state == AVAILABLE, first.redelivered
-    (True, False)
-    """
+    """A copy of a transferred message, at a position of a queue that is never used again (QT-20)."""
 
     __slots__ = ("transfer", "position", "state", "delivery_count", "group", "annotations")
 
@@ -787,10 +740,7 @@ class QueuedMessage(Restorable):
 
     @contextmanager
     def leaving(self, keeps_trace: bool = False) -> Iterator[Transfer]:
-        """Give the transfer to be routed on from here, with this copy's annotations (QT-17).
-
-        A reject and a move keep the trace; a reroute, an eviction and the queue's end clear it.
-        """
+        """Give the transfer to be routed on from here; only a reject and a move keep the trace (QT-17)."""
         transfer = self.transfer
         before = transfer.annotations
         transfer.annotations = self.annotations
@@ -811,10 +761,7 @@ class QueuedMessage(Restorable):
 
 
 class QueueObserver(Dependent):
-    """Sees the four things that can happen to a message on a queue.
-
-    Groups, alerts and flow control are observers, called in this order; see :mod:`qflow.broker.queue`.
-    """
+    """Sees what happens to messages on a queue: groups, alerts, flow control, called in this order."""
 
     __slots__ = ()
 

@@ -68,11 +68,7 @@ _KNOWN = (*MODELLED, *_SWITCHES, *_REPEATABLE, *_VALUES)
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """One option as it was given: its full name, without dashes, and its value, not yet converted.
-
-    ``source`` is the place, as qpidd's refusals name it; ``spelling`` is how they name the option, with
-    dashes only if it was on the command line.
-    """
+    """One option as it was given: its full name, its text, and the place and spelling for refusals."""
 
     name: str
     text: str
@@ -120,20 +116,12 @@ def read_options(
 
 
 def ignored_variables(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the variables that start like an option of qpidd but name none: it ignores them silently.
-
-    >>> ignored_variables({"QPID_DEFALT_QUEUE_LIMIT": "1", "QPID_PORT": "1", "HOME": "/"})
-    ('QPID_DEFALT_QUEUE_LIMIT',)
-    """
+    """Return the variables that start like an option of qpidd but name none: it ignores them silently."""
     return tuple(name for name in environment if name.startswith(_PREFIX) and name not in _VARIABLES)
 
 
 def ignored_words(arguments: Iterable[str]) -> tuple[str, ...]:
-    """Return the words of a command line that are no option and no value of one; qpidd ignores them (RF-47).
-
-    >>> ignored_words(["please", "--auth", "no", "default-queue-limit=1"])
-    ('please', 'default-queue-limit=1')
-    """
+    """Return a command line's words that are no option and no value of one; qpidd ignores them (RF-47)."""
     ignored: list[str] = []
     for _ in _from_command_line(list(arguments), ignored):
         pass
@@ -304,16 +292,9 @@ flowStopRatio=60 flowResumeRatio=70
 
         The parameters are those of :func:`read_options`; a StartupError has qpidd's words.
 
-        >>> BrokerOptions.parse(["--default-queue-limit=10000"]).default_queue_limit
-        10000
         >>> BrokerOptions.parse([], {"QPID_DEFAULT_QUEUE_LIMIT": "2"}, ["default-queue-limit=3"]) == (
         ...     BrokerOptions(default_queue_limit=2))
         True
-        >>> BrokerOptions.parse(["--default-msg-group", "none"])
-        Traceback (most recent call last):
-            ...
-        qflow.broker.errors.StartupError: Error in command line options: unrecognised option \
-        '--default-msg-group'
         """
         return cls.of_given(read_options(arguments, environment, lines, file, check=convert))
 
@@ -325,13 +306,7 @@ flowStopRatio=60 flowResumeRatio=70
 
 
 def convert(given: Given) -> object:
-    """Return the value of an option's text; the text itself for an option without effect here.
-
-    A StartupError has qpidd's words.
-
-    >>> convert(Given("default-queue-limit", "-5", "command line options", "--default-queue-limit"))
-    4294967291
-    """
+    """Return an option's value, for one without effect here its text; a StartupError has qpidd's words."""
     return _CONVERSIONS.get(given.name, _text)(given)
 
 

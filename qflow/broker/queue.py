@@ -201,10 +201,7 @@ class Queue(Dependent):
         message.state = REMOVED
 
     def dequeue(self, message: QueuedMessage, reason: str, in_transaction: bool = False) -> None:
-        """Remove a message, and delete the queue if it was only waiting for that (RF-19 iii).
-
-        540 if that queue is durable and the message accepted.
-        """
+        """Remove a message; the queue goes if it waited for that (RF-19 iii), 540 if it is durable."""
         if self.durable and reason == "accept" and self.depth.count == 1 and self._goes_when_empty():
             raise NotImplementedException(hanging(self.name, "goes with an accept"))
         self.remove(message, reason, in_transaction)
@@ -275,10 +272,7 @@ class Queue(Dependent):
         self.lifetime.use()
 
     def cancel(self, consumer: QueueConsumer) -> None:
-        """Forget a subscription; its going may serve another one (RF-14) or end the queue (RF-19 i).
-
-        506 if the queue goes and its alternate refuses a message (RF-34).
-        """
+        """Forget a subscription, which may serve another one (RF-14) or end the queue (RF-19 i, RF-34)."""
         self.listeners.remove(consumer)
         self.users.remove(consumer)
         if self.store.available_count():
@@ -295,10 +289,7 @@ class Queue(Dependent):
     # Lifetime
 
     def consider_deletion(self) -> None:
-        """Delete the queue if its lifetime policy says so, or start its time-out (RF-19).
-
-        What the alternate refuses then is raised once everything is done.
-        """
+        """Delete the queue if its lifetime policy says so, or start its time-out (RF-19)."""
         lifetime = self.lifetime
         if not self._may_go():
             return
@@ -431,12 +422,7 @@ class Queue(Dependent):
 
 
 class _QueueDepth(Restorable):
-    """Room reserved on a queue against its limits, in messages and bytes; 0 is no limit (LP-01).
-
-    >>> depth = _QueueDepth(max_count=3, max_size=0)
-    >>> [depth.take_room(100) for _ in range(4)]
-    [True, True, True, False]
-    """
+    """Room reserved on a queue against its limits, in messages and bytes; 0 is no limit (LP-01)."""
 
     __slots__ = ("max_count", "max_size", "count", "size")
 
@@ -447,10 +433,7 @@ class _QueueDepth(Restorable):
         self.size = 0
 
     def take_room(self, size: int) -> bool:
-        """Count one more message if there is room for it; return whether there was.
-
-        Exactly full is not too much (LP-02).
-        """
+        """Count one more message if there is room, exactly full included (LP-02); return whether."""
         count, total = self.count + 1, self.size + size
         if (self.max_count and count > self.max_count) or (self.max_size and total > self.max_size):
             return False
@@ -459,7 +442,6 @@ class _QueueDepth(Restorable):
         return True
 
     def give_back(self, size: int) -> None:
-        """Count one message less."""
         self.count -= 1
         self.size -= size
 
@@ -564,11 +546,7 @@ class Lifetime(Restorable):
 
     @classmethod
     def of(cls, settings: QueueSettings, auto_delete: bool) -> Lifetime:
-        """Return the lifetime that a declare asks for.
-
-        A ``qpid.lifetime-policy`` other than ``manual`` implies auto-delete, as does a time-out; an
-        unknown policy is ignored (RF-19, QT-08).
-        """
+        """Return the lifetime that a declare asks for; an unknown policy is ignored (RF-19, QT-08)."""
         policy = settings.lifetime_policy if settings.lifetime_policy in LIFETIMES else ""
         if policy == "manual":
             return Lifetime()
@@ -618,7 +596,6 @@ class _AutoDelete(TimerTask):
         self.declares = declares
 
     def fire(self, due: int) -> None:
-        """Delete the queue, unless it has been used meanwhile."""
         self.queue.expire(self.timer, self.declares)
 
 
@@ -633,24 +610,20 @@ class _TxPublish(TxOperation):
         self.is_reserved = False
 
     def prepare(self) -> None:
-        """Reserve room (DQ-03); raise 506 if there is none."""
         if not self.queue.is_deleted:
             self.is_reserved = self.queue.reserve(self.transfer)
 
     def commit(self) -> None:
-        """Put the message where room is reserved for it; from now on it is one like any other."""
         self.transfer.transaction = None
         if self.is_reserved and not self.queue.is_deleted:
             self.queue.push(self.transfer, in_transaction=True)
 
     def rollback(self) -> None:
-        """Give the room back."""
         if self.is_reserved:
             self.queue.depth.give_back(self.transfer.size)
             self.is_reserved = False
 
     def refers_to(self, queue: object) -> bool:
-        """Return whether the message is to be on this queue."""
         return self.queue is queue
 
 

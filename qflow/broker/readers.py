@@ -24,11 +24,6 @@ Item = TypeVar("Item")
 class Fifo(Restorable, Generic[Item]):
     """Items in the order in which they were added; mostly it holds one of them, or none.
 
-    The broker keeps these: the idle readers of a queue, the subscriptions of a connection that want a turn,
-    the connections that have work, and the clients that owe a reply.  Almost every message goes through most
-    of them, and mostly finds them empty.  So the first item is kept apart from the others: the usual case
-    touches no container, which saves a quarter of the instructions that a message's life takes when compiled.
-
     >>> readers = Fifo(["c1", "c2", "c3"])
     >>> readers.remove("c2")
     >>> readers.take(), readers.count, list(readers)
@@ -96,10 +91,7 @@ class QueueConsumer(Dependent):
 
 
 class MessageDistributor(QueueObserver):
-    """Decides which AVAILABLE message a consumer may take; that of a plain queue refuses none.
-
-    One that does refuse has to see what happens on its queue, so it is an observer, too.
-    """
+    """Decides which AVAILABLE message a consumer may take; that of a plain queue refuses none."""
 
     __slots__ = ("store",)
 
@@ -107,11 +99,7 @@ class MessageDistributor(QueueObserver):
         self.store = store
 
     def next(self, consumer: QueueConsumer, skips: bool) -> QueuedMessage | None:
-        """Return the next message for a consumer to look at, and move its cursor there.
-
-        With ``skips``, messages that it may not take can be passed over, as nothing else about them would
-        matter to it.
-        """
+        """Return a consumer's next message; with ``skips``, what it may not take can be passed over."""
         return self.store.next(consumer.cursor)
 
     def may_acquire(self, owner: str, message: QueuedMessage) -> bool:
@@ -177,11 +165,7 @@ class QueueListeners(Restorable):
                 self._browsers.remove(consumer)
 
     def populate(self, wake: NotificationSet) -> None:
-        """Take the first consumer and all browsers off the lists, to be woken.
-
-        A reader that an earlier call put into ``wake`` is forgotten when another one replaces it: the
-        broker strands it, in neither list (RF-07b).
-        """
+        """Take the first consumer and all browsers to wake; who is replaced there is stranded (RF-07b)."""
         if self._consumers.count:
             consumer = self._consumers.take()
             consumer.is_listening = False
@@ -214,12 +198,7 @@ class QueueListeners(Restorable):
 
 
 class QueueUsers(Restorable):
-    """Counts the subscriptions of one queue; browsers keep no reader out (CN-02).
-
-    ``owner_connection`` and ``consumer_connection`` are those of the queue's exclusive owner and of
-    its exclusive consumer, "" where there is none; a no-local queue does not want what comes from
-    them (QT-17).
-    """
+    """Counts one queue's subscriptions, and keeps its exclusive owner and consumer (CN-02, QT-17)."""
 
     __slots__ = (
         "consumers", "browsers", "has_exclusive_consumer", "owner_connection", "consumer_connection",

@@ -50,10 +50,7 @@ class QueueRegistry(Dependent):
         self.lingering: dict[str, Queue] = {}
 
     def shown(self, name: str) -> Queue | None:
-        """Return the queue that management shows by a name: one there is, or one that lingers.
-
-        It lingers until its last reader, delivery and publish of an open transaction are gone (RF-45).
-        """
+        """Return the queue that management shows by a name: one there is, or one that lingers (RF-45)."""
         queue = self.queues.get(name)
         if queue is not None:
             return queue
@@ -80,12 +77,7 @@ class QueueRegistry(Dependent):
         alternate: Exchange | None = None,
         durable: bool = False,
     ) -> tuple[Queue, bool]:
-        """Return the queue of that name, made now if it does not exist, and whether it was made.
-
-        The settings of a second declare have been converted like those of the first, but are otherwise
-        ignored (CF-04).  542 for a combination first, then for the thresholds (CF-05); nothing is made
-        then.
-        """
+        """Return a queue, and whether it was made now; 542 if settings do not go together (CF-04, CF-05)."""
         existing = self.queues.get(name)
         if existing is not None:
             existing.lifetime.declares += 1
@@ -120,11 +112,7 @@ class QueueRegistry(Dependent):
     def bindable(
         self, exchange: str, queue: str, action: str, session: str | None = None
     ) -> tuple[Exchange, Queue]:
-        """Return the queue and exchange of a bind or unbind that a session, or management, may make (EX-03).
-
-        542 for the default exchange, 404 for an unknown one or an unknown queue, 405 for a queue that is
-        exclusive to another session; management is no session.
-        """
+        """Return queue and exchange of a bind or unbind that is allowed (EX-03); else 542, 404 or 405."""
         if not exchange:
             raise InvalidArgumentException(f"{action} not allowed for default exchange")
         source = self.exchanges.get(exchange)
@@ -138,13 +126,7 @@ class QueueRegistry(Dependent):
         return source, target
 
     def destroy(self, name: str, reason: str) -> None:
-        """Unbind, unregister and empty a queue, and notify its readers.
-
-        What the alternate's queues refused is raised once everything is done; readers are not notified then,
-        and management goes on showing the queue.
-
-        Rules: FC-21, QT-24, LP-15, RF-15, RF-34, RF-45.
-        """
+        """Unbind, unregister and empty a queue; then raise a refusal, or notify readers (FC-21, RF-34)."""
         context, queue = self.context, self.queues[name]
         if queue.redirect is not None and reason != "self-destruct":
             end_redirect(queue)
@@ -182,10 +164,7 @@ class QueueRegistry(Dependent):
 
 
 class QueueCleaner(TimerTask):
-    """Looks at all queues every ``queue-purge-interval`` seconds of virtual time.
-
-    The broker's heuristic that skips busy queues never triggers (IN-05), so there is none here.
-    """
+    """Looks at all queues every ``queue-purge-interval`` seconds; skips no busy one (IN-05)."""
 
     __slots__ = ("context", "queues")
 
@@ -201,10 +180,7 @@ class QueueCleaner(TimerTask):
         self._schedule(due)
 
     def skip(self, due: int, until: int) -> int:
-        """Return the last time from ``due`` on before which no cleaning finds anything, and no task is due.
-
-        The state is then as if the cleanings until there had happened; the one at that time is still to come.
-        """
+        """Return the last time from ``due`` on before which no cleaning finds anything and no task is due."""
         timers, interval = self.context.timers, self.context.options.purge_interval_us
         following = timers.next_due
         last = until if following is None else min(until, following - 1)
@@ -241,16 +217,7 @@ class QueueCleaner(TimerTask):
 
 
 class MessageFilter(Restorable):
-    """Which messages a management method is to touch: all, or those with one header's value.
-
-    A description is empty for all, else ``{"filter_type": "header_match_str", "filter_params":
-    {"header_key": …, "header_value": …}}``; any other is refused with status 7.
-
-    >>> MessageFilter({"filter_type": "nonsense"})
-    Traceback (most recent call last):
-        ...
-    qflow.broker.errors.ManagementError: Unrecognized message filter: '{filter_type:nonsense}'
-    """
+    """Which messages a management method is to touch: all, or those with one header's value."""
 
     __slots__ = ("_key", "_value")
 
@@ -276,10 +243,7 @@ class MessageFilter(Restorable):
 
 
 def purge(queue: Queue, request: int, wanted: MessageFilter, destination: Router | None = None) -> int:
-    """Remove the first ``request`` matching messages (0 = all), dropping or rerouting them; return how many.
-
-    If a queue behind the destination refuses one, the rest is lost, and nothing is counted.
-    """
+    """Remove the first ``request`` matching messages (0: all), dropping or rerouting them; count them."""
     removed = _remove_available(queue, request, wanted.matches, "purge" if destination is None else "reroute")
     was_emptied = queue.is_empty
     try:
@@ -300,10 +264,7 @@ def purge(queue: Queue, request: int, wanted: MessageFilter, destination: Router
 
 
 def move(source: Queue, target: Queue, quantity: int, wanted: MessageFilter) -> int:
-    """Move the first ``quantity`` matching messages (0 = all) to another queue; return how many.
-
-    All are taken first, then put: when the target refuses one, it and those after it are lost (QT-23).
-    """
+    """Move the first ``quantity`` matching messages (0: all); from a refusal on they are lost (QT-23)."""
     removed = _remove_available(source, quantity, wanted.matches, "move")
     was_emptied = source.is_empty
     try:
@@ -328,11 +289,7 @@ def end_redirect(queue: Queue) -> None:
 
 
 def _remove_expired(queue: Queue) -> int:
-    """Remove every AVAILABLE message whose time is over (QT-07); return how many there were.
-
-    The queue is read as a consumer reads it, which moves fair shares on, even if nothing has expired; each
-    batch of ``max-purge-batch`` begins to read anew (RF-37).
-    """
+    """Remove each AVAILABLE message that is over (QT-07), reading as a consumer does (RF-37)."""
     now, batch = queue.context.now, queue.context.options.max_purge_batch
     total = 0
     while True:
@@ -436,11 +393,7 @@ def query_bound(
     key: str | None,
     arguments: Mapping[str, HeaderValue] | None,
 ) -> ExchangeBoundResult:
-    """Say whether an exchange has a binding with this queue, key and arguments, where they are given (RF-33).
-
-    An empty name or key counts as not given.  If no one binding has them all, each is judged for itself: key
-    and arguments over all bindings of the exchange, whichever queue was named.
-    """
+    """Say whether an exchange has such a binding; without one, each part is judged for itself (RF-33)."""
     source = queues.exchanges.exchanges.get(exchange)
     target = queues.queues.get(queue) if queue else None
     missing_queue = bool(queue) and target is None

@@ -30,14 +30,10 @@ class Restorable:
     """A part of a broker's state; its constructor can do without arguments."""
 
     ONLY_COUNTS: ClassVar[bool] = False
-    """Whether a part, with every queue empty and every delivery settled, only counts what has been.
-
-    Messages, deliveries and commands are numbered by it, and no rule asks for the number.  No class inherits
-    this from another: each says so for itself."""
+    """Whether a part of an empty broker only counts what no rule asks for; not inherited."""
 
     WRITTEN_AS: ClassVar[Containers] = {}
-    """Fields with a container that a snapshot and a hash do not hold as it is: what makes the one that they
-    hold, and what makes the field again from that."""
+    """For a field that is hashed as another container: what makes that one, and what makes it back."""
 
     __slots__ = ()
 

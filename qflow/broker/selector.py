@@ -31,10 +31,7 @@ from qflow.broker.snapshot import Refused, Text
 
 
 class _SelectorInput(NamedTuple):
-    """What a selector looks at: a message on its way, delivered so many times (-1 for never).
-
-    ``epoch`` is when the broker started, in seconds since 1970: transfers expire by its own clock (RF-46).
-    """
+    """A message on its way as a selector sees it; the broker started at ``epoch``, in seconds (RF-46)."""
 
     transfer: Transfer
     delivery_count: int = -1
@@ -90,10 +87,7 @@ _FATAL: Final = frozenset(("amqp.message_id", "amqp.correlation_id"))
 
 
 def _value_of(name: str) -> Expression:
-    """Return what looks a name up: a property of the message's own, or one of its headers.
-
-    Lists, maps and UUIDs are no values that a selector could see.  540 for a name of :data:`_FATAL`.
-    """
+    """Return what looks a name up: a property, or a header with a value that a selector can see."""
     if name.startswith(("amqp.", "JMS")):
         meant = JMS_NAMES.get(name, name)
         if meant in _FATAL:
@@ -132,24 +126,16 @@ def _is_number(value: Value) -> bool:
 
 
 def wrap(value: int) -> int:
-    """Return an integer as 64 bits with a sign hold it.
-
-    >>> wrap(2**63), wrap(-5)
-    (-9223372036854775808, -5)
-    """
+    """Return an integer as 64 bits with a sign hold it."""
     return (value + _BEYOND) % (1 << 64) - _BEYOND
 
 
 def _negate(value: Value) -> Value:
-    """Return NOT value; unknown stays unknown."""
     return not value if isinstance(value, bool) else None
 
 
 def _any_of(parts: list[Expression], subject: _SelectorInput) -> Value:
-    """Return OR over expressions: true if one is, else unknown if one is, else false.
-
-    Asks no more of them than needed: one that is not asked divides nothing by 0.
-    """
+    """Return OR: true if one is, else unknown if one is; asks no more than needed, which may divide by 0."""
     found: Value = False
     for part in parts:
         value = part(subject)
@@ -228,10 +214,7 @@ def _is_none_of(value: Value, choices: list[Expression], subject: _SelectorInput
 
 
 def _calculate(symbol: str, left: Value, right: Value) -> Value:
-    """Add, subtract, multiply or divide; anything but two numbers gives NULL.
-
-    Integers wrap at 64 bits.  An integer division cuts off; by 0 it ends the real broker (ZeroDivisionError).
-    """
+    """Add, subtract, multiply or divide; NULL but for two numbers, ZeroDivisionError for integers by 0."""
     if not isinstance(left, int | float) or not isinstance(right, int | float):
         return None
     if isinstance(left, bool) or isinstance(right, bool):
@@ -268,7 +251,6 @@ def _calculate_double(symbol: str, left: float, right: float) -> float:
 
 
 def _minus(value: Value) -> Value:
-    """Return a number with the other sign."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     if isinstance(value, int):
@@ -277,9 +259,7 @@ def _minus(value: Value) -> Value:
 
 
 def _like_pattern(pattern: str, escape: str = "") -> re.Pattern[bytes]:
-    """Return what a LIKE pattern means: ``%`` any bytes, ``_`` any one byte, unless escaped (RF-43).
-
-    The escape character itself vanishes, a doubled one, too (RF-35).
+    """Return what a LIKE pattern means: ``%`` any bytes, ``_`` any one byte, unless escaped (RF-35, RF-43).
 
     >>> _like_pattern("a!!b", "!").pattern, _like_pattern("a!%_", "!").pattern
     (b'ab', b'a%.')
@@ -348,11 +328,7 @@ class _SelectorToken(NamedTuple):
 
 
 def _read_token(text: str, at: int) -> tuple[_SelectorToken, int]:
-    """Return the next token of a text, and the place behind it.
-
-    >>> _read_token("n = 0x1F", 3)
-    (_SelectorToken(kind='exact', text='0x1F'), 8)
-    """
+    """Return the next token of a text, and the place behind it."""
     at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
     if at == len(text):
         return _SelectorToken(_END, "<END>"), at
@@ -370,8 +346,6 @@ def _read_token(text: str, at: int) -> tuple[_SelectorToken, int]:
 
 def _exact_number(text: str, is_negative: bool = False) -> int:
     """Return the value of an integer literal; ValueError says why it has none.
-
-    A decimal one has to fit; a hexadecimal, binary or octal one may use the sign's bit, too.
 
     >>> _exact_number("010"), _exact_number("0b1_1L"), _exact_number("0xFF"), _exact_number("1_000")
     (8, 3, 255, 1000)
@@ -439,11 +413,7 @@ class Selector(Frozen):
         return self.matches(Transfer(message=message))
 
     def matches(self, transfer: Transfer, delivery_count: int = -1, epoch: int = 0) -> bool:
-        """Return whether the expression is true for a transfer; unknown is not.
-
-        Nor is a division by 0 of an integer, of which the real broker dies (RF-35).  A delivery count
-        of -1 means never delivered, and the epoch is when the broker started, in seconds since 1970.
-        """
+        """Return whether the expression is true for a transfer, not unknown or divided by 0 (RF-35)."""
         if self._evaluate is None:
             self._evaluate = _Parser(self.expression).parse()
         try:
@@ -472,13 +442,11 @@ class _Parser:
         return parsed
 
     def _peek(self) -> _SelectorToken:
-        """Return the next token, which stays the next one."""
         if self._next is None:
             self._next, self._at = _read_token(self._text, self._at)
         return self._next
 
     def _read(self) -> _SelectorToken:
-        """Return the next token, and go on behind it."""
         self._last = self._peek()
         self._next = None
         return self._last
@@ -640,7 +608,6 @@ class _Parser:
 
 
 def _repeatedly(count: int, operation: Callable[[Value], Value], part: Expression) -> Expression:
-    """Return an expression with an operation done to it so many times."""
     if not count:
         return part
 

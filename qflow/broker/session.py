@@ -100,11 +100,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def command(kind: str, *, is_numbered: bool = True, completes: bool = True) -> Callable[[Method], Method]:
-    """Make a method a command of the session, which runs in the steps above.
-
-    ``kind`` is its name in :data:`qflow.broker.events.COMMANDS`.  Controls are not numbered, and are never
-    completed; some commands complete by themselves, or later.
-    """
+    """Make a method a command (``kind`` in the table of events), which runs in the steps above."""
 
     def decorate(method: Method) -> Method:
         signature = Signature(kind, method)
@@ -562,10 +558,7 @@ class Session(Dependent):
 
     @command("message.set_flow_mode")
     def message_set_flow_mode(self, tag: str, flow_mode: int) -> None:
-        """Choose credit (0) or window (1); each mode has its own balances (CN-04).
-
-        542 for another mode, 404 for an unknown subscription.
-        """
+        """Choose credit (0) or window (1), each with its own balances (CN-04); 542, 404."""
         if flow_mode not in (0, 1):
             raise InvalidArgumentException(f"Invalid value for mode {flow_mode}")
         self.consuming.find(tag).credit.change_mode(flow_mode)
@@ -775,10 +768,7 @@ class Session(Dependent):
 
     @command("execution.sync", completes=False)
     def execution_sync(self, sync: bool = True) -> None:
-        """Ask for a report when every earlier command is complete (CM-06); hurries the store (CM-12).
-
-        Without the sync flag it waits, but is not reported (RF-40).
-        """
+        """Ask for a report when all earlier commands are complete (CM-06, RF-40); hurry the store (CM-12)."""
         if (store := self.context.store) is not None:
             store.flush()
         self.completions.sync_point(self.completions.next_number - 1, sync)
@@ -797,11 +787,10 @@ class Session(Dependent):
 
     @command("tx.commit", completes=False)
     def tx_commit(self, sync: bool = True) -> None:
-        """Make the transaction's publishes and accepts happen, all or none (LP-09, RF-22).
+        """Make the transaction's publishes and accepts happen now, all or none (LP-09, RF-22).
 
-        Its effects are there at once; its own completion waits for earlier commands (CM-07), and is reported
-        if the command carries the sync flag (RF-40).  503 if the
-        session is not transactional; 541 if a queue has no room, and nothing happens.
+        Its own completion waits for earlier commands (CM-07).  503 if the session is not transactional; 541
+        if a queue has no room, and nothing happens.
         """
         transaction = self._require_transaction()
         if self.tx_accept is not None:
@@ -811,7 +800,6 @@ class Session(Dependent):
         self.completions.sync_point(self.completions.next_number - 1, sync)
 
     def _commit(self, transaction: TxBuffer) -> None:
-        """Commit a transaction, and count how it ends."""
         try:
             transaction.commit()
         except SessionException:
@@ -844,10 +832,7 @@ class Session(Dependent):
     # The end
 
     def close(self) -> None:
-        """End the session in good order: what it has not settled is requeued (CN-17).
-
-        Closing a session that is gone already changes nothing.
-        """
+        """End the session in good order: what it has not settled is requeued (CN-17)."""
         if not self.is_attached:
             return
         self.begin_control()

@@ -28,15 +28,7 @@ _TYPE_NAMES = {type(None): "void", bool: "bool", float: "double", list: "list", 
 
 
 def _to_integer(value: Argument, kind: str) -> int:
-    """Convert to ``uint32``, ``uint64`` or ``int64``.
-
-    >>> _to_integer("3", "uint32"), _to_integer(7, "uint64")
-    (3, 7)
-    >>> _to_integer(-1, "uint32")
-    Traceback (most recent call last):
-        ...
-    qflow.broker.errors.InvalidConversion: invalid conversion: Cannot convert from int64 to uint32
-    """
+    """Convert to ``uint32``, ``uint64`` or ``int64``."""
     low, high = _LIMITS[kind]
     if isinstance(value, str):
         # A text is read without its sign first, so it cannot hold the smallest number of all (RF-38).
@@ -49,11 +41,7 @@ def _to_integer(value: Argument, kind: str) -> int:
 
 
 def to_bool(value: Argument) -> bool:
-    """Convert to a boolean: booleans, null, integers, and strings that hold true, false or an integer.
-
-    >>> to_bool(1), to_bool("TRUE"), to_bool("0"), to_bool(None)
-    (True, True, False, False)
-    """
+    """Convert to a boolean: booleans, null, integers, and texts that hold true, false or an integer."""
     if value is None or isinstance(value, int):
         return bool(value)
     if isinstance(value, str):
@@ -66,23 +54,12 @@ def to_bool(value: Argument) -> bool:
 
 
 def to_text(value: Argument) -> str:
-    """Convert to a string where the broker prints any value (group and last value keys).
-
-    >>> to_text(5), to_text("G"), to_text(None)
-    ('5', 'G', '')
-    """
+    """Convert to a string where the broker prints any value (group and last value keys)."""
     return "" if value is None else str(value)
 
 
 def _to_string(value: Argument) -> str:
-    """Convert to a string where the broker insists on one (policy, sequence header).
-
-    >>> _to_string(5)
-    Traceback (most recent call last):
-        ...
-    qflow.broker.errors.InvalidConversion: invalid conversion: Variant is not a string; \
-use asString() if conversion is required.
-    """
+    """Convert to a string where the broker insists on one (policy, sequence header)."""
     if not isinstance(value, str):
         raise InvalidConversion(
             "invalid conversion: Variant is not a string; use asString() if conversion is required."
@@ -114,10 +91,7 @@ def _int64(value: Argument) -> int:
 
 @dataclass(frozen=True, slots=True)
 class QueueSettings(Frozen):
-    """What a queue was declared with; ``None`` means *not given*, which differs from 0.
-
-    Made by :meth:`from_arguments`.  Unknown keys are kept in ``arguments`` and otherwise ignored
-    (CF-02), as is an unknown policy, which then behaves like ``reject`` (LP-04).
+    """What a queue was declared with; ``None`` means *not given*, which differs from 0 (CF-02, LP-04).
 
     >>> settings = QueueSettings.from_arguments({"qpid.max_count": "1000", "qpid.flow_stop_count": 900})
     >>> settings.max_count, settings.flow_stop_count, settings.flow_resume_count
@@ -160,11 +134,7 @@ class QueueSettings(Frozen):
 
     @classmethod
     def from_arguments(cls, arguments: Mapping[str, Argument] | Refused) -> QueueSettings:
-        """Convert the arguments of a declare, without checking how they combine (CF-04).
-
-        542 for a value of the wrong type; the first bad key wins, and of two names of one setting the last:
-        the broker's maps are sorted by key.
-        """
+        """Convert a declare's arguments, sorted by key; 542 for the first bad one (CF-04)."""
         values: dict[str, object] = {}
         levels: dict[int, int] = {}
         given = plain_map("arguments", arguments)
@@ -183,13 +153,7 @@ class QueueSettings(Frozen):
         return cls(fairshare_levels=tuple(sorted(levels.items())), arguments=given, **values)  # type: ignore[arg-type]
 
     def validate(self) -> None:
-        """Check the combinations, in the broker's order.
-
-        Rules: MG-01, QT-06, QT-19.
-
-        542 names the first settings that do not go together; 540 is for paging, which this model leaves out;
-        501, which ends the connection, for more levels than the broker can make (RF-38).
-        """
+        """Check the combinations, in the broker's order: 542, 540 or 501 (MG-01, QT-06, QT-19, RF-38)."""
         for is_wrong, text in self._combinations():
             if is_wrong:
                 raise InvalidArgumentException(text)
@@ -276,8 +240,7 @@ KEYS: dict[str, tuple[str, Callable[[Argument], object]]] = {
     "qpid.file_count": ("file_count", _uint64),
     "qpid.file_size": ("file_size", _uint64),
 }
-"""What each argument sets, and what converts it: the parser, the reference page and corrections of a
-misspelt name all have it from here."""
+"""What each argument sets, and what converts it; parser, reference page and corrections read it."""
 LEGACY_LVQ_ARGUMENTS = ("qpid.last_value_queue", "qpid.last_value_queue_no_browse")
 
 

@@ -37,10 +37,7 @@ class Signature:
         self._checks = {name: _CHECKS[name] for name in self._names}
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Return the arguments of a call by name, maps and iterables as plain copies.
-
-        A TypeError or a ValueError says what the method does not take, or what AMQP cannot carry.
-        """
+        """Return a call's arguments by name, as plain copies; refuse what AMQP cannot carry."""
         given = dict(zip(self._names, args, strict=False))
         is_plain = len(args) <= self._positional and given.keys().isdisjoint(kwargs)
         given.update(kwargs)

@@ -40,10 +40,7 @@ else:
 
 
 class Refused(Protocol):
-    """What nobody has.  A compiled function does not look at the type of a parameter that may be this.
-
-    So the function does it, and its refusal says the parameter's name, and the same in both forms.
-    """
+    """What nobody has: a compiled function lets any value through there, and refuses it by its name."""
 
     def is_never_given(self) -> None:
         """Be a method that no class has."""
@@ -69,10 +66,7 @@ def take_snapshot(root: object) -> Snapshot:
 
 
 def restore_snapshot(snapshot: object) -> Any:
-    """Return a new object graph in the state of a snapshot; SnapshotError for anything else.
-
-    Observers and client hooks are no part of the state; they are None afterwards.
-    """
+    """Return objects in the state of a snapshot, without observers; SnapshotError for anything else."""
     if not isinstance(snapshot, dict) or snapshot.get("format") != FORMAT:
         got = snapshot.get("format") if isinstance(snapshot, dict) else type(snapshot).__name__
         raise SnapshotError(f"a snapshot has the format {FORMAT!r}; got {got!r}")
@@ -83,18 +77,7 @@ def restore_snapshot(snapshot: object) -> Any:
 
 
 def without_contents(snapshot: Snapshot) -> Snapshot:
-    """Return a snapshot without what messages carry, which the broker never looks at, and no trace keeps.
-
-    >>> from qflow.broker import Broker, Message
-    >>> brokers = Broker(), Broker()
-    >>> for broker, body in zip(brokers, ("yes", "no!"), strict=True):
-    ...     session = broker.session("s")
-    ...     session.queue_declare("q")
-    ...     sent = session.message_transfer(Message(3, "q", content=body))
-    >>> one, other = [without_contents(broker.snapshot()) for broker in brokers]
-    >>> one == other, brokers[0].snapshot() == brokers[1].snapshot()
-    (True, False)
-    """
+    """Return a snapshot without the contents of messages, which the broker never looks at."""
     place = _state_fields(_find_class("Message")).index("content")
     objects = [
         [name, [*fields[:place], None, *fields[place + 1 :]] if name == "Message" else fields]
@@ -126,7 +109,6 @@ class _Encoder:
         return table
 
     def reference(self, value: object) -> list[Any]:
-        """Return a reference to an engine object."""
         number = self._numbers.get(id(value))
         if number is None:
             number = self._numbers[id(value)] = len(self._met)
@@ -171,7 +153,6 @@ class _Decoder:
         self._made = [_new(name) for name, _ in table]
 
     def run(self) -> Any:
-        """Return the first object of the table, with everything it refers to."""
         for made, (_, fields) in zip(self._made, self._table, strict=True):
             written_as = getattr(type(made), "WRITTEN_AS", {})
             for name, value in zip(_state_fields(type(made)), fields, strict=True):
@@ -239,10 +220,7 @@ _FIELDS: dict[type, tuple[str, ...]] = {}
 
 
 def _state_fields(kind: type) -> tuple[str, ...]:
-    """Return the names of a class's fields without its volatile ones, in an order that is always the same.
-
-    A compiled class has its fields in ``__mypyc_attrs__``, another in its ``__slots__``.
-    """
+    """Return a class's fields without volatile ones, compiled or not, always in the same order."""
     if kind not in _FIELDS:
         names: set[str] = set()
         for base in kind.__mro__:
@@ -254,9 +232,7 @@ def _state_fields(kind: type) -> tuple[str, ...]:
 
 
 def only_counts(name: str) -> bool:
-    """Return whether the objects of a snapshot that name this class only count what has been.
-
-    See :attr:`qflow.broker.restorable.Restorable.ONLY_COUNTS`; a class does not inherit it.
+    """Return whether objects of a class only count what has been (``Restorable.ONLY_COUNTS``).
 
     >>> only_counts("MessageDeque"), only_counts("MessageMap")
     (True, False)

@@ -12,11 +12,7 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueStatistics:
-    """One queue, as a management console shows it.
-
-    ``msgDepth`` counts acquired messages too; ``messageCount`` is AMQP's ``queue.query``, which
-    counts only those that are not acquired (DQ-01).
-    """
+    """One queue: ``msgDepth`` counts acquired messages, too, ``messageCount`` only others (DQ-01)."""
 
     name: str
     msgTotalEnqueues: int
@@ -107,11 +103,7 @@ class SessionStatistics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionStatistics:
-    """One connection: the messages that went over it, with their bytes and their frames (CF-10).
-
-    Bytes are those that the broker counts for a message (DQ-05).  A message has a frame for the command, one
-    for its header, and one for each 65,523 bytes of content or part of that, as AMQP 0-10 carries it.
-    """
+    """One connection: the messages that went over it, with their bytes and their frames (CF-10)."""
 
     name: str
     msgsFromClient: int

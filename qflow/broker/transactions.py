@@ -30,10 +30,7 @@ class TxOperation(Dependent):
 
 
 class TxBuffer(Restorable):
-    """Operations in the order in which they were enlisted.
-
-    >>> TxBuffer().commit()                                       # a transaction may be empty
-    """
+    """Operations in the order in which they were enlisted."""
 
     __slots__ = ("_operations",)
 
@@ -45,10 +42,7 @@ class TxBuffer(Restorable):
         self._operations.append(operation)
 
     def commit(self) -> None:
-        """Prepare everything in order, then do everything in order.
-
-        541 if one operation cannot be prepared: then none is done, and the cause is that operation's error.
-        """
+        """Prepare all in order, then do all in order; 541, and nothing is done, if one cannot."""
         try:
             for operation in self._operations:
                 operation.prepare()

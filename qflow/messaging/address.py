@@ -78,11 +78,7 @@ def _locate(text: str, position: int) -> tuple[int, int, str]:
 
 
 def _lex(text: str) -> Iterator[_AddressToken]:
-    """Cut an address into tokens, white space included; the last one is the end; or raise a LexError.
-
-    >>> [token.type for token in _lex("foo-3 - 3")]
-    ['ID', 'WSPACE', 'SYM', 'WSPACE', 'NUMBER', 'EOF']
-    """
+    """Cut an address into tokens, white space included; the last one is the end; or raise a LexError."""
     position = 0
     while position < len(text):
         match = _LEXER.match(text, position)
@@ -129,7 +125,6 @@ class _Parser:
         self._index = 0
 
     def address(self) -> Address:
-        """Read all of it."""
         name = self._text_until(SLASH, SEMI, EOF)
         if name is None:
             raise ParseError(self._next)
@@ -211,10 +206,6 @@ def parse(text: str) -> Address:
 
     >>> parse("orders/new.#; {create: always, node: {durable: True}}")
     Address(name='orders', subject='new.#', options={'create': 'always', 'node': {'durable': True}})
-    >>> parse("orders; { key: value")
-    Traceback (most recent call last):
-        ...
-    qflow.messaging.address.ParseError: expecting (COMMA, RBRACE), got EOF line:1,20:orders; { key: value
     """
     return _Parser(text).address()
 
@@ -343,9 +334,5 @@ def find_error(options: Options, role: str) -> str | None:
 
     >>> find_error({"create": "asdf"}, "sender")
     "create: asdf not in ('always', 'sender', 'receiver', 'never')"
-    >>> find_error({"mode": "browse"}, "sender")
-    'mode: illegal key'
-    >>> find_error({"link": {"selector": "size > 5"}}, "receiver")
-    'link: selector: illegal key (qpid-cpp has it; here: x-subscribe: {arguments: {x-apache-selector: ...}})'
     """
     return (_RECEIVER if role == "receiver" else _SENDER)(options)

@@ -120,12 +120,7 @@ class MethodResult:
 
 
 class ObjectId:
-    """The identity of an object; equal to another one of the same object.
-
-    >>> identity = ObjectId({"_object_name": "org.apache.qpid.broker:queue:orders"})
-    >>> identity, identity.getObject()
-    (0-0-1-0-org.apache.qpid.broker:queue:orders, 'org.apache.qpid.broker:queue:orders')
-    """
+    """The identity of an object; equal to another one of the same object."""
 
     isV2 = True
 
@@ -601,9 +596,7 @@ class Session:
         sessTimeout: float | None = None,
         **connectArgs: object,
     ) -> Broker:
-        """Add the broker behind a URL; return a handle of it, the one there is if it was added before.
-
-        All but the URL is about a network, and is ignored.
+        """Add the broker behind a URL, all else being about a network; return a handle of it.
 
         Raises:
             ConnectError: The broker refuses every connection (:func:`qflow.messaging.refuse`).  With
@@ -661,13 +654,8 @@ class Session:
         """Return the objects of a class whose values are as wanted, or the object of an identity.
 
         Parameters:
-            _class, _package: broker, memory, queue, exchange, binding, session, subscription, connection; and
-                their package.
-            _key: The class, by its key.
-            _schema: The class itself.
-            _objectId: One object.
-            _broker: Only this broker's, by its handle.
-            _agent: Only this agent's.
+            _class, _package, _key, _schema: The class, by its name, its key or itself.
+            _objectId, _broker, _agent: Only this object, or only those of this broker or agent.
             _timeout: Ignored: the answer is there at once.
             **wanted: Values by their names, such as ``name="orders"``.
         """

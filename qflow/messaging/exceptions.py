@@ -216,14 +216,7 @@ _BY_CODE: dict[int, type[MessagingError]] = {
 
 
 def from_broker(error: AmqpException) -> MessagingError:
-    """Return the API's exception for a refusal of the broker.
-
-    >>> from qflow.broker.errors import FramingErrorException, ResourceLimitExceededException
-    >>> from_broker(ResourceLimitExceededException("Maximum depth exceeded on q"))
-    TargetCapacityExceeded('resource-limit-exceeded: Maximum depth exceeded on q(506)')
-    >>> type(from_broker(FramingErrorException("bad"))).__name__
-    'ConnectionError'
-    """
+    """Return the API's exception for a refusal of the broker."""
     if isinstance(error, SessionDetached):
         return Detached(text=error.text)
     if not isinstance(error, SessionException):

@@ -138,11 +138,7 @@ _waits: dict[threading.Thread, _Wait] = {}
 
 
 class Host:
-    """One broker, with what its clients share: names that never repeat, time, management events, a lock.
-
-    ``with host:`` is how a client, or a console, works on the broker: one thread at a time, at the time of
-    the clock if there is one, and followed by what it causes at other clients.
-    """
+    """One broker with what its clients share; ``with host:`` is how one of them works on it."""
 
     def __init__(self, broker: Broker, clock: Clock | None = None) -> None:
         self.broker = broker
@@ -252,14 +248,7 @@ class Host:
         return str(uuid5(NAMESPACE_URL, self.unique_name("node")))
 
     def wait(self, is_done: Callable[[], bool], timeout: float | None, warn: _Warn | None = None) -> bool:
-        """Wait for a condition, without a time-out (seconds) as long as anything can happen; return it.
-
-        >>> host = Host(Broker())
-        >>> host.wait(lambda: False, 1.5), host.broker.now
-        (False, 1500000)
-        >>> host.wait(lambda: False, None), host.broker.now
-        (False, 1500000)
-        """
+        """Wait for a condition, without a time-out (seconds) as long as anything can happen; return it."""
         with self.lock:
             if self._look(is_done):
                 return True
@@ -447,19 +436,9 @@ class Brokers:
     def refuse(self, url: object, text: str = REFUSED) -> None:
         """Let every attempt to connect to a URL fail from now on, until a broker is installed there.
 
-        Connections that are open stay open.
-
         Parameters:
-            url: Anything whose ``str()`` is a URL.
+            url: Anything whose ``str()`` is a URL; connections that are open stay open.
             text: Why, in the words of the operating system.
-
-        >>> from qflow.messaging import Connection, ConnectError, refuse
-        >>> refuse("no-broker-here:5673")
-        >>> try:
-        ...     Connection.establish("no-broker-here:5673")
-        ... except ConnectError as error:
-        ...     print("cannot connect:", error)
-        cannot connect: [Errno 111] Connection refused
         """
         self.host(url).refusal = text
 
@@ -479,12 +458,6 @@ class Brokers:
         Parameters:
             seconds: How much; time-to-live, auto-delete time-outs and the expiry cleaner see it.
             url: One broker only; None for all of this process.
-
-        >>> registry = Brokers()
-        >>> broker = registry.get("slow")
-        >>> registry.sleep(2)
-        >>> broker.now
-        2000000
         """
         hosts = list(self._hosts.values()) if url is None else [self.host(url)]
         for host in {id(host): host for host in hosts}.values():

@@ -81,10 +81,7 @@ class Endpoint:
             self._on_error(self, error)
 
     def set_async_exception_notify_handler(self, handler: _ErrorHandler | None) -> None:
-        """Have a function called with the endpoint and the exception when an error is noticed.
-
-        The error is raised by the next call as well.  The function must not use the API.
-        """
+        """Have a function, which must not use the API, called with endpoint and error when one is noticed."""
         self._on_error = handler
 
     def get_error(self) -> Exception | None:
@@ -178,7 +175,6 @@ class SessionEndpoint(Endpoint):
                 self._settle(channel)
 
     def _settle(self, channel: Channel) -> None:
-        """Settle what has been acknowledged."""
         raise NotImplementedError
 
     def get_error(self) -> Exception | None:
@@ -247,7 +243,6 @@ class _LinkEndpoint(Endpoint):
         return self.session.get_error() or self._error
 
     def check_closed(self) -> None:
-        """Raise a LinkClosed if the link has ended."""
         if self.closed:
             raise LinkClosed(text=f"the {self.ROLE} for {self.given!r} is closed")
 
@@ -327,8 +322,7 @@ class _LinkEndpoint(Endpoint):
             timeout: Seconds to wait for what is outstanding, and for the end to be confirmed.
 
         Raises:
-            Timeout: "sender close timed out", "receiver close timed out".
-            SyncWouldBlock: The same without a time-out: an earlier transfer of the session is held (CM-14).
+            Timeout: "sender close timed out", "receiver close timed out"; SyncWouldBlock without one.
         """
         self.closing = True
         if self._error is not None or self.session.channel is None:
@@ -359,7 +353,6 @@ class _LinkEndpoint(Endpoint):
         raise NotImplementedError
 
     def _leave(self) -> None:
-        """Leave the session's list."""
         raise NotImplementedError
 
 
@@ -529,8 +522,7 @@ class Sender(_LinkEndpoint):
         """Wait until every message sent so far is complete; with the qpid-cpp window, the session's (CAP-05).
 
         Raises:
-            Timeout: "sender sync timed out".
-            SyncWouldBlock: The same without a time-out.
+            Timeout: "sender sync timed out"; without a time-out a SyncWouldBlock.
         """
         self.check_error()
         channel = self.session.channel
@@ -773,10 +765,7 @@ class Receiver(_LinkEndpoint):
         self._is_draining = self._is_open_for_bytes = self._wants_drain = False
 
     def forget(self) -> None:
-        """Forget what was delivered, after a rollback has given it back, and ask for it again.
-
-        As in the real client, what is wanted is not looked at anew, and bytes are not granted again.
-        """
+        """Forget what a rollback has given back, and ask for it again; bytes are not granted anew."""
         self._impending = self.returned = self.received
         self.grant()
 

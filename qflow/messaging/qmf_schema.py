@@ -166,12 +166,7 @@ class SchemaMethod:
 
 @dataclass(frozen=True)
 class SchemaClass:
-    """A class: of objects, with properties, statistics and methods, or of events, with arguments.
-
-    >>> schema = schema_of("queue")
-    >>> schema.properties[0], schema.methods[0], schema.kind == SchemaClass.CLASS_KIND_TABLE
-    (name, purge(request, filter), True)
-    """
+    """A class: of objects, with properties, statistics and methods, or of events, with arguments."""
 
     CLASS_KIND_TABLE = 1
     CLASS_KIND_EVENT = 2

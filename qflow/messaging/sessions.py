@@ -583,8 +583,7 @@ class Session(SessionEndpoint):
         """Wait until everything sent and acknowledged so far is complete.
 
         Raises:
-            Timeout: It is not, within the time-out in seconds of virtual time.
-            SyncWouldBlock: It is not, and there is no time-out.
+            Timeout: It is not, in so many seconds of virtual time; without a time-out a SyncWouldBlock.
         """
         for sender in list(self.senders):
             sender.sync(timeout)

@@ -82,7 +82,6 @@ class _BlockedFlag(RoutingListener):
         self.is_set = False
 
     def routed(self, transfer: Transfer) -> None:
-        """Decide, now that the message is on all its queues."""
         blocking = [limit for limit in self.destinations if limit.stopped]
         if blocking and self.remaining:
             self.is_set = True
@@ -98,11 +97,7 @@ class _BlockedFlag(RoutingListener):
 
 
 class _WatermarkLimit(FlowState):
-    """One queue's two watermarks: blocking **at** the high one, normal below the low one.
-
-    The proposal contradicts itself about equality with the low watermark; this follows its rule of
-    transition, *falls below* (ALT-07).
-    """
+    """One queue's two watermarks: blocking **at** the high one, normal *below* the low one (ALT-07)."""
 
     __slots__ = ("thresholds", "flags")
 
@@ -112,7 +107,6 @@ class _WatermarkLimit(FlowState):
         self.flags: dict[int, _BlockedFlag] = {}
 
     def enqueued(self, message: QueuedMessage) -> None:
-        """Count the message; it takes part in the decision about its transfer."""
         self.add(message)
         if not self.stopped and self.exceeds_stop(self.count, self.size):
             self.turn_on()
@@ -124,7 +118,6 @@ class _WatermarkLimit(FlowState):
         self.flags[message.position] = flag
 
     def dequeued(self, message: QueuedMessage) -> None:
-        """Un-count the message, and free the transfers that this frees."""
         self.subtract(message)
         own = self.flags.pop(message.position)
         own.remaining -= 1
@@ -135,14 +128,12 @@ class _WatermarkLimit(FlowState):
         own.reconsider()
 
     def exceeds_stop(self, count: int, size: int) -> bool:
-        """Return whether so much is at a high watermark."""
         marks = self.thresholds
         return (marks.stop_count != 0 and count >= marks.stop_count) or (
             marks.stop_size != 0 and size >= marks.stop_size
         )
 
     def may_resume(self, count: int, size: int) -> bool:
-        """Return whether so much is below both low watermarks."""
         return may_resume(self.thresholds, count, size)
 
 
@@ -152,11 +143,7 @@ ARGUMENT = "qflow.flow_control"
 def make_flow_control(
     context: BrokerContext, queue: str, settings: QueueSettings, thresholds: FlowThresholds | None
 ) -> FlowState | None:
-    """Return the flow control of a queue, or None; 542 for an unknown kind.
-
-    ``pre-feature`` and ``overflow-list`` have none on the queue; the Java broker knows bytes only,
-    so a queue without byte thresholds has none there either.
-    """
+    """Return a queue's flow control, or None for kinds that have none on it; 542 for an unknown kind."""
     kind = settings.arguments.get(ARGUMENT, context.options.flow_control)
     if kind not in FLOW_CONTROLS:
         raise InvalidArgumentException(f"{ARGUMENT}: got {kind!r}, allowed are {', '.join(FLOW_CONTROLS)}")
