@@ -39,8 +39,8 @@ BESIDE_IT = ("labs/fold",)
 """What reads every event of a run, as the labs do before a picture is drawn."""
 
 OPTIMISED = {
-    **dict.fromkeys(("errors", "link_nodes", "links", "management", "selector", "settings"), "-O0"),
-    **dict.fromkeys(("signature", "alternatives", "cluster", "overflow_list"), "-O0"),
+    **dict.fromkeys(("errors", "history", "link_nodes", "links", "management"), "-O0"),
+    **dict.fromkeys(("selector", "settings", "signature"), "-O0"),
     "fold": "-O1",
 }
 """Modules that the C compiler optimises less than the others, by how much: it needs a third of the time then.

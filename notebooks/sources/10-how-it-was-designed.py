@@ -281,7 +281,7 @@ predictions.compare(before=found["before the feature"][0], **answers)
 # ## Links on
 #
 # - Which of the documents' sentences survived: [11 · Errata](11-errata.ipynb).
-# - In code: `qflow/broker/history/`, each alternative a few dozen lines on the same engine.
+# - In code: `qflow/broker/history.py`, each alternative a few dozen lines on the same engine.
 
 # %% [markdown] id="exercises"
 # ## Exercises

@@ -17,7 +17,7 @@ from qflow.broker.completions import RangeSet
 from qflow.broker.consuming import BYTE_UNIT, CREDIT_MODE, INFINITE, MESSAGE_UNIT, WINDOW_MODE
 from qflow.broker.errors import AmqpException, StartupError
 from qflow.broker.events import Event
-from qflow.broker.history.cluster import join, replicate
+from qflow.broker.history import join, replicate
 from qflow.broker.message import Message
 from qflow.broker.options import BrokerOptions
 from qflow.broker.session import EXPLICIT, NONE, NOT_ACQUIRED, PRE_ACQUIRED, Session

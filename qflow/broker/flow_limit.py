@@ -206,7 +206,7 @@ def is_exempt(settings: QueueSettings) -> bool:
 
 
 class QueueFlowLimit(FlowState):
-    """Turns ON above a stop threshold, OFF below both resume thresholds, and holds by its queue's name."""
+    """Turns ON above a stop threshold, OFF below both resume thresholds, fixed for its life (FC-12)."""
 
     __slots__ = ("thresholds", "held")
 

@@ -23,7 +23,7 @@ from qflow.broker.errors import (
 )
 from qflow.broker.exchanges import Exchange, ExchangeRegistry
 from qflow.broker.flow_limit import FlowThresholds
-from qflow.broker.history.alternatives import make_flow_control
+from qflow.broker.history import make_flow_control
 from qflow.broker.limits import POLICIES, make_policy
 from qflow.broker.message import AVAILABLE, HeaderValue, QueuedMessage, Router, Transfer
 from qflow.broker.queue import Lifetime, Queue, QueueCounters

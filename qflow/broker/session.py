@@ -65,7 +65,7 @@ from qflow.broker.errors import (
 )
 from qflow.broker.events import Detail, Names, Values
 from qflow.broker.exchanges import FED_OP, Exchange, fed_op
-from qflow.broker.history.overflow_list import OverflowList
+from qflow.broker.history import OverflowList
 from qflow.broker.message import HeaderValue, Message, Transfer, delivery_numbers, encodable, shown
 from qflow.broker.queue import Queue
 from qflow.broker.registry import (

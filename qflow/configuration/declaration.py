@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from qflow.broker.errors import InvalidConversion
-from qflow.broker.history.alternatives import ARGUMENT
+from qflow.broker.history import ARGUMENT
 from qflow.broker.settings import KEYS, Argument, QueueSettings, to_bool
 from qflow.configuration.qpid_config import OPTIONS, REPLICATE_KEY
 from qflow.kit import RefusalError

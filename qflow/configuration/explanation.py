@@ -24,7 +24,7 @@ from qflow.broker import Broker
 from qflow.broker.alerts import Alarm, ThresholdAlerts
 from qflow.broker.errors import InvalidConversion, ManagementError
 from qflow.broker.flow_limit import FlowLevels, Level, Origin, effective_max_size, is_exempt
-from qflow.broker.history.alternatives import ARGUMENT
+from qflow.broker.history import ARGUMENT
 from qflow.broker.limits import make_policy
 from qflow.broker.options import UINT32, BrokerOptions
 from qflow.broker.queue import Queue

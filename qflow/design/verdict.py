@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from qflow.broker.errors import AmqpException
 from qflow.broker.flow_limit import FlowThresholds, effective_max_size
-from qflow.broker.history.alternatives import ARGUMENT
+from qflow.broker.history import ARGUMENT
 from qflow.broker.options import BrokerOptions
 from qflow.broker.settings import Argument, QueueSettings
 from qflow.design.bounds import DesignError, Traffic, attained_depth, maximum_depth, traffic_of

@@ -60,7 +60,7 @@ _KINDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
 def _engine_hash() -> str:
     """Return twelve digits that change whenever the source of the engine or of the workloads does."""
     digest = sha256()
-    for room in ("qflow.broker", "qflow.broker.history", "qflow.workload"):
+    for room in ("qflow.broker", "qflow.workload"):
         found = (item for item in files(room).iterdir() if item.name.endswith(".py"))
         sources = sorted(found, key=lambda item: str(item.name))
         for source in sources:

@@ -7,8 +7,7 @@ import pytest
 from qflow.broker import INFINITE, Broker, BrokerOptions, Event, Message, Session
 from qflow.broker.errors import InvalidArgumentException, ResourceLimitExceededException
 from qflow.broker.flow_limit import QueueFlowLimit
-from qflow.broker.history.cluster import join, replicate
-from qflow.broker.history.overflow_list import INTERVAL
+from qflow.broker.history import INTERVAL, join, replicate
 from qflow.broker.options import FLOW_CONTROLS
 
 

@@ -18,7 +18,7 @@ from recordings import SCENARIOS, WORKLOADS
 from trace_commands import Cast, all_commands, common_commands, fresh
 
 from qflow.broker import Broker, Event, Message
-from qflow.broker.history.cluster import ReplicatedState
+from qflow.broker.history import ReplicatedState
 from qflow.broker.store import MessageStore
 from qflow.conformance.scenario import load_scenarios
 from qflow.conformance.scenario_player import Player

@@ -8,7 +8,7 @@ refused with its sender's session, dropped, evicted, replaced, expired or purged
 from __future__ import annotations
 
 from qflow.broker.flow_limit import FlowLevels, FlowThresholds, Level, Origin, is_exempt
-from qflow.broker.history.alternatives import JavaCapacity
+from qflow.broker.history import JavaCapacity
 from qflow.broker.queue import Queue
 from qflow.broker.stores import MessageMap
 from qflow.trace.explain.chain import Reason, Subject

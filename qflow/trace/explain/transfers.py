@@ -7,8 +7,7 @@ available, acquired or gone on each of them, or on none.
 
 from __future__ import annotations
 
-from qflow.broker.history.alternatives import HOLDER as WATERMARK
-from qflow.broker.history.overflow_list import HOLDER as OVERFLOW
+from qflow.broker.history import OVERFLOW, WATERMARK
 from qflow.broker.message import AVAILABLE, QueuedMessage, Transfer
 from qflow.broker.queue import Queue
 from qflow.broker.session import Session
