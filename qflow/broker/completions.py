@@ -286,8 +286,9 @@ class Completions(CommandOwner):
             self.complete(number)
         self._has_parked = False
 
+    @property
     def held(self) -> list[Transfer]:
-        """Return the transfers whose completion is withheld, in the order sent."""
+        """The transfers whose completion is withheld, in the order sent."""
         return [transfer for transfer in self.incomplete.values() if transfer is not None]
 
     def report(self) -> None:
@@ -327,7 +328,7 @@ class Completions(CommandOwner):
 
     def abandon(self) -> None:
         """Forget all that is incomplete: the session is gone (CM-09)."""
-        for transfer in self.held():
+        for transfer in self.held:
             transfer.owner = None
         self.incomplete.clear()
         self._awaited.clear()

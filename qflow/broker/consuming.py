@@ -130,7 +130,7 @@ class Credit(Restorable):
         """Return whether there is any credit: one message and one byte (RF-07)."""
         return self.messages.allows(1) and self.volume.allows(1)
 
-    def delivered(self, size: int) -> None:
+    def charge(self, size: int) -> None:
         """Charge one message to the current mode."""
         if self.mode == WINDOW_MODE:
             self.messages.occupy(1)
@@ -139,7 +139,7 @@ class Credit(Restorable):
             self.messages.spend(1)
             self.volume.spend(size)
 
-    def completed(self, size: int) -> None:
+    def give_back(self, size: int) -> None:
         """Move the window on, if that is the mode *now* (RF-04)."""
         if self.mode == WINDOW_MODE:
             self.messages.vacate(1)
@@ -478,7 +478,7 @@ class Subscription(QueueConsumer):
     def record(self, number: int, message: QueuedMessage) -> DeliveryRecord:
         """Make the record of a delivery, and charge the credit for it."""
         credit = self.credit
-        credit.delivered(message.transfer.size)
+        credit.charge(message.transfer.size)
         return DeliveryRecord(
             number,
             message,
@@ -614,7 +614,7 @@ class SemanticState(Dependent):
             raise NotFoundException(f"Unknown destination {tag} session={self.session}")
         return subscription
 
-    def shown(self) -> list[Subscription]:
+    def list_shown(self) -> list[Subscription]:
         """Return what management shows: also cancelled subscriptions with unsettled deliveries (RF-39)."""
         lingering = [one for one, numbers in self.cancelled if not self.records.keys().isdisjoint(numbers)]
         return [*self.subscriptions.values(), *lingering]
@@ -666,7 +666,7 @@ class SemanticState(Dependent):
             subscription = self.subscriptions.get(record.tag)
             if subscription is not None and not record.is_completed:
                 record.is_completed = True
-                subscription.credit.completed(record.message.transfer.size)
+                subscription.credit.give_back(record.message.transfer.size)
             if record.is_redundant:
                 del self.records[number]
         self.unacked_messages = len(self.records)

@@ -57,7 +57,8 @@ class _Timers(Restorable):
         due: int = self._heap[0][0]
         return due <= until
 
-    def scheduled(self) -> list[tuple[int, TimerTask]]:
+    @property
+    def tasks(self) -> list[tuple[int, TimerTask]]:
         return [(due, task) for due, _, task in sorted(self._heap, key=lambda entry: entry[:2])]
 
     def schedule(self, due: int, task: TimerTask) -> None:

@@ -216,9 +216,9 @@ def refuse(what: str, asked: str) -> NoReturn:
     raise NotImplementedException(f"{asked}: {LEFT_OUT[what].reason}")
 
 
-def hanging(queue: str, what: str) -> str:
-    """Return the words of a refusal of what makes a durable queue go, and the real broker hang."""
-    return (
+def refuse_to_hang(queue: str, what: str) -> NoReturn:
+    """Refuse what makes a durable queue go, and the real broker hang: 540."""
+    raise NotImplementedException(
         f"durable queue {queue} {what}: the real broker hangs then, for all clients, so it is refused here; "
         "declare it without durable"
     )

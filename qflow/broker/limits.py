@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from qflow.broker.errors import NotImplementedException, ResourceLimitExceededException, hanging
+from qflow.broker.errors import NotImplementedException, ResourceLimitExceededException, refuse_to_hang
 from qflow.broker.message import ACQUIRED, QueuedMessage, Transfer
 from qflow.broker.queue import LimitPolicy, Queue
 
@@ -120,7 +120,7 @@ class _SelfDestruct(LimitPolicy):
 
     def make_room(self, queue: Queue, transfer: Transfer) -> bool:
         if queue.durable:
-            raise NotImplementedException(hanging(queue.name, "destroys itself"))
+            refuse_to_hang(queue.name, "destroys itself")
         queue.context.destroy_queue(queue.name, "self-destruct")
         return False
 

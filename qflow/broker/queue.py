@@ -37,7 +37,7 @@ from typing import ClassVar, Final
 
 from qflow.broker.alerts import make_alerts
 from qflow.broker.context import BrokerContext, TimerTask
-from qflow.broker.errors import NotImplementedException, SessionException, hanging
+from qflow.broker.errors import SessionException, refuse_to_hang
 from qflow.broker.flow_limit import FlowState, effective_max_size
 from qflow.broker.groups import MessageGroupManager
 from qflow.broker.message import (
@@ -203,7 +203,7 @@ class Queue(Dependent):
     def dequeue(self, message: QueuedMessage, reason: str, in_transaction: bool = False) -> None:
         """Remove a message; the queue goes if it waited for that (RF-19 iii), 540 if it is durable."""
         if self.durable and reason == "accept" and self.depth.count == 1 and self._goes_when_empty():
-            raise NotImplementedException(hanging(self.name, "goes with an accept"))
+            refuse_to_hang(self.name, "goes with an accept")
         self.remove(message, reason, in_transaction)
         self.settle()
 

@@ -49,7 +49,7 @@ class QueueRegistry(Dependent):
         # Deleted queues that management shows as long as something refers to them (RF-34, RF-45).
         self.lingering: dict[str, Queue] = {}
 
-    def shown(self, name: str) -> Queue | None:
+    def find_shown(self, name: str) -> Queue | None:
         """Return the queue that management shows by a name: one there is, or one that lingers (RF-45)."""
         queue = self.queues.get(name)
         if queue is not None:

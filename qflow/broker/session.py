@@ -246,7 +246,7 @@ class Session(Dependent):
     @property
     def held(self) -> list[Transfer]:
         """Transfers whose completion is withheld, in the order sent."""
-        return self.completions.held()
+        return self.completions.held
 
     @property
     def completed(self) -> RangeSet:
@@ -682,12 +682,10 @@ class Session(Dependent):
         auto_delete: bool = False,
         arguments: Mapping[str, HeaderValue] | None = None,
     ) -> None:
-        """Make an exchange, unless there is one of that name and type already (EX-03).
+        """Make an exchange, a topic one by default, unless there is one of that name and type (EX-03).
 
-        Without a type it is a topic exchange.  With ``passive`` the command only asks for an exchange of
-        that name, and of that type and that alternate if these are given; the broker's own exchanges can be
-        declared in no other way.  404 for an unknown type or alternate, 530 for a name or a type that is
-        not allowed.
+        With ``passive`` only ask for one of that name, and of that type and alternate if given; the broker's
+        own can be declared in no other way.  404 for an unknown type or alternate, 530 if not allowed.
         """
         registry = self.exchanges
         alternate = registry.alternate(alternate_exchange)

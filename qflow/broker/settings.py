@@ -153,7 +153,7 @@ class QueueSettings(Frozen):
         return cls(fairshare_levels=tuple(sorted(levels.items())), arguments=given, **values)  # type: ignore[arg-type]
 
     def validate(self) -> None:
-        """Check the combinations, in the broker's order: 542, 540 or 501 (MG-01, QT-06, QT-19, RF-38)."""
+        """Check the combinations, in the broker's order: 542, 540 or 501 (MG-01, RF-38)."""
         for is_wrong, text in self._combinations():
             if is_wrong:
                 raise InvalidArgumentException(text)

@@ -417,7 +417,7 @@ def _expectations(expect: Any) -> Iterator[str]:
 
 def observe(player: Player) -> _Seen:
     """Return the complete visible state, without what is 0, false or empty."""
-    queues = {name: player.broker.queues.shown(name) for name in player.declared}
+    queues = {name: player.broker.queues.find_shown(name) for name in player.declared}
     seen: _Seen = {
         "done": _by_session(player, lambda client: len(client.sent) - len(client.held())),
         "held": _by_session(player, lambda client: pack(client.held())),

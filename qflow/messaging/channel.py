@@ -31,7 +31,7 @@ Result = TypeVar("Result")
 Action = Callable[[], None]
 
 
-def nothing() -> None:
+def do_nothing() -> None:
     """Do nothing, when a command is known complete that was only to be reported."""
 
 
@@ -165,7 +165,7 @@ class Channel:
         except AmqpException as error:
             self._client.fail(error)
 
-    def sync(self, then: Action = nothing) -> None:
+    def sync(self, then: Action = do_nothing) -> None:
         """Give an ``execution.sync``: it is complete when all commands before it are (CM-06)."""
         self._synced_at = self.next_number
         self.give(self.engine.execution_sync, then=then)

@@ -383,7 +383,7 @@ def _next_event(broker: Broker) -> int | None:
         for message in queue.store
         if message.state == AVAILABLE and message.transfer.expiration is not None
     ]
-    for due, task in broker.timers.scheduled():
+    for due, task in broker.timers.tasks:
         if task is not broker.cleaner:
             candidates.append(due)
         elif expirations:

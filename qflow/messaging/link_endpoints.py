@@ -340,16 +340,16 @@ class _LinkEndpoint(Endpoint):
             return
         self._is_leaving = True
         if address.wants("delete"):
-            for command in self._detaching(channel):
+            for command in self._commands_to_detach(channel):
                 channel.give(command)
             self._nodes(channel).delete(address, self._finish_close)
         else:
-            channel.give_all(self._detaching(channel), self._finish_close)
+            channel.give_all(self._commands_to_detach(channel), self._finish_close)
 
     def _finish_close(self) -> None:
         self.closed = True
 
-    def _detaching(self, channel: Channel) -> list[Command]:
+    def _commands_to_detach(self, channel: Channel) -> list[Command]:
         raise NotImplementedError
 
     def _leave(self) -> None:
@@ -574,7 +574,7 @@ class Sender(_LinkEndpoint):
         self.window.outstanding.clear()
         self._synced = self._queued
 
-    def _detaching(self, channel: Channel) -> list[Command]:
+    def _commands_to_detach(self, channel: Channel) -> list[Command]:
         """Return nothing: the broker does not know of senders."""
         return []
 
@@ -730,7 +730,7 @@ class Receiver(_LinkEndpoint):
         channel = self.session.channel
         if channel is None or not self.linked or self._is_leaving or self._is_draining:
             return
-        missing = self._missing()
+        missing = self._count_missing()
         if missing > 0:
             # The broker delivers within the call, so this is noted before.
             self._impending = None if self._granted is None else (self._impending or 0) + missing
@@ -742,7 +742,7 @@ class Receiver(_LinkEndpoint):
             self._is_draining = True
             channel.give(channel.engine.message_flush, self.tag, then=self._finish_drain)
 
-    def _missing(self) -> int:
+    def _count_missing(self) -> int:
         if self._impending is not None and self._granted is not None:
             return max(self._granted, self.received) - self._impending
         if self._granted is None:
@@ -776,7 +776,7 @@ class Receiver(_LinkEndpoint):
         reliability = address.link.get("reliability") or default
         self.accept_mode = NONE if reliability in _UNRELIABLE else EXPLICIT
         if node.type == TOPIC:
-            commands = self._making_queue(channel, address, node, reliability)
+            commands = self._commands_to_queue(channel, address, node, reliability)
         else:
             self.queue = address.name
             commands = bindings(channel.engine, address.link, queue=self.queue)
@@ -798,7 +798,7 @@ class Receiver(_LinkEndpoint):
         self._want_credit()
         channel.give_all(commands, self._finish_attach)
 
-    def _making_queue(
+    def _commands_to_queue(
         self, channel: Channel, address: LinkAddress, node: Node, reliability: str
     ) -> list[Command]:
         """Return the commands that make and bind the queue through which messages of an exchange come."""
@@ -818,7 +818,7 @@ class Receiver(_LinkEndpoint):
         own = partial(channel.engine.exchange_bind, self.queue, address.name, subject or "")
         return [declare, *(bindings(channel.engine, link, self.queue, address.name, subject) or [own])]
 
-    def _detaching(self, channel: Channel) -> list[Command]:
+    def _commands_to_detach(self, channel: Channel) -> list[Command]:
         """Cancel, delete the queue if it is this receiver's own, give back what was prefetched."""
         engine = channel.engine
         commands: list[Command] = [partial(engine.message_cancel, self.tag)]

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from qflow.broker import Session
-from qflow.messaging.channel import Action, Channel, nothing
+from qflow.messaging.channel import Action, Channel, do_nothing
 from qflow.messaging.exceptions import LinkError, NotFound
 
 QUEUE, TOPIC = "queue", "topic"
@@ -78,7 +78,7 @@ class Nodes:
             elif node is None:
                 fail(NotFound(text=f"no such {wanted or QUEUE}: {link.name}"))
             else:
-                self._channel.give_all(self._node_bindings(link), nothing)
+                self._channel.give_all(self._node_bindings(link), do_nothing)
                 then(node)
 
         if must_create and wanted:
@@ -107,7 +107,7 @@ class Nodes:
             then(found[0] if found else None)
 
         if wanted != QUEUE:
-            topic = channel.give(engine.exchange_query, name, then=nothing if wanted is None else finish)
+            topic = channel.give(engine.exchange_query, name, then=do_nothing if wanted is None else finish)
             if topic is not None and not topic.not_found:
                 found.append(Node(TOPIC, topic.type))
         if wanted != TOPIC:

@@ -144,7 +144,7 @@ def _memory(broker: Broker) -> _Named:
 
 def _queues(broker: Broker) -> _Named:
     for name in dict.fromkeys((*broker.queues.queues, *broker.queues.lingering)):
-        queue = broker.queues.shown(name)
+        queue = broker.queues.find_shown(name)
         if queue is None:
             continue
         alternate = queue.alternate
@@ -206,7 +206,7 @@ def _sessions(broker: Broker) -> _Named:
 
 def _subscriptions(broker: Broker) -> _Named:
     for name, session in _clients(broker):
-        for subscription in session.consuming.shown():
+        for subscription in session.consuming.list_shown():
             values = asdict(subscription.statistics())
             queue = values.pop("queue")
             references = {"sessionRef": _reference("session", name), "queueRef": _reference("queue", queue)}
