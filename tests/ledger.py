@@ -129,7 +129,7 @@ class Sent:
 
 
 @dataclass
-class Purse:
+class Credit:
     """A subscription's credit in credit mode: messages and bytes, None for unlimited."""
 
     balance: list[int | None] = field(default_factory=lambda: [0, 0])
@@ -173,7 +173,7 @@ class Ledger:
         self.transactional: set[Life] = set()
         self.completed: set[tuple[Life, int]] = set()
         self.syncs: dict[Life, list[int]] = {}
-        self.purses: dict[tuple[str, str], Purse] = {}
+        self.credits: dict[tuple[str, str], Credit] = {}
         self.modes: dict[tuple[str, str], int] = {}
         self.retired_enqueues = self.retired_dequeues = 0
         self._open: dict[Life, dict[str, Sent]] = {}
@@ -197,8 +197,8 @@ class Ledger:
             transfer.is_routing = False
             self._finish(transfer)
         self._routing.clear()
-        for purse in self.purses.values():
-            purse.end_flush()
+        for credit in self.credits.values():
+            credit.end_flush()
 
     def forget(self, label: str) -> None:
         """Take a transfer that was refused out of the books."""
@@ -287,8 +287,8 @@ class Ledger:
 
     def _on_session_attach(self, event: Event, detail: dict[str, Any]) -> None:
         self.lives[event.session] += 1
-        for key in [key for key in self.purses if key[0] == event.session]:
-            del self.purses[key]
+        for key in [key for key in self.credits if key[0] == event.session]:
+            del self.credits[key]
 
     def _on_message_transfer(self, event: Event, detail: dict[str, Any]) -> None:
         life = self.life(event.session)
@@ -319,38 +319,38 @@ class Ledger:
 
     def _on_message_subscribe(self, event: Event, detail: dict[str, Any]) -> None:
         key = (event.session, detail["tag"])
-        self.purses[key], self.modes[key] = Purse(), 1
+        self.credits[key], self.modes[key] = Credit(), 1
 
-    def _credit(self, event: Event, detail: dict[str, Any]) -> Purse | None:
-        """Return the purse of a subscription in credit mode; None in window mode, or if it has none."""
+    def _credit(self, event: Event, detail: dict[str, Any]) -> Credit | None:
+        """Return the credit of a subscription in credit mode; None in window mode, or if it has none."""
         key = (event.session, detail["tag"])
-        purse = self.purses.get(key)
-        if purse is not None:
-            purse.end_flush()
-        return purse if self.modes.get(key) == 0 else None
+        credit = self.credits.get(key)
+        if credit is not None:
+            credit.end_flush()
+        return credit if self.modes.get(key) == 0 else None
 
     def _on_message_set_flow_mode(self, event: Event, detail: dict[str, Any]) -> None:
         self.modes[event.session, detail["tag"]] = detail["flow_mode"]
 
     def _on_message_flow(self, event: Event, detail: dict[str, Any]) -> None:
-        purse, unit, value = self._credit(event, detail), detail["unit"], detail["value"]
-        if purse is None or unit not in (0, 1) or not 0 <= value <= INFINITE:
+        credit, unit, value = self._credit(event, detail), detail["unit"], detail["value"]
+        if credit is None or unit not in (0, 1) or not 0 <= value <= INFINITE:
             return
-        before = purse.balance[unit]
+        before = credit.balance[unit]
         if value == INFINITE:
-            purse.balance[unit] = None
+            credit.balance[unit] = None
         elif before is not None:
-            purse.balance[unit] = before + value
+            credit.balance[unit] = before + value
 
     def _on_message_stop(self, event: Event, detail: dict[str, Any]) -> None:
-        purse = self._credit(event, detail)
-        if purse is not None:
-            purse.balance = [0, 0]
+        credit = self._credit(event, detail)
+        if credit is not None:
+            credit.balance = [0, 0]
 
     def _on_message_flush(self, event: Event, detail: dict[str, Any]) -> None:
-        purse = self._credit(event, detail)
-        if purse is not None:
-            purse.is_flushed = True
+        credit = self._credit(event, detail)
+        if credit is not None:
+            credit.is_flushed = True
 
     def _on_delivered(self, event: Event, detail: dict[str, Any]) -> None:
         copy = self.pages[event.queue].copies[detail["position"]]
@@ -358,7 +358,7 @@ class Ledger:
         expected = f"{event.session}::{event.link}" if detail["acquired"] else None
         same("CN-10, CN-12: acquired by its consumer, or available to a browser", expected, copy.owner)
         if detail["mode"] == "credit":
-            balance = self.purses[event.session, event.link].balance
+            balance = self.credits[event.session, event.link].balance
             for unit, amount in enumerate((1, event.size)):
                 before = balance[unit]
                 if before is not None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import fields
 
 import pytest
-from recordings import SCENARIOS
 
 from qflow.broker import Broker, BrokerOptions, Message
 from qflow.broker.errors import StartupError
 from qflow.broker.options import MODELLED, NOT_MODELLED, read_options
 from qflow.configuration.broker_setup import BrokerSetup
 
-STARTUP = json.loads((SCENARIOS / "startup.json").read_text())
 CLI = "Error in command line options: "
 ENV = "Error in environment variables: "
 CONF = "Error in configuration file qpidd.conf: "
@@ -27,28 +24,6 @@ def refusal(*arguments: str, environment: dict | None = None, lines: tuple[str, 
 
 
 # What the real broker was recorded doing
-
-
-@pytest.mark.parametrize("recorded", STARTUP, ids=[" ".join(row["options"]) or "none" for row in STARTUP])
-def test_every_recorded_start(recorded):
-    """FC-10: it starts with what it was given, or refuses with the recorded words."""
-    if recorded["starts"]:
-        broker = Broker(BrokerOptions.parse(recorded["options"]))
-        given = dict(zip(recorded["options"][::2], recorded["options"][1::2], strict=True))
-        # default-queue-limit is an unsigned number of 32 bits, and -5 is read as one.
-        taken = {**given, "--default-queue-limit": "4294967291"} if "-5" in given.values() else given
-        assert {name: str(getattr(broker.options, name[2:].replace("-", "_"))) for name in given} == taken
-    else:
-        said = recorded["stderr"][-1].removeprefix("[Broker] critical Unexpected error: ")
-        assert said.removeprefix("invalid-argument: ") == refusal(*recorded["options"])
-
-
-def test_the_same_with_an_equals_sign():
-    for recorded in STARTUP:
-        pairs = zip(recorded["options"][::2], recorded["options"][1::2], strict=True)
-        words = [f"{name}={value}" for name, value in pairs]
-        if recorded["starts"] and "--default-message-group=" not in words:
-            assert BrokerOptions.parse(words) == BrokerOptions.parse(recorded["options"])
 
 
 # Values

@@ -1,4 +1,7 @@
-"""When a transfer is complete, and when the client is told (CM)."""
+"""When a transfer is complete, and when the client is told (CM).
+
+Beside the recordings ``fc-sync`` and ``fc-fanout``, which tests/conformance plays step by step.
+"""
 
 import pytest
 from support import Bench, refused
@@ -54,35 +57,6 @@ def test_holding_delays_nothing_else():
     assert bench.held() == "p-2"
 
 
-def test_every_queue_has_to_let_go():
-    """CM-03, G-01: f1 (stop 1), f2 (stop 2); purging f1 completes message 2, message 3 waits for f2."""
-    bench = Bench()
-    for name, stop in (("f1", 1), ("f2", 2)):
-        bench.declare(name, flow_stop_count=stop)
-        bench.bind(name, "amq.fanout")
-    transfers = bench.send("", 3, exchange="amq.fanout")
-    assert [transfer.held_by for transfer in transfers] == [(), ("f1",), ("f1", "f2")]
-    bench.ctl.queue_purge("f1")
-    assert bench.held() == "p-3"
-    assert transfers[2].held_by == ("f2",)
-    bench.take("f2", 2)
-    assert (bench.held(), transfers[2].is_complete) == ("", True)
-
-
-def test_consumed_where_it_is_held():
-    """CM-03, FC-17, ALT-08: consumed from one, the other turned OFF: each lets go in its own way."""
-    bench = Bench()
-    for name in ("f1", "f2"):
-        bench.declare(name, flow_stop_count=1)
-        bench.bind(name, "amq.fanout")
-    bench.send("", 2, exchange="amq.fanout")
-    reader = bench.read("f1")
-    reader.accept("p-2")
-    assert (bench.is_on("f1"), bench.held()) == (True, "p-2")
-    bench.ctl.queue_purge("f2")
-    assert (bench.is_on("f1"), bench.held()) == (True, "")
-
-
 def test_a_completion_comes_once():
     """CM-02: whatever lets go of it, and however often."""
     bench = Bench()
@@ -111,15 +85,6 @@ def test_out_of_order():
     bench.ctl.queue_purge("x")
     assert bench.completed() == "0-4"
     assert completions(bench) == [0, 2, 3, 1, 4]
-
-
-def test_the_golden_ranges():
-    """CM-04: ``[0-1, 3-4]``, when one command precedes the transfers."""
-    bench = two_queues()
-    bench.session("p").message_accept([])
-    bench.send("x", 2)
-    bench.send("y", 2)
-    assert bench.session("p").completed.ranges() == [(0, 1), (3, 4)]
 
 
 # Telling the client
@@ -215,42 +180,6 @@ def test_a_sync_waits_for_earlier_commands_only():
     assert bench.completed() == "0-5"
 
 
-def test_syncs_are_freed_one_by_one():
-    """CM-06: each by the completion which clears the last earlier command."""
-    bench = two_queues()
-    bench.send("x", 2)
-    bench.session("p").execution_sync()
-    bench.send("x")
-    bench.session("p").execution_sync()
-    reader = bench.read("x")
-    reader.accept("p-3")
-    assert bench.completed() == "0 3"
-    reader.accept("p-2")
-    assert bench.completed() == "0-4"
-
-
-def test_a_sync_after_everything_completed():
-    """CM-06: AsyncCompletion testSyncAfterComplete."""
-    bench = two_queues()
-    bench.send("y", 3, sync=True)
-    bench.session("p").execution_sync()
-    assert (bench.completed(), reports(bench)) == ("0-3", ["0", "0-1", "0-2", "0-3"])
-
-
-def test_freed_in_reverse_order():
-    """CM-06, CM-12: AsyncCompletion testWaitTillComplete, with queues where that test has a fake store."""
-    bench = Bench()
-    for name in "abc":
-        bench.declare(name, flow_stop_count=1)
-        bench.send(name, by="loader")
-        bench.send(name)
-    bench.session("p").execution_sync()
-    for name, completed in (("c", "2"), ("b", "1-2"), ("a", "0-3")):
-        assert "3" not in bench.completed()
-        bench.ctl.queue_purge(name)
-        assert bench.completed() == completed
-
-
 def test_rf_40_a_sync_flag_is_reported_before_what_completes_after_it():
     """RF-40: three transfers freed in one batch, of which the second carries the flag."""
     bench = Bench()
@@ -329,14 +258,6 @@ def test_durable_messages_complete_at_once(durable):
     (transfer,) = bench.send("y", durable=durable)
     assert transfer.is_complete
     assert bench.stat("y").msgPersistEnqueues == int(durable)
-
-
-def test_unroutable_transfers_complete_at_once():
-    """EX-08, CM-02: nobody holds them."""
-    bench = two_queues()
-    (transfer,) = bench.send("nowhere")
-    assert transfer.is_complete
-    assert bench.completed() == "0"
 
 
 def test_the_statistics():

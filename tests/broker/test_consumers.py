@@ -1,4 +1,7 @@
-"""Subscriptions, credit, delivery, dispositions and whose turn it is (CN, RF-01 … RF-16)."""
+"""Subscriptions, credit, delivery, dispositions and whose turn it is (CN, RF-01 … RF-16).
+
+Beside the recordings ``cr-`` and ``re-``, which tests/conformance plays step by step.
+"""
 
 import pytest
 from support import BYTES, INFINITE, MESSAGES, NONE, WINDOW, Bench, queue_of, refused, run
@@ -154,63 +157,6 @@ def test_credit_mode_gives_nothing_back():
     assert reader.got == run(1, 3)
 
 
-def test_the_window_moves_by_completion():
-    """CN-06: test_window_flow_messages; not by accept (testCompleteOnAccept)."""
-    bench = queue_of(15)
-    reader = bench.read("q", messages=5, mode=WINDOW)
-    assert reader.got == run(1, 5)
-    reader.accept()
-    assert reader.got == run(1, 5)
-    reader.complete()
-    assert reader.got == run(1, 10)
-
-
-def test_the_window_in_bytes():
-    """CN-06: test_window_flow_bytes: each completion gives one."""
-    bench = queue_of(8)
-    reader = bench.read("q", volume=300, mode=WINDOW)
-    for number in range(3, 8):
-        assert reader.got == run(1, number)
-        reader.complete(f"p-{number - 2}")
-    assert reader.got == run(1, 8)
-
-
-def test_stop_clears_and_used_survives():
-    """CN-06, CN-07: test_credit_window_after_messagestop: exactly 6…10, not 11."""
-    bench = queue_of(15)
-    reader = bench.read("q", messages=5, mode=WINDOW)
-    reader.stop()
-    reader.grant(5, UNLIMITED)
-    assert reader.got == run(1, 5)
-    reader.complete()
-    assert reader.got == run(1, 10)
-
-
-def test_stop_then_complete_gives_nothing():
-    """CN-07: test_window_stop."""
-    bench = queue_of(10)
-    reader = bench.read("q", messages=5, mode=WINDOW)
-    reader.stop()
-    reader.complete()
-    assert reader.got == run(1, 5)
-    reader.grant(5, UNLIMITED)
-    assert reader.got == run(1, 10)
-
-
-def test_credit_does_not_wrap():
-    """CN-04: test_no_credit_wrap: 0xFFFFFFFA + 10 stays below infinite; infinite sticks."""
-    bench = queue_of(5)
-    reader = bench.read("q", messages=0xFFFFFFFA)
-    reader.grant(messages=10)
-    bench.send("q", 44)
-    assert reader.got == run(1, 49)
-    other = bench.read("q", "d")
-    other.grant(messages=1)
-    reader.session.close()
-    bench.send("q", 5)
-    assert len(other.got.split()) == 49 + 5
-
-
 def test_a_grant_after_infinite_changes_nothing():
     """CN-04: infinite is sticky until a stop."""
     bench = queue_of(0)
@@ -222,22 +168,6 @@ def test_a_grant_after_infinite_changes_nothing():
     reader.grant(1, UNLIMITED)
     bench.send("q", 5)
     assert reader.got == run(1, 6)
-
-
-def test_each_mode_has_its_own_balances():
-    """CN-04, CN-06: switching switches to the other mode's."""
-    bench = queue_of(10)
-    reader = bench.read("q", messages=2)
-    assert reader.got == run(1, 2)
-    reader.mode(WINDOW)
-    reader.grant(1, UNLIMITED)
-    assert reader.got == run(1, 3)
-    reader.mode(0)
-    reader.grant(messages=1)
-    assert reader.got == run(1, 4)
-    reader.mode(WINDOW)
-    reader.complete("p-3")
-    assert reader.got == run(1, 5)
 
 
 def test_completions_of_what_was_delivered_without_a_limit():
@@ -278,18 +208,6 @@ def test_flush():
     assert reader.got == run(1, 4)
 
 
-def test_window_flush_ack_flow():
-    """CN-07: message.py test_window_flush_ack_flow."""
-    bench = queue_of(2)
-    reader = bench.read("q", messages=UNLIMITED, volume=UNLIMITED, mode=WINDOW)
-    reader.flush()
-    reader.complete()
-    reader.accept()
-    reader.grant(UNLIMITED, UNLIMITED)
-    bench.send("q")
-    assert reader.got == run(1, 3)
-
-
 def test_grant_and_flush_as_one_write():
     """CN-09, RF-08: fetch: nothing on an empty queue, and no credit is left for later."""
     bench = queue_of(0)
@@ -322,29 +240,6 @@ def test_too_big_for_one_goes_to_another():
     large = bench.read("q", "large")
     bench.send("q", size=500)
     assert (small.got, large.got) == ("", "p-1")
-
-
-def test_no_credit_at_all_wakes_nobody():
-    """RF-16, FORMAT: it does nothing with the event, and no other is woken in its place."""
-    bench = Bench()
-    bench.declare("q")
-    stopped = bench.read("q", "stopped")
-    other = bench.read("q", "other")
-    stopped.stop()
-    bench.send("q")
-    assert (stopped.got, other.got) == ("", "")
-    bench.send("q")
-    assert (stopped.got, other.got) == ("", "p-1 p-2")
-
-
-def test_a_consumer_without_credit_does_not_swallow_messages():
-    """CN-08, CN-19: ClientSessionTest testReliableDispatch."""
-    bench = Bench()
-    bench.declare("q")
-    bench.idle("q", "first")
-    second = bench.read("q", "second")
-    bench.send("q")
-    assert second.got == "p-1"
 
 
 # Delivery records
@@ -441,22 +336,6 @@ def test_completion_of_nothing_wakes_the_blocked():
     assert blocked.got == "p-2"
 
 
-def test_unknown_and_settled_deliveries():
-    """CN-13, CN-12: silently ignored, in whatever order (re-double)."""
-    bench = queue_of(2)
-    reader = bench.read("q")
-    reader.accept("p-1")
-    for again in (reader.accept, reader.release, reader.reject):
-        again("p-1")
-    reader.session.message_accept([17, 4, 99])
-    reader.session.message_release([99])
-    reader.session.message_reject([99])
-    assert reader.session.message_acquire([99]) == []
-    statistics = bench.stat("q")
-    assert (statistics.msgDepth, statistics.msgTotalDequeues, statistics.releases) == (1, 1, 0)
-    assert reader.session.is_attached
-
-
 # Accept, release, reject, acquire
 
 
@@ -477,34 +356,6 @@ def test_statistics_of_a_delivery():
     reader = bench.read("q")
     (shown,) = [s.statistics() for s in reader.session.consuming.subscriptions.values()]
     assert (shown.delivered, bench.stat("q").acquires, bench.stat("q").msgTotalDequeues) == (2, 2, 0)
-
-
-def test_ranged_accept():
-    """CN-13: message.py test_ranged_ack: 1–3 and 5–10; after close only message 4 remains."""
-    bench = queue_of(10)
-    reader = bench.read("q")
-    reader.accept(*[f"p-{n}" for n in (1, 2, 3, 5, 6, 7, 8, 9, 10)])
-    reader.session.close()
-    assert bench.labels("q") == "p-4"
-
-
-def test_release_keeps_the_order():
-    """CN-14: test_release_ordering, and stats.py test_message_release (acquires 2, releases 2)."""
-    bench = queue_of(10)
-    reader = bench.read("q", messages=2)
-    reader.release()
-    statistics = bench.stat("q")
-    assert (statistics.acquires, statistics.releases, statistics.msgTotalDequeues) == (2, 2, 0)
-    assert bench.read("q", "d").got == run(1, 10)
-
-
-def test_release_of_some():
-    """CN-14: test_release_order: accept odd, release even."""
-    bench = queue_of(10)
-    reader = bench.read("q", messages=10)
-    reader.accept(*[f"p-{n}" for n in range(1, 11, 2)])
-    reader.release(*[f"p-{n}" for n in range(2, 11, 2)])
-    assert bench.read("q", "d").got == "p-2 p-4 p-6 p-8 p-10"
 
 
 @pytest.mark.parametrize(
@@ -534,58 +385,6 @@ def test_release_wakes_one_consumer_and_all_browsers():
     assert (first.got, second.got) == ("p-3 p-2", "p-1")
 
 
-def test_release_resets_cursors():
-    """CN-14, MG-11: MessagingSessionTests testReleaseResetsCursor."""
-    bench = queue_of(10)
-    first = bench.idle("q", "first")
-    second = bench.idle("q", "second")
-    assert first.fetch() == "p-1"
-    assert [second.fetch() for _ in range(9)] == run(2, 10).split()
-    first.release()
-    assert second.fetch() == "p-1"
-
-
-REDELIVERED = [
-    pytest.param(["release"], "p-1", id="CN-15 released"),
-    pytest.param(["release*"], "p-1*", id="CN-15 released, flag set"),
-    pytest.param(["close"], "p-1*", id="CN-15 CN-17 session closed"),
-    pytest.param(["release*", "release"], "p-1*", id="CN-15 an earlier flag survives"),
-    pytest.param(["release", "release"], "p-1", id="CN-15 never flagged"),
-    pytest.param(["release", "close"], "p-1*", id="CN-15 in the end it is"),
-    pytest.param(["close", "release", "release"], "p-1*", id="CN-15 once and for all"),
-]
-
-
-@pytest.mark.parametrize(("ways", "last"), REDELIVERED)
-def test_the_redelivered_flag(ways, last):
-    """CN-15: delivery count > 0, which starts at -1 and only release without the flag takes back."""
-    bench = queue_of(1)
-    for number, way in enumerate(ways):
-        reader = bench.read("q", f"c{number}", messages=1)
-        if way == "close":
-            reader.session.close()
-        else:
-            reader.release(set_redelivered=way.endswith("*"))
-            reader.session.close()
-    assert bench.read("q", "last").got == last
-
-
-def test_reject():
-    """CN-16: discardsSubscriber, a dequeue, and a copy with the count reset through the alternate."""
-    bench = Bench()
-    bench.declare("q", alternate="amq.fanout")
-    bench.declare("r")
-    bench.bind("r", "amq.fanout")
-    bench.send("q", 2)
-    bench.read("q", "once").session.close()
-    reader = bench.read("q")
-    assert reader.got == "p-1* p-2*"
-    reader.reject("p-1")
-    statistics = bench.stat("q")
-    assert (statistics.discardsSubscriber, statistics.msgTotalDequeues, statistics.msgDepth) == (1, 1, 1)
-    assert bench.read("r", "r").got == "p-1"
-
-
 def test_reject_without_alternate():
     """CN-16: dropped; and ignored for what was only browsed."""
     bench = queue_of(2)
@@ -593,29 +392,6 @@ def test_reject_without_alternate():
     assert bench.stat("q").discardsSubscriber == 0
     bench.read("q", messages=1).reject()
     assert (bench.stat("q").discardsSubscriber, bench.labels("q")) == (1, "p-2")
-
-
-def test_two_browsers_and_a_consumer():
-    """CN-12, CN-15: test_subscribe_not_acquired, test_release_unacquired, testBrowse."""
-    bench = queue_of(10)
-    browsers = [bench.read("q", name, browse=True) for name in ("b1", "b2")]
-    for browser in browsers:
-        assert browser.got == run(1, 10)
-        browser.release()
-    assert bench.stat("q").messageCount == 10
-    assert bench.read("q").got == run(1, 10)
-
-
-def test_acquire():
-    """CN-12, RF-02: test_subscribe_not_acquired_3: the odd ones are acquired and accepted."""
-    bench = queue_of(10)
-    browser = bench.read("q", "a", browse=True)
-    odd = [f"p-{n}" for n in range(1, 11, 2)]
-    assert browser.acquire(*odd) == browser.numbers(odd)
-    assert bench.stat("q").messageCount == 5
-    browser.accept(*odd)
-    assert bench.labels("q") == "p-2 p-4 p-6 p-8 p-10"
-    assert bench.stat("q").msgDepth == 5
 
 
 def test_acquire_counts_nothing():
@@ -632,17 +408,6 @@ def test_acquire_counts_nothing():
         assert reader.got == "p-1"
         reader.session.close()
     assert bench.read("q", "c2").got == "p-1"
-
-
-def test_acquire_of_what_is_gone_or_taken():
-    """RF-02, CN-12: the id is just left out of the result."""
-    bench = queue_of(3)
-    first = bench.read("q", "first", browse=True)
-    second = bench.read("q", "second", browse=True)
-    assert first.acquire("p-1") == first.numbers(["p-1"])
-    bench.read("q", "c", messages=1).accept("p-2")
-    assert second.acquire("p-1", "p-2", "p-3") == second.numbers(["p-3"])
-    assert second.acquire("p-3") == []
 
 
 @pytest.mark.parametrize("is_browser", [True, False])
@@ -689,33 +454,6 @@ def test_acquire_takes_a_command_number():
 # The end of a subscription, a session, a queue
 
 
-def test_cancel():
-    """CN-17: what was delivered can still be settled; test_cancel, test_release, testRelease."""
-    bench = queue_of(2)
-    reader = bench.read("q")
-    reader.cancel()
-    bench.send("q")
-    assert reader.got == run(1, 2)
-    with refused(404, "No such subscription: s"):
-        bench.session("other").message_cancel("s")
-    reader.accept("p-1")
-    reader.release("p-2")
-    assert bench.labels("q") == "p-2 p-3"
-    assert bench.stat("q").consumerCount == 0
-
-
-def test_cancel_wakes_the_next():
-    """CN-17, RF-14: if messages are available, also when the one who goes is a browser."""
-    bench = queue_of(0)
-    stopped = bench.read("q", "stopped")
-    waiting = bench.read("q", "waiting")
-    stopped.stop()
-    bench.send("q")
-    assert waiting.got == ""
-    bench.read("q", "b", browse=True).cancel()
-    assert waiting.got == "p-1"
-
-
 def test_close_requeues():
     """CN-17, RF-13, MG-16: last to first, flagged, at the old places; other things end with it."""
     bench = queue_of(3)
@@ -733,18 +471,6 @@ def test_close_requeues():
     assert bench.read("q", "d").got == run(1, 3, "*")
 
 
-def test_close_rolls_back():
-    """CN-17, CM-11: tx.py test_auto_rollback: redelivered in order, publishes gone."""
-    bench = queue_of(4)
-    session = bench.session("t")
-    session.tx_select()
-    reader = bench.read("q", "t")
-    reader.accept()
-    bench.send("q", by="t")
-    session.close()
-    assert bench.read("q", "d").got == run(1, 4, "*")
-
-
 def test_a_closing_session_swallows_a_wake_up():
     """RF-14: its subscriptions stay in the list while it releases; the cancels make up for it."""
     bench = queue_of(2)
@@ -753,22 +479,6 @@ def test_a_closing_session_swallows_a_wake_up():
     other = bench.read("q", "other", messages=5)
     closing.session.close()
     assert other.got == run(1, 2, "*")
-
-
-def test_queue_deleted_under_consumers():
-    """CN-18, RF-15: 408 for who waits; settling what is gone succeeds silently."""
-    bench = queue_of(1)
-    holder = bench.read("q", "holder", messages=1)
-    waiting = bench.read("q", "waiting")
-    browser = bench.read("q", "browser", browse=True)
-    bench.ctl.queue_delete("q")
-    for reader in (waiting, browser):
-        error = reader.session.error
-        assert (error.code, error.text) == (408, "Queue q has been deleted.")
-    assert holder.session.is_attached
-    holder.accept("p-1")
-    holder.release("p-1")
-    assert holder.session.is_attached
 
 
 def test_queue_deleted_without_credit():
@@ -1035,10 +745,3 @@ def test_taking_ownership():
     bench.declare("plain")
     with refused(405):
         bench.session("another").queue_declare("plain", exclusive=True, passive=True)
-
-
-def test_an_exclusive_subscription_ends():
-    """CN-02, CN-23: then others may come."""
-    bench = queue_of(1)
-    bench.read("q", "c", exclusive=True).cancel()
-    assert bench.read("q", "d", messages=0).got == ""

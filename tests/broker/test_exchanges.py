@@ -1,4 +1,7 @@
-"""Exchanges, bindings, alternates and what is counted (EX, RF-18)."""
+"""Exchanges, bindings, alternates and what is counted (EX, RF-18).
+
+Beside the recordings ``ex-`` and ``de-``, which tests/conformance plays step by step.
+"""
 
 import pytest
 from support import Bench, refused
@@ -244,19 +247,6 @@ def test_direct():
     assert (bench.labels("a"), bench.labels("b")) == ("p-1 p-5", "p-1")
 
 
-def test_exclusive_binding():
-    """EX-04: ClientSessionTest testExclusiveBinding: it replaces all other bindings of the key."""
-    bench = bench_with_queues("a", "b", "c")
-    for queue in "ab":
-        bench.bind(queue, "amq.direct", "k")
-    bench.bind("b", "amq.direct", "other")
-    bench.bind("c", "amq.direct", "k", {"qpid.exclusive-binding": True})
-    bench.send("k", exchange="amq.direct")
-    bench.send("other", exchange="amq.direct")
-    assert [bench.labels(queue) for queue in "abc"] == ["", "p-2", "p-1"]
-    assert [bench.stat(queue).bindingCount for queue in "abc"] == [1, 2, 2]
-
-
 def test_fanout():
     """EX-05: the key is ignored, and a queue is bound at most once."""
     bench = bench_with_queues("a", "b")
@@ -500,31 +490,6 @@ def test_unbind(exchange, arguments, headers):
     assert (bench.labels("queue-1"), bench.labels("queue-2")) == ("one", "one two")
 
 
-def test_unbinding_a_stopped_queue():
-    """FC-18: it changes nothing for what is held."""
-    bench = Bench()
-    bench.declare("q", flow_stop_count=1)
-    bench.bind("q", "amq.fanout")
-    bench.send("", 2, exchange="amq.fanout")
-    bench.ctl.exchange_unbind("q", "amq.fanout")
-    assert (bench.is_on("q"), bench.held()) == (True, "p-2")
-
-
-@pytest.mark.parametrize("kind", ["direct", "topic", "fanout", "headers"])
-def test_auto_delete_exchange(kind):
-    """EX-11: exchange.py Autodelete*: deleted when the last binding goes."""
-    bench = bench_with_queues("a", "b")
-    bench.exchange("x", kind, auto_delete=True)
-    for queue in "ab":
-        bench.bind(queue, "x", "k", {"x-match": "all"})
-    bench.ctl.exchange_unbind("a", "x", "k")
-    assert bench.has_exchange("x")
-    bench.ctl.queue_delete("b")
-    assert not bench.has_exchange("x")
-    with refused(404):
-        bench.ctl.exchange_declare("x", passive=True)
-
-
 def test_auto_delete_headers_goes_with_an_unbind_of_nothing():
     """RF-32: a headers exchange only, and only if nothing else is bound."""
     for kind, is_left in (("headers", False), ("topic", True)):
@@ -619,19 +584,6 @@ def test_session_scope_that_is_not_there_any_more(way):
     assert bench.stat("q").bindingCount == (1 if way == "queue gone" else 2)
 
 
-def test_session_scope():
-    """EX-11: x-scope: session: the binding ends with the session that made it."""
-    bench = bench_with_queues("q")
-    session = bench.session("s")
-    session.exchange_bind("q", "amq.direct", "scoped", {"x-scope": "session"})
-    session.exchange_bind("q", "amq.direct", "plain")
-    bench.send("scoped", exchange="amq.direct")
-    session.close()
-    bench.send("scoped", exchange="amq.direct")
-    bench.send("plain", exchange="amq.direct")
-    assert bench.labels("q") == "p-1 p-3"
-
-
 # Unroutable, alternates, statistics
 
 
@@ -643,32 +595,6 @@ def test_unroutable():
     exchange = bench.exchange_statistics("amq.direct")
     assert (exchange.msgReceives, exchange.msgDrops, exchange.msgRoutes) == (1, 1, 0)
     assert bench.broker.statistics().discardsNoRoute == 1
-
-
-def test_unroutable_with_an_alternate():
-    """EX-08: alternate_exchange.py test_unroutable: the alternate gets it once, and it counts as dropped."""
-    bench = bench_with_queues("returned", "processed")
-    bench.exchange("secondary", "fanout")
-    bench.exchange("primary", "direct", alternate="secondary")
-    bench.bind("returned", "secondary")
-    bench.bind("processed", "primary", "my-key")
-    bench.send("my-key", exchange="primary", label="good")
-    bench.send("other", exchange="primary", label="bad")
-    assert (bench.labels("processed"), bench.labels("returned")) == ("good", "bad")
-    exchange = bench.exchange_statistics("primary")
-    assert (exchange.msgReceives, exchange.msgDrops, exchange.msgRoutes) == (2, 1, 1)
-    assert bench.broker.statistics().discardsNoRoute == 1
-
-
-def test_the_alternates_alternate_is_not_asked():
-    """EX-08: for routing the chain has one link only."""
-    bench = bench_with_queues("end")
-    bench.exchange("third", "fanout")
-    bench.exchange("second", "direct", alternate="third")
-    bench.exchange("first", "direct", alternate="second")
-    bench.bind("end", "third")
-    (transfer,) = bench.send("k", exchange="first")
-    assert (bench.labels("end"), transfer.is_complete) == ("", True)
 
 
 def test_delivered_means_that_a_binding_matched():
@@ -779,19 +705,6 @@ def test_a_reject_resets_the_delivery_count():
     bench.read("q", "once").session.close()
     orphan(bench, "reject")
     assert bench.read("other", "d").got == "p-1"
-
-
-def test_a_queue_bound_to_its_own_alternate():
-    """EX-10: no loop on delete; on reroute the messages come back at the tail (test_queue_delete_loop)."""
-    bench = bench_with_queues("other")
-    bench.declare("q", alternate="amq.fanout")
-    for queue in ("q", "other"):
-        bench.bind(queue, "amq.fanout")
-    bench.send("q", 3)
-    bench.broker.management.reroute("q", request=1, useAltExchange=True)
-    assert (bench.labels("q"), bench.labels("other")) == ("p-2 p-3 p-1", "p-1")
-    bench.ctl.queue_delete("q")
-    assert bench.labels("other") == "p-1 p-2 p-3 p-1"
 
 
 def test_queues_that_are_gone():

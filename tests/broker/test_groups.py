@@ -1,9 +1,12 @@
-"""Message groups: who owns what, who gets what, and what frees a group (MG)."""
+"""Message groups: who owns what, who gets what, and what frees a group (MG).
+
+Beside the recordings ``gr-``, which tests/conformance plays step by step.
+"""
 
 from uuid import UUID
 
 import pytest
-from support import BYTES, GROUP, MESSAGES, NONE, Bench, Reader, arguments, of_group
+from support import BYTES, GROUP, MESSAGES, Bench, Reader, arguments, of_group
 
 from qflow.broker import INFINITE, Broker
 
@@ -51,38 +54,6 @@ def test_identifier(value, group):
     assert bench.owners("q") == {group: (1, "")}
 
 
-def test_default_group():
-    """MG-05: msg_groups.py test_default_group_id: no header, or none of that name; another name by option."""
-    bench = grouped()
-    bench.send("q")
-    bench.send("q", headers={"other": "A"})
-    bench.send("q", headers={GROUP: "qpid.no-group"})
-    assert bench.owners("q") == {"qpid.no-group": (3, "")}
-    other = Bench(default_message_group="EMPTY-GROUP")
-    other.group("q")
-    other.send("q")
-    assert other.owners("q") == {"EMPTY-GROUP": (1, "")}
-
-
-def test_default_group_is_ordered_like_any_other():
-    """MG-05: QueueTest testGroupsMultiConsumerDefaults."""
-    bench = grouped()
-    for label in "012":
-        bench.send("q", label=label)
-    c1, c2 = two_fetchers(bench)
-    assert [c1.fetch(), c2.fetch(), c1.fetch(), c2.fetch()] == ["0", "", "1", ""]
-    c1.accept("0", "1")
-    assert [c2.fetch(), c1.fetch()] == ["2", ""]
-
-
-def test_integer_and_text_are_the_same_group():
-    """MG-04: int 5 and "5"."""
-    bench = grouped()
-    bench.send("q", headers={GROUP: 5})
-    bench.send("q", headers={GROUP: "5"})
-    assert bench.owners("q") == {"5": (2, "")}
-
-
 def test_classification_belongs_to_the_queue():
     """MG-03: one message, two queues, two groups."""
     bench = Bench()
@@ -94,23 +65,6 @@ def test_classification_belongs_to_the_queue():
 
 
 # The real suites' sequences
-
-
-def test_simple():
-    """MG-07, MG-08, MG-09, MG-10, MG-11, G-09: msg_groups.py test_simple, step by step."""
-    bench = grouped("A-0 A-1 A-2 B-3 B-4 B-5 C-6 C-7 C-8")
-    c1, c2 = two_fetchers(bench)
-    assert (c1.fetch(), c2.fetch()) == ("A-0", "B-3")
-    c1.accept("A-0")
-    assert (c2.fetch(), c1.fetch()) == ("A-1", "C-6")
-    c2.accept("B-3")
-    assert c1.fetch() == "B-4"
-    c1.accept("C-6")
-    assert (c2.fetch(), c2.fetch()) == ("A-2", "C-7")
-    c2.accept("A-1", "A-2", "C-7")
-    assert c2.fetch() == "C-8"
-    c1.accept("B-4")
-    assert (c2.fetch(), c1.fetch()) == ("B-5", "")
 
 
 def test_multi_consumer():
@@ -140,38 +94,6 @@ def test_multi_consumer():
     assert (c2.fetch(), c3.fetch(), c3.fetch()) == ("b-10", "a-9", "")
 
 
-def test_release():
-    """MG-08 b: msg_groups.py test_release: c1 releases A-0, c2 gets it."""
-    bench = grouped("A-0 A-1 B-2 B-3")
-    c1, c2 = two_fetchers(bench)
-    assert (c1.fetch(), c2.fetch()) == ("A-0", "B-2")
-    c1.release("A-0", set_redelivered=True)
-    assert c2.fetch() == "A-0"
-    assert c2.got == "B-2 A-0*"
-
-
-def test_reject():
-    """MG-08 a, X-15: msg_groups.py test_reject: c1 rejects A-0, c2 gets A-1."""
-    bench = grouped("A-0 A-1 B-2 B-3")
-    c1, c2 = two_fetchers(bench)
-    assert (c1.fetch(), c2.fetch()) == ("A-0", "B-2")
-    c1.reject("A-0")
-    assert c2.fetch() == "A-1"
-
-
-def test_close():
-    """MG-15, MG-16, CN-17: closing only the receiver keeps the group, closing the session frees it."""
-    bench = grouped("A-0 A-1 B-2 B-3")
-    c1, c2 = two_fetchers(bench)
-    assert (c1.fetch(), c2.fetch()) == ("A-0", "B-2")
-    c1.cancel()
-    assert (c2.fetch(), c2.fetch()) == ("B-3", "")
-    assert bench.owners("q")["A"] == (2, "c1::s")
-    c1.session.close()
-    assert (c2.fetch(), c2.fetch(), c2.fetch()) == ("A-0", "A-1", "")
-    assert c2.got == "B-2 B-3 A-0* A-1"
-
-
 def test_transaction():
     """MG-22: msg_groups.py test_transaction: accepts keep the group until commit; rollback, then release."""
     bench = grouped("A-0 A-1 B-2 B-3 A-4 B-5")
@@ -198,51 +120,6 @@ def test_transaction():
     c1.accept()
     c1.session.tx_commit()
     assert c2.fetch() == "B-5"
-
-
-def test_transactional_publishes():
-    """MG-22: msg_groups.py test_send_transaction: they appear at commit."""
-    bench = grouped()
-    sender = bench.session("p")
-    sender.tx_select()
-    bench.send_groups("q", "A-0 B-1")
-    sender.tx_commit()
-    bench.send_groups("q", "A-2")
-    c1, c2 = two_fetchers(bench)
-    assert (c1.fetch(), c2.fetch(), c1.fetch(), c2.fetch()) == ("A-0", "B-1", "", "")
-    sender.tx_commit()
-    assert (c2.fetch(), c1.fetch()) == ("", "A-2")
-    bench.send_groups("q", "B-3")
-    assert (c1.fetch(), c2.fetch()) == ("", "")
-    sender.tx_commit()
-    assert (c1.fetch(), c2.fetch()) == ("", "B-3")
-    c1.release("A-0", "A-2", set_redelivered=True)
-    assert (c2.fetch(), c2.fetch(), c2.fetch()) == ("A-0", "A-2", "")
-
-
-def test_transaction_order():
-    """MG-22: QPID-3804: A0 B1 A2; ack A0, rollback: the order is A0, B1, A2 again."""
-    bench = grouped("A-0 B-1 A-2")
-    c1 = bench.idle("q", "c1")
-    c1.session.tx_select()
-    assert c1.fetch() == "A-0"
-    c1.accept("A-0")
-    c1.session.tx_rollback()
-    c1.release("A-0")
-    assert [c1.fetch() for _ in range(3)] == ["A-0", "B-1", "A-2"]
-
-
-def test_expired_messages():
-    """MG-21: msg_groups.py test_ttl_expire: skipped, dequeued, and never a cause of ownership."""
-    bench = grouped()
-    for label in ("A-0", "B-1", "C-2", "A-3", "B-4", "C-5"):
-        bench.send_groups("q", label, ttl=1000 if label[0] == "B" else 0)
-    bench.broker.advance(2_000_000)
-    c1, c2 = two_fetchers(bench)
-    assert (c1.fetch(), c2.fetch(), c1.fetch(), c2.fetch()) == ("A-0", "C-2", "A-3", "C-5")
-    assert (c1.fetch(), c2.fetch()) == ("", "")
-    assert bench.stat("q").discardsTtl == 2
-    assert set(bench.owners("q")) == {"A", "C"}
 
 
 # Ownership
@@ -274,25 +151,6 @@ def test_what_a_trace_says_of_ownership():
     ]
 
 
-def test_accepting_part_of_what_is_held():
-    """MG-09: A-1 of A-1, A-2: still the owner; the only one: it loses the group at once."""
-    bench = grouped("A-1 A-2 A-3")
-    c1, c2 = two_fetchers(bench)
-    assert [c1.fetch(), c1.fetch(), c2.fetch()] == ["A-1", "A-2", ""]
-    c1.accept("A-1")
-    assert (bench.owners("q")["A"], c2.fetch()) == ((2, "c1::s"), "")
-    c1.accept("A-2")
-    assert bench.owners("q")["A"] == (1, "")
-    assert (c2.fetch(), c1.fetch()) == ("A-3", "")
-
-
-def test_accept_none_never_owns_for_long():
-    """MG-08: the group is free again as soon as the message is delivered."""
-    bench = grouped("A-1 A-2")
-    reader = bench.read("q", "c1", messages=1, accept=NONE)
-    assert (reader.got, bench.owners("q")) == ("A-1", {"A": (1, "")})
-
-
 def test_out_of_order():
     """MG-18, G-09: release A-1, accept A-2: another consumer gets A-1, then A-3; reject avoids it."""
     bench = grouped("A-1 A-2 A-3")
@@ -308,26 +166,6 @@ def test_out_of_order():
     c1.reject("A-1")
     c1.accept("A-2")
     assert [c2.fetch(), c2.fetch()] == ["A-3", ""]
-
-
-def test_the_owner_takes_back_what_it_released():
-    """MG-18, MG-16: while the group is still its own."""
-    bench = grouped("A-1 A-2")
-    c1, c2 = two_fetchers(bench)
-    assert [c1.fetch(), c1.fetch()] == ["A-1", "A-2"]
-    c1.release("A-1")
-    assert (c2.fetch(), c1.fetch()) == ("", "A-1")
-
-
-def test_new_messages_wait_for_the_owner():
-    """MG-12: a non-owner is woken, finds nothing, and idles again; other groups go on."""
-    bench = grouped("A-1")
-    c1 = bench.idle("q", "c1")
-    assert c1.fetch() == "A-1"
-    c2 = bench.read("q", "c2")
-    bench.send_groups("q", "A-2 B-3 A-4 C-5")
-    assert c2.got == "B-3 C-5"
-    assert [c1.fetch(), c1.fetch(), c1.fetch()] == ["A-2", "A-4", ""]
 
 
 def test_prefetch_bounds_what_is_held():
@@ -367,27 +205,12 @@ def test_explicit_acquire_owns_by_the_bare_tag():
     assert (bench.owners("q")["A"], consumer.fetch()) == ((1, ""), "A-3")
 
 
-def test_explicit_acquire_from_an_owned_group():
-    """MG-07, RF-02: refused: the id is left out."""
-    bench = grouped("A-1 A-2")
-    browser = bench.read("q", "b", "d", browse=True)
-    assert bench.idle("q", "c1").fetch() == "A-1"
-    assert browser.acquire("A-2") == []
-
-
 def test_session_close_frees_in_reverse():
     """MG-16, CN-17: each at its old place, flagged; free when the count reaches 0."""
     bench = grouped("A-1 B-2 A-3 B-4")
     bench.read("q", "c1", messages=3).session.close()
     assert bench.owners("q") == {"A": (2, ""), "B": (2, "")}
     assert bench.read("q", "c2").got == "A-1* B-2* A-3* B-4"
-
-
-def test_more_consumers_than_groups():
-    """MG-10, MG-12: who finds every group owned gets nothing."""
-    bench = grouped("A-1 A-2 B-3 B-4")
-    readers = [bench.idle("q", f"c{number}") for number in range(4)]
-    assert [reader.fetch() for reader in readers] == ["A-1", "B-3", "", ""]
 
 
 # Waking
@@ -438,15 +261,6 @@ def test_what_ends_the_sleep(event):
     else:
         bench.send_groups("q", "C-4")
     assert "A-3" in c2.got.split()
-
-
-def test_cursors_restart_when_a_group_is_freed():
-    """MG-11, RF-17: by a dequeue with members left, if it was owned; the skipped message comes first."""
-    bench = grouped("A-1 A-2 B-3 C-4")
-    c1, c2 = two_fetchers(bench)
-    assert (c1.fetch(), c2.fetch()) == ("A-1", "B-3")
-    c1.accept("A-1")
-    assert c2.fetch() == "A-2"
 
 
 def test_credit_is_asked_before_the_group():
@@ -504,29 +318,6 @@ def test_purge_takes_available_messages_only():
     assert (bench.labels("q"), bench.owners("q")["A"]) == ("C-4", (1, "c1::s"))
 
 
-def test_move_classifies_anew():
-    """MG-19, MG-03: msg_groups.py test_move_all, test_move_count: to a queue grouped otherwise."""
-    bench = grouped("A-0 B-1 A-2 B-3 C-4 A-5")
-    bench.declare("dest", group_header_key="other", shared_msg_group=1)
-    assert bench.idle("q", "c1").fetch() == "A-0"
-    bench.broker.management.queueMoveMessages("q", "dest", 0, of_group("A"))
-    assert (bench.labels("q"), bench.labels("dest")) == ("B-1 B-3 C-4", "A-2 A-5")
-    assert bench.owners("dest") == {"qpid.no-group": (2, "")}
-    bench.broker.management.queueMoveMessages("q", "dest", 3, of_group("B"))
-    assert (bench.labels("q"), bench.labels("dest")) == ("C-4", "A-2 A-5 B-1 B-3")
-    assert bench.owners("q")["A"] == (1, "c1::s")
-
-
-def test_reroute():
-    """MG-19: msg_groups.py test_reroute."""
-    bench = grouped("A-0 B-1 A-2 B-3 C-4 A-5")
-    bench.declare("receiver")
-    bench.bind("receiver", "amq.topic", "#")
-    assert bench.idle("q", "c1").fetch() == "A-0"
-    bench.broker.management.reroute("q", exchange="amq.topic", filter=of_group("A"))
-    assert (bench.labels("q"), bench.labels("receiver")) == ("B-1 B-3 C-4", "A-2 A-5")
-
-
 def test_a_ring_frees_a_group_in_use():
     """MG-20, G-11: eviction of the acquired message frees the group while it is still processed."""
     bench = grouped("A-1 A-2", policy_type="ring", max_count=2)
@@ -562,14 +353,6 @@ def test_expiry_does_not_free():
     bench.broker.advance(1_000_000)
     assert c2.fetch() == ""
     assert (bench.stat("q").discardsTtl, bench.owners("q")) == (1, {"A": (1, "c1::s")})
-
-
-def test_a_group_at_its_limit():
-    """MG-02, LP-05, FC-24: limits count blocked messages as any."""
-    bench = grouped("A-1 A-2", max_count=3, flow_stop_count=2, flow_resume_count=1)
-    assert bench.idle("q", "c1").fetch() == "A-1"
-    bench.send_groups("q", "A-3")
-    assert (bench.is_on("q"), bench.held()) == (True, "A-3")
 
 
 def test_held_messages_are_consumed_like_others():

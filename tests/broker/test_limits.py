@@ -1,45 +1,16 @@
-"""Depth, limits and what a full queue does (DQ-01 … DQ-04, LP, RF-20, RF-21, RF-24)."""
+"""Depth, limits and what a full queue does (DQ-01 … DQ-04, LP, RF-20, RF-21, RF-24).
+
+Beside the recordings ``lim-`` and ``ri-``, which tests/conformance plays step by step.
+"""
 
 import pytest
-from support import NONE, Bench, refused
-
-from qflow.broker.errors import SessionDetached
+from support import Bench, refused
 
 CIRCLE = "ring queue {} gets back what it evicts"
 NO_FLOW = {"flow_stop_count": 0, "flow_stop_size": 0}
 
 
 class TestThreeDepths:
-    def test_query_msg_depth_and_what_is_dequeued(self):
-        """DQ-01, CN-11, CN-13, CN-17: message.py test_ack, number for number."""
-        bench = Bench()
-        bench.declare("q")
-        for label in ("One", "Two", "Three", "Four", "Five"):
-            bench.send("q", label=label)
-        assert bench.stat("q").messageCount == 5
-        reader = bench.read("q")
-        assert (bench.stat("q").messageCount, bench.stat("q").msgDepth) == (0, 5)
-        assert bench.stat("q").msgTotalDequeues == 0
-        reader.accept("One", "Two", "Four")
-        assert (bench.stat("q").msgDepth, bench.stat("q").msgTotalDequeues) == (2, 3)
-        reader.session.close()
-        assert bench.stat("q").messageCount == 2
-        again = bench.read("q", "d", accept=NONE)
-        assert again.got == "Three* Five*"
-        assert (bench.stat("q").msgDepth, bench.stat("q").msgTotalDequeues) == (0, 5)
-        again.session.close()
-        assert bench.stat("q").messageCount == 0
-
-    def test_the_limit_counts_acquired_messages(self):
-        """DQ-01, LP-02: all five prefetched, none accepted: there is no room for a sixth."""
-        bench = Bench()
-        bench.declare("q", max_count=5, **NO_FLOW)
-        bench.read("q")
-        bench.send("q", 5)
-        assert bench.stat("q").messageCount == 0
-        with refused(506):
-            bench.send("q")
-
     def test_if_empty_counts_available_ones_only(self):
         """DQ-01, QT-21: a queue whose messages are all acquired counts as empty."""
         bench = Bench()
@@ -48,16 +19,6 @@ class TestThreeDepths:
         bench.send("q")
         bench.ctl.queue_delete("q", if_empty=True)
         assert not bench.exists("q")
-
-    def test_thresholds_ignore_acquire_and_release(self):
-        """DQ-02: flow and alert levels move with enqueues and dequeues only."""
-        bench = Bench()
-        bench.declare("q", flow_stop_count=2, flow_resume_count=2, alert_count_up=3, alert_count_down=2)
-        bench.send("q", 3)
-        reader = bench.read("q")
-        reader.release()
-        assert bench.is_on("q")
-        assert len(bench.seen("queueThresholdCrossedUpward", "queueThresholdCrossedDownward")) == 1
 
     def test_a_transaction_reserves_when_it_prepares(self):
         """DQ-03, LP-09, RF-22: not before; and an aborted one gives all of it back."""
@@ -189,27 +150,6 @@ class TestReject:
         assert bench.broker.statistics().totals["discardsOverflow"] == 1
         assert (bench.stat("q").msgDepth, bench.stat("q").msgTotalEnqueues) == (3, 3)
 
-    def test_the_session_dies_and_the_connection_lives(self):
-        """LP-06, X-13: unaccepted messages are requeued; the other session of the connection goes on."""
-        bench = Bench()
-        bench.declare("full", max_count=1, **NO_FLOW)
-        bench.declare("q")
-        bench.send("q")
-        dying = bench.session("p", "shared")
-        other = bench.session("other", "shared")
-        reader = bench.read("q", "p")
-        assert reader.got == "p-1"
-        bench.send("full")
-        with refused(506):
-            bench.send("full")
-        assert not dying.is_attached
-        assert (bench.stat("q").messageCount, bench.stat("q").consumerCount) == (1, 0)
-        with pytest.raises(SessionDetached):
-            bench.send("q")
-        bench.send("q", by="other")
-        assert other.is_attached
-        assert bench.stat("q").msgDepth == 2
-
     def test_every_matching_queue_is_tried(self):
         """LP-08: who accepted keeps the message; the exchange does not count it."""
         bench = Bench()
@@ -223,61 +163,8 @@ class TestReject:
         exchange = bench.exchange_statistics("amq.fanout")
         assert (exchange.msgReceives, exchange.msgRoutes) == (1, 4)
 
-    def test_a_transaction_that_does_not_fit(self):
-        """LP-09, G-18: QueuePolicyTest testPolicyFailureOnCommit, and nothing is dequeued either."""
-        bench = Bench()
-        bench.declare("q", max_count=5, **NO_FLOW)
-        bench.declare("source")
-        bench.send("source")
-        bench.session("t").tx_select()
-        reader = bench.read("source", "t")
-        reader.accept("p-1")
-        bench.send("q", 10, by="t")
-        with refused(541, "Transaction prepare failed."):
-            bench.session("t").tx_commit()
-        assert (bench.stat("q").msgDepth, bench.stat("q").msgTotalEnqueues) == (0, 0)
-        assert (bench.stat("source").messageCount, bench.stat("source").msgTotalDequeues) == (1, 0)
-
-    def test_one_full_queue_stops_the_whole_transaction(self):
-        """LP-09: two queues, one full: nothing arrives anywhere."""
-        bench = Bench()
-        bench.declare("free")
-        bench.declare("full", max_count=1, **NO_FLOW)
-        bench.send("full")
-        bench.session("t").tx_select()
-        bench.send("free", by="t")
-        bench.send("full", by="t")
-        with refused(541):
-            bench.session("t").tx_commit()
-        assert bench.labels("free") == ""
-        assert bench.labels("full") == "p-1"
-
 
 class TestRing:
-    def test_count(self):
-        """LP-10: QueuePolicyTest testRingPolicyCount."""
-        bench = Bench()
-        bench.declare("q", policy_type="ring", max_count=5)
-        bench.send("q", 10)
-        assert bench.labels("q") == "p-6 p-7 p-8 p-9 p-10"
-        bench.take("q", 5)
-        assert bench.take("q") == [""]
-        bench.send("q", 10)
-        assert bench.labels("q") == "p-16 p-17 p-18 p-19 p-20"
-
-    def test_size(self):
-        """LP-10.1, LP-10.2: QueuePolicyTest testRingPolicySize."""
-        bench = Bench()
-        bench.declare("q", policy_type="ring", max_size=500)
-        bench.send("q", 6)
-        assert bench.labels("q") == "p-2 p-3 p-4 p-5 p-6"
-        bench.send("q", size=400)
-        assert bench.labels("q") == "p-6 p-7"
-        with refused(506, "Message larger than configured maximum depth on q: size=1000, max-size=500"):
-            bench.send("q", size=1000)
-        assert bench.labels("q") == "p-6 p-7"
-        assert (bench.stat("q").discardsRing, bench.stat("q").discardsOverflow) == (5, 1)
-
     @pytest.mark.parametrize(("size", "fits"), [(15, True), (16, False)], ids=["LP-10 15", "LP-10 16"])
     def test_exactly_the_maximum(self, size, fits):
         """LP-10.1: 15 fits in 15, 16 is refused."""
@@ -291,14 +178,6 @@ class TestRing:
             with refused(506):
                 bench.send("q", size=size)
         assert bench.stat("q").discardsRing == int(fits)
-
-    def test_what_is_counted(self):
-        """LP-10.2: stats.py test_discards_ring_overflow; an eviction is no acquire."""
-        bench = Bench()
-        bench.declare("q", policy_type="ring", max_count=3)
-        bench.send("q", 5)
-        statistics = bench.stat("q")
-        assert (statistics.discardsRing, statistics.msgTotalDequeues, statistics.acquires) == (2, 2, 0)
 
     def test_acquired_messages_go_too(self):
         """LP-10.2, LP-11, X-24: and what their consumer does with them afterwards is ignored."""
@@ -335,14 +214,6 @@ class TestRing:
         bench.bind("other", "amq.fanout")
         bench.send("ring", 2)
         assert bench.labels("other") == "p-1"
-
-    def test_the_default_limit_counts(self):
-        """LP-14, FC-03: bytes of default-queue-limit; and never any flow control."""
-        bench = Bench(default_queue_limit=1000)
-        bench.declare("q", policy_type="ring")
-        bench.send("q", 12)
-        assert bench.stat("q").msgDepth == 10
-        assert (bench.held(), bench.stat("q").flowStoppedCount) == ("", 0)
 
     def test_its_own_alternate(self):
         """LP-10, RF-34: what it evicts comes back to it, of which the real broker never comes back."""
@@ -444,35 +315,6 @@ class TestPriorityRing:
         assert bench.labels("q") == "p-1 p-2"
         assert bench.stat("q").discardsRing == 1
 
-    def test_acquired_ones_are_evicted(self):
-        """LP-11, LP-12: MessagingSessionTests testPriorityRingEviction."""
-        bench = Bench()
-        bench.declare("q", policy_type="ring", max_count=5, priorities=10)
-        reader = bench.read("q", messages=5)
-        bench.send("q", 10)
-        assert reader.got == "p-1 p-2 p-3 p-4 p-5"
-        reader.release()
-        assert bench.labels("q") == "p-6 p-7 p-8 p-9 p-10"
-        assert bench.stat("q").releases == 0
-
-    @pytest.mark.parametrize(
-        ("kept", "priorities"),
-        [
-            pytest.param(10, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9], id="LP-12 twice"),
-            pytest.param(5, [9, 9, 9, 1, 1, 1, 1, 5, 5, 9], id="LP-12 highest first"),
-        ],
-    )
-    def test_the_best_are_kept(self, kept, priorities):
-        """LP-12: priority.py test_ring_queue: the highest levels, the latest among equals."""
-        bench = Bench()
-        bench.declare("q", policy_type="ring", max_count=kept, priorities=10)
-        sent = [(priority, index) for index, priority in enumerate(priorities)]
-        for priority, index in sent:
-            bench.send("q", label=f"{priority}-{index}", priority=priority)
-        best = sorted(sent)[-kept:]
-        best.sort(key=lambda item: (-item[0], item[1]))
-        assert bench.labels("q").split() == [f"{priority}-{index}" for priority, index in best]
-
 
 class TestLastValueRing:
     def test_golden(self):
@@ -514,27 +356,6 @@ class TestSelfDestruct:
         assert not bench.exists("q")
         assert (reader.session.error.code, reader.session.error.text) == (408, "Queue q has been deleted.")
         assert bench.broker.statistics().abandoned == 1
-
-    def test_bound_queues_of_others_are_not_disturbed(self):
-        """LP-15, LP-16: MessagingSessionTests testSelfDestructQueue: twenty sends to a fanout succeed."""
-        bench = Bench()
-        bench.declare("r1", policy_type="self-destruct", max_count=10)
-        bench.declare("r2")
-        for name in ("r1", "r2"):
-            bench.bind(name, "amq.fanout")
-        bench.send("", 20, exchange="amq.fanout")
-        assert not bench.exists("r1")
-        assert bench.stat("r2").msgDepth == 20
-
-    def test_flow_control_comes_first(self):
-        """LP-16, G-06: 9 and 10 are held, 11 destroys, all complete."""
-        bench = Bench()
-        bench.declare("q", policy_type="self-destruct", max_count=10)
-        bench.send("q", 10)
-        assert bench.held() == "p-9 p-10"
-        bench.send("q")
-        assert bench.held() == ""
-        assert not bench.exists("q")
 
     def test_it_takes_precedence_over_last_value(self):
         """LP-17: three messages with the same key: depth 3."""
@@ -595,15 +416,6 @@ class TestNoLocal:
         assert bench.labels("q") == "stranger-1"
         statistics = bench.stat("q")
         assert (statistics.msgTotalEnqueues, statistics.discardsOverflow) == (1, 0)
-
-    def test_exclusive_subscription(self):
-        """RF-24, QT-17: message.py test_no_local_exclusive_subscribe."""
-        bench = Bench()
-        bench.declare("q", {"no-local": "true"})
-        reader = bench.read("q", "c", exclusive=True)
-        bench.send("q", by="c", label="mine")
-        bench.send("q", by="p", label="theirs")
-        assert reader.got == "theirs"
 
     def test_in_a_transaction(self):
         """RF-24, CM-10: asked when the message is sent, not when the transaction commits."""

@@ -54,20 +54,6 @@ def test_closed_form_of_a_raw_transfer(key, exchange, content):
     assert Message(content, routing_key=key).encoded_size(exchange) == 10 + len(key) + len(exchange) + content
 
 
-@pytest.mark.parametrize(
-    ("queue", "overhead"), [("ttq", 29), ("enqueue_test", 38), ("tx_enqueue_test", 41)], ids=str
-)
-def test_what_the_messaging_client_adds(queue, overhead):
-    """DQ-08: an empty map of headers; the numbers that stats.py and threshold.py assert."""
-    assert Message(0, routing_key=queue, headers={}).encoded_size("") == overhead
-
-
-def test_what_a_subject_adds():
-    """DQ-08: 63 bytes for ``stats-test-exchange/a``, as stats.py asserts."""
-    message = Message(0, routing_key="a", headers={"qpid.subject": "a"})
-    assert message.encoded_size("stats-test-exchange") == 63
-
-
 def test_one_number_everywhere():
     """DQ-05: depth, limits, thresholds, credit and exchange statistics all use it; moving keeps it."""
     bench = Bench()
@@ -133,15 +119,6 @@ def test_a_message_with_a_body(body, properties, size, content_type):
     assert message.reply_to == properties.get("reply_to")
     transfer = Bench().session("p").message_transfer(message, "amq.fanout")
     assert transfer.size == (113 if "size" in properties else size + len("amq.fanout"))
-
-
-@pytest.mark.parametrize(
-    "body", [5, object(), {"a": object()}, ("x", 1, {})], ids=["number", "object", "object in a map", "tuple"]
-)
-def test_a_body_that_amqp_cannot_carry(body):
-    """Nothing is made; the error says what was given."""
-    with pytest.raises(TypeError, match="got"):
-        Message.of(body, "q")
 
 
 @pytest.mark.parametrize(

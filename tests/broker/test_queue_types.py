@@ -1,7 +1,10 @@
-"""Last value, priority and fairshare queues, expiry, auto-delete, positions (QT, RF-11, RF-19)."""
+"""Last value, priority and fairshare queues, expiry, auto-delete, positions (QT, RF-11, RF-19).
+
+Beside the recordings ``lv-``, ``pr-``, ``de-`` and ``re-ttl``, which tests/conformance plays step by step.
+"""
 
 import pytest
-from support import INFINITE, Bench, refused
+from support import Bench, refused
 
 from qflow.broker import Message
 
@@ -40,19 +43,6 @@ class TestLastValue:
         assert (statistics.discardsLvq, statistics.msgTotalDequeues, statistics.acquires) == (3, 3, 3)
         assert statistics.msgDepth == 2
 
-    def test_acquired_ones_are_replaced(self):
-        """QT-01, QT-03: QueueTest testLVQ: consumer order 2, 3, 4; then a, b, c while acquired: 5, 6, 7."""
-        bench = last_values("a1 b2 c3 a4")
-        reader = bench.read("q", messages=3)
-        assert reader.got == "b2 c3 a4"
-        send_values(bench, "a5 b6 c7")
-        assert (bench.stat("q").msgDepth, bench.labels("q")) == (3, "a5 b6 c7")
-        reader.accept("b2")
-        reader.release("c3")
-        reader.reject("a4")
-        statistics = bench.stat("q")
-        assert (statistics.msgDepth, statistics.releases, statistics.discardsSubscriber) == (3, 0, 0)
-
     def test_a_released_one_is_available_again(self):
         """QT-03: unless it was replaced; MessagingSessionTests testReleaseResetsCursorForLVQ."""
         bench = last_values("a-1 b-1")
@@ -60,29 +50,6 @@ class TestLastValue:
         send_values(bench, "b-2")
         reader.release()
         assert bench.labels("q") == "a-1 b-2"
-
-    def test_missing_and_odd_keys(self):
-        """QT-01, MG-04: missing is a value of its own; integers and text compare as text."""
-        bench = last_values("a-1")
-        for label, headers in (("none", None), ("other", {"x": 1}), ("five", {"k": 5}), ("text", {"k": "5"})):
-            bench.send("q", label=label, headers=headers)
-        assert bench.labels("q") == "a-1 other text"
-
-    @pytest.mark.parametrize(
-        ("key", "header"),
-        [
-            pytest.param("qpid.last_value_queue", "qpid.LVQ_key", id="QT-01 legacy"),
-            pytest.param("qpid.last_value_queue_no_browse", "qpid.LVQ_key", id="QT-01 legacy, no browse"),
-            pytest.param("qpid.last_value_queue_key", "1", id="QT-01 a key of its own"),
-        ],
-    )
-    def test_legacy_arguments(self, key, header):
-        """QT-01: they select the header qpid.LVQ_key."""
-        bench = Bench()
-        bench.declare("q", {key: 1})
-        for label, value in (("1", "a"), ("2", "b"), ("3", "a")):
-            bench.send("q", label=label, headers={header: value})
-        assert bench.labels("q") == "2 3"
 
     @pytest.mark.parametrize("legacy", ["qpid.last_value_queue", "qpid.last_value_queue_no_browse"])
     def test_a_legacy_argument_beside_the_key(self, legacy):
@@ -147,22 +114,6 @@ class TestPriorities:
         assert bench.labels("q") == in_level_order(sent, levels)
         assert bench.read("q").got == in_level_order(sent, levels)
 
-    @pytest.mark.parametrize(
-        ("sent", "levels", "key"),
-        [
-            pytest.param(LIST_1, 10, "qpid.priorities", id="QT-05 test_prioritised_delivery_1"),
-            pytest.param(LIST_2, 10, "x-qpid-priorities", id="QT-05 CF-01 with alias"),
-            pytest.param(LIST_1, 5, "qpid.priorities", id="QT-05 test_prioritised_delivery_2"),
-        ],
-    )
-    def test_delivery(self, sent, levels, key):
-        """QT-04, QT-05: priority.py: highest level first, FIFO inside."""
-        bench = Bench()
-        bench.declare("q", {key: levels})
-        for number, priority in enumerate(sent):
-            bench.send("q", label=f"{priority}-{number}", priority=priority)
-        assert bench.read("q").got == in_level_order(sent, levels)
-
     def test_no_priority_is_zero(self):
         """QT-04: missing = 0; and 0 levels are no priority queue."""
         bench = Bench()
@@ -173,32 +124,6 @@ class TestPriorities:
             bench.send(queue, label="zero", priority=0)
             bench.send(queue, label="one", priority=1)
         assert (bench.labels("q"), bench.labels("plain")) == ("one none zero", "none zero one")
-
-    def test_browsing(self):
-        """QT-05: priority.py test_browsing: every message exactly once, also late ones."""
-        bench = priority_queue([1, 9, 5])
-        browser = bench.read("q", "b", browse=True)
-        assert browser.got == "9-1 5-2 1-0"
-        bench.send("q", label="late", priority=9)
-        assert browser.got == "9-1 5-2 1-0 late"
-
-    def test_requeue(self):
-        """QT-05, CN-14: priority.py test_requeue: as if nothing had happened."""
-        bench = priority_queue(LIST_1)
-        bench.read("q", "once", messages=10).session.close()
-        got = [label.rstrip("*") for label in bench.read("q").got.split()]
-        assert " ".join(got) == in_level_order(LIST_1, 10)
-
-    def test_a_release_goes_back_to_its_place(self):
-        """QT-05, RF-10: and resets the cursors of its level only."""
-        bench = priority_queue([5, 9, 5])
-        holder = bench.read("q", "holder", messages=2)
-        assert holder.got == "9-1 5-0"
-        other = bench.read("q", "other", messages=1)
-        assert other.got == "5-2"
-        holder.release("5-0")
-        other.grant(messages=1)
-        assert other.got == "5-2 5-0"
 
     def test_too_big_is_skipped_here(self):
         """RF-10, CN-08: the cursor of a level is not put back; a release in that level resets it."""
@@ -232,52 +157,7 @@ class TestPriorities:
         assert (bench.labels("q"), bench.labels("other")) == ("1-0", "7-3 5-2")
 
 
-def fair_order(priorities: list[int], levels: int, limits: list[int]) -> list[int]:
-    """Return the order that priority.py's reference generator gives: at most ``limits[level]`` in a row."""
-    waiting = [[p for p in priorities if LEVELS_8[min(p, 11)] == level] for level in range(levels)]
-    order: list[int] = []
-    while any(waiting):
-        for level in reversed(range(levels)):
-            taken = waiting[level][: limits[level] or None]
-            order += taken
-            del waiting[level][: len(taken)]
-    return order
-
-
-LEVELS_8 = [0, 0, 1, 2, 3, 4, 5, 6, 7, 7, 7, 7]
-
-
 class TestFairshare:
-    @pytest.mark.parametrize(
-        ("short", "limits"),
-        [
-            pytest.param({"qpid.fairshare": 5}, [5] * 8, id="QT-06 test_fairshare_1"),
-            pytest.param({"x-qpid-fairshare": 5}, [5] * 8, id="QT-06 CF-01 with alias"),
-            pytest.param(
-                {"qpid.fairshare-7": 0, "qpid.fairshare-6": 4, "qpid.fairshare-5": 3, "qpid.fairshare-4": 2,
-                 "qpid.fairshare-3": 2, "qpid.fairshare-2": 2, "qpid.fairshare-1": 2},
-                [0, 2, 2, 2, 2, 3, 4, 0], id="QT-06 test_fairshare_3, limits of each level",
-            ),
-            pytest.param({"x-qpid-fairshare-7": 3}, [0] * 7 + [3], id="QT-06 CF-01 one level's alias"),
-        ],
-    )  # fmt: skip
-    def test_order(self, short, limits):
-        """QT-06: after N of one level in a row the next lower one with messages, cyclically."""
-        sent = [(7 * n + n // 5) % 11 for n in range(60)]
-        bench = Bench()
-        bench.declare("q", {"qpid.priorities": 8, **short})
-        for number, priority in enumerate(sent):
-            bench.send("q", label=f"{priority}-{number}", priority=priority)
-        taken = [int(label.partition("-")[0]) for label in bench.take("q", 60)]
-        assert taken == fair_order(sent, 8, limits)
-
-    def test_one_priority_only(self):
-        """QT-06: priority.py test_fairshare_2: thirty of one level come in order."""
-        bench = Bench()
-        bench.declare("q", priorities=10, fairshare=5)
-        bench.send("q", 30, priority=10)
-        assert bench.take("q", 30) == [f"p-{number}" for number in range(1, 31)]
-
     def test_the_state_is_the_queues(self):
         """QT-06: level and count are shared by all readers."""
         bench = Bench()
@@ -310,18 +190,6 @@ class TestFairshare:
 
 
 class TestExpiry:
-    def test_expired_messages_are_skipped(self):
-        """QT-07: ttl 500 ms and 300 s: after 1 s only the second (message.py test_ttl)."""
-        bench = Bench()
-        bench.declare("q")
-        bench.send("q", label="first", ttl=500)
-        bench.send("q", label="second", ttl=300_000)
-        bench.broker.advance(1_000_000)
-        assert bench.stat("q").msgDepth == 2
-        assert bench.read("q").got == "second"
-        statistics = bench.stat("q")
-        assert (statistics.discardsTtl, statistics.msgTotalDequeues, statistics.msgDepth) == (1, 1, 1)
-
     @pytest.mark.parametrize(
         ("now", "expired"), [(500_000, False), (500_001, True)], ids=["QT-07 at", "QT-07 after"]
     )
@@ -333,30 +201,8 @@ class TestExpiry:
         bench.broker.advance(now)
         assert bench.read("q").got == ("" if expired else "p-1")
 
-    def test_browsers_discard_them_too(self):
-        """QT-07, RF-07."""
-        bench = Bench()
-        bench.declare("q")
-        bench.send("q", 2, ttl=1)
-        bench.broker.advance(1_000_000)
-        assert bench.read("q", browse=True).got == ""
-        assert (bench.stat("q").discardsTtl, bench.stat("q").msgDepth) == (2, 0)
-
-    def test_acquired_ones_do_not_expire(self):
-        """QT-07: until they are released and met again."""
-        bench = Bench()
-        bench.declare("q")
-        bench.send("q", ttl=1)
-        reader = bench.read("q", messages=1)
-        bench.broker.advance(1_000_000)
-        bench.labels("q")
-        assert bench.stat("q").msgDepth == 1
-        reader.release()
-        assert bench.labels("q") == ""
-        assert bench.stat("q").discardsTtl == 1
-
     def test_the_cleaner_takes_what_nobody_looks_at(self):
-        """QT-07: every ``queue_purge_interval`` seconds, of what is AVAILABLE; the acquired stays."""
+        """QT-07, IN-05: every ``queue_purge_interval`` seconds, of what is AVAILABLE; the acquired stays."""
         bench = Bench(queue_purge_interval=5)
         bench.declare("q")
         bench.send("q", 3, ttl=1)
@@ -368,18 +214,6 @@ class TestExpiry:
         assert (bench.stat("q").msgDepth, bench.stat("q").discardsTtl) == (2, 2)
         assert [event.message for event in bench.seen("dequeued")] == ["p-2", "p-3"]
 
-    def test_a_full_queue_of_expired_messages_still_rejects(self):
-        """QT-07: an enqueue does not expire anything."""
-        bench = Bench()
-        bench.declare("q", max_count=2, flow_stop_count=0)
-        bench.send("q", 2, ttl=1)
-        bench.broker.advance(1_000_000)
-        with refused(506):
-            bench.send("q")
-        bench.labels("q")
-        bench.send("q", by="next")
-        assert bench.labels("q") == "next-1"
-
     def test_no_ttl(self):
         """QT-07: 0 is for ever."""
         bench = Bench()
@@ -390,34 +224,6 @@ class TestExpiry:
 
 
 class TestAutoDelete:
-    def test_shared(self):
-        """QT-08, RF-19 i: queue.py test_autodelete_shared: the last consumer's end, by close or cancel."""
-        bench = Bench()
-        bench.declare("q", auto_delete=True)
-        first, second = bench.read("q", "c1"), bench.read("q", "c2")
-        first.session.close()
-        assert bench.exists("q")
-        second.cancel()
-        assert not bench.exists("q")
-
-    def test_browsers_are_users(self):
-        """QT-08, RF-19."""
-        bench = Bench()
-        bench.declare("q", auto_delete=True)
-        consumer = bench.read("q", "c")
-        browser = bench.read("q", "b", browse=True)
-        consumer.cancel()
-        assert bench.exists("q")
-        browser.cancel()
-        assert not bench.exists("q")
-
-    def test_never_used(self):
-        """QT-09: it survives the session that declared it."""
-        bench = Bench()
-        bench.declare("q", by="owner", auto_delete=True)
-        bench.session("owner").close()
-        assert bench.exists("q")
-
     def test_emptied_while_unused(self):
         """QT-09, G-16, RF-19 iii: purging its only message deletes it; purging an empty one does not."""
         bench = Bench()
@@ -464,17 +270,6 @@ class TestAutoDelete:
         bench.send("q", 3)
         assert bench.exists("q")
         assert bench.stat("q").discardsRing == 2
-
-    def test_its_messages_go_to_the_alternate(self):
-        """QT-08, QT-24: test_queue_autodelete: one of three acquired: all three, in order."""
-        bench = Bench()
-        bench.declare("other")
-        bench.bind("other", "amq.fanout")
-        bench.declare("q", auto_delete=True, alternate="amq.fanout")
-        for label in ("One", "Two", "Three"):
-            bench.send("q", label=label)
-        bench.read("q", messages=1).session.close()
-        assert (bench.exists("q"), bench.labels("other")) == (False, "One Two Three")
 
     POLICIES = [
         pytest.param("delete-if-unused", True, True, id="RF-19 unused"),
@@ -597,16 +392,6 @@ class TestAutoDelete:
         bench.broker.advance(6_000_000)
         assert not bench.exists("q")
 
-    def test_the_owner_goes_before_a_reader(self):
-        """RF-19 ii: also with delete-on-close the queue stays as long as somebody reads it."""
-        bench = Bench()
-        bench.declare("q", {"qpid.lifetime-policy": "delete-on-close"}, by="owner", exclusive=True)
-        browser = bench.read("q", "b", browse=True)
-        bench.session("owner").close()
-        assert bench.exists("q")
-        browser.cancel()
-        assert not bench.exists("q")
-
     def test_an_exclusive_owner_is_a_user(self):
         """QT-08, RF-19 ii: it goes when the owner goes."""
         bench = Bench()
@@ -663,21 +448,6 @@ class TestDeleting:
         assert (shown.abandoned, shown.abandonedViaAlt, shown.queueCount) == (2, 0, 0)
         assert shown.totals["msgTotalDequeues"] == 4
 
-    def test_abandoned_via_the_alternate(self):
-        """QT-24: test_discards_abandoned_alt, testDeleteQueueWithUnackedMessages."""
-        bench = Bench()
-        bench.declare("q", alternate="amq.fanout")
-        bench.declare("other")
-        bench.bind("other", "amq.fanout")
-        bench.send("q", 10)
-        reader = bench.read("q", messages=5, volume=INFINITE)
-        bench.ctl.queue_delete("q")
-        assert bench.labels("other").split() == [f"p-{number}" for number in range(1, 11)]
-        shown = bench.broker.statistics()
-        assert (shown.abandonedViaAlt, shown.abandoned) == (10, 0)
-        reader.session.close()
-        assert bench.stat("other").msgDepth == 10
-
     def full_alternate(self, **declared: object) -> Bench:
         """Queue q with three messages and an alternate whose only queue has room for one."""
         bench = Bench()
@@ -686,14 +456,6 @@ class TestDeleting:
         bench.declare("q", alternate="amq.fanout", **declared)
         bench.send("q", 3)
         return bench
-
-    def test_into_a_full_alternate(self):
-        """QT-24, LP-05: de-alternate-full: 506 for who deletes; the queue is gone, the rest is lost."""
-        bench = self.full_alternate()
-        with refused(506, "Maximum depth exceeded on full:"):
-            bench.ctl.queue_delete("q")
-        assert (bench.exists("q"), bench.labels("full")) == (False, "p-1")
-        assert bench.stat("full").discardsOverflow == 1
 
     def test_into_a_full_alternate_to_the_end(self):
         """CF-10, CF-12, EX-03: what was counted stays counted; nobody is told, the alternate stays in use."""

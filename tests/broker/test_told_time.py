@@ -1,4 +1,7 @@
-"""What happens as time is told, and what a queue tells: QT-07, QT-08, QT-15, QT-17, QT-18, CF-12."""
+"""What happens as time is told, and what a queue tells: QT-07, QT-08, QT-15, QT-17, QT-18, CF-12.
+
+Beside the recordings ``m2-redirect``, which tests/conformance plays step by step.
+"""
 
 from __future__ import annotations
 
@@ -21,21 +24,6 @@ def subscribe(broker, name, queue="q", credit=INFINITE):
 
 def labels(session):
     return [record.label for record in session.consuming.records.values()]
-
-
-def test_qt_07_the_cleaner_removes_what_nobody_reads():
-    """QT-07, IN-05: half of ten expire; until the cleaner runs the queue is full, then it has room."""
-    broker = Broker(BrokerOptions(queue_purge_interval=1))
-    producer = broker.session("p")
-    producer.queue_declare("q", {"qpid.max_count": 10, "qpid.flow_stop_count": 0})
-    for n in range(10):
-        producer.message_transfer(Message(routing_key="q", ttl=0 if n % 2 else 500))
-    broker.advance(SECOND - 1)
-    assert broker.queue("q").message_depth == 10
-    broker.advance(SECOND)
-    statistics = broker.queue("q").statistics()
-    assert (statistics.msgDepth, statistics.discardsTtl) == (5, 5)
-    assert producer.message_transfer(Message(routing_key="q")).is_complete
 
 
 def test_qt_07_the_cleaner_may_be_off_and_time_may_jump():
@@ -211,40 +199,6 @@ def test_qt_18_a_move_is_redirected_too():
     broker.sessions["p"].message_transfer(Message(routing_key="c"))
     broker.management.queueMoveMessages("c", "a")
     assert (broker.queue("a").message_depth, broker.queue("b").message_depth) == (5, 6)
-
-
-def test_rf_26_the_end_of_a_redirect_moves_the_targets_messages_back_to_it():
-    broker = redirected()
-    broker.management.queueRedirect("a")
-    statistics = broker.queue("b").statistics()
-    assert (statistics.msgTotalEnqueues, statistics.msgTotalDequeues, statistics.msgDepth) == (10, 5, 5)
-    broker.sessions["p"].message_transfer(Message(routing_key="a"))
-    assert broker.queue("a").message_depth == 6
-
-
-def test_rf_26_a_deleted_queues_messages_reach_its_peer():
-    """RF-26: the redirect ends before the orphans go to the alternate exchange."""
-    broker = Broker()
-    session = broker.session("p")
-    session.queue_declare("a", alternate_exchange="amq.fanout")
-    session.queue_declare("b")
-    session.exchange_bind("b", "amq.fanout")
-    session.message_transfer(Message(routing_key="a"))
-    broker.management.queueRedirect("a", "b")
-    session.queue_delete("a")
-    assert broker.queue("b").message_depth == 1
-
-
-def test_rf_26_a_queue_that_destroys_itself_stays_its_peers_target():
-    broker = Broker()
-    session = broker.session("p")
-    session.queue_declare("a")
-    session.queue_declare("b", {"qpid.policy_type": "self-destruct", "qpid.max_count": 1})
-    broker.management.queueRedirect("a", "b")
-    for _ in range(3):
-        session.message_transfer(Message(routing_key="a"))
-    assert "b" not in broker.queues.queues
-    assert broker.queue("a").message_depth == 0
 
 
 USER = 0x10000

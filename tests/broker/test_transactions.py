@@ -1,4 +1,7 @@
-"""Transactions: what happens at commit, not before, and what a rollback leaves (CM-10, CM-11, RF-22)."""
+"""Transactions: what happens at commit, not before, and what a rollback leaves (CM-10, CM-11, RF-22).
+
+Beside the recordings ``tx-``, which tests/conformance plays step by step.
+"""
 
 import pytest
 from support import Bench, refused
@@ -44,21 +47,6 @@ def test_messages_of_a_transaction_are_let_go_without_effect():
     assert "t" not in completed
 
 
-def test_commit_and_rollback_of_publishes():
-    """CM-10: MessagingSessionTests testTx, testCommitSend, testRollbackSend."""
-    bench = transactional(q={})
-    session = bench.session("t")
-    bench.send("q", 2, by="t")
-    assert bench.stat("q").msgDepth == 0
-    session.tx_commit()
-    assert bench.labels("q") == "t-1 t-2"
-    bench.send("q", 2, by="t")
-    session.tx_rollback()
-    bench.send("q", by="t")
-    session.tx_commit()
-    assert bench.labels("q") == "t-1 t-2 t-5"
-
-
 def test_statistics():
     """CM-10, CM-11, DQ-08: stats.py test_transactional_enqueues_dequeues: overhead 41."""
     bench = transactional(tx_enqueue_test={})
@@ -80,25 +68,6 @@ def test_statistics():
     assert (statistics.msgDepth, statistics.byteDepth) == (0, 0)
 
 
-def test_forwarding():
-    """CM-10, CM-11: tx.py test_commit: consume and publish across exchanges, all at once."""
-    bench = transactional(a={}, b={}, c={})
-    session = bench.session("t")
-    bench.bind("b", "amq.direct", "key")
-    bench.bind("c", "amq.topic", "topic.#")
-    bench.send("a", 4)
-    reader = bench.read("a", "t")
-    reader.accept()
-    bench.send("a", by="t", label="new a")
-    bench.send("key", by="t", exchange="amq.direct", label="new b")
-    bench.send("topic.x", by="t", exchange="amq.topic", label="new c")
-    assert (bench.stat("a").msgDepth, bench.stat("b").msgDepth, bench.stat("c").msgDepth) == (4, 0, 0)
-    reader.stop()
-    session.tx_commit()
-    assert [bench.labels(queue) for queue in "abc"] == ["new a", "new b", "new c"]
-    assert bench.stat("a").msgTxnDequeues == 4
-
-
 def test_rollback_of_accepts():
     """CM-11, MG-22: they stay acquired; released, they come again in order (tx.py test_rollback)."""
     bench = transactional(q={})
@@ -112,39 +81,6 @@ def test_rollback_of_accepts():
     reader.stop()
     reader.release(set_redelivered=True)
     assert bench.read("q", "d").got == "p-1* p-2* p-3*"
-
-
-def test_rollback_with_full_prefetch():
-    """CN-14, CM-11: MessagingSessionTests testRollbackWithFullPrefetch: always the first one first."""
-    bench = transactional(q={})
-    session = bench.session("t")
-    bench.send("q", 12)
-    reader = bench.read("q", "t", messages=9, mode=1)
-    for _ in range(10):
-        first = reader.deliveries()[-9]
-        assert first.message == "p-1"
-        reader.accept("p-1")
-        session.tx_rollback()
-        reader.stop()
-        reader.release()
-        reader.complete()
-        reader.grant(9, 0xFFFFFFFF)
-
-
-def test_thresholds_move_at_commit():
-    """CM-11, CM-10, DQ-02: accepts un-count at commit; a rollback changes nothing."""
-    bench = transactional(q={"flow_stop_count": 2, "flow_resume_count": 2})
-    session = bench.session("t")
-    bench.send("q", 3)
-    assert bench.held() == "p-3"
-    reader = bench.read("q", "t")
-    reader.accept()
-    assert (bench.is_on("q"), bench.held()) == (True, "p-3")
-    session.tx_rollback()
-    assert (bench.is_on("q"), bench.held()) == (True, "p-3")
-    reader.accept()
-    session.tx_commit()
-    assert (bench.is_on("q"), bench.held()) == (False, "")
 
 
 def test_pushes_come_before_dequeues():
@@ -315,15 +251,3 @@ def test_the_order_of_enlisting_counts():
         bench.session("t").tx_commit()
     assert (bench.stat("full").discardsOverflow, bench.stat("never").discardsOverflow) == (1, 0)
     assert bench.stat("free").msgTotalEnqueues == 0
-
-
-def test_an_accepted_message_that_a_ring_has_evicted():
-    """LP-11, CM-11: tx-accept-ring: the commit finds it gone, and goes on."""
-    bench = transactional(q={"policy_type": "ring", "max_count": 2})
-    bench.send("q", 2)
-    reader = bench.read("q", "t", messages=2)
-    reader.accept()
-    bench.send("q")
-    bench.session("t").tx_commit()
-    statistics = bench.stat("q")
-    assert (statistics.discardsRing, statistics.msgTxnDequeues, statistics.msgDepth) == (1, 1, 1)

@@ -504,7 +504,11 @@ class EngineLife:
         same("LP-06: as if closed", visible(self.broker, without=who), visible(twin, without=who))
 
     def _booked(self, command: Command, outcome: str) -> None:
-        """Note a sync or a commit that is parked behind earlier commands (CM-06, CM-07)."""
+        """Note a sync or a commit that is parked behind earlier commands (CM-06, CM-07); ask for a fate."""
+        if command.method == "message_transfer" and not outcome and self.ledger.follows_flow:
+            label = command.arguments["message"]["label"]
+            is_known = label in self.ledger.fates or self.ledger.sent[label].in_transaction
+            holds(is_known, f"{label} is neither on a queue nor dropped, unroutable or refused")
         if command.method in ("execution_sync", "tx_commit") and not outcome:
             number = self.broker.sessions[command.who].completions.next_number - 1
             self.ledger.syncs.setdefault(self.ledger.life(command.who), []).append(number)

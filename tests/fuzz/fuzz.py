@@ -12,7 +12,6 @@ matter: what is printed is short, and says how to come back to it.
 
 from __future__ import annotations
 
-import os
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -144,17 +143,10 @@ def _cut(target: str, seed: str, commands: list[Any], error: str) -> list[Any]:
 # Many pieces
 
 
-def fuzz(
-    targets: Sequence[str], seed: int, commands: int, *, jobs: int = 0, say: Callable[[str], None] = print
-) -> int:
-    """Run pieces until so many commands have been given; return how many findings there are.
+def fuzz(targets: Sequence[str], seed: int, commands: int) -> int:
+    """Run pieces, at the targets in turn and on all cores, until so many commands have been given.
 
-    Parameters:
-        targets: Keys of :data:`TARGETS`, which take turns.
-        seed: What everything is drawn from.
-        commands: How many in all.
-        jobs: How many pieces run at once, each in a process of its own; 0 for one a core, 1 for this process.
-        say: Called with each finding in words, and at the end with what was done.
+    Each finding is printed in words, and at the end what was done; returns how many findings there are.
     """
     pieces = [
         (targets[number % len(targets)], seed, number, min(PIECE, commands - number * PIECE))
@@ -162,38 +154,22 @@ def fuzz(
     ]
     shown = ProgressLine("fuzzing", commands, unit="commands", has_bar=True)
     done, findings = Counter[str](), 0
-    try:
-        for target, given, finding in _results(pieces, jobs or os.cpu_count() or 1):
-            done[target] += given
-            if finding is not None:
-                findings += 1
-                shown.end()
-                say(str(finding))
-            shown.remark = f", {_counted(findings)}" if findings else ""
-            shown(done.total())
-    finally:
-        shown.end()
-        counts = ", ".join(f"{done[target]:,} commands at {target}" for target in targets)
-        say(f"seed {seed}: {counts}; {_counted(findings)}")
+    # Ctrl-C is heard here; leaving the block ends the others.
+    with get_context("spawn").Pool(None, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
+        try:
+            for target, given, finding in pool.imap_unordered(_run, pieces):
+                done[target] += given
+                if finding is not None:
+                    findings += 1
+                    shown.end()
+                    print(finding)
+                shown(done.total())
+        finally:
+            shown.end()
+            counts = ", ".join(f"{done[target]:,} commands at {target}" for target in targets)
+            print(f"seed {seed}: {counts}; findings: {findings}")
     return findings
 
 
-_Piece = tuple[str, int, int, int]
-"""Target, seed, number and how many commands."""
-
-
-def _results(pieces: Sequence[_Piece], jobs: int) -> Iterator[tuple[str, int, Finding | None]]:
-    if jobs == 1:
-        yield from map(_run, pieces)
-        return
-    # Ctrl-C is heard here; leaving the block ends the others.
-    with get_context("spawn").Pool(jobs, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
-        yield from pool.imap_unordered(_run, pieces)
-
-
-def _run(piece: _Piece) -> tuple[str, int, Finding | None]:
+def _run(piece: tuple[str, int, int, int]) -> tuple[str, int, Finding | None]:
     return piece[0], *run_piece(*piece)
-
-
-def _counted(findings: int) -> str:
-    return f"{findings} finding{'' if findings == 1 else 's'}"
