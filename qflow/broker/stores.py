@@ -82,9 +82,6 @@ class _PositionSet(Restorable):
         self._layers: list[dict[int, int]] = [{} for _ in range(_LAYERS)]
         self._count = 0
 
-    def __len__(self) -> int:
-        return self._count
-
     def __contains__(self, position: int) -> bool:
         return bool(self._layers[0].get(position >> _SHIFT, 0) >> (position & _MASK) & 1)
 
@@ -130,21 +127,12 @@ class _PositionSet(Restorable):
         beyond = [top for top in self._layers[-1] if top >= position]
         return self._descend(depth, min(beyond)) if beyond else None
 
-    def first(self) -> int | None:
-        return self.after(-1)
-
     def _descend(self, depth: int, position: int) -> int:
         while depth:
             depth -= 1
             bits = self._layers[depth][position]
             position = (position << _SHIFT) + (bits & -bits).bit_length() - 1
         return position
-
-    def __iter__(self) -> Iterator[int]:
-        position = self.first()
-        while position is not None:
-            yield position
-            position = self.after(position)
 
 
 _BLOCK: Final = 6
