@@ -200,11 +200,6 @@ class Ledger:
         for credit in self.credits.values():
             credit.end_flush()
 
-    def forget(self, label: str) -> None:
-        """Take a transfer that was refused out of the books."""
-        transfer = self.sent.pop(label)
-        self._open[transfer.session].pop(label, None)
-
     # Queues
 
     def _on_queuedeclare(self, event: Event, detail: dict[str, Any]) -> None:

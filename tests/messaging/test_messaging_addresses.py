@@ -385,7 +385,7 @@ def test_ambiguous_delete(kind: str, left: str) -> None:
     assert there == [left]
 
 
-# Whole stories (MessagingSessionTests)
+# Names that AMQP cannot carry
 
 
 @pytest.mark.parametrize("role", ["sender", "receiver"])
