@@ -50,10 +50,11 @@ class Sent(Frozen):
 @mypyc_attr(free_list_len=1)
 @dataclass(slots=True, init=False)
 class Message(Sent):
-    """What a producer sends: properties and an amount of content, of which the broker asks only how much.
+    """What a producer sends: properties and an amount of content.
 
-    Headers and content are kept as plain copies, at most 100 levels deep; a whole number may be of any type
-    that stands for one but bool.  ``label`` names the message for people and pictures; it is not sent.
+    The broker asks only how much content there is.  Headers and content are kept as plain copies, at most 100
+    levels deep; a whole number may be of any type that stands for one but bool.  ``label`` names the message
+    for people, traces and pictures; it is not sent.
 
     Parameters:
         content_size: Bytes of content; the content itself may travel along as ``content`` (:meth:`of`).
