@@ -448,11 +448,7 @@ def reply_to_size(exchange: str | None, routing_key: str | None) -> int:
 
 
 def body_size(body: object) -> int:
-    """Return how many bytes a body has once it is encoded.
-
-    >>> body_size("ä"), body_size({"index": 0}), body_size([]), body_size(None)
-    (2, 23, 8, 0)
-    """
+    """Return how many bytes a body has once it is encoded."""
     if body is None:
         return 0
     if isinstance(body, str):

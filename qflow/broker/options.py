@@ -90,12 +90,7 @@ def read_options(
     file: str = "qpidd.conf",
     check: Callable[[Given], object] = lambda given: None,
 ) -> dict[str, Given]:
-    """Read all three places; of an option given in several, the first place in this order wins.
-
-    >>> given = read_options(["--auth", "no"], {"QPID_AUTH": "yes", "QPID_PORT": "5673"}, ["port=5674"])
-    >>> [(option.name, option.text, option.source) for option in given.values()]
-    [('auth', 'no', 'command line options'), ('port', '5673', 'environment variables')]
-    """
+    """Read all three places; of an option given in several, the first place in this order wins."""
     given: dict[str, Given] = {}
     for place in (
         _from_command_line(list(arguments), []),

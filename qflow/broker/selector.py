@@ -259,11 +259,7 @@ def _minus(value: Value) -> Value:
 
 
 def _like_pattern(pattern: str, escape: str = "") -> re.Pattern[bytes]:
-    """Return what a LIKE pattern means: ``%`` any bytes, ``_`` any one byte, unless escaped (RF-35, RF-43).
-
-    >>> _like_pattern("a!!b", "!").pattern, _like_pattern("a!%_", "!").pattern
-    (b'ab', b'a%.')
-    """
+    """Return what a LIKE pattern means: ``%`` any bytes, ``_`` any one byte, unless escaped (RF-43)."""
     parts: list[str] = []
     is_escaped = False
     for character in pattern:
@@ -345,11 +341,7 @@ def _read_token(text: str, at: int) -> tuple[_SelectorToken, int]:
 
 
 def _exact_number(text: str, is_negative: bool = False) -> int:
-    """Return the value of an integer literal; ValueError says why it has none.
-
-    >>> _exact_number("010"), _exact_number("0b1_1L"), _exact_number("0xFF"), _exact_number("1_000")
-    (8, 3, 255, 1000)
-    """
+    """Return the value of an integer literal; ValueError says why it has none."""
     digits = text.rstrip("lL").replace("_", "")
     base = 10
     if len(digits) > 1 and digits[0] == "0":
@@ -364,11 +356,7 @@ def _exact_number(text: str, is_negative: bool = False) -> int:
 
 
 def _approximate_number(text: str) -> float:
-    """Return the value of a floating literal; ValueError if a double has no place for it.
-
-    >>> _approximate_number("1.5f"), _approximate_number("1_0.e1"), _approximate_number("0x1p3")
-    (1.5, 100.0, 8.0)
-    """
+    """Return the value of a floating literal; ValueError if a double has no place for it."""
     digits = text.rstrip("fFdD").replace("_", "")
     is_hexadecimal = digits[1:2] in ("x", "X")
     try:

@@ -65,14 +65,7 @@ _LAYERS: Final = 3
 
 
 class _PositionSet(Restorable):
-    """Positions (integers from 0 up) with ``add``, ``discard`` and ``after``.
-
-    >>> available = _PositionSet()
-    >>> for position in (1, 3, 5000):
-    ...     available.add(position)
-    >>> available.after(0), available.after(1), available.after(3), available.after(5000)
-    (1, 3, 5000, None)
-    """
+    """Positions (integers from 0 up) in layers of blocks, in which the next one is found quickly."""
 
     ONLY_COUNTS: ClassVar[bool] = True
 

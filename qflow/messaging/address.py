@@ -330,9 +330,5 @@ _SENDER = _a_map(_COMMON)
 
 
 def find_error(options: Options, role: str) -> str | None:
-    """Return what is wrong with the options of an address, or None.
-
-    >>> find_error({"create": "asdf"}, "sender")
-    "create: asdf not in ('always', 'sender', 'receiver', 'never')"
-    """
+    """Return what is wrong with the options of an address, or None."""
     return (_RECEIVER if role == "receiver" else _SENDER)(options)

@@ -177,7 +177,32 @@ class ObjectId:
         return hash(repr(self))
 
 
-class Object:
+class _Record:
+    """What an agent says of an object or an event, by its class."""
+
+    def __init__(self, broker: Broker, content: dict[str, Any]) -> None:
+        self._broker = broker
+        self._content = content
+        self._schema = schema_of(content["_schema_id"]["_class_name"])
+
+    def getBroker(self) -> Broker:
+        """Return the broker that it is of."""
+        return self._broker
+
+    def getAgent(self) -> Agent:
+        """Return the agent that says so."""
+        return self._broker.getBrokerAgent()
+
+    def getClassKey(self) -> ClassKey:
+        """Return the name of the class."""
+        return self._schema.getKey()
+
+    def getSchema(self) -> SchemaClass:
+        """Return the class."""
+        return self._schema
+
+
+class Object(_Record):
     """A managed object: its values (as of the last :meth:`update`) and methods are attributes.
 
     A value that refers to an object is an :class:`ObjectId`; its name between underscores is the object
@@ -185,11 +210,6 @@ class Object:
     :class:`MethodResult`; with ``_async=True`` it returns a number, and the answer goes to
     :meth:`Console.methodResponse`.
     """
-
-    def __init__(self, broker: Broker, content: dict[str, Any]) -> None:
-        self._broker = broker
-        self._content = content
-        self._schema = schema_of(content["_schema_id"]["_class_name"])
 
     def __getattr__(self, name: str) -> Any:
         if name in ("_broker", "_content", "_schema"):
@@ -220,14 +240,6 @@ class Object:
         """Return the name that the identity has."""
         return self.getObjectId().getObject()
 
-    def getClassKey(self) -> ClassKey:
-        """Return the name of the object's class."""
-        return self._schema.getKey()
-
-    def getSchema(self) -> SchemaClass:
-        """Return the object's class."""
-        return self._schema
-
     def getMethods(self) -> list[SchemaMethod]:
         """Return the methods of the object's class."""
         return self._schema.getMethods()
@@ -254,14 +266,6 @@ class Object:
     def isManaged(self) -> bool:
         """Return True: the object is one of a broker's."""
         return True
-
-    def getBroker(self) -> Broker:
-        """Return the broker that has the object."""
-        return self._broker
-
-    def getAgent(self) -> Agent:
-        """Return the agent that manages the object."""
-        return self._broker.getBrokerAgent()
 
     def mergeUpdate(self, newer: Object) -> None:
         """Take the values of another record of the same object."""
@@ -294,32 +298,14 @@ def _plain(value: Any) -> Any:
     return ObjectId(value) if _is_reference(value) else value
 
 
-class Event:
+class Event(_Record):
     """An event, as :meth:`Console.event` gets it."""
 
     SEVERITIES = ("emerg", "alert", "crit", "error", "warn", "notice", "inform", "debug")
 
     def __init__(self, broker: Broker, content: dict[str, Any]) -> None:
-        self._broker = broker
-        self._content = content
-        self._schema = schema_of(content["_schema_id"]["_class_name"])
+        super().__init__(broker, content)
         self.severity = self.SEVERITIES.index(content["_severity"])
-
-    def getBroker(self) -> Broker:
-        """Return the broker where it happened."""
-        return self._broker
-
-    def getAgent(self) -> Agent:
-        """Return the agent that says so."""
-        return self._broker.getBrokerAgent()
-
-    def getClassKey(self) -> ClassKey:
-        """Return the name of the event's class."""
-        return self._schema.getKey()
-
-    def getSchema(self) -> SchemaClass:
-        """Return the event's class."""
-        return self._schema
 
     def getArguments(self) -> dict[str, Any]:
         """Return what the event says, by name."""
