@@ -45,7 +45,7 @@ GROUPS = {
     },
     "look at your broker": {
         "record": (
-            "qflow.live.record_command",
+            "qflow.live.cli",
             "stand between AMQP 1.0 clients and their broker, and record what they do",
         ),
         "trace": ("qflow.trace.cli", "look at traces, replay them, and ask why"),
@@ -64,7 +64,7 @@ GROUPS = {
     },
     "serve and check clients": {
         "serve": ("qflow.live.cli", "let real clients of AMQP 1.0 connect to the engine"),
-        "check-client": ("qflow.live.check_command", "measure what a client does when the broker stops it"),
+        "check-client": ("qflow.live.cli", "measure what a client does when the broker stops it"),
     },
     "a site, a room, this machine": {
         "site": ("qflow.launch.site", "build a site that runs the chapters with no server behind it"),
@@ -233,11 +233,12 @@ def _ready_streams() -> None:
 
 def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
     parser, rooms = _top()
+    asked = {module for name, (module, _) in ROOMS.items() if name in given}
     for name, (module, _) in ROOMS.items():
-        if name in given:
-            importlib.import_module(module).add_arguments(rooms)
-        else:
+        if module not in asked:
             rooms.add_parser(name)
+        elif name not in rooms.choices:
+            importlib.import_module(module).add_arguments(rooms)
     _group(parser, rooms)
     return parser
 
@@ -245,7 +246,7 @@ def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
 def whole_parser() -> argparse.ArgumentParser:
     """Return the parser with all options of all commands, as a shell's completion needs it."""
     parser, rooms = _top()
-    for module, _ in ROOMS.values():
+    for module in dict.fromkeys(module for module, _ in ROOMS.values()):
         importlib.import_module(module).add_arguments(rooms)
     return parser
 

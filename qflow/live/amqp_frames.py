@@ -14,8 +14,11 @@ from __future__ import annotations
 
 import re
 from collections import namedtuple
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
+from uuid import UUID
+
+from proton import Array, Data, Described, ProtonException
 
 from qflow.qflow_error import QflowError
 
@@ -194,67 +197,55 @@ class Codec:
     """Proton's codec, for one value at a time."""
 
     def __init__(self) -> None:
-        from cproton import ffi, lib, pn_error_text
-        from proton import Data, Described
-
-        # Proton's C functions: its Python objects take longer than all the rest of the reading.
-        self._data, self._unpack, self._error_text = Data(), ffi.unpack, pn_error_text
-        self._impl, self._lib = self._data._data, lib
-        numbers = ("bool", "ubyte", "byte", "ushort", "short", "uint", "int", "ulong", "long", "timestamp")
-        self._readers: dict[int, Callable[[Any], Any]] = {
-            getattr(Data, name.upper()): getattr(lib, f"pn_data_get_{name}")
-            for name in (*numbers, "float", "double")
-        }
-        self._readers |= {
-            Data.NULL: lambda _: None,
-            Data.LIST: lambda impl: self._values(lib.pn_data_get_list(impl)),
-            Data.DESCRIBED: lambda _: Described(*self._values(2)),
-            Data.MAP: self._map,
-            Data.ARRAY: self._array,
-            Data.BINARY: lambda impl: self._bytes(lib.pn_data_get_binary(impl)),
-            Data.STRING: lambda impl: self._bytes(lib.pn_data_get_string(impl)).decode(),
-            Data.SYMBOL: lambda impl: self._bytes(lib.pn_data_get_symbol(impl)).decode(),
-        }
+        self._data = Data()
 
     def decode(self, encoded: bytes) -> tuple[int, Any]:
-        """Return how many bytes the first value has, and the value."""
-        self._lib.pn_data_clear(self._impl)
-        length: int = self._lib.pn_data_decode(self._impl, encoded, len(encoded))
-        if length < 0:
-            text = self._error_text(self._lib.pn_data_error(self._impl))
-            raise FrameError(f"no AMQP 1.0 value: [{length}]: {text}, got {encoded[:16]!r}")
-        self._lib.pn_data_rewind(self._impl)
-        self._lib.pn_data_next(self._impl)
+        """Return how many bytes the first value has, and the value, copied: Proton uses its memory again."""
         try:
-            return length, self._value()
-        except (ValueError, TypeError, LookupError, RecursionError) as error:
+            self._data.clear()
+            length = self._data.decode(encoded)
+            return length, plain(value_of(self._data), keeps_descriptors=True)
+        except (ProtonException, ValueError, TypeError, LookupError, RecursionError) as error:
             raise FrameError(f"no AMQP 1.0 value: {error}, got {encoded[:16]!r}") from None
 
-    def _value(self) -> Any:
-        """Return the value at which Proton's data is, copied: Proton frees its own."""
-        reader = self._readers.get(self._lib.pn_data_type(self._impl))
-        return self._data.get_object() if reader is None else reader(self._impl)
 
-    def _values(self, count: int) -> list[Any]:
-        """Return so many values that are within the one at which Proton's data is."""
-        lib, impl, values = self._lib, self._impl, []
-        lib.pn_data_enter(impl)
-        for _ in range(count):
-            lib.pn_data_next(impl)
-            values.append(self._value())
-        lib.pn_data_exit(impl)
-        return values
+def value_of(data: Data) -> Any:
+    """Return what is in a piece of Proton's data, or None."""
+    data.rewind()
+    return data.get_object() if data.next() else None
 
-    def _map(self, impl: Any) -> dict[Any, Any]:
-        values = self._values(self._lib.pn_data_get_map(impl))
-        return dict(zip(values[::2], values[1::2], strict=True))
 
-    def _array(self, impl: Any) -> list[Any]:
-        lead = int(self._lib.pn_data_is_array_described(impl))
-        return self._values(lead + self._lib.pn_data_get_array(impl))[lead:]
+def plain(value: Any, keeps_descriptors: bool = False) -> Any:
+    """Return a value of Proton's as one that the engine and a trace can keep, copied.
 
-    def _bytes(self, found: Any) -> bytes:
-        return self._unpack(found.start, found.size) if found.size else b""
+    >>> plain({"a": memoryview(b"x"), "b": Described("amqp:x", [None, True])})
+    {'a': b'x', 'b': [None, True]}
+    """
+    if value is None or isinstance(value, bool | UUID):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, float):
+        return float(value)
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, memoryview | bytes | bytearray):
+        return bytes(value)
+    if isinstance(value, dict):
+        return {_key(key): plain(item, keeps_descriptors) for key, item in value.items()}
+    if isinstance(value, Described):
+        inner = plain(value.value, keeps_descriptors)
+        return Described(value.descriptor, inner) if keeps_descriptors else inner
+    if isinstance(value, Array):
+        value = value.elements
+    if isinstance(value, list | tuple):
+        return [plain(item, keeps_descriptors) for item in value]
+    return str(value)
+
+
+def _key(key: Any) -> str:
+    copied = plain(key)
+    return copied.decode("utf-8", "replace") if isinstance(copied, bytes) else str(copied)
 
 
 class FrameReader:

@@ -1,31 +1,65 @@
-"""``qflow serve``: the engine behind a port, for clients of AMQP 1.0 in any language."""
+"""The room's commands: ``qflow serve``, ``qflow check-client`` and ``qflow record``."""
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import json
+import math
 import os
 import signal
 import sys
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from qflow.arguments import port_number
-from qflow.kit import RefusalError, heed_interrupts
+from qflow.arguments import add_json, port_number, whole_number
+from qflow.kit import INTERRUPTED, RefusalError, heed_interrupts, install_command
 from qflow.live.brakes import BRAKES, SILENCE
 from qflow.live.certificates import add_certificate, given_certificate, server_context
+from qflow.live.client_card import FACTS
+from qflow.writing import require_apart, write_whole
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
+    from qflow.live.client_card import ClientCard
+    from qflow.live.client_check import Conditions
+    from qflow.live.client_faults import Ledger
+    from qflow.live.client_report import ClientReport
+    from qflow.live.recording import Recording
     from qflow.live.server import Server
 
-PORT = 5672
+_PORT = 5672
 _FILES = 100
 _PASSWORD = "QFLOW_PASSWORD"
 _RUN = "served"
 _HERE = ("127.0.0.1", "localhost", "::1")
+_LOOK = 0.5
+_MESSAGES, _MOST = 6_000, (1 << 31) - 1
+_SHORT = {"messages": 200, "still": 0.4, "timeout": 5.0}
 
 
 def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
-    """Add ``serve`` to the commands of a parser; the engine is not loaded for that."""
+    """Add the three commands to a parser; the engine is not loaded for that."""
+    _add_serve(rooms)
+    _add_check_client(rooms)
+    _add_record(rooms)
+
+
+def run(namespace: argparse.Namespace) -> int:
+    """Run the command that was chosen; return its status."""
+    command = {"serve": _serve, "check-client": _check_client, "record": _record}[namespace.command]
+    return command(namespace)
+
+
+# qflow serve
+
+
+def _add_serve(rooms: argparse._SubParsersAction[Any]) -> None:
     parser = rooms.add_parser(
         "serve",
         description="Let real clients of AMQP 1.0, in any language, connect to the engine: queues, flow "
@@ -38,9 +72,9 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     parser.add_argument(
         "--port",
         type=port_number,
-        default=PORT,
+        default=_PORT,
         metavar="N",
-        help=f"the TCP port to listen on; default: {PORT}",
+        help=f"the TCP port to listen on; default: {_PORT}",
     )
     parser.add_argument(
         "--host",
@@ -83,10 +117,11 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     secret.add_argument("--password-file", metavar="FILE", help="a file whose first line is the password")
 
 
-def run(namespace: argparse.Namespace) -> int:
+def _serve(namespace: argparse.Namespace) -> int:
     """Serve until Ctrl-C, then write the trace if one was asked for."""
     from qflow.live.serving import make_server
-    from qflow.trace.files import TraceLines
+    from qflow.trace.files import TraceLines, write_trace
+    from qflow.trace.schema import Trace
     from qflow.workload.cli import check_target
     from qflow.workload.model import Workload
 
@@ -106,9 +141,11 @@ def run(namespace: argparse.Namespace) -> int:
         tls=server_context(certificate),
     )
     _allow_many_sockets(server.limits.connections)
-    server.on_incident = _report
-    lines = _lines(namespace.trace)
-    if lines is not None:
+    server.on_incident = _report_incident
+    lines = None
+    if namespace.trace:
+        # As things happen; the file that was asked for is made of them at the end.
+        lines = Path(namespace.trace if namespace.trace.endswith(".jsonl") else f"{namespace.trace}.jsonl")
         server.lines = TraceLines(lines, _RUN, server.broker.options)
     heed_interrupts()
     # A process that is asked to end writes its trace, too.
@@ -118,8 +155,11 @@ def run(namespace: argparse.Namespace) -> int:
         server.run()
     except KeyboardInterrupt:
         print("qflow serve: stopped", file=sys.stderr)
-    if lines is not None:
-        _write(server, namespace.trace)
+    if server.events is not None and lines is not None:
+        trace = Trace(_RUN, server.broker.options)
+        trace.extend(server.events)
+        write_trace(trace, namespace.trace)
+        print(f"qflow serve: {len(trace)} events are in {namespace.trace}", file=sys.stderr)
         if lines != Path(namespace.trace):
             lines.unlink(missing_ok=True)
     for failure in server.failures:
@@ -127,7 +167,7 @@ def run(namespace: argparse.Namespace) -> int:
     return 0
 
 
-def _report(incident: str) -> None:
+def _report_incident(incident: str) -> None:
     """Print for what a client's connection was closed: one line, whatever the client is called."""
     shown = "".join(letter if letter.isprintable() else "?" for letter in incident)
     print(f"qflow serve: {shown}", file=sys.stderr, flush=True)
@@ -145,13 +185,6 @@ def _password(namespace: argparse.Namespace) -> str:
     if not password:
         raise RefusalError(f"{namespace.password_file} has no password, as UTF-8, in its first line")
     return password
-
-
-def _lines(trace: str | None) -> Path | None:
-    """Return where events are written as they happen, for a trace that is to be in a file."""
-    if not trace:
-        return None
-    return Path(trace if trace.endswith(".jsonl") else f"{trace}.jsonl")
 
 
 def _announce(server: Server, host: str) -> None:
@@ -182,12 +215,393 @@ def _allow_many_sockets(count: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-def _write(server: Server, path: str) -> None:
-    from qflow.trace.files import write_trace
-    from qflow.trace.schema import Trace
+# qflow check-client
 
-    assert server.events is not None
-    trace = Trace(_RUN, server.broker.options)
-    trace.extend(server.events)
-    write_trace(trace, path)
-    print(f"qflow serve: {len(trace)} events are in {path}", file=sys.stderr)
+
+def _add_check_client(rooms: argparse._SubParsersAction[Any]) -> None:
+    parser = rooms.add_parser(
+        "check-client",
+        usage="qflow check-client [OPTION …] -- COMMAND …",
+        description="Run a client program of AMQP 1.0, in any language, against queues that stop it, refuse "
+        "it, resume it and go away, and print what was measured: whether it stops, its window, what it "
+        "loses. The program finds the broker in the variables AMQP_URL, AMQP_HOST, AMQP_PORT, AMQP_QUEUE "
+        "and AMQP_MESSAGES, or by {url}, {host}, {port}, {queue} and {messages} in its command.",
+        epilog="Status 0, or 1 if something that --require names is not so, or is worse than in --baseline. "
+        "Of a sender: stops, goes-on "
+        "(after resume), loses-nothing (without a failure of its own at the end); of a receiver: settles, "
+        "never-locks. The reference's page check-client.md says more.",
+    )
+    parser.add_argument("program", nargs="*", metavar="COMMAND", help="the program and its arguments")
+    _add_report(parser)
+    _add_broker(parser)
+    _add_messages(parser)
+
+
+def _add_report(parser: argparse.ArgumentParser) -> None:
+    """Add what a build requires of the program, and what it is told."""
+    parser.add_argument(
+        "--require", type=_words_of(FACTS), default=[], metavar="FACT,…", help=f"of {', '.join(FACTS)}"
+    )
+    parser.add_argument(
+        "--baseline", metavar="FILE", help="an earlier --json: status 1 if a line has got worse since"
+    )
+    parser.add_argument("--junit", metavar="FILE", help="write the card's lines as JUnit's test cases")
+    parser.add_argument("--markdown", metavar="FILE", help="write the card as a table, for a pull request")
+    add_json(parser)
+    parser.add_argument("--output", action="store_true", help="print what the program printed, run by run")
+
+
+def _add_broker(parser: argparse.ArgumentParser) -> None:
+    """Add what the broker does to the program."""
+    parser.add_argument(
+        "--brake",
+        type=_words_of(BRAKES),
+        default=[SILENCE],
+        metavar="BRAKE,…",
+        help=f"how the broker stops a sender: {', '.join(BRAKES)}; with several, a column for each",
+    )
+    parser.add_argument(
+        "--faults",
+        action="store_true",
+        help="of a sender: cut its connection, and worse, and add a ledger of what is lost, duplicated and "
+        "out of order",
+    )
+    parser.add_argument(
+        "--traces", metavar="FOLDER", help="with --faults: the engine's trace of each, for qflow trace why"
+    )
+    parser.add_argument(
+        "--tls",
+        action="store_true",
+        help="listen with a certificate made for this run; AMQP_CA and {ca} name its authority's file",
+    )
+
+
+def _add_messages(parser: argparse.ArgumentParser) -> None:
+    """Add what is sent, to a queue of which kind, and how long that may take."""
+    parser.add_argument("--body", metavar="FILE", help="what a receiver's messages carry: a text, or bytes")
+    parser.add_argument(
+        "--content-type", default="", metavar="TYPE", help="of the body, which is sent as bytes then"
+    )
+    parser.add_argument(
+        "--properties",
+        type=_properties,
+        default={},
+        metavar="JSON",
+        help="application properties of a receiver's messages, as one object",
+    )
+    parser.add_argument("--queue", default="orders", metavar="NAME", help="the queue's name; default: orders")
+    counts = (
+        ("messages", _MESSAGES, "messages that the program is asked to send"),
+        ("stop", 10, "messages above which the queue stops a sender"),
+        ("resume", 5, "messages below which it lets it go on"),
+        ("limit", 30, "messages that the queue may hold"),
+        ("window", 20, "messages without an outcome, of the sender that a receiver is given"),
+    )
+    for name, default, text in counts:
+        parser.add_argument(
+            f"--{name}",
+            type=partial(whole_number, most=_MOST),
+            default=None,
+            metavar="N",
+            help=f"{text}; default: {default:,}",
+        )
+    parser.add_argument(
+        "--still",
+        type=_seconds,
+        metavar="S",
+        help="seconds without a change until it counts as still; default: 1",
+    )
+    parser.add_argument(
+        "--short",
+        action="store_true",
+        help=f"for each build: {_SHORT['messages']} messages, still after {_SHORT['still']:g} s, "
+        f"{_SHORT['timeout']:g} s a run",
+    )
+    parser.add_argument(
+        "--timeout", type=_seconds, metavar="S", help="seconds that one run may take; default: 60"
+    )
+
+
+def _check_client(namespace: argparse.Namespace) -> int:
+    """Check a program and print its card; return 1 if something that was required is not so."""
+    from qflow.live.client_check import ClientFailedError
+    from qflow.live.client_report import read_baseline
+
+    heed_interrupts()
+    # Read before anything is measured.
+    baseline = read_baseline(namespace.baseline) if namespace.baseline else None
+    try:
+        report = _check(namespace)
+        worse = report.find_worse(baseline) if baseline else []
+    except ClientFailedError as failure:
+        if not namespace.json and failure.output:
+            print(f"the program's output:\n{failure.output}", file=sys.stderr)
+        raise
+    return _answer(report, worse, namespace)
+
+
+def _check(namespace: argparse.Namespace) -> ClientReport:
+    if not namespace.program:
+        raise RefusalError("no program was given: qflow check-client -- COMMAND …")
+    if namespace.traces and not namespace.faults:
+        raise RefusalError("--traces is of the runs of --faults")
+    require_apart([namespace.junit, namespace.markdown], [namespace.baseline, namespace.body])
+    from qflow.live.certificates import make_certificate
+    from qflow.live.client_check import check_client
+    from qflow.live.client_report import ClientReport
+
+    # A process that is asked to end ends its client, too.
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with TemporaryDirectory() as folder:
+            conditions = _conditions(namespace)
+            if namespace.tls:
+                conditions = conditions._replace(certificate=make_certificate(Path(folder)))
+            cards = {
+                brake: check_client(namespace.program, conditions._replace(brake=brake), progress=_show)
+                for brake in dict.fromkeys(namespace.brake)
+            }
+            return ClientReport(cards, _check_faults(namespace, conditions, cards))
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _conditions(namespace: argparse.Namespace) -> Conditions:
+    """Return what was asked for; what was not is as it always is, or short."""
+    from qflow.live.client_check import Conditions
+
+    if namespace.body is not None:
+        namespace.body = _read_body(namespace.body, bool(namespace.content_type))
+    elif namespace.content_type:
+        namespace.body = str(Conditions().body).encode()
+    names = [name for name in Conditions._fields if name not in ("brake", "certificate")]
+    given = {name: getattr(namespace, name) for name in names if getattr(namespace, name) is not None}
+    return Conditions(**{**(_SHORT if namespace.short else {}), **given})
+
+
+def _check_faults(
+    namespace: argparse.Namespace, conditions: Conditions, cards: dict[str, ClientCard]
+) -> tuple[Ledger, ...]:
+    if not namespace.faults:
+        return ()
+    if any(card.role != "sender" for card in cards.values()):
+        print("qflow check-client: --faults is of senders, and this is a receiver", file=sys.stderr)
+        return ()
+    from qflow.live.client_faults import check_faults
+
+    return tuple(check_faults(namespace.program, conditions, traces=namespace.traces, progress=_show))
+
+
+def _answer(report: ClientReport, worse: list[tuple[str, str, str]], namespace: argparse.Namespace) -> int:
+    missed, error = report.find_missed(namespace.require), ""
+    others = sorted({name for brake, name in missed if report.cards[brake].fact(name) is None})
+    if others:
+        own = [name for name in FACTS if report.first.fact(name) is not None]
+        error = f"{', '.join(others)} cannot be required of a {report.first.role}, but {', '.join(own)}"
+    if not namespace.json:
+        print(report)
+    elif not error:
+        print(json.dumps(report.as_json(), indent=2))
+    _print_output(report, namespace.output or bool(missed))
+    if error:
+        refusal = RefusalError(error)
+        refusal.facts = report.as_json()
+        raise refusal
+    if namespace.junit:
+        _write(namespace.junit, report.as_junit(namespace.require, worse))
+    if namespace.markdown:
+        _write(namespace.markdown, report.as_markdown(worse))
+    if missed:
+        names = ", ".join(name if len(report.cards) == 1 else f"{name} ({brake})" for brake, name in missed)
+        print(f"qflow check-client: required and not so: {names}", file=sys.stderr)
+    for brake, line, words in worse:
+        print(f"qflow check-client: worse than the baseline, {line} ({brake}): {words}", file=sys.stderr)
+    return 1 if missed or worse else 0
+
+
+def _write(path: str, text: str) -> None:
+    with write_whole(path) as beside:
+        beside.write_text(text, "utf-8")
+
+
+def _print_output(report: ClientReport, is_all: bool) -> None:
+    """Print what the program printed: in all runs, or in those that failed."""
+    for card in report.cards.values():
+        for case in card.runs.values():
+            if case.output and (is_all or case.has_failed):
+                print(f"\noutput of the run {case.case!r}:\n{case.output}", file=sys.stderr)
+
+
+def _show(done: int, total: int | None = None, case: str = "") -> None:
+    if sys.stderr.isatty():
+        print(f"qflow check-client: {case} …", file=sys.stderr)
+
+
+def _words_of(allowed: Collection[str]) -> Callable[[str], list[str]]:
+    """Return what reads a list of allowed words, with commas between them."""
+
+    def read(text: str) -> list[str]:
+        names = [name.strip() for name in text.split(",")]
+        for name in names:
+            if name not in allowed:
+                raise argparse.ArgumentTypeError(f"{name!r} is not one of {', '.join(allowed)}")
+        return names
+
+    return read
+
+
+def _read_body(path: str, is_bytes: bool) -> str | bytes:
+    """Return what is in a file: a text if it is one and no content type is given."""
+    try:
+        body = Path(path).read_bytes()
+        return body if is_bytes else body.decode("utf-8")
+    except UnicodeDecodeError:
+        return body
+    except OSError as error:
+        raise RefusalError(f"{path}: {error.strerror or error}") from None
+
+
+def _properties(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if isinstance(value, dict) and all(isinstance(one, str | bool | int | float) for one in value.values()):
+        return value
+    raise argparse.ArgumentTypeError(
+        f"must be a JSON object of texts, numbers, true and false, got {text[:100]!r}"
+    )
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if 0 < value < math.inf:
+        return value
+    raise argparse.ArgumentTypeError(f"must be seconds above 0, got {text!r}")
+
+
+# qflow record
+
+
+def _add_record(rooms: argparse._SubParsersAction[Any]) -> None:
+    parser = rooms.add_parser(
+        "record",
+        description="Pass every byte between AMQP 1.0 clients and their broker unchanged, and write what "
+        "passes as a client log and the workload behind it, which 'qflow trace import', 'qflow predict' and "
+        "'qflow spark audit' take. Ctrl-C ends the recording; what was written can always be read.",
+    )
+    parser.add_argument(
+        "--listen",
+        type=_address,
+        required=True,
+        metavar="HOST:PORT",
+        help="where clients connect; a port alone is open to this machine only, 0.0.0.0:PORT to others",
+    )
+    parser.add_argument(
+        "--upstream", required=True, metavar="HOST:PORT", help="the broker; amqps://HOST:PORT for TLS"
+    )
+    parser.add_argument(
+        "--out", required=True, metavar="LOG.parquet", help="the recording: a folder of Parquet parts"
+    )
+    parser.add_argument(
+        "--ca",
+        metavar="FILE.pem",
+        help="who vouches for the broker's certificate, if the system does not know",
+    )
+    add_certificate(parser)
+    parser.add_argument(
+        "--group-header",
+        default="",
+        metavar="NAME",
+        help="the application property that names a message's group; default: as its queue is declared",
+    )
+    parser.add_argument(
+        "--no-statistics", action="store_true", help="ask the broker's management for nothing"
+    )
+
+
+def _record(namespace: argparse.Namespace) -> int:
+    """Record until Ctrl-C; return 1 if the recording is not whole."""
+    try:
+        import proton  # noqa: F401
+        import pyarrow  # noqa: F401
+    except ImportError as error:
+        cure = install_command("live")
+        raise RefusalError(
+            f"recording needs {error.name}, which is not installed; this brings it: {cure}"
+        ) from None
+    from qflow.live.recording import Recording, Upstream
+
+    tls = server_context(given_certificate(namespace.cert, namespace.key))
+    out = Path(namespace.out)
+    recording = Recording(
+        Upstream(namespace.upstream, namespace.ca),
+        out,
+        group_header=namespace.group_header,
+        asks_statistics=not namespace.no_statistics,
+    )
+    heed_interrupts()
+    # Ctrl-C, and what the system says to end a process.
+    with suppress(KeyboardInterrupt, asyncio.CancelledError):
+        asyncio.run(_record_until_stopped(recording, namespace.listen, tls))
+    return _finish_recording(recording, out)
+
+
+async def _record_until_stopped(
+    recording: Recording, address: tuple[str, int], tls: SSLContext | None
+) -> None:
+    from qflow.progress import StatusLine as Line
+
+    with suppress(NotImplementedError):
+        task = asyncio.current_task()
+        assert task is not None
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    await recording.start(*address, tls)
+    host, port = address[0], recording.tap.port
+    print(f"recording: clients connect to {host}:{port}, the broker is {recording.tap.upstream}", flush=True)
+    line, shown, seconds, missing = Line(), "", 0.0, ""
+    try:
+        while True:
+            await asyncio.sleep(_LOOK)
+            seconds += _LOOK
+            if recording.missing != missing:
+                missing = recording.missing
+                line.end()
+                words = (
+                    f"no statistics of the broker: {missing}" if missing else "the broker's statistics come"
+                )
+                print(f"recording: {words}", file=sys.stderr, flush=True)
+            text = recording.progress()
+            if text != shown and seconds >= line.pause:
+                line.show(text)
+                shown, seconds = text, 0.0
+    finally:
+        line.end()
+        await recording.stop()
+
+
+def _finish_recording(recording: Recording, out: Path) -> int:
+    try:
+        recording.finish()
+    except KeyboardInterrupt:
+        recording.give_up()
+        print(f"{out.name}: not all that passed was read; what is written can be", file=sys.stderr)
+        return 1
+    print(f"{out.name}: {recording.progress().partition(': ')[2]}")
+    print(f"  workload: {out.with_name(out.name.split('.')[0] + '.json').name}, with what is inferred marked")
+    for finding in recording.findings():
+        print(f"  {finding}")
+    if recording.problem:
+        print(f"qflow record: {recording.problem}", file=sys.stderr)
+        return 1
+    return INTERRUPTED
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if port.isdecimal() and int(port) <= 65535:
+        return host.strip("[]") or "127.0.0.1", int(port)
+    raise argparse.ArgumentTypeError(f"must be PORT or HOST:PORT, a port is from 0 to 65535; got {text!r}")

@@ -1,28 +1,56 @@
-"""ClientBook: what recorded clients did, as rows of a client log, and what was counted of each.
+"""ClientBook: what recorded clients did, as rows of a client log, and the workload that is inferred from it.
 
 What records (the wire's reader, a wrapped connection) says what happened; the book names clients and
-messages, keeps the rows in order, and counts what a workload is inferred from
-(:mod:`qflow.live.recording_reader`).
+messages, keeps the rows in order, and counts what the workload is inferred from.
 
 A client log calls a message the same where it is sent and where it is delivered.  On AMQP 1.0 no such name is
 on the wire: a delivery id is a link's own.  What a broker must not change is the bare message (properties,
 application-properties, body), so two with the same bytes are taken for one; of several that are the same on a
 queue, the oldest is taken, as a queue gives it first.  That is an inference, and the recording says how often
-it was made.
+it was made.  A window, a pace and a service time are on no wire, either: the workload's ``inferred`` says of
+each what it was taken from.
+
+On disk a recording is whole at every moment.  ``orders.parquet`` is a folder, as Spark writes one: each part
+in it is a Parquet file of its own, which gets its name when it is whole, so that whatever ends the recorder,
+what was written can be read.  pyarrow, pandas, Spark and :meth:`qflow.logs.client_log.ClientLog.load` read it
+as one table.  Names that begin with an underscore or a dot are no data:
+
+- ``_capture-00000`` and so on: bytes as they passed, until they are read;
+- ``_recording.json``: who was connected, which broker it was, whether it gave statistics, of which queues the
+  thresholds are unknown, what was found, and what could not be read.
+
+Beside it, ``orders.json`` is the workload behind the log, with what is inferred marked as such.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from operator import itemgetter
+from pathlib import Path
 from typing import Any
+
+from qflow.kit import RefusalError
+from qflow.logs.log_file import COLUMNS, PART
+from qflow.logs.workload_file import NOT_SEEN, workload_json
+from qflow.workload.agenda import SECOND
+from qflow.workload.attributes import WorkloadError
+from qflow.workload.model import INFERRED, LARGEST_PREFETCH, MESSAGES_PER_SECOND, Consumer, Producer, Workload
+from qflow.writing import write_whole
+
+REPORT = "_recording.json"
+_ENDING = ".parquet"
+MOST_ROWS_OF_A_PART = 100_000
 
 _MOST_FINDINGS = 1_000
 """Different sentences that are kept."""
+
+_SHORTEST_SERVICE = 0.000001
+"""Seconds: what is settled within one read has taken less than the clock shows."""
 
 _QPID_CPP = ("qpid-cpp", "qflow")
 """How brokers call themselves on AMQP 1.0 whose rules are those of the engine."""
@@ -384,3 +412,147 @@ class Labels:
     def forget(self, label: str) -> None:
         """Note that a message was settled for good."""
         self._delivered.pop(label, None)
+
+
+# The workload
+
+
+def _infer_workload(book: ClientBook, name: str) -> dict[str, Any]:
+    """Return a workload as JSON holds it; ``inferred`` says which values were not seen."""
+    inferred: dict[str, str] = {}
+    producers, consumers = [], []
+    seconds = max(1.0, book.last / SECOND)
+    for client in book.clients.values():
+        try:
+            if client.role == "producer" and client.messages:
+                producers.append(_producer(client, seconds, inferred))
+            elif client.role == "consumer":
+                consumers.append(_consumer(client, inferred))
+        except WorkloadError as error:
+            inferred[f"{client.role}s.{client.name}"] = f"left out: {error}"
+    reads = {consumer.queue for consumer in consumers}
+    sends = {producer.to[1] for producer in producers if not producer.to[0]}
+    queues = {queue: dict(book.queues.get(queue, {})) for queue in sorted({*book.queues, *reads, *sends})}
+    for queue in queues:
+        unknown = book.unknown_thresholds(queue)
+        if unknown:
+            inferred[f"queues.{queue}"] = f"{NOT_SEEN}: its thresholds are unknown: {unknown}"
+    binds = tuple(bind for bind in book.binds if bind[1] in queues)
+    inferred["duration"] = "until the last thing that was seen"
+    try:
+        workload = Workload(name, seconds, queues, binds, tuple(producers), tuple(consumers))
+    except WorkloadError as error:
+        # What makes no workload is left out, and the file says why.
+        return {"name": name, "duration": 1, "queues": {}, INFERRED: {"workload": f"no workload: {error}"}}
+    return {**workload_json(workload), INFERRED: inferred}
+
+
+def _producer(client: SeenClient, seconds: float, inferred: dict[str, str]) -> Producer:
+    where = f"producers.{client.name}"
+    rate = min(MESSAGES_PER_SECOND, client.messages / seconds)
+    if client.most_unsettled:
+        capacity = client.most_unsettled
+        words = f"the most that was unsettled at once, {capacity}; the client's own window is that or more"
+    else:
+        capacity = client.messages
+        words = "not seen: all its transfers were settled or in transactions; the number of them is written"
+    inferred[f"{where}.capacity"] = words
+    inferred[f"{where}.rate"] = "its messages, divided by the duration"
+    size = round(client.bytes / client.messages)
+    inferred[f"{where}.size"] = "the mean of its messages, each encoded whole"
+    return Producer(client.name, (client.exchange, client.key), rate, capacity, size)
+
+
+def _consumer(client: SeenClient, inferred: dict[str, str]) -> Consumer:
+    where = f"consumers.{client.name}"
+    prefetch = max(1, client.most_credit, client.most_unsettled)
+    inferred[f"{where}.prefetch"] = (
+        f"the larger of the most credit it had, {client.most_credit}, and the most it held unsettled, "
+        f"{client.most_unsettled}"
+    )
+    if client.served:
+        mean = max(_SHORTEST_SERVICE, client.service / client.served / SECOND)
+        words = f"the mean of {client.served}, from a delivery or the settlement before it to its settlement"
+    else:
+        mean, words = 0.001, "not seen: it settled nothing; a millisecond is written"
+    inferred[f"{where}.service"] = words
+    start = client.start / SECOND
+    return Consumer(client.name, client.queue, min(prefetch, LARGEST_PREFETCH), ("exp", mean), start=start)
+
+
+# The folder
+
+
+def check_folder(out: Path) -> Path:
+    """Return the folder of a recording to come; RefusalError if its name or what is there forbids it."""
+    if not out.name.endswith(_ENDING):
+        allowed = f"its name ends in {_ENDING}"
+        raise RefusalError(f"a recording is a folder of Parquet parts, so {allowed}; got {out.name!r}")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise RefusalError(f"{out}: something is there already, and it is kept; choose another name")
+    return out
+
+
+class RecordingFolder:
+    """Writes the parts of a log, its report, and the workload beside it."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.path.mkdir(parents=True, exist_ok=True)
+        self.written = 0
+        self._parts = 0
+
+    def keep(self, book: ClientBook) -> None:
+        """Take a book's rows and write them as parts, and anew the report and the workload beside it."""
+        rows, book.rows = book.rows, []
+        self.write(rows)
+        name = self.path.name.split(".")[0]
+        facts = json.dumps({**report(book), "rows": self.written}, indent=1) + "\n"
+        workload = json.dumps(_infer_workload(book, name), indent=1) + "\n"
+        for path, text in ((self.path.with_name(f"{name}.json"), workload), (self.path / REPORT, facts)):
+            with write_whole(path) as beside:
+                beside.write_text(text, encoding="utf-8")
+
+    def write(self, rows: list[Row]) -> None:
+        """Write rows as parts; each is in its place when this returns."""
+        import pyarrow
+        from pyarrow import parquet
+
+        kinds = (pyarrow.int64(), *[pyarrow.string()] * 4, pyarrow.int64(), pyarrow.string())
+        schema = pyarrow.schema(list(zip(COLUMNS, kinds, strict=True)))
+        for begin in range(0, len(rows), MOST_ROWS_OF_A_PART):
+            part = rows[begin : begin + MOST_ROWS_OF_A_PART]
+            columns = [
+                pyarrow.array(column, kind)
+                for column, kind in zip(zip(*part, strict=True), kinds, strict=True)
+            ]
+            with write_whole(self.path / PART.format(self._parts)) as beside:
+                parquet.write_table(pyarrow.table(columns, schema=schema), beside)
+            self._parts += 1
+            self.written += len(part)
+
+
+def report(book: ClientBook) -> dict[str, Any]:
+    """Return what a reader of a recording should know, as JSON holds it."""
+    return {
+        "broker": {"product": book.broker, "is_qpid_cpp": book.is_qpid_cpp},
+        "statistics": {"since_us": book.statistics_since, "missing": book.missing},
+        "thresholds_unknown": {
+            queue: words for queue in book.queues if (words := book.unknown_thresholds(queue))
+        },
+        "connections": book.connections,
+        "last_us": book.last,
+        "clients": [_facts(client) for client in book.clients.values()],
+        "labels": {"alike": book.labels.alike, "unseen": book.labels.unseen},
+        "findings": [
+            {"sentence": words, "times": times, "first_us": first}
+            for words, (times, first) in book.findings.items()
+        ],
+    }
+
+
+def _facts(client: Any) -> dict[str, Any]:
+    names = ("name", "role", "queue", "exchange", "key", "start", "messages", "bytes", "settled_by_sender",
+             "answered", "refused", "unsettled", "most_unsettled", "most_credit", "without_credit",
+             "times_without_credit", "ended")  # fmt: skip
+    return {**{name: getattr(client, name) for name in names}, **client.origin}

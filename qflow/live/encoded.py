@@ -17,14 +17,22 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from cproton import bytes2pybytes, ffi, lib, msgid2py
-from proton import Array, Data, Described, ProtonException, symbol, ubyte, uint, ulong
+from proton import Data, Described, ProtonException, symbol, ubyte, uint, ulong
 from proton import Message as ProtonMessage
 
 from qflow.broker.consuming import DeliveryRecord
 from qflow.broker.errors import LinkException
 from qflow.broker.links import SUBJECT
 from qflow.broker.message import HeaderValue, Message
-from qflow.live.amqp_frames import DECLARE, DISCHARGE, FrameError, SectionPlaces, section_places
+from qflow.live.amqp_frames import (
+    DECLARE,
+    DISCHARGE,
+    FrameError,
+    SectionPlaces,
+    plain,
+    section_places,
+    value_of,
+)
 from qflow.messaging.messages import from_delivery
 
 ROOM: Final = 1 << 16
@@ -183,44 +191,6 @@ def _check_body(body: Any) -> None:
 
 def _text(pointer: Any) -> str | None:
     return None if pointer == ffi.NULL else ffi.string(pointer).decode()
-
-
-def value_of(data: Data) -> Any:
-    """Return what is in a piece of Proton's data, or None."""
-    data.rewind()
-    return data.get_object() if data.next() else None
-
-
-def plain(value: Any) -> Any:
-    """Return a value of Proton's as one that the engine and a trace can keep, copied.
-
-    >>> plain({symbol("a"): ulong(5), symbol("b"): Described(symbol("x"), [None, True])})
-    {'a': 5, 'b': [None, True]}
-    """
-    if value is None or isinstance(value, bool | UUID):
-        return value
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, float):
-        return float(value)
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, memoryview | bytes | bytearray):
-        return bytes(value)
-    if isinstance(value, dict):
-        return {_key(key): plain(item) for key, item in value.items()}
-    if isinstance(value, Described):
-        return plain(value.value)
-    if isinstance(value, Array):
-        return [plain(item) for item in value.elements]
-    if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
-    return str(value)
-
-
-def _key(key: Any) -> str:
-    copied = plain(key)
-    return copied.decode("utf-8", "replace") if isinstance(copied, bytes) else str(copied)
 
 
 def encode_described(descriptor: int, value: object) -> bytes:

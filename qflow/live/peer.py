@@ -55,9 +55,9 @@ from qflow.broker.links import (
     is_released,
 )
 from qflow.live import brakes
-from qflow.live.amqp_frames import DECLARED, TRANSACTIONAL, FrameError
+from qflow.live.amqp_frames import DECLARED, TRANSACTIONAL, FrameError, plain, value_of
 from qflow.live.coordinator import Coordinator
-from qflow.live.encoded import ROOM, Decoder, Encoded, encode_delivery, plain, value_of
+from qflow.live.encoded import ROOM, Decoder, Encoded, encode_delivery
 from qflow.live.sasl import SaslLayer, SaslRefusedError
 from qflow.live.terminus import answer_source, answer_terminus, read_source, read_terminus
 

@@ -28,9 +28,8 @@ from time import perf_counter_ns
 from typing import Any
 
 from qflow.kit import RefusalError
-from qflow.live.client_book import ClientBook, Mark, SeenClient
-from qflow.live.recording import Recording, Upstream, check_folder, stopwatch
-from qflow.live.recording_reader import RecordingFolder
+from qflow.live.client_book import ClientBook, Mark, RecordingFolder, SeenClient, check_folder
+from qflow.live.recording import Recording, Upstream, stopwatch
 from qflow.messaging.address import ParseError, parse
 from qflow.messaging.exceptions import EncodeError
 from qflow.messaging.messages import content_size
@@ -211,9 +210,7 @@ class _MessagingRecorder(Recorder):
 
     def _write(self) -> None:
         with self.lock:
-            rows, self.book.rows = self.book.rows, []
-            self._folder.write(rows)
-            self._folder.describe(self.book, {"rows": self._folder.written})
+            self._folder.keep(self.book)
 
     def stop(self) -> None:
         if self._is_over.is_set():

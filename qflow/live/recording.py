@@ -8,10 +8,10 @@
                _capture-*        broker_statistics (a process, if management answers)
                    │ reads behind
                    ▼
-            recording_reader (a process of low priority) ──► part-*.parquet, _recording.json, the workload
+            wire_log (a process of low priority) ──► part-*.parquet, _recording.json, the workload
 
 Bytes go on first, and as they are, whatever they are; reading them is the work of another process
-(:mod:`qflow.live.recording_reader`), so that a client hardly notices.  A peer that reads slowly makes the
+(:mod:`qflow.live.wire_log`), so that a client hardly notices.  A peer that reads slowly makes the
 other one wait, as without the tap: what is buffered here is bounded by asyncio's own marks.
 
 A *capture* is the bytes of all connections as they passed, in files that the other process reads behind.  The
@@ -40,9 +40,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from qflow.kit import RefusalError
-
-REPORT = "_recording.json"
-_ENDING = ".parquet"
+from qflow.live.client_book import REPORT, check_folder
 
 PATIENCE = 2.0
 """Seconds after which it is said that no statistics have come."""
@@ -92,7 +90,7 @@ class Recording:
         self.tap = _RecordingTap(upstream, _CaptureWriter(out))
         self._said: dict[str, Any] = {"rows": 0, "findings": 0, "read": 0, "queues": []}
         self._asked: set[str] = set()
-        self._reader = _worker("recording_reader", str(out), group_header)
+        self._reader = _worker("wire_log", str(out), group_header)
         self._statistics: subprocess.Popen[bytes] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._expected: asyncio.TimerHandle | None = None
@@ -192,16 +190,6 @@ class Recording:
         self.missing = json.loads(line)["error"] if line.startswith(b'{"error"') else ""
         self._has_answered |= not self.missing
         self.tap.capture.append(self.tap.now(), 0, STATISTICS, line)
-
-
-def check_folder(out: Path) -> Path:
-    """Return the folder of a recording to come; RefusalError if its name or what is there forbids it."""
-    if not out.name.endswith(_ENDING):
-        allowed = f"its name ends in {_ENDING}"
-        raise RefusalError(f"a recording is a folder of Parquet parts, so {allowed}; got {out.name!r}")
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise RefusalError(f"{out}: something is there already, and it is kept; choose another name")
-    return out
 
 
 def _times(sentence: str, times: int) -> str:

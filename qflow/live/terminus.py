@@ -20,7 +20,7 @@ from qflow.broker.links import (
     IncomingLink,
     OutgoingLink,
 )
-from qflow.live.encoded import plain, value_of
+from qflow.live.amqp_frames import plain, value_of
 
 _LIFETIMES = {
     0x2B: "amqp:delete-on-close:list",

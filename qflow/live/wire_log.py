@@ -20,14 +20,27 @@ work in a transaction                      the same, when the transaction is com
 browsing, management, the coordinator      nothing
 =========================================  ===============================================================
 
-What the wire does not say is inferred from what was counted here, and :mod:`qflow.live.recording_reader`
-says so beside each value.
+What the wire does not say is inferred from what was counted (:mod:`qflow.live.client_book`).
+
+``python -m qflow.live.wire_log FOLDER GROUP_HEADER`` is the process that reads a capture behind the tap.  It
+is of low priority and may be late; what it has not read is on disk.  It ends when its standard input does,
+after all that was captured is read: also when the recorder is killed.  On standard output it says now and
+then how far it is, one JSON object a line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import gc
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from qflow.live.amqp_frames import (
@@ -51,7 +64,8 @@ from qflow.live.amqp_frames import (
     section_places,
     terminus_of,
 )
-from qflow.live.client_book import ClientBook, Mark, SeenClient
+from qflow.live.client_book import MOST_ROWS_OF_A_PART, ClientBook, Mark, RecordingFolder, SeenClient
+from qflow.live.recording import CLOSED, FROM_BROKER, FROM_CLIENT, OPENED, STATISTICS, CaptureReader
 
 CLIENT, BROKER = 0, 1
 """The two directions of a connection: whose bytes they are."""
@@ -62,9 +76,63 @@ _SERIAL = 1 << 32
 _MANAGEMENT = ("qmf.", "$", "/management")
 _DEFAULT_KEYS = {"amq.topic": "#"}
 _SETTLEMENT = {"accepted": "accept", "released": "release", "modified": "release", "rejected": "reject"}
-_PROPERTIES, _APPLICATION = 0x73, 0x74
+_APPLICATION = 0x74
 _ENOUGH = 1 << 16
 _TO, _SUBJECT = 2, 3
+
+_POLITENESS = 10
+"""By how much the process is of lower priority than the one that passes the bytes."""
+_LOOK = 0.05
+_FIRST_PAUSE, _LONGEST_PAUSE, _GROWTH = 1.0, 30.0, 100.0
+_GARBAGE = 200_000
+
+
+class WireLog:
+    """Takes the bytes of any number of connections, and makes the rows of a client log of them.
+
+    >>> log = WireLog()
+    >>> log.open_connection(5, 1, "127.0.0.1:40000"); log.read(6, 1, CLIENT, b"GET / HTTP/1.1")
+    >>> log.book.rows, next(iter(log.book.findings))
+    ([], "the client's bytes on connection 1 are not read: a connection begins with AMQP and a version, \
+got b'GET / HT'")
+    """
+
+    def __init__(self, group_header: str = "") -> None:
+        self.book = ClientBook()
+        self.connections: dict[int, _Connection] = {}
+        # The application property that names a group; without it the one its queue was declared with.
+        self._group_header = group_header
+        self.codec = Codec()
+
+    def open_connection(self, time: int, number: int, peer: str) -> None:
+        """Note a connection."""
+        self.connections[number] = _Connection(self, number, peer)
+        self.book.connections += 1
+
+    def read(self, time: int, number: int, side: int, data: bytes) -> None:
+        """Take bytes of one direction; what cannot be read is a finding, and the connection is left alone."""
+        connection = self.connections.get(number)
+        if connection is not None and not connection.is_unreadable:
+            self.book.last = time
+            connection.read(time, side, data)
+
+    def close_connection(self, time: int, number: int, reason: str) -> None:
+        """Note that a connection is gone; the reason is empty if a peer ended it."""
+        connection = self.connections.pop(number, None)
+        if connection is not None:
+            self.book.last = time
+            if reason:
+                self.book.find(time, f"connection {number} ({connection.peer}): {reason}")
+            connection.end(time, reason or "the connection is gone")
+
+    def group_header(self, queue: str) -> str:
+        """Return the application property that names the group of a queue's message."""
+        return self._group_header or str(self.book.queues.get(queue, {}).get("qpid.group_header_key", ""))
+
+    def is_exchange(self, address: str) -> bool:
+        """Return whether an address is an exchange's, as far as that was seen."""
+        book = self.book
+        return address not in book.queues and (address.startswith("amq.") or address in book.exchanges)
 
 
 @dataclass(slots=True)
@@ -101,6 +169,23 @@ class _Link:
     clients: dict[tuple[str, str], SeenClient] = field(default_factory=dict)
     most_credit: int = 0
 
+    def take(self, frame: Any) -> Any:
+        """Keep a piece of a message; return the first transfer of one that is whole now, or None."""
+        transfer = frame.performative
+        if self.first is None:
+            self.first, self.length = transfer, 0
+            self.payload.clear()
+        if transfer.aborted:
+            self.first = None
+            return None
+        self.length += frame.length
+        if len(self.payload) < _KEPT_OF_A_MESSAGE:
+            self.payload += frame.payload
+        if transfer.more:
+            return None
+        first, self.first = self.first, None
+        return first._replace(settled=bool(transfer.settled or first.settled))
+
 
 class _Session:
     """A session: its links by name and by handle, and each direction's deliveries without an outcome."""
@@ -111,125 +196,97 @@ class _Session:
         self.unsettled: tuple[dict[int, _Delivery], dict[int, _Delivery]] = ({}, {})
         self.discharges: dict[int, tuple[bytes, bool]] = {}
 
+    def link(self, side: int, said: Any) -> _Link:
+        """Return the link that a frame of one side is about."""
+        link = self.handles[side].get(said.handle)
+        if link is None:
+            what = type(said).__name__.lower()
+            raise FrameError(f"{what} on handle {said.handle}, on which no link is attached")
+        return link
+
+
+# Of a transaction: what is to be done when it ends, at an instant, committed or not.
+_Work = list[Callable[[int, bool], None]]
+
 
 class _Connection:
     """One connection, both directions."""
 
-    def __init__(self, number: int, peer: str, codec: Codec) -> None:
-        self.number, self.peer = number, peer
-        self.readers = FrameReader(codec), FrameReader(codec)
-        self.container, self.product = "", ""
-        self.channels: tuple[dict[int, _Session], dict[int, _Session]] = ({}, {})
-        self.manages = self.is_unreadable = False
-        self.error = ""
-        # Of a transaction: what is to be done when it ends.
-        self.transactions: dict[bytes, list[Callable[[int, bool], None]]] = {}
+    def __init__(self, log: WireLog, number: int, peer: str) -> None:
+        self.log, self.book, self.number, self.peer = log, log.book, number, peer
+        self.is_unreadable = False
+        self._readers = FrameReader(log.codec), FrameReader(log.codec)
+        self._container = self._product = ""
+        self._channels: tuple[dict[int, _Session], dict[int, _Session]] = ({}, {})
+        self._manages = False
+        self._transactions: dict[bytes, _Work] = {}
 
-    def sessions(self) -> Iterator[_Session]:
-        """Yield each session once."""
-        yield from {id(one): one for side in self.channels for one in side.values()}.values()
-
-
-_Place = tuple[_Connection, _Session, _Link]
-
-
-class WireLog:
-    """Takes the bytes of any number of connections, and makes the rows of a client log of them.
-
-    >>> log = WireLog()
-    >>> log.open_connection(5, 1, "127.0.0.1:40000"); log.read(6, 1, CLIENT, b"GET / HTTP/1.1")
-    >>> log.book.rows, next(iter(log.book.findings))
-    ([], "the client's bytes on connection 1 are not read: a connection begins with AMQP and a version, \
-got b'GET / HT'")
-    """
-
-    def __init__(self, group_header: str = "") -> None:
-        self.book = ClientBook()
-        self.connections: dict[int, _Connection] = {}
-        # The application property that names a group; without it the one its queue was declared with.
-        self._group_header = group_header
-        self._codec = Codec()
-        self._handlers: dict[type, Callable[..., None]] = {
-            Open: self._open,
-            Begin: self._begin,
-            Attach: self._attach,
-            Flow: self._flow,
-            Transfer: self._transfer,
-            Disposition: self._disposition,
-            Detach: self._detach,
-            End: self._end,
-            Close: self._close,
-        }
-
-    # What the tap says
-
-    def open_connection(self, time: int, number: int, peer: str) -> None:
-        """Note a connection."""
-        self.connections[number] = _Connection(number, peer, self._codec)
-        self.book.connections += 1
-
-    def read(self, time: int, number: int, side: int, data: bytes) -> None:
-        """Take bytes of one direction; what cannot be read is a finding, and the connection is left alone."""
-        connection = self.connections.get(number)
-        if connection is None or connection.is_unreadable:
-            return
-        self.book.last = time
-        reader = connection.readers[side]
+    def read(self, time: int, side: int, data: bytes) -> None:
+        """Take bytes of one direction."""
+        reader = self._readers[side]
         try:
             for frame in reader.feed(data):
-                self._handlers[type(frame.performative)](connection, side, time, frame)
+                self._handle(side, time, frame)
         except (FrameError, LookupError, TypeError, ValueError, AttributeError) as error:
-            connection.is_unreadable = True
+            self.is_unreadable = True
             words = str(error) if isinstance(error, FrameError) else f"it makes no sense ({error!r})"
-            self.book.find(time, f"{_SIDES[side]}'s bytes on connection {number} are not read: {words}")
-            self._end_all(connection, time, "the connection cannot be read any more")
+            self.book.find(time, f"{_SIDES[side]}'s bytes on connection {self.number} are not read: {words}")
+            self.end(time, "the connection cannot be read any more")
         if reader.is_secure:
-            connection.is_unreadable = True
-            self.book.find(time, f"connection {number} goes over to TLS: it passes, and cannot be read")
+            self.is_unreadable = True
+            self.book.find(time, f"connection {self.number} goes over to TLS: it passes, and cannot be read")
 
-    def close_connection(self, time: int, number: int, reason: str) -> None:
-        """Note that a connection is gone; the reason is empty if a peer ended it."""
-        connection = self.connections.pop(number, None)
-        if connection is not None:
-            self.book.last = time
-            if reason:
-                self.book.find(time, f"connection {number} ({connection.peer}): {reason}")
-            self._end_all(connection, time, reason or "the connection is gone")
+    def _handle(self, side: int, time: int, frame: Any) -> None:
+        said, channels = frame.performative, self._channels[side]
+        kind = type(said)
+        if kind is Open:
+            self._open(side, said)
+        elif kind is Begin:
+            self._begin(side, frame.channel, said)
+        elif kind is Close:
+            self.end(time, "its connection is closed", _words(said.error))
+        elif kind is End:
+            session = channels.pop(frame.channel, None)
+            if session is not None:
+                self._end_session(session, time, "its session is ended", _words(said.error))
+        elif frame.channel not in channels:
+            what = kind.__name__.lower()
+            raise FrameError(f"{what} on channel {frame.channel}, on which no session has begun")
+        elif kind is Transfer:
+            self._transfer(channels[frame.channel], side, time, frame)
+        else:
+            _HANDLERS[kind](self, channels[frame.channel], side, time, said)
+
+    def end(self, time: int, reason: str, error: str = "") -> None:
+        """Note that all its sessions are gone."""
+        for session in {id(one): one for side in self._channels for one in side.values()}.values():
+            self._end_session(session, time, reason, error)
 
     # Connections, sessions, links
 
-    def _open(self, connection: _Connection, side: int, _: int, frame: Any) -> None:
-        opened = frame.performative
-        properties = opened.properties if isinstance(opened.properties, dict) else {}
+    def _open(self, side: int, said: Any) -> None:
+        properties = said.properties if isinstance(said.properties, dict) else {}
         product = " ".join(str(properties[key]) for key in ("product", "version") if key in properties)
         if side == CLIENT:
-            connection.container, connection.product = str(opened.container_id or ""), product
+            self._container, self._product = str(said.container_id or ""), product
         else:
             self.book.broker = product or self.book.broker
 
-    def _begin(self, connection: _Connection, side: int, _: int, frame: Any) -> None:
-        answered = frame.performative.remote_channel
-        session = _Session() if answered is None else connection.channels[1 - side].get(answered)
+    def _begin(self, side: int, channel: int, said: Any) -> None:
+        answered = said.remote_channel
+        session = _Session() if answered is None else self._channels[1 - side].get(answered)
         if session is None:
-            raise FrameError(f"channel {frame.channel} answers channel {answered}, which has not begun")
-        connection.channels[side][frame.channel] = session
+            raise FrameError(f"channel {channel} answers channel {answered}, which has not begun")
+        self._channels[side][channel] = session
 
-    def _session_of(self, connection: _Connection, side: int, frame: Any) -> _Session:
-        session = connection.channels[side].get(frame.channel)
-        if session is None:
-            what = type(frame.performative).__name__.lower()
-            raise FrameError(f"{what} on channel {frame.channel}, on which no session has begun")
-        return session
-
-    def _attach(self, connection: _Connection, side: int, time: int, frame: Any) -> None:
-        session, attach = self._session_of(connection, side, frame), frame.performative
-        is_incoming = bool(attach.role) == (side == BROKER)
-        link = session.links.get((attach.name, is_incoming))
+    def _attach(self, session: _Session, side: int, time: int, said: Any) -> None:
+        is_incoming = bool(said.role) == (side == BROKER)
+        link = session.links.get((said.name, is_incoming))
         if link is None:
-            link = session.links[attach.name, is_incoming] = _Link(str(attach.name), is_incoming)
-        link.attached[side] = attach
-        session.handles[side][attach.handle] = link
-        node = attach.target if is_incoming else attach.source
+            link = session.links[said.name, is_incoming] = _Link(str(said.name), is_incoming)
+        link.attached[side] = said
+        session.handles[side][said.handle] = link
+        node = said.target if is_incoming else said.source
         if side == CLIENT and descriptor_of(node) == COORDINATOR:
             link.is_coordinator = True
             return
@@ -240,12 +297,12 @@ got b'GET / HT'")
             link.is_browser = not is_incoming and str(terminus.distribution_mode) == "copy"
             link.address = address
             if address is not None and address.startswith(_MANAGEMENT):
-                connection.manages = True
+                self._manages = True
         elif link.is_dynamic:
             link.address = address
         self._note_node(link, terminus)
         if side == BROKER and not is_incoming and descriptor_of(node) is not None and link.address:
-            self._note_subscription(connection, link, terminus, time)
+            self._note_subscription(link, terminus, time)
 
     def _note_node(self, link: _Link, terminus: Any) -> None:
         """Remember what a queue is created with: the broker repeats as text what the client says."""
@@ -253,82 +310,65 @@ got b'GET / HT'")
         if address is None or not isinstance(properties, dict):
             return
         given = {str(key): value for key, value in properties.items() if str(key).startswith("qpid.")}
-        if given and not self._is_exchange(address):
+        if given and not self.log.is_exchange(address):
             known = self.book.queues.setdefault(address, {})
             for key, value in given.items():
                 known.setdefault(key, int(value) if str(value).isdecimal() else value)
 
-    def _is_exchange(self, address: str) -> bool:
-        return address not in self.book.queues and (
-            address.startswith("amq.") or address in self.book.exchanges
-        )
-
-    def _is_ignored(self, connection: _Connection, link: _Link) -> bool:
+    def _is_ignored(self, link: _Link) -> bool:
         if link.is_coordinator or link.is_browser:
             return True
         address = link.address
         return (address is not None and address.startswith(_MANAGEMENT)) or (
-            link.is_dynamic and connection.manages
+            link.is_dynamic and self._manages
         )
 
-    def _note_subscription(self, connection: _Connection, link: _Link, terminus: Any, time: int) -> None:
+    def _note_subscription(self, link: _Link, terminus: Any, time: int) -> None:
         address = link.address or ""
         link.queue = address
-        if self._is_exchange(address):
+        if self.log.is_exchange(address):
             ours = link.attached[CLIENT]
             asked = terminus_of(None if ours is None else ours.source)
             is_shared = "shared" in str(asked.capabilities)
-            link.queue = link.name if is_shared else f"{connection.container}_{link.name}"
+            link.queue = link.name if is_shared else f"{self._container}_{link.name}"
             self.book.queues.setdefault(link.queue, {})
             self.book.binds[address, link.queue, _binding_key(address, asked.filter)] = None
         if link.is_browser:
             self.book.find(time, f"{link.name!r} only browses {address!r}: what it reads is not in the log")
-        elif not self._is_ignored(connection, link) and not link.is_dynamic:
-            self._client(connection, link, "", "", time)
+        elif not self._is_ignored(link) and not link.is_dynamic:
+            self._client(link, "", "", time)
 
-    def _client(self, connection: _Connection, link: _Link, exchange: str, key: str, time: int) -> SeenClient:
+    def _client(self, link: _Link, exchange: str, key: str, time: int) -> SeenClient:
         """Return the log's client that a link is, for what it sends there or reads."""
         client = link.clients.get((exchange, key))
         if client is None:
-            role = "producer" if link.is_incoming else "consumer"
-            queue = key or exchange if link.is_incoming else link.queue
-            origin = {
-                "container": connection.container,
-                "link": link.name,
-                "product": connection.product,
-                "peer": connection.peer,
-            }
             client = link.clients[exchange, key] = self.book.client(
-                connection.container,
-                role,
-                queue,
+                self._container,
+                "producer" if link.is_incoming else "consumer",
+                key or exchange if link.is_incoming else link.queue,
                 time,
                 exchange=exchange,
                 key=key,
-                origin=origin,
+                origin={
+                    "container": self._container,
+                    "link": link.name,
+                    "product": self._product,
+                    "peer": self.peer,
+                },
                 most_credit=link.most_credit,
             )
         return client
 
-    def _link(self, session: _Session, side: int, frame: Any) -> _Link:
-        link = session.handles[side].get(frame.performative.handle)
-        if link is None:
-            what = type(frame.performative).__name__.lower()
-            raise FrameError(f"{what} on handle {frame.performative.handle}, on which no link is attached")
-        return link
-
-    def _flow(self, connection: _Connection, side: int, time: int, frame: Any) -> None:
-        flow = frame.performative
-        session = self._session_of(connection, side, frame)
-        if flow.handle is None or flow.link_credit is None:
+    def _flow(self, session: _Session, side: int, time: int, said: Any) -> None:
+        if said.handle is None or said.link_credit is None:
             return
-        link = self._link(session, side, frame)
+        link = session.link(side, said)
         sender = link.attached[CLIENT if link.is_incoming else BROKER]
         if link.is_incoming == (side == CLIENT) or sender is None:
             return
         initial = sender.initial_delivery_count or 0
-        seen = initial if flow.delivery_count is None else flow.delivery_count
-        credit = (seen + flow.link_credit - initial - link.passed) % _SERIAL
+        seen = initial if said.delivery_count is None else said.delivery_count
+        credit = (seen + said.link_credit - initial - link.passed) % _SERIAL
         if credit >= _SERIAL // 2:
             return
         link.credit = credit
@@ -345,28 +385,15 @@ got b'GET / HT'")
 
     # Messages
 
-    def _transfer(self, connection: _Connection, side: int, time: int, frame: Any) -> None:
-        session = self._session_of(connection, side, frame)
-        link = self._link(session, side, frame)
+    def _transfer(self, session: _Session, side: int, time: int, frame: Any) -> None:
+        link = session.link(side, frame.performative)
         if link.is_incoming != (side == CLIENT):
             raise FrameError(f"transfer on handle {frame.performative.handle} by the link's receiver")
-        transfer = frame.performative
-        if link.first is None:
-            link.first, link.length = transfer, 0
-            link.payload.clear()
-        if transfer.aborted:
-            link.first = None
+        first = link.take(frame)
+        if first is None:
             return
-        link.length += frame.length
-        if len(link.payload) < _KEPT_OF_A_MESSAGE:
-            link.payload += frame.payload
-        if transfer.more:
-            return
-        first = link.first
-        link.first = None
-        is_settled = bool(transfer.settled or first.settled)
         if link.is_coordinator:
-            self._to_coordinator(session, first, bytes(link.payload))
+            self._note_control(session, first, bytes(link.payload))
         elif link.is_over:
             # What crosses the end of a link on its way is not taken; the broker keeps its messages.
             if link.is_incoming:
@@ -375,47 +402,38 @@ got b'GET / HT'")
             link.passed += 1
             link.credit -= 1
             link.dry_since = time if link.credit == 0 else link.dry_since
-            if not self._is_ignored(connection, link):
-                self._note_transfer((connection, session, link), first, is_settled, time)
+            if not self._is_ignored(link):
+                self._note_transfer(session, link, first, time)
         else:
             link.passed += 1
-            if not self._is_ignored(connection, link):
-                self._note_delivery((connection, session, link), first, is_settled, time)
+            if not self._is_ignored(link):
+                self._note_delivery(session, link, first, time)
 
-    def _read(self, link: _Link, header: str, whole: bool = False) -> tuple[_Sections, str, Mark]:
-        """Return the parts of a message that has come whole, its group, and what it is known by."""
-        parts = _read_sections(bytes(link.payload), self._codec, whole=whole or bool(header))
-        group = str(parts.application.get(header, "")) if header else ""
-        return parts, group, (hash(parts.bare), len(parts.bare))
-
-    def _note_transfer(self, at: _Place, first: Any, settled: bool, time: int) -> None:
-        connection, session, link = at
+    def _note_transfer(self, session: _Session, link: _Link, first: Any, time: int) -> None:
         address = link.address
-        is_plain = address is not None and not self._is_exchange(address)
-        header = self._header_of(address or "")
-        parts, group, mark = self._read(link, header, whole=not is_plain)
+        is_plain = address is not None and not self.log.is_exchange(address)
+        header = self.log.group_header(address or "")
+        parts = _read_message(link, self.log.codec, not is_plain or bool(header))
         exchange, key = "", address or ""
         if not is_plain:
-            to, subject = _to_and_subject(parts)
-            target = to if address is None else address
-            exchange, key = (target, subject) if self._is_exchange(target) else ("", target)
+            target = parts.to if address is None else address
+            exchange, key = (target, parts.subject) if self.log.is_exchange(target) else ("", target)
             if not exchange and not key:
                 self.book.find(time, f"{link.name!r} sends messages to no address: they are not in the log")
                 return
-        client = self._client(connection, link, exchange, key, time)
-        size = link.length
-        transaction = self._transaction(connection, first.state)
+        client, size, group = self._client(link, exchange, key, time), link.length, parts.group(header)
+        transaction = self._transaction(first.state)
 
         def do(time: int, is_committed: bool) -> None:
             if not is_committed:
                 return
-            is_settled = settled or transaction is not None
-            label = self.book.transfer(time, client, size, mark, group, is_settled)
+            is_settled = first.settled or transaction is not None
+            label = self.book.transfer(time, client, size, parts.mark, group, is_settled)
             if transaction is not None:
                 # Accepted at once, and on its queue from the commit on.
                 self.book.complete(time, client, label)
-            elif not settled:
-                delivery = _Delivery(client, label, mark, time, link)
+            elif not first.settled:
+                delivery = _Delivery(client, label, parts.mark, time, link)
                 session.unsettled[CLIENT][first.delivery_id or 0] = delivery
 
         if transaction is None:
@@ -423,37 +441,34 @@ got b'GET / HT'")
         else:
             transaction.append(do)
 
-    def _header_of(self, queue: str) -> str:
-        return self._group_header or str(self.book.queues.get(queue, {}).get("qpid.group_header_key", ""))
-
-    def _note_delivery(self, at: _Place, first: Any, settled: bool, time: int) -> None:
-        connection, session, link = at
+    def _note_delivery(self, session: _Session, link: _Link, first: Any, time: int) -> None:
         link.queue = link.queue or link.address or ""
         if not link.queue:
             self.book.find(time, f"{link.name!r} gets messages from no address: they are not in the log")
             return
-        _, group, mark = self._read(link, self._header_of(link.queue))
-        client = self._client(connection, link, "", "", time)
-        label = self.book.deliver(time, client, link.length, mark, group, settled)
-        if not settled:
-            session.unsettled[BROKER][first.delivery_id or 0] = _Delivery(client, label, mark, time, link)
+        header = self.log.group_header(link.queue)
+        parts = _read_message(link, self.log.codec, bool(header))
+        client = self._client(link, "", "", time)
+        label = self.book.deliver(time, client, link.length, parts.mark, parts.group(header), first.settled)
+        if not first.settled:
+            delivery = _Delivery(client, label, parts.mark, time, link)
+            session.unsettled[BROKER][first.delivery_id or 0] = delivery
 
     # Outcomes
 
-    def _disposition(self, connection: _Connection, side: int, time: int, frame: Any) -> None:
-        session, said = self._session_of(connection, side, frame), frame.performative
+    def _disposition(self, session: _Session, side: int, time: int, said: Any) -> None:
         whose = 1 - side if said.role else side
         unsettled = session.unsettled[whose]
         last = said.first if said.last is None else said.last
         count = (last - said.first) % _SERIAL + 1
         if whose == CLIENT and session.discharges:
-            self._discharge(connection, session, said, count, time)
+            self._discharge(session, said, count, time)
         if count <= len(unsettled):
             ids = [(said.first + place) % _SERIAL for place in range(count)]
         else:
             ids = [number for number in unsettled if (number - said.first) % _SERIAL < count]
         state = said.state
-        transaction = self._transaction(connection, state)
+        transaction = self._transaction(state)
         if descriptor_of(state) == TRANSACTIONAL:
             state = state.value[1] if len(state.value) > 1 else None
         outcome = outcome_of(state)
@@ -471,9 +486,9 @@ got b'GET / HT'")
             elif transaction is None:
                 self._settle(delivery, outcome, time)
             else:
-                transaction.append(self._later(delivery, outcome))
+                transaction.append(self._settle_at_end(delivery, outcome))
 
-    def _later(self, delivery: _Delivery, outcome: str) -> Callable[[int, bool], None]:
+    def _settle_at_end(self, delivery: _Delivery, outcome: str) -> Callable[[int, bool], None]:
         return lambda time, is_committed: self._settle(
             delivery, outcome if is_committed else "released", time
         )
@@ -495,60 +510,53 @@ got b'GET / HT'")
 
     # Transactions
 
-    def _transaction(self, connection: _Connection, state: Any) -> list[Callable[[int, bool], None]] | None:
+    def _transaction(self, state: Any) -> _Work | None:
         if descriptor_of(state) != TRANSACTIONAL or not state.value:
             return None
-        return connection.transactions.setdefault(bytes(state.value[0]), [])
+        return self._transactions.setdefault(bytes(state.value[0]), [])
 
-    def _to_coordinator(self, session: _Session, first: Any, payload: bytes) -> None:
-        _, section = self._codec.decode(payload)
+    def _note_control(self, session: _Session, first: Any, payload: bytes) -> None:
+        _, section = self.log.codec.decode(payload)
         command: Any = getattr(section, "value", None)
         if descriptor_of(command) == DISCHARGE:
             fields = [*command.value, None]
             session.discharges[first.delivery_id or 0] = (bytes(fields[0]), bool(fields[1]))
 
-    def _discharge(
-        self, connection: _Connection, session: _Session, said: Any, count: int, time: int
-    ) -> None:
+    def _discharge(self, session: _Session, said: Any, count: int, time: int) -> None:
         for number in [n for n in session.discharges if (n - said.first) % _SERIAL < count]:
             identity, has_failed = session.discharges.pop(number)
             is_committed = outcome_of(said.state) == "accepted" and not has_failed
-            for act in connection.transactions.pop(identity, ()):
+            for act in self._transactions.pop(identity, ()):
                 act(time, is_committed)
 
     # Ends
 
-    def _detach(self, connection: _Connection, side: int, time: int, frame: Any) -> None:
-        session = self._session_of(connection, side, frame)
-        link = session.handles[side].pop(frame.performative.handle, None)
+    def _detach(self, session: _Session, side: int, time: int, said: Any) -> None:
+        link = session.handles[side].pop(said.handle, None)
         if link is not None and session.links.get((link.name, link.is_incoming)) is link:
             del session.links[link.name, link.is_incoming]
-            self._end_link(session, link, time, _words(frame.performative.error), "its link is closed")
+            self._end_link(session, link, time, "its link is closed", _words(said.error))
 
-    def _end(self, connection: _Connection, side: int, time: int, frame: Any) -> None:
-        session = connection.channels[side].pop(frame.channel, None)
-        if session is not None:
-            self._end_session(session, time, _words(frame.performative.error), "its session is ended")
-
-    def _close(self, connection: _Connection, side: int, time: int, frame: Any) -> None:
-        self._end_all(connection, time, "its connection is closed", _words(frame.performative.error))
-
-    def _end_all(self, connection: _Connection, time: int, reason: str, error: str = "") -> None:
-        for session in connection.sessions():
-            self._end_session(session, time, error, reason)
-
-    def _end_session(self, session: _Session, time: int, error: str, reason: str) -> None:
+    def _end_session(self, session: _Session, time: int, reason: str, error: str) -> None:
         for link in list(session.links.values()):
-            self._end_link(session, link, time, error, reason)
+            self._end_link(session, link, time, reason, error)
         session.links.clear()
 
-    def _end_link(self, session: _Session, link: _Link, time: int, error: str, reason: str) -> None:
+    def _end_link(self, session: _Session, link: _Link, time: int, reason: str, error: str) -> None:
         side = CLIENT if link.is_incoming else BROKER
         unsettled, link.is_over = session.unsettled[side], True
         left = [unsettled.pop(number) for number, one in list(unsettled.items()) if one.link is link]
         for client in link.clients.values():
             own = [(one.label, one.mark) for one in left if one.client is client]
             self.book.end_client(time, client, error, reason, own)
+
+
+_HANDLERS: dict[Any, Callable[[_Connection, _Session, int, int, Any], None]] = {
+    Attach: _Connection._attach,
+    Flow: _Connection._flow,
+    Disposition: _Connection._disposition,
+    Detach: _Connection._detach,
+}
 
 
 def _binding_key(exchange: str, filters: Any) -> str:
@@ -566,45 +574,145 @@ def _words(error: Any) -> str:
     return ": ".join(str(part) for part in fields[:2] if part)
 
 
-# Messages
+class _Parts(NamedTuple):
+    """What a message is known by, and where its properties say that it goes."""
 
-
-class _Sections(NamedTuple):
-    """What is known of a message from its first sections."""
-
-    # From the properties on: what a broker must pass on unchanged.
-    bare: bytes
-    # Empty if there are none, or they were not asked for.
-    properties: list[object]
+    mark: Mark
+    to: str
+    subject: str
     application: dict[object, object]
 
+    def group(self, header: str) -> str:
+        """Return the group that an application property names."""
+        return str(self.application.get(header, "")) if header else ""
 
-def _read_sections(payload: bytes, codec: Codec, whole: bool = False) -> _Sections:
-    """Return a message's parts."""
-    properties: list[object] = []
+
+def _read_message(link: _Link, codec: Codec, with_properties: bool) -> _Parts:
+    """Read a message that has come whole; its properties only if they are asked for."""
+    payload, bare = bytes(link.payload), 0
+    fields: list[object] = []
     application: dict[object, object] = {}
-    try:
+    # Where it is not in sections, its bytes are its mark; what is longer than is looked at has no properties.
+    with suppress(FrameError):
         place = bare = section_places(payload).bare
-    except FrameError:
-        # Not in sections: the bytes themselves are its mark.
-        return _Sections(payload, properties, application)
-    try:
-        while whole and payload[place : place + 2] == b"\x00\x53" and payload[place + 2] <= _APPLICATION:
-            code = payload[place + 2]
-            length, value = codec.decode(payload[place : place + _ENOUGH])
+        while (
+            with_properties
+            and payload[place : place + 2] == b"\x00\x53"
+            and payload[place + 2] <= _APPLICATION
+        ):
+            length, section = codec.decode(payload[place : place + _ENOUGH])
             place += length
-            if code == _PROPERTIES and isinstance(value.value, list):
-                properties = value.value
-            elif code == _APPLICATION and isinstance(value.value, dict):
-                application = value.value
-    except FrameError:
-        # Longer than is looked at.
-        pass
-    return _Sections(payload[bare:], properties, application)
+            if isinstance(section.value, list):
+                fields = section.value
+            elif isinstance(section.value, dict):
+                application = section.value
+    names = dict(enumerate(fields))
+    to, subject = (value if isinstance(value := names.get(at), str) else "" for at in (_TO, _SUBJECT))
+    data = payload[bare:]
+    return _Parts((hash(data), len(data)), to, subject, application)
 
 
-def _to_and_subject(sections: _Sections) -> tuple[str, str]:
-    """Return a message's properties ``to`` and ``subject``, empty where there is none."""
-    fields = [*sections.properties, None, None, None, None]
-    to, subject = fields[_TO], fields[_SUBJECT]
-    return (to if isinstance(to, str) else "", subject if isinstance(subject, str) else "")
+# The process that reads a capture
+
+
+class _RecordingReader:
+    """Reads what was captured, and writes it in parts."""
+
+    def __init__(self, path: str | Path, group_header: str, notify: Callable[[dict[str, Any]], None]) -> None:
+        self.folder = RecordingFolder(path)
+        self.log = WireLog(group_header)
+        self._reader = CaptureReader(Path(path))
+        self._notify = notify
+        self._begin = self._written = time.monotonic()
+        self._queues = 0
+
+    def run(self, is_over: Callable[[], bool]) -> None:
+        """Read until it is over, and all is read."""
+        while True:
+            # Asked before the last look: what was captured until then is read.
+            was_over = is_over()
+            for record in self._reader.records():
+                self._take(*record)
+                if len(self.log.book.rows) >= MOST_ROWS_OF_A_PART:
+                    self._write()
+            now = time.monotonic()
+            pause = min(_LONGEST_PAUSE, _FIRST_PAUSE + (now - self._begin) / _GROWTH)
+            if was_over or now - self._written >= pause:
+                self._write()
+            elif len(self.log.book.queues) > self._queues:
+                # Those who ask for statistics wait for it.
+                self._report_progress()
+            if was_over:
+                break
+            time.sleep(_LOOK)
+        self._reader.remove()
+
+    def _take(self, at: int, number: int, kind: int, data: bytes) -> None:
+        log = self.log
+        if kind == FROM_CLIENT:
+            log.read(at, number, CLIENT, data)
+        elif kind == FROM_BROKER:
+            log.read(at, number, BROKER, data)
+        elif kind == OPENED:
+            log.open_connection(at, number, data.decode(errors="replace"))
+        elif kind == CLOSED:
+            log.close_connection(at, number, data.decode(errors="replace"))
+        elif kind == STATISTICS:
+            self._report(at, json.loads(data))
+
+    def _report(self, at: int, said: dict[str, Any]) -> None:
+        book = self.log.book
+        if "queue" in said:
+            book.report(at, said["queue"], json.dumps(said["values"]), said["arguments"])
+        elif "exchanges" in said:
+            book.exchanges.update(said["exchanges"])
+            book.note_management(at)
+        else:
+            book.miss_management(at, said["error"])
+
+    def _write(self) -> None:
+        self.folder.keep(self.log.book)
+        self._written = time.monotonic()
+        self._report_progress()
+
+    def _report_progress(self) -> None:
+        book = self.log.book
+        self._queues = len(book.queues)
+        self._notify(
+            {
+                "rows": self.folder.written,
+                "findings": len(book.findings),
+                "read": self._reader.read,
+                "queues": [name for name in book.queues if not name.startswith("amq.")],
+            }
+        )
+
+
+def main(arguments: list[str]) -> int:
+    """Follow a capture until standard input ends."""
+    # Ctrl-C is the recorder's; it closes our input when all is captured.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if hasattr(os, "nice"):
+        os.nice(_POLITENESS)
+    gc.set_threshold(_GARBAGE)
+    ended = threading.Event()
+
+    def wait() -> None:
+        while sys.stdin.buffer.read(1):
+            pass
+        ended.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+
+    def report_progress(fact: dict[str, Any]) -> None:
+        # If the recorder was killed, the recording goes on to its end.
+        with suppress(OSError):
+            print(json.dumps(fact), flush=True)
+
+    path, group_header = arguments
+    _RecordingReader(path, group_header, report_progress).run(ended.is_set)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

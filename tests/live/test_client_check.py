@@ -18,8 +18,7 @@ from commands import status_of
 
 from qflow.kit import RefusalError
 from qflow.live import Conditions, check_client
-from qflow.live.check_command import FACTS as NAMES
-from qflow.live.client_card import FACTS, ClientCard, ClientRun, Figures, Settling
+from qflow.live.client_card import ClientCard, ClientRun, Figures, Settling
 from qflow.live.client_check import ClientFailedError
 from qflow.live.samples import proton_credit
 
@@ -425,10 +424,6 @@ def test_sentences_say_what_a_receiver_did(given, status, words):
     card = ClientCard(("read",), "receiver", 10, 5, 30, 20, 6_000, 6_000, False, runs, given)
     assert dict(card.lines())["does it settle"] == words
     assert card.settles is (words.startswith("yes") and status is None)
-
-
-def test_the_facts_of_the_command_are_those_of_the_card():
-    assert tuple(FACTS) == NAMES
 
 
 @pytest.mark.parametrize(

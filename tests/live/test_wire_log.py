@@ -8,8 +8,7 @@ pytest.importorskip("proton")
 
 from proton import Data, Described, symbol, uint, ulong
 
-from qflow.live.client_book import Labels
-from qflow.live.recording_reader import _infer_workload, report
+from qflow.live.client_book import Labels, _infer_workload, report
 from qflow.live.wire_log import BROKER, CLIENT, WireLog
 from qflow.workload import Workload
 

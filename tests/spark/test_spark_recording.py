@@ -9,7 +9,7 @@ pytest.importorskip("pyarrow")
 from commands import status_of
 from spark_kit import spark  # noqa: F401
 
-from qflow.live.recording_reader import RecordingFolder
+from qflow.live.client_book import RecordingFolder
 from qflow.logs.client_log import client_rows
 from qflow.logs.workload_file import workload_json
 from qflow.workload import Consumer, Producer, Workload, simulate
