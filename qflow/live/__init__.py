@@ -16,16 +16,14 @@ from qflow.rooms import open_room
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from qflow.live.client_card import ClientCard as ClientCard
+    from qflow.live.client_card import client_table as client_table
     from qflow.live.client_check import Conditions as Conditions
     from qflow.live.client_check import check_client as check_client
     from qflow.live.client_faults import Ledger as Ledger
     from qflow.live.client_faults import check_faults as check_faults
-    from qflow.live.client_table import client_table as client_table
     from qflow.live.peer import ClientLimits as ClientLimits
     from qflow.live.recorder import Recorder as Recorder
     from qflow.live.recorder import recorder as recorder
-    from qflow.live.recording import Recording as Recording
-    from qflow.live.recording import Upstream as Upstream
     from qflow.live.serving import Serving as Serving
     from qflow.live.serving import serve as serve
 

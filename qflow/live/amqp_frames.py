@@ -48,11 +48,7 @@ AMQP_HEADER, SASL_HEADER = b"AMQP\0\1\0\0", b"AMQP\3\1\0\0"
 
 
 def foreign_protocol(first: bytes) -> str:
-    """Return what a client speaks instead of AMQP 1.0, by its first bytes; "" if it may be that.
-
-    >>> foreign_protocol(b"AMQP" + bytes([0, 0, 9, 1])), foreign_protocol(b"AMQP" + bytes([0, 1, 0, 0]))
-    ('AMQP 0-9-1', '')
-    """
+    """Return what a client speaks instead of AMQP 1.0, by its first bytes; "" if it may be that."""
     if first.startswith((AMQP_HEADER, SASL_HEADER)) or (
         len(first) < _HEADER and b"AMQP".startswith(first[:4])
     ):
@@ -249,12 +245,7 @@ def _key(key: Any) -> str:
 
 
 class FrameReader:
-    r"""One direction of a connection.
-
-    >>> end = bytes.fromhex("0000000c0200000300531745")
-    >>> [frame.performative for frame in FrameReader().feed(b"AMQP\x00\x01\x00\x00" + end)]
-    [End(error=None)]
-    """
+    """One direction of a connection."""
 
     def __init__(self, codec: Codec | None = None) -> None:
         # Whether the peers went over to TLS, so that nothing more can be read.

@@ -33,14 +33,7 @@ REJECTED: Final = "amqp:resource-limit-exceeded"
 
 
 def is_on(queue: Queue) -> bool:
-    """Return whether flow control of a queue is ON.
-
-    >>> from qflow.broker import Broker
-    >>> broker = Broker()
-    >>> broker.management.create("queue", "orders", {"qpid.flow_stop_count": 2})
-    >>> is_on(broker.queue("orders")), most_credit(broker.queue("orders"), 500)
-    (False, 3)
-    """
+    """Return whether flow control of a queue is ON."""
     return queue.flow_limit is not None and queue.flow_limit.stopped
 
 

@@ -107,15 +107,7 @@ def is_a_name(container: str) -> bool:
 
 
 class ClientBook:
-    """The rows of a log, its clients and its queues.
-
-    >>> book = ClientBook()
-    >>> shop = book.client("shop", "producer", "orders", 5, key="orders")
-    >>> label = book.transfer(7, shop, 100, (1, 100))
-    >>> book.complete(9, shop, label)
-    >>> [row[:5] for row in book.rows]
-    [(7, 'shop', 'transfer', 'orders', 'shop-1'), (9, 'shop', 'complete', '', 'shop-1')]
-    """
+    """The rows of a log, its clients and its queues."""
 
     def __init__(self) -> None:
         # In order of time; the list may be emptied.
@@ -326,15 +318,7 @@ class ClientBook:
 
 
 class Labels:
-    """The messages under way, by what they are recognised by.
-
-    >>> labels = Labels()
-    >>> labels.add("p-1", "orders", (7, 3), 9); labels.add("p-2", "orders", (7, 3), 9)
-    >>> labels.take("orders", (7, 3)), labels.alike
-    (('p-1', 9), 1)
-    >>> labels.put_back("orders", (7, 3), "p-1"); labels.take("orders", (7, 3))
-    ('p-1', 9)
-    """
+    """The messages under way, by what they are recognised by."""
 
     def __init__(self) -> None:
         # Deliveries for which more than one transfer could be meant; and of what no client sent through here.
@@ -484,7 +468,14 @@ def _consumer(client: SeenClient, inferred: dict[str, str]) -> Consumer:
 
 
 def check_folder(out: Path) -> Path:
-    """Return the folder of a recording to come; RefusalError if its name or what is there forbids it."""
+    """Return the folder of a recording to come; RefusalError if its name or what is there forbids it.
+
+    >>> check_folder(Path("monday.csv"))
+    Traceback (most recent call last):
+        ...
+    qflow.kit.RefusalError: a recording is a folder of Parquet parts, so its name ends in .parquet; got
+    'monday.csv'
+    """
     if not out.name.endswith(_ENDING):
         allowed = f"its name ends in {_ENDING}"
         raise RefusalError(f"a recording is a folder of Parquet parts, so {allowed}; got {out.name!r}")

@@ -8,16 +8,22 @@ it is the client that sends it again, says so, or loses it.
 A receiver that settles in batches of B waits for more while it has less than B.  The queue waits with it
 while flow control is ON and it has at least *resume* messages.  So both can wait for ever only if B is above
 resume.
+
+``data/clients.csv`` has a row for each pattern of a library that was measured when a queue of the real broker
+stopped it, ``data/clients`` has programs: how the documentation of some libraries sends, and what cures them.
 """
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from textwrap import shorten
-from typing import Any
+from typing import Any, NamedTuple
 
+from qflow.kit import kit_path
 from qflow.live.brakes import SILENCE
 from qflow.table import Table
 
@@ -493,3 +499,63 @@ def _describe_rest(run: ClientRun) -> str:
 
 def _describe_wait(run: ClientRun) -> str:
     return f", and then {run.end}" if run.status is None else ""
+
+
+# Clients that were measured
+
+
+class KnownClient(NamedTuple):
+    """One pattern of one library, measured: 6,000 messages to a queue with stop 10, resume 5."""
+
+    library: str
+    version: str
+    # The version of AMQP.
+    wire: str
+    pattern: str
+    # A program that does so, in ``qflow/live/samples`` or ``data/clients``.
+    sample: str
+    # yes; late, when something else is full; no; or fails, by an error of its own.
+    stops: str
+    # Messages on the queue when nothing moved any more; stored at limit 30 with the policy ``reject``, "" if
+    # the session ends.
+    stopped: str
+    limit: str
+    # What the program learned of the others, and did when the queue was deleted, "" if that was not measured.
+    learns: str
+    deleted: str
+    judgement: str
+    measured: str
+    # Programs in ``data/clients`` that stop and lose nothing, separated by semicolons, or what to do.
+    cure: str
+
+    @property
+    def cures(self) -> tuple[Path, ...]:
+        """The programs that cure it."""
+        names = self.cure.split("; ") if self.cure.endswith((".py", ".js")) else []
+        return tuple(kit_path("data") / "clients" / name for name in names)
+
+
+def known_clients() -> list[KnownClient]:
+    """Return every measured pattern, in the order of the table."""
+    with open(kit_path("data") / "clients.csv", encoding="utf-8", newline="") as file:
+        return [KnownClient(**row) for row in csv.DictReader(file)]
+
+
+def client_table(library: str = "") -> Table:
+    """Return what is known of clients, as a table, or of those whose library has a word in its name.
+
+    Which client stops is its own affair, as the broker brakes by silence: find yours before you measure it.
+
+    Parameters:
+        library: Part of a library's name, in any case; "" for all.
+
+    >>> len(client_table().rows), client_table("PROTON").rows[0][4]
+    (33, '11')
+    """
+    rows = [
+        (one.library, one.wire, one.pattern, one.stops, one.stopped, one.limit, one.judgement)
+        for one in known_clients()
+        if library.lower() in one.library.lower()
+    ]
+    names = ["library", "AMQP", "pattern", "stops", "on the queue", "stored at limit 30", "in a sentence"]
+    return Table(rows, names)

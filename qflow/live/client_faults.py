@@ -17,34 +17,45 @@ client has the choice: not to send it again, and lose what was on its way, or to
 some on the queue twice.  The ledger counts both.  It compares what came with what the program sends where
 nothing goes wrong: by the messages' bodies if no two are alike, otherwise by all that the program gave them;
 where that differs from run to run, it can only count.  What went with a deleted queue had come onto it.
+
+Each strikes in the middle of a read: what came with the message that it waits for is not taken any more, and
+the outcomes of that read are never told.
 """
 
 from __future__ import annotations
 
+import socket
+import struct
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from shlex import quote
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from proton import Message, ProtonException
+
+from qflow.configuration.notations import read_any
 from qflow.kit import RefusalError
+from qflow.live.certificates import server_context
 from qflow.live.client_card import name_end
 from qflow.live.client_check import Conditions, start_program
-from qflow.live.serving import Serving, require_proton
+from qflow.live.peer import Peer
+from qflow.live.server import READ_SIZE, Server
+from qflow.live.serving import Serving
 from qflow.progress import Progress
 from qflow.table import Table
-
-if TYPE_CHECKING:
-    from qflow.live.faulty_server import FaultyServer
 
 FAULTS = ("cut", "half open", "slow", "refused", "recreated")
 
 _PATIENCE = 5.0
 """Seconds without a message after which a program is not expected to come back."""
 _LOOK = 0.02
+
+_SILENCE, _SLOW, _REFUSED = 3.0, 2.0, 1.0
+_SLOW_READ, _SLOW_PAUSE = 200, 0.01
 
 
 @dataclass(frozen=True)
@@ -137,7 +148,6 @@ def check_faults(
         RefusalError: If the program cannot be run, Proton is missing, or it sends too few messages where
             nothing goes wrong.
     """
-    require_proton()
     given = conditions or Conditions()
     asked = _run("free", command, given, (), traces).taken
     if len(asked) < len(FAULTS):
@@ -154,19 +164,11 @@ def check_faults(
 
 
 def _run(
-    fault: str,
-    command: Sequence[str],
-    given: Conditions,
-    strikes: tuple[int, ...],
-    traces: str | Path | None,
-) -> FaultyServer:
+    fault: str, command: Sequence[str], given: Conditions, strikes: tuple[int, ...], traces: str | Path | None
+) -> _FaultyServer:
     """Run the program beside a server with a fault, until it has ended or does not come back."""
-    from qflow.live.faulty_server import FaultyServer
-
-    queue = f"{quote(given.queue)} --flow-stop-count=0 --flow-stop-size=0"
-    with Serving(FaultyServer(fault, queue, strikes, given)) as serving:
-        server = serving.server
-        assert isinstance(server, FaultyServer)
+    server = _FaultyServer(fault, strikes, given)
+    with Serving(server) as serving:
         with start_program(command, serving, given) as program:
             deadline, known, changed = monotonic() + given.timeout, 0, monotonic()
             while monotonic() < deadline:
@@ -177,18 +179,14 @@ def _run(
                     break
             server.status, server.output = program.status, program.output()
         if traces is not None:
-            _write_trace(serving, fault, Path(traces))
-        return server
+            from qflow.trace.files import write_trace
+
+            Path(traces).mkdir(parents=True, exist_ok=True)
+            write_trace(serving.trace(fault), Path(traces) / f"{fault.replace(' ', '-')}.jsonl")
+    return server
 
 
-def _write_trace(serving: Serving, fault: str, folder: Path) -> None:
-    from qflow.trace.files import write_trace
-
-    folder.mkdir(parents=True, exist_ok=True)
-    write_trace(serving.trace(fault), folder / f"{fault.replace(' ', '-')}.jsonl")
-
-
-def _account(server: FaultyServer, asked: list[bytes]) -> Ledger:
+def _account(server: _FaultyServer, asked: list[bytes]) -> Ledger:
     """Compare what was taken with what the program sends where nothing goes wrong."""
     expected, came = _tell_apart(asked, server.taken)
     order = {message: number for number, message in enumerate(expected)}
@@ -228,10 +226,121 @@ def _tell_apart(asked: list[bytes], came: list[bytes]) -> tuple[list[Hashable], 
 
 
 def _body(bare: bytes) -> Hashable:
-    from proton import Message, ProtonException
-
     message = Message()
     with suppress(ProtonException):
         message.decode(bare)
     body = message.body
     return bytes(body) if isinstance(body, memoryview) else repr(body)
+
+
+# The server
+
+
+def _reset_at_close(connected: socket.socket) -> None:
+    """Let a socket's end be a reset."""
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+class _FaultyServer(Server):
+    """A server in which something goes wrong when so many messages have been taken."""
+
+    def __init__(self, fault: str, strikes: tuple[int, ...], given: Conditions) -> None:
+        super().__init__(tls=server_context(given.certificate))
+        self.fault, self.strikes = fault, strikes
+        self.taken: list[bytes] = []
+        self.struck: list[float] = []
+        self.back: list[float] = []
+        self.status: int | None = None
+        self.output = ""
+        self._declared = read_any(f"{quote(given.queue)} --flow-stop-count=0 --flow-stop-size=0")
+        self._silent: list[socket.socket] = []
+        # When a fault that lasts is over.
+        self._lasts_until = 0.0
+        self.on_taken = self._take
+        self._declare()
+
+    def _declare(self) -> None:
+        self.broker.management.create("queue", self._declared.name, self._declared.properties())
+
+    def _take(self, peer: Peer, bare: bytes) -> None:
+        if len(self.back) < len(self.struck):
+            self.back.append(monotonic())
+        self.taken.append(bare)
+        if len(self.taken) in self.strikes:
+            self.struck.append(monotonic())
+            _STRIKES[self.fault](self, peer)
+
+    def turn(self, ready: Any) -> None:
+        """Take a turn, and end what lasts no longer."""
+        if self._lasts_until and monotonic() >= self._lasts_until:
+            self._lasts_until = 0.0
+            _ENDS[self.fault](self)
+        if self.read_size == _SLOW_READ:
+            sleep(_SLOW_PAUSE)
+        super().turn(ready)
+
+    def reset(self, peer: Peer) -> None:
+        """Reset a client's connection."""
+        peer.end()
+        channel = self._channels[peer]
+        _reset_at_close(channel.socket)
+        self._drop(channel)
+
+    def fall_silent(self, peer: Peer) -> None:
+        """Read and write nothing more on a client's connection, and leave it open for a while."""
+        peer.end()
+        channel = self._channels[peer]
+        self._silent.append(socket.socket(fileno=socket.dup(channel.socket.fileno())))
+        self._drop(channel)
+        self._lasts_until = monotonic() + _SILENCE
+
+    def end_silence(self) -> None:
+        """Reset what was silent."""
+        for kept in self._silent:
+            _reset_at_close(kept)
+            kept.close()
+        self._silent.clear()
+
+    def slow_down(self, peer: Peer) -> None:
+        """Read little at a time, for a while."""
+        self.read_size = _SLOW_READ
+        self._lasts_until = monotonic() + _SLOW
+
+    def speed_up(self) -> None:
+        """Read as much as there is."""
+        self.read_size = READ_SIZE
+
+    def shut(self, peer: Peer) -> None:
+        """Reset a client's connection, and take no other for a while."""
+        self.reset(peer)
+        self._selector.unregister(self._listener)
+        self._listener.close()
+        self._lasts_until = monotonic() + _REFUSED
+
+    def open(self) -> None:
+        """Take connections again."""
+        self._listener = self._listen_at(*self.address)
+
+    def make_again(self, peer: Peer) -> None:
+        """Delete the queue, and make it again."""
+        self.broker.management.delete("queue", self._declared.name)
+        self._declare()
+
+    def close(self) -> None:
+        """Close all connections, those that were left silent included."""
+        self.end_silence()
+        super().close()
+
+
+_STRIKES: dict[str, Callable[[_FaultyServer, Peer], None]] = {
+    "cut": _FaultyServer.reset,
+    "half open": _FaultyServer.fall_silent,
+    "slow": _FaultyServer.slow_down,
+    "refused": _FaultyServer.shut,
+    "recreated": _FaultyServer.make_again,
+}
+_ENDS: dict[str, Callable[[_FaultyServer], None]] = {
+    "half open": _FaultyServer.end_silence,
+    "slow": _FaultyServer.speed_up,
+    "refused": _FaultyServer.open,
+}

@@ -24,12 +24,14 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from textwrap import wrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 from qflow.kit import RefusalError
 from qflow.live.client_card import COUNTED, SUBJECTS, WINDOW, ClientCard
-from qflow.live.client_faults import Ledger, ledger_table
+
+if TYPE_CHECKING:
+    from qflow.live.client_faults import Ledger
 
 _COLUMN = 38
 _READ = {"facts", "lost", "unsent", "card"}
@@ -37,23 +39,7 @@ _READ = {"facts", "lost", "unsent", "card"}
 
 @dataclass(frozen=True)
 class ClientReport:
-    """What was measured of one client under one or more brakes.
-
-    Parameters:
-        cards: Brake to :class:`ClientCard`, at least one.
-        ledgers: What became of its messages under faults; empty if that was not asked for.
-
-    >>> from qflow.live.client_card import ClientRun, Figures
-    >>> still = Figures(sent=11, accepted=10, unsettled=1, stored=11, depth=11)
-    >>> names = ("stopped", "resumed", "limit", "released", "deleted")
-    >>> runs = {name: ClientRun(name, still, still, most_unsettled=1) for name in names}
-    >>> card = ClientCard(("send",), "sender", 10, 5, 30, 20, 300, 300, False, runs)
-    >>> report = ClientReport({"silence": card})
-    >>> report.find_worse(report.as_json())
-    []
-    >>> print(report.as_markdown().splitlines()[4])
-    | does it stop | yes: 11 on the queue, 1 past the stop |
-    """
+    """What was measured of one client: a card for each brake, and what faults did to its messages."""
 
     cards: Mapping[str, ClientCard]
     ledgers: Sequence[Ledger] = ()
@@ -70,11 +56,7 @@ class ClientReport:
         ]
 
     def find_worse(self, baseline: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-        """Return what is worse than in an earlier report: brake, line of the card, and the words of both.
-
-        Raises:
-            RefusalError: If the earlier report is of another role, or of other brakes.
-        """
+        """Return what is worse than in an earlier report: brake, line of the card, and the words of both."""
         found = []
         for brake, card in self.cards.items():
             before = baseline.get("brakes", {baseline.get("brake", brake): baseline}).get(brake)
@@ -133,7 +115,11 @@ class ClientReport:
 
     def __str__(self) -> str:
         cards = str(self.first) if len(self.cards) == 1 else self._columns()
-        return f"{cards}\n\n{ledger_table(self.ledgers)}" if self.ledgers else cards
+        if not self.ledgers:
+            return cards
+        from qflow.live.client_faults import ledger_table
+
+        return f"{cards}\n\n{ledger_table(self.ledgers)}"
 
     def _columns(self) -> str:
         """Return the cards side by side."""
@@ -153,11 +139,7 @@ class ClientReport:
 
 
 def read_baseline(path: str | Path) -> dict[str, Any]:
-    """Return an earlier report as it was written by ``--json``.
-
-    Raises:
-        RefusalError: If the file is no such report.
-    """
+    """Return an earlier report as it was written by ``--json``."""
     try:
         read = json.loads(Path(path).read_text("utf-8"))
     except ValueError as error:

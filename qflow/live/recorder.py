@@ -34,7 +34,7 @@ from qflow.messaging.address import ParseError, parse
 from qflow.messaging.exceptions import EncodeError
 from qflow.messaging.messages import content_size
 
-EVERY = 1.0
+_EVERY = 1.0
 """Seconds from one part of a recording to the next."""
 
 _NOTHING_SENT = {"InsufficientCapacity", "SendWouldBlock", "EncodeError"}
@@ -174,8 +174,7 @@ class _MessagingRecorder(Recorder):
         group_header: str = "",
         clock: Callable[[], int] = perf_counter_ns,
     ) -> None:
-        check_folder(out)
-        self.path, self.book = out, ClientBook()
+        self.path, self.book = check_folder(out), ClientBook()
         self.name, self.group_header = name, group_header
         self.lock = threading.RLock()
         self._folder = RecordingFolder(out)
@@ -189,6 +188,11 @@ class _MessagingRecorder(Recorder):
         atexit.register(self.stop)
         threading.Thread(target=self._write_now_and_then, daemon=True).start()
 
+    def note(self, act: Callable[..., Any], *what: Any) -> Any:
+        """Have the book note something at this moment."""
+        with self.lock:
+            return act(self.now(), *what)
+
     def _session(self, *given: Any, **named: Any) -> Any:
         session = self._make(*given, **named)
         if all(each.session is not session for each in self._sessions):
@@ -197,15 +201,12 @@ class _MessagingRecorder(Recorder):
 
     def _close_connection(self, *given: Any, **named: Any) -> Any:
         result = self._close(*given, **named)
-        self._end("its connection is closed")
+        for session in self._sessions:
+            session.end("its connection is closed")
         return result
 
-    def _end(self, reason: str) -> None:
-        for session in self._sessions:
-            session.end(reason)
-
     def _write_now_and_then(self) -> None:
-        while not self._is_over.wait(EVERY):
+        while not self._is_over.wait(_EVERY):
             self._write()
 
     def _write(self) -> None:
@@ -239,7 +240,7 @@ class _Session:
         session.acknowledge, session.close = self.acknowledge, self.close
         if getattr(session, "transactional", False):
             words = "a session with transactions: its work is in the log at its own time, not at the commit"
-            recorder.book.find(recorder.now(), words)
+            recorder.note(recorder.book.find, words)
 
     def sender(self, *given: Any, **named: Any) -> Any:
         """Make a sender, as the session does."""
@@ -261,7 +262,7 @@ class _Session:
             settled = [one for one in self.fetched if message is None or one[0] is message]
             self.fetched = [one for one in self.fetched if one not in settled]
             for _, client, label, mark, since in settled:
-                recorder.book.settle(recorder.now(), client, event, label, mark, since)
+                recorder.note(recorder.book.settle, client, event, label, mark, since)
         try:
             return self._acknowledge(message, disposition, *given, **named)
         finally:
@@ -281,13 +282,14 @@ class _Session:
 
     def end(self, reason: str) -> None:
         """Note that all its clients are gone."""
-        book, now = self.recorder.book, self.recorder.now()
-        with self.recorder.lock:
+        recorder = self.recorder
+        with recorder.lock:
             for sender in self.senders:
-                book.end_client(now, sender.client, "", reason, ((label, (0, 0)) for label in sender.waiting))
+                left = ((label, (0, 0)) for label in sender.waiting)
+                recorder.note(recorder.book.end_client, sender.client, "", reason, left)
             for receiver in self.receivers:
                 own = [(label, mark) for _, one, label, mark, _ in self.fetched if one is receiver.client]
-                book.end_client(now, receiver.client, "", reason, own)
+                recorder.note(recorder.book.end_client, receiver.client, "", reason, own)
             self.senders, self.receivers, self.fetched = [], [], []
 
 
@@ -296,7 +298,7 @@ class _Sender:
 
     def __init__(self, session: _Session, sender: Any, address: str) -> None:
         self.session, self.sender = session, sender
-        recorder = session.recorder
+        self.recorder = recorder = session.recorder
         name, subject, arguments = _parse_node(address)
         is_exchange = name.startswith("amq.")
         exchange, key = (name, subject) if is_exchange else ("", name)
@@ -330,42 +332,36 @@ class _Sender:
         return result
 
     def _window(self, event: str) -> None:
-        recorder = self.session.recorder
-        with recorder.lock:
-            recorder.book.window(recorder.now(), self.client, event)
+        self.recorder.note(self.recorder.book.window, self.client, event)
 
     def _note(self, message: Any) -> None:
-        recorder = self.session.recorder
-        group, size, mark = _describe_message(message, recorder.group_header)
-        with recorder.lock:
-            self.waiting.append(recorder.book.transfer(recorder.now(), self.client, size, mark, group))
+        group, size, mark = _describe_message(message, self.recorder.group_header)
+        with self.recorder.lock:
+            label = self.recorder.note(self.recorder.book.transfer, self.client, size, mark, group)
+            self.waiting.append(label)
 
     def _note_failure(self, error: Exception, message: Any, was_full: bool) -> None:
         """Note what an exception says of a message: not sent, on its queue without an outcome, or the end."""
         names = {kind.__name__ for kind in type(error).__mro__}
-        recorder = self.session.recorder
+        recorder = self.recorder
         if was_full:
             self._window("unblock")
             if not names & _NOTHING_SENT:
                 self._note(message)
-        with recorder.lock:
-            if not was_full and names & _NOTHING_SENT:
-                recorder.book.refuse(recorder.now(), self.client, self.waiting.pop())
-            elif not names & (_NOTHING_SENT | _WAITED):
-                code, text = getattr(error, "code", None), str(getattr(error, "text", None) or error)
-                words = f"{code} {text}" if code is not None else text
-                recorder.book.end_client(recorder.now(), self.client, words, "", ())
-                self.waiting.clear()
+        elif names & _NOTHING_SENT:
+            recorder.note(recorder.book.refuse, self.client, self.waiting.pop())
+        if not names & (_NOTHING_SENT | _WAITED):
+            code, text = getattr(error, "code", None), str(getattr(error, "text", None) or error)
+            words = f"{code} {text}" if code is not None else text
+            recorder.note(recorder.book.end_client, self.client, words, "", ())
+            self.waiting.clear()
 
     def look(self) -> None:
         """Write down what is complete: all but as many as the sender calls unsettled."""
         unsettled = _number(self.sender.unsettled)
-        if unsettled is None:
-            return
-        recorder = self.session.recorder
-        with recorder.lock:
-            while len(self.waiting) > unsettled:
-                recorder.book.complete(recorder.now(), self.client, self.waiting.popleft())
+        with self.recorder.lock:
+            while unsettled is not None and len(self.waiting) > unsettled:
+                self.recorder.note(self.recorder.book.complete, self.client, self.waiting.popleft())
 
 
 class _Receiver:
@@ -374,7 +370,7 @@ class _Receiver:
     def __init__(self, session: _Session, receiver: Any, address: str) -> None:
         self.session, self.receiver = session, receiver
         recorder = session.recorder
-        name, subject, arguments = _parse_node(address)
+        name, _, arguments = _parse_node(address)
         with recorder.lock:
             self.client = recorder.book.client(recorder.name, "consumer", name, recorder.now())
             recorder.book.queues[name].update(arguments)
@@ -382,7 +378,7 @@ class _Receiver:
                 words = (
                     f"{address!r} is an exchange: the queue of the subscription is called as it in the log"
                 )
-                recorder.book.find(recorder.now(), words)
+                recorder.note(recorder.book.find, words)
         self._fetch = receiver.fetch
         receiver.fetch = self.fetch
 

@@ -25,7 +25,6 @@ reach the disk.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import ssl
@@ -34,6 +33,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter_ns
 from typing import Any
@@ -58,32 +58,13 @@ _READ = 1 << 20
 
 
 class Recording:
-    """Records what passes between clients and a broker.
-
-    Parameters:
-        upstream: The broker.
-        out: The log: a folder that is not there yet, or is empty; its name ends in ``.parquet``.
-        group_header: As for :class:`~qflow.live.wire_log.WireLog`.
-        asks_statistics: Whether to ask the broker's management.
-
-    Attributes:
-        problem (str): Why the recording is not whole; empty if it is.
-        missing (str): Why there are no statistics of the broker now; empty if there are, or none are wanted.
-
-    Raises:
-        RefusalError: If the log's name is of another kind, or something is there already.
-
-    >>> Recording(Upstream("127.0.0.1:5672"), Path("monday.csv"))
-    Traceback (most recent call last):
-        ...
-    qflow.kit.RefusalError: a recording is a folder of Parquet parts, so its name ends in .parquet; got
-    'monday.csv'
-    """
+    """Records what passes between clients and a broker."""
 
     def __init__(
         self, upstream: Upstream, out: Path, *, group_header: str = "", asks_statistics: bool = True
     ) -> None:
         check_folder(out).mkdir(parents=True, exist_ok=True)
+        # Why it is not whole, and why there are no statistics of the broker now; empty if all is well.
         self.out, self.problem, self.missing = out, "", ""
         self._has_answered = False
         self._asks = asks_statistics
@@ -155,7 +136,10 @@ class Recording:
             report = json.loads((self.out / REPORT).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return []
-        found = [_times(finding["sentence"], finding["times"]) for finding in report["findings"]]
+        found = []
+        for finding in report["findings"]:
+            times = f" ({finding['times']} times)" if finding["times"] > 1 else ""
+            found.append(f"{finding['sentence']}{times}")
         unknown = report["thresholds_unknown"].items()
         return [*found, *(f"{queue!r}: its thresholds are unknown: {words}" for queue, words in unknown)]
 
@@ -170,7 +154,7 @@ class Recording:
 
     def _ask(self, name: str) -> None:
         assert self._statistics is not None and self._statistics.stdin is not None
-        with contextlib.suppress(OSError, ValueError):
+        with suppress(OSError, ValueError):
             # It may have ended: this broker has no statistics.
             self._statistics.stdin.write(f"{name}\n".encode())
             self._statistics.stdin.flush()
@@ -178,7 +162,7 @@ class Recording:
     def _listen_to_statistics(self) -> None:
         assert self._statistics is not None and self._statistics.stdout is not None and self._loop is not None
         for line in self._statistics.stdout:
-            with contextlib.suppress(RuntimeError):
+            with suppress(RuntimeError):
                 # The loop may be over.
                 self._loop.call_soon_threadsafe(self._keep, line)
 
@@ -192,10 +176,6 @@ class Recording:
         self.tap.capture.append(self.tap.now(), 0, STATISTICS, line)
 
 
-def _times(sentence: str, times: int) -> str:
-    return sentence if times == 1 else f"{sentence} ({times} times)"
-
-
 def _worker(module: str, *arguments: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", f"qflow.live.{module}", *arguments]
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -203,7 +183,7 @@ def _worker(module: str, *arguments: str) -> subprocess.Popen[bytes]:
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     assert process.stdin is not None
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         process.stdin.close()
     try:
         process.wait(timeout=2)
@@ -222,14 +202,7 @@ def stopwatch(clock: Callable[[], int] = perf_counter_ns) -> Callable[[], int]:
 
 
 class Upstream:
-    """Where a broker is.
-
-    Parameters:
-        text: ``HOST:PORT``, ``amqp://HOST[:PORT]``, or ``amqps://HOST[:PORT]`` for TLS.
-        authorities: A PEM file of certificate authorities, if the system's do not know the broker's.
-
-    Raises:
-        RefusalError: If it is none of these.
+    """Where a broker is, and the PEM file of the authorities that vouch for it, if the system does not know.
 
     >>> upstream = Upstream("amqps://broker.example")
     >>> upstream.host, upstream.port, upstream.tls is not None
@@ -243,12 +216,8 @@ class Upstream:
             port = parts.port
         except ValueError:
             raise RefusalError(f"a broker is {allowed}") from None
-        if (
-            parts.scheme not in ("amqp", "amqps")
-            or not parts.hostname
-            or parts.path.strip("/")
-            or parts.username
-        ):
+        has_more = parts.path.strip("/") or parts.username
+        if parts.scheme not in ("amqp", "amqps") or not parts.hostname or has_more:
             raise RefusalError(f"a broker is {allowed}")
         is_secure = parts.scheme == "amqps"
         self.host = parts.hostname
@@ -408,16 +377,7 @@ class _Peer(asyncio.Protocol):
 
 
 class _CaptureWriter:
-    """Appends records; the disk's refusal is kept in :attr:`error`, and never reaches the caller.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     writer = _CaptureWriter(Path(folder))
-    ...     writer.append(7, 1, FROM_CLIENT, b"AMQP")
-    ...     writer.close()
-    ...     list(CaptureReader(Path(folder)).records())
-    [(7, 1, 1, b'AMQP')]
-    """
+    """Appends records; the disk's refusal is kept in :attr:`error`, and never reaches the caller."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self.error, self.written = folder, "", 0
@@ -507,15 +467,7 @@ class CaptureReader:
 
 
 class _SaslHider:
-    r"""One direction's bytes as they are kept: the bodies of SASL frames are zeros, all else is as it was.
-
-    >>> hider = _SaslHider()
-    >>> frame = bytes.fromhex("0000000d0201000041424344ff")
-    >>> hider.hide(b"AMQP\x03\x01\x00\x00" + frame)[-13:].hex()
-    '0000000d020100000000000000'
-    >>> hider.hide(b"AMQP\x00\x01\x00\x00 and all that follows")[-11:]
-    b'hat follows'
-    """
+    """One direction's bytes as they are kept: the bodies of SASL frames are zeros, all else is as it was."""
 
     def __init__(self) -> None:
         self.is_over = False

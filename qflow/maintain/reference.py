@@ -19,7 +19,7 @@ from types import ModuleType
 
 from qflow.broker.settings import KEYS, LEGACY_LVQ_ARGUMENTS
 from qflow.launch.sections import anchor
-from qflow.live.client_table import known_clients
+from qflow.live.client_card import known_clients
 from qflow.maintain import checkout
 from qflow.teaching.glossary import terms
 from qflow.teaching.rules import (

@@ -10,7 +10,7 @@ from client_programs import PROGRAMS, SAMPLES, client_command
 
 from qflow.live import Conditions, check_client
 from qflow.live.certificates import make_certificate
-from qflow.live.client_table import client_table, known_clients
+from qflow.live.client_card import client_table, known_clients
 
 FEW = Conditions(messages=300, still=0.5, timeout=10.0)
 
