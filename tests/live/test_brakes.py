@@ -1,22 +1,14 @@
 """Brakes: the same queue, said in three ways; and what is in front of them."""
 
-import json
-
 import pytest
 
 pytest.importorskip("proton")
 
 from commands import status_of
-from proton import Message
-from proton.utils import BlockingConnection
-from small_recording import recording
 
-from qflow import __version__
 from qflow.kit import RefusalError
 from qflow.live import serve
 from qflow.live.brakes import BRAKES
-from qflow.logs import ClientLog, audit
-from qflow.workload import Workload
 
 QUEUE = "orders --flow-stop-count=10 --flow-resume-count=5 --max-queue-count=30 --limit-policy=reject"
 
@@ -105,25 +97,3 @@ def test_an_unknown_brake_is_refused():
     with pytest.raises(RefusalError, match="brake must be one of silence, credit, reject, got 'hope'"):
         serve("orders", brake="hope")
     assert status_of("serve", "--port", 0, "--brake", "hope") == 2
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("brake", ["credit", "reject"])
-def test_a_tap_in_front_of_another_brake_claims_no_thresholds(tmp_path, brake):
-    pytest.importorskip("pyarrow")
-    out = tmp_path / "orders.parquet"
-    with serve(QUEUE, brake=brake) as broker, recording(f"127.0.0.1:{broker.server.address[1]}", out) as tap:
-        tap.wait_for("no statistics of the broker")
-        connection = BlockingConnection(f"127.0.0.1:{tap.port}", timeout=10, container_id="shop")
-        sender = connection.create_sender("orders")
-        for number in range(11):
-            sender.send(Message(body=f"order {number}"))
-        connection.close()
-    stated = json.loads(out.with_name("orders.json").read_text())
-    assert "qpid.flow_stop_count" not in stated["queues"]["orders"]
-    report = json.loads((out / "_recording.json").read_text())
-    assert report["broker"] == {"product": f"brakes by {brake} {__version__}", "is_qpid_cpp": False}
-    workload = Workload.load(out.with_name("orders.json"))
-    log = ClientLog.load(out)
-    assert [finding.text() for finding in audit(log, workload).findings] == []
-    assert [row.event for row in log.rows].count("complete") == 11

@@ -157,17 +157,18 @@ def test_a_container_of_proton_in_two_lines(tmp_path):
     from proton import Message as ProtonMessage
     from proton.handlers import MessagingHandler
     from proton.reactor import Container
-    from small_broker import SmallBroker, SmallQueue
+
+    from qflow.live import serve
 
     class Both(MessagingHandler):
         """Sends ten messages and reads them again."""
 
-        def __init__(self, port):
+        def __init__(self, url):
             super().__init__()
-            self.port, self.sent, self.left = port, 0, 10
+            self.url, self.sent, self.left = url, 0, 10
 
         def on_start(self, event):
-            connection = event.container.connect(f"127.0.0.1:{self.port}", reconnect=False)
+            connection = event.container.connect(self.url, reconnect=False)
             self.sender = event.container.create_sender(connection, "orders")
             event.container.create_receiver(connection, "orders")
 
@@ -181,8 +182,8 @@ def test_a_container_of_proton_in_two_lines(tmp_path):
             if not self.left:
                 event.connection.close()
 
-    with SmallBroker({"orders": SmallQueue()}) as broker:
-        container = Container(Both(broker.port))
+    with serve("orders") as broker:
+        container = Container(Both(broker.url))
         with recorder(container, tmp_path / "log.parquet", name="shop"):
             container.run()
     log = ClientLog.load(tmp_path / "log.parquet")
