@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("proton")
 
-from proton import Data, Described, symbol, uint, ulong
+from proton import UNDESCRIBED, Array, Data, Described, symbol, uint, ulong
 
 from qflow.live.amqp_frames import (
     MOST_KEPT,
@@ -125,14 +125,7 @@ def test_random_and_mutated_bytes_give_frames_or_a_frame_error():
                 list(FrameReader().feed(given))
 
 
-def test_an_array_is_a_list():
-    data = Data()
-    data.put_array(False, Data.SYMBOL)
-    data.enter()
-    data.put_symbol("queue")
-    data.put_symbol("create-on-demand")
-    assert Codec().decode(bytes(data.encode()))[1] == ["queue", "create-on-demand"]
-
-
-def test_a_value_is_decoded_with_its_length():
-    assert Codec().decode(encoded([1, "two"]) + b"rest") == (len(encoded([1, "two"])), [1, "two"])
+def test_a_value_is_decoded_with_its_length_and_an_array_is_a_list():
+    symbols = Array(UNDESCRIBED, Data.SYMBOL, symbol("queue"), symbol("create-on-demand"))
+    for value, plain in (([1, "two"], [1, "two"]), (symbols, ["queue", "create-on-demand"])):
+        assert Codec().decode(encoded(value) + b"rest") == (len(encoded(value)), plain)

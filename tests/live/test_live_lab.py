@@ -10,6 +10,7 @@ pytest.importorskip("proton")
 
 from proton import Message
 from proton.utils import BlockingConnection
+from waiting import wait_until
 
 import qflow as qf
 from qflow.broker.errors import AmqpException
@@ -28,13 +29,6 @@ def clients(broker, count, queue="orders"):
         connection = BlockingConnection(broker.url, timeout=10, container_id=f"laptop-{number}")
         made.append((connection, connection.create_sender(queue)))
     return made
-
-
-def wait_until(holds, seconds=20):
-    deadline = time.monotonic() + seconds
-    while not holds() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert holds()
 
 
 def close(made):
@@ -67,7 +61,7 @@ def test_a_picture_is_made_of_who_is_there_and_what_waits():
             made[1].send(Message(body="x"))
         with pytest.raises(Exception, match="timed out"):
             made[1].send(Message(body="x"), timeout=0.3)
-        wait_until(lambda: broker.broker.queue("orders").message_depth == 4)
+        wait_until(lambda: broker.broker.queue("orders").message_depth == 4, "the fourth is there")
         content, numbers = follower.look()
         (spot,) = content["picture"]["topology"]["producers"]
         assert (spot["name"], spot["capacity"], spot["is_measured"]) == ("laptop-0", 1, True)
@@ -76,7 +70,7 @@ def test_a_picture_is_made_of_who_is_there_and_what_waits():
         assert column(content, numbers, "queue.flow")[-1] == 1
         assert content["clients"][0]["container"] == "laptop-0" and not content["is_crowd"]
         close([made])
-        wait_until(lambda: not broker.snapshot()["clients"])
+        wait_until(lambda: not broker.snapshot()["clients"], "all have gone")
         content, _ = follower.look()
         assert content["clients"][0]["is_gone"] and content["outcomes"]["lost"] == 1
 
@@ -194,7 +188,7 @@ def test_the_end_of_the_server_is_said_and_its_trace_opens_in_other_labs(tmp_pat
     made[0][1].send(Message(body="x"))
     close(made)
     broker.close()
-    wait_until(lambda: lab.note)
+    wait_until(lambda: lab.note, "the note")
     assert "The server has stopped" in lab.note and lab.first.frames.count > 1
     path = tmp_path / "served.jsonl"
     write_trace(broker.trace(), path)
@@ -212,9 +206,9 @@ def test_nothing_is_made_while_no_page_asks_and_one_picture_at_a_time():
         time.sleep(0.4)
         assert not sent
         lab._answer(None, {"ask": "drawn", "number": 0}, None)
-        wait_until(lambda: sent)
+        wait_until(lambda: sent, "a picture")
         time.sleep(0.3)
         assert [content["live"]["number"] for content in sent] == [1]
         lab._answer(None, {"ask": "drawn", "number": 1}, None)
-        wait_until(lambda: len(sent) == 2)
+        wait_until(lambda: len(sent) == 2, "the next")
         lab.close()

@@ -17,10 +17,11 @@ import pytest
 
 pytest.importorskip("proton")
 
-from proton import Described, Endpoint, Message, Terminus, symbol
+from proton import Connection, Described, Endpoint, Message, Terminus, Transport, symbol
 from proton.utils import BlockingConnection
 from scenario10 import Client, Player, reason
 from test_serving import opening
+from waiting import wait_until
 
 from qflow.live import ClientLimits, serve
 
@@ -48,6 +49,21 @@ class World:
 
     def client(self, name="c", **given):
         return Client(self, self.port, name, **given)
+
+    def sender(self, client, name="s"):
+        """Attach a link to send to the queue, and wait for its credit, or for the end."""
+        link = client.session.sender(name)
+        link.target.address = "q"
+        link.open()
+        self.pump(lambda: link.credit or client.is_gone)
+        return link
+
+    def send(self, link, data):
+        link.delivery("1")
+        link.send(data)
+        link.advance()
+        self.pump(lambda: link.state & Endpoint.REMOTE_CLOSED)
+        return link.remote_condition.name
 
     def closed(self, client, timeout=5.0):
         """Wait until the server has closed a client's connection; return condition and text."""
@@ -158,16 +174,8 @@ def test_many_links_one_after_the_other_leave_nothing_behind(served):
 
 
 def test_a_message_that_is_too_big_closes_its_link(served, world):
-    client = world.client()
-    link = client.session.sender("s")
-    link.target.address = "q"
-    link.open()
-    world.pump(lambda: link.credit)
-    link.delivery("1")
-    link.send(Message(body=b"x" * 30_000).encode())
-    link.advance()
-    world.pump(lambda: link.state & Endpoint.REMOTE_CLOSED)
-    assert link.remote_condition.name == "amqp:link:message-size-exceeded"
+    large = Message(body=b"x" * 30_000).encode()
+    assert world.send(world.sender(world.client()), large) == "amqp:link:message-size-exceeded"
     assert is_alive(served)
 
 
@@ -187,10 +195,7 @@ def test_a_frame_that_does_not_end_is_limited(served):
 def test_unfinished_messages_are_limited_together(served, world):
     client = world.client()
     for number in range(9):
-        link = client.session.sender(f"s{number}")
-        link.target.address = "q"
-        link.open()
-        world.pump(lambda link=link: link.credit or client.is_gone)
+        link = world.sender(client, f"s{number}")
         for _ in range(2):
             link.delivery("part")
             # Never advanced, so the message never ends.
@@ -215,15 +220,7 @@ def test_a_terminus_may_hold_anything(served, world, part, value):
 def test_what_is_no_message_closes_its_link(served, world):
     client = world.client()
     for number, rubbish in enumerate([b"\xff" * 40, b"\0\x53\x70\xc0\xff\x05", b"\0\x53\x72\x05", b"text"]):
-        link = client.session.sender(f"s{number}")
-        link.target.address = "q"
-        link.open()
-        world.pump(lambda link=link: link.credit)
-        link.delivery("1")
-        link.send(rubbish)
-        link.advance()
-        world.pump(lambda link=link: link.state & Endpoint.REMOTE_CLOSED)
-        assert link.remote_condition.name == "amqp:decode-error"
+        assert world.send(world.sender(client, f"s{number}"), rubbish) == "amqp:decode-error"
     assert not client.is_gone
     assert is_alive(served)
 
@@ -261,9 +258,7 @@ def test_an_error_of_the_server_s_own_closes_one_connection(served, world, monke
         peer = next(one for one in served.server.peers() if one.name == "victim")
         monkeypatch.setattr(peer, "_attach_sending", lambda *given: 1 / 0)
     for client in (victim, other):
-        link = client.session.sender("s")
-        link.target.address = "q"
-        link.open()
+        world.sender(client)
     assert world.closed(victim) == ["amqp:internal-error", "division by zero"]
     assert not other.is_gone
     with served.lock:
@@ -326,8 +321,6 @@ def recorded_bytes():
     """Return what some clients write: links, transfers, dispositions, a transaction."""
     written = []
     for kind in ("sender", "receiver", "coordinator"):
-        from proton import Connection, Transport
-
         connection, transport = Connection(), Transport()
         connection.container = "fuzz"
         transport.bind(connection)
@@ -369,10 +362,7 @@ def fuzz(served, count, seed):
                     connection.shutdown(socket.SHUT_WR)
             # Once the last is closed, all have been taken.
             heard(connection)
-    deadline = time.monotonic() + 60
-    while served.snapshot()["clients"] and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert served.snapshot()["clients"] == []
+    wait_until(lambda: not served.snapshot()["clients"], "all have gone")
     assert served.server.failures == []
     assert is_alive(served)
 
@@ -459,9 +449,7 @@ def test_a_killed_client_loses_nothing_that_was_not_its_own_to_lose():
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         process.stdout.close()
-        deadline = time.monotonic() + 10
-        while len(served.snapshot()["clients"]) > 1 and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_until(lambda: len(served.snapshot()["clients"]) == 1, "the killed one has gone")
         trace = served.trace()
         seen = served.snapshot()["queues"]
         connection.close()

@@ -89,6 +89,19 @@ def test_a_client_of_another_protocol_is_named_at_once(password):
         assert process.communicate(timeout=20)[1] == "qflow serve: stopped\n"
 
 
+def test_it_serves_writes_a_trace_and_ends_when_it_is_told_to(tmp_path):
+    trace = tmp_path / "served.jsonl"
+    words = ["--port", "0", "--queue", QUEUE, "--trace", str(trace), "--host", "0.0.0.0"]
+    with command("serve", *words) as (process, port):
+        connection = BlockingConnection(url(port), timeout=10)
+        connection.create_sender("orders").send(Message(body="hello"))
+        connection.close()
+        process.terminate()
+        assert process.wait(timeout=20) == 0
+        assert process.stderr.read().count("--password-file asks for a password") == 1
+    assert qf.read_trace(trace)[0].kind.count("enqueued") == 1
+
+
 def test_who_goes_without_a_word_is_named_and_who_only_knocks_is_not():
     with command("serve", "--port", "0") as (process, port):
         for first in (b"", opening("shop")):

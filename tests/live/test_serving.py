@@ -2,7 +2,6 @@
 
 import json
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -12,10 +11,11 @@ import pytest
 pytest.importorskip("proton")
 
 from commands import status_of
-from proton import Message, SSLDomain
+from proton import Connection, Message, SSLDomain, Transport
 from proton.handlers import MessagingHandler
 from proton.reactor import Container
 from proton.utils import BlockingConnection, SendException
+from waiting import wait_until
 
 import qflow as qf
 from qflow.broker.snapshot import hash_snapshot, without_contents
@@ -43,13 +43,6 @@ def test_what_cannot_be_is_refused_in_the_broker_s_words():
         qf.serve("orders --flow-stop-count=3 --flow-resume-count=9")
 
 
-def wait_until(holds, seconds=10):
-    deadline = time.monotonic() + seconds
-    while not holds() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert holds()
-
-
 def test_a_snapshot_says_who_is_there_and_what_waits():
     """LNK-02, LNK-05: a sender's window is measured, as the server sets none."""
     with qf.serve("orders --flow-stop-count=2 --flow-resume-count=2 --max-queue-count=5") as broker:
@@ -57,7 +50,7 @@ def test_a_snapshot_says_who_is_there_and_what_waits():
         connection.create_receiver("orders", credit=0, name="reads")
         many = Flood(broker.url, 8)
         many.start()
-        wait_until(lambda: broker.snapshot()["outcomes"].get("released", 0) == 3)
+        wait_until(lambda: broker.snapshot()["outcomes"].get("released", 0) == 3, "three are released")
         seen = broker.snapshot()
         links = {link["name"]: (client, link) for client in seen["clients"] for link in client["links"]}
         client, link = links["floods"]
@@ -71,7 +64,7 @@ def test_a_snapshot_says_who_is_there_and_what_waits():
         assert json.dumps({key: value for key, value in seen.items() if key != "events"})
         assert len(broker.snapshot(seen["count"])["events"]) == 0
         many.stop()
-        wait_until(lambda: len(broker.snapshot()["clients"]) == 1)
+        wait_until(lambda: len(broker.snapshot()["clients"]) == 1, "one has gone")
         outcomes = {"accepted": 2, "released": 3, "rejected": 0, "presettled": 0, "lost": 3}
         assert broker.snapshot()["outcomes"] == outcomes
         fresh = broker.snapshot(seen["count"])["events"]
@@ -126,7 +119,9 @@ def test_a_window_of_w_leaves_the_stop_and_w_on_the_queue(window, depth):
     with qf.serve("orders --flow-stop-count=10 --flow-resume-count=5") as broker:
         client = Flood(broker.url, 300, window=window)
         client.start()
-        wait_until(lambda: broker.snapshot()["queues"]["orders"]["msgDepth"] == depth)
+        wait_until(
+            lambda: broker.snapshot()["queues"]["orders"]["msgDepth"] == depth, "the stop and the window"
+        )
         time.sleep(0.1)
         assert broker.snapshot()["queues"]["orders"]["msgDepth"] == depth
         connection = BlockingConnection(broker.url, timeout=20)
@@ -136,7 +131,7 @@ def test_a_window_of_w_leaves_the_stop_and_w_on_the_queue(window, depth):
             receiver.accept()
         # This client sends its last accepts when it closes.
         connection.close()
-        wait_until(lambda: client.settled == 300)
+        wait_until(lambda: client.settled == 300, "all are settled")
         client.stop()
 
 
@@ -162,13 +157,18 @@ def test_thirty_clients_at_once_and_the_trace_of_it():
         for _ in range(600):
             receiver.receive(timeout=20)
             receiver.accept()
-        wait_until(lambda: all(client.settled == 20 for client in clients))
+        wait_until(lambda: all(client.settled == 20 for client in clients), "all are settled")
         assert {client["name"] for client in broker.snapshot()["clients"]} >= {"flood", "flood#2", "flood#30"}
-        with broker.lock:
-            trace, state, now = broker.trace(), broker.state_hash(), broker.broker.now
+        assert_replays(broker)
         for client in clients:
             client.stop()
         connection.close()
+
+
+def assert_replays(broker):
+    """The trace of a broker, as far as it is, replays to the state that it has now."""
+    with broker.lock:
+        trace, state, now = broker.trace(), broker.state_hash(), broker.broker.now
     again = Replay(trace)
     again.run()
     assert again.difference() is None
@@ -179,7 +179,6 @@ def test_thirty_clients_at_once_and_the_trace_of_it():
 def test_a_thousand_connections():
     with qf.serve("orders", is_traced=False) as broker:
         import resource
-        import socket
 
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         # Both ends are in this process.
@@ -193,18 +192,16 @@ def test_a_thousand_connections():
             one = socket.create_connection(broker.server.address)
             one.sendall(hello)
             sockets.append(one)
-        wait_until(lambda: len(broker.snapshot()["clients"]) == 1_000, 20)
+        wait_until(lambda: len(broker.snapshot()["clients"]) == 1_000, "all are there")
         for one in sockets:
             one.close()
-        wait_until(lambda: not broker.snapshot()["clients"], 20)
+        wait_until(lambda: not broker.snapshot()["clients"], "all have gone")
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         assert broker.server.failures == []
 
 
 def opening(container):
     """Return the bytes with which a client opens a connection."""
-    from proton import Connection, Transport
-
     connection, transport = Connection(), Transport()
     connection.container = container
     transport.bind(connection)
@@ -224,20 +221,14 @@ WORKLOAD = Workload(
 def test_simulated_clients_work_beside_real_ones():
     """In real time; a real receiver gets what they send, in the encoding of AMQP 1.0."""
     with qf.serve(workload=WORKLOAD) as broker:
-        wait_until(lambda: broker.snapshot()["queues"]["orders"]["msgTotalDequeues"] > 5)
+        wait_until(lambda: broker.snapshot()["queues"]["orders"]["msgTotalDequeues"] > 5, "some are consumed")
         connection = BlockingConnection(broker.url, timeout=5)
         connection.create_sender("mine").send(Message(body="real"))
         got = connection.create_receiver("orders", credit=1).receive(timeout=5)
         assert got.properties["label"].startswith("p-")
         connection.close()
-        with broker.lock:
-            trace, state, now = broker.trace(), broker.state_hash(), broker.broker.now
+        assert_replays(broker)
         assert broker.server.failures == []
-    again = Replay(trace)
-    again.run()
-    assert again.difference() is None
-    again.broker.advance(now)
-    assert hash_snapshot(without_contents(again.broker.snapshot())) == state
 
 
 def test_a_client_of_the_messaging_api_reads_the_same_queue():
@@ -267,29 +258,6 @@ def test_a_console_gets_management_s_events():
     assert broker.server.failures == []
 
 
-def test_the_command_serves_writes_a_trace_and_ends(tmp_path):
-    trace = tmp_path / "served.jsonl"
-    words = ["serve", "--port", "0", "--queue", STOP, "--trace", str(trace), "--host", "0.0.0.0"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "qflow", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    said = process.stdout.readline()
-    assert "queues: orders" in said
-    port = said.split(",")[0].rpartition(":")[2]
-    connection = BlockingConnection(f"amqp://127.0.0.1:{port}", timeout=10)
-    connection.create_sender("orders").send(Message(body="hello"))
-    connection.close()
-    process.terminate()
-    _, errors = process.communicate(timeout=20)
-    assert process.returncode == 0
-    assert errors.count("--password-file asks for a password") == 1
-    kinds = qf.read_trace(trace)[0].kind
-    assert kinds.count("enqueued") == 1
-
-
 def test_without_proton_the_command_that_installs_it_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "qflow.live.server", None)
     monkeypatch.setitem(sys.modules, "proton", None)
@@ -317,7 +285,7 @@ def test_a_port_with_tls_serves_those_who_trust_it_and_names_the_others(tmp_path
         assert broker.broker.queue("orders").message_depth == 2
         with socket.create_connection(broker.server.address) as plain:
             plain.sendall(b"AMQP\x00\x01\x00\x00" * 3)
-            wait_until(lambda: broker.snapshot()["incidents"])
+            wait_until(lambda: broker.snapshot()["incidents"], "an incident")
         assert "no TLS, or none that is taken" in broker.snapshot()["incidents"][-1]
 
 
