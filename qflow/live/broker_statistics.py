@@ -47,7 +47,6 @@ class _StatisticsClient:
         self._count = 0
 
     def query(self, **what: Any) -> list[dict[str, Any]]:
-        """Return the values of the objects that a query finds."""
         from proton import Message
 
         self._count += 1
@@ -78,7 +77,6 @@ class _StatisticsClient:
         return found[0] if found else None
 
     def exchanges(self) -> list[str]:
-        """Return the names of the exchanges."""
         schema = {"_class_name": "exchange", "_package_name": _PACKAGE}
         return [str(each["name"]) for each in self.query(_schema_id=schema) if each.get("name")]
 

@@ -425,7 +425,6 @@ def _write(path: str, text: str) -> None:
 
 
 def _print_output(report: ClientReport, is_all: bool) -> None:
-    """Print what the program printed: in all runs, or in those that failed."""
     for card in report.cards.values():
         for case in card.runs.values():
             if case.output and (is_all or case.has_failed):
@@ -438,8 +437,6 @@ def _show(done: int, total: int | None = None, case: str = "") -> None:
 
 
 def _words_of(allowed: Collection[str]) -> Callable[[str], list[str]]:
-    """Return what reads a list of allowed words, with commas between them."""
-
     def read(text: str) -> list[str]:
         names = [name.strip() for name in text.split(",")]
         for name in names:

@@ -212,7 +212,6 @@ class ClientCard:
 
     @property
     def _dies_of(self) -> ClientRun | None:
-        """The run in which a receiver was given messages and failed."""
         given = [run for case, run in self.runs.items() if self.role == RECEIVER and case != "deleted"]
         return next((run for run in given if run.has_failed), None)
 

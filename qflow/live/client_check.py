@@ -153,8 +153,6 @@ def _check(command: Sequence[str], given: Conditions) -> None:
 
 
 class _Bench:
-    """One client's runs."""
-
     def __init__(self, command: tuple[str, ...], conditions: Conditions, progress: Progress) -> None:
         self.command = command
         self.given = conditions
@@ -185,7 +183,6 @@ class _Bench:
         )
 
     def start(self, case: str, options: str) -> _Watch:
-        """Start a server with a queue, and the program beside it."""
         self._progress(self._started, None, case)
         self._started += 1
         return _Watch(case, self, f"{quote(self.given.queue)} {options}")
@@ -450,7 +447,6 @@ class _Watch:
         )
 
     def failure(self) -> ClientFailedError:
-        """Return why nothing can be measured."""
         url, queue = self.serving.url, self.given.queue
         status = self.program.status
         end = f"ended with status {status}" if status is not None else f"ran for {self.given.timeout:g} s"
@@ -464,7 +460,6 @@ class _Watch:
     # What is done to the queue
 
     def drain(self) -> None:
-        """Empty the queue."""
         self._manage(lambda management: management.purge(self.given.queue))
 
     def keep_small(self) -> None:
@@ -473,7 +468,6 @@ class _Watch:
             self.drain()
 
     def delete(self) -> None:
-        """Delete the queue."""
         self._manage(lambda management: management.delete("queue", self.given.queue))
 
     def _manage(self, act: Callable[[Any], None]) -> None:

@@ -237,7 +237,6 @@ def _body(bare: bytes) -> Hashable:
 
 
 def _reset_at_close(connected: socket.socket) -> None:
-    """Let a socket's end be a reset."""
     connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
@@ -271,7 +270,6 @@ class _FaultyServer(Server):
             _STRIKES[self.fault](self, peer)
 
     def turn(self, ready: Any) -> None:
-        """Take a turn, and end what lasts no longer."""
         if self._lasts_until and monotonic() >= self._lasts_until:
             self._lasts_until = 0.0
             _ENDS[self.fault](self)
@@ -280,7 +278,6 @@ class _FaultyServer(Server):
         super().turn(ready)
 
     def reset(self, peer: Peer) -> None:
-        """Reset a client's connection."""
         peer.end()
         channel = self._channels[peer]
         _reset_at_close(channel.socket)
@@ -295,19 +292,16 @@ class _FaultyServer(Server):
         self._lasts_until = monotonic() + _SILENCE
 
     def end_silence(self) -> None:
-        """Reset what was silent."""
         for kept in self._silent:
             _reset_at_close(kept)
             kept.close()
         self._silent.clear()
 
     def slow_down(self, peer: Peer) -> None:
-        """Read little at a time, for a while."""
         self.read_size = _SLOW_READ
         self._lasts_until = monotonic() + _SLOW
 
     def speed_up(self) -> None:
-        """Read as much as there is."""
         self.read_size = READ_SIZE
 
     def shut(self, peer: Peer) -> None:
@@ -318,16 +312,13 @@ class _FaultyServer(Server):
         self._lasts_until = monotonic() + _REFUSED
 
     def open(self) -> None:
-        """Take connections again."""
         self._listener = self._listen_at(*self.address)
 
     def make_again(self, peer: Peer) -> None:
-        """Delete the queue, and make it again."""
         self.broker.management.delete("queue", self._declared.name)
         self._declare()
 
     def close(self) -> None:
-        """Close all connections, those that were left silent included."""
         self.end_silence()
         super().close()
 

@@ -122,7 +122,6 @@ class ClientReport:
         return f"{cards}\n\n{ledger_table(self.ledgers)}"
 
     def _columns(self) -> str:
-        """Return the cards side by side."""
         width = max(len(subject) for subject, _ in self._rows())
         heads = "  ".join(brake.ljust(_COLUMN) for brake in self.cards)
         lines = [*str(self.first).splitlines()[:2], "", f"{'':<{width}}  {heads}".rstrip()]

@@ -202,7 +202,6 @@ def encode_described(descriptor: int, value: object) -> bytes:
 
 @lru_cache(maxsize=8192)
 def _header(durable: bool, priority: int, ttl: int, count: int) -> bytes:
-    """Return a header section."""
     fields = [durable, ubyte(priority), uint(ttl) if ttl > _NO_TTL else None, not count, uint(count)]
     return encode_described(_HEADER, fields)
 

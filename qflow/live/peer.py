@@ -113,26 +113,18 @@ class _PeerServer(Protocol):
     dirty: dict[Peer, None]
     ticking: dict[Peer, float]
 
-    def advance_time(self) -> None:
-        """Let the broker's time be the clock's."""
-
-    def connection_name(self, container: str, peer: Peer) -> str:
-        """Return the name of a client's connection in the broker."""
-
-    def manage(self, encoded: Encoded) -> bool:
-        """Answer a request to management; return whether it was one."""
-
-    def note_failure(self, error: Exception) -> None:
-        """Keep what went wrong in qflow itself."""
-
-    def note_refusal(self, who: str, text: str) -> None:
-        """Keep for what a link was refused."""
+    def advance_time(self) -> None: ...
+    def connection_name(self, container: str, peer: Peer) -> str: ...
+    def manage(self, encoded: Encoded) -> bool: ...
+    def note_failure(self, error: Exception) -> None: ...
+    def note_refusal(self, who: str, text: str) -> None: ...
 
 
 @dataclass(slots=True, eq=False)
 class _LiveSession:
-    """A session of a client: the engine's, and which of Proton's deliveries wait for an outcome."""
+    """A session of a client: the engine's, whose hooks are here, and which deliveries wait for an outcome."""
 
+    peer: Peer
     engine: LinkSession
     # Number of a transfer whose outcome is withheld, to Proton's delivery and its link.
     held: dict[int, tuple[Any, Sending]] = field(default_factory=dict)
@@ -140,7 +132,58 @@ class _LiveSession:
     coordinator: Coordinator = field(init=False)
 
     def __post_init__(self) -> None:
-        self.coordinator = Coordinator(self.engine)
+        engine = self.engine
+        self.coordinator = Coordinator(engine)
+        engine.on_outcome, engine.on_link_closed = self.settle, self.close_link
+        engine.on_ended = lambda error: self.peer.refuse("amqp:connection:forced", str(error))
+        engine.consuming.on_delivery = self.deliver
+
+    def end(self) -> None:
+        engine = self.engine
+        engine.on_outcome = engine.on_link_closed = engine.on_ended = None
+        engine.consuming.on_delivery = None
+        for _, sending in self.held.values():
+            sending.count("lost")
+        self.held.clear()
+        self.peer.server.advance_time()
+        engine.close()
+
+    # Called in the middle of a command of any client
+
+    def settle(self, _: str, number: int) -> None:
+        found = self.held.pop(number, None)
+        if found is not None:
+            delivery, sending = found
+            sending.count("accepted")
+            lib.pn_delivery_update(delivery, _ACCEPTED)
+            lib.pn_delivery_settle(delivery)
+            self.peer.server.dirty[self.peer] = None
+
+    def close_link(self, name: str, error: AmqpException) -> None:
+        receiving = self.receivers.pop(name, None)
+        if receiving is not None:
+            self.peer.forget(receiving)
+            self.peer.close_link(receiving.wrapper, error)
+
+    def deliver(self, record: DeliveryRecord) -> None:
+        receiving, peer = self.receivers.get(record.tag), self.peer
+        if receiving is None:
+            return
+        try:
+            data = encode_delivery(record, peer.server.broker.now)
+        except Exception as error:
+            peer.server.note_failure(error)
+            data = b""
+        link = receiving.impl
+        receiving.number[0] = record.id & 0xFFFFFFFF
+        delivery = lib.pn_delivery(link, receiving.tag)
+        lib.pn_link_send(link, data, len(data))
+        if receiving.is_presettled:
+            lib.pn_delivery_settle(delivery)
+        else:
+            receiving.unsettled[delivery] = record.id
+            lib.pn_link_advance(link)
+        peer.note_output(receiving, len(data))
 
 
 @dataclass(slots=True, eq=False)
@@ -291,7 +334,6 @@ class Peer:
         self.server.dirty[self] = None
 
     def _fill_credit(self, impl: Any, sending: Sending) -> None:
-        """Fill the credit of a link up to what the broker's brake leaves it."""
         most = CREDIT
         if self.server.brake == brakes.CREDIT and sending.link is not None and sending.link.queue is not None:
             most = brakes.most_credit(sending.link.queue, CREDIT)
@@ -348,15 +390,11 @@ class Peer:
 
     def feed(self) -> None:
         """Hand on the credit that had to wait until the client had read what was written."""
-        waiting, self._to_feed = self._to_feed, {}
+        waiting = list(self._to_feed)
+        self._to_feed.clear()
         for receiving in waiting:
             if receiving.impl in self.receiving:
                 self._feed(receiving)
-
-    @property
-    def is_hungry(self) -> bool:
-        """Whether there is credit to hand on."""
-        return bool(self._to_feed)
 
     def tick(self, now: float) -> float:
         """Let time pass for heartbeats and time-outs; return when to come back, in seconds, or 0."""
@@ -421,23 +459,12 @@ class Peer:
         self._end_batches()
         for session in self.sessions.values():
             if session is not None:
-                self._end_session(session)
+                session.end()
         self.sessions.clear()
         self.sending.clear()
         self.receiving.clear()
         self._to_credit.clear()
         self._to_feed.clear()
-
-    def _end_session(self, session: _LiveSession) -> None:
-        engine = session.engine
-        engine.on_outcome = engine.on_link_closed = engine.on_ended = None
-        engine.consuming.on_delivery = None
-        for delivery, sending in session.held.values():
-            sending.count("lost")
-            del delivery
-        session.held.clear()
-        self.server.advance_time()
-        engine.close()
 
     # Connection and sessions
 
@@ -490,7 +517,7 @@ class Peer:
                 del self.receiving[link]
             self._has_acted = True
             self._end_batches()
-            self._end_session(known)
+            known.end()
         session = Session.wrap(impl)
         session.close()
         session.free()
@@ -504,11 +531,7 @@ class Peer:
             self._next_session += 1
             name = self.name if not number else f"{self.name}/{number + 1}"
             engine = self.server.broker.link_session(name, self.name, self.container)
-            known = self.sessions[impl] = _LiveSession(engine)
-            engine.on_outcome = self._outcome_of(known)
-            engine.on_link_closed = self._closer_of(known)
-            engine.on_ended = lambda error: self.refuse("amqp:connection:forced", str(error))
-            engine.consuming.on_delivery = self._delivery_of(known)
+            known = self.sessions[impl] = _LiveSession(self, engine)
         return known
 
     # Links
@@ -545,7 +568,7 @@ class Peer:
     def _refuse_link(self, link: Link, terminus: Terminus, error: AmqpException) -> None:
         terminus.type = Terminus.UNSPECIFIED
         link.open()
-        self._close_link(link, error)
+        self.close_link(link, error)
         condition = link.condition
         self.server.note_refusal(self.name or self.address, f"{condition.name}: {condition.description}")
 
@@ -589,63 +612,24 @@ class Peer:
                 link.detach()
         link.free()
 
-    def _close_link(self, link: Link, error: AmqpException) -> None:
+    def close_link(self, link: Link, error: AmqpException) -> None:
+        """Close a link in the protocol's words."""
         condition, text = condition_of(error)
         link.condition = Condition(condition, text)
         link.close()
         self.server.dirty[self] = None
 
-    # The broker's hooks: called in the middle of a command of any client
+    def forget(self, receiving: Receiving) -> None:
+        """Forget a receiver's link, which the broker has closed."""
+        self.receiving.pop(receiving.impl, None)
+        self._to_feed.pop(receiving, None)
 
-    def _outcome_of(self, session: _LiveSession) -> Callable[[str, int], None]:
-        def settle(_: str, number: int) -> None:
-            found = session.held.pop(number, None)
-            if found is not None:
-                delivery, sending = found
-                sending.count("accepted")
-                lib.pn_delivery_update(delivery, _ACCEPTED)
-                lib.pn_delivery_settle(delivery)
-                self.server.dirty[self] = None
-
-        return settle
-
-    def _closer_of(self, session: _LiveSession) -> Callable[[str, AmqpException], None]:
-        def close(name: str, error: AmqpException) -> None:
-            receiving = session.receivers.pop(name, None)
-            if receiving is not None:
-                self.receiving.pop(receiving.impl, None)
-                self._to_feed.pop(receiving, None)
-                self._close_link(receiving.wrapper, error)
-
-        return close
-
-    def _delivery_of(self, session: _LiveSession) -> Callable[[DeliveryRecord], None]:
-        receivers, broker = session.receivers, self.server.broker
-
-        def deliver(record: DeliveryRecord) -> None:
-            receiving = receivers.get(record.tag)
-            if receiving is None:
-                return
-            try:
-                data = encode_delivery(record, broker.now)
-            except Exception as error:
-                self.server.note_failure(error)
-                data = b""
-            link = receiving.impl
-            receiving.number[0] = record.id & 0xFFFFFFFF
-            delivery = lib.pn_delivery(link, receiving.tag)
-            lib.pn_link_send(link, data, len(data))
-            if receiving.is_presettled:
-                lib.pn_delivery_settle(delivery)
-            else:
-                receiving.unsettled[delivery] = record.id
-                lib.pn_link_advance(link)
-            self.queued += len(data)
-            if receiving.is_portioned:
-                self._to_feed[receiving] = None
-            self.server.dirty[self] = None
-
-        return deliver
+    def note_output(self, receiving: Receiving, size: int) -> None:
+        """Note that so many bytes are to be written for a link."""
+        self.queued += size
+        if receiving.is_portioned:
+            self._to_feed[receiving] = None
+        self.server.dirty[self] = None
 
     # Deliveries
 
@@ -786,19 +770,17 @@ class Peer:
         lib.pn_delivery_settle(delivery)
 
     def _reject(self, sending: Sending, delivery: Any, text: str, is_settled: bool) -> None:
-        """Reject a transfer under the brake of that name."""
         if not is_settled:
             Delivery.wrap(delivery).local.condition = Condition(brakes.REJECTED, text)
         self._settle(sending, delivery, _REJECTED, "rejected", is_settled)
 
     def _end_sending(self, sending: Sending, error: SessionException) -> None:
-        """Close a sender's link that broke a rule."""
         self.sending.pop(sending.wrapper._impl, None)
         self._to_credit.pop(sending.wrapper._impl, None)
         self._let_go(sending)
         if not isinstance(error, LinkException):
             error = LinkException(str(error), "amqp:precondition-failed")
-        self._close_link(sending.wrapper, error)
+        self.close_link(sending.wrapper, error)
 
     def _let_go(self, sending: Sending) -> None:
         """End a sender's link in the broker; a coordinator's takes its transaction with it."""

@@ -100,8 +100,6 @@ class Recorder:
 
 
 class _ContainerRecorder(Recorder):
-    """Leads a container's connections through a tap in a thread of its own."""
-
     def __init__(self, container: Any, out: Path, name: str = "", group_header: str = "") -> None:
         self.path, self._name, self._group_header = out, name, group_header
         check_folder(out)
@@ -226,8 +224,6 @@ class _MessagingRecorder(Recorder):
 
 
 class _Session:
-    """A session whose senders, receivers and settlements are written down."""
-
     def __init__(self, recorder: _MessagingRecorder, session: Any) -> None:
         self.recorder, self.session = recorder, session
         self.senders: list[_Sender] = []
@@ -243,19 +239,16 @@ class _Session:
             recorder.note(recorder.book.find, words)
 
     def sender(self, *given: Any, **named: Any) -> Any:
-        """Make a sender, as the session does."""
         sender = self._sender(*given, **named)
         self.senders.append(_Sender(self, sender, str(getattr(sender, "target", "") or "")))
         return sender
 
     def receiver(self, *given: Any, **named: Any) -> Any:
-        """Make a receiver, as the session does."""
         receiver = self._receiver(*given, **named)
         self.receivers.append(_Receiver(self, receiver, str(getattr(receiver, "source", "") or "")))
         return receiver
 
     def acknowledge(self, message: Any = None, disposition: Any = None, *given: Any, **named: Any) -> Any:
-        """Settle, as the session does."""
         recorder = self.recorder
         with recorder.lock:
             event = _VERDICTS.get(str(getattr(disposition, "type", "")), "accept")
@@ -269,19 +262,16 @@ class _Session:
             self.look()
 
     def look(self) -> None:
-        """Note which transfers are complete now."""
         for sender in self.senders:
             sender.look()
 
     def close(self, *given: Any, **named: Any) -> Any:
-        """Close, as the session does."""
         self.look()
         result = self._close(*given, **named)
         self.end("its session is closed")
         return result
 
     def end(self, reason: str) -> None:
-        """Note that all its clients are gone."""
         recorder = self.recorder
         with recorder.lock:
             for sender in self.senders:
@@ -294,8 +284,6 @@ class _Session:
 
 
 class _Sender:
-    """A sender whose messages are written down."""
-
     def __init__(self, session: _Session, sender: Any, address: str) -> None:
         self.session, self.sender = session, sender
         self.recorder = recorder = session.recorder
@@ -313,7 +301,6 @@ class _Sender:
         sender.send = self.send
 
     def send(self, object: Any, *given: Any, **named: Any) -> Any:
-        """Send, as the sender does."""
         self.session.look()
         is_full = _number(self.sender.available) == 0
         if is_full:
@@ -357,7 +344,6 @@ class _Sender:
             self.waiting.clear()
 
     def look(self) -> None:
-        """Write down what is complete: all but as many as the sender calls unsettled."""
         unsettled = _number(self.sender.unsettled)
         with self.recorder.lock:
             while unsettled is not None and len(self.waiting) > unsettled:
@@ -383,7 +369,6 @@ class _Receiver:
         receiver.fetch = self.fetch
 
     def fetch(self, *given: Any, **named: Any) -> Any:
-        """Fetch, as the receiver does."""
         try:
             message = self._fetch(*given, **named)
         finally:

@@ -240,13 +240,11 @@ class _RecordingTap:
 
     @property
     def port(self) -> int:
-        """The port that clients connect to."""
         assert self._server is not None
         port: int = self._server.sockets[0].getsockname()[1]
         return port
 
     async def listen(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> None:
-        """Begin to take clients; raises OSError if the port is not free."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(self._accept, host, port, ssl=tls)
 
@@ -257,7 +255,6 @@ class _RecordingTap:
         return pair.client
 
     async def stop(self) -> None:
-        """Take no more clients, and end those that are here."""
         if self._server is not None:
             self._server.close()
         for pair in list(self._pairs):
@@ -268,7 +265,6 @@ class _RecordingTap:
         await asyncio.sleep(0)
 
     def leave(self, pair: _Pair) -> None:
-        """Forget a connection."""
         self._pairs.discard(pair)
 
 
@@ -306,7 +302,6 @@ class _Pair:
             client.resume_reading()
 
     def keep(self, kind: int, data: bytes) -> None:
-        """Capture something, at this moment."""
         self.tap.capture.append(self.tap.now(), self.number, kind, data)
 
     def end(self, reason: str = "") -> None:
@@ -385,7 +380,6 @@ class _CaptureWriter:
         self._file = self._next()
 
     def append(self, time: int, connection: int, kind: int, data: bytes) -> None:
-        """Append one record."""
         if self.error:
             return
         record = _RECORD.pack(time, connection, kind, len(data)) + data
@@ -405,7 +399,6 @@ class _CaptureWriter:
         self.written += len(record)
 
     def close(self) -> None:
-        """Leave the file."""
         os.close(self._file)
 
     def _next(self) -> int:

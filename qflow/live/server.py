@@ -17,7 +17,7 @@ from __future__ import annotations
 import socket
 import ssl
 import traceback
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -92,9 +92,9 @@ class Server:
         self.dirty: dict[Peer, None] = {}
         self.ticking: dict[Peer, float] = {}
         # The last hundred: what went wrong in qflow itself, why connections were closed, and links refused.
-        self.failures: list[str] = []
-        self.incidents: list[str] = []
-        self.refusals: list[str] = []
+        self.failures: deque[str] = deque(maxlen=_KEPT)
+        self.incidents: deque[str] = deque(maxlen=_KEPT)
+        self.refusals: deque[str] = deque(maxlen=_KEPT)
         self.on_incident: Callable[[str], None] | None = None
         self.lines: TraceLines | None = None
         self.departed: Counter[str] = Counter()
@@ -114,7 +114,6 @@ class Server:
         self.address: tuple[str, int] = self._listener.getsockname()[:2]
 
     def _listen_at(self, host: str, port: int) -> socket.socket:
-        """Return a socket at which clients are taken from now on."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.create_server((host, port), family=family, backlog=_BACKLOG, reuse_port=False)
         listener.setblocking(False)
@@ -180,7 +179,6 @@ class Server:
             self.broker.advance(max(now, self.broker.now))
 
     def _wait(self) -> float:
-        """Return how long the loop may wait for sockets, in seconds."""
         if self.dirty:
             return 0.0
         now = monotonic()
@@ -306,7 +304,7 @@ class Server:
         self._listen(channel, EVENT_READ)
         if peer.is_over:
             self._leave(channel)
-        elif peer.is_hungry:
+        else:
             self._guard(peer, peer.feed)
 
     def _listen(self, channel: _Channel, mask: int) -> None:
@@ -348,15 +346,12 @@ class Server:
 
     def close(self) -> None:
         """Close all connections, and give the port back; :meth:`run` does it at its end."""
+        text = "the broker is shutting down"
         for channel in list(self._channels.values()):
-            if not channel.peer.is_over:
-                self._guard(
-                    channel.peer,
-                    lambda channel=channel: channel.peer.refuse(
-                        "amqp:connection:forced", "the broker is shutting down"
-                    ),
-                )
-            channel.peer.incident = ""
+            peer = channel.peer
+            if not peer.is_over:
+                self._guard(peer, lambda peer=peer: peer.refuse("amqp:connection:forced", text))
+            peer.incident = ""
             self._write(channel)
         for channel in list(self._channels.values()):
             channel.peer.incident = ""
@@ -404,18 +399,18 @@ class Server:
 
     def note_failure(self, error: Exception) -> None:
         """Keep what went wrong in qflow itself."""
-        _keep(self.failures, "".join(traceback.format_exception(error)))
+        self.failures.append("".join(traceback.format_exception(error)))
 
     def note_incident(self, who: str, text: str) -> None:
         """Keep for what a connection was closed, and tell whoever wants to know it at once."""
         line = f"{who}: {text}" if who else text
-        _keep(self.incidents, line)
+        self.incidents.append(line)
         if self.on_incident is not None:
             self.on_incident(line)
 
     def note_refusal(self, who: str, text: str) -> None:
         """Keep for what a link was refused."""
-        _keep(self.refusals, f"{who}: {text}")
+        self.refusals.append(f"{who}: {text}")
 
     # What can be seen
 
@@ -426,15 +421,7 @@ class Server:
 
 @dataclass(slots=True, eq=False)
 class _Channel:
-    """A client's socket."""
-
     peer: Peer
     socket: socket.socket
     mask: int = EVENT_READ
     is_leaving: bool = False
-
-
-def _keep(notes: list[str], text: str) -> None:
-    """Add a note; of many, the latest are kept."""
-    notes.append(text)
-    del notes[:-_KEPT]

@@ -91,10 +91,7 @@ class Serving:
         return f"amqp://{f'[{host}]' if ':' in host else host}:{port}"
 
     def trace(self, run: str = "served") -> Trace:
-        """Return everything that has happened so far as a trace, which replays to the same state.
-
-        RefusalError if the server keeps no events.
-        """
+        """Return everything that has happened so far as a trace, which replays to the same state."""
         with self.lock:
             events = self.server.events
             if events is None:
@@ -104,10 +101,7 @@ class Serving:
             return trace
 
     def state_hash(self) -> str:
-        """Return the hash of the broker's state now, without what messages carry.
-
-        A replay of :meth:`trace` has the same one.
-        """
+        """Return the hash of the broker's state now, without what messages carry: that of a replay."""
         with self.lock:
             return hash_snapshot(without_contents(self.broker.snapshot()))
 
@@ -119,18 +113,10 @@ class Serving:
             return broker_table(self.broker)
 
     def snapshot(self, since: int = 0) -> dict[str, Any]:
-        """Return what can be seen now, as plain values; cheap enough for thirty times a second.
+        """Return what can be seen now, as plain values: clients, queues, and the events after so many.
 
-        Parameters:
-            since: How many events are known already; those after them are in ``events``.
-
-        Returns:
-            ``now`` (microseconds), ``count`` (events so far), ``events`` (a list of tuples, as
-            :class:`~qflow.broker.events.Event`), ``clients``, ``queues``, ``outcomes`` (of all clients that
-            have been there: accepted, released, rejected, presettled, lost), ``incidents``, ``refusals``.
-            A client has ``name``, ``container``, ``product``, ``address``, ``user``, ``links``; a sender's
-            link ``node``, ``unsettled`` (transfers that wait for their outcome: its window as measured),
-            ``outcomes``; a receiver's ``node``, ``credit``, ``unsettled``, ``delivered``, ``is_presettled``.
+        ``outcomes`` are of all clients that have been there; what of a sender's link is ``unsettled`` waits
+        for its outcome: its window as measured.
         """
         with self.lock:
             return _describe_server(self.server, since)
@@ -142,11 +128,7 @@ class Serving:
         return HandClient(self.url, name)
 
     def lab(self) -> LiveLab:
-        """Return the live lab: the broker's picture, as it runs.
-
-        Raises:
-            RefusalError: If the server keeps no events, or has stopped.
-        """
+        """Return the live lab: the broker's picture, as it runs."""
         from qflow.live.live_lab import LiveLab
 
         return LiveLab(self)
@@ -161,10 +143,6 @@ class Serving:
 
         A queue keeps its thresholds as long as it lives (FC-12); the way to others is another queue.  Its
         resume threshold is in the same proportion, its name the other's with the first free number.
-
-        Raises:
-            NotFoundException: If there is no such queue.
-            ManagementError: If the broker refuses the threshold.
 
         >>> with serve("orders --flow-stop-count=10 --flow-resume-count=5") as broker:
         ...     broker.declare_like("orders", 20)
@@ -238,8 +216,7 @@ def serve(
         Its ``url`` is for the clients; it is a context manager that closes at the end.
 
     Raises:
-        RefusalError: If Proton is not installed; the text has the command that installs it.  If there is
-            no such brake.
+        RefusalError: If Proton is not installed, or there is no such brake.
         ConfigurationError, ManagementError: If a queue cannot be read, or the broker refuses it.
         OSError: If the port cannot be had.
 
@@ -248,9 +225,8 @@ def serve(
     >>> with serve("orders --flow-stop-count=10 --flow-resume-count=5") as broker:
     ...     connection = BlockingConnection(broker.url, timeout=10)
     ...     sent = connection.create_sender("orders").send(Message(body="hello"))
-    ...     depth = broker.broker.queue("orders").message_depth
+    ...     print(broker.broker.queue("orders").message_depth)
     ...     connection.close()
-    >>> depth
     1
     """
     run = Workload.load(workload) if isinstance(workload, str | Path) else workload
@@ -271,7 +247,7 @@ def serve(
 
 # What can be seen
 
-_STATISTICS = (
+_STATISTICS = [
     "msgDepth",
     "byteDepth",
     "messageCount",
@@ -281,7 +257,7 @@ _STATISTICS = (
     "msgTotalEnqueues",
     "msgTotalDequeues",
     "discardsOverflow",
-)
+]
 
 
 def _describe_server(server: Server, since: int) -> dict[str, Any]:
@@ -289,19 +265,15 @@ def _describe_server(server: Server, since: int) -> dict[str, Any]:
     count = 0 if events is None else len(events)
     fresh = [] if events is None or since >= count else [tuple(event) for event in events[since:]]
     outcomes = Counter(server.departed)
-    clients = [_describe_client(peer) for peer in server.peers()]
     for peer in server.peers():
         outcomes.update(peer.outcomes)
-    queues = {}
-    for name, queue in server.broker.queues.queues.items():
-        statistics = queue.statistics()
-        queues[name] = {key: getattr(statistics, key) for key in _STATISTICS}
+    statistics = {name: queue.statistics() for name, queue in server.broker.queues.queues.items()}
     return {
         "now": server.broker.now,
         "count": count,
         "events": fresh,
-        "clients": clients,
-        "queues": queues,
+        "clients": [_describe_client(peer) for peer in server.peers()],
+        "queues": {name: {key: getattr(of, key) for key in _STATISTICS} for name, of in statistics.items()},
         "outcomes": dict(outcomes),
         "incidents": list(server.incidents),
         "refusals": list(server.refusals),

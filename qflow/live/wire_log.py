@@ -188,8 +188,6 @@ class _Link:
 
 
 class _Session:
-    """A session: its links by name and by handle, and each direction's deliveries without an outcome."""
-
     def __init__(self) -> None:
         self.links: dict[tuple[str, bool], _Link] = {}
         self.handles: tuple[dict[int, _Link], dict[int, _Link]] = ({}, {})
@@ -197,7 +195,6 @@ class _Session:
         self.discharges: dict[int, tuple[bytes, bool]] = {}
 
     def link(self, side: int, said: Any) -> _Link:
-        """Return the link that a frame of one side is about."""
         link = self.handles[side].get(said.handle)
         if link is None:
             what = type(said).__name__.lower()
@@ -222,7 +219,6 @@ class _Connection:
         self._transactions: dict[bytes, _Work] = {}
 
     def read(self, time: int, side: int, data: bytes) -> None:
-        """Take bytes of one direction."""
         reader = self._readers[side]
         try:
             for frame in reader.feed(data):
@@ -258,7 +254,6 @@ class _Connection:
             _HANDLERS[kind](self, channels[frame.channel], side, time, said)
 
     def end(self, time: int, reason: str, error: str = "") -> None:
-        """Note that all its sessions are gone."""
         for session in {id(one): one for side in self._channels for one in side.values()}.values():
             self._end_session(session, time, reason, error)
 
@@ -339,7 +334,6 @@ class _Connection:
             self._client(link, "", "", time)
 
     def _client(self, link: _Link, exchange: str, key: str, time: int) -> SeenClient:
-        """Return the log's client that a link is, for what it sends there or reads."""
         client = link.clients.get((exchange, key))
         if client is None:
             client = link.clients[exchange, key] = self.book.client(
@@ -583,7 +577,6 @@ class _Parts(NamedTuple):
     application: dict[object, object]
 
     def group(self, header: str) -> str:
-        """Return the group that an application property names."""
         return str(self.application.get(header, "")) if header else ""
 
 
@@ -627,7 +620,6 @@ class _RecordingReader:
         self._queues = 0
 
     def run(self, is_over: Callable[[], bool]) -> None:
-        """Read until it is over, and all is read."""
         while True:
             # Asked before the last look: what was captured until then is read.
             was_over = is_over()

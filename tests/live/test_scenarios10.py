@@ -54,7 +54,7 @@ def test_what_was_served_replays_to_the_same_state(served, player):
     replayed.run()
     assert replayed.difference() is None
     replayed.broker.advance(now)
-    assert served.server.failures == []
+    assert not served.server.failures
     assert hash_snapshot(without_contents(replayed.broker.snapshot())) == state
 
 

@@ -58,7 +58,7 @@ def alike(frame):
 def served():
     with serve("q1") as broker:
         yield broker
-        assert broker.server.failures == []
+        assert not broker.server.failures
 
 
 @pytest.fixture
