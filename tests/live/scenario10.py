@@ -106,6 +106,10 @@ class Client:
             self.handle()
         self.handle()
 
+    @property
+    def has_ended(self):
+        return self.is_gone or bool(self.connection.state & Endpoint.REMOTE_CLOSED)
+
     def lose(self):
         if not self.is_gone:
             self.is_gone = True
@@ -269,25 +273,15 @@ class Player:
         for _ in range(2):
             trips = []
             for client in clients:
-                state = client.connection.state
-                if (
-                    not client.is_gone
-                    and state & Endpoint.LOCAL_ACTIVE
-                    and not state & Endpoint.REMOTE_CLOSED
-                ):
+                if client.connection.state & Endpoint.LOCAL_ACTIVE and not client.has_ended:
                     session = client.connection.session()
                     session.open()
                     trips.append((client, session))
-
-            def are_back(trips=tuple(trips)):
-                return all(
-                    client.is_gone
-                    or client.connection.state & Endpoint.REMOTE_CLOSED
-                    or session.state & Endpoint.REMOTE_ACTIVE
-                    for client, session in trips
+            self.pump(
+                lambda trips=trips: all(
+                    client.has_ended or session.state & Endpoint.REMOTE_ACTIVE for client, session in trips
                 )
-
-            self.pump(are_back)
+            )
             for _, session in trips:
                 session.close()
         self.pump(quiet=self.quiet)
@@ -314,11 +308,7 @@ class Player:
 
     def call(self, method, identity=BROKER, **arguments):
         """Call a method of the broker or a queue; return the text of its refusal, or None."""
-        body = {
-            "_object_id": {"_object_name": identity},
-            "_method_name": method,
-            "_arguments": arguments,
-        }
+        body = {"_object_id": {"_object_name": identity}, "_method_name": method, "_arguments": arguments}
         opcode, answer = self.ask("_method_request", body)
         return answer["_values"]["error_text"] if opcode == "_exception" else None
 
@@ -528,11 +518,11 @@ class Player:
     def do_settle(self, link, which="all"):
         return self.settle_some(link, which, lambda delivery: delivery.settle())
 
-    def do_release(self, link, which="all"):
-        return self.settle_some(link, which, lambda d: (d.update(0x26), d.settle()))
+    def do_release(self, link, which="all", state=0x26):
+        return self.settle_some(link, which, lambda d: (d.update(state), d.settle()))
 
     def do_reject(self, link, which="all"):
-        return self.settle_some(link, which, lambda d: (d.update(0x25), d.settle()))
+        return self.do_release(link, which, 0x25)
 
     def do_modify(self, link, which="all", failed=False, undeliverable=False, annotations=None):
         def modify(delivery):
@@ -583,14 +573,8 @@ class Player:
         link.delivery(tag)
         link.send(Message(body=Described(symbol(descriptor), value)).encode())
         link.advance()
-        closed = Endpoint.REMOTE_CLOSED
         self.pump(
-            lambda: (
-                tag in client.replies
-                or client.is_gone
-                or link.state & closed
-                or client.connection.state & closed
-            ),
+            lambda: tag in client.replies or client.has_ended or link.state & Endpoint.REMOTE_CLOSED,
             timeout=3,
         )
         return client.replies.get(tag)

@@ -22,6 +22,7 @@ from proton.handlers import MessagingHandler
 from proton.reactor import Container
 from proton.utils import BlockingConnection, SendException
 from small_recording import Recorder, recording
+from test_serving import Flood
 from waiting import wait_until
 
 from qflow import __version__
@@ -38,36 +39,6 @@ SECRET = "correct-horse-battery"
 QUEUE = "orders --flow-stop-count=10 --flow-resume-count=5"
 SETTLED = ("accept", "release", "reject")
 CLIENTS = ("shop", "kitchen")
-
-
-class Sender(MessagingHandler):
-    """Sends a number of messages with a window, as a program with Proton does."""
-
-    def __init__(self, port, count, window):
-        super().__init__(auto_settle=True)
-        self.port, self.count, self.window = port, count, window
-        self.sent = self.open = 0
-        self.outcomes = Counter()
-
-    def on_start(self, event):
-        connection = event.container.connect(f"127.0.0.1:{self.port}", reconnect=False)
-        self.link = event.container.create_sender(connection, "orders")
-
-    def on_sendable(self, event):
-        self.go_on()
-
-    def go_on(self):
-        while self.link.credit and self.sent < self.count and self.open < self.window:
-            self.link.send(Message(body=f"message {self.sent}"))
-            self.sent += 1
-            self.open += 1
-
-    def on_settled(self, event):
-        self.open -= 1
-        self.outcomes[str(event.delivery.remote_state)] += 1
-        self.go_on()
-        if sum(self.outcomes.values()) == self.count:
-            event.connection.close()
 
 
 class Receiver(MessagingHandler):
@@ -129,13 +100,14 @@ def recorded(tmp_path_factory):
     out = tmp_path_factory.mktemp("recorded") / "orders.parquet"
     with serve(QUEUE) as server:
         with recording(server.url, out) as tap:
-            sender = Sender(tap.port, 1500, 40)
-            sending = in_thread(sender, "shop")
+            sender = Flood(f"127.0.0.1:{tap.port}", 1500, window=40, container="shop")
+            sender.start()
             wait_until(lambda: sender.sent == 50, "the window is full: 10 accepted, 40 held")
             wait_until(lambda: statistics(out), "the broker's statistics")
             receiving = in_thread(Receiver(tap.port, 1500), "kitchen")
-            sending.join(60)
             receiving.join(60)
+            wait_until(lambda: sender.settled == 1500, "all are settled")
+            sender.stop()
         trace = server.trace()
     return out, list(client_rows(trace.events())), tap.words
 

@@ -8,10 +8,9 @@ from recordings import RECORDINGS
 pytest.importorskip("proton")
 
 from scenario10 import Player, in_short
+from test_serving import assert_replays
 
-from qflow.broker.snapshot import hash_snapshot, without_contents
 from qflow.live import serve
-from qflow.trace.replaying import Replay
 
 FILES = sorted((RECORDINGS / "amqp10").glob("*.json"))
 
@@ -48,14 +47,8 @@ def test_there_are_recordings():
 
 def test_what_was_served_replays_to_the_same_state(served, player):
     """Last of this file: the trace of all scenarios that were played above."""
-    with served.lock:
-        trace, state, now = served.trace(), served.state_hash(), served.broker.now
-    replayed = Replay(trace)
-    replayed.run()
-    assert replayed.difference() is None
-    replayed.broker.advance(now)
+    assert_replays(served)
     assert not served.server.failures
-    assert hash_snapshot(without_contents(replayed.broker.snapshot())) == state
 
 
 def test_events_are_put_into_few_words():

@@ -4,7 +4,6 @@ import json
 import socket
 import sys
 import threading
-import time
 
 import pytest
 
@@ -14,7 +13,7 @@ from commands import status_of
 from proton import Connection, Message, SSLDomain, Transport
 from proton.handlers import MessagingHandler
 from proton.reactor import Container
-from proton.utils import BlockingConnection, SendException
+from proton.utils import BlockingConnection
 from waiting import wait_until
 
 import qflow as qf
@@ -75,15 +74,14 @@ def test_a_snapshot_says_who_is_there_and_what_waits():
 class Flood(threading.Thread, MessagingHandler):
     """A client that does not stop: it sends as long as it has credit."""
 
-    def __init__(self, url, count, address="orders", window=None):
+    def __init__(self, url, count, window=None, container="flood"):
         threading.Thread.__init__(self, daemon=True)
         MessagingHandler.__init__(self)
-        self.url, self.count, self.address, self.window = url, count, address, window
+        self.url, self.count, self.window, self.container_id = url, count, window, container
         self.sent = self.settled = 0
-        self.outcomes = []
 
     def run(self):
-        self.container = Container(self, container_id="flood")
+        self.container = Container(self, container_id=self.container_id)
         # Its own run() hears another thread every three seconds only.
         self.container.timeout = 0.05
         self.container.start()
@@ -93,7 +91,7 @@ class Flood(threading.Thread, MessagingHandler):
 
     def on_start(self, event):
         self.connection = event.container.connect(self.url, reconnect=False)
-        self.sender = event.container.create_sender(self.connection, self.address, name="floods")
+        self.sender = event.container.create_sender(self.connection, "orders", name="floods")
 
     def on_sendable(self, event):
         self.go_on()
@@ -111,39 +109,6 @@ class Flood(threading.Thread, MessagingHandler):
     def stop(self):
         self.connection.close()
         self.join(5)
-
-
-@pytest.mark.parametrize(("window", "depth"), [(1, 11), (50, 60), (None, 300)])
-def test_a_window_of_w_leaves_the_stop_and_w_on_the_queue(window, depth):
-    """LNK-02: only a client that limits what it has not seen settled stops."""
-    with qf.serve("orders --flow-stop-count=10 --flow-resume-count=5") as broker:
-        client = Flood(broker.url, 300, window=window)
-        client.start()
-        wait_until(
-            lambda: broker.snapshot()["queues"]["orders"]["msgDepth"] == depth, "the stop and the window"
-        )
-        time.sleep(0.1)
-        assert broker.snapshot()["queues"]["orders"]["msgDepth"] == depth
-        connection = BlockingConnection(broker.url, timeout=20)
-        receiver = connection.create_receiver("orders", credit=300)
-        for _ in range(300):
-            receiver.receive(timeout=20)
-            receiver.accept()
-        # This client sends its last accepts when it closes.
-        connection.close()
-        wait_until(lambda: client.settled == 300, "all are settled")
-        client.stop()
-
-
-def test_at_the_limit_a_blocking_sender_is_told():
-    """LNK-05: 38 is released."""
-    with qf.serve("orders --max-queue-count=2 --flow-stop-count=0") as broker:
-        sender = BlockingConnection(broker.url, timeout=5).create_sender("orders")
-        for _ in range(2):
-            sender.send(Message(body="fits"))
-        with pytest.raises(SendException) as refusal:
-            sender.send(Message(body="does not"))
-        assert refusal.value.state == 38
 
 
 def test_thirty_clients_at_once_and_the_trace_of_it():
