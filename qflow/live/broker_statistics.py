@@ -21,16 +21,16 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from proton import Message
+from proton.utils import BlockingConnection
+
 from qflow.logs.log_file import SAMPLE_FIELDS
 
-EVERY = 0.05
+_EVERY = 0.05
 """Seconds from one report to the next."""
-
-PATIENCE = 2.0
+_PATIENCE = 2.0
 """Seconds in which management must answer."""
-
 _FIRST_PAUSE, _SHORT_PAUSE, _LONG_PAUSE = 0.5, 2.0, 30.0
-
 _NODE, _SUBJECT = "qmf.default.direct", "broker"
 _PACKAGE = "org.apache.qpid.broker"
 
@@ -39,16 +39,12 @@ class _StatisticsClient:
     """A connection to the management (QMF 2) of a broker over AMQP 1.0."""
 
     def __init__(self, url: str) -> None:
-        from proton.utils import BlockingConnection
-
-        self._connection = BlockingConnection(url, timeout=PATIENCE)
+        self._connection = BlockingConnection(url, timeout=_PATIENCE)
         self._answers = self._connection.create_receiver(None, dynamic=True)
         self._requests = self._connection.create_sender(_NODE)
         self._count = 0
 
     def query(self, **what: Any) -> list[dict[str, Any]]:
-        from proton import Message
-
         self._count += 1
         properties = {"x-amqp-0-10.app-id": "qmf2", "qmf.opcode": "_query_request", "method": "request"}
         self._requests.send(
@@ -62,12 +58,10 @@ class _StatisticsClient:
         )
         found: list[dict[str, Any]] = []
         while True:
-            answer = self._answers.receive(timeout=PATIENCE)
+            answer = self._answers.receive(timeout=_PATIENCE)
             self._answers.accept()
-            body = answer.body
-            found += (
-                [each["_values"] for each in body if isinstance(each, dict)] if isinstance(body, list) else []
-            )
+            body = answer.body if isinstance(answer.body, list) else []
+            found += [each["_values"] for each in body if isinstance(each, dict)]
             if "partial" not in (answer.properties or {}):
                 return found
 
@@ -81,27 +75,24 @@ class _StatisticsClient:
         return [str(each["name"]) for each in self.query(_schema_id=schema) if each.get("name")]
 
 
-def sample(name: str, values: dict[str, Any]) -> dict[str, Any]:
+def _sample(name: str, values: dict[str, Any]) -> dict[str, Any]:
     """Return what a recording keeps of a queue's report.
 
-    >>> sample("q", {"msgDepth": 3, "flowStopped": False, "arguments": {"qpid.flow_stop_count": 9}})
+    >>> _sample("q", {"msgDepth": 3, "flowStopped": False, "arguments": {"qpid.flow_stop_count": 9}})
     {'queue': 'q', 'values': [3, 0, False, 0, 0, 0, 0], 'arguments': {'qpid.flow_stop_count': 9}}
     """
-    numbers = [
-        bool(values.get(key)) if key == "flowStopped" else int(values.get(key) or 0) for key in SAMPLE_FIELDS
-    ]
+    kinds = [bool if key == "flowStopped" else int for key in SAMPLE_FIELDS]
+    numbers = [kind(values.get(key) or 0) for kind, key in zip(kinds, SAMPLE_FIELDS, strict=True)]
     given = values.get("arguments")
-    arguments = given if isinstance(given, dict) else {}
-    kept = {
-        str(key): value for key, value in arguments.items() if isinstance(value, str | int | bool | float)
-    }
+    arguments = given.items() if isinstance(given, dict) else ()
+    kept = {str(key): value for key, value in arguments if isinstance(value, str | int | bool | float)}
     return {"queue": name, "values": numbers, "arguments": kept}
 
 
-def reports(
+def _reports(
     management: _StatisticsClient, names: set[str], asked: queue.SimpleQueue[str], ended: threading.Event
 ) -> Iterator[dict[str, Any]]:
-    """Yield a report of each queue, and again every :data:`EVERY` seconds, until it is over."""
+    """Yield a report of each queue, and again every 50 ms, until it is over."""
     yield {"exchanges": management.exchanges()}
     while not ended.is_set():
         begin = time.monotonic()
@@ -110,8 +101,8 @@ def reports(
         for name in sorted(names):
             values = management.queue(name)
             if values is not None:
-                yield sample(name, values)
-        ended.wait(max(0.0, EVERY - (time.monotonic() - begin)))
+                yield _sample(name, values)
+        ended.wait(max(0.0, _EVERY - (time.monotonic() - begin)))
 
 
 def main(arguments: list[str]) -> int:
@@ -130,7 +121,7 @@ def main(arguments: list[str]) -> int:
     pause, longest, known = _FIRST_PAUSE, _LONG_PAUSE, ""
     while not ended.is_set():
         try:
-            for said in reports(_StatisticsClient(arguments[0]), names, asked, ended):
+            for said in _reports(_StatisticsClient(arguments[0]), names, asked, ended):
                 print(json.dumps(said), flush=True)
                 # It has management, so it will have it again.
                 pause, longest, known = _FIRST_PAUSE, _SHORT_PAUSE, ""

@@ -383,8 +383,9 @@ class ClientCard:
         return f"{words}; {end}" if end else words
 
     def _describe_lock(self, settling: Settling) -> str:
-        if self._dies_of:
-            return f"not known: dies with status {self._dies_of.status}{_quote_after(self._dies_of.output)}"
+        fatal = self._dies_of
+        if fatal:
+            return f"not known: dies with status {fatal.status}{_quote_after(fatal.output)}"
         if settling.is_locked:
             return (
                 f"yes, with one of window {self.window}: {settling.delivered_locked:,} delivered, "
@@ -398,38 +399,27 @@ class ClientCard:
 
     def table(self) -> Table:
         """Return the figures of all runs."""
-        rows = [
-            (
-                run.case,
-                run.after.sent,
-                run.after.accepted,
-                run.after.released,
-                run.after.rejected,
-                run.most_unsettled,
-                run.before.depth,
-                run.after.stored,
-                self.count_unsent(run.case),
-                name_end(run.status),
-            )
-            for run in self.runs.values()
-        ]
         names = ["run", "sent", "accepted", "released", "rejected", "most unsettled", "on queue", "stored"]
-        names += ["never sent", "ended"]
-        return Table(rows, names)
+        rows = []
+        for run in self.runs.values():
+            after = run.after
+            outcomes = (after.sent, after.accepted, after.released, after.rejected, run.most_unsettled)
+            end = (self.count_unsent(run.case), name_end(run.status))
+            rows.append((run.case, *outcomes, run.before.depth, after.stored, *end))
+        return Table(rows, [*names, "never sent", "ended"])
 
     def as_json(self) -> dict[str, Any]:
         """Return everything as plain values, the derived facts and the sentences included."""
-        is_sender = self.role == SENDER
         cases = [case for case in self.runs if case in COUNTED]
         derived = {
             "stops": self.fact("stops"),
             "client_window": self.client_window,
-            "past_stop": self.past_stop if is_sender else None,
+            "past_stop": self.past_stop,
             "lost": {case: self.count_lost(case) for case in cases},
             "unsent": {case: self.count_unsent(case) for case in cases},
         }
-        if not is_sender:
-            derived |= dict.fromkeys(("asked", "total", "is_endless"))
+        if self.role == RECEIVER:
+            derived |= dict.fromkeys(("past_stop", "asked", "total", "is_endless"))
         facts = {name: self.fact(name) for name in FACTS}
         return {**asdict(self), **derived, "facts": facts, "card": dict(self.lines())}
 

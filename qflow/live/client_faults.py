@@ -112,21 +112,13 @@ class Ledger:
 def ledger_table(ledgers: Sequence[Ledger]) -> Table:
     """Return ledgers as a table."""
     names = ["fault", "messages", "on the queue", "lost", "duplicated", "out of order"]
-    names += ["back after, s", "ended"]
-    rows = [
-        (
-            one.fault,
-            one.messages,
-            one.stored,
-            one.lost,
-            one.duplicated,
-            "not known" if one.out_of_order is None else one.out_of_order,
-            ", ".join("never" if seconds is None else f"{seconds:.1f}" for seconds in one.back),
-            name_end(one.status),
-        )
-        for one in ledgers
-    ]
-    return Table(rows, names)
+    rows = []
+    for one in ledgers:
+        order = "not known" if one.out_of_order is None else one.out_of_order
+        back = ", ".join("never" if seconds is None else f"{seconds:.1f}" for seconds in one.back)
+        counts = (one.messages, one.stored, one.lost, one.duplicated, order)
+        rows.append((one.fault, *counts, back, name_end(one.status)))
+    return Table(rows, [*names, "back after, s", "ended"])
 
 
 def check_faults(
@@ -193,9 +185,9 @@ def _account(server: _FaultyServer, asked: list[bytes]) -> Ledger:
     back = [time - struck for struck, time in zip(server.struck, server.back, strict=False)]
     if order:
         counts = Counter(order[message] for message in came if message in order)
-        first = list(dict.fromkeys(order[message] for message in came if message in order))
         late, latest = 0, -1
-        for number in first:
+        # In the order in which each came first.
+        for number in counts:
             late += number < latest
             latest = max(latest, number)
         missing, duplicated, out_of_order = len(asked) - len(counts), sum(counts.values()) - len(counts), late

@@ -1,8 +1,7 @@
 """HandClient: a client of AMQP 1.0 in which nothing happens by itself.
 
 Libraries send, wait, give credit and settle on their own, and so hide what a broker does.  This client does
-each of these when it is called, with Proton on a real socket, and shows what has come back: the outcome of
-each transfer, the credit that the broker gave, why a link was closed.
+each of these when it is called, with Proton on a real socket, and shows what has come back.
 
 :meth:`HandClient.round_trip` asks the broker for something of no consequence and waits for the answer.  What
 the broker had to say before is known then, so what is printed does not depend on time.
@@ -13,17 +12,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from proton import (
-    Delivery,
-    Described,
-    Endpoint,
-    Link,
-    Message,
-    ProtonException,
-    Terminus,
-    Timeout,
-    symbol,
-)
+from proton import Delivery, Described, Endpoint, Link, Message, ProtonException, Terminus, Timeout, symbol
 from proton.utils import BlockingConnection
 
 from qflow.live.amqp_frames import TRANSACTIONAL
@@ -35,18 +24,7 @@ _WORDS |= {int(Delivery.REJECTED): "rejected", int(Delivery.MODIFIED): "modified
 
 
 class HandClient:
-    """One connection and one session of a client that does nothing by itself; its name is its container-id.
-
-    >>> from qflow.live import serve
-    >>> with serve("orders --flow-stop-count=1 --flow-resume-count=1") as broker:
-    ...     shop = broker.client("shop")
-    ...     out = shop.sender("orders")
-    ...     for text in "abc":
-    ...         out.send(text)
-    ...     shop.round_trip()
-    ...     print(out.outcomes(), out.credit)
-    ['accepted', 'no outcome yet', 'no outcome yet'] 500
-    """
+    """One connection and session of a client that does nothing by itself; its name is its container-id."""
 
     def __init__(self, url: str, name: str) -> None:
         self.name = name

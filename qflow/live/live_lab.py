@@ -45,24 +45,15 @@ from qflow.labs.topology import (
 )
 from qflow.workload import Run, Workload
 
-_GRAIN = 33_333
-"""Microseconds of one frame: thirty a second."""
 _SECOND = 1_000_000
-_WINDOW = 2 * _SECOND
-_INTERVAL = 0.1
-"""Seconds between two looks."""
-_PATIENCE = 1.0
-"""Seconds after which a picture that is not drawn yet is lost, if the kernel could not hear of it."""
-_LINGERS = 3 * _SECOND
-"""How long a client that is gone stays in the picture, in microseconds."""
-_MOST_CLIENTS = 6
-_MOST_QUEUES = 4
-_MOST_ROWS = 1_500
-_MOST_DRAWN = 8
-"""Clients of one side in a still."""
-_MOST_NUMBERS = 1_000_000
-"""Numbers in the frames of a still; of a longer run it shows the last steps."""
-_LATEST = 2_000 * _SECOND
+# Microseconds of one frame, of all frames that are sent, and for which a client that is gone stays.
+_GRAIN, _WINDOW, _LINGERS, _LATEST = 33_333, 2 * _SECOND, 3 * _SECOND, 2_000 * _SECOND
+_MOST_FRAMES = 2 * _WINDOW // _GRAIN
+# Seconds between two looks, and after which a picture is lost if the kernel could not hear that it is drawn.
+_INTERVAL, _PATIENCE = 0.1, 1.0
+_MOST_CLIENTS, _MOST_QUEUES, _MOST_ROWS = 6, 4, 1_500
+# Clients of one side in a still, and numbers in its frames: of a longer run it shows the last steps.
+_MOST_DRAWN, _MOST_NUMBERS = 8, 1_000_000
 
 _FOLLOWS = "This picture follows the broker as it serves its clients; pause it to step back and to ask why."
 _STOPPED = "The server has stopped. This is all that happened; broker.trace() has it for every other lab."
@@ -79,7 +70,9 @@ class LiveLab(Lab):
         self.note = ""
         self._is_paused = self._is_over = self._wants_still = False
         self._wanted, self._drawn, self._sent_at = Signal(), -1, 0.0
-        self._loop = _running_loop()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        with suppress(RuntimeError):
+            self._loop = asyncio.get_running_loop()
         super().__init__(Comparison({}, (_FOLLOWS,)))
         self.scene.is_followed = True
         self._thread = Thread(target=self._follow, name="live lab", daemon=True)
@@ -179,9 +172,6 @@ class LiveLab(Lab):
         if self._drawn < 0 or monotonic() - self._sent_at < _PATIENCE:
             return False
         # Nothing was heard. While a cell runs the kernel hears nothing; a hidden page says nothing.
-        return self._is_kernel_busy()
-
-    def _is_kernel_busy(self) -> bool:
         if self._loop is None:
             return False
         heard = Signal()
@@ -203,13 +193,6 @@ class LiveLab(Lab):
         super().close()
 
 
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
-
-
 class _Follower:
     """Looks at a broker that serves, again and again, and gives what a browser draws."""
 
@@ -228,10 +211,10 @@ class _Follower:
         serving = self.serving
         with serving.lock:
             serving.server.advance_time()
-            seen = serving.snapshot(len(self._table()))
+            seen = serving.snapshot(len(serving.server.events))
             topology = self._topology(seen)
             self._renew(topology, seen["now"])
-            events = list(self._table().tuples(self.fold.seen))
+            events = list(serving.server.events.tuples(self.fold.seen))
         shown = {spot.name for spot in topology.queues}
         self.fold.add(_about(events, shown, self._base))
         self.fold.end()
@@ -258,7 +241,7 @@ class _Follower:
     def still(self) -> Picture:
         """Return the picture of all that has happened, step by step; of a long run the last steps."""
         with self.serving.lock:
-            events = list(self._table())
+            events = list(self.serving.server.events)
             options = self.serving.broker.options
         run = Run(Workload("served", 1, {}, options=options), events, events[-1].time if events else 0)
         whole = topology_of_events(run)
@@ -304,7 +287,7 @@ class _Follower:
                 self._clients[name] = {**self._clients[name], "is_gone": True}
         queues = self._queues(seen)
         names = [queue.name for queue in queues]
-        producers, consumers = self._senders(names), self._readers(names)
+        producers, consumers = self._spots(names)
         self._is_crowd = max(len(producers), len(consumers)) > _MOST_CLIENTS
         if self._is_crowd:
             producers, consumers = (), ()
@@ -323,29 +306,24 @@ class _Follower:
             QueueSpot.of(name, found[name].settings.arguments, options) for name in lasting if name in chosen
         )
 
-    def _senders(self, queues: list[str]) -> tuple[ProducerSpot, ...]:
-        spots = {}
+    def _spots(self, queues: list[str]) -> tuple[tuple[ProducerSpot, ...], tuple[ConsumerSpot, ...]]:
+        """Return the clients that send and those that read, with the most that each had under way."""
+        producers, consumers = {}, {}
         for client in self._clients.values():
+            who = ", ".join(filter(None, (client["product"], client["address"])))
             for link in client["links"]:
-                if link["role"] == "sender" and (
-                    link["node"] in queues or not link["node"].startswith("qmf.")
-                ):
-                    name = link["session"]
-                    most = self._most[name] = max(self._most.get(name, 1), link["unsettled"])
-                    spots[name] = ProducerSpot(name, most, _who(client), name, -1, True)
-        return tuple(spots.values())
-
-    def _readers(self, queues: list[str]) -> tuple[ConsumerSpot, ...]:
-        spots = {}
-        for client in self._clients.values():
-            for link in client["links"]:
-                if link["role"] == "receiver" and link["node"] in queues:
-                    full = f"{link['session']}::{link['name']}"
-                    name = client["name"] if client["name"] not in spots else full
-                    credit = min(link["credit"], 1_000)
-                    most = self._most[full] = max(self._most.get(full, 1), link["unsettled"] + credit)
-                    spots[name] = ConsumerSpot(name, queues.index(link["node"]), most, _who(client), full)
-        return tuple(spots.values())
+                node, name = link["node"], link["session"]
+                if link["role"] == "sender":
+                    if node in queues or not node.startswith("qmf."):
+                        most = self._most[name] = max(self._most.get(name, 1), link["unsettled"])
+                        producers[name] = ProducerSpot(name, most, who, name, -1, True)
+                elif node in queues:
+                    full = f"{name}::{link['name']}"
+                    held = link["unsettled"] + min(link["credit"], 1_000)
+                    most = self._most[full] = max(self._most.get(full, 1), held)
+                    name = full if client["name"] in consumers else client["name"]
+                    consumers[name] = ConsumerSpot(name, queues.index(node), most, who, full)
+        return tuple(producers.values()), tuple(consumers.values())
 
     def _note_windows(self, frames: Frames) -> None:
         for spot in frames.topology.producers:
@@ -357,28 +335,19 @@ class _Follower:
     def _renew(self, topology: Topology, now: int) -> None:
         """Let the fold go on with who is there now; forget what is out of sight."""
         old = self.fold.topology
-        names = _names(topology)
-        added = names - _names(old)
+        names, known = (
+            {f"> {spot.name}" for spot in of.producers} | {spot.name for spot in of.queues}
+            for of in (topology, old)
+        )
+        added = names - known
         if added & self._known or now - self._base > _LATEST:
             # What it has done while it was not shown has to be counted.
             self._base = max(0, now - _LATEST // 2)
             self.fold = Fold(topology, _GRAIN)
-        elif _shape(topology) != _shape(old) or self.fold.count > 2 * _WINDOW // _GRAIN:
+        elif replace(topology, end=old.end, routes=old.routes) != old or self.fold.count > _MOST_FRAMES:
             first = self.fold.so_far(0).index_at(max(0, now - self._base - _WINDOW))
             self.fold = self.fold.renew(topology, first)
         self._known |= names
-
-    def _table(self) -> EventTable:
-        events: EventTable = self.serving.server.events
-        return events
-
-
-def _names(topology: Topology) -> set[str]:
-    return {f"> {spot.name}" for spot in topology.producers} | {spot.name for spot in topology.queues}
-
-
-def _shape(topology: Topology) -> Topology:
-    return replace(topology, end=0, routes=())
 
 
 def _about(events: Iterable[tuple[Any, ...]], queues: set[str], base: int) -> list[Any]:
@@ -387,10 +356,6 @@ def _about(events: Iterable[tuple[Any, ...]], queues: set[str], base: int) -> li
     for time, kind, queue, *rest in events:
         cells += (max(0, time - base), kind if not queue or queue in queues else "", queue, *rest)
     return cells
-
-
-def _who(client: Mapping[str, Any]) -> str:
-    return ", ".join(filter(None, (client["product"], client["address"])))
 
 
 def _thin(lasting: Mapping[str, Spans]) -> tuple[dict[str, Spans], int]:

@@ -96,7 +96,8 @@ class Recording:
         if self._expected is not None:
             self._expected.cancel()
         if self._statistics is not None:
-            _end(self._statistics)
+            self._statistics.kill()
+            self._statistics.wait()
 
     def finish(self) -> None:
         """Wait until all that was captured is read and written."""
@@ -181,17 +182,6 @@ def _worker(module: str, *arguments: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    assert process.stdin is not None
-    with suppress(OSError):
-        process.stdin.close()
-    try:
-        process.wait(timeout=2)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-
-
 # The tap
 
 
@@ -236,7 +226,7 @@ class _RecordingTap:
         self.accepted = self.connected = 0
         self.now = stopwatch()
         self._server: asyncio.Server | None = None
-        self._pairs: set[_Pair] = set()
+        self.pairs: set[_Pair] = set()
 
     @property
     def port(self) -> int:
@@ -251,21 +241,18 @@ class _RecordingTap:
     def _accept(self) -> asyncio.Protocol:
         self.accepted += 1
         pair = _Pair(self, self.accepted)
-        self._pairs.add(pair)
+        self.pairs.add(pair)
         return pair.client
 
     async def stop(self) -> None:
         if self._server is not None:
             self._server.close()
-        for pair in list(self._pairs):
+        for pair in list(self.pairs):
             pair.end("the recorder was stopped")
             pair.client.abort()
             pair.broker.abort()
         # What was aborted says so in the next round of the loop.
         await asyncio.sleep(0)
-
-    def leave(self, pair: _Pair) -> None:
-        self._pairs.discard(pair)
 
 
 class _Pair:
@@ -310,7 +297,7 @@ class _Pair:
             return
         self._is_over = True
         self.tap.connected -= 1
-        self.tap.leave(self)
+        self.tap.pairs.discard(self)
         self.keep(CLOSED, reason.encode())
         for peer in (self.client, self.broker):
             peer.close()
@@ -469,8 +456,6 @@ class _SaslHider:
 
     def hide(self, data: bytes) -> bytes:
         """Return as many bytes as can be judged, the secret ones as zeros; the others come with the next."""
-        if self.is_over:
-            return data
         data = self._rest + data
         self._rest = b""
         kept = []

@@ -17,10 +17,9 @@ from qflow.live.encoded import encode_described
 from qflow.qflow_error import QflowError
 
 _MECHANISMS, _INIT, _OUTCOME = 0x40, 0x41, 0x44
-OK, AUTH, SYS_PERM = 0, 1, 3
+_OK, _AUTH, _SYS_PERM = ubyte(0), ubyte(1), ubyte(3)
 _LARGEST = 4096
 _HEADER_SIZE = 8
-_LONGEST_METHOD = 8
 
 
 class SaslRefusedError(QflowError):
@@ -51,14 +50,18 @@ class SaslLayer:
     def _step(self) -> bool:
         """Do one thing; return whether there may be more."""
         if not self._has_header:
-            foreign = foreign_protocol(bytes(self._input[:_LONGEST_METHOD]))
+            foreign = foreign_protocol(bytes(self._input[:_HEADER_SIZE]))
             if foreign:
                 self.output += SASL_HEADER if self._password else AMQP_HEADER
                 raise SaslRefusedError(f"speaks {foreign}; AMQP 1.0 is served here, without TLS")
             if len(self._input) < _HEADER_SIZE:
                 return False
             if not self._input.startswith(SASL_HEADER):
-                return self._without_sasl()
+                if self._password:
+                    self.output += SASL_HEADER
+                    raise SaslRefusedError("a client without SASL, where a password is asked for")
+                self.is_done = True
+                return False
             del self._input[:_HEADER_SIZE]
             self._has_header = True
             names = ["PLAIN"] if self._password else ["ANONYMOUS", "PLAIN"]
@@ -77,13 +80,6 @@ class SaslLayer:
         self._init(body)
         return True
 
-    def _without_sasl(self) -> bool:
-        if self._password:
-            self.output += SASL_HEADER
-            raise SaslRefusedError("a client without SASL, where a password is asked for")
-        self.is_done = True
-        return False
-
     def _init(self, body: bytes) -> None:
         mechanism, response = _read_init(body)
         if mechanism == "PLAIN":
@@ -93,19 +89,16 @@ class SaslLayer:
                 not self._password or hmac.compare_digest(parts[2], self._password.encode())
             )
             if not is_right:
-                self._outcome(AUTH)
+                self.output += _frame(_OUTCOME, [_AUTH])
                 raise SaslRefusedError("a wrong user or password")
             self.user = parts[1].decode("utf-8", "replace")
         elif mechanism == "ANONYMOUS" and not self._password:
             self.user = "anonymous"
         else:
-            self._outcome(SYS_PERM)
+            self.output += _frame(_OUTCOME, [_SYS_PERM])
             raise SaslRefusedError(f"the mechanism {mechanism!r}, which is not offered")
-        self._outcome(OK)
+        self.output += _frame(_OUTCOME, [_OK])
         self.is_done = True
-
-    def _outcome(self, code: int) -> None:
-        self.output += _frame(_OUTCOME, [ubyte(code)])
 
 
 def _frame(descriptor: int, fields: list[object]) -> bytes:

@@ -425,38 +425,24 @@ class Player:
             made.snd_settle_mode = MODES[mode]
         made.open()
 
-    def do_receiver(
-        self,
-        c,
-        link,
-        source=None,
-        credit=0,
-        mode=None,
-        copy=False,
-        selector=None,
-        subject=None,
-        filters=None,
-        wire=None,
-        **given,
-    ):
+    def do_receiver(self, c, link, source=None, credit=0, wire=None, **given):
         client = self.by_name[c]
         made = client.session.receiver(wire or link)
         self.keep(client, link, wire or link, given)
         client.links[link] = made
         self.terminus(made.source, source, given)
-        if mode:
-            made.snd_settle_mode = MODES[mode]
-        if copy:
+        if given.get("mode"):
+            made.snd_settle_mode = MODES[given["mode"]]
+        if given.get("copy"):
             made.source.distribution_mode = Terminus.DIST_MODE_COPY
-        wanted = dict(filters or {})
-        if selector:
-            wanted["selector"] = ("apache.org:selector-filter:string", selector)
-        if subject:
-            wanted["subject"] = ("apache.org:legacy-amqp-topic-binding:string", subject)
+        wanted = dict(given.get("filters") or {})
+        if given.get("selector"):
+            wanted["selector"] = ("apache.org:selector-filter:string", given["selector"])
+        if given.get("subject"):
+            wanted["subject"] = ("apache.org:legacy-amqp-topic-binding:string", given["subject"])
         if wanted:
-            made.source.filter.put_object(
-                {symbol(key): Described(symbol(of), value) for key, (of, value) in wanted.items()}
-            )
+            filters = {symbol(key): Described(symbol(of), value) for key, (of, value) in wanted.items()}
+            made.source.filter.put_object(filters)
         made.open()
         if credit:
             made.flow(credit)
@@ -589,33 +575,22 @@ class Player:
         self.control(client, "amqp:discharge:list", [identity, fail])
 
 
-def message_of(
-    body,
-    index,
-    groups=None,
-    group_ids=None,
-    size=0,
-    ttl=None,
-    durable=False,
-    priority=None,
-    subject=None,
-    to=None,
-    props=None,
-):
-    """Return the message that a step sends."""
+def message_of(body, index, size=0, **given):
+    """Return the message that a step sends; of what is given as a list, each has the next."""
+    own = {key: one[index % len(one)] if isinstance(one, list) else one for key, one in given.items()}
     message = Message(body=body + "." * max(0, size - len(body)))
-    properties = dict(props or {})
-    if groups and groups[index % len(groups)] is not None:
-        properties["group"] = groups[index % len(groups)]
+    properties = dict(own.get("props") or {})
+    if own.get("groups") is not None:
+        properties["group"] = own["groups"]
     message.properties = properties or None
-    if group_ids:
-        message.group_id = group_ids[index % len(group_ids)]
-    if ttl:
-        message.ttl = ttl / 1000
-    message.durable = durable
-    if priority is not None:
-        message.priority = priority[index % len(priority)] if isinstance(priority, list) else priority
-    message.subject, message.address = subject, to
+    if own.get("group_ids"):
+        message.group_id = own["group_ids"]
+    if own.get("ttl"):
+        message.ttl = own["ttl"] / 1000
+    message.durable = own.get("durable", False)
+    if own.get("priority") is not None:
+        message.priority = own["priority"]
+    message.subject, message.address = own.get("subject"), own.get("to")
     return message
 
 

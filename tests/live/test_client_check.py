@@ -298,58 +298,41 @@ def of_runs(sent, status=None, end="waits", pause="waits", total=6_000, depth=11
     return dict(ClientCard(("send",), "sender", 10, 5, 30, 20, 6_000, total, False, runs).lines())
 
 
+RESUME, LIMIT, DELETED = "after resume", "limit 30, without", "queue deleted"
+MORE = {"sent": 12, "stored": 12}
+LOST = {"sent": 60, "stored": 30, "depth": 30}
+SAID = "link closed: amqp:resource-deleted"
+OFFLINE = {"is_connected": False, "reaction": "x\namqp:resource-deleted\nI retry"}
+
+
 @pytest.mark.parametrize(
     ("given", "case", "words"),
     [
-        ({"sent": 12, "stored": 12}, "after resume", "does not go on: 1 more, then it waits"),
+        (MORE, RESUME, "does not go on: 1 more, then it waits"),
+        ({**MORE, "status": 0}, RESUME, "does not go on: 1 more, then it ends with status 0"),
+        ({**MORE, "pause": "still sends"}, RESUME, "was never still; 1 more when there was room"),
+        ({"sent": 6_000, "stored": 6_000}, RESUME, "goes on: sends the other 5,989"),
+        (LOST, LIMIT, "30 on the queue; loses 30 of 6,000 without a word, and then waits"),
+        ({**LOST, "status": 0}, LIMIT, "30 on the queue; loses 30 of 6,000, and ends {0} after 60 {1}"),
+        ({"sent": 11, "status": 0, "pause": "ended"}, DELETED, "had ended before, {0} after 11 {1}"),
         (
-            {"sent": 12, "stored": 12, "status": 0},
-            "after resume",
-            "does not go on: 1 more, then it ends with status 0",
-        ),
-        (
-            {"sent": 12, "stored": 12, "end": "still sends", "pause": "still sends"},
-            "after resume",
-            "was never still; 1 more when there was room",
-        ),
-        ({"sent": 6_000, "stored": 6_000}, "after resume", "goes on: sends the other 5,989"),
-        (
-            {"sent": 60, "stored": 30, "depth": 30},
-            "limit 30, without",
-            "30 on the queue; loses 30 of 6,000 without a word, and then waits",
-        ),
-        (
-            {"sent": 60, "stored": 30, "depth": 30, "status": 0},
-            "limit 30, without",
-            "30 on the queue; loses 30 of 6,000, and ends with status 0 after 60 of 6,000 messages "
-            "without a word",
-        ),
-        (
-            {"sent": 11, "status": 0, "pause": "ended"},
-            "queue deleted",
-            "had ended before, with status 0 after 11 of 6,000 messages without a word",
-        ),
-        (
-            {"sent": 11, "total": 11, "stored": 11},
-            "queue deleted",
+            {"sent": 11, "total": 11},
+            DELETED,
             "had nothing left to send; is still there, and has said nothing",
         ),
-        ({"sent": 11}, "queue deleted", "is still there, and has said nothing"),
+        ({"sent": 11}, DELETED, "is still there, and has said nothing"),
+        ({"sent": 20, "status": 3, "output": SAID}, DELETED, f"ends with status 3 {{2}}, and says {SAID!r}"),
         (
-            {"sent": 20, "status": 3, "output": "link closed: amqp:resource-deleted"},
-            "queue deleted",
-            "ends with status 3 after 20 of 6,000 messages, and says 'link closed: amqp:resource-deleted'",
-        ),
-        (
-            {"sent": 11, "is_connected": False, "reaction": "x\namqp:resource-deleted\nI retry"},
-            "queue deleted",
+            {"sent": 11, **OFFLINE},
+            DELETED,
             "says 'amqp:resource-deleted', and is still there, without a connection",
         ),
-        ({"sent": 13}, "queue deleted", "goes on: sends 2 more, to no queue"),
+        ({"sent": 13}, DELETED, "goes on: sends 2 more, to no queue"),
     ],
 )
 def test_sentences_say_how_a_run_ended(given, case, words):
-    assert of_runs(**given)[case] == words
+    often = ("with status 0", "of 6,000 messages without a word", "after 20 of 6,000 messages")
+    assert of_runs(**given)[case] == words.format(*often)
 
 
 @pytest.mark.parametrize(
