@@ -454,8 +454,6 @@ def _read_body(path: str, is_bytes: bool) -> str | bytes:
         return body if is_bytes else body.decode("utf-8")
     except UnicodeDecodeError:
         return body
-    except OSError as error:
-        raise RefusalError(f"{path}: {error.strerror or error}") from None
 
 
 def _properties(text: str) -> dict[str, Any]:

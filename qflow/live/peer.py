@@ -106,7 +106,6 @@ class _PeerServer(Protocol):
     password: str
     brake: str
     on_taken: Callable[[Peer, bytes], None] | None
-    braked: dict[Sending, Peer]
     container: str
     version: str
     requests: str
@@ -337,18 +336,15 @@ class Peer:
         most = CREDIT
         if self.server.brake == brakes.CREDIT and sending.link is not None and sending.link.queue is not None:
             most = brakes.most_credit(sending.link.queue, CREDIT)
-            if most < CREDIT:
-                self.server.braked[sending] = self
         lack = most - lib.pn_link_credit(impl)
         if lack > 0:
             lib.pn_link_flow(impl, lack)
-
-    def ease(self, sending: Sending) -> None:
-        """Give a link that was braked the credit that there is room for by now."""
-        impl = sending.wrapper._impl
-        if self.sending.get(impl) is sending:
-            self._fill_credit(impl, sending)
             self.server.dirty[self] = None
+
+    def fill_credit(self) -> None:
+        """Give each link the credit that there is room for by now."""
+        for impl, sending in self.sending.items():
+            self._fill_credit(impl, sending)
 
     def touch(self) -> None:
         """Serve the links of the connection: something moved on it (LNK-15)."""

@@ -31,10 +31,10 @@ from qflow import __version__
 from qflow.broker import Broker, BrokerOptions, Message
 from qflow.broker.events import EventTable
 from qflow.kit import RefusalError
-from qflow.live.brakes import BRAKES, SILENCE
+from qflow.live.brakes import BRAKES, CREDIT, SILENCE
 from qflow.live.client_book import is_a_name
 from qflow.live.encoded import Decoder, Encoded
-from qflow.live.peer import ClientLimits, Peer, Sending
+from qflow.live.peer import ClientLimits, Peer
 from qflow.messaging import qmf
 from qflow.trace.files import TraceLines
 from qflow.workload.model import Workload
@@ -76,8 +76,6 @@ class Server:
         self.read_size = READ_SIZE
         # Called when a message of a client has been taken, with its bare part.
         self.on_taken: Callable[[Peer, bytes], None] | None = None
-        # Links that have less credit than Qpid's broker gives.
-        self.braked: dict[Sending, Peer] = {}
         self.stage = None if workload is None else set_up(workload)
         self.broker = Broker(options) if self.stage is None else self.stage.broker
         events = EventTable() if self.stage is None else self.stage.events
@@ -157,10 +155,10 @@ class Server:
             else:
                 self._serve(key.data, mask)
         self._tick()
-        if self.braked:
-            braked, self.braked = self.braked, {}
-            for sending, peer in braked.items():
-                peer.ease(sending)
+        if self.brake == CREDIT:
+            # Whatever made room, links that wait for credit have it by now.
+            for peer in self.peers():
+                peer.fill_credit()
         self.agent.publish_events()
         self._write_all()
         if self.lines is not None and self.events is not None:
