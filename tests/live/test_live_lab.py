@@ -8,8 +8,6 @@ import pytest
 
 pytest.importorskip("proton")
 
-from proton import Message
-from proton.utils import BlockingConnection
 from waiting import wait_until
 
 import qflow as qf
@@ -22,18 +20,14 @@ from qflow.trace.files import write_trace
 QUEUE = "orders --flow-stop-count=3 --flow-resume-count=2 --max-queue-count=6 --limit-policy=reject"
 
 
-def clients(broker, count, queue="orders"):
-    """Return senders of one message each, which is accepted."""
-    made = []
-    for number in range(count):
-        connection = BlockingConnection(broker.url, timeout=10, container_id=f"laptop-{number}")
-        made.append((connection, connection.create_sender(queue)))
-    return made
-
-
-def close(made):
-    for connection, _ in made:
-        connection.close()
+def send(broker, count, name="laptop-0"):
+    """Return a client that has sent messages, one after the other."""
+    client = broker.client(name)
+    out = client.sender("orders")
+    for _ in range(count):
+        out.send("x")
+        client.round_trip()
+    return client
 
 
 def column(content, numbers, name):
@@ -42,10 +36,8 @@ def column(content, numbers, name):
     kind, channel = name.split(".")
     start, names = picture["columns"][kind]
     places = zlib.decompress(numbers)
-    plain, size = bytearray(len(places)), len(places) // 4
-    for place in range(4):
-        plain[place::4] = places[place * size : (place + 1) * size]
-    rows = array("i", bytes(plain))
+    size = len(places) // 4
+    rows = array("i", bytes(places[place * size + at] for at in range(size) for place in range(4)))
     at = (start + list(names).index(channel)) * picture["count"]
     return rows[at : at + picture["count"]].tolist()
 
@@ -56,12 +48,7 @@ def test_a_picture_is_made_of_who_is_there_and_what_waits():
         follower = _Follower(broker)
         content, _ = follower.look()
         assert content["picture"]["topology"]["producers"] == () and content["clients"] == []
-        (made,) = clients(broker, 1)
-        for _ in range(3):
-            made[1].send(Message(body="x"))
-        with pytest.raises(Exception, match="timed out"):
-            made[1].send(Message(body="x"), timeout=0.3)
-        wait_until(lambda: broker.broker.queue("orders").message_depth == 4, "the fourth is there")
+        client = send(broker, 4)
         content, numbers = follower.look()
         (spot,) = content["picture"]["topology"]["producers"]
         assert (spot["name"], spot["capacity"], spot["is_measured"]) == ("laptop-0", 1, True)
@@ -69,7 +56,7 @@ def test_a_picture_is_made_of_who_is_there_and_what_waits():
         assert column(content, numbers, "queue.depth")[-1] == 4
         assert column(content, numbers, "queue.flow")[-1] == 1
         assert content["clients"][0]["container"] == "laptop-0" and not content["is_crowd"]
-        close([made])
+        client.close()
         wait_until(lambda: not broker.snapshot()["clients"], "all have gone")
         content, _ = follower.look()
         assert content["clients"][0]["is_gone"] and content["outcomes"]["lost"] == 1
@@ -111,14 +98,13 @@ def test_many_clients_are_named_and_the_queue_alone_is_drawn():
     with qf.serve("orders") as broker:
         follower = _Follower(broker)
         follower.look()
-        made = clients(broker, 8)
-        for _, sender in made:
-            sender.send(Message(body="x"))
+        made = [send(broker, 1, f"laptop-{number}") for number in range(8)]
         content, numbers = follower.look()
         assert content["is_crowd"] and content["picture"]["topology"]["producers"] == ()
         assert sorted(client["name"] for client in content["clients"]) == [f"laptop-{n}" for n in range(8)]
         assert column(content, numbers, "queue.depth")[-1] == 8
-        close(made)
+        for client in made:
+            client.close()
 
 
 def test_a_picture_does_not_grow_with_the_run():
@@ -146,9 +132,7 @@ def test_a_still_has_every_step_and_follows_again():
         lab = broker.lab()
         with pytest.raises(RefusalError, match="no picture"):
             _ = lab.first
-        made = clients(broker, 1)
-        for _ in range(3):
-            made[0][1].send(Message(body="x"))
+        client = send(broker, 3)
         lab.pause()
         assert not lab.scene.is_followed and lab.scene.run == 1
         assert [spot.name for spot in lab.first.frames.topology.producers] == ["laptop-0"]
@@ -159,7 +143,7 @@ def test_a_still_has_every_step_and_follows_again():
         assert lab.scene.answer["links"], lab.scene.answer
         lab.follow()
         assert lab.scene.is_followed
-        close(made)
+        client.close()
         lab.close()
 
 
@@ -184,9 +168,7 @@ def test_a_stop_line_that_is_dragged_makes_another_queue_and_says_so():
 def test_the_end_of_the_server_is_said_and_its_trace_opens_in_other_labs(tmp_path):
     broker = qf.serve(QUEUE)
     lab = broker.lab()
-    made = clients(broker, 1)
-    made[0][1].send(Message(body="x"))
-    close(made)
+    send(broker, 1).close()
     broker.close()
     wait_until(lambda: lab.note, "the note")
     assert "The server has stopped" in lab.note and lab.first.frames.count > 1
