@@ -546,8 +546,8 @@ class Player:
         end = time.monotonic() + ms / 1000
         self.pump(lambda: time.monotonic() >= end, timeout=ms / 1000 + 5)
 
-    def control(self, client, descriptor, value):
-        """Ask the coordinator for something; return what it says."""
+    def control(self, client, payload):
+        """Send the coordinator a message; return what it says."""
         link = client.links.get("(tx)")
         if link is None:
             link = client.links["(tx)"] = client.session.sender("(tx)")
@@ -557,7 +557,7 @@ class Player:
         client.tags += 1
         tag = str(client.tags)
         link.delivery(tag)
-        link.send(Message(body=Described(symbol(descriptor), value)).encode())
+        link.send(payload)
         link.advance()
         self.pump(
             lambda: tag in client.replies or client.has_ended or link.state & Endpoint.REMOTE_CLOSED,
@@ -567,12 +567,15 @@ class Player:
 
     def do_declare(self, c):
         client = self.by_name[c]
-        client.transaction = self.control(client, "amqp:declare:list", [None]) or client.transaction
+        declare = Message(body=Described(symbol("amqp:declare:list"), [None]))
+        client.transaction = self.control(client, declare.encode()) or client.transaction
 
     def do_discharge(self, c, fail=False, tx=None):
         client = self.by_name[c]
         identity = client.transaction if tx is None else tx.encode()
-        self.control(client, "amqp:discharge:list", [identity, fail])
+        self.control(
+            client, Message(body=Described(symbol("amqp:discharge:list"), [identity, fail])).encode()
+        )
 
 
 def message_of(body, index, size=0, **given):

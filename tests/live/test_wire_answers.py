@@ -97,25 +97,11 @@ def test_an_attach_is_answered_as_the_real_broker_does(name, player):
 
 # Transactions
 
+# An amqp-value of a described list: what a coordinator is sent.
+VALUE = b"\0\x53\x77\0"
 DESCRIPTORS = {"small": b"\x53%c", "large": b"\x80\0\0\0\0\0\0\0%c"}
 NO_FIELDS = {"list0": b"\x45", "list8": b"\xc0\x01\x00", "list32": b"\xd0\0\0\0\x04\0\0\0\0"}
 NULL_FIELD = {"a null": b"\xc0\x02\x01\x40"}
-
-
-def ask(client, player, descriptor, fields):
-    """Send a coordinator an amqp-value of a described list; return the delivery."""
-    link = client.links.get("(tx)")
-    if link is None:
-        link = client.links["(tx)"] = client.session.sender("(tx)")
-        link.target.type = Terminus.COORDINATOR
-        link.open()
-        assert player.pump(lambda: link.credit)
-    client.tags += 1
-    delivery = link.delivery(str(client.tags))
-    link.send(b"\0\x53\x77\0" + descriptor + fields)
-    link.advance()
-    player.pump(lambda: delivery.tag in client.replies or link.state & Endpoint.REMOTE_CLOSED)
-    return client.replies.get(delivery.tag)
 
 
 def identified(identity, failed):
@@ -132,13 +118,14 @@ def test_a_transaction_may_be_described_by_numbers(size, fields, served, player)
     depth = served.broker.queue("q1").message_depth
     names = []
     for failed in (False, True):
-        client.transaction = ask(client, player, DESCRIPTORS[size] % 0x31, fields[1])
+        client.transaction = player.control(client, VALUE + DESCRIPTORS[size] % 0x31 + fields[1])
         names.append(client.transaction)
         if not failed:
             player.do_sender("c", "s", "q1")
             assert player.pump(lambda: client.links["s"].credit)
         player.do_send("s", 1, tx="c")
-        assert ask(client, player, DESCRIPTORS[size] % 0x32, identified(names[-1], failed)) == b""
+        discharge = DESCRIPTORS[size] % 0x32 + identified(names[-1], failed)
+        assert player.control(client, VALUE + discharge) == b""
     player.settle_down([client])
     assert client.seen["(tx)"] == ["declared", "accepted"] * 2
     assert served.broker.queue("q1").message_depth == depth + 1
@@ -150,10 +137,10 @@ def test_a_transaction_may_be_described_by_numbers(size, fields, served, player)
 def test_a_discharge_of_no_transaction_is_passed_over(fields, player):
     """LNK-21: it has no answer, and the link lives."""
     client = Client(player, player.port, "nothing")
-    assert ask(client, player, b"\x53\x31", b"\x45")
+    assert player.control(client, VALUE + b"\x53\x31\x45")
     link = client.links["(tx)"]
     link.delivery("none")
-    link.send(b"\0\x53\x77\0\x53\x32" + NO_FIELDS[fields])
+    link.send(VALUE + b"\x53\x32" + NO_FIELDS[fields])
     link.advance()
     player.settle_down([client])
     assert "none" not in client.replies and link.state & Endpoint.REMOTE_ACTIVE

@@ -6,20 +6,14 @@ import pytest
 
 pytest.importorskip("proton")
 
-from proton import Data, Described, symbol, uint, ulong
+from proton import Described, symbol, uint, ulong
+from test_amqp_frames import HEADER, encoded, frame
 
 from qflow.live.client_book import Labels, _infer_workload, report
 from qflow.live.wire_log import BROKER, CLIENT, WireLog
 from qflow.workload import Workload
 
-HEADER = b"AMQP\x00\x01\x00\x00"
 OUTCOMES = {"accepted": 0x24, "rejected": 0x25, "released": 0x26, "modified": 0x27}
-
-
-def encoded(value):
-    data = Data()
-    data.put_object(value)
-    return bytes(data.encode())
 
 
 def described(code, *fields):
@@ -56,7 +50,7 @@ class Wire:
     def frame(self, side, code, *fields, payload=b""):
         self.time += 1
         body = encoded(described(code, *fields)) + payload
-        data = (8 + len(body)).to_bytes(4, "big") + b"\x02\x00\x00\x00" + body
+        data = frame(body)
         self.said.append((side, data))
         self.log.read(self.time, self.numbers, side, data)
 
