@@ -33,6 +33,7 @@ _PLAIN, _SECURE, _WITH_SASL = 0, 2, 3
 _DESCRIBED = b"\x00\x53"
 _FIRST_SECTION, _MESSAGE_ANNOTATIONS = 0x70, 0x72
 _EMPTY_LIST, _SMALL, _LARGE = 0x45, (0xC0, 0xC1), (0xD0, 0xD1)
+_PROPERTIES = (0x73, 0x74)
 _NO_PROPERTIES = b"\x00\x53\x73\x45"
 _BODIES = (b"\x00\x53\x75", b"\x00\x53\x76", b"\x00\x53\x77")
 _ODD_BODIES = (b"\x00\x53\x77\x00", b"\x00\x53\x77\x73")
@@ -108,7 +109,9 @@ _PERFORMATIVES: dict[int, Any] = dict(
 _SOURCE, _TARGET, COORDINATOR = 0x28, 0x29, 0x30
 _OF_A_TARGET = 6
 OUTCOMES = {0x23: "received", 0x24: "accepted", 0x25: "rejected", 0x26: "released", 0x27: "modified"}
-TRANSACTIONAL, DISCHARGE, DECLARE, DECLARED = 0x34, 0x32, 0x31, 0x33
+TRANSACTIONAL, DECLARED = 0x34, 0x33
+_CONTROLS: dict[Any, str] = {0x31: "declare", "amqp:declare:list": "declare"}
+_CONTROLS |= {0x32: "discharge", "amqp:discharge:list": "discharge"}
 
 
 class _Frame(NamedTuple):
@@ -203,6 +206,21 @@ class Codec:
             return length, plain(value_of(self._data), keeps_descriptors=True)
         except (ProtonException, ValueError, TypeError, LookupError, RecursionError) as error:
             raise FrameError(f"no AMQP 1.0 value: {error}, got {encoded[:16]!r}") from None
+
+
+def control_of(message: bytes) -> tuple[str, list[Any]]:
+    """Return what a coordinator is asked for, ``declare`` or ``discharge``, and its fields."""
+    place, codec = section_places(message).bare, Codec()
+    length, section = codec.decode(message[place:])
+    while descriptor_of(section) in _PROPERTIES:
+        place += length
+        length, section = codec.decode(message[place:])
+    command: Any = getattr(section, "value", None)
+    descriptor = getattr(command, "descriptor", None)
+    kind = _CONTROLS.get(descriptor) if isinstance(descriptor, int | str) else None
+    if kind is None or not isinstance(command.value, list | None):
+        raise FrameError("a coordinator is asked to declare or to discharge")
+    return kind, command.value or []
 
 
 def value_of(data: Data) -> Any:

@@ -24,30 +24,15 @@ from qflow.broker.consuming import DeliveryRecord
 from qflow.broker.errors import LinkException
 from qflow.broker.links import SUBJECT
 from qflow.broker.message import HeaderValue, Message
-from qflow.live.amqp_frames import (
-    DECLARE,
-    DISCHARGE,
-    FrameError,
-    SectionPlaces,
-    plain,
-    section_places,
-    value_of,
-)
+from qflow.live.amqp_frames import FrameError, SectionPlaces, plain, section_places, value_of
 from qflow.messaging.messages import from_delivery
 
 ROOM: Final = 1 << 16
 """So many bytes of a message that has come are taken at once."""
 
 _HEADER, _MESSAGE_ANNOTATIONS = 0x70, 0x72
-_NO_TTL = 0
 _DEFAULT_PRIORITY = 4
 _ENVELOPE, _BARE, _ANNOTATIONS = "qflow.messaging", "amqp 1.0", "annotations"
-_CONTROLS: dict[int | str, str] = {
-    "amqp:declare:list": "declare",
-    DECLARE: "declare",
-    "amqp:discharge:list": "discharge",
-    DISCHARGE: "discharge",
-}
 
 
 class Encoded(NamedTuple):
@@ -61,12 +46,6 @@ class Encoded(NamedTuple):
     # An anonymous relay routes by it (LNK-06).
     to: str | None = None
     reply_to: str | None = None
-
-    @classmethod
-    def of(cls, raw: bytes, to: str | None = None, reply_to: str | None = None) -> Encoded:
-        """Return a message whose sections have been looked at."""
-        bare, annotations, _ = section_places(raw)
-        return cls(raw, bare, annotations, to, reply_to)
 
     def content(self) -> tuple[str, bytes, dict[str, Any]]:
         """Return what the engine keeps."""
@@ -155,19 +134,6 @@ class Decoder:
             encoded,
         )
 
-    def control(self, raw: bytes) -> tuple[str, list[Any]]:
-        """Return what a coordinator is asked for, ``declare`` or ``discharge``, and its fields."""
-        try:
-            self._message.decode(raw)
-            body = self._message.body
-            if isinstance(body, Described):
-                kind = _CONTROLS.get(plain(body.descriptor))
-                if kind is not None:
-                    return kind, plain(body.value) or []
-        except (ProtonException, ValueError, TypeError) as error:
-            raise FrameError(f"the message cannot be decoded: {error}") from None
-        raise FrameError("a coordinator is asked to declare or to discharge")
-
     def request(self, encoded: Encoded) -> tuple[object, Any, dict[str, Any]]:
         """Return body, correlation id and application properties of a message, copied."""
         self._message.decode(encoded.raw)
@@ -202,7 +168,7 @@ def encode_described(descriptor: int, value: object) -> bytes:
 
 @lru_cache(maxsize=8192)
 def _header(durable: bool, priority: int, ttl: int, count: int) -> bytes:
-    fields = [durable, ubyte(priority), uint(ttl) if ttl > _NO_TTL else None, not count, uint(count)]
+    fields = [durable, ubyte(priority), uint(ttl) if ttl else None, not count, uint(count)]
     return encode_described(_HEADER, fields)
 
 
@@ -258,4 +224,5 @@ def _translate(record: DeliveryRecord, now: int) -> Encoded:
     made.inferred = isinstance(message.content, bytes)
     if message.id is not None:
         made.id = message.id if isinstance(message.id, UUID) else str(message.id)
-    return Encoded.of(bytes(made.encode()))
+    raw = bytes(made.encode())
+    return Encoded(raw, *section_places(raw)[:2])

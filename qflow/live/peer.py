@@ -43,6 +43,7 @@ from proton import (
     symbol,
 )
 
+from qflow import __version__
 from qflow.broker import Broker
 from qflow.broker.consuming import DeliveryRecord
 from qflow.broker.errors import AmqpException, LinkException, SessionException
@@ -55,11 +56,12 @@ from qflow.broker.links import (
     is_released,
 )
 from qflow.live import brakes
-from qflow.live.amqp_frames import DECLARED, TRANSACTIONAL, FrameError, plain, value_of
+from qflow.live.amqp_frames import DECLARED, TRANSACTIONAL, FrameError, control_of, plain, value_of
 from qflow.live.coordinator import Coordinator
 from qflow.live.encoded import ROOM, Decoder, Encoded, encode_delivery
 from qflow.live.sasl import SaslLayer, SaslRefusedError
 from qflow.live.terminus import answer_source, answer_terminus, read_source, read_terminus
+from qflow.messaging import qmf
 
 CREDIT: Final = 500
 """Credit of a sender's link, filled up whenever something was read (LNK-01)."""
@@ -107,8 +109,6 @@ class _PeerServer(Protocol):
     brake: str
     on_taken: Callable[[Peer, bytes], None] | None
     container: str
-    version: str
-    requests: str
     dirty: dict[Peer, None]
     ticking: dict[Peer, float]
 
@@ -478,7 +478,7 @@ class Peer:
         connection.properties = {
             # A broker that brakes in another way than Qpid's is not to be taken for one.
             symbol("product"): "qflow" if server.brake == brakes.SILENCE else f"brakes by {server.brake}",
-            symbol("version"): server.version,
+            symbol("version"): __version__,
             symbol("platform"): platform.system(),
             symbol("host"): platform.node(),
         }
@@ -721,7 +721,7 @@ class Peer:
         elif link.exchange is not None:
             subject = (message.headers or {}).get(SUBJECT)
             message.routing_key = subject if isinstance(subject, str) else ""
-            if link.exchange.name == server.requests and server.manage(encoded):
+            if link.exchange.name == qmf.REQUESTS and server.manage(encoded):
                 self._settle(sending, delivery, _ACCEPTED, "accepted", is_settled)
                 return
         else:
@@ -885,7 +885,7 @@ class Peer:
         self._has_acted = True
         coordinator, wrapper = sending.session.coordinator, Delivery.wrap(delivery)
         try:
-            kind, values = self.server.decoder.control(raw)
+            kind, values = control_of(raw)
             if kind == "declare":
                 wrapper.local.data = [coordinator.declare()]
                 wrapper.update(DECLARED)

@@ -27,7 +27,6 @@ from time import monotonic
 from typing import Any
 from uuid import uuid4
 
-from qflow import __version__
 from qflow.broker import Broker, BrokerOptions, Message
 from qflow.broker.events import EventTable
 from qflow.kit import RefusalError
@@ -53,9 +52,6 @@ _SECOND = 1_000_000
 
 class Server:
     """A broker that clients of AMQP 1.0 can connect to; :meth:`run` is its loop."""
-
-    version = __version__
-    requests = qmf.REQUESTS
 
     def __init__(
         self,

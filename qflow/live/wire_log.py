@@ -45,7 +45,6 @@ from typing import Any, NamedTuple
 
 from qflow.live.amqp_frames import (
     COORDINATOR,
-    DISCHARGE,
     TRANSACTIONAL,
     Attach,
     Begin,
@@ -59,6 +58,7 @@ from qflow.live.amqp_frames import (
     FrameReader,
     Open,
     Transfer,
+    control_of,
     descriptor_of,
     outcome_of,
     section_places,
@@ -510,11 +510,10 @@ class _Connection:
         return self._transactions.setdefault(bytes(state.value[0]), [])
 
     def _note_control(self, session: _Session, first: Any, payload: bytes) -> None:
-        _, section = self.log.codec.decode(payload)
-        command: Any = getattr(section, "value", None)
-        if descriptor_of(command) == DISCHARGE:
-            fields = [*command.value, None]
-            session.discharges[first.delivery_id or 0] = (bytes(fields[0]), bool(fields[1]))
+        kind, fields = control_of(payload)
+        if kind == "discharge" and fields:
+            has_failed = len(fields) > 1 and bool(fields[1])
+            session.discharges[first.delivery_id or 0] = (bytes(fields[0]), has_failed)
 
     def _discharge(self, session: _Session, said: Any, count: int, time: int) -> None:
         for number in [n for n in session.discharges if (n - said.first) % _SERIAL < count]:

@@ -242,7 +242,9 @@ def test_a_transaction_is_in_the_log_when_it_ends(fails, events):
     wire.settle(BROKER, 0, 0, "accepted")
     wire.settle(CLIENT, 0, 0, described(0x34, b"tx-1", described(0x24)))
     assert wire.rows() == []
-    discharge = encoded(Described(ulong(0x77), described(0x32, b"tx-1", fails)))
+    # Described by its symbol, behind a header, as some clients do.
+    command = Described(symbol("amqp:discharge:list"), [b"tx-1", fails])
+    discharge = encoded(described(0x70, True)) + encoded(Described(ulong(0x77), command))
     number = wire.transfer(CLIENT, 2, discharge)
     assert wire.rows() == []
     wire.settle(BROKER, number, number, "accepted")
