@@ -14,7 +14,7 @@ from proton import Delivery
 
 from qflow.broker.errors import AmqpException, LinkException
 from qflow.broker.links import LinkSession
-from qflow.live.amqp_frames import TRANSACTIONAL
+from qflow.live.amqp_frames import DECLARED, TRANSACTIONAL, control_of
 
 
 class Coordinator:
@@ -25,15 +25,26 @@ class Coordinator:
         # b"" while there is no transaction.
         self._identity = b""
 
-    def declare(self) -> bytes:
-        """Begin a transaction; return its id."""
-        self._engine.tx_select()
-        # An address, as in the real broker (LNK-21).
-        self._identity = hex(id(self)).encode()
-        return self._identity
+    def answer(self, message: bytes, delivery: Delivery) -> AmqpException | None:
+        """Do what a message asks for, and say what came of it; return why there was no commit."""
+        kind, fields = control_of(message)
+        error = None
+        if kind == "declare":
+            self._engine.tx_select()
+            # An address, as in the real broker (LNK-21).
+            self._identity = hex(id(self)).encode()
+            delivery.local.data = [self._identity]
+            delivery.update(DECLARED)
+        elif fields:
+            error = self._discharge(fields[0], len(fields) > 1 and bool(fields[1]))
+            delivery.update(Delivery.REJECTED if error else Delivery.ACCEPTED)
+        else:
+            return None
+        delivery.settle()
+        return error
 
-    def discharge(self, identity: Any, has_failed: bool) -> AmqpException | None:
-        """Roll a transaction back, or commit it; return the error for which it was not committed."""
+    def _discharge(self, identity: Any, has_failed: bool) -> AmqpException | None:
+        """Roll the transaction back, or commit it; return the error for which it was not committed."""
         asked, current = _bytes(identity), self._identity
         if not current or asked != current:
             known = f"current transaction is {current.decode()}" if current else "no current transaction"

@@ -56,7 +56,7 @@ from qflow.broker.links import (
     is_released,
 )
 from qflow.live import brakes
-from qflow.live.amqp_frames import DECLARED, TRANSACTIONAL, FrameError, control_of, plain, value_of
+from qflow.live.amqp_frames import TRANSACTIONAL, FrameError, plain, value_of
 from qflow.live.coordinator import Coordinator
 from qflow.live.encoded import ROOM, Decoder, Encoded, encode_delivery
 from qflow.live.sasl import SaslLayer, SaslRefusedError
@@ -883,20 +883,11 @@ class Peer:
     def _coordinate(self, sending: Sending, delivery: Any, raw: bytes) -> None:
         self._flush_accepts()
         self._has_acted = True
-        coordinator, wrapper = sending.session.coordinator, Delivery.wrap(delivery)
         try:
-            kind, values = control_of(raw)
-            if kind == "declare":
-                wrapper.local.data = [coordinator.declare()]
-                wrapper.update(DECLARED)
-                wrapper.settle()
-            elif values:
-                error = coordinator.discharge(values[0], len(values) > 1 and bool(values[1]))
-                wrapper.update(Disposition.REJECTED if error else Disposition.ACCEPTED)
-                wrapper.settle()
-                if error:
-                    # One queue without room costs the client its connection (LNK-23).
-                    self.refuse("amqp:internal-error", str(error))
+            error = sending.session.coordinator.answer(raw, Delivery.wrap(delivery))
+            if error:
+                # One queue without room costs the client its connection (LNK-23).
+                self.refuse("amqp:internal-error", str(error))
         except FrameError as error:
             self._end_sending(sending, LinkException(str(error), "amqp:decode-error"))
         except LinkException as error:
