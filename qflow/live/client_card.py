@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from textwrap import shorten
@@ -170,11 +169,9 @@ class ClientCard:
         return max(0, sent - after.stored)
 
     def count_lost(self, case: str) -> int:
-        """Count messages of a run that are missing while the program reports no failure by its exit status.
-
-        A client that still sends again what was released has lost nothing yet.
-        """
+        """Count what is missing of a run whose program reports no failure by its exit status."""
         run = self.runs.get(case)
+        # Who still sends again what was released has lost nothing yet.
         if run is None or run.has_failed or run.pause == RESENDS:
             return 0
         return self._count_missing(case)
@@ -227,8 +224,7 @@ class ClientCard:
 
     def fact(self, name: str) -> bool | None:
         """Return one of :data:`FACTS` by its name on the command line; None if it is of the other role."""
-        role, ask = FACTS[name]
-        return ask(self) if role == self.role else None
+        return bool(getattr(self, name.replace("-", "_"))) if FACTS[name] == self.role else None
 
     def subject(self, of: str) -> str:
         """Return the subject of the line that tells of a case, or of a fact; a key of :data:`SUBJECTS`."""
@@ -456,14 +452,9 @@ WINDOW, _DELETED = "its window", "queue deleted"
 COUNTED = ("stopped", "resumed", "limit", "released")
 """The cases in which messages can be lost, or never sent."""
 
-FACTS: dict[str, tuple[str, Callable[[ClientCard], bool]]] = {
-    "stops": (SENDER, lambda card: card.stops),
-    "goes-on": (SENDER, lambda card: card.goes_on),
-    "loses-nothing": (SENDER, lambda card: card.loses_nothing),
-    "settles": (RECEIVER, lambda card: card.settles),
-    "never-locks": (RECEIVER, lambda card: card.never_locks),
-}
-"""What can be required of a client: the role that it is a fact of, and whether it is so."""
+FACTS = dict.fromkeys(("stops", "goes-on", "loses-nothing"), SENDER)
+FACTS |= dict.fromkeys(("settles", "never-locks"), RECEIVER)
+"""What can be required of a client: properties of its card, and the role that each is a fact of."""
 
 
 def name_end(status: int | None) -> str:

@@ -15,12 +15,10 @@ from typing import Any
 from proton import Delivery, Described, Endpoint, Link, Message, ProtonException, Terminus, Timeout, symbol
 from proton.utils import BlockingConnection
 
-from qflow.live.amqp_frames import TRANSACTIONAL
+from qflow.live.amqp_frames import OUTCOMES, TRANSACTIONAL
 
 _TIMEOUT = 10.0
 _LISTENS = 0.2
-_WORDS = {int(Delivery.ACCEPTED): "accepted", int(Delivery.RELEASED): "released"}
-_WORDS |= {int(Delivery.REJECTED): "rejected", int(Delivery.MODIFIED): "modified"}
 
 
 class HandClient:
@@ -203,5 +201,5 @@ class HandReceiver:
 def _word(delivery: Delivery) -> str:
     state = int(delivery.remote_state)
     if state:
-        return _WORDS.get(state, str(delivery.remote_state))
+        return OUTCOMES.get(state, str(delivery.remote_state))
     return "settled without a state" if delivery.settled else "no outcome yet"

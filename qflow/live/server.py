@@ -248,7 +248,7 @@ class Server:
                 peer.incident = f"not open after {self.limits.handshake:g} s"
                 self._drop(channel)
             elif due <= now:
-                next_due = self._guard(peer, lambda peer=peer: peer.tick(now)) or 0.0
+                next_due = self._guard(peer, peer.tick, now) or 0.0
                 if next_due and peer in self.ticking:
                     self.ticking[peer] = next_due
                 elif peer.has_silence:
@@ -257,9 +257,9 @@ class Server:
                 elif not peer.is_over:
                     self.ticking.pop(peer, None)
 
-    def _guard(self, peer: Peer, work: Any) -> Any:
+    def _guard(self, peer: Peer, work: Callable[..., Any], *given: Any) -> Any:
         try:
-            return work()
+            return work(*given)
         except Exception as error:
             peer.fail(error)
             return None
@@ -278,9 +278,9 @@ class Server:
         if peer.queued > self.limits.queued_bytes and not peer.is_over:
             most = self.limits.queued_bytes
             text = f"{peer.queued} bytes wait to be read, at most {most} are kept"
-            self._guard(peer, lambda: peer.refuse("amqp:resource-limit-exceeded", text))
+            self._guard(peer, peer.refuse, "amqp:resource-limit-exceeded", text)
         while not channel.is_leaving:
-            size = self._guard(peer, lambda: peer.output(self._room)) or 0
+            size = self._guard(peer, peer.output, self._room) or 0
             if size <= 0:
                 break
             try:
@@ -344,7 +344,7 @@ class Server:
         for channel in list(self._channels.values()):
             peer = channel.peer
             if not peer.is_over:
-                self._guard(peer, lambda peer=peer: peer.refuse("amqp:connection:forced", text))
+                self._guard(peer, peer.refuse, "amqp:connection:forced", text)
             peer.incident = ""
             self._write(channel)
         for channel in list(self._channels.values()):

@@ -139,10 +139,7 @@ class Serving:
         return not self._thread.is_alive()
 
     def declare_like(self, queue: str, stop: int) -> str:
-        """Make a queue that is like another but for the depth at which it stops its senders; return its name.
-
-        A queue keeps its thresholds as long as it lives (FC-12); the way to others is another queue.  Its
-        resume threshold is in the same proportion, its name the other's with the first free number.
+        """Make a queue like another, with a stop threshold of its own and resume in proportion (FC-12).
 
         >>> with serve("orders --flow-stop-count=10 --flow-resume-count=5") as broker:
         ...     broker.declare_like("orders", 20)
