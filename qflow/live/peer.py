@@ -30,7 +30,6 @@ from proton import (
     Collector,
     Condition,
     Connection,
-    Data,
     Delivery,
     Disposition,
     Endpoint,
@@ -56,7 +55,7 @@ from qflow.broker.links import (
     is_released,
 )
 from qflow.live import brakes
-from qflow.live.amqp_frames import TRANSACTIONAL, FrameError, plain, value_of
+from qflow.live.amqp_frames import TRANSACTIONAL, FrameError, plain
 from qflow.live.coordinator import Coordinator
 from qflow.live.encoded import ROOM, Decoder, Encoded, encode_delivery
 from qflow.live.sasl import SaslLayer, SaslRefusedError
@@ -471,7 +470,10 @@ class Peer:
             self.refuse("amqp:invalid-field", f"a container-id has at most {_LONGEST_NAME} characters")
             return
         self.container = container
-        self.product = _product_of(connection.remote_properties)
+        told = plain(connection.remote_properties)
+        told = told if isinstance(told, dict) else {}
+        parts = (str(told[key]) for key in ("product", "version") if told.get(key))
+        self.product = " ".join(parts)[:_LONGEST_NAME]
         self.name = self.server.connection_name(container, self)
         connection.container = self.server.container
         connection.offered_capabilities = [symbol("ANONYMOUS-RELAY")]
@@ -911,15 +913,3 @@ _HANDLERS: dict[int, Callable[[Peer, Any], None]] = {
     Event.TRANSPORT_ERROR.number: Peer._on_transport_error,
     Event.TRANSPORT_CLOSED.number: lambda peer, event: peer.end(),
 }
-
-
-def _product_of(data: Any) -> str:
-    """Return what a client says it is, from the properties of its open frame."""
-    try:
-        given = plain(value_of(data)) if isinstance(data, Data) else plain(data)
-    except (TypeError, ValueError):
-        return ""
-    if not isinstance(given, dict):
-        return ""
-    parts = [str(given[key]) for key in ("product", "version") if given.get(key)]
-    return " ".join(parts)[:_LONGEST_NAME]
