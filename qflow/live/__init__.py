@@ -16,8 +16,8 @@ from qflow.rooms import open_room
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from qflow.live.client_card import ClientCard as ClientCard
+    from qflow.live.client_card import Conditions as Conditions
     from qflow.live.client_card import client_table as client_table
-    from qflow.live.client_check import Conditions as Conditions
     from qflow.live.client_check import check_client as check_client
     from qflow.live.client_faults import Ledger as Ledger
     from qflow.live.client_faults import check_faults as check_faults

@@ -20,14 +20,13 @@ from qflow.arguments import add_json, port_number, whole_number
 from qflow.kit import INTERRUPTED, RefusalError, heed_interrupts, install_command
 from qflow.live.brakes import BRAKES, SILENCE
 from qflow.live.certificates import add_certificate, given_certificate, server_context
-from qflow.live.client_card import FACTS
+from qflow.live.client_card import FACTS, Conditions
 from qflow.writing import require_apart, write_whole
 
 if TYPE_CHECKING:
     from ssl import SSLContext
 
     from qflow.live.client_card import ClientCard
-    from qflow.live.client_check import Conditions
     from qflow.live.client_faults import Ledger
     from qflow.live.client_report import ClientReport
     from qflow.live.recording import Recording
@@ -368,8 +367,6 @@ def _check(namespace: argparse.Namespace) -> ClientReport:
 
 def _conditions(namespace: argparse.Namespace) -> Conditions:
     """Return what was asked for; what was not is as it always is, or short."""
-    from qflow.live.client_check import Conditions
-
     if namespace.body is not None:
         namespace.body = _read_body(namespace.body, bool(namespace.content_type))
     elif namespace.content_type:

@@ -17,13 +17,16 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from textwrap import shorten
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from qflow.kit import kit_path
 from qflow.live.brakes import SILENCE
+from qflow.live.certificates import Certificate
 from qflow.table import Table
 
 SENDER, RECEIVER = "sender", "receiver"
@@ -32,6 +35,39 @@ STILL, ENDED, RESENDS, LATE = "waits", "ended", "sends again and again", "still 
 _SPIN = 1_000
 _SHOWN = 160
 _ERROR = re.compile(r"^\s*[\w.]*(Error|Exception)\b|\bamqp:[a-z]")
+
+
+class Conditions(NamedTuple):
+    """Under which conditions a client is checked.
+
+    Fields:
+        stop, resume: Messages; the queue's thresholds.
+        limit: Messages; the queue's ``qpid.max_count``.
+        window: Of the sender that a receiver is given.
+        messages: How many the program is asked to send (``AMQP_MESSAGES``).
+        queue: The queue's name (``AMQP_QUEUE``).
+        still: Seconds without a change after which a client counts as still.
+        timeout: Seconds; the longest that one run of the program may take.
+        body: What a receiver's messages carry: a text as an AMQP value, bytes as data.
+        content_type: Of the body; "" for none.
+        properties: Application properties of a receiver's messages.
+        brake: How the broker tells a sender that the queue is ON (:mod:`qflow.live.brakes`).
+        certificate: To listen with, by TLS; the program is given its authority's file (``AMQP_CA``).
+    """
+
+    stop: int = 10
+    resume: int = 5
+    limit: int = 30
+    window: int = 20
+    messages: int = 6_000
+    queue: str = "orders"
+    still: float = 1.0
+    timeout: float = 60.0
+    body: str | bytes = "order"
+    content_type: str = ""
+    properties: Mapping[str, Any] = MappingProxyType({})
+    brake: str = SILENCE
+    certificate: Certificate | None = None
 
 
 @dataclass(frozen=True)
@@ -108,32 +144,25 @@ class ClientCard:
 
     Parameters:
         role ({"sender", "receiver"})
-        stop, resume, limit, window: The queue's thresholds and limit; the window of the sender that a
-            receiver was given.
-        brake: How the broker tells a sender that a queue is ON (:mod:`qflow.live.brakes`).
-        asked, total: Messages that the client was asked to send; that it sends where nothing stops it.
+        given: The conditions under which it was checked.
+        total: Messages that it sends where nothing stops it.
         is_endless: Whether it sends without end, so that ``total`` says nothing.
         runs: Case to :class:`ClientRun`.
 
     >>> still = Figures(sent=11, accepted=10, unsettled=1, stored=11, depth=11)
     >>> runs = {"stopped": ClientRun("stopped", still, still, most_unsettled=1)}
-    >>> card = ClientCard(("send",), "sender", 10, 5, 30, 20, 300, 300, False, runs)
+    >>> card = ClientCard(("send",), "sender", Conditions(messages=300), 300, False, runs)
     >>> card.stops, card.client_window, card.past_stop
     (True, 1, 1)
     """
 
     command: tuple[str, ...]
     role: str
-    stop: int
-    resume: int
-    limit: int
-    window: int
-    asked: int
+    given: Conditions
     total: int
     is_endless: bool
     runs: dict[str, ClientRun] = field(default_factory=dict)
     settling: Settling | None = None
-    brake: str = SILENCE
 
     # Senders
 
@@ -143,20 +172,20 @@ class ClientCard:
         run = self.runs.get("stopped")
         if run is None or run.pause in (LATE, RESENDS):
             return False
-        if self.brake == SILENCE and not run.most_unsettled:
+        if self.given.brake == SILENCE and not run.most_unsettled:
             return False
         return self.is_endless or run.before.sent < self.total
 
     @property
     def client_window(self) -> int | None:
         """The most transfers without an outcome of a client that silence stops; None of any other."""
-        return self.runs["stopped"].most_unsettled if self.stops and self.brake == SILENCE else None
+        return self.runs["stopped"].most_unsettled if self.stops and self.given.brake == SILENCE else None
 
     @property
     def past_stop(self) -> int:
         """Messages that came onto the queue after the one that reached the stop threshold."""
         run = self.runs.get("stopped")
-        return 0 if run is None else max(0, run.before.depth - self.stop)
+        return 0 if run is None else max(0, run.before.depth - self.given.stop)
 
     def _count_missing(self, case: str) -> int:
         """Count messages of a run that were sent, are on no queue, and were not sent again."""
@@ -218,7 +247,7 @@ class ClientCard:
         settling = self.settling
         if settling is None or settling.is_locked or not self.settles:
             return False
-        return settling.is_presettled or settling.batch <= self.resume
+        return settling.is_presettled or settling.batch <= self.given.resume
 
     # Words
 
@@ -228,7 +257,7 @@ class ClientCard:
 
     def subject(self, of: str) -> str:
         """Return the subject of the line that tells of a case, or of a fact; a key of :data:`SUBJECTS`."""
-        return SUBJECTS[of].format(limit=self.limit)
+        return SUBJECTS[of].format(limit=self.given.limit)
 
     def lines(self) -> list[tuple[str, str]]:
         """Return the card as pairs of a subject and a sentence."""
@@ -242,7 +271,7 @@ class ClientCard:
             end = f", {self._describe_refused('stopped')}{end}"
         stop = f"{'yes' if self.stops else 'no'}: {depth}{end}"
         window = self.client_window
-        if self.stops and self.brake != SILENCE:
+        if self.stops and self.given.brake != SILENCE:
             words = "not seen: nothing is withheld from it"
         elif window is None and not run.most_unsettled:
             words = "none: it waits for no outcomes"
@@ -311,7 +340,7 @@ class ClientCard:
             refused = "released" if after.released else "rejected"
             what = f"is {refused}" if after.released or after.rejected else "has no outcome yet"
             return f"{seen}; resends what {what}, {resent:,} times; all arrive when there is room"
-        if before.depth < self.limit:
+        if before.depth < self.given.limit:
             return f"never at the limit: {run.pause} at {before.depth:,}"
         return f"{seen}; loses nothing{_describe_wait(run)}"
 
@@ -384,14 +413,15 @@ class ClientCard:
             return f"not known: dies with status {fatal.status}{_quote_after(fatal.output)}"
         if settling.is_locked:
             return (
-                f"yes, with one of window {self.window}: {settling.delivered_locked:,} delivered, "
+                f"yes, with one of window {self.given.window}: {settling.delivered_locked:,} delivered, "
                 f"{settling.unsettled_locked:,} of them not settled, and both wait"
             )
+        resume = f"resume {self.given.resume}"
         if self.never_locks:
-            return f"no, with none: a batch is not above resume {self.resume}"
+            return f"no, with none: a batch is not above {resume}"
         if not self.settles:
             return "it settles nothing"
-        return f"not with window {self.window}; with another it can be: a batch is above resume {self.resume}"
+        return f"not with window {self.given.window}; with another it can be: a batch is above {resume}"
 
     def table(self) -> Table:
         """Return the figures of all runs."""
@@ -406,29 +436,39 @@ class ClientCard:
 
     def as_json(self) -> dict[str, Any]:
         """Return everything as plain values, the derived facts and the sentences included."""
+        given, is_sender = self.given, self.role == SENDER
         cases = [case for case in self.runs if case in COUNTED]
-        derived = {
+        return {
+            "command": self.command,
+            "role": self.role,
+            **{name: getattr(given, name) for name in ("stop", "resume", "limit", "window")},
+            "asked": given.messages if is_sender else None,
+            "total": self.total if is_sender else None,
+            "is_endless": self.is_endless if is_sender else None,
+            "runs": {case: asdict(run) for case, run in self.runs.items()},
+            "settling": self.settling and asdict(self.settling),
+            "brake": given.brake,
             "stops": self.fact("stops"),
             "client_window": self.client_window,
-            "past_stop": self.past_stop,
+            "past_stop": self.past_stop if is_sender else None,
             "lost": {case: self.count_lost(case) for case in cases},
             "unsent": {case: self.count_unsent(case) for case in cases},
+            "facts": {name: self.fact(name) for name in FACTS},
+            "card": dict(self.lines()),
         }
-        if self.role == RECEIVER:
-            derived |= dict.fromkeys(("past_stop", "asked", "total", "is_endless"))
-        facts = {name: self.fact(name) for name in FACTS}
-        return {**asdict(self), **derived, "facts": facts, "card": dict(self.lines())}
 
     def __str__(self) -> str:
-        asked = "" if self.total == self.asked else f" ({self.asked:,} were asked for)"
+        given, asked = self.given, ""
+        if self.total != given.messages:
+            asked = f" ({given.messages:,} were asked for)"
         what = "sends without end" if self.is_endless else f"sends {self.total:,} messages{asked}"
         free = self.runs.get("free")
         if free is not None and free.has_failed:
             what += f" and ends with status {free.status} where nothing stops it{_quote_after(free.output)}"
         head = f"a sender, which {what}" if self.role == SENDER else "a receiver"
-        if self.brake != SILENCE:
-            head += f"; a broker that brakes by {self.brake}"
-        thresholds = f"stop above {self.stop}, resume below {self.resume}"
+        if given.brake != SILENCE:
+            head += f"; a broker that brakes by {given.brake}"
+        thresholds = f"stop above {given.stop}, resume below {given.resume}"
         lines = self.lines()
         width = max(len(name) for name, _ in lines)
         words = "\n".join(f"{name:<{width}}  {text}" for name, text in lines)

@@ -16,8 +16,8 @@ A receiver is given messages one by one (``free``), then by a sender with a wind
 control (``locked``); and its queue is deleted.
 
 Everything is measured at the server: transfers, their outcomes, how many wait for one.  Still is a client of
-which nothing has been seen to change for a while (:attr:`Conditions.still`).  No program runs longer than
-:attr:`Conditions.timeout`.
+which nothing has been seen to change for a while (``still`` of the conditions), and no program runs longer
+than their ``timeout``.
 """
 
 from __future__ import annotations
@@ -32,14 +32,11 @@ from dataclasses import replace
 from shlex import quote
 from threading import Thread
 from time import monotonic, sleep
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 from qflow.broker.errors import ManagementError
 from qflow.kit import RefusalError
-from qflow.live.brakes import SILENCE
-from qflow.live.certificates import Certificate
 from qflow.live.client_card import (
     ENDED,
     LATE,
@@ -49,6 +46,7 @@ from qflow.live.client_card import (
     STILL,
     ClientCard,
     ClientRun,
+    Conditions,
     Figures,
     Settling,
 )
@@ -64,39 +62,6 @@ _FEEDER = "qflow-bench"
 _KEPT_LINES = 200
 _LONGEST_LINE = 4_096
 _GRACE = 1.0
-
-
-class Conditions(NamedTuple):
-    """Under which conditions a client is checked.
-
-    Fields:
-        stop, resume: Messages; the queue's thresholds.
-        limit: Messages; the queue's ``qpid.max_count``.
-        window: Of the sender that a receiver is given.
-        messages: How many the program is asked to send (``AMQP_MESSAGES``).
-        queue: The queue's name (``AMQP_QUEUE``).
-        still: Seconds without a change after which a client counts as still.
-        timeout: Seconds; the longest that one run of the program may take.
-        body: What a receiver's messages carry: a text as an AMQP value, bytes as data.
-        content_type: Of the body; "" for none.
-        properties: Application properties of a receiver's messages.
-        brake: How the broker tells a sender that the queue is ON (:mod:`qflow.live.brakes`).
-        certificate: To listen with, by TLS; the program is given its authority's file (``AMQP_CA``).
-    """
-
-    stop: int = 10
-    resume: int = 5
-    limit: int = 30
-    window: int = 20
-    messages: int = 6_000
-    queue: str = "orders"
-    still: float = 1.0
-    timeout: float = 60.0
-    body: str | bytes = "order"
-    content_type: str = ""
-    properties: Mapping[str, Any] = MappingProxyType({})
-    brake: str = SILENCE
-    certificate: Certificate | None = None
 
 
 class ClientFailedError(RefusalError):
@@ -161,26 +126,12 @@ class _Bench:
         self.is_endless = False
 
     def card(self) -> ClientCard:
-        given = self.given
         role, runs, settling = self.measure_free()
         if settling is not None and not settling.is_presettled:
             settling, runs["locked"] = self.measure_lock(settling)
         for case in _SENDER_CASES if role == SENDER else ("deleted",):
             runs[case] = self.measure(case)
-        return ClientCard(
-            self.command,
-            role,
-            given.stop,
-            given.resume,
-            given.limit,
-            given.window,
-            given.messages,
-            self.total,
-            self.is_endless,
-            runs,
-            settling,
-            given.brake,
-        )
+        return ClientCard(self.command, role, self.given, self.total, self.is_endless, runs, settling)
 
     def start(self, case: str, options: str) -> _Watch:
         self._progress(self._started, None, case)

@@ -40,8 +40,8 @@ from proton import Message, ProtonException
 from qflow.configuration.notations import read_any
 from qflow.kit import RefusalError
 from qflow.live.certificates import server_context
-from qflow.live.client_card import name_end
-from qflow.live.client_check import Conditions, start_program
+from qflow.live.client_card import Conditions, name_end
+from qflow.live.client_check import start_program
 from qflow.live.peer import Peer
 from qflow.live.server import READ_SIZE, Server
 from qflow.live.serving import Serving

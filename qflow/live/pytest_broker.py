@@ -41,7 +41,8 @@ class Bench:
 
     def check(self, command: Sequence[str], **conditions: Any) -> ClientCard:
         """Run a client program against the bench, as :func:`qflow.live.client_check.check_client`."""
-        from qflow.live.client_check import Conditions, check_client
+        from qflow.live.client_card import Conditions
+        from qflow.live.client_check import check_client
 
         return check_client(command, Conditions(**conditions))
 

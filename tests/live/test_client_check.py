@@ -295,7 +295,7 @@ def of_runs(sent, status=None, end="waits", pause="waits", total=6_000, depth=11
     after = Figures(sent=sent, accepted=10, stored=stored, depth=depth)
     cases = ("free", "stopped", "resumed", "limit", "released", "deleted")
     runs = {case: ClientRun(case, before, after, 1, pause, status, end=end, **more) for case in cases}
-    return dict(ClientCard(("send",), "sender", 10, 5, 30, 20, 6_000, total, False, runs).lines())
+    return dict(ClientCard(("send",), "sender", Conditions(), total, False, runs).lines())
 
 
 RESUME, LIMIT, DELETED = "after resume", "limit 30, without", "queue deleted"
@@ -351,7 +351,7 @@ def test_sentences_say_how_a_run_ended(given, case, words):
 def test_sentences_say_what_a_receiver_did(given, status, words):
     seen = Figures()
     runs = {case: ClientRun(case, seen, seen, status=status) for case in ("free", "deleted")}
-    card = ClientCard(("read",), "receiver", 10, 5, 30, 20, 6_000, 6_000, False, runs, given)
+    card = ClientCard(("read",), "receiver", Conditions(), 6_000, False, runs, given)
     assert dict(card.lines())["does it settle"] == words
     assert card.settles is (words.startswith("yes") and status is None)
 
@@ -427,7 +427,7 @@ def test_a_client_whose_runs_differ_loses_some_of_what_it_sent_in_that_run():
     seen = Figures(sent=4885, stored=30, depth=30)
     cases = ("free", "stopped", "resumed", "limit", "released", "deleted")
     runs = {case: ClientRun(case, seen, seen, status=0) for case in cases}
-    card = ClientCard(("send",), "sender", 10, 5, 30, 20, 6_000, 4_058, False, runs)
+    card = ClientCard(("send",), "sender", Conditions(), 4_058, False, runs)
     words = dict(card.lines())["limit 30, with flow control"]
     assert words == "30 on the queue; goes on; loses 4,855 of 4,885 without a word"
 

@@ -11,14 +11,14 @@ pytest.importorskip("proton")
 from commands import status_of
 
 from qflow.kit import RefusalError
-from qflow.live.client_card import ClientCard, ClientRun, Figures
+from qflow.live.client_card import ClientCard, ClientRun, Conditions, Figures
 from qflow.live.client_faults import Ledger
 from qflow.live.client_report import ClientReport, read_baseline
 
 CASES = ("free", "stopped", "resumed", "limit", "released", "deleted")
 
 
-def card(window=50, lost=0, pause="waits", **more):
+def card(window=50, lost=0, pause="waits", brake="silence"):
     """A sender that stops with a window, goes on, and loses so many at the limit without flow control."""
     held = Figures(sent=10 + window, accepted=10, unsettled=window, stored=10 + window, depth=10 + window)
     whole = Figures(sent=300, accepted=300, stored=300, depth=10 + window)
@@ -35,7 +35,7 @@ def card(window=50, lost=0, pause="waits", **more):
         case: ClientRun(case, less if case == "released" else held, after[case], window, pause)
         for case in CASES
     }
-    return ClientCard(("send",), "sender", 10, 5, 30, 20, 300, 300, False, runs, **more)
+    return ClientCard(("send",), "sender", Conditions(messages=300, brake=brake), 300, False, runs)
 
 
 def worse(before, now):
