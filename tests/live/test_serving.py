@@ -79,6 +79,7 @@ class Flood(threading.Thread, MessagingHandler):
         MessagingHandler.__init__(self)
         self.url, self.count, self.window, self.container_id = url, count, window, container
         self.sent = self.settled = 0
+        self.is_over = False
 
     def run(self):
         self.container = Container(self, container_id=self.container_id)
@@ -86,7 +87,9 @@ class Flood(threading.Thread, MessagingHandler):
         self.container.timeout = 0.05
         self.container.start()
         while self.container.process():
-            pass
+            # Proton's objects are of this thread alone.
+            if self.is_over:
+                self.connection.close()
         self.container.stop()
 
     def on_start(self, event):
@@ -107,7 +110,7 @@ class Flood(threading.Thread, MessagingHandler):
         self.go_on()
 
     def stop(self):
-        self.connection.close()
+        self.is_over = True
         self.join(5)
 
 
