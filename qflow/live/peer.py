@@ -143,6 +143,8 @@ class _LiveSession:
         for _, sending in self.held.values():
             sending.count("lost")
         self.held.clear()
+        # No cycle is left: Proton's objects are freed here, and not by a collector in another thread.
+        self.receivers.clear()
         self.peer.server.advance_time()
         engine.close()
 
