@@ -11,7 +11,7 @@
             wire_log (a process of low priority) ──► part-*.parquet, _recording.json, the workload
 
 Bytes go on first, and as they are, whatever they are; reading them is the work of another process
-(:mod:`qflow.live.wire_log`), so that a client hardly notices.  A peer that reads slowly makes the
+(:class:`qflow.live.wire_log.WireLog`), so that a client hardly notices.  A peer that reads slowly makes the
 other one wait, as without the tap: what is buffered here is bounded by asyncio's own marks.
 
 A *capture* is the bytes of all connections as they passed, in files that the other process reads behind.  The

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from qflow.live.server import Server
 
 
-def require_proton() -> None:
+def _require_proton() -> None:
     """Refuse what needs real clients where Proton is not installed."""
     try:
         import_module("proton")
@@ -51,7 +51,7 @@ def make_server(
     **given: Any,
 ) -> Server:
     """Return a server that does not run yet, with its queues declared; all is given as to :func:`serve`."""
-    require_proton()
+    _require_proton()
     from qflow.live.server import Server
 
     made = Server(options, workload=workload, **given)
