@@ -44,21 +44,7 @@ _NO_FINDING = (None, "", None, None, None, None, None)
 
 
 class Intervals:
-    """Folds the engine's events; what has ended is in :attr:`results` until it is taken away.
-
-    Memory does not grow with the length of a log.
-
-    >>> intervals = Intervals()
-    >>> for event in (
-    ...     Event(5, "message.transfer", session="p", message="p-9"),
-    ...     Event(5, "flow_stopped", queue="q", detail={"count": 9, "size": 900}),
-    ...     Event(8, "flow_resumed", queue="q", detail={"count": 4, "size": 400}),
-    ... ):
-    ...     handle = intervals.handlers[event.kind]
-    ...     handle(event)
-    >>> intervals.results
-    [('flow_on', 'q', '', '', 5, 8, 'p-9', 9, 900)]
-    """
+    """Folds the engine's events; what has ended is in :attr:`results` until it is taken away."""
 
     def __init__(self, state: dict[str, Any] | None = None) -> None:
         self.results: list[Any] = []
@@ -578,10 +564,7 @@ def audit_parts(
     events: EventTable,
     tell: Callable[[int], None] | None = None,
 ) -> Audit:
-    """Audit a log that is given part by part, so that none of it need be kept: as :func:`audit` otherwise.
-
-    `events` gets the engine's; emptied between the parts, it leaves a run without them.
-    """
+    """Audit a log that is given part by part; `events` gets the engine's, and may be emptied in between."""
     auditor = Auditor(name, None, tolerance, events)
     auditor.begin(workload)
     auditor.next_seq = 1

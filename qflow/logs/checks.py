@@ -184,11 +184,7 @@ class Tolerance:
         return seen.tolerance()
 
     def text(self) -> str:
-        """Return both as the label of a component's ``begin`` has them.
-
-        >>> Tolerance.of_text(Tolerance(5, 60_000).text())
-        Tolerance(skew=5, lag=60000)
-        """
+        """Return both as the label of a component's ``begin`` has them."""
         return f"[{self.skew},{self.lag}]"
 
     @classmethod
@@ -202,18 +198,7 @@ class Tolerance:
 
 
 class Ways:
-    """How long messages and completions were on their way, as far as a log shows: for a Tolerance.
-
-    Nothing arrives before it is sent.  If more than one in a hundred messages seems to, the clocks differ by
-    that much; if fewer do, these are findings.  What is remembered does not grow with the log: of a long one,
-    the messages that are nearest (:data:`MOST_UNDER_WAY`), and every second, fourth, ... measure.
-
-    >>> ways = Ways()
-    >>> ways.take(LogRow(5, "c", "deliver", "q", "p-1", 7, ""))
-    >>> ways.take(LogRow(9, "p", "transfer", "q", "p-1", 7, ""))
-    >>> ways.tolerance()
-    Tolerance(skew=4, lag=60000)
-    """
+    """Measures how long messages and completions were on their way in a log: for a Tolerance."""
 
     def __init__(self) -> None:
         self._sent: dict[str, int] = {}
@@ -248,6 +233,8 @@ class Ways:
 
     def tolerance(self) -> Tolerance:
         """Return the tolerance that these times explain."""
+        # If more than one in a hundred messages seems to arrive before it is sent, the clocks differ by that
+        # much; if fewer do, these are findings.
         trips = sorted(self._trips.values)
         lag = 3 * _at(trips, 99) if len(trips) >= 100 else 0
         skew = max(0, -_at(sorted(self._ways.values), 1))
@@ -282,14 +269,7 @@ def _at(ordered: Sequence[int], percent: int) -> int:
 
 
 class _LabelSet:
-    """Labels ``<producer>-<n>`` as ranges of numbers, so that a million of them in a row need no memory.
-
-    >>> labels = _LabelSet()
-    >>> [labels.add(label) for label in ("p-1", "p-2", "odd", "p-1")]
-    [True, True, True, False]
-    >>> "p-2" in labels, "p-3" in labels, labels.state()
-    (True, False, {'p': [[0, 1]], '': ['odd']})
-    """
+    """Labels ``<producer>-<n>`` as ranges of numbers, so that a million of them in a row need no memory."""
 
     __slots__ = ("_ranges", "_odd")
 
@@ -343,13 +323,11 @@ def _is_number(text: str) -> bool:
 
 
 class _QueueCourse:
-    """One queue as the engine ran it, and how far that may be from the real one's course.
+    """One queue as the engine ran it, and how far that may be from the real one's course."""
 
-    What consumers may hold (``slack``) may have been settled earlier or later than the engine thought.  The
-    queue was certainly ON from when it had been well above a stop level for a while, for as long as it did
-    not come near its resume levels; it can have been ON whenever it was not well below them.
-    """
-
+    # What consumers may hold, the slack, may have been settled earlier or later than the engine thought.  The
+    # queue was certainly ON from when it had been well above a stop level for a while, for as long as it did
+    # not come near its resume levels; it can have been ON whenever it was not well below them.
     __slots__ = ("levels", "slack", "high_since", "lows", "on_until", "is_near_on", "depth", "bytes")
 
     def __init__(self, levels: FlowThresholds | None, slack: int) -> None:
@@ -470,17 +448,7 @@ class _Queue:
 
 
 class RuleChecks:
-    """Takes a log's rows in order, and the engine's events in between; gives findings.
-
-    >>> from qflow.workload import Consumer
-    >>> workload = Workload("w", 1, {"q": {}}, consumers=(Consumer("c", "q", 1, ("const", 1)),))
-    >>> found = []
-    >>> checks = RuleChecks(workload, Tolerance(0, 0), found.append)
-    >>> accept = checks.rows["accept"]
-    >>> accept(1, 5, "c", "accept", "q", "p-1", ""); found[0].text()
-    'row 1, 5e-06 s: not held (CN-13), c, q, p-1: accept; allowed: what was delivered to the client and is not
-    settled'
-    """
+    """Takes a log's rows in order, and the engine's events in between; gives findings."""
 
     def __init__(
         self,

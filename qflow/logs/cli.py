@@ -203,10 +203,7 @@ def _find_workload(namespace: argparse.Namespace) -> str | Path | None:
 def _audit_log(
     namespace: argparse.Namespace, seen: _Seen, workload: Workload
 ) -> tuple[Audit, int, dict[str, Any]]:
-    """Audit the log, write the trace if one is asked for; return also how many events there were.
-
-    And of each queue that the log has no reports of, how deep it was in the replay.
-    """
+    """Audit the log and write the trace; return also the number of events, and the depths not reported."""
     from qflow.broker.events import EventTable
     from qflow.logs.audit import audit_parts
     from qflow.logs.checks import Tolerance

@@ -143,11 +143,7 @@ class ClientLog(Tabular):
 
 
 def rows_by_client(rows: Iterable[LogRow]) -> dict[str, list[LogRow]]:
-    """Return each client's rows, in order.
-
-    >>> rows_by_client([])
-    {}
-    """
+    """Return each client's rows, in order."""
     by_client: dict[str, list[LogRow]] = {}
     for row in rows:
         by_client.setdefault(row.client, []).append(row)
@@ -155,12 +151,7 @@ def rows_by_client(rows: Iterable[LogRow]) -> dict[str, list[LogRow]]:
 
 
 def round_trips(rows: Sequence[LogRow]) -> list[tuple[int, int, int]]:
-    """Return (when, sent so far, time to completion) of transfers that were alone on their way.
-
-    >>> rows = [LogRow(5, "p", "transfer", "q", "p-1", 7, ""), LogRow(9, "p", "complete", "", "p-1", 0, "")]
-    >>> round_trips(rows)
-    [(5, 1, 4)]
-    """
+    """Return (when, sent so far, time to completion) of transfers that were alone on their way."""
     trips: list[tuple[int, int, int]] = []
     sent = outstanding = 0
     alone, since = "", 0
@@ -180,8 +171,8 @@ def replay(log: ClientLog, workload: Workload, tell: Callable[[int], None] | Non
     """Send a log's transfers, accepts, releases and rejects to the engine, each at its recorded time.
 
     What the broker did in between (whose transfer was held and let go, when flow control turned ON and OFF,
-    which message was where) is the engine's own work; how the two are kept together, and what is compared
-    with the engine and not given to it, :mod:`qflow.logs.player` says.
+    which message was where) is the engine's own work; how the two are kept together :mod:`qflow.logs.player`
+    says.
 
     Parameters:
         workload: What was run: the queues, and the consumers' prefetch.
@@ -195,20 +186,9 @@ def replay(log: ClientLog, workload: Workload, tell: Callable[[int], None] | Non
         LogError: If the log names a client that the workload has not.
         AmqpException: The broker's own refusal of a queue.
 
-    >>> from qflow.trace import ClientLog, LogRow
-    >>> from qflow.workload import Consumer, Producer
-    >>> workload = Workload(
-    ...     "small",
-    ...     duration=1,
-    ...     queues={"q": {"qpid.flow_stop_count": 2}},
-    ...     producers=(Producer("p", ("", "q"), rate=10, capacity=5, size=100),),
-    ...     consumers=(Consumer("c", "q", prefetch=1, service=("const", 1)),),
-    ... )
-    >>> rows = [LogRow(time, "p", "transfer", "q", f"p-{time}", 100, "") for time in (1, 2, 3)]
-    >>> rows += [LogRow(time, "c", "accept", "q", f"p-{time - 6}", 0, "") for time in (7, 8)]
-    >>> run = replay(ClientLog("small", rows), workload)
-    >>> [(event.time, event.kind) for event in run.events if event.kind in ("held", "dequeued", "let_go")]
-    [(3, 'held'), (7, 'dequeued'), (8, 'dequeued'), (8, 'let_go')]
+    >>> workload = Workload("small", 1, {"q": {}}, producers=(Producer("p", ("", "q"), 10, 5, 100),))
+    >>> replay(ClientLog("small", [LogRow(7, "p", "transfer", "q", "p-1", 100, "")]), workload)
+    Run('small', 11 events, 7 us)
     """
     _require_known(log, workload)
     events = EventTable()
@@ -248,14 +228,7 @@ def _require_known(log: ClientLog, workload: Workload) -> None:
 
 
 class ClientSide:
-    """Takes a run's events one by one, and keeps what its clients would have written down of each.
-
-    What it remembers grows with what is under way, not with the run.
-
-    >>> side = ClientSide()
-    >>> side.append(Event(7, "client.block", session="p")); side.rows
-    [LogRow(ts_us=7, client='p', event='block', queue='', label='', size=0, group='')]
-    """
+    """Takes a run's events one by one, and keeps what its clients would have written down of each."""
 
     def __init__(self, producers: Iterable[Producer] = ()) -> None:
         self.rows: list[LogRow] = []
@@ -329,12 +302,7 @@ class ClientSide:
 
 
 def client_rows(events: Iterable[Event], producers: Iterable[Producer] = ()) -> Iterator[LogRow]:
-    """Yield what the clients of a run or a trace would have logged.
-
-    >>> from qflow.workload import simulate
-    >>> list(client_rows(simulate(Workload("w", 1, {"q": {}})).events))
-    []
-    """
+    """Yield what the clients of a run or a trace would have logged."""
     side = ClientSide(producers)
     for event in events:
         side.append(event)

@@ -27,23 +27,7 @@ _Touch = tuple[str, str, str]
 
 
 def touches_of(source: str, workload: Workload) -> list[_Touch]:
-    """Return who touches what according to a workload.
-
-    Where a producer's messages go is asked of the engine: it routes one of each producer.  Queues of a
-    headers exchange are taken to be touched by all who send to it, as there it is the message that decides.
-
-    >>> from qflow.workload import Consumer, Producer
-    >>> workload = Workload(
-    ...     "w",
-    ...     1,
-    ...     {"q": {}, "r": {}},
-    ...     (("amq.fanout", "q", ""), ("amq.fanout", "r", "")),
-    ...     (Producer("p", ("amq.fanout", ""), rate=1, capacity=1, size=1),),
-    ...     (Consumer("c", "q", prefetch=1, service=("const", 1)),),
-    ... )
-    >>> touches_of("log", workload)
-    [('log', 'c', 'q'), ('log', 'p', 'q'), ('log', 'p', 'r'), ('log', 'q', 'q'), ('log', 'r', 'r')]
-    """
+    """Return who touches what according to a workload; where messages go, the engine is asked."""
     pairs = {(queue, queue) for queue in workload.queues}
     pairs |= {(consumer.name, consumer.queue) for consumer in workload.consumers}
     try:
@@ -89,13 +73,7 @@ def _shared_sessions(workload: Workload, pairs: set[tuple[str, str]]) -> set[tup
 
 
 def components_of(touches: Iterable[_Touch]) -> dict[tuple[str, str, str], str]:
-    """Return the component of each client and each queue: connected parts of what touches what.
-
-    Topologies of different times are joined by giving the touches of all of them.
-
-    >>> components_of([("log", "p", "r"), ("log", "c", "q"), ("log", "p", "q")])[("log", "client", "c")]
-    'log/q'
-    """
+    """Return the component of each client and each queue: connected parts of what touches what."""
     import networkx
 
     graph = networkx.Graph()
@@ -110,11 +88,7 @@ def components_of(touches: Iterable[_Touch]) -> dict[tuple[str, str, str], str]:
 
 
 def part_of(workload: Workload, clients: Iterable[str], queues: Iterable[str], name: str) -> Workload:
-    """Return the part of a workload that belongs to one component.
-
-    >>> part_of(Workload("w", 1, {"q": {}, "r": {}}), [], ["r"], "w/r").queues
-    {'r': {}}
-    """
+    """Return the part of a workload that belongs to one component."""
     clients, queues = set(clients), set(queues)
     return workload.replace(
         name=name,
@@ -143,14 +117,7 @@ def parts_of(
 
 
 class Splitter:
-    """Splits a log by components and numbers the events of each, without gaps, between its begin and its end.
-
-    A reader of the parts can so tell what is late and what came twice, whatever order they arrive in.
-
-    >>> splitter = Splitter("log", Workload("w", 1, {"q": {}}))
-    >>> [(component, row[3]) for component, row in [*splitter.split([]), *splitter.end()]]
-    [('log/q', 'begin'), ('log/q', 'end')]
-    """
+    """Splits a log by components and numbers the events of each, without gaps, from its begin to its end."""
 
     def __init__(self, source: str, workload: Workload, tolerance: Tolerance | None = None) -> None:
         self._source, self._time = source, 0
@@ -160,10 +127,7 @@ class Splitter:
         self._next: dict[str, int] = {}
 
     def split(self, rows: Iterable[LogRow]) -> Iterator[tuple[str, LakeRow]]:
-        """Yield each row with its component, the begin of all components first.
-
-        Rows of clients and queues that the workload has not are left out.
-        """
+        """Yield each row of a known client or queue with its component, the begin of all components first."""
         for name, text in self._begins.items():
             self._next[name] = 1
             yield name, (0, 0, "", BEGIN, "", self._tolerance, 0, "", text)
@@ -184,12 +148,7 @@ class Splitter:
 
 
 def lake_of(source: str, workload: Workload, rows: Sequence[LogRow]) -> dict[str, list[LakeRow]]:
-    """Split a log by components, in memory.
-
-    >>> lake = lake_of("log", Workload("w", 1, {"q": {}}), [])
-    >>> [row[3] for row in lake["log/q"]]
-    ['begin', 'end']
-    """
+    """Split a log by components, in memory."""
     splitter = Splitter(source, workload, Tolerance.estimated(rows))
     lake: dict[str, list[LakeRow]] = {}
     for component, row in (*splitter.split(rows), *splitter.end()):
@@ -198,11 +157,7 @@ def lake_of(source: str, workload: Workload, rows: Sequence[LogRow]) -> dict[str
 
 
 def audit_in_memory(lake: Mapping[str, Iterable[LakeRow]]) -> list[ResultRow]:
-    """Audit each component; results in order of component and number.
-
-    >>> audit_in_memory(lake_of("log", Workload("w", 1, {"q": {}}), []))
-    []
-    """
+    """Audit each component; results in order of component and number."""
     results: list[ResultRow] = []
     for component in sorted(lake):
         auditor = Auditor(component)
@@ -212,11 +167,7 @@ def audit_in_memory(lake: Mapping[str, Iterable[LakeRow]]) -> list[ResultRow]:
 
 
 def result_hash(results: Iterable[Sequence[object]]) -> str:
-    """Return a hash of results in any order: equal for equal results, however they came about.
-
-    >>> result_hash([("b", 1), ("a", 2)]) == result_hash([["a", 2], ["b", 1]])
-    True
-    """
+    """Return a hash of results in any order: equal for equal results, however they came about."""
     digest = hashlib.sha256()
     for line in sorted(json.dumps(list(row), separators=(",", ":")) for row in results):
         digest.update(line.encode() + b"\n")

@@ -99,12 +99,7 @@ def _kind_of(value: object) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """How the times of a log are read.
-
-    >>> clock = Clock.of([1763837805000, 1763837805250])
-    >>> clock.unit, clock.start_text(), clock.read(1763837805250)
-    ('ms', '2025-11-22T18:56:45+00:00', 250000)
-    """
+    """How the times of a log are read."""
 
     unit: str
     start: int
@@ -210,10 +205,8 @@ class ColumnMap:
     """Which columns of a foreign log mean what, as far as it was said.
 
     >>> made = ColumnMap.of("time=@timestamp:ms,event=action:{sent=transfer,acked=complete}")
-    >>> made.columns, made.unit
-    ({'time': '@timestamp', 'event': 'action'}, 'ms')
-    >>> made.words
-    {'sent': 'transfer', 'acked': 'complete'}
+    >>> made.columns, made.unit, made.words["acked"]
+    ({'time': '@timestamp', 'event': 'action'}, 'ms', 'complete')
     """
 
     columns: Mapping[str, str]
@@ -283,13 +276,7 @@ def _words_of(text: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Where each meaning is in a foreign log.
-
-    >>> columns = ColumnMap.of("client=host").found_in(["ts", "host", "event", "queue", "id", "pid"])
-    >>> print(columns.sentence())
-    columns: time is 'ts' (guessed), client is 'host', event is 'event' (guessed), \
-queue is 'queue' (guessed), label is 'id' (guessed); not used: 'pid'; size is 0, group is empty: no column
-    """
+    """Where each meaning is in a foreign log."""
 
     names: Mapping[str, str]
     places: Mapping[str, int]
@@ -335,11 +322,7 @@ def _name(value: object) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """How a log was read that is not exactly one: its columns, its times, or both.
-
-    >>> Recognised(None, Clock.of([1763837805000000, 1763837806000000])).as_json()["start"]
-    '2025-11-22T18:56:45+00:00'
-    """
+    """How a log was read that is not exactly one: its columns, its times, or both."""
 
     columns: Columns | None
     clock: Clock
@@ -363,14 +346,9 @@ class Recognised:
 
 
 def own_clock(times: Sequence[object]) -> Clock | None:
-    """Return the clock of a log's own column ``ts_us``, if its times count from 1970; else None.
-
-    As microseconds such times are decades, which no log lasts.  Milliseconds or seconds since 1970 may as
-    well be microseconds since a machine was started, and are left as they are.
-
-    >>> own_clock([5, 9]) is None, own_clock([1763837805000000]).start
-    (True, 1763837805000000)
-    """
+    """Return the clock of a log's own column ``ts_us``, if its times count from 1970; else None."""
+    # As microseconds such times are decades, which no log lasts.  Milliseconds or seconds since 1970 may as
+    # well be microseconds since a machine was started, and are left as they are.
     kinds = [_kind_of(value) for value in islice(times, 100)]
     is_epoch = sum(kind in ("us", "ns") for kind in kinds) > len(kinds) / 2
     return Clock.of(times) if is_epoch else None

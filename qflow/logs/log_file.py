@@ -5,6 +5,9 @@ a ``.jsonl`` file, either also packed (``.gz``), or a ``.parquet`` file, or a fo
 files as its parts, as Spark and ``qflow record`` write one.  It may number its rows itself, in a first column
 ``seq``; they may then be shuffled, and what is missing shows.
 
+A line that cannot be read (bytes that are no UTF-8, a quotation mark that is never closed) is one row
+set aside, and what follows it is read; a file that is cut off gives what comes before the cut, and a problem.
+
 Every row is checked before anything is made of it: good rows are kept, and a bad one is set aside with the
 column and the reason, so that one damaged line does not cost a day's recording.  A batch of Parquet in which
 every row is good is checked column by column, at once; only where one is not, each row is looked at for
@@ -130,20 +133,12 @@ class Bit(NamedTuple):
 
 
 def source_of(path: str | Path) -> str:
-    """Return the name of a log: its file's, up to the first dot.
-
-    >>> source_of("logs/monday.csv.gz")
-    'monday'
-    """
+    """Return the name of a log: its file's, up to the first dot."""
     return str(path).rstrip("/").rsplit("/", 1)[-1].split(".")[0]
 
 
 def sample_values(label: str) -> list[Any] | None:
-    """Return what the label of a ``stats`` row lists; None if it is no such list.
-
-    >>> sample_values("[3, 444, false, 0, 1, 0, 0]"), sample_values("[3]")
-    ([3, 444, False, 0, 1, 0, 0], None)
-    """
+    """Return what the label of a ``stats`` row lists; None if it is no such list."""
     try:
         values = json.loads(label)
     except (ValueError, RecursionError):
@@ -154,16 +149,7 @@ def sample_values(label: str) -> list[Any] | None:
 
 
 def read_log(path: str | Path, columns: str | Mapping[str, str] | None = None) -> Iterator[Bit]:
-    """Yield the rows of a log, bit by bit; every row is in one of the two lists of one bit.
-
-    A line that cannot be read (bytes that are no UTF-8, a quotation mark that is never closed) is one row set
-    aside, and what follows it is read.
-
-    A file that is cut off gives what comes before the cut, and then a problem that says so.
-
-    Times since 1970 become times since the earliest of the first 10,000 rows.  What foreign columns mean,
-    `columns` says, as :meth:`qflow.logs.foreign_columns.ColumnMap.of` takes it.
-    """
+    """Yield the rows of a log, bit by bit; every row is in one of the two lists of one bit."""
     path = Path(path)
     try:
         reader = _Reader(None if columns is None else ColumnMap.of(columns))
@@ -193,10 +179,7 @@ class _Reader:
         self._is_numbered = False
 
     def begin(self, header: Sequence[object], first: Sequence[Any], instants: Collection[str] = ()) -> None:
-        """Look at the names of the columns, and at the first rows for how their times are to be read.
-
-        Columns of ``instants`` have microseconds, whatever the map says (:func:`_instants`).
-        """
+        """Look at the names of the columns, and at the first rows for how their times are to be read."""
         self._wanted = len(header)
         clock = self.recognised and self.recognised.clock
         good = [row for row in first if not isinstance(row, _BadRowError) and len(row) == self._wanted]

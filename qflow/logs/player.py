@@ -46,17 +46,7 @@ _MOST_EARLY = 10_000
 
 
 class LogPlayer:
-    """Sends what recorded clients did to an engine, each command at its recorded time.
-
-    >>> from qflow.workload import Producer
-    >>> producer = Producer("p", ("", "q"), rate=10, capacity=5, size=100)
-    >>> workload = Workload("small", 1, {"q": {"qpid.flow_stop_count": 1}}, producers=(producer,))
-    >>> kinds = []
-    >>> player = LogPlayer(workload, lambda event: kinds.append(event.kind))
-    >>> player.transfer(10, "p", "q", "p-1", 100, ""); player.transfer(20, "p", "q", "p-2", 100, "")
-    >>> kinds.count("held"), player.broker.now
-    (1, 20)
-    """
+    """Sends what recorded clients did to an engine, each command at its recorded time."""
 
     __slots__ = (
         "workload", "broker", "errors", "_stage", "_observer", "_addresses", "_senders", "_sessions",
@@ -334,20 +324,12 @@ def _remember(memory: dict[Key, Any], key: Key, value: Any) -> None:
 
 
 def error_text(error: AmqpException) -> str:
-    """Return an exception as a log's ``error`` row has it.
-
-    >>> error_text(_error_of("506 resource-limit-exceeded: Maximum depth exceeded"))
-    '506 resource-limit-exceeded: Maximum depth exceeded'
-    """
+    """Return an exception as a log's ``error`` row has it."""
     return f"{error.code} {error.name}: {error.text}"
 
 
 def _error_of(text: str) -> AmqpException:
-    """Return the exception that the text of an ``error`` row means.
-
-    >>> type(_error_of("506 resource-limit-exceeded: Maximum depth exceeded")).__name__
-    'ResourceLimitExceededException'
-    """
+    """Return the exception that the text of an ``error`` row means."""
     title, _, words = text.partition(": ")
     for kind in vars(errors).values():
         is_refusal = isinstance(kind, type) and issubclass(kind, AmqpException)

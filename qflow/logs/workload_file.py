@@ -1,5 +1,9 @@
 """The workload that a log alone lets one guess, when there is no workload file.
 
+A window is as large as the most that was ever outstanding, which only a producer that blocked shows.
+Producers send to the queue that their rows name.  No log says what the queues were declared with, so they
+have no limit here, and no flow control.
+
 A workload as a file that ``qflow run`` accepts: what differs from the defaults, as JSON.
 """
 
@@ -43,17 +47,7 @@ NOT_SEEN = "not seen"
 
 
 class Guess:
-    """Takes a log's rows one by one, and guesses the workload; what it remembers does not grow with the log.
-
-    A window is as large as the most that was ever outstanding, which only a producer that blocked shows;
-    :meth:`inferred` says of which it does not.  Producers send to the queue that their rows name.  No log
-    says what the queues were declared with, so they have no limit here, and no flow control.
-
-    >>> guess = Guess()
-    >>> guess.take(LogRow(5, "p", "transfer", "q", "p-1", 7, ""))
-    >>> guess.workload("small").producers[0].capacity
-    1
-    """
+    """Takes a log's rows one by one, and guesses the workload; its memory does not grow with the log."""
 
     def __init__(self) -> None:
         self._clients: dict[str, _Client] = {}
@@ -89,13 +83,7 @@ class Guess:
             client.unsettled -= 1
 
     def inferred(self) -> dict[str, str]:
-        """Return which values of the workload no row shows, as ``inferred`` of a workload file has them.
-
-        >>> guess = Guess()
-        >>> guess.take(LogRow(5, "p", "transfer", "q", "p-1", 7, ""))
-        >>> guess.inferred()["producers.p.capacity"]
-        'not seen: no row says what was completed; its number of messages, 1, is written'
-        """
+        """Return which values of the workload no row shows, as ``inferred`` of a workload file has them."""
         words = "no log says how it was declared; thresholds unknown, it is written without limits"
         inferred = {f"queues.{name}": f"{NOT_SEEN}: {words}" for name in self._all_queues()}
         for name, of in self._clients.items():
@@ -138,24 +126,13 @@ class Guess:
 
 
 def workload_json(workload: Workload) -> dict[str, Any]:
-    """Return what :meth:`qflow.workload.Workload.from_json` reads back as the same workload.
-
-    >>> workload = Workload("w", 1, {"q": {"qpid.max_count": 5}})
-    >>> workload_json(workload)
-    {'name': 'w', 'duration': 1, 'queues': {'q': {'qpid.max_count': 5}}}
-    >>> Workload.from_json(workload_json(workload)) == workload
-    True
-    """
+    """Return what :meth:`qflow.workload.Workload.from_json` reads back as the same workload."""
     stated: dict[str, Any] = _as_json(workload)
     return stated
 
 
 def workload_text(workload: Workload) -> str:
-    """Return the same as one line of text, the same for the same workload.
-
-    >>> workload_text(Workload("w", 1, {"q": {}}))
-    '{"name":"w","duration":1,"queues":{"q":{}}}'
-    """
+    """Return the same as one line of text, the same for the same workload."""
     return json.dumps(workload_json(workload), separators=(",", ":"))
 
 

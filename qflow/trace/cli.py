@@ -244,11 +244,7 @@ def _why(namespace: argparse.Namespace) -> int:
 
 
 def instant(text: str) -> tuple[int | None, int | None]:
-    """Return an instant as a row's ``seq`` or a time in microseconds; the other of the two is None.
-
-    >>> instant("1200"), instant("2.5s")
-    ((1200, None), (None, 2500000))
-    """
+    """Return an instant as a row's ``seq`` or a time in microseconds; the other of the two is None."""
     if _ROW.fullmatch(text):
         return int(text), None
     if _TIME.fullmatch(text):

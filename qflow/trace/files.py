@@ -51,12 +51,7 @@ class QuarantinedRow(NamedTuple):
 
 
 class Quarantine(list[QuarantinedRow]):
-    """The rows of one file that were set aside, in the file's order.
-
-    >>> quarantine = Quarantine([QuarantinedRow(3, "time", "must not be negative, got -5")])
-    >>> quarantine.summary()
-    '1 row was set aside; row 3, column time: must not be negative, got -5'
-    """
+    """The rows of one file that were set aside, in the file's order."""
 
     def add(self, row: int, column: str, reason: str, values: object = "") -> None:
         """Set a row aside."""
@@ -82,15 +77,7 @@ class Quarantine(list[QuarantinedRow]):
 
 
 class _Checker:
-    """Checks rows in the file's order; good ones join the trace, bad ones the quarantine.
-
-    >>> checker = _Checker(Trace("r"))
-    >>> checker.take(1, ("r", 0, -5, "idle", "q", "", "s::t", "", 0, "", ""))
-    >>> checker.take(2, ("r", 1, 3, "idel", "q", "", "s::t", "", 0, "", ""))
-    >>> [entry.text() for entry in checker.quarantine]
-    ['row 1, column time: must not be negative, got -5', \
-"row 2, column kind: must be a kind that qflow.trace.schema.KINDS lists, got 'idel'"]
-    """
+    """Checks rows in the file's order; good ones join the trace, bad ones the quarantine."""
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
@@ -193,14 +180,7 @@ ROWS_IN_A_GROUP = 65_536
 
 
 class LongTrace:
-    """A trace that is only written, and kept in a temporary file until then: its length takes no memory.
-
-    >>> from qflow.broker.events import Event
-    >>> trace = LongTrace("demo")
-    >>> trace.extend(EventTable([Event(0, "queueDelete", queue="q", detail={"reason": "delete"})]))
-    >>> len(trace), [row.detail for row in trace.rows()]
-    (1, ['{"reason":"delete"}'])
-    """
+    """A trace that is only written, and kept in a temporary file until then: its length takes no memory."""
 
     def __init__(
         self,
@@ -247,15 +227,7 @@ class LongTrace:
 
 
 class TraceLines:
-    """A trace that is written while it happens: JSON lines, which can be read at any moment and after a kill.
-
-    >>> from qflow.broker.events import Event
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     lines = TraceLines(Path(folder, "demo.jsonl"), "demo")
-    ...     lines.extend(EventTable([Event(0, "queueDelete", queue="q", detail={"reason": "delete"})]))
-    ...     [row.queue for row in load_trace(Path(folder, "demo.jsonl")).rows()]
-    ['q']
-    """
+    """Writes a trace while it happens: JSON lines, which can be read at any moment and after a kill."""
 
     def __init__(self, path: str | Path, run: str = "run", options: BrokerOptions | None = None) -> None:
         self._empty = Trace(run, options)

@@ -98,15 +98,7 @@ class Step(NamedTuple):
 
 
 def steps_of(trace: Trace) -> Iterator[Step]:
-    """Yield the commands of a trace; a TraceError names the row whose detail cannot be read.
-
-    >>> from qflow.broker import Broker
-    >>> broker = Broker()
-    >>> trace = record(broker)
-    >>> broker.session("s").queue_declare("q")
-    >>> [(step.row, step.kind) for step in steps_of(trace)]
-    [(0, 'session.attach'), (1, 'queue.declare')]
-    """
+    """Yield the commands of a trace; a TraceError names the row whose detail cannot be read."""
     for row, kind in enumerate(trace.kind):
         if kind in COMMANDS:
             yield step_at(trace, row)
@@ -122,21 +114,7 @@ def step_at(trace: Trace, row: int) -> Step:
 
 
 def give(broker: Broker, step: Step) -> None:
-    """Perform one command of a trace on a broker, at its time.
-
-    A refusal is part of what happened and raises nothing: the broker's own rows show it.
-
-    >>> broker = Broker()
-    >>> give(broker, Step(0, 0, "session.attach", "s", {"connection": "s"}))
-    >>> give(broker, Step(1, 5, "queue.declare", "s", {"queue": "q"}))
-    >>> broker.now, broker.queue("q").message_depth
-    (5, 0)
-    >>> give(broker, Step(2, 5, "queue.purge", "t", {"queue": "q"}))
-    Traceback (most recent call last):
-        ...
-    qflow.trace.schema.TraceError: row 3 (queue.purge): session 't' was never attached; a trace shows \
-session.attach first
-    """
+    """Perform one command of a trace at its time; a refusal raises nothing, the broker's own rows show it."""
     try:
         if step.time > broker.now:
             broker.advance(step.time)
@@ -262,14 +240,7 @@ def _shown(row: Row | None) -> str:
 
 
 def first_difference(a: Trace, b: Trace) -> Difference | None:
-    """Return the first row in which two traces differ, or None; ``run`` and ``seq`` do not count.
-
-    >>> from qflow.broker import Event
-    >>> a, b = Trace("a"), Trace("b")
-    >>> a.append(Event(0, "enqueued", queue="q", size=5)); b.append(Event(0, "enqueued", queue="q", size=6))
-    >>> first_difference(a, b).text()
-    'row 1 (enqueued at 0 us): size is 5 in the first, 6 in the second'
-    """
+    """Return the first row in which two traces differ, or None; ``run`` and ``seq`` do not count."""
     common = min(len(a), len(b))
     index = min((_first_unequal(a, b, name, common) for name in _COMPARED), default=common)
     if index < common:
@@ -290,21 +261,7 @@ def _first_unequal(a: Trace, b: Trace, name: str, common: int) -> int:
 
 
 class Replay:
-    """A replay under way; :attr:`trace` is valid at every moment.
-
-    Rows that only a client could write (:data:`qflow.workload.CLIENT_EVENTS`) are no command and no effect;
-    they are copied to their places.
-
-    >>> from qflow.broker import Message
-    >>> broker = Broker()
-    >>> trace = record(broker)
-    >>> session = broker.session("s")
-    >>> session.queue_declare("q", {"qpid.flow_stop_count": 1})
-    >>> for _ in range(3):
-    ...     transfer = session.message_transfer(Message(10, routing_key="q"))
-    >>> Replay(trace).run() == trace
-    True
-    """
+    """Replays a trace; :attr:`trace` is valid at every moment."""
 
     def __init__(self, original: Trace) -> None:
         self.original = original
@@ -314,10 +271,7 @@ class Replay:
         self.broker.observe(self._observe)
 
     def run(self, before: Callable[[Step], None] | None = None, progress: Progress | None = None) -> Trace:
-        """Give all commands, and return the trace of what the engine did; errors are those of :func:`give`.
-
-        `before` is called with each command before it is given, `progress` now and then with the rows done.
-        """
+        """Give all commands, each shown to `before` first; return the trace of what the engine did."""
         with pause_collector():
             for step in steps_of(self.original):
                 if progress is not None:
@@ -330,11 +284,9 @@ class Replay:
         return self.trace
 
     def difference(self) -> Difference | None:
-        """Return the first row in which original and replay differ, or None.
-
-        A trace that is cut off may end in the middle of a command, which the replay completes.
-        """
+        """Return the first row in which original and replay differ, or None."""
         found = first_difference(self.original, self.trace)
+        # A trace that is cut off may end in the middle of a command, which the replay completes.
         is_cut = self.original.expected is not None and found is not None and found.a is None
         return None if is_cut else found
 
@@ -343,6 +295,7 @@ class Replay:
         self.trace.append(event)
 
     def _copy_clients_rows(self) -> None:
+        # They are no command and no effect: only a client could write them.
         original, place = self.original, len(self.trace)
         while place < len(original) and original.kind[place] in CLIENT_EVENTS:
             self.trace.append_row(original.row(place)._replace(seq=place))

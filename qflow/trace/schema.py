@@ -47,26 +47,16 @@ _MESSAGE_FIELDS = {item.name: item.default for item in fields(Message) if item.n
 
 
 def encode_detail(detail: Detail) -> str:
-    """Return a detail as canonical JSON text; None is the empty text.
+    """Return a detail as canonical JSON text, its keys sorted; None is the empty text.
 
-    Its own keys are sorted; mappings inside keep their order, in which a queue's arguments are read.
-
-    >>> encode_detail({"transfers": (1, 2), "set_redelivered": True})
-    '{"set_redelivered":true,"transfers":[1,2]}'
     >>> encode_detail({"body": b"ab", "message": Message(5, routing_key="q")})
     '{"body":{"$bytes":"6162"},"message":{"$message":{"content_size":5,"routing_key":"q"}}}'
-    >>> encode_detail(None)
-    ''
     """
     return _encode_values(*pack(detail))
 
 
 def _encode_values(names: Names, values: Values) -> str:
-    """Return the same text for a detail that is given as names and values.
-
-    >>> _encode_values(("position", "depth"), (5, 3))
-    '{"depth":3,"position":5}'
-    """
+    """Return the same text for a detail that is given as names and values."""
     if names is None:
         return ""
     order, template = _frame(names)
@@ -74,15 +64,7 @@ def _encode_values(names: Names, values: Values) -> str:
 
 
 def decode_detail(text: str) -> dict[str, Any]:
-    """Return the detail that :func:`encode_detail` has written; {} for the empty text.
-
-    >>> decode_detail('{"body":{"$bytes":"6162"}}')
-    {'body': b'ab'}
-    >>> decode_detail('{"body":{"$colour":"red"}}')
-    Traceback (most recent call last):
-        ...
-    ValueError: unknown mark '$colour', allowed are $bytes, $float, $map, $message, $uuid
-    """
+    """Return the detail that :func:`encode_detail` has written; {} for the empty text."""
     if not text:
         return {}
     detail = json.loads(text)
@@ -437,11 +419,7 @@ class Trace(Tabular):
 
     @classmethod
     def from_header(cls, header: object) -> Trace:
-        """Return a trace without rows from what a file holds besides them.
-
-        Raises:
-            TraceError: If that is not the header of a trace, or of another format.
-        """
+        """Return a trace without rows from what a file holds besides them, or raise a TraceError."""
         if not isinstance(header, Mapping) or header.get("format") != FORMAT:
             got = header.get("format") if isinstance(header, Mapping) else header
             raise TraceError(f"a trace begins with a header of format {FORMAT!r}, got {got!r}")

@@ -152,8 +152,7 @@ class Timeline:
     def broker(self) -> Broker:
         """The broker after the command that the cursor's row belongs to; to look at only.
 
-        It is the timeline's own, and goes with it from instant to instant: a command given to it would
-        change what the next step shows. :meth:`restore` returns another that may be changed.
+        A command given to it would change what the next step shows; :meth:`restore` returns one of its own.
         """
         target = bisect_right(self._steps, self.cursor)
         nearest = bisect_right(self._checkpoint_at, target) - 1
@@ -194,11 +193,7 @@ class Timeline:
         return self._go(place)
 
     def seek_time(self, time: int) -> Row:
-        """Go to the last row at or before a time; before the first, to the first.
-
-        Parameters:
-            time: Microseconds; a time after the trace's end is taken for the end.
-        """
+        """Go to the last row at or before a time in microseconds; before the first, to the first."""
         return self._go(max(0, bisect_right(self.trace.time, time) - 1))
 
     def step(self, count: int = 1) -> Row:
@@ -218,22 +213,16 @@ class Timeline:
         queues: Mapping[str, Mapping[str, Argument | None]] | None = None,
         options: BrokerOptions | None = None,
     ) -> Trace:
-        """Return a trace that goes another way from the cursor on; see :func:`qflow.trace.timeline.fork`.
+        """Return a trace that goes another way from the cursor on.
 
-        With other ``options`` it goes another way from the start, wherever the cursor is: a broker keeps
-        the options that it is started with.
+        Parameters:
+            commands: What is done besides; one whose time has passed is given at once.
+            queues: Declare arguments of queues that are declared after the cursor; None removes one.
+            options: What its broker is started with, and keeps; with others the trace goes another way
+                from the start, wherever the cursor is.
 
-        >>> from qflow.broker import Message
-        >>> from qflow.trace import record
-        >>> broker = Broker()
-        >>> trace = record(broker)
-        >>> session = broker.session("p")
-        >>> session.queue_declare("q", {"qpid.max_count": 10})
-        >>> for _ in range(7):
-        ...     transfer = session.message_transfer(Message(10, routing_key="q"))
-        >>> options = BrokerOptions(default_flow_stop_threshold=50, default_flow_resume_threshold=40)
-        >>> trace.kind.count("held"), Timeline(trace).fork(options=options).kind.count("held")
-        (0, 2)
+        Raises:
+            TraceError: If a queue is not declared after the cursor, or an event is no command.
         """
         if options is not None:
             return fork(self.trace, -1, commands, queues=queues, options=options)
@@ -259,25 +248,7 @@ def fork(
     options: BrokerOptions | None = None,
     start: Broker | None = None,
 ) -> Trace:
-    """Return a trace that is the same up to the command of a row, and goes another way from there.
-
-    A queue and a broker keep what they were made with: `queues` (None removes an argument) must be declared
-    after the row, and other `options` start at row -1, before the first.  A command
-    whose time has passed is given at once.
-
-    >>> from qflow.broker import Message
-    >>> from qflow.trace import record
-    >>> broker = Broker()
-    >>> trace = record(broker)
-    >>> session = broker.session("p")
-    >>> session.queue_declare("q", {"qpid.flow_stop_count": 1})
-    >>> for _ in range(3):
-    ...     transfer = session.message_transfer(Message(10, routing_key="q"))
-    >>> trace.kind.count("held"), fork(trace, 0, queues={"q": {"qpid.flow_stop_count": 2}}).kind.count("held")
-    (2, 1)
-    >>> fork(trace, len(trace) - 1, [Event(0, "queue.purge", session="p", detail={"queue": "q"})]).kind[-1]
-    'completed'
-    """
+    """Return a trace that is the same up to the command of a row, and goes another way from there."""
     _check_start(options, row)
     rest = [step for step in steps_of(trace) if step.row > row]
     end = rest[0].row if rest else len(trace)
@@ -456,17 +427,7 @@ _NONE: Sequence[int] = array("q")
 
 
 class RowIndex:
-    """The places of a trace's rows by kind and queue, session or link, and by message.
-
-    >>> trace = Trace()
-    >>> for name in ("a", "b", "a"):
-    ...     trace.append(Event(0, "enqueued", queue=name, message="m"))
-    >>> index = RowIndex(trace)
-    >>> index.last("enqueued", "queue", "a", 1), index.next("enqueued", "queue", "a", 1)
-    (0, 2)
-    >>> list(index.of_message("m"))
-    [0, 1, 2]
-    """
+    """Finds the places of a trace's rows by kind and queue, session or link, and by message."""
 
     __slots__ = ("_by", "_messages", "groups")
 
@@ -546,12 +507,7 @@ _LEADING = ("transfer", "message", "queue")
 
 
 class Parts:
-    """The objects that one broker consists of, at one instant or another, each with a number of its own.
-
-    >>> parts, broker = Parts(), Broker()
-    >>> parts.number(broker), parts.number(broker.queues), parts.number(broker)
-    (0, 1, 0)
-    """
+    """The objects that one broker consists of, at one instant or another, each with a number of its own."""
 
     __slots__ = ("objects", "_numbers")
 
@@ -569,16 +525,7 @@ class Parts:
 
 
 class Checkpoint:
-    """A broker's state between two commands, to which it can go back, or from which others can be made.
-
-    With `parts` it is one of many to which one broker goes back, and holds only what differs between them.
-
-    >>> broker = Broker()
-    >>> broker.session("s").queue_declare("q")
-    >>> twin = Checkpoint(broker).restore()
-    >>> twin.state_hash() == broker.state_hash(), twin.observer
-    (True, None)
-    """
+    """A broker's state between two commands, to go back to; with `parts` it is one of many of one broker."""
 
     __slots__ = ("_packed", "_parts", "_is_for_one", "size", "count")
 
@@ -600,10 +547,7 @@ class Checkpoint:
         """How many parts have fields to set."""
 
     def restore(self) -> Broker:
-        """Return a broker in that state, without an observer.
-
-        A new one each time, unless the checkpoint shares its parts with others: then it is their broker.
-        """
+        """Return a broker in that state, without an observer: a new one, unless the parts are shared."""
         with pause_collector():
             parts = self._parts.objects
             if not self._is_for_one:

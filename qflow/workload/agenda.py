@@ -29,16 +29,7 @@ _pop: Final = heapq.heappop
 
 
 class Agenda:
-    """Actions in a total order: by time, then priority, then the order in which they were entered.
-
-    >>> from qflow.broker import Broker
-    >>> agenda, seen = Agenda(end=10), []
-    >>> agenda.enter(5, SEND, lambda: seen.append("send"))
-    >>> agenda.enter(5, SETTLE, lambda: seen.append("settle"))
-    >>> agenda.enter(11, SEND, lambda: seen.append("too late"))
-    >>> agenda.run(Broker()); seen
-    ['settle', 'send']
-    """
+    """Holds actions in a total order: by time, then priority, then the order in which they were entered."""
 
     def __init__(self, end: int) -> None:
         self.now = 0

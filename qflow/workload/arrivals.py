@@ -34,9 +34,6 @@ def due_messages(producer: Producer) -> Iterator[tuple[int, int, str]]:
     """Yield a producer's messages without end, each as (due, content bytes, group).
 
     >>> from itertools import islice
-    >>> producer = Producer("p", ("", "q"), rate=1000, capacity=5, size=100, arrival="const")
-    >>> list(islice(due_messages(producer), 3))
-    [(1000, 100, ''), (2000, 100, ''), (3000, 100, '')]
     >>> bursts = Producer("p", ("", "q"), 4, 5, size=100, burst=(1, 9), groups=(1, 1.0), arrival="const")
     >>> [due for due, _, _ in islice(due_messages(bursts), 5)]
     [250000, 500000, 750000, 1000000, 10250000]
@@ -120,13 +117,7 @@ def _burst(producer: Producer) -> tuple[int, int]:
 
 
 class Service:
-    """A consumer's chance: one service time and one verdict for each message, in turn.
-
-    >>> steady = Consumer("c", "q", prefetch=1, service=("const", 0.002), slow=((1, 2, 10),))
-    >>> service = Service(steady)
-    >>> service.time(999_999), service.time(1_000_000), service.time(2_000_000), service.verdict()
-    (2000, 20000, 2000, 'accept')
-    """
+    """Draws a consumer's chance: one service time and one verdict for each message, in turn."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._draw = Random(consumer.seed).random
@@ -167,12 +158,7 @@ class Service:
 
 
 def _outages(consumer: Consumer) -> Iterator[tuple[int, int]]:
-    """Yield when each outage of a consumer begins and ends, and at last one that never comes.
-
-    >>> out = _outages(Consumer("c", "q", 1, ("const", 0.01), outage=(600, 30)))
-    >>> [[time // SECOND for time in next(out)] for _ in range(2)]
-    [[451, 481], [1051, 1081]]
-    """
+    """Yield when each outage of a consumer begins and ends, and at last one that never comes."""
     if consumer.outage is not None:
         kind, every, lasting = ("const", *consumer.outage)[-3:]
         every, lasting = float(every), float(lasting)

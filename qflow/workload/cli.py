@@ -93,12 +93,7 @@ def _simulate(workload: Workload) -> tuple[Run, bool]:
 
 
 def _summarise(run: Run) -> dict[str, Any]:
-    """Return a summary of a run, ready for JSON: measures over its duration, as predictions have them.
-
-    >>> from qflow.workload import Workload, simulate
-    >>> _summarise(simulate(Workload("w", 1, {"q": {}})))["queues"]["q"]["max_depth"]
-    0
-    """
+    """Return a summary of a run, ready for JSON: measures over its duration, as predictions have them."""
     from qflow.workload.agenda import SECOND
     from qflow.workload.measures import meters_of, queue_measures
     from qflow.workload.model import Senders

@@ -64,11 +64,7 @@ def cores() -> int:
 def run_many(
     function: Callable[[Item], Result], items: Sequence[Item], *, processes: int | None = None
 ) -> Generator[tuple[int, Result], None, None]:
-    """Yield the place of each item and what the function returns for it, as soon as that is known.
-
-    >>> list(run_many(abs, [-3, 2], processes=1))
-    [(0, 3), (1, 2)]
-    """
+    """Yield the place of each item and what the function returns for it, as soon as that is known."""
     # A caller that closes the generator, or is interrupted, ends the runs under way.
     with closing(ManyRuns(function, items, processes=processes)) as runs:
         while runs.left:
@@ -76,14 +72,7 @@ def run_many(
 
 
 class ManyRuns(Generic[Item, Result]):
-    """A function of each of many items, under way on all cores.
-
-    >>> runs = ManyRuns(abs, [-3, 2], processes=1)
-    >>> runs.results(), runs.left
-    ([(0, 3)], 1)
-    >>> runs.close(); runs.left
-    0
-    """
+    """Runs a function of each of many items on all cores."""
 
     def __init__(
         self,

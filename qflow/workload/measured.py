@@ -99,15 +99,7 @@ class Waits(ClientObserver):
 
 
 def measure(stage: Stage, workload: Workload, queue: str = "") -> Measured:
-    """Run a stage that is set up for a workload, and measure a queue, or the one that becomes deepest.
-
-    >>> from qflow.workload.model import Producer
-    >>> from qflow.workload.simulate import set_up
-    >>> producer = Producer("p", ("", "q"), rate=100, capacity=5, size=100, arrival="const")
-    >>> workload = Workload("stall", 1, {"q": {"qpid.flow_stop_count": 10}}, producers=(producer,))
-    >>> measure(set_up(workload), workload)[:3]
-    (15, 0.84, ())
-    """
+    """Run a stage that is set up for a workload, and measure a queue, or the one that becomes deepest."""
     stage.broker.observe(None)
     waits = Waits(stage.agenda, [producer.name for producer in workload.producers])
     stage.client_observer = waits

@@ -56,21 +56,12 @@ _UNITS = {
 
 
 def unit_of(measure: str) -> str:
-    """Return the unit of a measure or of a count of events; "" where its name says what is counted.
-
-    >>> unit_of("throughput"), unit_of("sessions_ended")
-    ('messages/s', '')
-    """
+    """Return the unit of a measure or of a count of events; "" where its name says what is counted."""
     return next((unit for unit, names in _UNITS.items() if measure in names), "")
 
 
 class DepthMeter:
-    """Averages one queue over time, from the start to an instant.
-
-    >>> meter = DepthMeter(end=SECOND)
-    >>> meter.at(0, 10, False); meter.at(SECOND // 2, 20, True); meter.measures()["mean_depth"]
-    15.0
-    """
+    """Averages one queue over time, from the start to an instant."""
 
     def __init__(self, end: int) -> None:
         self._end = end
@@ -229,18 +220,7 @@ _LOGGED = {**_AT_THE_BROKER, **_BY_CLIENTS}
 
 
 class ProducerMeter:
-    """Measures one producer, from what it did to an instant.
-
-    >>> meter = ProducerMeter()
-    >>> meter.note("transfer", 0, "p-1"); meter.note("transfer", 0, "p-2")
-    >>> meter.note("complete", 9000, "p-1")
-    >>> meter.measures(SECOND)["latency_p50"]
-    1.0
-    >>> known = ProducerMeter(Producer("p", ("", "q"), rate=10, capacity=1, size=1, arrival="const"))
-    >>> known.note("transfer", 100_000, "p-1"); known.note("transfer", 800_000, "p-2")
-    >>> known.waits(SECOND)[:4], known.measures(SECOND)["wait_max"]
-    ([0, 600000, 700000, 600000], 0.7)
-    """
+    """Measures one producer, from what it did to an instant."""
 
     # Given the producer as it was simulated, for so many seconds, it knows when each message was due.
 

@@ -348,15 +348,7 @@ class _SendingClient(Protocol):
 
 
 class Senders:
-    """Which producer an event is about: its session's name is not enough, as several may share a session.
-
-    >>> shared = [Producer(name, ("", "q"), 1, 1, 1, session="s") for name in ("a", "b")]
-    >>> senders = Senders([*shared, Producer("own", ("", "q"), 1, 1, 1)])
-    >>> senders.of("s", "b-7"), senders.of("own", "own-1"), senders.of("a"), senders.of("reader")
-    ('b', 'own', 'a', '')
-    >>> senders.on("s"), senders.on("own"), senders.on("reader")
-    (('a', 'b'), ('own',), ())
-    """
+    """Finds the producer of an event: its session's name is not enough, as several may share a session."""
 
     __slots__ = ("_names", "_sessions")
 
@@ -527,11 +519,7 @@ required are name, queue, prefetch, service
     # Changing
 
     def replace(self, **changes: Any) -> Workload:
-        """Return a copy in which some attributes differ.
-
-        >>> Workload("w", 30, {"q": {}}).replace(duration=5).duration
-        5
-        """
+        """Return a copy in which some attributes differ, such as ``duration=5``."""
         return dataclasses.replace(self, **changes)
 
     def with_queue(self, queue: str, arguments: Mapping[str, Argument | None]) -> Workload:
@@ -556,12 +544,7 @@ required are name, queue, prefetch, service
         return self.replace(consumers=self._change("consumer", self.consumers, name, changes))
 
     def with_seed(self, seed: int) -> Workload:
-        """Return a copy whose clients have other chances, each its own.
-
-        >>> producer = Producer("p", ("", "q"), rate=1, capacity=1, size=1)
-        >>> Workload("w", 1, {"q": {}}, producers=(producer,)).with_seed(7).producers[0].seed
-        7000
-        """
+        """Return a copy whose clients have other chances, each its own."""
         require(_is_seed(seed), f"workload {self.name!r}", "the seed", seed, "a whole number from 0")
         first, second = seed * 1000, seed * 1000 + len(self.producers)
         return self.replace(
@@ -671,13 +654,7 @@ def _with_unseen(mapping: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_unseen(arguments: Mapping[str, Any]) -> bool:
-    """Return whether nothing recorded says how a queue was declared, and nobody has said it since.
-
-    >>> is_unseen({}), is_unseen(NOT_SEEN_DECLARED)
-    (False, True)
-    >>> is_unseen({**NOT_SEEN_DECLARED, "qpid.flow_stop_count": 9})
-    False
-    """
+    """Return whether nothing recorded says how a queue was declared, and nobody has said it since."""
     levels = ("qpid.flow_", "qpid.max_")
     given = [name for name, value in arguments.items() if value and name.startswith(levels)]
     return not given and NOT_SEEN_DECLARED.items() <= arguments.items()

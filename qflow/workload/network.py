@@ -1,4 +1,19 @@
-"""The network between a client and the broker: what it costs (Network), and how it delays writes (Uplink)."""
+"""The network between a client and the broker: what it costs (Network), and how it delays writes (Uplink).
+
+Nagle's algorithm: while something written is not yet acknowledged, further small writes wait in the client's
+socket and then travel together.  Delayed acknowledgement: a system that sends something within ``ack_delay``
+after it got something takes that for an answer; from then on it expects to answer, and acknowledges with its
+answers.  If none comes it acknowledges after ``ack_delay``, and what it gets after that at once, until it
+sends an answer again.
+
+What waited goes on its way when the acknowledgement comes, without the client, and the broker reads all of it
+at once: it makes output after the last (RF-08).  If the system counts in ticks, acknowledgements end at one,
+those of several clients together: the one whose delay began last is first (CN-30).  The broker reads what has
+come of all before it makes output (CN-29).
+
+A consumer's accept is not answered, so the completion that would give it new credit waits for ``ack_delay``,
+with all that is accepted until then: credit returns in batches.
+"""
 
 from __future__ import annotations
 
@@ -96,11 +111,7 @@ class Network:
             require(is_right, "network", item.name, value, allowed)
 
     def report_time(self, sent: int) -> float:
-        """Return the microseconds that learning of one completion takes, after so many transfers.
-
-        >>> round(Network(report_cost=0.0001, report_growth=0.0000001).report_time(sent=1000))
-        200
-        """
+        """Return the microseconds that learning of one completion takes, after so many transfers."""
         return (self.report_cost + self.report_growth * sent) * SECOND
 
 
@@ -110,12 +121,7 @@ def _is_steps(value: Any, at_most: float) -> bool:
 
 
 class Course:
-    """A quantity that varies in steps, read at instants that do not go back.
-
-    >>> course = Course(0.001, ((2.0, 0.05), (3.0, 0.002)), SECOND)
-    >>> course.at(0), course.at(2_500_000), course.at(9_000_000)
-    (1000.0, 50000.0, 2000.0)
-    """
+    """A quantity that varies in steps, read at instants that do not go back."""
 
     def __init__(self, first: float, steps: Steps, unit: int = 1) -> None:
         self._value = first * unit
@@ -132,31 +138,7 @@ class Course:
 
 
 class Uplink:
-    """What a client writes, on its way to the broker.
-
-    Nagle's algorithm: while something written is not yet acknowledged, further small writes wait in the
-    client's socket and then travel together.  Delayed acknowledgement: a system that sends something
-    within ``ack_delay`` after it got something takes that for an answer; from then on it expects to
-    answer, and acknowledges with its answers.  If none comes it acknowledges after ``ack_delay``, expects
-    no more answers, and acknowledges what it gets at once, until it sends an answer again.
-
-    What waited goes on its way when the acknowledgement comes, without the client, and the broker reads all
-    of it at once: it makes output after the last (RF-08).  If the system counts in ticks, acknowledgements
-    end at one, those of several clients together: the one whose delay began last is first (CN-30).  The
-    broker reads what has come of all before it makes output (CN-29).
-
-    A consumer's accept is not answered, so the completion that would give it new credit waits for
-    ``ack_delay``, with all that is accepted until then: credit returns in batches.
-
-    >>> from qflow.broker import Broker
-    >>> agenda, seen = Agenda(end=SECOND), []
-    >>> link = Uplink(agenda, Network(latency=0.001, ack_delay=0.04))
-    >>> link.attach()  # the broker has answered something
-    >>> for word in ("accept", "complete"):
-    ...     link.write(lambda word=word: seen.append((agenda.now, word)))
-    >>> agenda.run(Broker()); seen
-    [(1000, 'accept'), (43000, 'complete')]
-    """
+    """Delays what a client writes, on its way to the broker."""
 
     def __init__(self, agenda: Agenda, network: Network | None) -> None:
         self._agenda = agenda

@@ -57,11 +57,7 @@ class Run(Tabular):
 
 
 def measures_text(measures: Mapping[str, float | int | None]) -> str:
-    """Return measures in one line, each with its name and unit.
-
-    >>> measures_text({"max_depth": 101, "share_on": 0.25})
-    'max_depth 101 messages, share_on 0.25 of the time'
-    """
+    """Return measures in one line, each with its name and unit."""
     return ", ".join(
         f"{name} {measure_text(value)} {unit_of(name)}".rstrip() for name, value in measures.items()
     )

@@ -128,13 +128,7 @@ def pause_collector() -> Iterator[None]:
 
 
 def make_message(key: str, label: str, size: int, group: str, priority: int | str | None = None) -> Message:
-    """Make a message as the clients of the recorded workloads did, so that bytes count the same.
-
-    >>> make_message("orders", "p1-1", 100, "").encoded_size("")
-    145
-    >>> make_message("orders", "p1-1", 100, "g3", "group").priority
-    7
-    """
+    """Make a message as the clients of the recorded workloads did, so that bytes count the same."""
     headers = {"label": label, "group": group} if group else {"label": label}
     if priority is None:
         return Message(size, routing_key=key, headers=headers, label=label)

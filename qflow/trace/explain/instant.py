@@ -60,10 +60,7 @@ class Instant:
     # Rows
 
     def last(self, kind: str, column: str, name: str, until: int | None = None, **also: str) -> int | None:
-        """Return the place of the last row of a kind with a name in a column, until now; or None.
-
-        `also` are more columns, and what they have to hold.
-        """
+        """Return the place of the last row of a kind with such names in columns, until now; or None."""
         until = self.end if until is None else until
         if not also:
             return self.index.last(kind, column, name, until)
