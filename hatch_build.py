@@ -33,7 +33,7 @@ INTERPRETED = {
 }
 """Modules of the engine that are left to the interpreter, and why; packages' ``__init__`` are, too."""
 
-WORKLOAD_LOOP = ("agenda", "arrivals", "consumer_client", "measured", "producer_client", "stage")
+WORKLOAD_LOOP = ("agenda", "arrivals", "clients", "measured", "stage")
 
 BESIDE_IT = ("labs/fold",)
 """What reads every event of a run, as the labs do before a picture is drawn."""

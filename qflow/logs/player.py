@@ -34,7 +34,7 @@ from qflow.broker.events import Event
 from qflow.broker.session import Session
 from qflow.broker.snapshot import only_counts
 from qflow.workload.agenda import SECOND
-from qflow.workload.consumer_client import subscribe
+from qflow.workload.clients import subscribe
 from qflow.workload.model import Senders, Workload
 from qflow.workload.stage import Stage, make_message
 

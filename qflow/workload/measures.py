@@ -28,10 +28,10 @@ simulate.  Whoever needs less counts less, as :mod:`qflow.workload.measured` doe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import takewhile, tee
 from math import inf
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from qflow.broker.events import Event, of_kinds
 from qflow.workload.agenda import SECOND
@@ -174,26 +174,6 @@ class Act(NamedTuple):
     label: str
 
 
-class _Logged(Protocol):
-    """An :class:`Act`, or a recorded row of a log."""
-
-    @property
-    def ts_us(self) -> int:
-        """When, in microseconds since the start."""
-
-    @property
-    def client(self) -> str:
-        """Whose it is."""
-
-    @property
-    def event(self) -> str:
-        """What it is: transfer, complete, refused, block, unblock, error."""
-
-    @property
-    def label(self) -> str:
-        """Which message it is about."""
-
-
 def acts_of(events: Iterable[Event], producers: Iterable[Producer] = ()) -> Iterator[Act]:
     """Yield what the clients of a simulated run would have logged."""
     # What a producer without a network sends is at the broker at once, and what is complete it knows.
@@ -297,22 +277,21 @@ class ProducerMeter:
 
 def wait_measures(waits: list[int]) -> Measures:
     """Return wait_p50, wait_p99 and wait_max of waits in microseconds."""
-    found = {f"wait_p{percent}": value for percent, value in zip((50, 99), _at(waits, 50, 99), strict=True)}
-    return {**found, "wait_max": max(waits) / SECOND if waits else None}
+    return _percentiles("wait", waits, 50, 99) | {"wait_max": max(waits) / SECOND if waits else None}
 
 
 def latency_measures(latencies: list[int]) -> Measures:
-    """Return the percentiles of times in microseconds."""
-    return dict(
-        zip((f"latency_p{percent}" for percent in _PERCENTILES), _at(latencies, *_PERCENTILES), strict=True)
-    )
+    """Return latency_p50, latency_p90 and latency_p99 of times in microseconds."""
+    return _percentiles("latency", latencies, *_PERCENTILES)
 
 
-def _at(times: list[int], *percents: int) -> list[float | None]:
+def _percentiles(name: str, times: list[int], *percents: int) -> Measures:
     """Return the seconds that so many percent of times in microseconds do not exceed."""
-    ordered = sorted(times)
-    places = [min(len(ordered) - 1, len(ordered) * percent // 100) for percent in percents]
-    return [ordered[place] / SECOND if ordered else None for place in places]
+    ordered, last = sorted(times), len(times) - 1
+    return {
+        f"{name}_p{percent}": ordered[min(last, len(times) * percent // 100)] / SECOND if times else None
+        for percent in percents
+    }
 
 
 def meters_of(events: Iterable[Event], workload: Workload, end: int) -> dict[str, ProducerMeter]:
@@ -331,8 +310,8 @@ def note_acts(
             meters[act.client].note(act.event, act.ts_us, act.label)
 
 
-def producer_measures(rows: Sequence[_Logged], end: int) -> Measures:
-    """Measure one producer by its rows, in their order."""
+def producer_measures(rows: Iterable[Any], end: int) -> Measures:
+    """Measure one producer by what it did, in order: each an :class:`Act`, or a row of a log."""
     meter = ProducerMeter()
     for row in rows:
         if row.ts_us > end:

@@ -3,8 +3,7 @@
 A workload is data, and everything that decides a run.  :class:`Producer` and :class:`Consumer` say what a
 client does, :class:`Workload` puts them together with queues and bindings; each refuses a value that is not
 allowed when it is made.  :func:`qflow.workload.simulate` plays them: :mod:`qflow.workload.arrivals` says when
-a message falls due and how long its service takes, :mod:`qflow.workload.producer_client` and
-:mod:`qflow.workload.consumer_client` are the clients at work.
+a message falls due and how long its service takes, :mod:`qflow.workload.clients` are the clients at work.
 """
 
 from __future__ import annotations
@@ -15,8 +14,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
+from qflow import windows
 from qflow.broker.errors import StartupError
 from qflow.broker.options import BrokerOptions
 from qflow.broker.settings import Argument
@@ -50,7 +50,7 @@ SETUP = "setup"
 
 _ARRIVALS = ("poisson", "const", "recorded")
 MODELS = ("open", "closed")
-WINDOWS = ("ideal", "qpid-cpp", "qpid-python")
+_WINDOWS = tuple(sorted(windows.WINDOWS))
 _SERVICES = ("exp", "const")
 
 MESSAGES_PER_SECOND = 1_000_000
@@ -154,7 +154,7 @@ _PRODUCER: Rules = (
     _SEED,
     ("arrival", _ARRIVALS.__contains__, one_of(_ARRIVALS)),
     ("model", MODELS.__contains__, one_of(MODELS)),
-    ("window", WINDOWS.__contains__, one_of(WINDOWS)),
+    ("window", _WINDOWS.__contains__, one_of(_WINDOWS)),
     ("session", is_text, "a name, or nothing"),
     ("priority", _is_priority, "a whole number from 0 to 9, 'group', or nothing"),
 )
@@ -335,24 +335,13 @@ class Consumer:
         require(is_right, where, "crash", self.crash, "seconds, not before its start, or nothing")
 
 
-class _SendingClient(Protocol):
-    """Who sends: a producer, or what else has its name and the name of its session."""
-
-    @property
-    def name(self) -> str:
-        """Its name, which its messages' labels begin with."""
-
-    @property
-    def session(self) -> str:
-        """The session that it sends on; "" for one of its own name."""
-
-
 class Senders:
     """Finds the producer of an event: its session's name is not enough, as several may share a session."""
 
     __slots__ = ("_names", "_sessions")
 
-    def __init__(self, producers: Iterable[_SendingClient]) -> None:
+    def __init__(self, producers: Iterable[Any]) -> None:
+        # A producer, or what else has its name and the name of its session.
         self._sessions: dict[str, tuple[str, ...]] = {}
         for producer in producers:
             session = producer.session or producer.name

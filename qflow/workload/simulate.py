@@ -12,9 +12,8 @@ from collections.abc import Callable
 from qflow.broker.events import EventTable
 from qflow.workload.agenda import SECOND
 from qflow.workload.attributes import WorkloadError, is_whole, require
-from qflow.workload.consumer_client import ConsumerClient
+from qflow.workload.clients import ConsumerClient, ProducerClient, SharedSession, WindowedProducer
 from qflow.workload.model import Producer, Workload
-from qflow.workload.producer_client import ProducerClient, SharedSession, WindowedProducer
 from qflow.workload.run import Run
 from qflow.workload.stage import GRACE, Stage, pause_collector
 

@@ -25,9 +25,8 @@ from qflow.logs.workload_file import workload_json
 from qflow.workload import CLIENT_EVENTS, Consumer, Network, Producer, Workload, WorkloadError, simulate
 from qflow.workload.agenda import SEND, SETTLE, SUBSCRIBE, Agenda
 from qflow.workload.arrivals import Service, _outages, due_messages
-from qflow.workload.consumer_client import ConsumerClient
+from qflow.workload.clients import ConsumerClient, ProducerClient, WindowedProducer
 from qflow.workload.network import READ, Uplink
-from qflow.workload.producer_client import ProducerClient, WindowedProducer
 from qflow.workload.simulate import simulate_in_slices
 from qflow.workload.stage import Stage
 
