@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from qflow.logs.checks import Finding as Finding
     from qflow.logs.checks import Tolerance as Tolerance
     from qflow.logs.client_log import ClientLog as ClientLog
-    from qflow.logs.client_log import QueueSample as QueueSample
     from qflow.logs.client_log import replay as replay
     from qflow.logs.log_file import LogError as LogError
     from qflow.logs.log_file import LogRow as LogRow
+    from qflow.logs.log_file import QueueSample as QueueSample
 
 open_room(__name__)

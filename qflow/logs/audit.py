@@ -1,6 +1,6 @@
 """Auditor: a component's log in; out, what was ON, held, blocked and owned, from when to when, and findings.
 
-The rows go through :class:`~qflow.logs.player.LogPlayer` to the engine, and through
+The rows go through :class:`~qflow.logs.client_log.LogPlayer` to the engine, and through
 :class:`~qflow.logs.checks.RuleChecks`; the engine's events are folded into intervals here.  Rows come in the
 order of ``seq``: the first is ``begin`` with the component's workload, the last is ``end``.  One that was
 seen already is a duplicate and changes nothing, as a stream delivers at least once; where one is missing,
@@ -21,9 +21,8 @@ from typing import Any, NamedTuple
 from qflow.broker.errors import AmqpException
 from qflow.broker.events import Event, EventTable
 from qflow.logs.checks import Finding, RuleChecks, Tolerance
-from qflow.logs.client_log import PLAYED, ClientLog
+from qflow.logs.client_log import PLAYED, ClientLog, LogPlayer
 from qflow.logs.log_file import LogRow, sample_values
-from qflow.logs.player import LogPlayer
 from qflow.logs.workload_file import workload_text
 from qflow.table import Tabular, columns_of
 from qflow.workload.attributes import WorkloadError

@@ -26,7 +26,7 @@ from qflow.broker.completions import RangeSet
 from qflow.broker.events import Event
 from qflow.broker.flow_limit import FlowThresholds, exceeds_stop, may_resume
 from qflow.broker.settings import QueueSettings
-from qflow.logs.log_file import LogRow
+from qflow.logs.log_file import OF_CONSUMERS, OF_PRODUCERS, SETTLEMENTS, LogRow, forget_oldest
 from qflow.workload.agenda import SECOND
 from qflow.workload.model import Senders, Workload, is_unseen
 
@@ -49,8 +49,6 @@ _MOST_DIGITS = 18
 _MOST_ODD = 1_000
 """So many messages at most are remembered whose transfer, or whose completion, the log does not show."""
 
-_AT_CONSUMERS = ("deliver", "accept", "release", "reject")
-_AT_PRODUCERS = ("transfer", "complete", "refused", "block", "unblock")
 _KEEPING = ("accept", "acquire", "reject")
 """Why a message leaves a queue when no policy drops it."""
 
@@ -215,11 +213,11 @@ class Ways:
                 self._ways.add(time - self._sent[label])
             else:
                 self._ahead.setdefault(label, []).append(time)
-                _keep(self._ahead)
+                forget_oldest(self._ahead, MOST_UNDER_WAY)
         elif event == "transfer":
             if label not in self._sent:
                 self._sent[label] = time
-                _keep(self._sent)
+                forget_oldest(self._sent, MOST_UNDER_WAY)
                 for earlier in self._ahead.pop(label, ()):
                     self._ways.add(earlier - time)
             own = self._alone.setdefault(client, [0, "", 0])
@@ -257,11 +255,6 @@ class _Sample:
             if len(self.values) >= MOST_WAYS:
                 self.values = self.values[1::2]
                 self._step *= 2
-
-
-def _keep(memory: dict[str, Any]) -> None:
-    if len(memory) > MOST_UNDER_WAY:
-        del memory[next(iter(memory))]
 
 
 def _at(ordered: Sequence[int], percent: int) -> int:
@@ -485,7 +478,7 @@ class RuleChecks:
             "complete": self._complete,
             "refused": self._note_refusal,
             "deliver": self._deliver,
-            **dict.fromkeys(("accept", "release", "reject"), self._settle),
+            **dict.fromkeys(SETTLEMENTS, self._settle),
             "error": self._error,
         }
         self.events = {
@@ -503,9 +496,9 @@ class RuleChecks:
     def is_known(self, row: int, time: int, client: str, event: str, queue: str, label: str) -> bool:
         """Return whether a row is an event of one of the workload's clients; if not, that is a finding."""
         early = 0
-        if event in _AT_PRODUCERS:
+        if event in OF_PRODUCERS:
             kind, is_known = "unknown producer", client in self._capacity
-        elif event in _AT_CONSUMERS:
+        elif event in OF_CONSUMERS:
             kind, is_known = "not subscribed", False
             reader = self._readers.get(client)
             if reader is not None and reader.queue == queue:
@@ -529,7 +522,7 @@ class RuleChecks:
             return
         self._place += 1
         self._sent[label] = _Sent(row, time, self._place, client, group, freed=time)
-        _remember(self._odd, label, self._forget)
+        self._note_odd(label)
         for its_row, its_time, consumer, its_queue in self._ahead.pop(label, ()):
             early = time - its_time
             if early > self._skew:
@@ -643,8 +636,7 @@ class RuleChecks:
         newest = state.newest.get(whose)
         if newest is None:
             newest = state.newest[whose] = {}
-            if len(state.newest) > _MOST_ODD:
-                del state.newest[next(iter(state.newest))]
+            forget_oldest(state.newest, _MOST_ODD)
         last = newest.get(sent.client)
         if last is not None and sent.place < last[0]:
             kind = "group order" if state.is_grouped else "order"
@@ -746,7 +738,7 @@ class RuleChecks:
                 if sent.is_complete:
                     del self._sent[event.message]
                 else:
-                    _remember(self._odd, event.message, self._forget)
+                    self._note_odd(event.message)
 
     def _on_held(self, event: Event) -> None:
         sent = self._sent.get(event.message)
@@ -771,10 +763,11 @@ class RuleChecks:
             left_out = self._left_out.setdefault(event.session, first)
             left_out[4:] = left_out[4] + 1, event.time - left_out[1]
 
-    def _forget(self, label: str) -> None:
-        sent = self._sent.get(label)
-        if sent is not None and not sent.open:
-            del self._sent[label]
+    def _note_odd(self, label: str) -> None:
+        self._odd[label] = None
+        forgotten = forget_oldest(self._odd, _MOST_ODD)
+        if forgotten in self._sent and not self._sent[forgotten].open:
+            del self._sent[forgotten]
 
     def _note_arrival(self, state: _Queue, label: str, sent: _Sent) -> None:
         """Note that a message was delivered: those sent before it that were not are overtaken."""
@@ -856,12 +849,3 @@ class RuleChecks:
         self._left_out = state["left out"]
         for name, queue in state["queues"].items():
             self._queues[name].restore(queue)
-
-
-def _remember(memory: dict[str, None], label: str, forget: Callable[[str], None]) -> None:
-    """Keep a label; where there are too many, the oldest is forgotten, the same in every run."""
-    memory[label] = None
-    if len(memory) > _MOST_ODD:
-        oldest = next(iter(memory))
-        del memory[oldest]
-        forget(oldest)

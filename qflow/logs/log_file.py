@@ -28,26 +28,17 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
 from sys import intern
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 from qflow.logs.foreign_columns import FAR, Clock, ColumnMap, Recognised, own_clock
 from qflow.qflow_error import QflowError
 from qflow.trace.files import DAMAGE, QuarantinedRow, open_unpacked
 from qflow.workload.attributes import LARGEST_NUMBER, LONGEST_NAME, is_text
 
-LOG_EVENTS = (
-    "transfer",
-    "complete",
-    "block",
-    "unblock",
-    "refused",
-    "error",
-    "deliver",
-    "accept",
-    "release",
-    "reject",
-    "stats",
-)
+OF_PRODUCERS = ("transfer", "complete", "block", "unblock", "refused")
+SETTLEMENTS = ("accept", "release", "reject")
+OF_CONSUMERS = ("deliver", *SETTLEMENTS)
+LOG_EVENTS = (*OF_PRODUCERS, "error", *OF_CONSUMERS, "stats")
 """What a row of a client log may be about."""
 
 LOG_ENDINGS = (".csv", ".csv.gz", ".jsonl", ".jsonl.gz", ".parquet")
@@ -62,18 +53,6 @@ _LARGEST = 10**18
 """Of times in microseconds, of counts and of sums of bytes: so much a 64-bit column of a trace holds."""
 
 _WHOLE = re.compile(r"[ \t]*[+-]?[0-9]{1,19}[ \t]*")
-
-_SAMPLE_TYPES = (int, int, bool, int, int, int, int)
-SAMPLE_FIELDS = (
-    "msgDepth",
-    "byteDepth",
-    "flowStopped",
-    "flowStoppedCount",
-    "acquires",
-    "releases",
-    "discardsRing",
-)
-"""What the label of a ``stats`` row lists, under the broker's own names (CM-15)."""
 
 
 class LogError(QflowError, ValueError):
@@ -117,6 +96,28 @@ COLUMNS = LogRow._fields
 NUMBERED = ("seq", *COLUMNS)
 
 
+class QueueSample(NamedTuple):
+    """What the real broker reported of one queue at one instant, under its own names (CM-15).
+
+    >>> QueueSample(50_000, 901, 133_348, True, 1, 20, 0, 0).flowStopped
+    True
+    """
+
+    ts_us: int
+    msgDepth: int  # noqa: N815
+    byteDepth: int  # noqa: N815
+    flowStopped: bool  # noqa: N815
+    flowStoppedCount: int  # noqa: N815
+    acquires: int
+    releases: int
+    discardsRing: int  # noqa: N815
+
+
+SAMPLE_FIELDS = QueueSample._fields[1:]
+"""What the label of a ``stats`` row lists."""
+_SAMPLE_TYPES = tuple(get_type_hints(QueueSample).values())[1:]
+
+
 class Bit(NamedTuple):
     """Some rows of a log, in the file's order."""
 
@@ -130,6 +131,15 @@ class Bit(NamedTuple):
         if isinstance(self.rows, list):
             return self.rows
         return list(map(_row_of, *(column.to_pylist() for column in self.rows.columns)))
+
+
+def forget_oldest(memory: dict[Any, Any], most: int) -> Any:
+    """Drop the oldest entry of a memory that holds too many, the same in every run; return its key."""
+    if len(memory) <= most:
+        return None
+    oldest = next(iter(memory))
+    del memory[oldest]
+    return oldest
 
 
 def source_of(path: str | Path) -> str:

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from qflow.logs.client_log import SETTLEMENTS
-from qflow.logs.log_file import LogError, LogRow
+from qflow.logs.log_file import SETTLEMENTS, LogError, LogRow
 from qflow.trace.schema import Trace
 from qflow.workload.agenda import SECOND
 from qflow.workload.model import INFERRED, NOT_SEEN_DECLARED, SETUP, Consumer, Producer, Workload

@@ -13,10 +13,10 @@ from qflow.rooms import open_room
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from qflow.logs.client_log import ClientLog as ClientLog
-    from qflow.logs.client_log import QueueSample as QueueSample
     from qflow.logs.client_log import replay as replay
     from qflow.logs.log_file import LogError as LogError
     from qflow.logs.log_file import LogRow as LogRow
+    from qflow.logs.log_file import QueueSample as QueueSample
     from qflow.trace.explain.chain import Explanation as Explanation
     from qflow.trace.explain.question import explain as explain
     from qflow.trace.files import read_trace as read_trace
