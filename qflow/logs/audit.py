@@ -139,11 +139,8 @@ class Intervals:
     def _on_differs(self, event: Event) -> None:
         detail: Any = event.detail
         how = detail["engine"]
-        _count(
-            self._differs,
-            event.queue,
-            "delivered to another consumer" if how.startswith("delivered to ") else how,
-        )
+        name = "delivered to another consumer" if how.startswith("delivered to ") else how
+        _count(self._differs, event.queue, name)
 
     def sample(self, queue: str, label: str) -> None:
         """Compare what the broker reported of a queue with what the engine has."""
@@ -358,9 +355,7 @@ class Auditor:
         intervals, observer = self.intervals, self._observer
         intervals.senders = Senders(workload.producers)
         self._checks = checks = RuleChecks(workload, self.tolerance, self._find, self._pending, state[1])
-        handlers = dict(intervals.handlers)
-        for kind, check in checks.events.items():
-            handlers[kind] = _both(handlers[kind], check)
+        handlers, checked = intervals.handlers, checks.events
 
         def observe(event: Event) -> None:
             if observer is not None:
@@ -368,6 +363,9 @@ class Auditor:
             handler = handlers.get(event[1])
             if handler is not None:
                 handler(event)
+                check = checked.get(event[1])
+                if check is not None:
+                    check(event)
 
         self.player = LogPlayer(workload, observe, state[0])
         self._play = {name: getattr(self.player, name) for name in (*PLAYED, "pass_time")}
@@ -412,14 +410,8 @@ class Auditor:
         results, self.intervals.results = self.intervals.results, []
         first = self._number
         self._number += len(results)
-        return [
-            (
-                self.component,
-                number,
-                *(_finding_row(result) if isinstance(result, Finding) else (*result, *_NO_FINDING)),
-            )
-            for number, result in enumerate(results, first)
-        ]
+        rows = (_finding_row(one) if isinstance(one, Finding) else (*one, *_NO_FINDING) for one in results)
+        return [(self.component, number, *row) for number, row in enumerate(rows, first)]
 
     # Pieces
 
@@ -469,14 +461,6 @@ class Auditor:
         if value["workload"] is not None:
             workload = Workload.from_json(json.loads(value["workload"]), name=self.component)
             self.begin(workload, (value["player"], value["checks"]))
-
-
-def _both(first: Callable[[Event], None], second: Callable[[Event], None]) -> Callable[[Event], None]:
-    def both(event: Event) -> None:
-        first(event)
-        second(event)
-
-    return both
 
 
 def _finding_row(found: Finding) -> tuple[Any, ...]:

@@ -17,7 +17,7 @@ import tempfile
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -339,23 +339,16 @@ def _write_lines(
     trace: Trace | LongTrace, path: Path, is_packed: bool, progress: Progress | None = None
 ) -> None:
     """Write a trace; whatever interrupts it, the lines that are there are whole."""
-    with _open_to_write(path, is_packed) as file:
+    with ExitStack() as opened:
+        file: Any = opened.enter_context(path.open("wb"))
+        if is_packed:
+            # Neither name nor time in it: the same trace gives the same bytes.
+            file = opened.enter_context(gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=0))
         file.write((_dump(trace.header()) + "\n").encode())
         for done, row in enumerate(trace.rows(), 1):
             file.write((_dump(row._asdict()) + "\n").encode())
             if progress is not None:
                 progress(done)
-
-
-@contextmanager
-def _open_to_write(path: Path, is_packed: bool) -> Iterator[IO[bytes]]:
-    with path.open("wb") as raw:
-        if is_packed:
-            # Neither name nor time in it: the same trace gives the same bytes.
-            with gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as packed:
-                yield packed  # type: ignore[misc]
-        else:
-            yield raw
 
 
 def _read_lines(path: Path, progress: Progress | None = None) -> _Checker:

@@ -249,30 +249,21 @@ def fork(
     start: Broker | None = None,
 ) -> Trace:
     """Return a trace that is the same up to the command of a row, and goes another way from there."""
-    _check_start(options, row)
+    if options is not None and row >= 0:
+        allowed = "a broker keeps its options as long as it runs, and a fork with others starts at row -1"
+        raise TraceError(f"{allowed}; got row {row}")
     rest = [step for step in steps_of(trace) if step.row > row]
     end = rest[0].row if rest else len(trace)
     rest = _change_steps(rest, queues or {}, trace)
     now = trace.time[end - 1] if end else 0
     added = [_add_command(command, now) for command in commands]
+    when = operator.attrgetter("time")
     with pause_collector():
         broker = Broker(options) if options is not None else start or _state(trace, row)
         continuation = _Fork(trace, end, broker)
-        for step in heapq.merge(sorted(added, key=_when), rest, key=_when):
+        for step in heapq.merge(sorted(added, key=when), rest, key=when):
             continuation.give(step)
     return continuation.trace
-
-
-def _check_start(options: BrokerOptions | None, row: int) -> None:
-    if options is not None and row >= 0:
-        raise TraceError(
-            "a broker keeps its options as long as it runs, and a fork with others starts at row -1; "
-            f"got row {row}"
-        )
-
-
-def _when(step: Step) -> int:
-    return step.time
 
 
 def _state(trace: Trace, row: int) -> Broker:

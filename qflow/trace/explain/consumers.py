@@ -16,7 +16,6 @@ from qflow.broker.consuming import (
     CREDIT_MODE,
     INFINITE,
     MESSAGE_UNIT,
-    Balance,
     DeliveryRecord,
     Subscription,
     get_next_message,
@@ -36,11 +35,11 @@ _SIGNIFICANT = 3
 
 def explain_consumer(instant: Instant, name: str) -> Reason:
     """Say what a consumer is doing, and why it is not given more."""
-    pair = find(instant, name)
-    if pair is None:
+    subject = Subject("consumer", name)
+    found = (pair for pair in instant.subscriptions() if _consumer_subject(*pair) == subject)
+    session, subscription = next(found, (None, None))
+    if session is None or subscription is None:
         return _explain_absent_consumer(instant, name)
-    session, subscription = pair
-    subject = _consumer_subject(session, subscription)
     reason = _nothing_more(instant, session, subscription)
     count = len(_list_unsettled(session, subscription.name))
     queue = subscription.queue.name
@@ -57,14 +56,6 @@ def _without_work(reason: Reason) -> Reason:
     own = reason.subject
     kept = tuple(item for item in reason.because if item.rules != ("CN-10",) or item.subject != own)
     return Reason(reason.text, reason.rules, reason.row, reason.subject, kept)
-
-
-def find(instant: Instant, name: str) -> tuple[Session, Subscription] | None:
-    """Return a consumer by its name, if it is subscribed now."""
-    for session, subscription in instant.subscriptions():
-        if _consumer_name(session.name, subscription.name) == name:
-            return session, subscription
-    return None
 
 
 def _nothing_more(instant: Instant, session: Session, subscription: Subscription) -> Reason:
@@ -219,12 +210,8 @@ def _consumer_name(session: str, tag: str) -> str:
 
 def _list_unsettled(session: Session, tag: str) -> list[DeliveryRecord]:
     """Return what a subscription was given and has to settle, oldest first."""
-    records = session.consuming.records.values()
-    return [record for record in records if record.tag == tag and _is_to_settle(record)]
-
-
-def _is_to_settle(record: DeliveryRecord) -> bool:
-    return record.is_acquired and not record.is_ended and record.message.state == ACQUIRED
+    given = [record for record in session.consuming.records.values() if record.tag == tag]
+    return [r for r in given if r.is_acquired and not r.is_ended and r.message.state == ACQUIRED]
 
 
 def work(instant: Instant, session: Session, subscription: Subscription) -> tuple[Reason, ...]:
@@ -237,15 +224,8 @@ def work(instant: Instant, session: Session, subscription: Subscription) -> tupl
     labels = [record.label for record in records]
     row = instant.about(labels[0], "delivered", queue)
     holds = f"{name} holds {format_count(len(labels), 'message')} of {queue}: {format_names(labels)}."
-    return (
-        Reason(
-            holds,
-            ("CN-10",),
-            row[-1] if row else None,
-            subject,
-            (settlement(instant, subscription.queue, records[0].label, name, session.name),),
-        ),
-    )
+    settled = settlement(instant, subscription.queue, labels[0], name, session.name)
+    return (Reason(holds, ("CN-10",), row[-1] if row else None, subject, (settled,)),)
 
 
 def settlement(instant: Instant, queue: Queue, label: str, name: str, session: str) -> Reason:
@@ -257,7 +237,8 @@ def settlement(instant: Instant, queue: Queue, label: str, name: str, session: s
     )
     if row is None:
         text = f"{name} works on {label}, which is not settled before the trace ends at {instant.trace_end}."
-        return Reason(text, ("CN-13",), _delivery(instant, queue, label), subject)
+        given = instant.about(label, "delivered", queue.name) or instant.about(label, "acquired", queue.name)
+        return Reason(text, ("CN-13",), given[-1] if given else None, subject)
     command = instant.command_of(row)
     act = _OWN_ACTS.get(instant.trace.kind[command])
     if act is not None and instant.trace.session[command] == session:
@@ -268,11 +249,6 @@ def settlement(instant: Instant, queue: Queue, label: str, name: str, session: s
         text = f"{name} works on {label} until {instant.when(row)}, when {instant.cause(row)}{why}."
         return Reason(text, rules, row, subject)
     return Reason(text, _SETTLED_BY[kind], row, subject)
-
-
-def _delivery(instant: Instant, queue: Queue, label: str) -> int | None:
-    rows = instant.about(label, "delivered", queue.name) or instant.about(label, "acquired", queue.name)
-    return rows[-1] if rows else None
 
 
 # Credit
@@ -293,15 +269,11 @@ def _too_little(
 ) -> Reason:
     """Say that there is credit, but not enough for one message (CN-05, CN-08)."""
     subject = _consumer_subject(session, subscription)
-    left = remaining(subscription.credit.balance(BYTE_UNIT))
+    balance = subscription.credit.balance(BYTE_UNIT)
+    left = balance.granted - balance.used
     text = f"{subject.name} has {left} bytes of credit left, and {label} needs {size}."
     row = instant.last("out_of_credit", "link", subscription.owner)
     return Reason(text, ("CN-05", "CN-08"), row, subject, work(instant, session, subscription))
-
-
-def remaining(balance: Balance) -> int:
-    """Return how much of a balance is left (RF-09)."""
-    return balance.granted - balance.used
 
 
 def _has_credit(subscription: Subscription) -> str:
@@ -310,12 +282,13 @@ def _has_credit(subscription: Subscription) -> str:
     for unit, noun in UNITS.items():
         balance = subscription.credit.balance(unit)
         if balance.granted != INFINITE:
-            shown.append(format_count(remaining(balance), noun))
+            # What is left of it (RF-09).
+            shown.append(format_count(balance.granted - balance.used, noun))
     return f"credit for {' and '.join(shown)}" if shown else "unlimited credit"
 
 
 def _missing(instant: Instant, session: Session, subscription: Subscription, unit: int) -> Reason:
-    subject, noun = _consumer_subject(session, subscription), UNITS[unit]
+    subject, noun, tag = _consumer_subject(session, subscription), UNITS[unit], subscription.name
     balance = subscription.credit.balance(unit)
     row = instant.last("out_of_credit", "link", subscription.owner)
     if balance.granted:
@@ -324,8 +297,9 @@ def _missing(instant: Instant, session: Session, subscription: Subscription, uni
         if not held:
             held = (_only_completion(instant, subject, session.name),)
         return Reason(text, ("CN-06", "CN-05"), row, subject, held)
-    taken = _find_end_of_credit(instant, session.name, subscription.name)
-    granted = _explain_grant(instant, session.name, subscription.name, unit)
+    ends = [instant.last(f"message.{act}", "session", session.name, link=tag) for act in ("stop", "flush")]
+    taken = max((row for row in ends if row is not None), default=None)
+    granted = _find_grant(instant, session.name, tag, unit)
     if granted is None:
         text = f"{subject.name} has never been granted any {noun} credit."
         row = instant.last("subscribe", "link", subscription.name)
@@ -368,17 +342,11 @@ def _only_completion(instant: Instant, subject: Subject, session: str) -> Reason
     return Reason(f"{text}; {later}.", ("CN-06", "RF-04"), row, subject)
 
 
-def _explain_grant(instant: Instant, session: str, tag: str, unit: int) -> int | None:
+def _find_grant(instant: Instant, session: str, tag: str, unit: int) -> int | None:
     for row in reversed(instant.index.rows("message.flow", "session", session)):
         if row <= instant.end and instant.trace.link[row] == tag and instant.detail(row)["unit"] == unit:
             return row
     return None
-
-
-def _find_end_of_credit(instant: Instant, session: str, tag: str) -> int | None:
-    kinds = ("message.stop", "message.flush")
-    rows = [instant.last(kind, "session", session, link=tag) for kind in kinds]
-    return max((row for row in rows if row is not None), default=None)
 
 
 # What it may have
@@ -398,37 +366,25 @@ def explain_refusal(
         text = f"The selector of {subject.name}, {selector.expression}, refuses {label}."
         row = instant.last("subscribe", "link", subscription.name)
         return Reason(text, ("CN-21",), row, subject)
-    is_passed = has_passed(queue, subscription, message)
-    if is_passed and not _is_anothers(queue, subscription, message):
+    # A cursor passes a message for good (RF-10); what is of a group only its owner may have (MG-07).
+    is_passed = queue.store.has_passed(subscription.cursor, message)
+    is_anothers = subscription.acquires and not queue.distributor.may_acquire(subscription.owner, message)
+    if is_passed and not is_anothers:
         return _explain_passing(instant, subject, subscription, message)
     if not is_passed and not subscription.credit.allows(transfer.size):
         return _too_little(instant, session, subscription, label, transfer.size)
-    if _is_anothers(queue, subscription, message):
-        return _anothers(instant, subject, queue, message)
-    return None
+    if not is_anothers:
+        return None
+    assert queue.groups is not None, "only groups refuse"
+    why = _explain_owner(instant, queue, queue.groups.groups[message.group])
+    text = f"{label} is of group {message.group}, which is not {subject.name}'s."
+    return Reason(text, ("MG-12", "MG-07"), why.row, Subject("message", label), (why,))
 
 
 def explain_expiry(label: str) -> Reason:
     """Say that a message has expired, and is still there only because no one has looked at it."""
     text = f"The time to live of {label} is over; the next look at it removes it."
     return Reason(text, ("QT-07", "MG-21"), None, Subject("message", label))
-
-
-def _is_anothers(queue: Queue, subscription: Subscription, message: QueuedMessage) -> bool:
-    """Return whether a message's group belongs to another subscription (MG-07)."""
-    return subscription.acquires and not queue.distributor.may_acquire(subscription.owner, message)
-
-
-def _anothers(instant: Instant, subject: Subject, queue: Queue, message: QueuedMessage) -> Reason:
-    assert queue.groups is not None, "only groups refuse"
-    why = _explain_owner(instant, queue, queue.groups.groups[message.group])
-    text = f"{message.transfer.label} is of group {message.group}, which is not {subject.name}'s."
-    return Reason(text, ("MG-12", "MG-07"), why.row, Subject("message", message.transfer.label), (why,))
-
-
-def has_passed(queue: Queue, subscription: Subscription, message: QueuedMessage) -> bool:
-    """Return whether a subscription's cursor has passed a message for good (RF-10)."""
-    return queue.store.has_passed(subscription.cursor, message)
 
 
 def _explain_passing(

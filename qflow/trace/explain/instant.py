@@ -74,6 +74,11 @@ class Instant:
         rows = self.index.rows(kind, column, name)
         return next((row for row in rows if row > self.end and self._holds(row, also)), None)
 
+    def began(self, kind: str, ending: str, column: str, name: str, until: int | None = None) -> int | None:
+        """Return the place of the last row of a kind that none of its ending has followed, or None."""
+        begun, ended = self.last(kind, column, name, until), self.last(ending, column, name, until)
+        return begun if begun is not None and (ended is None or ended < begun) else None
+
     def _holds(self, row: int, columns: Mapping[str, str]) -> bool:
         return all(getattr(self.trace, column)[row] == name for column, name in columns.items())
 
@@ -97,11 +102,6 @@ class Instant:
     def when(self, row: int) -> str:
         """Return the time of a row, as text."""
         return seconds(self.trace.time[row])
-
-    @property
-    def now(self) -> str:
-        """The time of this instant, as text."""
-        return self.when(self.row)
 
     @property
     def trace_end(self) -> str:

@@ -16,9 +16,8 @@ from typing import SupportsIndex
 from qflow.trace.explain.chain import Explanation, Link, Reason, Subject, section_of
 from qflow.trace.explain.consumers import explain_consumer, explain_group
 from qflow.trace.explain.instant import Instant
-from qflow.trace.explain.producers import explain_producer
+from qflow.trace.explain.producers import explain_message, explain_producer, explain_transfer
 from qflow.trace.explain.queues import explain_queue
-from qflow.trace.explain.transfers import explain_message, explain_transfer
 from qflow.trace.schema import Trace, TraceError
 from qflow.trace.timeline import RowIndex, Timeline
 

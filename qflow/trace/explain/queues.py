@@ -26,15 +26,11 @@ def explain_queue(instant: Instant, name: str) -> Reason:
     if queue is None:
         return _explain_absent_queue(instant, name)
     lost = _losses(instant, queue.name)
-    if is_unseen(queue.settings.arguments):
-        why = explain_unknown(instant, queue)
-        text = f"{name} has {format_count(queue.message_depth, 'message')}; its thresholds are unknown."
-        rest = readers(instant, queue) if queue.message_depth else ()
-        return Reason(text, why.rules, why.row, why.subject, (why, *rest, *lost))
-    if queue.flow_limit is None:
-        why = no_flow_control(instant, queue)
-        depth = format_count(queue.message_depth, "message")
-        text = f"{name} has {depth} and no flow control."
+    is_unknown = is_unseen(queue.settings.arguments)
+    if is_unknown or queue.flow_limit is None:
+        why = explain_unknown(instant, queue) if is_unknown else no_flow_control(instant, queue)
+        what = "; its thresholds are unknown" if is_unknown else " and no flow control"
+        text = f"{name} has {format_count(queue.message_depth, 'message')}{what}."
         rest = readers(instant, queue) if queue.message_depth else ()
         return Reason(text, why.rules, why.row, why.subject, (why, *rest, *lost))
     reason = explain_on(instant, queue) if queue.flow_limit.stopped else _explain_off(instant, queue)
@@ -58,7 +54,8 @@ def explain_on(instant: Instant, queue: Queue) -> Reason:
         return Reason(text, ("FC-02",), row, subject, (explain_unknown(instant, queue),))
     limit, detail = queue.flow_limit, instant.detail(row)
     assert limit is not None, "only a queue with flow control is ON"
-    label = _message_before(instant, row, queue.name)
+    found = instant.last("enqueued", "queue", queue.name, until=row)
+    label = instant.trace.message[found] if found is not None else "a message"
     # The broker tries the count first (FC-14).
     unit = "count" if limit.exceeds_stop(detail["count"], 0) else "size"
     level = getattr(_thresholds_of(queue), f"stop_{unit}")
@@ -77,11 +74,6 @@ def explain_on(instant: Instant, queue: Queue) -> Reason:
 def _kind(instant: Instant, queue: Queue) -> str:
     kind = queue.settings.arguments.get("qflow.flow_control", instant.broker.options.flow_control)
     return str(kind)
-
-
-def _message_before(instant: Instant, row: int, queue: str) -> str:
-    found = instant.last("enqueued", "queue", queue, until=row)
-    return instant.trace.message[found] if found is not None else "a message"
 
 
 def _still_on(instant: Instant, queue: Queue) -> Reason:
@@ -195,11 +187,6 @@ def _explain_refused_declaration(instant: Instant, name: str, row: int) -> Reaso
 # Thresholds and limits
 
 
-def _levels_of(instant: Instant, queue: Queue) -> FlowLevels:
-    """Return the levels of a queue with their origins."""
-    return FlowLevels.propose(queue.settings, instant.broker.options).validate(queue.name)
-
-
 def _thresholds_of(queue: Queue) -> FlowThresholds:
     """Return the thresholds in force, whatever kind of flow control the queue has."""
     limit = queue.flow_limit
@@ -211,9 +198,10 @@ def _thresholds_of(queue: Queue) -> FlowThresholds:
 
 def origin(instant: Instant, queue: Queue, name: str) -> Reason:
     """Return what set one level, such as ``stop_count``; chains about settings end with it."""
-    level: Level = getattr(FlowLevels.propose(queue.settings, instant.broker.options), name)
+    levels = FlowLevels.propose(queue.settings, instant.broker.options)
+    level: Level = getattr(levels, name)
     if level.value or name.startswith("resume"):
-        level = getattr(_levels_of(instant, queue), name)
+        level = getattr(levels.validate(queue.name), name)
     row = instant.last("queueDeclare", "queue", queue.name)
     rules, words = _origin(instant, queue, name, level.origin, level)
     verb, unit = name.split("_")
@@ -323,7 +311,9 @@ def _explain_move(instant: Instant, row: int, label: str) -> tuple[Reason, ...]:
 
 def _losses(instant: Instant, queue: str) -> tuple[Reason, ...]:
     """Say what a queue last refused, dropped and discarded; nothing if it never did."""
-    found = (refusal(instant, queue), _explain_last_drop(instant, queue), _explain_discard(instant, queue))
+    dropped = instant.last("dropped", "queue", queue)
+    drop = None if dropped is None else explain_drop(instant, dropped)
+    found = (refusal(instant, queue), drop, _explain_discard(instant, queue))
     return tuple(reason for reason in found if reason is not None)
 
 
@@ -377,9 +367,8 @@ def _full_queue(instant: Instant, text: str) -> Queue | None:
 
 def _no_room(instant: Instant, queue: Queue, row: int) -> tuple[Reason, ...]:
     limit = limit_of(instant, queue)
-    stopped = instant.last("flow_stopped", "queue", queue.name, until=row)
-    resumed = instant.last("flow_resumed", "queue", queue.name, until=row)
-    if stopped is None or (resumed is not None and resumed > stopped):
+    stopped = instant.began("flow_stopped", "flow_resumed", "queue", queue.name, row)
+    if stopped is None:
         return (limit,)
     stop, most = _thresholds_of(queue).stop_count, queue.depth.max_count
     sum_of = (
@@ -399,11 +388,6 @@ def _no_room_at_commit(instant: Instant, row: int, subject: Subject) -> tuple[Re
     text = "A queue had no room for all that the transaction publishes, so nothing of it was done."
     limits = tuple(limit_of(instant, queue) for queue in refusing)
     return (Reason(text, ("LP-09", "DQ-03"), row, subject, limits),)
-
-
-def _explain_last_drop(instant: Instant, queue: str) -> Reason | None:
-    row = instant.last("dropped", "queue", queue)
-    return None if row is None else explain_drop(instant, row)
 
 
 def explain_drop(instant: Instant, row: int) -> Reason:
