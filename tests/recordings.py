@@ -1,6 +1,8 @@
 """The recordings of the real broker that the tests are laid beside."""
 
+import gzip
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 from qflow.trace import ClientLog
@@ -29,3 +31,13 @@ def beginning(name: str, seconds: int) -> tuple[ClientLog, Workload]:
     log, workload = load(name)
     rows = [row for row in log.rows if row.ts_us < seconds * 1_000_000]
     return ClientLog(name, rows), workload.replace(duration=seconds)
+
+
+def write_beginning(folder: Path, name: str, rows: int) -> Path:
+    """Write the first rows of a log as text, and its workload beside it; return the log's file."""
+    workload, log = paths(name)
+    path = folder / f"{name}.csv"
+    with gzip.open(log, "rt") as file:
+        path.write_text("".join(islice(file, rows + 1)))
+    path.with_suffix(".json").write_bytes(Path(workload).read_bytes())
+    return path

@@ -2,12 +2,11 @@
 
 import csv
 import gzip
-import itertools
 import json
 
 import pytest
 from commands import status_of
-from recordings import WORKLOADS
+from recordings import write_beginning
 
 from qflow.logs import ClientLog
 from qflow.logs.foreign_columns import ColumnMap
@@ -321,11 +320,8 @@ def test_the_import_says_what_it_guessed_and_what_that_changes(tmp_path, capsys)
 @pytest.fixture(scope="module")
 def beginning(tmp_path_factory):
     """A log of the first rows of a recording, and the recording's workload."""
-    recorded = WORKLOADS / "overflow-despite-flow-control.csv.gz"
-    path = tmp_path_factory.mktemp("own") / "log.csv"
-    with gzip.open(recorded, "rt") as file:
-        path.write_text("".join(itertools.islice(file, 4_000)))
-    return path, WORKLOADS / "overflow-despite-flow-control.json"
+    path = write_beginning(tmp_path_factory.mktemp("own"), "overflow-despite-flow-control", 4_000)
+    return path, path.with_suffix(".json")
 
 
 @pytest.mark.parametrize("ending", ["csv.gz", "jsonl", "parquet"])
@@ -421,10 +417,10 @@ def test_a_mapping_is_given_once_and_kept(tmp_path, capsys):
     assert "is no mapping that an import has kept" in capsys.readouterr().err
 
 
-def test_what_a_log_does_not_say_of_depths_is_derived_and_marked(root, tmp_path, capsys):
+def test_what_a_log_does_not_say_of_depths_is_derived_and_marked(tmp_path, capsys):
     """The same log with its broker's reports, and without them."""
-    recorded = root / "data" / "recordings" / "workloads" / "ring.csv.gz"
-    lines = gzip.decompress(recorded.read_bytes()).decode().splitlines(keepends=True)
+    recorded = write_beginning(tmp_path, "ring", 4_000)
+    lines = recorded.read_text().splitlines(keepends=True)
     silent = tmp_path / "silent.csv"
     silent.write_text("".join(line for line in lines if ",stats," not in line), encoding="utf-8")
     given = recorded.with_name("ring.json")

@@ -1,15 +1,13 @@
 """``qflow trace import`` of long logs: what it remembers does not grow with them."""
 
 import csv
-import gzip
-import itertools
 import json
 import random
 import tracemalloc
 
 import pytest
 from commands import status_of
-from recordings import WORKLOADS, load
+from recordings import load, write_beginning
 
 from qflow.logs import ClientLog, Tolerance, audit
 from qflow.logs.client_log import round_trips, rows_by_client
@@ -89,12 +87,9 @@ def test_with_a_workload_it_is_less_than_is_allowed(tmp_path):
 @pytest.fixture(scope="module")
 def beginning(tmp_path_factory):
     """A log of the first rows of a recording, the recording's workload, and the trace of all in memory."""
-    path = tmp_path_factory.mktemp("beginning") / "log.csv"
-    with gzip.open(WORKLOADS / "overflow-despite-flow-control.csv.gz", "rt") as file:
-        path.write_text("".join(itertools.islice(file, 5_000)))
-    _, workload = load("overflow-despite-flow-control")
-    given = WORKLOADS / "overflow-despite-flow-control.json"
-    return path, given, trace_of(audit(ClientLog.load(path), workload).run)
+    path = write_beginning(tmp_path_factory.mktemp("beginning"), "overflow-despite-flow-control", 5_000)
+    given = path.with_suffix(".json")
+    return path, given, trace_of(audit(ClientLog.load(path), Workload.load(given)).run)
 
 
 @pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.gz", "out.parquet"])
@@ -161,4 +156,7 @@ def test_the_guess_does_not_need_the_rows():
         guess.take(row)
     guessed = guess.workload("small")
     assert set(guessed.queues) == set(workload.queues)
-    assert {p.name: p.capacity for p in guessed.producers} == {p.name: p.capacity for p in workload.producers}
+    assert [(p.name, p.capacity, p.to) for p in guessed.producers] == [
+        (p.name, p.capacity, p.to) for p in workload.producers
+    ]
+    assert [c.prefetch for c in guessed.consumers] == [c.prefetch for c in workload.consumers]

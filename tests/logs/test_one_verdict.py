@@ -129,7 +129,7 @@ NAMES = (
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_recording_has_one_verdict(tmp_path, name):
-    log, workload = beginning(name, 5)
+    log, workload = beginning(name, 3)
     assert assert_one_verdict(tmp_path, log.rows, workload) == []
 
 
@@ -138,9 +138,10 @@ OF_CLIENTS = [name for name in DOCTORS if name != "strangers"]
 
 
 @pytest.mark.parametrize("doctor", OF_CLIENTS)
-@pytest.mark.parametrize("name", ["overflow-despite-flow-control", "fanout-one-slow"])
-def test_a_doctored_recording_has_one_verdict(tmp_path, name, doctor):
-    log, workload = beginning(name, 4)
+@pytest.mark.parametrize(("name", "seconds"), [("overflow-despite-flow-control", 4), ("fanout-one-slow", 1)])
+def test_a_doctored_recording_has_one_verdict(tmp_path, name, seconds, doctor):
+    """In these seconds each doctor leaves the kinds of findings that it leaves in all."""
+    log, workload = beginning(name, seconds)
     assert_one_verdict(tmp_path, DOCTORS[doctor](log.rows), workload)
 
 
@@ -157,7 +158,7 @@ ACTS += [(client, event) for client in "cde" for event in ("deliver", "accept", 
 PAUSES = st.sampled_from([0, 1_000, 40_000, 300_000, 2_500_000])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(acts=st.lists(st.tuples(PAUSES, st.sampled_from(ACTS), st.integers(1, 6)), min_size=1, max_size=40))
 def test_any_small_log_has_one_verdict(tmp_path_factory, acts):
     time, rows = 0, []

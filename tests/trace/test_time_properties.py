@@ -1,7 +1,7 @@
-"""What must not matter to a run: names, strangers, the unit of a byte, where one looks, how it is cut.
+"""What must not matter to a run: names, strangers, where one looks.
 
-The same of single commands is in test_trace.py (replay, renaming, merging, scaling) and test_timeline.py
-(a snapshot at any point); here it is said of whole workloads, with their clients in virtual time.
+What clients do not decide is held of single commands: replay, the unit of a byte (test_trace.py), a snapshot
+at any point, a fork without a change (test_timeline.py); here are whole workloads, with their clients.
 """
 
 from __future__ import annotations
@@ -12,11 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from qflow.broker import BrokerOptions
 from qflow.trace.explain import explain
-from qflow.trace.replaying import Replay, first_difference, give, steps_of, trace_of
-from qflow.trace.schema import decode_detail
-from qflow.trace.timeline import Checkpoint, Timeline, fork
+from qflow.trace.replaying import Replay, first_difference, trace_of
+from qflow.trace.timeline import Timeline
 from qflow.workload import Consumer, Producer, Workload, simulate
 
 quick = settings(
@@ -73,53 +71,6 @@ def workloads(draw, prefix="", scale=1):
 
 def rows_of(trace, without=("run", "seq")):
     return [row._replace(**dict.fromkeys(without, 0)) for row in trace.rows()]
-
-
-# Replay
-
-
-@quick
-@given(workloads())
-def test_a_replayed_run_is_the_run(workload):
-    trace = trace_of(simulate(workload))
-    assert Replay(trace).run() == trace
-
-
-@quick
-@given(workloads(), st.data())
-def test_an_interrupted_run_goes_on_as_if_nothing_had_happened(workload, data):
-    """At any instant, from a checkpoint or through JSON, the rest of the run is the same to the last byte."""
-    trace = trace_of(simulate(workload))
-    whole = Replay(trace)
-    whole.run()
-    timeline = Timeline(trace, spacing=data.draw(st.integers(1, 300)))
-    row = data.draw(st.integers(0, len(trace) - 1))
-    timeline.seek(row)
-    broker = timeline.broker
-    starts = [step.row for step in steps_of(trace)]
-    # What the row's own command went on to do was done before the state was taken.
-    after = next((start for start in starts if start > row), len(trace))
-    for twin in (type(broker).restore(broker.snapshot()), Checkpoint(broker).restore()):
-        rest = trace.empty()
-        twin.observe(rest.append)
-        for step in steps_of(trace):
-            if step.row > row:
-                give(twin, step)
-        assert _of_the_engine(rest) == _of_the_engine(trace, start=after)
-        twin.advance(max(twin.now, whole.broker.now))
-        assert twin.state_hash() == whole.broker.state_hash()
-
-
-def _of_the_engine(trace, start=0):
-    return [row[2:] for row in list(trace.rows())[start:] if not row.kind.startswith("client.")]
-
-
-@quick
-@given(workloads())
-def test_a_fork_that_changes_nothing_is_the_run(workload):
-    trace = trace_of(simulate(workload))
-    same = fork(trace, -1, options=workload.options)
-    assert _of_the_engine(same) == _of_the_engine(trace)
 
 
 # Names
@@ -188,36 +139,6 @@ def _belonging(trace, letter):
 
     rows = (row for row in trace.rows() if owner(row).startswith(letter))
     return [row[2:] for row in rows]
-
-
-# Units
-
-
-@quick
-@given(st.data(), st.sampled_from([2, 10, 1000]))
-def test_the_unit_of_a_byte_does_not_matter(data, factor):
-    """Sizes, byte thresholds and byte limits all times a factor: every decision is the same."""
-    workload = data.draw(workloads()).replace(options=BrokerOptions(message_size="content"))
-    queues = {
-        name: {key: value * factor if key.endswith("_size") else value for key, value in arguments.items()}
-        for name, arguments in workload.queues.items()
-    }
-    scaled = dataclasses.replace(
-        workload,
-        queues=queues,
-        producers=tuple(dataclasses.replace(p, size=p.size * factor) for p in workload.producers),
-        options=BrokerOptions(
-            message_size="content", default_queue_limit=workload.options.default_queue_limit * factor
-        ),
-    )
-    small, large = trace_of(simulate(workload)), trace_of(simulate(scaled))
-    apart = ("run", "seq", "size", "detail")
-    assert rows_of(small, apart) == rows_of(large, apart)
-    assert [size * factor for size in small.size] == list(large.size)
-    for row, kind in enumerate(small.kind):
-        if kind in ("flow_stopped", "flow_resumed"):
-            a, b = decode_detail(small.detail[row]), decode_detail(large.detail[row])
-            assert (a["count"], a["size"] * factor) == (b["count"], b["size"])
 
 
 # Questions

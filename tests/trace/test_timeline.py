@@ -162,19 +162,6 @@ def test_seek_and_steps(trace, timeline):
         timeline.seek(-1)
 
 
-def test_stepping_back_shows_what_stepping_forward_showed(timeline):
-    timeline.seek(300)
-    forth = []
-    for _ in range(60):
-        forth.append(timeline.broker.state_hash())
-        timeline.step()
-    back = []
-    for _ in range(60):
-        timeline.step(-1)
-        back.append(timeline.broker.state_hash())
-    assert back == forth[::-1]
-
-
 def test_the_broker_to_look_at_goes_along_and_one_of_ones_own_stays(timeline):
     timeline.seek(500)
     own = timeline.restore()

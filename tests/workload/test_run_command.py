@@ -11,8 +11,6 @@ from commands import status_of
 from qflow.workload import Consumer, Producer, Workload, WorkloadError, simulate
 
 DIGITS = int("9" * 400)
-LONG = "k" * 256
-SURROGATE = "\udc80"
 
 SMALL = {
     "name": "small",
@@ -22,37 +20,6 @@ SMALL = {
     "producers": [{"name": "p", "to": ["", "q"], "rate": 100, "capacity": 5, "size": 100}],
     "consumers": [{"name": "c", "queue": "q", "prefetch": 5, "service": ["const", 0.002]}],
 }
-
-# Where, what, and what the refusal says.
-REFUSED = [
-    ("duration", 1e308, "duration must be a number of seconds above 0, no number above 1000000000000"),
-    ("duration", DIGITS, "duration must be a number of seconds above 0, no number above"),
-    ("producers.0.rate", DIGITS, "rate must be a number above 0, up to 1000000, no number above"),
-    ("producers.0.capacity", DIGITS, "capacity must be a whole number from 1, no number above"),
-    ("producers.0.size", DIGITS, "size must be a whole number from 0"),
-    ("producers.0.size", [1000, 1], "size must be mu and sigma with mu + 13 sigma at most 27, or"),
-    ("producers.0.size", [1, 1e308], "size must be a whole number from 0, or mu and sigma (from 0), and"),
-    ("producers.0.burst", [1e308, 1], "burst must be seconds on"),
-    ("producers.0.groups", [DIGITS, 1], "groups must be a number of groups"),
-    ("producers.0.to", ["", LONG], "to must be an exchange and a routing key, both text, at most 255 bytes"),
-    ("producers.0.to", [SURROGATE, "q"], "to must be an exchange and a routing key"),
-    ("producers.0.name", SURROGATE, "name must be text, not empty, at most 255 bytes of UTF-8"),
-    ("producers.0.session", SURROGATE, "session must be a name"),
-    ("consumers.0.name", LONG, "name must be text, not empty, at most 255 bytes of UTF-8"),
-    ("consumers.0.prefetch", DIGITS, "prefetch must be a whole number from 1 to"),
-    ("consumers.0.service", ["exp", 1e308], "service must be 'exp' or 'const'"),
-    ("consumers.0.start", 1e308, "start must be a number of seconds from 0, no number above"),
-    ("consumers.0.crash", 1e308, "crash must be seconds"),
-    ("consumers.0.slow", [[0, 1, 1e308]], "slow must be a list of"),
-    ("consumers.0.overhead", [1e308], "overhead must be a list of seconds"),
-    ("binds", [["amq.topic", "q", LONG]], "binds must be lists of exchange, queue and binding key"),
-    ("queues", {LONG: {}}, "queues must be queue names with their declare arguments"),
-    ("queues", {SURROGATE: {}}, "queues must be queue names with their declare arguments"),
-    ("queues", {"q": {LONG: 1}}, "queue 'q': the argument 'kkk"),
-    ("queues", {"q": {"qpid.max_count": DIGITS}}, "queue 'q': the argument 'qpid.max_count' must be"),
-    ("queues", {"q": {"x": [{"y": SURROGATE}]}}, "queue 'q': the argument 'x' must be what AMQP can carry"),
-    ("name", SURROGATE, "name must be text, not empty"),
-]  # fmt: skip
 
 RUNS = [
     ("producers.0.rate", 1e-300),
@@ -78,26 +45,21 @@ def changed(path, value):
     for part in parents:
         place = place[part]
     place[last] = value
-    if path == "queues":
-        mapping |= {"binds": [], "producers": [], "consumers": []}
     return mapping
 
 
-def of(cases):
-    return [f"{path}={str(value)[:20]!a}" for path, value, *_ in cases]
-
-
-@pytest.mark.parametrize(("path", "value", "sentence"), REFUSED, ids=of(REFUSED))
-def test_what_no_broker_could_be_given_is_refused_in_one_sentence(tmp_path, capsys, path, value, sentence):
+@pytest.mark.parametrize("value", [DIGITS, [1, 1e308], {"max": 5}, "\udc80"], ids=lambda one: str(one)[:9])
+def test_what_no_broker_could_be_given_is_refused_in_one_sentence(tmp_path, capsys, value):
+    """All that is refused is in test_workload.py."""
     file = tmp_path / "odd.json"
-    file.write_text(json.dumps(changed(path, value)))
+    file.write_text(json.dumps(changed("producers.0.size", value)))
     assert status_of("run", file) == 2
     said = capsys.readouterr().err
-    assert sentence in said
+    assert "odd.json: " in said and "size" in said
     assert said.count("\n") == 1 and len(said) < 700
 
 
-@pytest.mark.parametrize(("path", "value"), RUNS, ids=of(RUNS))
+@pytest.mark.parametrize(("path", "value"), RUNS, ids=[f"{path}={str(value)[:20]!a}" for path, value in RUNS])
 def test_what_is_only_extreme_runs(tmp_path, capsys, path, value):
     file, trace = tmp_path / "odd.json", tmp_path / "odd.parquet"
     file.write_text(json.dumps(changed(path, value)))
