@@ -20,6 +20,11 @@ class Story:
     def ask(self, *subjects):
         self.questions += [(len(self.trace) - 1, subject) for subject in subjects]
 
+    def ask_at(self, time, *subjects):
+        """Ask about an instant of a trace that is whole already."""
+        row = max(row for row, at in enumerate(self.trace.time) if at <= time)
+        self.questions += [(row, subject) for subject in subjects]
+
     def at(self, milliseconds):
         self.broker.advance(milliseconds * 1000)
 
