@@ -110,6 +110,11 @@ class Window:
             self.outstanding.popleft()
 
 
+def has_room(outstanding: int, capacity: int) -> bool:
+    """Return whether one transfer more fits into an ideal window (CAP-08)."""
+    return outstanding < capacity
+
+
 class IdealWindow(Window):
     """The window of the documents: blocks exactly when ``capacity`` transfers are held (CAP-08)."""
 
@@ -121,7 +126,7 @@ class IdealWindow(Window):
             return WindowStep.SEND
         if self._capacity <= 0:
             return WindowStep.REFUSE
-        return WindowStep.SEND if len(self.outstanding) < self._capacity else WindowStep.WAIT
+        return WindowStep.SEND if has_room(len(self.outstanding), self._capacity) else WindowStep.WAIT
 
     def sync_flag(self, sync: bool) -> bool:
         """Return True."""

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from qflow.broker.errors import AmqpException
 from qflow.broker.events import Event, EventTable
 from qflow.logs.checks import Finding, RuleChecks, Tolerance
-from qflow.logs.client_log import PLAYED, ClientLog, LogPlayer
+from qflow.logs.client_log import ClientLog, LogPlayer
 from qflow.logs.log_file import LogRow, sample_values
 from qflow.logs.workload_file import workload_text
 from qflow.table import Tabular, columns_of
@@ -297,7 +297,6 @@ class Auditor:
         self.player: LogPlayer | None = None
         self._checks: RuleChecks | None = None
         self._observer = observer
-        self._play: dict[str, Callable[..., None]] = {}
         # What the checks cannot decide yet, the earliest first.
         self._pending: list[list[Any]] = []
         if state is not None:
@@ -316,21 +315,21 @@ class Auditor:
                 continue
             self.next_seq = seq + 1
             self._time = time
-            checks = self._checks
+            checks, player = self._checks, self.player
             if event == BEGIN:
                 self._begin_text(workload or "null", label)
             elif event == END:
                 self._finish()
-            elif checks is not None:
+            elif checks is not None and player is not None:
                 if pending and pending[0][0] < time:
                     checks.due(time)
                 if event == "stats":
-                    self._play["pass_time"](time)
+                    player.pass_time(time)
                     self.intervals.sample(queue, label)
                 elif (client, event, queue) in checks.known or checks.is_known(
                     seq, time, client, event, queue, label
                 ):
-                    check, play = checks.rows.get(event), self._play.get(event)
+                    check, play = checks.rows.get(event), player.rows.get(event)
                     if check is not None and self._is_whole:
                         check(seq, time, client, event, queue, label, group)
                     if play is not None:
@@ -368,7 +367,6 @@ class Auditor:
                     check(event)
 
         self.player = LogPlayer(workload, observe, state[0])
-        self._play = {name: getattr(self.player, name) for name in (*PLAYED, "pass_time")}
 
     def _begin_text(self, text: str, tolerance: str) -> None:
         try:

@@ -305,7 +305,6 @@ class _LabelSet:
         return are_new
 
     def state(self) -> dict[str, Any]:
-        """Return the labels as a plain value."""
         ranges = {name: [list(pair) for pair in kept.ranges()] for name, kept in self._ranges.items()}
         return {**ranges, "": list(self._odd)}
 
@@ -331,7 +330,6 @@ class _QueueCourse:
         self.is_near_on = False
 
     def move(self, time: int, depth: int, size: int) -> None:
-        """Note what is on the queue from an instant on."""
         self.depth, self.bytes = depth, size
         levels = self.levels
         if levels is None:
@@ -356,19 +354,15 @@ class _QueueCourse:
         return exceeds_stop(self.levels, self.depth - less, self.bytes - room)
 
     def is_surely_on(self, since: int) -> bool:
-        """Return whether the queue has certainly been ON since an instant."""
         return self.levels is not None and self.high_since is not None and self.high_since <= since
 
     def can_have_been_on(self, since: int) -> bool:
-        """Return whether the queue can have been ON at some instant since."""
         return self.is_near_on or (self.on_until is not None and self.on_until >= since)
 
     def state(self) -> list[Any]:
-        """Return the course as a plain value."""
         return [getattr(self, name) for name in self.__slots__[2:]]
 
     def restore(self, state: Iterable[Any]) -> None:
-        """Go on with a course."""
         for name, value in zip(self.__slots__[2:], state, strict=True):
             setattr(self, name, value)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from qflow.logs.foreign_columns import Recognised
     from qflow.logs.log_file import LogRow
     from qflow.logs.workload_file import Guess
-    from qflow.trace.files import LongTrace, Quarantine
+    from qflow.trace.files import Quarantine
     from qflow.workload.model import Workload
 
 _SHOWN = 20
@@ -77,19 +77,19 @@ def run(namespace: argparse.Namespace) -> int:
     """Import the log, and print what was found."""
     from qflow.logs.client_log import ClientLog
 
-    path = namespace.log
+    path, given = namespace.log, _find_workload(namespace)
     kept = Path(namespace.like) if namespace.like else None
     if kept is not None and namespace.map is None:
         namespace.map = _kept_mapping(kept)
         kept = None
-    require_apart([namespace.out, namespace.workload, kept], [path, _find_workload(namespace)])
+    require_apart([namespace.out, namespace.workload, kept], [path, given])
     seen = _look_through(path, namespace.map)
-    workload, source = _workload(namespace, seen)
+    workload, source = _workload(path, given, seen)
     audited, events, depths = _audit_log(namespace, seen, workload)
     if kept is not None:
         with write_whole(kept) as beside:
             beside.write_text(json.dumps({"map": namespace.map}) + "\n", encoding="utf-8")
-    inferred = seen.guess.inferred() if _find_workload(namespace) is None else {}
+    inferred = seen.guess.inferred() if given is None else {}
     if namespace.workload:
         from qflow.logs.workload_file import write_workload
         from qflow.prediction.extraction import extract
@@ -168,7 +168,6 @@ def _look_through(path: str, columns: str | None) -> _Seen:
 
 
 def _kept_mapping(path: Path) -> str:
-    """Return the mapping that an import before has kept."""
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
         return str(kept["map"])
@@ -178,16 +177,15 @@ def _kept_mapping(path: Path) -> str:
         raise RefusalError(f"--like: {path} is no mapping that an import has kept") from None
 
 
-def _workload(namespace: argparse.Namespace, seen: _Seen) -> tuple[Workload, str]:
+def _workload(log: str, path: str | Path | None, seen: _Seen) -> tuple[Workload, str]:
     from qflow.logs.log_file import source_of
     from qflow.workload.model import Workload
 
-    path = _find_workload(namespace)
     if path is not None:
         return Workload.load(path), Path(path).name
     if not seen.rows and seen.quarantine:
-        raise RefusalError(f"{Path(namespace.log).name}: {seen.quarantine.summary()}")
-    guessed = seen.guess.workload(source_of(namespace.log))
+        raise RefusalError(f"{Path(log).name}: {seen.quarantine.summary()}")
+    guessed = seen.guess.workload(source_of(log))
     return guessed, "guessed from the log; thresholds unknown, as no log says how its queues were declared"
 
 
@@ -209,7 +207,7 @@ def _audit_log(
     from qflow.logs.checks import Tolerance
     from qflow.logs.client_log import ClientLog
     from qflow.logs.log_file import read_log, source_of
-    from qflow.trace.files import LongTrace
+    from qflow.trace.files import LongTrace, write_trace
     from qflow.workload.measures import QueueMeters
 
     trace, meters = None, QueueMeters(workload, max(1, seen.last))
@@ -239,7 +237,8 @@ def _audit_log(
         audited = audit_parts(source_of(namespace.log), parts, workload, tolerance, table, take)
         take(seen.rows)
     if trace is not None:
-        _write_trace(trace, namespace.out)
+        with progress(f"writing {Path(namespace.out).name}", len(trace)) as shown:
+            write_trace(trace, namespace.out, shown)
     depths = {
         queue: {"max_depth": found["max_depth"], "mean_depth": found["mean_depth"], "derived": True}
         for queue, found in meters.measures().items()
@@ -277,13 +276,6 @@ def _tolerance(skew: float | None, estimated: Tolerance) -> Tolerance:
         allowed = f"a number of milliseconds from 0, up to {LARGEST_NUMBER}"
         raise RefusalError(f"--skew: must be {allowed}, got {skew:g}")
     return Tolerance(round(skew * _MILLISECOND), estimated.lag)
-
-
-def _write_trace(trace: LongTrace, output: str) -> None:
-    from qflow.trace.files import write_trace
-
-    with progress(f"writing {Path(output).name}", len(trace)) as shown:
-        write_trace(trace, output, shown)
 
 
 def _facts(file: str, source: str, seen: _Seen, audited: Audit, events: int) -> dict[str, Any]:

@@ -29,6 +29,7 @@ import json
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,9 +58,6 @@ from qflow.workload.clients import subscribe
 from qflow.workload.model import Producer, Senders, Workload
 from qflow.workload.run import Run
 from qflow.workload.stage import Stage, make_message, pause_collector
-
-PLAYED = ("transfer", "deliver", *SETTLEMENTS, "error", "block", "unblock")
-"""Events of a log that the player takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +196,7 @@ class LogPlayer:
     """Sends what recorded clients did to an engine, each command at its recorded time."""
 
     __slots__ = (
-        "workload", "broker", "errors", "_stage", "_observer", "_addresses", "_senders", "_sessions",
+        "workload", "broker", "errors", "rows", "_stage", "_observer", "_addresses", "_senders", "_sessions",
         "_consumers", "_joins", "_holders", "_owned", "_early", "_shown", "_arrived", "_ended",
     )  # fmt: skip
 
@@ -221,6 +219,14 @@ class LogPlayer:
         self._arrived: list[tuple[_Key, str]] = []
         # Clients that know that their session has ended.
         self._ended: dict[str, None] = {}
+        # What is done with a row, by its event: given time, client, queue, label, size and group.
+        self.rows: dict[str, Callable[..., None]] = {
+            "transfer": self._transfer,
+            "deliver": self._deliver,
+            **{verdict: partial(self._settle_delivery, verdict) for verdict in SETTLEMENTS},
+            "error": self._error,
+            **{act: partial(self._note_window, f"client.{act}") for act in ("block", "unblock")},
+        }
         self._stage = Stage(workload, 0)
         if state is None:
             self.broker = self._stage.broker
@@ -236,8 +242,7 @@ class LogPlayer:
 
     # Rows
 
-    def transfer(self, time: int, client: str, queue: str, label: str, size: int, group: str) -> None:
-        """Send a message."""
+    def _transfer(self, time: int, client: str, queue: str, label: str, size: int, group: str) -> None:
         self.pass_time(time)
         session = self._sessions[client]
         if client in self._ended:
@@ -253,8 +258,7 @@ class LogPlayer:
         if self._arrived:
             self._settle_arrived()
 
-    def deliver(self, time: int, client: str, queue: str, label: str, _size: int, _group: str) -> None:
-        """Note that the real broker delivered this message."""
+    def _deliver(self, time: int, client: str, queue: str, label: str, *_: object) -> None:
         self.pass_time(time)
         if client in self._ended and client in self._consumers:
             self._join_again(client)
@@ -266,20 +270,7 @@ class LogPlayer:
             self._shown[key] = None
             forget_oldest(self._shown, _MOST_EARLY)
 
-    def accept(self, time: int, client: str, queue: str, label: str, _size: int, _group: str) -> None:
-        """Accept a message and complete its delivery."""
-        self._settle_delivery(time, client, queue, label, "accept")
-
-    def release(self, time: int, client: str, queue: str, label: str, _size: int, _group: str) -> None:
-        """Release a message and complete its delivery."""
-        self._settle_delivery(time, client, queue, label, "release")
-
-    def reject(self, time: int, client: str, queue: str, label: str, _size: int, _group: str) -> None:
-        """Reject a message, which dequeues it (CN-16, FC-20), and complete its delivery."""
-        self._settle_delivery(time, client, queue, label, "reject")
-
-    def error(self, time: int, client: str, _queue: str, label: str, _size: int, _group: str) -> None:
-        """End the session of a client, if the engine has not ended it already."""
+    def _error(self, time: int, client: str, _queue: str, label: str, *_: object) -> None:
         self.pass_time(time)
         session = self._sessions.get(client) or self.broker.sessions.get(client)
         if session is not None:
@@ -289,15 +280,9 @@ class LogPlayer:
             if self._arrived:
                 self._settle_arrived()
 
-    def block(self, time: int, client: str, *_: object) -> None:
-        """Note that a producer's window is full."""
+    def _note_window(self, kind: str, time: int, client: str, *_: object) -> None:
         self.pass_time(time)
-        self._observer(Event(self.broker.now, "client.block", session=client))
-
-    def unblock(self, time: int, client: str, *_: object) -> None:
-        """Note that a producer's window has room again."""
-        self.pass_time(time)
-        self._observer(Event(self.broker.now, "client.unblock", session=client))
+        self._observer(Event(self.broker.now, kind, session=client))
 
     def pass_time(self, until: int) -> None:
         """Do what is due until an instant: consumers subscribe, the broker's timers fire."""
@@ -329,6 +314,7 @@ class LogPlayer:
     def dissolve(self) -> None:
         """Let engine and clients know each other no more, so that nothing of them stays in memory."""
         self._stage.dissolve()
+        self.rows.clear()
 
     def _begin_again(self, name: str) -> Session:
         """Attach a session once more, for all the producers on it."""
@@ -376,7 +362,9 @@ class LogPlayer:
             if holder is not None:
                 self._settle(holder[0], holder[1], verdict)
 
-    def _settle_delivery(self, time: int, client: str, queue: str, label: str, verdict: str) -> None:
+    def _settle_delivery(
+        self, verdict: str, time: int, client: str, queue: str, label: str, *_: object
+    ) -> None:
         self.pass_time(time)
         key = (queue, label)
         holder = self._holders.pop(key, None)
@@ -510,11 +498,10 @@ def replay(log: ClientLog, workload: Workload, tell: Callable[[int], None] | Non
     events = EventTable()
     with pause_collector():
         player = LogPlayer(workload, events)
-        actions: dict[str, Callable[..., None]] = {event: getattr(player, event) for event in PLAYED}
         for number, (time, client, event, *rest) in enumerate(log.rows):
             if tell is not None and not number % 1000:
                 tell(number)
-            action = actions.get(event)
+            action = player.rows.get(event)
             if action is not None:
                 action(time, client, *rest)
         end = max(0, log.rows[-1].ts_us) if log.rows else 0
@@ -553,68 +540,44 @@ class ClientSide:
         self._deliveries: dict[tuple[str, int], tuple[str, str]] = {}
         self._sizes: dict[tuple[str, str], tuple[int, str]] = {}
         self._sending = (0, "")
-        self._kinds: dict[str, Callable[[Event, Any], None]] = {
-            "message.transfer": self._transfer,
-            "completed": self._completed,
-            "enqueued": self._enqueued,
-            "dequeued": self._dequeued,
-            "delivered": self._delivered,
-            "message.accept": self._settled,
-            "message.release": self._settled,
-            "message.reject": self._settled,
-            "exception": self._died,
-            "client.block": self._window,
-            "client.unblock": self._window,
-        }
 
     def append(self, event: Event) -> None:
         """Take an event."""
-        kind = self._kinds.get(event.kind)
-        if kind is not None:
-            kind(event, event.detail)
+        kind, session = event.kind, event.session
+        detail: Any = event.detail
+        place = event.queue, event.message
+        if kind == "enqueued":
+            self._sizes[place] = self._sending
+        elif kind == "dequeued":
+            self._sizes.pop(place, None)
+        elif kind == "message.transfer":
+            message = detail["message"]
+            self._sending = message.content_size, event.group or str((message.headers or {}).get("group", ""))
+            self._commands[session, detail["command"]] = event.message
+            self._note(event, "transfer", message.routing_key or event.link, event.message, *self._sending)
+        elif kind == "completed":
+            label = self._commands.pop((session, detail["command"]), None)
+            if label is not None:
+                self._note(event, "complete", "", label)
+        elif kind == "delivered":
+            self._deliveries[session, detail["delivery"]] = place
+            self._note(event, "deliver", *place, *self._sizes.get(place, (0, event.group)))
+        elif kind in ("message.accept", "message.release", "message.reject"):
+            settled = [self._deliveries.pop((session, number), None) for number in detail["transfers"]]
+            for place in filter(None, settled):
+                self._note(event, kind.removeprefix("message."), *place)
+        elif kind == "exception":
+            words = f"{detail.get('code')} {detail.get('name')}: {detail.get('text')}"
+            for client in self._senders.on(session) or (session,):
+                self.rows.append(LogRow(event.time, client, "error", "", words, 0, ""))
+        elif kind in ("client.block", "client.unblock"):
+            self._note(event, kind.removeprefix("client."))
 
     def _note(
         self, event: Event, word: str, queue: str = "", label: str = "", size: int = 0, group: str = ""
     ) -> None:
         client = self._senders.of(event.session, label) or event.session
         self.rows.append(LogRow(event.time, client, word, queue, label, size, group))
-
-    def _transfer(self, event: Event, detail: Any) -> None:
-        message = detail["message"]
-        group = event.group or str((message.headers or {}).get("group", ""))
-        self._sending = (message.content_size, group)
-        self._commands[event.session, detail["command"]] = event.message
-        self._note(event, "transfer", message.routing_key or event.link, event.message, *self._sending)
-
-    def _completed(self, event: Event, detail: Any) -> None:
-        label = self._commands.pop((event.session, detail["command"]), None)
-        if label is not None:
-            self._note(event, "complete", "", label)
-
-    def _enqueued(self, event: Event, _: Any) -> None:
-        self._sizes[event.queue, event.message] = self._sending
-
-    def _dequeued(self, event: Event, _: Any) -> None:
-        self._sizes.pop((event.queue, event.message), None)
-
-    def _delivered(self, event: Event, detail: Any) -> None:
-        place = event.queue, event.message
-        self._deliveries[event.session, detail["delivery"]] = place
-        self._note(event, "deliver", *place, *self._sizes.get(place, (0, event.group)))
-
-    def _settled(self, event: Event, detail: Any) -> None:
-        for number in detail["transfers"]:
-            place = self._deliveries.pop((event.session, number), None)
-            if place is not None:
-                self._note(event, event.kind.partition(".")[2], *place)
-
-    def _died(self, event: Event, detail: Any) -> None:
-        words = f"{detail.get('code')} {detail.get('name')}: {detail.get('text')}"
-        for client in self._senders.on(event.session) or (event.session,):
-            self.rows.append(LogRow(event.time, client, "error", "", words, 0, ""))
-
-    def _window(self, event: Event, _: Any) -> None:
-        self._note(event, event.kind.partition(".")[2])
 
 
 def client_rows(events: Iterable[Event], producers: Iterable[Producer] = ()) -> Iterator[LogRow]:

@@ -56,13 +56,7 @@ _WHOLE = re.compile(r"[ \t]*[+-]?[0-9]{1,19}[ \t]*")
 
 
 class LogError(QflowError, ValueError):
-    """A client log that cannot be used; the text names the row, counted from 1, and the column.
-
-    >>> list(read_log("ours.log"))
-    Traceback (most recent call last):
-        ...
-    qflow.logs.log_file.LogError: a client log is a .csv, .csv.gz, .jsonl, .jsonl.gz or .parquet file
-    """
+    """A client log that cannot be used; the text names the row, counted from 1, and the column."""
 
 
 class LogRow(NamedTuple):
@@ -221,11 +215,9 @@ class _Reader:
             raise LogError(f"the columns must be {', '.join(COLUMNS)}, got {got}{hint}{what}")
 
     def cut_off(self, reason: str) -> Bit:
-        """Return the end of a file that ends where it should not."""
         return Bit([], [], [QuarantinedRow(self.number + 1, "", reason)], self.recognised)
 
     def take(self, rows: Sequence[Sequence[object] | _BadRowError]) -> Bit:
-        """Check rows one by one."""
         bit = Bit([], [], [], self.recognised)
         for place, values in enumerate(rows):
             self.number += 1
@@ -283,7 +275,6 @@ class _Reader:
         return number, _check_row(values)
 
     def _since_start(self, value: object) -> int:
-        """Read a time with the log's clock."""
         assert self.recognised is not None
         try:
             time = self.recognised.clock.read(value)
@@ -298,7 +289,6 @@ class _Reader:
         return time
 
     def _name(self, column: str) -> str:
-        """Return the name that a log's own column has in the file."""
         columns = self.recognised and self.recognised.columns
         meaning = "time" if column == "ts_us" else column
         return columns.names.get(meaning, column) if columns else column
@@ -387,7 +377,6 @@ class _Reader:
         return Bit(numbers, rows, [], self.recognised)
 
     def _goes_far(self, time: Any) -> bool:
-        """Return whether a column of times goes too far from one row to the next."""
         import pyarrow.compute as pc
 
         most = pc.max(pc.abs(pc.pairwise_diff(time))).as_py() or 0

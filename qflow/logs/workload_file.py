@@ -97,7 +97,6 @@ class Guess:
         return inferred
 
     def _all_queues(self) -> list[str]:
-        """Return the queues that are sent to, read or reported."""
         clients = self._clients.values()
         used = {of.to or "" if of.sent else of.queue for of in clients if of.sent or of.delivered}
         return sorted(used | self._queues)
@@ -126,8 +125,7 @@ class Guess:
 
 def workload_json(workload: Workload) -> dict[str, Any]:
     """Return what :meth:`qflow.workload.Workload.from_json` reads back as the same workload."""
-    stated: dict[str, Any] = _as_json(workload)
-    return stated
+    return dict(_as_json(workload))
 
 
 def workload_text(workload: Workload) -> str:

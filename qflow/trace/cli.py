@@ -98,14 +98,6 @@ def _read(file: str) -> tuple[Trace, Quarantine]:
         return read_trace(file, shown)
 
 
-def _read_to_use(file: str) -> Trace:
-    """Read a trace to go on with; say what is missing from it."""
-    trace, quarantine = _read(file)
-    if quarantine:
-        print(f"{Path(file).name}: {quarantine.summary()}", file=sys.stderr)
-    return trace
-
-
 def _info(files: list[str], as_json: bool, output: str | None) -> int:
     from qflow.trace.files import Quarantine
 
@@ -194,10 +186,13 @@ def _print_facts(file: str, trace: Trace, quarantine: Quarantine) -> None:
 
 
 def _replay(file: str, output: str | None, as_json: bool) -> int:
+    from qflow.trace.files import write_trace
     from qflow.trace.replaying import Replay
 
     require_apart([output], [file])
-    trace = _read_to_use(file)
+    trace, quarantine = _read(file)
+    if quarantine:
+        print(f"{Path(file).name}: {quarantine.summary()}", file=sys.stderr)
     replay = Replay(trace)
     try:
         with progress(f"replaying {Path(file).name}", len(trace)) as shown:
@@ -205,7 +200,8 @@ def _replay(file: str, output: str | None, as_json: bool) -> int:
     finally:
         # After Ctrl-C too: what the engine has done until then is a trace, marked as cut off.
         if output is not None:
-            _write(replay.trace, output)
+            with progress(f"writing {Path(output).name}", len(replay.trace)) as shown:
+                write_trace(replay.trace, output, shown)
     difference, name = replay.difference(), Path(file).name
     where = None if difference is None else difference.text("the trace", "the engine")
     if as_json:
@@ -217,15 +213,7 @@ def _replay(file: str, output: str | None, as_json: bool) -> int:
     return int(where is not None)
 
 
-def _write(trace: Trace, output: str) -> None:
-    from qflow.trace.files import write_trace
-
-    with progress(f"writing {Path(output).name}", len(trace)) as shown:
-        write_trace(trace, output, shown)
-
-
 def _why(namespace: argparse.Namespace) -> int:
-    """Print why something is as it is at an instant of a trace."""
     from qflow.trace.explain.question import explain
     from qflow.trace.timeline import Timeline
 

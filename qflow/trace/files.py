@@ -87,7 +87,6 @@ class _Checker:
         self._seq = self._time = -1
 
     def take(self, number: int, values: Sequence[object]) -> None:
-        """Check one row, its values in the order of the columns."""
         self.seen = number
         problem = self._problem(values)
         if problem is not None:

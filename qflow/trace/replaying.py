@@ -120,18 +120,12 @@ def give(broker: Broker, step: Step) -> None:
             broker.advance(step.time)
         with suppress(AmqpException, ManagementError, SessionDetached):
             _ACTIONS.get(step.kind, _command)(broker, step)
-    except TraceError as error:
-        raise TraceError(f"{_place(step)}: {error}") from None
     except (TypeError, ValueError, KeyError, AttributeError) as error:
-        raise TraceError(f"{_place(step)}: the engine cannot do this: {_words(error)}") from error
-
-
-def _place(step: Step) -> str:
-    return f"row {step.row + 1} ({step.kind})" if step.row >= 0 else f"the added command {step.kind}"
-
-
-def _words(error: Exception) -> str:
-    return f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        place = f"row {step.row + 1} ({step.kind})" if step.row >= 0 else f"the added command {step.kind}"
+        if isinstance(error, TraceError):
+            raise TraceError(f"{place}: {error}") from None
+        words = f"{error} is missing" if isinstance(error, KeyError) else error
+        raise TraceError(f"{place}: the engine cannot do this: {words}") from error
 
 
 def _attach(broker: Broker, step: Step) -> None:

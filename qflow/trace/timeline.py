@@ -336,7 +336,6 @@ class _Deliveries:
         self.numbers: dict[Delivery, int] = {}
 
     def take(self, event: Event) -> Delivery:
-        """Remember a ``delivered`` row."""
         place = (event.session, event.link, event.message)
         self._times[place] += 1
         delivery = (*place, self._times[place])
@@ -377,7 +376,6 @@ class _Fork:
                 self.arrived.append(delivery)
 
     def give(self, step: Step) -> None:
-        """Give one command, then what was waiting for the deliveries it made."""
         if self._can_be_given(step):
             give(self.broker, self._translate(step) if step.row >= 0 else step)
         while self.arrived:
@@ -591,7 +589,6 @@ class _Packer(pickle.Pickler):
         self.count = 0
 
     def reducer_override(self, item: Any) -> Any:
-        """Write a part as its number."""
         if isinstance(item, Restorable | Selector):
             return operator.getitem, (_SHELF, self._meet(item))
         if isinstance(item, _Table):
@@ -610,7 +607,6 @@ class _Packer(pickle.Pickler):
         return number
 
     def pack(self, broker: Broker) -> bytes:
-        """Return the packed state."""
         self.dump(broker)
         while self._met:
             met, self._met = self._met, {}
@@ -668,7 +664,6 @@ class _Unpacker(pickle.Unpickler):
         return super().find_class(module, name)
 
     def unpack(self) -> Broker:
-        """Return the broker."""
         broker: Broker = self.load()
         while self._file.tell() < self._end:
             kind, names, numbers, columns = self.load()

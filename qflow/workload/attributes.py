@@ -27,13 +27,7 @@ _SHOWN = 300
 
 
 class WorkloadError(QflowError, ValueError):
-    """A workload that cannot be run: which attribute, what is allowed, what was got.
-
-    >>> raise WorkloadError("producer 'p1': rate must be a number above 0, got -3")
-    Traceback (most recent call last):
-        ...
-    qflow.workload.attributes.WorkloadError: producer 'p1': rate must be a number above 0, got -3
-    """
+    """A workload that cannot be run: which attribute, what is allowed, what was got."""
 
 
 def require(holds: bool, where: str, attribute: str, value: object, allowed: str) -> None:

@@ -25,7 +25,7 @@ from qflow.broker.consuming import BYTE_UNIT, INFINITE, MESSAGE_UNIT, DeliveryRe
 from qflow.broker.errors import AmqpException
 from qflow.broker.message import Message
 from qflow.broker.session import Session
-from qflow.windows import WindowStep, make_window
+from qflow.windows import WindowStep, has_room, make_window
 from qflow.workload.agenda import SECOND, SEND, SETTLE, SUBSCRIBE, Action, nothing
 from qflow.workload.arrivals import Arrivals, Service
 from qflow.workload.model import Consumer, Producer
@@ -111,8 +111,8 @@ class ProducerClient:
         if self._is_paused:
             return False
         if self._is_direct:
-            return self._sent - self._completed < self._capacity
-        return len(self._outstanding) + len(self._inbox) < self._capacity
+            return has_room(self._sent - self._completed, self._capacity)
+        return has_room(len(self._outstanding) + len(self._inbox), self._capacity)
 
     def _on_channel_flow(self, is_active: bool) -> None:
         self._is_paused = not is_active

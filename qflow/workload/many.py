@@ -224,7 +224,6 @@ class _Worker:
         return found
 
     def drop(self) -> None:
-        """Stop what it computes now."""
         assert _DROP is not None
         self._process.send_signal(_DROP)
 
@@ -290,8 +289,6 @@ class _Dropped(BaseException):
 
 
 class _WorkerTask:
-    """What a worker is at, and whether it is to leave that."""
-
     def __init__(self) -> None:
         self.is_dropped = self.is_under_way = False
 

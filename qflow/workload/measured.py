@@ -49,7 +49,6 @@ class _Gauge(QueueObserver):
         self.depths: list[int] = []
 
     def enqueued(self, message: QueuedMessage) -> None:
-        """Note one message more."""
         self.depth += 1
         if self.depth > self.max_depth:
             self.max_depth = self.depth
@@ -58,7 +57,6 @@ class _Gauge(QueueObserver):
         self.depths.append(self.depth)
 
     def dequeued(self, message: QueuedMessage) -> None:
-        """Note one message less."""
         self.depth -= 1
         self.times.append(self.agenda.now)
         self.depths.append(self.depth)

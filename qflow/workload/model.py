@@ -226,8 +226,6 @@ class Producer:
     Raises:
         WorkloadError: If a value is not allowed.
 
-    >>> Producer("p1", ("", "orders"), rate=400, capacity=100, size=100).seed
-    0
     >>> Producer("p1", ("", "orders"), rate=400, capacity=0, size=100)
     Traceback (most recent call last):
         ...
@@ -300,8 +298,6 @@ class Consumer:
     Raises:
         WorkloadError: If a value is not allowed.
 
-    >>> Consumer("c1", "orders", prefetch=20, service=("exp", 0.005)).start
-    0.0
     >>> Consumer("c1", "orders", prefetch=20, service=("exp", 0.005), release=5)
     Traceback (most recent call last):
         ...
@@ -484,11 +480,6 @@ class Workload:
 
         >>> Workload.from_json({"duration": 5, "queues": {"q": {}}}).duration
         5
-        >>> Workload.from_json({"duration": 5, "queues": {}, "consumers": [{"name": "c", "queue": "q"}]})
-        Traceback (most recent call last):
-            ...
-        qflow.workload.attributes.WorkloadError: consumer 1: the attribute 'prefetch' is missing, \
-required are name, queue, prefetch, service
         """
         if isinstance(mapping, Mapping):
             mapping = _with_unseen(mapping)

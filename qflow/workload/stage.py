@@ -130,8 +130,6 @@ def pause_collector() -> Iterator[None]:
 def make_message(key: str, label: str, size: int, group: str, priority: int | str | None = None) -> Message:
     """Make a message as the clients of the recorded workloads did, so that bytes count the same."""
     headers = {"label": label, "group": group} if group else {"label": label}
-    if priority is None:
-        return Message(size, routing_key=key, headers=headers, label=label)
     urgency = _urgency_of(group) if isinstance(priority, str) else priority
     return Message(size, routing_key=key, headers=headers, priority=urgency, label=label)
 

@@ -107,7 +107,7 @@ def _nothing_available(instant: Instant, session: Session, subscription: Subscri
     if not queue.message_depth:
         row_next = instant.next("enqueued", "queue", queue.name)
         later = (
-            f"the next, {instant.trace.message[row_next]}, comes at {instant.when(row_next)}"
+            f"the next, {instant.label(row_next)}, comes at {instant.when(row_next)}"
             if row_next is not None
             else f"none comes before the trace ends at {instant.trace_end}"
         )
@@ -129,7 +129,7 @@ def _explain_absent_consumer(instant: Instant, name: str) -> Reason:
     tag = tag or session
     if instant.last("subscribe", "session", session, link=tag) is not None:
         ended = instant.last("unsubscribe", "session", session, link=tag)
-        when = f" at {instant.when(ended)}, when {instant.cause(ended)}" if ended is not None else ""
+        when = f" at {instant.moment(ended)}" if ended is not None else ""
         return Reason(f"The subscription of {name} ended{when}.", ("CN-17",), ended, subject)
     row = instant.next("subscribe", "session", session, link=tag)
     if row is not None:
@@ -199,7 +199,6 @@ _SETTLED_BY = {"dequeued": ("CN-13",), "requeued": ("CN-14",)}
 
 
 def _consumer_subject(session: Session, subscription: Subscription) -> Subject:
-    """Return a subscription as a subject."""
     return Subject("consumer", _consumer_name(session.name, subscription.name))
 
 
@@ -246,7 +245,7 @@ def settlement(instant: Instant, queue: Queue, label: str, name: str, session: s
     else:
         rules, words = REASONS.get(str(instant.detail(row).get("reason", "")), (_SETTLED_BY[kind], ""))
         why = f": {words}" if words else ""
-        text = f"{name} works on {label} until {instant.when(row)}, when {instant.cause(row)}{why}."
+        text = f"{name} works on {label} until {instant.moment(row)}{why}."
         return Reason(text, rules, row, subject)
     return Reason(text, _SETTLED_BY[kind], row, subject)
 
@@ -433,8 +432,7 @@ def _why_not_woken(instant: Instant, subscription: Subscription, group: str, idl
     row = instant.last("group_freed", "queue", queue.name, group=group)
     if row is not None and row > (idle or -1):
         text = (
-            f"Group {group} became free at {instant.when(row)}, when {instant.cause(row)}: "
-            "that resets cursors, but wakes no consumer."
+            f"Group {group} became free at {instant.moment(row)}: that resets cursors, but wakes no consumer."
         )
         return Reason(text, ("MG-13", "RF-17"), row, _group_subject(instant, queue.name, group))
     subject, name = Subject("queue", queue.name), instant.shown(subscription.owner)
@@ -455,9 +453,7 @@ def _what_wakes(instant: Instant, session: Session, subscription: Subscription) 
     if row is None:
         text = f"Nothing wakes {subject.name} before the trace ends at {instant.trace_end}."
         return Reason(text, ("CN-19",), None, subject)
-    text = (
-        f"{subject.name} gets {instant.trace.message[row]} at {instant.when(row)}, when {instant.cause(row)}."
-    )
+    text = f"{subject.name} gets {instant.label(row)} at {instant.moment(row)}."
     return Reason(text, ("CN-19",), row, subject)
 
 
@@ -476,7 +472,6 @@ def _explain_owner(instant: Instant, queue: Queue, state: GroupState) -> Reason:
 
 
 def _group_subject(instant: Instant, queue: str, group: str) -> Subject:
-    """Return a group as a subject."""
     is_alone = sum(name == group for _, name in instant.index.groups) == 1
     return Subject("group", group if is_alone else f"{queue}/{group}")
 
@@ -485,7 +480,7 @@ def _find_first_of_group(instant: Instant, row: int | None) -> str:
     """Return the label of the message whose acquisition made a group owned."""
     while row is not None and row <= instant.end:
         if instant.trace.kind[row] == "acquired":
-            return instant.trace.message[row]
+            return instant.label(row)
         row += 1
     return "its first message"
 
@@ -504,7 +499,7 @@ def _what_frees(instant: Instant, queue: Queue, state: GroupState) -> Reason:
         rest = _explain_departure(instant, queue, state) or rest
         text = f"{held}; the trace, which ends at {instant.trace_end}, does not show that."
         return Reason(text, ("MG-08", "MG-09"), None, subject, rest)
-    text = f"{held}: that is at {instant.when(row)}, when {instant.cause(row)}."
+    text = f"{held}: that is at {instant.moment(row)}."
     return Reason(text, ("MG-08", "MG-09"), row, subject, _explain_departure(instant, queue, state))
 
 
@@ -531,10 +526,10 @@ def _explain_freeing(instant: Instant, queue: Queue, group: str) -> Reason | Non
         return None
     owner = instant.shown(instant.trace.link[row])
     subject = _group_subject(instant, queue.name, group)
-    text = f"Group {group} was {owner}'s until {instant.when(row)}, when {instant.cause(row)}."
+    text = f"Group {group} was {owner}'s until {instant.moment(row)}."
     dropped = instant.last("dequeued", "queue", queue.name, until=row)
     if dropped is not None and instant.detail(dropped)["reason"] == "ring":
-        label = instant.trace.message[dropped]
+        label = instant.label(dropped)
         ring = f"The ring dropped {label}, on which {owner} was still at work."
         because = (Reason(ring, ("MG-20", "LP-10"), dropped, Subject("message", label)),)
         return Reason(text, ("MG-08", "MG-20"), row, subject, because)
@@ -571,12 +566,12 @@ def _no_such_group(instant: Instant, queue: str, group: str, subject: Subject) -
     if row is not None:
         text = (
             f"Group {group} has no message on {queue} and so does not exist: the last, "
-            f"{instant.trace.message[row]}, left at {instant.when(row)}, when {instant.cause(row)}."
+            f"{instant.label(row)}, left at {instant.moment(row)}."
         )
         return Reason(text, ("MG-06",), row, subject)
     row = instant.next("enqueued", "queue", queue, group=group)
     text = f"Group {group} has no message on {queue} yet"
     if row is None:
         return Reason(f"{text}.", ("MG-06",), None, subject)
-    text = f"{text}: the first, {instant.trace.message[row]}, comes at {instant.when(row)}."
+    text = f"{text}: the first, {instant.label(row)}, comes at {instant.when(row)}."
     return Reason(text, ("MG-06",), row, subject)

@@ -144,6 +144,14 @@ class Instant:
         words = rest.format(settled=self._name_settled(command), **names)
         return f"{session} {past if is_past else present}{words}"
 
+    def moment(self, row: int) -> str:
+        """Return when a row was, and who did what that led to it, as text."""
+        return f"{self.when(row)}, when {self.cause(row)}"
+
+    def label(self, row: int) -> str:
+        """Return the message that a row is about."""
+        return self.trace.message[row]
+
     def _name_settled(self, command: int) -> str:
         """Return which messages a command settled, as text."""
         rows = range(command + 1, self.end_of(command) + 1)

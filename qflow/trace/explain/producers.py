@@ -34,6 +34,7 @@ from qflow.trace.explain.queues import (
     limit_of,
     no_flow_control,
 )
+from qflow.windows import has_room
 from qflow.wording import format_count, format_names
 from qflow.workload.model import Producer, is_unseen
 
@@ -79,7 +80,7 @@ def _explain_blocked(instant: Instant, model: Producer | None, session: Session,
     if not isinstance(due, int):
         # A log's client counts by itself; the engine may be a transfer ahead of it.
         text = f"{name} has been blocked since {instant.when(row)}, as it reports."
-    elif model is not None and count is not None and count < model.capacity:
+    elif model is not None and count is not None and has_room(count, model.capacity):
         outstanding, rules = _outstanding(instant, model, session, name)
         since = f"a message has been due since {seconds(due)}"
         text = f"{name} waits no longer: {since}, and its window has room again."
@@ -172,7 +173,7 @@ def _free(
             f"{format_count(len(labels), 'transfer')} of {name} {'is' if len(labels) == 1 else 'are'} held"
         )
     count = _count(instant, model, session, name)
-    if model.network is None and count is not None and count >= model.capacity:
+    if model.network is None and count is not None and not has_room(count, model.capacity):
         text = f"{name} is not blocked, as it has nothing to send now: {outstanding}."
         return Reason(text, rules, row, subject, (_next_message(instant, session, subject, is_full=True),))
     since = f" since {instant.when(row)}" if row is not None else ""
@@ -188,7 +189,7 @@ def _explain_unblocked(instant: Instant, session: Session, row: int, subject: Su
     done = instant.last("completed", "session", session.name, until=row)
     if learned is None or done is None:
         return Reason(f"{text}.", ("CAP-01",), row, subject)
-    label = instant.trace.message[done]
+    label = instant.label(done)
     cause = instant.cause(done)
     learns = f": {subject.name} learned that {label} is complete" if label else ""
     text = f"{text}{learns}, when {cause}."
@@ -197,12 +198,12 @@ def _explain_unblocked(instant: Instant, session: Session, row: int, subject: Su
 
 def _next_message(instant: Instant, session: Session, subject: Subject, *, is_full: bool = False) -> Reason:
     rows = instant.index.rows("message.transfer", "session", session.name)
-    own = (row for row in rows if row > instant.end and _is_of(instant.trace.message[row], subject, session))
+    own = (row for row in rows if row > instant.end and _is_of(instant.label(row), subject, session))
     row = next(own, None)
     if row is None:
         text = f"{subject.name} sends nothing more before the trace ends at {instant.trace_end}."
         return Reason(text, ("CAP-01",), None, subject)
-    label, when = instant.trace.message[row], instant.when(row)
+    label, when = instant.label(row), instant.when(row)
     if is_full:
         text = f"Its next message, {label}, has to wait until a transfer is complete; it is sent at {when}."
     else:
@@ -221,7 +222,7 @@ def _without_window(instant: Instant, session: Session, waiting: list[Transfer],
     if not waiting:
         text = f"Nothing holds {name} back: all its transfers are complete."
         let_go = instant.last("let_go", "session", session.name)
-        was_held = (explain_transfer(instant, instant.trace.message[let_go]),) if let_go is not None else ()
+        was_held = (explain_transfer(instant, instant.label(let_go)),) if let_go is not None else ()
         return Reason(text, ("CM-02",), row, subject, was_held)
     labels = [transfer.label for transfer in waiting]
     parked = [number for number, item in session.completions.incomplete.items() if item is None]
@@ -445,9 +446,7 @@ def _why_let_go(instant: Instant, label: str, row: int) -> Reason:
             Subject("queue", queue),
             (explain_turning_off(instant, queue, resumed),),
         )
-    text = (
-        f"{label} itself left {queue} at {instant.when(row)}, when {instant.cause(row)}; {queue} stayed ON."
-    )
+    text = f"{label} itself left {queue} at {instant.moment(row)}; {queue} stayed ON."
     return Reason(text, ("FC-17",), row, Subject("message", label))
 
 
@@ -539,7 +538,7 @@ def _again(instant: Instant, queue: Queue, label: str) -> list[Reason]:
     if not rows:
         return []
     row = rows[-1]
-    when = f"{instant.when(row)}, when {instant.cause(row)}"
+    when = f"{instant.moment(row)}"
     text = f"{label} was given back at {when}; it took its old place."
     rules = ("CN-14", "CN-15") if queue.groups is None else ("MG-18", "CN-14", "CN-15")
     return [Reason(text, rules, row, Subject("message", label))]

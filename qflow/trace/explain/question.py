@@ -35,7 +35,6 @@ class _Subjects:
         self._names: dict[str, Iterable[str]] = {}
 
     def names(self, kind: str) -> Iterable[str]:
-        """Return the names there are of one kind, in order of appearance."""
         if kind not in self._names:
             self._names[kind] = _LISTERS[kind](self)
         return self._names[kind]

@@ -55,7 +55,7 @@ def explain_on(instant: Instant, queue: Queue) -> Reason:
     limit, detail = queue.flow_limit, instant.detail(row)
     assert limit is not None, "only a queue with flow control is ON"
     found = instant.last("enqueued", "queue", queue.name, until=row)
-    label = instant.trace.message[found] if found is not None else "a message"
+    label = instant.label(found) if found is not None else "a message"
     # The broker tries the count first (FC-14).
     unit = "count" if limit.exceeds_stop(detail["count"], 0) else "size"
     level = getattr(_thresholds_of(queue), f"stop_{unit}")
@@ -100,7 +100,6 @@ def _still_on(instant: Instant, queue: Queue) -> Reason:
 
 
 def _explain_off(instant: Instant, queue: Queue) -> Reason:
-    """Say why flow control of a queue is OFF."""
     limit, stops = queue.flow_limit, _thresholds_of(queue)
     assert limit is not None, "a queue without flow control is neither ON nor OFF"
     subject = Subject("queue", queue.name)
@@ -124,7 +123,6 @@ def _explain_off(instant: Instant, queue: Queue) -> Reason:
 
 
 def _not_more(number: int, noun: str, level: int) -> str:
-    """Say that a number does not exceed a level."""
     return f"{format_count(number, noun)} {'is' if number == 1 else 'are'} not more than {level}"
 
 
@@ -135,7 +133,7 @@ def explain_turning_off(instant: Instant, queue: str, row: int) -> Reason:
     left = f"{format_count(detail['count'], 'message')} and {format_count(detail['size'], 'byte')} were left"
     if found is None:
         return Reason(f"{queue} turned OFF when {left}.", ("FC-16",), row, Subject("queue", queue))
-    label = instant.trace.message[found]
+    label = instant.label(found)
     existing = instant.queue(queue)
     below = ""
     if existing is not None:
@@ -147,7 +145,7 @@ def explain_turning_off(instant: Instant, queue: str, row: int) -> Reason:
         ]
         is_java = _kind(instant, existing) == "java"
         below = f", {'no more' if is_java else 'fewer'} than {' and '.join(levels)}"
-    text = f"{label} left {queue} at {instant.when(row)}, when {instant.cause(row)}; {left}{below}."
+    text = f"{label} left {queue} at {instant.moment(row)}; {left}{below}."
     alternative = _ALTERNATIVES.get(_kind(instant, existing)) if existing is not None else None
     return Reason(text, (alternative or "FC-16", "FC-20"), found, Subject("message", label))
 
@@ -160,7 +158,7 @@ def _explain_absent_queue(instant: Instant, name: str) -> Reason:
     gone = instant.last("queueDelete", "queue", name)
     if gone is not None:
         reason = instant.detail(gone).get("reason", "delete")
-        text = f"{name} has been gone since {instant.when(gone)}, when {instant.cause(gone)} ({reason})."
+        text = f"{name} has been gone since {instant.moment(gone)} ({reason})."
         rule = {"self-destruct": "LP-15", "auto-delete": "QT-08"}.get(str(reason), "QT-24")
         lost = instant.last("dropped", "queue", name)
         because = (explain_drop(instant, lost),) if lost is not None and lost > gone else ()
@@ -287,7 +285,7 @@ def explain_departure(instant: Instant, row: int) -> Reason:
     existing = instant.queue(queue)
     if reason == "ring" and existing is not None and existing.policy.name == "priority_ring":
         rules, words = (("LP-12", "RF-20"), "a ring drops the oldest of its lowest priority")
-    text = f"{label} left {queue} at {instant.when(row)}, when {instant.cause(row)}{words and f': {words}'}."
+    text = f"{label} left {queue} at {instant.moment(row)}{words and f': {words}'}."
 
     if reason == "ring" and existing is not None and isinstance(existing.store, MessageMap):
         rules = ("LP-13", "LP-10")
@@ -337,7 +335,7 @@ def explain_death(instant: Instant, row: int) -> Reason:
     detail, session = instant.detail(row), instant.trace.session[row]
     command = instant.command_of(row)
     is_send = instant.trace.kind[command] == "message.transfer"
-    what = instant.trace.message[command] if is_send else instant.trace.kind[command]
+    what = instant.label(command) if is_send else instant.trace.kind[command]
     words = f"{detail['code']} {detail['name']}, {detail['text']}".rstrip(".")
     text = f"The broker refused {what} of {session} at {instant.when(row)} and ended the session: {words}."
     subject = _whose(instant, session, command)
@@ -392,7 +390,7 @@ def _no_room_at_commit(instant: Instant, row: int, subject: Subject) -> tuple[Re
 
 def explain_drop(instant: Instant, row: int) -> Reason:
     """Say why a message was not put on a queue although it was routed there, at a ``dropped`` row."""
-    label, name = instant.trace.message[row], instant.trace.queue[row]
+    label, name = instant.label(row), instant.trace.queue[row]
     subject, when = Subject("message", label), instant.when(row)
     if any(instant.trace.kind[place] == "queueDelete" for place in range(instant.command_of(row), row)):
         text = f"{label} did not fit on {name} at {when}, which destroyed itself; {label} is lost."
