@@ -358,7 +358,7 @@ def _read_lines(path: Path, progress: Progress | None = None) -> _Checker:
             break
         item = _parse_line(line)
         if checker is None:
-            checker = _begun(item, line)
+            checker = _begin_lines(item, line)
             if isinstance(item, dict) and "format" in item:
                 continue
         number += 1
@@ -373,7 +373,7 @@ def _read_lines(path: Path, progress: Progress | None = None) -> _Checker:
     return checker
 
 
-def _begun(first: object, line: bytes) -> _Checker:
+def _begin_lines(first: object, line: bytes) -> _Checker:
     """Begin with the header; a file of another program may have none."""
     if isinstance(first, dict) and "format" in first:
         return _Checker(Trace.from_header(first))

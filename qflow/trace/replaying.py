@@ -1,4 +1,4 @@
-"""Recording a run as a trace, and replaying a trace.
+"""Recording a run as a trace, replaying a trace, and taking it another way.
 
 A trace has the broker's events in order, and the commands are among them.  Commands are all that comes from
 outside, time included (``advance``), so a trace that begins with a fresh broker holds everything that decides
@@ -7,11 +7,17 @@ its course: its commands, given to a fresh engine, give back its own rows, byte 
 - :func:`record` observes a broker from its start; :func:`trace_of` takes a simulated run.
 - :func:`steps_of` yields the commands of a trace, and :func:`give` gives one to a broker.
 - :class:`Replay` gives them all, and says where the engine differs from the trace.
+- :func:`fork` takes the same clients another way from some row on.  They do what the trace says they did,
+  when it says so; but what was delivered may be another message, or come at another time.  So a client
+  accepts, releases or completes *the same messages* as it did, each as soon as it has it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import heapq
+import operator
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from types import NoneType
 from typing import Any, NamedTuple
@@ -20,10 +26,12 @@ from qflow.broker.broker import Broker
 from qflow.broker.errors import AmqpException, ManagementError, SessionDetached
 from qflow.broker.events import COMMANDS, Event, EventTable
 from qflow.broker.links import LinkSession
+from qflow.broker.options import BrokerOptions
 from qflow.broker.session import Session
+from qflow.broker.settings import Argument
 from qflow.broker.store import DelayedStore, MessageStore
 from qflow.progress import Progress
-from qflow.trace.schema import NAMES, Row, Trace, TraceError, decode_detail
+from qflow.trace.schema import NAMES, Row, Trace, TraceError, decode_detail, encode_detail
 from qflow.workload.run import CLIENT_EVENTS, Run
 from qflow.workload.stage import pause_collector
 
@@ -165,7 +173,7 @@ def _finish_store(broker: Broker, step: Step) -> None:
     broker.store.finish(step.arguments["message"])
 
 
-def _written(broker: Broker, step: Step) -> None:
+def _write(broker: Broker, step: Step) -> None:
     with _session(broker, step).pipelined():
         pass
 
@@ -198,7 +206,7 @@ _ACTIONS: dict[str, Callable[[Broker, Step], None]] = {
     "store.open": _open_store,
     "session.attach": _attach,
     "session.detach": lambda broker, step: _session(broker, step).close(),
-    "session.written": _written,
+    "session.written": _write,
 }
 
 
@@ -220,16 +228,16 @@ class Difference(NamedTuple):
             if row is None:
                 other = self.b or self.a
                 return (
-                    f"{place}: {first if trace == second else second} has ended, {trace} has {_shown(other)}"
+                    f"{place}: {first if trace == second else second} has ended, {trace} has {_show(other)}"
                 )
         parts = (
             f"{name} is {getattr(self.a, name)!r} in {first}, {getattr(self.b, name)!r} in {second}"
             for name in self.columns
         )
-        return f"{place} ({_shown(self.a)}): {'; '.join(parts)}"
+        return f"{place} ({_show(self.a)}): {'; '.join(parts)}"
 
 
-def _shown(row: Row | None) -> str:
+def _show(row: Row | None) -> str:
     return "" if row is None else f"{row.kind} at {row.time} us"
 
 
@@ -294,3 +302,179 @@ class Replay:
         while place < len(original) and original.kind[place] in CLIENT_EVENTS:
             self.trace.append_row(original.row(place)._replace(seq=place))
             place += 1
+
+
+# Another course of events
+
+Changes = Mapping[str, Mapping[str, Argument | None]]
+Delivery = tuple[str, str, str, int]
+"""Session, tag, label, and how many times that message has been delivered there."""
+
+
+def fork(
+    trace: Trace,
+    row: int,
+    commands: Iterable[Event] = (),
+    *,
+    queues: Changes | None = None,
+    options: BrokerOptions | None = None,
+    start: Broker | None = None,
+) -> Trace:
+    """Return a trace that is the same up to the command of a row, and goes another way from there."""
+    if options is not None and row >= 0:
+        allowed = "a broker keeps its options as long as it runs, and a fork with others starts at row -1"
+        raise TraceError(f"{allowed}; got row {row}")
+    rest = [step for step in steps_of(trace) if step.row > row]
+    end = rest[0].row if rest else len(trace)
+    rest = _change_steps(rest, queues or {}, trace)
+    now = trace.time[end - 1] if end else 0
+    added = [_add_command(command, now) for command in commands]
+    when = operator.attrgetter("time")
+    with pause_collector():
+        broker = Broker(options) if options is not None else start or _state(trace, row)
+        continuation = _Fork(trace, end, broker)
+        for step in heapq.merge(sorted(added, key=when), rest, key=when):
+            continuation.give(step)
+    return continuation.trace
+
+
+def _state(trace: Trace, row: int) -> Broker:
+    broker = Replay(trace.empty()).broker
+    broker.observe(None)
+    for step in steps_of(trace):
+        if step.row > row:
+            break
+        give(broker, step)
+    return broker
+
+
+def _add_command(command: Event, now: int) -> Step:
+    if command.kind not in COMMANDS:
+        raise TraceError(f"a fork can add commands, such as queue.purge; got {command.kind!r}, which is none")
+    # As a file would hold it, so that the fork's trace can be replayed to the last byte.
+    arguments = decode_detail(encode_detail(command.detail))
+    return Step(-1, max(now, command.time), command.kind, command.session, arguments)
+
+
+def _change_steps(rest: list[Step], changes: Changes, trace: Trace) -> list[Step]:
+    missing = set(changes)
+    changed = []
+    for step in rest:
+        holder, name, key = _read_declaration(step)
+        if name in changes:
+            missing.discard(name)
+            merged = {**(holder.get(key) or {}), **changes[name]}
+            holder = {**holder, key: {item: value for item, value in merged.items() if value is not None}}
+            in_management = step.kind == "management"
+            step = step._replace(
+                arguments={**step.arguments, "arguments": holder} if in_management else holder
+            )
+        changed.append(step)
+    for name in sorted(missing):
+        declared = [
+            number
+            for number, pair in enumerate(zip(trace.kind, trace.queue, strict=True), 1)
+            if pair == ("queueDeclare", name)
+        ]
+        where = (
+            f"it is declared by row {declared[-1]}: fork before that"
+            if declared
+            else "there is no such queue"
+        )
+        raise TraceError(
+            f"queue {name!r} is not declared after the fork, and keeps its arguments for life; {where}"
+        )
+    return changed
+
+
+def _read_declaration(step: Step) -> tuple[dict[str, Any], str, str]:
+    """Return the arguments of a declaration, the queue's name, and where its own arguments lie."""
+    arguments = step.arguments
+    if step.kind == "queue.declare" and not arguments.get("passive"):
+        return arguments, arguments["queue"], "arguments"
+    if step.kind == "management" and arguments["method"] == "create":
+        inner = arguments["arguments"]
+        if inner.get("type") == "queue":
+            return inner, inner["name"], "properties"
+    return {}, "", ""
+
+
+class _Deliveries:
+    """Which message each subscription was given, and under which number."""
+
+    def __init__(self) -> None:
+        self._times: Counter[tuple[str, str, str]] = Counter()
+        self.by_number: dict[tuple[str, int], Delivery] = {}
+        self.numbers: dict[Delivery, int] = {}
+
+    def take(self, event: Event) -> Delivery:
+        place = (event.session, event.link, event.message)
+        self._times[place] += 1
+        delivery = (*place, self._times[place])
+        number = (event.detail or {})["delivery"]
+        assert isinstance(number, int)
+        self.by_number[event.session, number] = delivery
+        self.numbers[delivery] = number
+        return delivery
+
+
+class _Fork:
+    """The continuation: gives the commands, with the numbers that deliveries have here."""
+
+    def __init__(self, original: Trace, end: int, broker: Broker) -> None:
+        self.broker = broker
+        workload = original.workload
+        if workload is not None and workload.options != broker.options:
+            workload = workload.replace(options=broker.options)
+        self.trace = Trace(f"{original.run}, forked", broker.options, workload)
+        self.theirs, self.ours = _Deliveries(), _Deliveries()
+        self.early: defaultdict[Delivery, list[Step]] = defaultdict(list)
+        self.arrived: list[Delivery] = []
+        for place, kind in enumerate(original.kind):
+            if kind == "delivered":
+                event = original.event(place)
+                self.theirs.take(event)
+                if place < end:
+                    self.ours.take(event)
+            if place < end:
+                self.trace.append_row(original.row(place)._replace(seq=place))
+        broker.observe(self._observe)
+
+    def _observe(self, event: Event) -> None:
+        self.trace.append(event)
+        if event.kind == "delivered":
+            delivery = self.ours.take(event)
+            if delivery in self.early:
+                self.arrived.append(delivery)
+
+    def give(self, step: Step) -> None:
+        if self._can_be_given(step):
+            give(self.broker, self._translate(step) if step.row >= 0 else step)
+        while self.arrived:
+            delivery = self.arrived.pop(0)
+            for waiting in self.early.pop(delivery, []):
+                own = {**waiting.arguments, "transfers": [self.ours.numbers[delivery]]}
+                give(self.broker, waiting._replace(time=self.broker.now, arguments=own))
+
+    def _can_be_given(self, step: Step) -> bool:
+        """Return whether the client's session still exists in the fork, or the store has the message."""
+        if step.kind == "store.finish" and step.row >= 0:
+            store = self.broker.store
+            return isinstance(store, DelayedStore) and step.arguments["message"] in store.pending
+        if step.kind in ("advance", "management", "session.attach", "store.open"):
+            return True
+        session = self.broker.sessions.get(step.session)
+        return step.row < 0 or (session is not None and session.is_attached)
+
+    def _translate(self, step: Step) -> Step:
+        if "transfers" not in step.arguments:
+            return step
+        transfers = []
+        for number in step.arguments["transfers"]:
+            delivery = self.theirs.by_number.get((step.session, number))
+            own = number if delivery is None else self.ours.numbers.get(delivery)
+            if own is not None:
+                transfers.append(own)
+            elif delivery is not None:
+                self.early[delivery].append(step)
+        return step._replace(arguments={**step.arguments, "transfers": transfers})

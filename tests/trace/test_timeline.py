@@ -13,9 +13,9 @@ from qflow.broker import INFINITE, Broker, BrokerOptions, Event, Message
 from qflow.broker.events import COMMANDS
 from qflow.trace.cli import _summarize
 from qflow.trace.files import read_trace, write_trace
-from qflow.trace.replaying import Replay, first_difference, give, record, steps_of, trace_of
+from qflow.trace.replaying import Replay, first_difference, fork, give, record, steps_of, trace_of
 from qflow.trace.schema import Trace, TraceError
-from qflow.trace.timeline import Checkpoint, Timeline, fork
+from qflow.trace.timeline import Checkpoint, Timeline
 from qflow.workload import Consumer, Producer, Workload, simulate
 
 quick = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])

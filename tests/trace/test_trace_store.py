@@ -10,9 +10,9 @@ from qflow.broker import Broker, Event, Message
 from qflow.broker.store import DelayedStore
 from qflow.trace.explain import explain
 from qflow.trace.files import read_trace, write_trace
-from qflow.trace.replaying import Replay, record
+from qflow.trace.replaying import Replay, fork, record
 from qflow.trace.schema import Trace, TraceError
-from qflow.trace.timeline import Checkpoint, Timeline, fork
+from qflow.trace.timeline import Checkpoint, Timeline
 
 MOVES = st.lists(
     st.one_of(

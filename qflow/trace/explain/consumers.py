@@ -6,7 +6,7 @@ Otherwise a subscription gets no message for one of these reasons, asked in the 
 - it has no credit, in messages or bytes (:func:`no_credit`);
 - there is no message available, or none that it may have (:func:`refused`): expired, refused by its
   selector, passed by its cursor, too large, or of a group that another consumer owns (:func:`owned`);
-- there is one that it could have at once, but nothing has woken it since (MG-13, :func:`not_woken`).
+- there is one that it could have at once, but nothing has woken it since (MG-13).
 """
 
 from __future__ import annotations
@@ -71,14 +71,14 @@ def _nothing_more(instant: Instant, session: Session, subscription: Subscription
     for message in available:
         refusal = explain_refusal(instant, session, subscription, message)
         if refusal is None:
-            return not_woken(instant, session, subscription)
+            return explain_missed_wake_up(instant, session, subscription)
         refusals.append(refusal)
         if len(refusals) == _SIGNIFICANT:
             break
-    return _all_refused(instant, session, subscription, available, refusals)
+    return _explain_refusals(instant, session, subscription, available, refusals)
 
 
-def _all_refused(
+def _explain_refusals(
     instant: Instant,
     session: Session,
     subscription: Subscription,
@@ -87,7 +87,7 @@ def _all_refused(
 ) -> Reason:
     """Say that nothing there is for this subscription, after trying it out on a twin."""
     if len(available) > len(refusals) and _would_take(instant, session, subscription) is not None:
-        return not_woken(instant, session, subscription)
+        return explain_missed_wake_up(instant, session, subscription)
     subject = _consumer_subject(session, subscription)
     none = (
         f"have none of the {len(available)} messages" if len(available) > 1 else "not have the only message"
@@ -409,7 +409,7 @@ def _would_take(instant: Instant, session: Session, subscription: Subscription) 
     return None if message is None else message.transfer.label
 
 
-def not_woken(instant: Instant, session: Session, subscription: Subscription) -> Reason:
+def explain_missed_wake_up(instant: Instant, session: Session, subscription: Subscription) -> Reason:
     """Say that a subscription could have a message at once, but was not woken, and why (MG-13)."""
     subject, queue = _consumer_subject(session, subscription), subscription.queue
     label = _would_take(instant, session, subscription)
@@ -417,7 +417,7 @@ def not_woken(instant: Instant, session: Session, subscription: Subscription) ->
         text = f"{subject.name} has {_has_credit(subscription)}, but finds nothing that it may have."
         return Reason(text, ("CN-21",), instant.last("idle", "link", subscription.owner), subject)
     text = f"{subject.name} has {_has_credit(subscription)} and {label} is free for it, but nothing woke it."
-    message = instant.queued(queue, label)
+    message = instant.find_queued(queue, label)
     group = message.group if message is not None else ""
     idle = instant.last("idle", "link", subscription.owner)
     because = (
@@ -435,7 +435,7 @@ def _why_not_woken(instant: Instant, subscription: Subscription, group: str, idl
             f"Group {group} became free at {instant.moment(row)}: that resets cursors, but wakes no consumer."
         )
         return Reason(text, ("MG-13", "RF-17"), row, _group_subject(instant, queue.name, group))
-    subject, name = Subject("queue", queue.name), instant.shown(subscription.owner)
+    subject, name = Subject("queue", queue.name), instant.show(subscription.owner)
     if not subscription.is_listening and not subscription.is_blocked:
         text = f"A wake-up took {name} off the waiting list of {queue.name}, then went to another instead."
         return Reason(text, ("RF-07",), idle, subject)
@@ -463,7 +463,7 @@ def _what_wakes(instant: Instant, session: Session, subscription: Subscription) 
 def _explain_owner(instant: Instant, queue: Queue, state: GroupState) -> Reason:
     """Say who owns a group, and what has to happen before it is free."""
     subject = _group_subject(instant, queue.name, state.name)
-    owner = instant.shown(state.owner)
+    owner = instant.show(state.owner)
     row = instant.last("group_owned", "queue", queue.name, group=state.name)
     first = _find_first_of_group(instant, row)
     since = f" since {instant.when(row)}" if row is not None else ""
@@ -488,7 +488,7 @@ def _find_first_of_group(instant: Instant, row: int | None) -> str:
 def _what_frees(instant: Instant, queue: Queue, state: GroupState) -> Reason:
     """Say which acquired messages keep the group owned, and when the last of them is settled."""
     labels = [m.transfer.label for m in state.members.values() if m.state == ACQUIRED]
-    owner = instant.shown(state.owner)
+    owner = instant.show(state.owner)
     held = f"{owner} holds {format_names(labels)} of it, and owns it until none is left acquired"
     subject = Subject("message", labels[0]) if labels else _group_subject(instant, queue.name, state.name)
     row = instant.next("group_freed", "queue", queue.name, group=state.name)
@@ -513,10 +513,10 @@ def _explain_departure(instant: Instant, queue: Queue, state: GroupState) -> tup
         return ()
     row = instant.last("unsubscribe", "link", tag)
     text = (
-        f"The subscription {instant.shown(state.owner)} has ended, but its messages stay acquired and the "
+        f"The subscription {instant.show(state.owner)} has ended, but its messages stay acquired and the "
         f"group stays its own until session {session} settles them or ends."
     )
-    return (Reason(text, ("MG-15", "CN-17"), row, Subject("consumer", instant.shown(state.owner))),)
+    return (Reason(text, ("MG-15", "CN-17"), row, Subject("consumer", instant.show(state.owner))),)
 
 
 def _explain_freeing(instant: Instant, queue: Queue, group: str) -> Reason | None:
@@ -524,7 +524,7 @@ def _explain_freeing(instant: Instant, queue: Queue, group: str) -> Reason | Non
     row = instant.last("group_freed", "queue", queue.name, group=group)
     if row is None:
         return None
-    owner = instant.shown(instant.trace.link[row])
+    owner = instant.show(instant.trace.link[row])
     subject = _group_subject(instant, queue.name, group)
     text = f"Group {group} was {owner}'s until {instant.moment(row)}."
     dropped = instant.last("dequeued", "queue", queue.name, until=row)

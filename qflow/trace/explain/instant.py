@@ -182,7 +182,7 @@ class Instant:
         """Return the subscription that owns groups under a name, if there is one now (MG-15)."""
         return next((pair for pair in self.subscriptions() if pair[1].owner == owner), None)
 
-    def shown(self, owner: str) -> str:
+    def show(self, owner: str) -> str:
         """Return a subscription's name, ``session::tag``, in its short form."""
         session, found, tag = owner.partition("::")
         return session if not found or session == tag else f"{session}/{tag}"
@@ -195,7 +195,7 @@ class Instant:
         """Return another broker in the same state, to try what would happen."""
         return self._checkpoint.restore()
 
-    def queued(self, queue: Queue, label: str) -> QueuedMessage | None:
+    def find_queued(self, queue: Queue, label: str) -> QueuedMessage | None:
         """Return a message that is on a queue now; the newest, if several have the label."""
         for row in reversed(self.about(label, "enqueued", queue.name)):
             message = queue.store.find(self.detail(row)["position"])

@@ -15,10 +15,10 @@ from qflow.broker.store import STORE
 from qflow.trace.explain.chain import Reason, Subject, seconds
 from qflow.trace.explain.consumers import (
     explain_expiry,
+    explain_missed_wake_up,
     explain_refusal,
     no_credit,
     no_reader,
-    not_woken,
     readers,
     readers_of,
     settlement,
@@ -50,7 +50,7 @@ def explain_producer(instant: Instant, name: str) -> Reason:
     if not session.is_attached:
         return _explain_end(instant, session, subject)
     if session.completions.blocking_queues:
-        return _stopped_by_flow(instant, session, subject)
+        return _explain_channel_flow(instant, session, subject)
     block = instant.began("client.block", "client.unblock", "session", name)
     if block is not None:
         return _explain_blocked(instant, model, session, block)
@@ -105,7 +105,7 @@ def _window(
         return Reason(text, rules, sent, subject, _on_their_way(instant, model, subject))
     withheld = "is held" if len(labels) == 1 else "are held"
     text = f"{outstanding}; {format_count(len(labels), 'transfer')} {withheld}: {format_names(labels)}."
-    return Reason(text, rules, sent, subject, (explain_hold(instant, waiting[0]),))
+    return Reason(text, rules, sent, subject, (_explain_hold(instant, waiting[0]),))
 
 
 def _on_their_way(instant: Instant, model: Producer | None, subject: Subject) -> tuple[Reason, ...]:
@@ -148,7 +148,7 @@ def _count(instant: Instant, model: Producer | None, session: Session, name: str
     return session.completions.next_number - len(session.completions.reported)
 
 
-def _stopped_by_flow(instant: Instant, session: Session, subject: Subject) -> Reason:
+def _explain_channel_flow(instant: Instant, session: Session, subject: Subject) -> Reason:
     queues = session.completions.blocking_queues
     row = instant.last("channel_flow", "session", session.name)
     text = f"{subject.name} was asked to stop sending, because of {format_names(queues)}."
@@ -230,7 +230,7 @@ def _without_window(instant: Instant, session: Session, waiting: list[Transfer],
         f"{name} has {format_count(len(labels), 'incomplete transfer')}, "
         f"{format_names(labels)}; it is blocked if its capacity is {len(labels)}."
     )
-    because = [explain_hold(instant, waiting[0])]
+    because = [_explain_hold(instant, waiting[0])]
     if parked:
         waits = f"The execution.sync of {name}, command {parked[0]}, waits for every command before it."
         sync = instant.last("execution.sync", "session", session.name)
@@ -274,7 +274,7 @@ def explain_transfer(instant: Instant, label: str) -> Reason:
         return _complete(instant, label, row, session)
     transfer = session.completions.incomplete.get(number)
     if transfer is not None:
-        return explain_hold(instant, transfer)
+        return _explain_hold(instant, transfer)
     return _explain_loss(instant, label, row, session)
 
 
@@ -293,7 +293,7 @@ def _not_sent(instant: Instant, label: str, kind: str) -> Reason:
 # Withheld
 
 
-def explain_hold(instant: Instant, transfer: Transfer) -> Reason:
+def _explain_hold(instant: Instant, transfer: Transfer) -> Reason:
     """Say who withholds a transfer's completion, each holder with its own chain (CM-03)."""
     subject, label = Subject("transfer", transfer.label), transfer.label
     holders = list(transfer.held_by)
@@ -316,14 +316,14 @@ def _holder(instant: Instant, name: str, transfer: Transfer) -> tuple[Reason, ..
         text = f"The message store has not said yet that {transfer.label} is safe{later}."
         return (Reason(text, ("CM-12",), row, subject),)
     if name == OVERFLOW:
-        return (overflowing(instant, transfer),)
+        return (_explain_overflow(instant, transfer),)
     queue = instant.queue(name)
     if queue is None or queue.flow_limit is None or not queue.flow_limit.stopped:
         return ()
     return (explain_on(instant, queue),)
 
 
-def overflowing(instant: Instant, transfer: Transfer) -> Reason:
+def _explain_overflow(instant: Instant, transfer: Transfer) -> Reason:
     """Say why a message waits in the overflow list of its session (ALT-06)."""
     session = instant.broker.sessions[transfer.origin]
     waiting = [item.label for item, _ in session.overflow.waiting] if session.overflow is not None else []
@@ -332,7 +332,11 @@ def overflowing(instant: Instant, transfer: Transfer) -> Reason:
     if waiting.index(label):
         before = format_count(waiting.index(label), "other")
         text = f"{label} is on no queue yet: in the overflow list of {session.name} it waits behind {before}."
-        rest = (overflowing(instant, session.overflow.waiting[0][0]),) if session.overflow is not None else ()
+        rest = (
+            (_explain_overflow(instant, session.overflow.waiting[0][0]),)
+            if session.overflow is not None
+            else ()
+        )
         return Reason(text, ("ALT-06", "ALT-09"), row, subject, rest)
     text = (
         f"{label} is on no queue yet: it is first in the overflow list of {session.name}, tried every 0.1 s."
@@ -351,7 +355,7 @@ def _complete(instant: Instant, label: str, sent: int, session: Session) -> Reas
     row = done[-1] if done else sent
     lets = [place for place in instant.about(label, "let_go") if place > sent]
     if not lets and instant.command_of(row) != sent:
-        return _withheld_otherwise(instant, label, row, session)
+        return _explain_other_hold(instant, label, row, session)
     if not lets:
         text = f"Transfer {label} has been complete since {instant.when(row)}: nothing withheld it."
         return Reason(text, ("CM-02",), row, subject, (_why_never_held(instant, label, sent),))
@@ -362,7 +366,7 @@ def _complete(instant: Instant, label: str, sent: int, session: Session) -> Reas
     return Reason(text, ("CM-02", "FC-17"), row, subject, because)
 
 
-def _withheld_otherwise(instant: Instant, label: str, row: int, session: Session) -> Reason:
+def _explain_other_hold(instant: Instant, label: str, row: int, session: Session) -> Reason:
     """Say what withheld a completion, if it was no queue: the list of ALT-06, the store, or the order."""
     when, subject = instant.when(row), Subject("transfer", label)
     if session.overflow is not None:
@@ -380,7 +384,7 @@ def _why_never_held(instant: Instant, label: str, sent: int) -> Reason:
     subject = Subject("message", label)
     own = [row for row in rows if instant.command_of(row) == sent]
     if own:
-        return _never_held(instant, label, own)
+        return _explain_no_hold(instant, label, own)
     for row in instant.about(label, "dropped"):
         if row > sent:
             return explain_drop(instant, row)
@@ -407,7 +411,7 @@ def _find_rollback(instant: Instant, sent: int) -> int | None:
     return min((row for row in rows if row is not None and row <= instant.end), default=None)
 
 
-def _never_held(instant: Instant, label: str, enqueued: list[int]) -> Reason:
+def _explain_no_hold(instant: Instant, label: str, enqueued: list[int]) -> Reason:
     """Say why none of the queues that a message went to withheld its completion."""
     names = list(dict.fromkeys(instant.trace.queue[row] for row in enqueued))
     subject, row = Subject("message", label), enqueued[-1]
@@ -494,7 +498,7 @@ def explain_message(instant: Instant, label: str) -> Reason:
 
 def _on_queue(instant: Instant, label: str, name: str) -> Reason:
     queue = instant.queue(name)
-    message = instant.queued(queue, label) if queue is not None else None
+    message = instant.find_queued(queue, label) if queue is not None else None
     if queue is None or message is None:
         left = instant.about(label, "dequeued", name)
         if left:
@@ -514,7 +518,7 @@ def _explain_acquisition(instant: Instant, queue: Queue, message: QueuedMessage)
     label = message.transfer.label
     rows = instant.about(label, "acquired", queue.name)
     owner = instant.trace.link[rows[-1]]
-    name = instant.shown(owner)
+    name = instant.show(owner)
     session = owner.partition("::")[0]
     subject = Subject("message", label)
     text = f"{label} is on {queue.name}, acquired by {name} since {instant.when(rows[-1])}."
@@ -564,7 +568,7 @@ def _available(instant: Instant, queue: Queue, message: QueuedMessage) -> Reason
         reason = no_credit(instant, session, subscription) or explain_refusal(
             instant, session, subscription, message
         )
-        because.append(reason or not_woken(instant, session, subscription))
+        because.append(reason or explain_missed_wake_up(instant, session, subscription))
     return Reason(text, ("CN-19", "MG-10"), rows[-1], subject, tuple(_once(because)))
 
 
@@ -594,7 +598,7 @@ def _on_no_queue(instant: Instant, label: str) -> Reason:
         return Reason(text, ("LP-05",), error, subject, (explain_death(instant, error),))
     transfer = session.completions.incomplete.get(instant.detail(sent[-1])["command"])
     if transfer is not None:
-        return overflowing(instant, transfer)
+        return _explain_overflow(instant, transfer)
     ended = _find_rollback(instant, sent[-1])
     if ended is None:
         text = f"{label} is on no queue yet: it was sent in a transaction that is not committed."
