@@ -4,8 +4,8 @@ Most chains end here, in what a consumer is working on, as no broker decides whe
 Otherwise a subscription gets no message for one of these reasons, asked in the broker's own order (RF-07):
 
 - it has no credit, in messages or bytes (:func:`no_credit`);
-- there is no message available, or none that it may have (:func:`refused`): expired, refused by its
-  selector, passed by its cursor, too large, or of a group that another consumer owns (:func:`owned`);
+- there is no message available, or none that it may have (:func:`explain_refusal`): expired, refused by
+  its selector, passed by its cursor, too large, or of a group that another consumer owns;
 - there is one that it could have at once, but nothing has woken it since (MG-13).
 """
 
