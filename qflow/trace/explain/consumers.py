@@ -1,15 +1,18 @@
 """Consumers: why one gets nothing, or nothing more, at an instant; and who owns a group.
 
-Most chains end here, in what a consumer is working on, as no broker decides when it settles (:func:`work`).
-Otherwise a subscription gets no message for one of these reasons, asked in the broker's own order (RF-07):
+Most chains end here, in what a consumer is working on, as no broker decides when it settles
+(:meth:`Subscriber.explain_work`).  Otherwise a subscription gets no message for one of these reasons, asked in
+the broker's own order (RF-07):
 
-- it has no credit, in messages or bytes (:func:`no_credit`);
-- there is no message available, or none that it may have (:func:`explain_refusal`): expired, refused by
-  its selector, passed by its cursor, too large, or of a group that another consumer owns;
+- it has no credit, in messages or bytes (:meth:`Subscriber.explain_no_credit`);
+- there is no message available, or none that it may have (:meth:`Subscriber.explain_refusal`): expired, refused
+  by its selector, passed by its cursor, too large, or of a group that another consumer owns;
 - there is one that it could have at once, but nothing has woken it since (MG-13).
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from qflow.broker.consuming import (
     BYTE_UNIT,
@@ -28,165 +31,274 @@ from qflow.trace.explain.chain import Reason, Subject
 from qflow.trace.explain.instant import REASONS, Instant
 from qflow.wording import format_count, format_names
 
-UNITS = {MESSAGE_UNIT: "message", BYTE_UNIT: "byte"}
+_UNITS = {MESSAGE_UNIT: "message", BYTE_UNIT: "byte"}
 _READER_LIMIT = 3
 _SIGNIFICANT = 3
 
 
 def explain_consumer(instant: Instant, name: str) -> Reason:
     """Say what a consumer is doing, and why it is not given more."""
-    subject = Subject("consumer", name)
-    found = (pair for pair in instant.subscriptions() if _consumer_subject(*pair) == subject)
-    session, subscription = next(found, (None, None))
-    if session is None or subscription is None:
-        return _explain_absent_consumer(instant, name)
-    reason = _nothing_more(instant, session, subscription)
-    count = len(_list_unsettled(session, subscription.name))
-    queue = subscription.queue.name
-    if count:
-        text = f"{subject.name} is busy: it holds {format_count(count, 'message')} of {queue}."
-        held = work(instant, session, subscription)
-        return Reason(text, ("CN-10",), held[0].row, subject, (*held[0].because, _without_work(reason)))
-    kind = "consumer" if subscription.acquires else "browser"
-    return Reason(f"{subject.name} is an idle {kind} of {queue}.", ("CN-19",), reason.row, subject, (reason,))
+    pairs = (Subscriber(instant, *pair) for pair in instant.subscriptions())
+    reader = next((reader for reader in pairs if reader.name == name), None)
+    return _explain_absent_consumer(instant, name) if reader is None else reader.explain()
 
 
-def _without_work(reason: Reason) -> Reason:
-    """Return a reason without what has been said already: the work."""
-    own = reason.subject
-    kept = tuple(item for item in reason.because if item.rules != ("CN-10",) or item.subject != own)
-    return Reason(reason.text, reason.rules, reason.row, reason.subject, kept)
+def _name_consumer(session: str, tag: str) -> str:
+    """Return a subscription's name: the session's, unless the tag says more."""
+    return session if session == tag else f"{session}/{tag}"
 
 
-def _nothing_more(instant: Instant, session: Session, subscription: Subscription) -> Reason:
-    """Say why a subscription is given no message now: credit, nothing there, groups, or not woken."""
-    reason = no_credit(instant, session, subscription)
-    if reason is not None:
+class Subscriber:
+    """A subscription at an instant: what it works on, and why it gets nothing, or nothing more."""
+
+    def __init__(self, instant: Instant, session: Session, subscription: Subscription) -> None:
+        self.instant, self.session, self.subscription = instant, session, subscription
+        self.queue = subscription.queue
+        self.name = _name_consumer(session.name, subscription.name)
+
+    def _say(self, text: str, rules: tuple[str, ...], row: int | None, *because: Reason) -> Reason:
+        return Reason(text, rules, row, Subject("consumer", self.name), because)
+
+    def _last(self, kind: str) -> int | None:
+        """Return the last row of a kind about the subscription, by the name under which it owns groups."""
+        return self.instant.last(kind, "link", self.subscription.owner)
+
+    def explain(self) -> Reason:
+        """Say whether the consumer is busy or idle, and why it is not given more."""
+        reason = self._explain_nothing_more()
+        count = len(self._list_unsettled())
+        if not count:
+            kind = "consumer" if self.subscription.acquires else "browser"
+            return self._say(
+                f"{self.name} is an idle {kind} of {self.queue.name}.", ("CN-19",), reason.row, reason
+            )
+        text = f"{self.name} is busy: it holds {format_count(count, 'message')} of {self.queue.name}."
+        (held,) = self.explain_work()
+        # The work is said already.
+        kept = [item for item in reason.because if item.rules != ("CN-10",) or item.subject != reason.subject]
+        rest = Reason(reason.text, reason.rules, reason.row, reason.subject, tuple(kept))
+        return self._say(text, ("CN-10",), held.row, *held.because, rest)
+
+    def explain_more(self) -> Reason:
+        """Say why it takes nothing more, and what it works on."""
+        reason, held = self._explain_nothing_more(), self.explain_work()
+        if held and not any(item.rules == ("CN-10",) for item in reason.because):
+            return Reason(reason.text, reason.rules, reason.row, reason.subject, (*reason.because, *held))
         return reason
-    queue = subscription.queue
-    available = [message for message in queue.store if message.state == AVAILABLE]
-    if not available:
-        return _nothing_available(instant, session, subscription)
-    refusals = []
-    for message in available:
-        refusal = explain_refusal(instant, session, subscription, message)
-        if refusal is None:
-            return explain_missed_wake_up(instant, session, subscription)
-        refusals.append(refusal)
-        if len(refusals) == _SIGNIFICANT:
-            break
-    return _explain_refusals(instant, session, subscription, available, refusals)
 
+    def _explain_nothing_more(self) -> Reason:
+        """Say why it is given no message now: credit, nothing there, groups, or not woken."""
+        reason = self.explain_no_credit()
+        if reason is not None:
+            return reason
+        available = [message for message in self.queue.store if message.state == AVAILABLE]
+        if not available:
+            return self._explain_nothing_available()
+        refusals: list[Reason] = []
+        for message in available[:_SIGNIFICANT]:
+            refusal = self.explain_refusal(message)
+            if refusal is None:
+                return self.explain_missed_wake_up()
+            refusals.append(refusal)
+        # Of the others a twin is asked.
+        if len(available) > len(refusals) and self._find_next() is not None:
+            return self.explain_missed_wake_up()
+        many = len(available) > 1
+        none = f"have none of the {len(available)} messages" if many else "not have the only message"
+        text = f"{self.name} has {self._count_credit()}, but may {none} available."
+        distinct: dict[object, Reason] = {}
+        for refusal in refusals:
+            distinct.setdefault(refusal.because or refusal.text, refusal)
+        return self._say(text, ("CN-21",), self._last("idle"), *distinct.values())
 
-def _explain_refusals(
-    instant: Instant,
-    session: Session,
-    subscription: Subscription,
-    available: list[QueuedMessage],
-    refusals: list[Reason],
-) -> Reason:
-    """Say that nothing there is for this subscription, after trying it out on a twin."""
-    if len(available) > len(refusals) and _would_take(instant, session, subscription) is not None:
-        return explain_missed_wake_up(instant, session, subscription)
-    subject = _consumer_subject(session, subscription)
-    none = (
-        f"have none of the {len(available)} messages" if len(available) > 1 else "not have the only message"
-    )
-    text = f"{subject.name} has {_has_credit(subscription)}, but may {none} available."
-    distinct: dict[object, Reason] = {}
-    for refusal in refusals:
-        distinct.setdefault(refusal.because or refusal.text, refusal)
-    row = instant.last("idle", "link", subscription.owner)
-    return Reason(text, ("CN-21",), row, subject, tuple(distinct.values()))
+    def _explain_nothing_available(self) -> Reason:
+        instant, queue, row = self.instant, self.queue, self._last("idle")
+        text = f"{self.name} has {self._count_credit()}, but {queue.name} has no message available"
+        if not queue.message_depth:
+            later, comes = instant.next("enqueued", "queue", queue.name), ""
+            if later is not None:
+                comes = f"the next, {instant.label(later)}, comes at {instant.when(later)}"
+            comes = comes or f"none comes before the trace ends at {instant.trace_end}"
+            root = Reason(f"{queue.name} is empty; {comes}.", ("CN-19",), later, Subject("queue", queue.name))
+            return self._say(f"{text}.", ("CN-19", "CN-21"), row, root)
+        count = format_count(queue.message_depth, "message")
+        others = [
+            Subscriber(instant, *pair) for pair in instant.readers(queue) if pair[1] is not self.subscription
+        ]
+        because = (item for other in others[:_READER_LIMIT] for item in other.explain_work())
+        text = f"{text}: its {count} {'is' if queue.message_depth == 1 else 'are'} acquired already."
+        return self._say(text, ("CN-10", "CN-19"), row, *because)
 
+    # What it is working on
 
-def _nothing_available(instant: Instant, session: Session, subscription: Subscription) -> Reason:
-    subject, queue = _consumer_subject(session, subscription), subscription.queue
-    row = instant.last("idle", "link", subscription.owner)
-    text = f"{subject.name} has {_has_credit(subscription)}, but {queue.name} has no message available"
-    if not queue.message_depth:
-        row_next = instant.next("enqueued", "queue", queue.name)
-        later = (
-            f"the next, {instant.label(row_next)}, comes at {instant.when(row_next)}"
-            if row_next is not None
-            else f"none comes before the trace ends at {instant.trace_end}"
-        )
-        root = Reason(f"{queue.name} is empty; {later}.", ("CN-19",), row_next, Subject("queue", queue.name))
-        return Reason(f"{text}.", ("CN-19", "CN-21"), row, subject, (root,))
-    count = format_count(queue.message_depth, "message")
-    others = [pair for pair in instant.readers(queue) if pair[1] is not subscription]
-    because = tuple(item for pair in others[:_READER_LIMIT] for item in work(instant, *pair))
-    text = f"{text}: its {count} {'is' if queue.message_depth == 1 else 'are'} acquired already."
-    return Reason(text, ("CN-10", "CN-19"), row, subject, because)
+    def _list_unsettled(self) -> list[DeliveryRecord]:
+        """Return what it was given and has to settle, oldest first."""
+        records = self.session.consuming.records.values()
+        given = [record for record in records if record.tag == self.subscription.name]
+        return [r for r in given if r.is_acquired and not r.is_ended and r.message.state == ACQUIRED]
 
+    def explain_work(self) -> tuple[Reason, ...]:
+        """Say what it holds and until when it works on the oldest; nothing if it holds none."""
+        labels = [record.label for record in self._list_unsettled()]
+        if not labels:
+            return ()
+        row = self.instant.about(labels[0], "delivered", self.queue.name)
+        count = format_count(len(labels), "message")
+        text = f"{self.name} holds {count} of {self.queue.name}: {format_names(labels)}."
+        settled = explain_settlement(self.instant, self.queue, labels[0], self.name, self.session.name)
+        return (self._say(text, ("CN-10",), row[-1] if row else None, settled),)
 
-# Consumers that are not there
+    # Credit
 
+    def explain_no_credit(self) -> Reason | None:
+        """Say which credit is missing, and where it went; None if there is some of both (CN-05)."""
+        credit = self.subscription.credit
+        if credit.exists():
+            return None
+        return self._explain_missing(BYTE_UNIT if credit.balance(MESSAGE_UNIT).allows(1) else MESSAGE_UNIT)
 
-def _explain_absent_consumer(instant: Instant, name: str) -> Reason:
-    subject = Subject("consumer", name)
-    session, _, tag = name.partition("/")
-    tag = tag or session
-    if instant.last("subscribe", "session", session, link=tag) is not None:
-        ended = instant.last("unsubscribe", "session", session, link=tag)
-        when = f" at {instant.moment(ended)}" if ended is not None else ""
-        return Reason(f"The subscription of {name} ended{when}.", ("CN-17",), ended, subject)
-    row = instant.next("subscribe", "session", session, link=tag)
-    if row is not None:
-        text = f"{name} has not subscribed yet; it does at {instant.when(row)}, by its own decision."
-        return Reason(text, ("CN-01",), row, subject)
-    return Reason(
-        f"{name} does not subscribe before the trace ends at {instant.trace_end}.", ("CN-01",), None, subject
-    )
+    def _count_credit(self) -> str:
+        """Say how much credit is left (RF-09); bytes only if they are limited."""
+        balances = [(self.subscription.credit.balance(unit), noun) for unit, noun in _UNITS.items()]
+        left = [format_count(b.granted - b.used, noun) for b, noun in balances if b.granted != INFINITE]
+        return f"credit for {' and '.join(left)}" if left else "unlimited credit"
 
+    def _explain_missing(self, unit: int) -> Reason:
+        instant, session, tag = self.instant, self.session.name, self.subscription.name
+        name, noun, row = self.name, _UNITS[unit], self._last("out_of_credit")
+        if self.subscription.credit.balance(unit).granted:
+            text = f"{name} has no {noun} credit: {self._describe_window(unit)}."
+            held = self.explain_work() or (self._explain_completion(),)
+            return self._say(text, ("CN-06", "CN-05"), row, *held)
+        ends = [instant.last(f"message.{act}", "session", session, link=tag) for act in ("stop", "flush")]
+        taken = max((row for row in ends if row is not None), default=None)
+        flows = reversed(instant.index.rows("message.flow", "session", session))
+        own = (place for place in flows if place <= instant.end and instant.trace.link[place] == tag)
+        granted = next((place for place in own if instant.detail(place)["unit"] == unit), None)
+        if granted is None:
+            text = f"{name} has never been granted any {noun} credit."
+            return self._say(text, ("CN-03", "CN-05"), instant.last("subscribe", "link", tag))
+        if taken is not None and taken > granted:
+            kind = instant.trace.kind[taken]
+            text = f"{name} has no {noun} credit: {kind} took it away at {instant.when(taken)}."
+            return self._say(text, ("CN-07",), taken)
+        if self.subscription.credit.mode == CREDIT_MODE:
+            text = f"{name} has spent all its {noun} credit; in credit mode nothing comes back by itself."
+            return self._say(text, ("CN-06", "CN-05"), row, *self.explain_work())
+        text = f"{name} has no {noun} credit in window mode; each mode has its own balances."
+        return self._say(text, ("CN-04", "CN-05"), row)
 
-# All consumers of a queue
+    def _describe_window(self, unit: int) -> str:
+        """Say what fills the window: what it holds, and what it has settled and not completed."""
+        balance, noun = self.subscription.credit.balance(unit), _UNITS[unit]
+        records = [record for record in self._list_unsettled() if not record.is_completed]
+        held = len(records) if unit == MESSAGE_UNIT else sum(record.size for record in records)
+        more = balance.used - held
+        rest = "delivered and not completed"
+        if more <= 0 or not self.subscription.acquires:
+            return f"{balance.used} of {balance.granted} {noun}s of its window are {rest}"
+        are = "is" if more == 1 else "are"
+        return f"it holds {held} of {balance.granted} {noun}s of its window, and {more} more {are} {rest}"
 
+    def _explain_completion(self) -> Reason:
+        """Say that settling is not completing, and when the client completes."""
+        row = self.instant.next("session.completed", "session", self.session.name)
+        later = "it sends none in the rest of the trace"
+        if row is not None:
+            later = f"it sends that at {self.instant.when(row)}"
+        text = f"{self.name} has nothing left to settle, but only session.completed moves its window on"
+        return self._say(f"{text}; {later}.", ("CN-06", "RF-04"), row)
 
-def readers_of(instant: Instant, queue: Queue) -> list[tuple[Session, Subscription]]:
-    """Return the subscriptions that acquire from a queue; browsers take nothing off it."""
-    return [pair for pair in instant.readers(queue) if pair[1].acquires]
+    # What it may have
 
+    def explain_refusal(self, message: QueuedMessage) -> Reason | None:
+        """Say why it may not have an AVAILABLE message, though it has credit; None if it may (RF-07)."""
+        instant, queue, subscription = self.instant, self.queue, self.subscription
+        transfer, label, selector = message.transfer, message.transfer.label, subscription.selector
+        if transfer.is_expired(instant.broker.now):
+            return explain_expiry(label)
+        start = queue.context.start_time
+        if selector is not None and not selector.matches(transfer, message.delivery_count, start):
+            text = f"The selector of {self.name}, {selector.expression}, refuses {label}."
+            return self._say(text, ("CN-21",), instant.last("subscribe", "link", subscription.name))
+        # A cursor passes a message for good (RF-10); what is of a group only its owner may have (MG-07).
+        is_passed = queue.store.has_passed(subscription.cursor, message)
+        is_anothers = subscription.acquires and not queue.distributor.may_acquire(subscription.owner, message)
+        if is_passed and not is_anothers:
+            return self._explain_passing(label)
+        if not is_passed and not subscription.credit.allows(transfer.size):
+            balance = subscription.credit.balance(BYTE_UNIT)
+            left = balance.granted - balance.used
+            text = f"{self.name} has {left} bytes of credit left, and {label} needs {transfer.size}."
+            return self._say(text, ("CN-05", "CN-08"), self._last("out_of_credit"), *self.explain_work())
+        if not is_anothers:
+            return None
+        assert queue.groups is not None, "only groups refuse"
+        why = _explain_owner(instant, queue, queue.groups.groups[message.group])
+        text = f"{label} is of group {message.group}, which is not {self.name}'s."
+        return Reason(text, ("MG-12", "MG-07"), why.row, Subject("message", label), (why,))
 
-def readers(instant: Instant, queue: Queue) -> tuple[Reason, ...]:
-    """Say for each consumer of a queue why it takes nothing more, or that there is none."""
-    pairs = readers_of(instant, queue)
-    if not pairs:
-        return (no_reader(instant, queue),)
-    reasons = [_reader(instant, *pair) for pair in pairs[:_READER_LIMIT]]
-    if len(pairs) > _READER_LIMIT:
-        more = format_count(len(pairs) - _READER_LIMIT, "more consumer")
-        reasons.append(Reason(f"{queue.name} has {more}.", ("CN-19",), None, Subject("queue", queue.name)))
-    return tuple(reasons)
+    def _explain_passing(self, label: str) -> Reason:
+        if self.subscription.acquires:
+            text = (
+                f"The cursor of {self.name} has passed {label}; only a release or a freed group sets it back."
+            )
+            return self._say(text, ("MG-10", "MG-11", "RF-10"), None)
+        links = self.instant.trace.link
+        rows = self.instant.about(label, "delivered", self.queue.name)
+        shown = next((row for row in reversed(rows) if links[row] == self.subscription.name), None)
+        text = f"The cursor of the browser {self.name} has passed {label}, and never goes back."
+        if shown is not None:
+            text = f"{self.name} has been shown {label} already, and a browser's cursor never goes back."
+        return self._say(text, ("MG-17", "RF-10"), shown)
 
+    def _find_next(self) -> str | None:
+        """Return what it would get if it were woken now; a copy of the engine is asked."""
+        twin = self.instant.twin().sessions[self.session.name].consuming.subscriptions[self.subscription.name]
+        message = get_next_message(twin.queue, twin)
+        return None if message is None else message.transfer.label
 
-def _reader(instant: Instant, session: Session, subscription: Subscription) -> Reason:
-    held = work(instant, session, subscription)
-    reason = _nothing_more(instant, session, subscription)
-    if held and not any(item.rules == ("CN-10",) for item in reason.because):
-        return Reason(reason.text, reason.rules, reason.row, reason.subject, (*reason.because, *held))
-    return reason
+    def explain_missed_wake_up(self) -> Reason:
+        """Say that it could have a message at once, but was not woken, and why (MG-13)."""
+        instant, label, idle = self.instant, self._find_next(), self._last("idle")
+        if label is None:
+            text = f"{self.name} has {self._count_credit()}, but finds nothing that it may have."
+            return self._say(text, ("CN-21",), idle)
+        message = instant.find_queued(self.queue, label)
+        why = self._explain_waiting(message.group if message is not None else "", idle)
+        row = instant.next("delivered", "session", self.session.name, link=self.subscription.name)
+        wakes = f"Nothing wakes {self.name} before the trace ends at {instant.trace_end}."
+        if row is not None:
+            wakes = f"{self.name} gets {instant.label(row)} at {instant.moment(row)}."
+        text = f"{self.name} has {self._count_credit()} and {label} is free for it, but nothing woke it."
+        return self._say(text, ("MG-13", "CN-19"), why.row, why, self._say(wakes, ("CN-19",), row))
 
-
-def no_reader(instant: Instant, queue: Queue) -> Reason:
-    """Say that a queue has no consumer, and when one comes."""
-    subject = Subject("queue", queue.name)
-    later = instant.next("subscribe", "queue", queue.name)
-    if later is not None:
-        name = _consumer_name(instant.trace.session[later], instant.trace.link[later])
-        at = f"{name} subscribes at {instant.when(later)}, by its own decision"
-        text = f"{queue.name} has no consumer until {at}."
-        return Reason(text, ("CN-01",), later, Subject("consumer", name))
-    text = f"{queue.name} has no consumer, and gets none before the trace ends at {instant.trace_end}."
-    held = [message.transfer.label for message in queue.store if message.state == ACQUIRED]
-    if held:
+    def _explain_waiting(self, group: str, idle: int | None) -> Reason:
+        instant, queue, subscription = self.instant, self.queue, self.subscription
+        row = instant.last("group_freed", "queue", queue.name, group=group)
+        if row is not None and row > (idle or -1):
+            freed = f"Group {group} became free at {instant.moment(row)}"
+            text = f"{freed}: that resets cursors, but wakes no consumer."
+            return Reason(text, ("MG-13", "RF-17"), row, _group_subject(instant, queue.name, group))
+        subject, name = Subject("queue", queue.name), instant.show(subscription.owner)
+        if not subscription.is_listening and not subscription.is_blocked:
+            text = (
+                f"A wake-up took {name} off the waiting list of {queue.name}, then went to another instead."
+            )
+            return Reason(text, ("RF-07",), idle, subject)
+        since = f" since {instant.when(idle)}" if idle is not None else ""
         text = (
-            f"No consumer of {queue.name} is left; {format_count(len(held), 'message')} of it stays acquired."
+            f"{name} is in the waiting list of {queue.name}{since}; an enqueue, a release or a cancel wakes "
+            "from there, a grant of credit does not."
         )
-    return Reason(text, ("CN-17",) if held else ("CN-01",), None, subject)
+        return Reason(text, ("RF-08", "CN-19"), idle, subject)
 
 
-# What a consumer is working on
+def explain_expiry(label: str) -> Reason:
+    """Say that a message has expired, and is still there only because no one has looked at it."""
+    text = f"The time to live of {label} is over; the next look at it removes it."
+    return Reason(text, ("QT-07", "MG-21"), None, Subject("message", label))
+
 
 _OWN_ACTS = {
     "message.accept": "accepts it",
@@ -198,36 +310,7 @@ _OWN_ACTS = {
 _SETTLED_BY = {"dequeued": ("CN-13",), "requeued": ("CN-14",)}
 
 
-def _consumer_subject(session: Session, subscription: Subscription) -> Subject:
-    return Subject("consumer", _consumer_name(session.name, subscription.name))
-
-
-def _consumer_name(session: str, tag: str) -> str:
-    """Return a subscription's name: the session's, unless the tag says more."""
-    return session if session == tag else f"{session}/{tag}"
-
-
-def _list_unsettled(session: Session, tag: str) -> list[DeliveryRecord]:
-    """Return what a subscription was given and has to settle, oldest first."""
-    given = [record for record in session.consuming.records.values() if record.tag == tag]
-    return [r for r in given if r.is_acquired and not r.is_ended and r.message.state == ACQUIRED]
-
-
-def work(instant: Instant, session: Session, subscription: Subscription) -> tuple[Reason, ...]:
-    """Say what a subscription holds and until when it works on the oldest; nothing if it holds none."""
-    records = _list_unsettled(session, subscription.name)
-    if not records:
-        return ()
-    subject = _consumer_subject(session, subscription)
-    name, queue = subject.name, subscription.queue.name
-    labels = [record.label for record in records]
-    row = instant.about(labels[0], "delivered", queue)
-    holds = f"{name} holds {format_count(len(labels), 'message')} of {queue}: {format_names(labels)}."
-    settled = settlement(instant, subscription.queue, labels[0], name, session.name)
-    return (Reason(holds, ("CN-10",), row[-1] if row else None, subject, (settled,)),)
-
-
-def settlement(instant: Instant, queue: Queue, label: str, name: str, session: str) -> Reason:
+def explain_settlement(instant: Instant, queue: Queue, label: str, name: str, session: str) -> Reason:
     """Say how and when an acquired message is settled, or that the trace does not show it."""
     subject = Subject("message", label)
     found = [(instant.later_about(label, kind, queue.name), kind) for kind in _SETTLED_BY]
@@ -242,219 +325,61 @@ def settlement(instant: Instant, queue: Queue, label: str, name: str, session: s
     act = _OWN_ACTS.get(instant.trace.kind[command])
     if act is not None and instant.trace.session[command] == session:
         text = f"{name} works on {label} until {instant.when(row)}, when it {act}: its own decision."
-    else:
-        rules, words = REASONS.get(str(instant.detail(row).get("reason", "")), (_SETTLED_BY[kind], ""))
-        why = f": {words}" if words else ""
-        text = f"{name} works on {label} until {instant.moment(row)}{why}."
-        return Reason(text, rules, row, subject)
-    return Reason(text, _SETTLED_BY[kind], row, subject)
+        return Reason(text, _SETTLED_BY[kind], row, subject)
+    rules, words = REASONS.get(str(instant.detail(row).get("reason", "")), (_SETTLED_BY[kind], ""))
+    text = f"{name} works on {label} until {instant.moment(row)}{words and f': {words}'}."
+    return Reason(text, rules, row, subject)
 
 
-# Credit
+def _explain_absent_consumer(instant: Instant, name: str) -> Reason:
+    subject = Subject("consumer", name)
+    session, _, tag = name.partition("/")
+    tag = tag or session
+    if instant.last("subscribe", "session", session, link=tag) is not None:
+        ended = instant.last("unsubscribe", "session", session, link=tag)
+        when = f" at {instant.moment(ended)}" if ended is not None else ""
+        return Reason(f"The subscription of {name} ended{when}.", ("CN-17",), ended, subject)
+    row = instant.next("subscribe", "session", session, link=tag)
+    text = f"{name} does not subscribe before the trace ends at {instant.trace_end}."
+    if row is not None:
+        text = f"{name} has not subscribed yet; it does at {instant.when(row)}, by its own decision."
+    return Reason(text, ("CN-01",), row, subject)
 
 
-def no_credit(instant: Instant, session: Session, subscription: Subscription) -> Reason | None:
-    """Say which credit is missing, and where it went; None if there is some of both (CN-05)."""
-    if subscription.credit.exists():
-        return None
-    unit = MESSAGE_UNIT
-    if subscription.credit.balance(MESSAGE_UNIT).allows(1):
-        unit = BYTE_UNIT
-    return _missing(instant, session, subscription, unit)
+# All consumers of a queue
 
 
-def _too_little(
-    instant: Instant, session: Session, subscription: Subscription, label: str, size: int
-) -> Reason:
-    """Say that there is credit, but not enough for one message (CN-05, CN-08)."""
-    subject = _consumer_subject(session, subscription)
-    balance = subscription.credit.balance(BYTE_UNIT)
-    left = balance.granted - balance.used
-    text = f"{subject.name} has {left} bytes of credit left, and {label} needs {size}."
-    row = instant.last("out_of_credit", "link", subscription.owner)
-    return Reason(text, ("CN-05", "CN-08"), row, subject, work(instant, session, subscription))
+def readers_of(instant: Instant, queue: Queue) -> list[Subscriber]:
+    """Return the subscriptions that acquire from a queue; browsers take nothing off it."""
+    return [Subscriber(instant, *pair) for pair in instant.readers(queue) if pair[1].acquires]
 
 
-def _has_credit(subscription: Subscription) -> str:
-    """Say how much credit a subscription has; bytes only if they are limited."""
-    shown = []
-    for unit, noun in UNITS.items():
-        balance = subscription.credit.balance(unit)
-        if balance.granted != INFINITE:
-            # What is left of it (RF-09).
-            shown.append(format_count(balance.granted - balance.used, noun))
-    return f"credit for {' and '.join(shown)}" if shown else "unlimited credit"
+def explain_readers(instant: Instant, queue: Queue) -> Iterator[Reason]:
+    """Say for each consumer of a queue why it takes nothing more, or that there is none."""
+    readers = readers_of(instant, queue)
+    if not readers:
+        yield explain_no_reader(instant, queue)
+    for reader in readers[:_READER_LIMIT]:
+        yield reader.explain_more()
+    if len(readers) > _READER_LIMIT:
+        more = format_count(len(readers) - _READER_LIMIT, "more consumer")
+        yield Reason(f"{queue.name} has {more}.", ("CN-19",), None, Subject("queue", queue.name))
 
 
-def _missing(instant: Instant, session: Session, subscription: Subscription, unit: int) -> Reason:
-    subject, noun, tag = _consumer_subject(session, subscription), UNITS[unit], subscription.name
-    balance = subscription.credit.balance(unit)
-    row = instant.last("out_of_credit", "link", subscription.owner)
-    if balance.granted:
-        text = f"{subject.name} has no {noun} credit: {_window(session, subscription, unit)}."
-        held = work(instant, session, subscription)
-        if not held:
-            held = (_only_completion(instant, subject, session.name),)
-        return Reason(text, ("CN-06", "CN-05"), row, subject, held)
-    ends = [instant.last(f"message.{act}", "session", session.name, link=tag) for act in ("stop", "flush")]
-    taken = max((row for row in ends if row is not None), default=None)
-    granted = _find_grant(instant, session.name, tag, unit)
-    if granted is None:
-        text = f"{subject.name} has never been granted any {noun} credit."
-        row = instant.last("subscribe", "link", subscription.name)
-        return Reason(text, ("CN-03", "CN-05"), row, subject)
-    if taken is not None and taken > granted:
-        kind = instant.trace.kind[taken]
-        text = f"{subject.name} has no {noun} credit: {kind} took it away at {instant.when(taken)}."
-        return Reason(text, ("CN-07",), taken, subject)
-    if subscription.credit.mode == CREDIT_MODE:
-        text = f"{subject.name} has spent all its {noun} credit; in credit mode nothing comes back by itself."
-        return Reason(text, ("CN-06", "CN-05"), row, subject, work(instant, session, subscription))
-    text = f"{subject.name} has no {noun} credit in window mode; each mode has its own balances."
-    return Reason(text, ("CN-04", "CN-05"), row, subject)
-
-
-def _window(session: Session, subscription: Subscription, unit: int) -> str:
-    """Say what fills a window: what the subscription holds, and what it has settled and not completed."""
-    balance, noun = subscription.credit.balance(unit), UNITS[unit]
-    records = [record for record in _list_unsettled(session, subscription.name) if not record.is_completed]
-    held = len(records) if unit == MESSAGE_UNIT else sum(record.size for record in records)
-    more = balance.used - held
-    if more <= 0 or not subscription.acquires:
-        return f"{balance.used} of {balance.granted} {noun}s of its window are delivered and not completed"
-    are = "is" if more == 1 else "are"
-    return (
-        f"it holds {held} of {balance.granted} {noun}s of its window, and {more} more {are} delivered "
-        "and not completed"
-    )
-
-
-def _only_completion(instant: Instant, subject: Subject, session: str) -> Reason:
-    """Say that settling is not completing, and when the client completes."""
-    text = f"{subject.name} has nothing left to settle, but only session.completed moves its window on"
-    row = instant.next("session.completed", "session", session)
-    later = (
-        f"it sends that at {instant.when(row)}"
-        if row is not None
-        else "it sends none in the rest of the trace"
-    )
-    return Reason(f"{text}; {later}.", ("CN-06", "RF-04"), row, subject)
-
-
-def _find_grant(instant: Instant, session: str, tag: str, unit: int) -> int | None:
-    for row in reversed(instant.index.rows("message.flow", "session", session)):
-        if row <= instant.end and instant.trace.link[row] == tag and instant.detail(row)["unit"] == unit:
-            return row
-    return None
-
-
-# What it may have
-
-
-def explain_refusal(
-    instant: Instant, session: Session, subscription: Subscription, message: QueuedMessage
-) -> Reason | None:
-    """Say why a subscription with credit may not have an AVAILABLE message; None if it may (RF-07)."""
-    queue, transfer, label = subscription.queue, message.transfer, message.transfer.label
-    subject = _consumer_subject(session, subscription)
-    if transfer.is_expired(instant.broker.now):
-        return explain_expiry(label)
-    selector = subscription.selector
-    epoch = queue.context.start_time
-    if selector is not None and not selector.matches(transfer, message.delivery_count, epoch):
-        text = f"The selector of {subject.name}, {selector.expression}, refuses {label}."
-        row = instant.last("subscribe", "link", subscription.name)
-        return Reason(text, ("CN-21",), row, subject)
-    # A cursor passes a message for good (RF-10); what is of a group only its owner may have (MG-07).
-    is_passed = queue.store.has_passed(subscription.cursor, message)
-    is_anothers = subscription.acquires and not queue.distributor.may_acquire(subscription.owner, message)
-    if is_passed and not is_anothers:
-        return _explain_passing(instant, subject, subscription, message)
-    if not is_passed and not subscription.credit.allows(transfer.size):
-        return _too_little(instant, session, subscription, label, transfer.size)
-    if not is_anothers:
-        return None
-    assert queue.groups is not None, "only groups refuse"
-    why = _explain_owner(instant, queue, queue.groups.groups[message.group])
-    text = f"{label} is of group {message.group}, which is not {subject.name}'s."
-    return Reason(text, ("MG-12", "MG-07"), why.row, Subject("message", label), (why,))
-
-
-def explain_expiry(label: str) -> Reason:
-    """Say that a message has expired, and is still there only because no one has looked at it."""
-    text = f"The time to live of {label} is over; the next look at it removes it."
-    return Reason(text, ("QT-07", "MG-21"), None, Subject("message", label))
-
-
-def _explain_passing(
-    instant: Instant, subject: Subject, subscription: Subscription, message: QueuedMessage
-) -> Reason:
-    label = message.transfer.label
-    rows = instant.about(label, "delivered", subscription.queue.name)
-    shown = next((row for row in reversed(rows) if instant.trace.link[row] == subscription.name), None)
-    if shown is not None and not subscription.acquires:
-        text = f"{subject.name} has been shown {label} already, and a browser's cursor never goes back."
-        return Reason(text, ("MG-17", "RF-10"), shown, subject)
-    if not subscription.acquires:
-        text = f"The cursor of the browser {subject.name} has passed {label}, and never goes back."
-        return Reason(text, ("MG-17", "RF-10"), None, subject)
-    text = f"The cursor of {subject.name} has passed {label}; only a release or a freed group sets it back."
-    return Reason(text, ("MG-10", "MG-11", "RF-10"), None, subject)
-
-
-def _would_take(instant: Instant, session: Session, subscription: Subscription) -> str | None:
-    """Return what a subscription would get if it were woken now; a copy of the engine is asked."""
-    twin = instant.twin().sessions[session.name].consuming.subscriptions[subscription.name]
-    message = get_next_message(twin.queue, twin)
-    return None if message is None else message.transfer.label
-
-
-def explain_missed_wake_up(instant: Instant, session: Session, subscription: Subscription) -> Reason:
-    """Say that a subscription could have a message at once, but was not woken, and why (MG-13)."""
-    subject, queue = _consumer_subject(session, subscription), subscription.queue
-    label = _would_take(instant, session, subscription)
-    if label is None:
-        text = f"{subject.name} has {_has_credit(subscription)}, but finds nothing that it may have."
-        return Reason(text, ("CN-21",), instant.last("idle", "link", subscription.owner), subject)
-    text = f"{subject.name} has {_has_credit(subscription)} and {label} is free for it, but nothing woke it."
-    message = instant.find_queued(queue, label)
-    group = message.group if message is not None else ""
-    idle = instant.last("idle", "link", subscription.owner)
-    because = (
-        _why_not_woken(instant, subscription, group, idle),
-        _what_wakes(instant, session, subscription),
-    )
-    return Reason(text, ("MG-13", "CN-19"), because[0].row, subject, because)
-
-
-def _why_not_woken(instant: Instant, subscription: Subscription, group: str, idle: int | None) -> Reason:
-    queue = subscription.queue
-    row = instant.last("group_freed", "queue", queue.name, group=group)
-    if row is not None and row > (idle or -1):
-        text = (
-            f"Group {group} became free at {instant.moment(row)}: that resets cursors, but wakes no consumer."
-        )
-        return Reason(text, ("MG-13", "RF-17"), row, _group_subject(instant, queue.name, group))
-    subject, name = Subject("queue", queue.name), instant.show(subscription.owner)
-    if not subscription.is_listening and not subscription.is_blocked:
-        text = f"A wake-up took {name} off the waiting list of {queue.name}, then went to another instead."
-        return Reason(text, ("RF-07",), idle, subject)
-    since = f" since {instant.when(idle)}" if idle is not None else ""
-    text = (
-        f"{name} is in the waiting list of {queue.name}{since}; an enqueue, a release or a cancel wakes "
-        "from there, a grant of credit does not."
-    )
-    return Reason(text, ("RF-08", "CN-19"), idle, subject)
-
-
-def _what_wakes(instant: Instant, session: Session, subscription: Subscription) -> Reason:
-    subject = _consumer_subject(session, subscription)
-    row = instant.next("delivered", "session", session.name, link=subscription.name)
-    if row is None:
-        text = f"Nothing wakes {subject.name} before the trace ends at {instant.trace_end}."
-        return Reason(text, ("CN-19",), None, subject)
-    text = f"{subject.name} gets {instant.label(row)} at {instant.moment(row)}."
-    return Reason(text, ("CN-19",), row, subject)
+def explain_no_reader(instant: Instant, queue: Queue) -> Reason:
+    """Say that a queue has no consumer, and when one comes."""
+    later = instant.next("subscribe", "queue", queue.name)
+    if later is not None:
+        name = _name_consumer(instant.trace.session[later], instant.trace.link[later])
+        when = f"{name} subscribes at {instant.when(later)}, by its own decision"
+        text = f"{queue.name} has no consumer until {when}."
+        return Reason(text, ("CN-01",), later, Subject("consumer", name))
+    text = f"{queue.name} has no consumer, and gets none before the trace ends at {instant.trace_end}."
+    held = sum(message.state == ACQUIRED for message in queue.store)
+    if held:
+        left = format_count(held, "message")
+        text = f"No consumer of {queue.name} is left; {left} of it stays acquired."
+    return Reason(text, ("CN-17",) if held else ("CN-01",), None, Subject("queue", queue.name))
 
 
 # Groups
@@ -495,7 +420,7 @@ def _what_frees(instant: Instant, queue: Queue, state: GroupState) -> Reason:
     if row is None:
         pair = instant.owner(state.owner)
         session = pair[0].name if pair is not None else state.owner.partition("::")[0]
-        rest = tuple(settlement(instant, queue, label, owner, session) for label in labels[:1])
+        rest = tuple(explain_settlement(instant, queue, label, owner, session) for label in labels[:1])
         rest = _explain_departure(instant, queue, state) or rest
         text = f"{held}; the trace, which ends at {instant.trace_end}, does not show that."
         return Reason(text, ("MG-08", "MG-09"), None, subject, rest)

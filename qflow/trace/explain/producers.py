@@ -15,13 +15,10 @@ from qflow.broker.store import STORE
 from qflow.trace.explain.chain import Reason, Subject, seconds
 from qflow.trace.explain.consumers import (
     explain_expiry,
-    explain_missed_wake_up,
-    explain_refusal,
-    no_credit,
-    no_reader,
-    readers,
+    explain_no_reader,
+    explain_readers,
+    explain_settlement,
     readers_of,
-    settlement,
 )
 from qflow.trace.explain.instant import Instant
 from qflow.trace.explain.queues import (
@@ -342,7 +339,7 @@ def _explain_overflow(instant: Instant, transfer: Transfer) -> Reason:
         f"{label} is on no queue yet: it is first in the overflow list of {session.name}, tried every 0.1 s."
     )
     queue = instant.queue(transfer.message.routing_key or "")
-    because = () if queue is None else (limit_of(instant, queue), *readers(instant, queue))
+    because = () if queue is None else (limit_of(instant, queue), *explain_readers(instant, queue))
     return Reason(text, ("ALT-06",), row, subject, because)
 
 
@@ -533,7 +530,7 @@ def _until(instant: Instant, queue: Queue, label: str, owner: str, name: str, se
         )
         row = instant.last("unsubscribe", "queue", queue.name)
         return Reason(text, ("CN-17", "MG-15"), row, Subject("consumer", name))
-    return settlement(instant, queue, label, name, session)
+    return explain_settlement(instant, queue, label, name, session)
 
 
 def _again(instant: Instant, queue: Queue, label: str) -> list[Reason]:
@@ -558,17 +555,15 @@ def _available(instant: Instant, queue: Queue, message: QueuedMessage) -> Reason
     before = sum(1 for m in queue.store if m.position < message.position and m.state == AVAILABLE)
     place = f"behind {format_count(before, 'other')}" if before else "and first in line"
     text = f"{label} is on {queue.name}, available {place}."
-    pairs = readers_of(instant, queue)
+    readers = readers_of(instant, queue)
     because = _again(instant, queue, label)
     if message.transfer.is_expired(instant.broker.now):
         because.append(explain_expiry(label))
-    if not pairs:
-        because.append(no_reader(instant, queue))
-    for session, subscription in pairs[:_MOST]:
-        reason = no_credit(instant, session, subscription) or explain_refusal(
-            instant, session, subscription, message
-        )
-        because.append(reason or explain_missed_wake_up(instant, session, subscription))
+    if not readers:
+        because.append(explain_no_reader(instant, queue))
+    for reader in readers[:_MOST]:
+        reason = reader.explain_no_credit() or reader.explain_refusal(message)
+        because.append(reason or reader.explain_missed_wake_up())
     return Reason(text, ("CN-19", "MG-10"), rows[-1], subject, tuple(_once(because)))
 
 

@@ -12,7 +12,7 @@ from qflow.broker.history import JavaCapacity
 from qflow.broker.queue import Queue
 from qflow.broker.stores import MessageMap
 from qflow.trace.explain.chain import Reason, Subject
-from qflow.trace.explain.consumers import readers
+from qflow.trace.explain.consumers import explain_readers
 from qflow.trace.explain.instant import REASONS, Instant
 from qflow.wording import format_count
 from qflow.workload.model import is_unseen
@@ -31,7 +31,7 @@ def explain_queue(instant: Instant, name: str) -> Reason:
         why = explain_unknown(instant, queue) if is_unknown else no_flow_control(instant, queue)
         what = "; its thresholds are unknown" if is_unknown else " and no flow control"
         text = f"{name} has {format_count(queue.message_depth, 'message')}{what}."
-        rest = readers(instant, queue) if queue.message_depth else ()
+        rest = explain_readers(instant, queue) if queue.message_depth else ()
         return Reason(text, why.rules, why.row, why.subject, (why, *rest, *lost))
     reason = explain_on(instant, queue) if queue.flow_limit.stopped else _explain_off(instant, queue)
     said = {(item.row, item.subject) for item in reason.because}
@@ -93,7 +93,9 @@ def _still_on(instant: Instant, queue: Queue) -> Reason:
     text = f"{queue.name} stays ON: {' and '.join(parts) or 'no message has left it since'}."
     settings = tuple(origin(instant, queue, name) for name in names)
     rules = ("FC-16", "FC-18") if alternative is None else (alternative,)
-    return Reason(text, rules, row, Subject("queue", queue.name), (*settings, *readers(instant, queue)))
+    return Reason(
+        text, rules, row, Subject("queue", queue.name), (*settings, *explain_readers(instant, queue))
+    )
 
 
 # OFF
@@ -109,7 +111,7 @@ def _explain_off(instant: Instant, queue: Queue) -> Reason:
     if stops.stop_size:
         amounts.append(_not_more(limit.size, "byte", stops.stop_size))
     state = " and ".join(amounts)
-    rest = readers(instant, queue) if queue.message_depth else ()
+    rest = explain_readers(instant, queue) if queue.message_depth else ()
     row = instant.last("flow_resumed", "queue", queue.name)
     if row is None:
         declared = instant.last("queueDeclare", "queue", queue.name)
