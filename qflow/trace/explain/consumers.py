@@ -1,12 +1,12 @@
 """Consumers: why one gets nothing, or nothing more, at an instant; and who owns a group.
 
 Most chains end here, in what a consumer is working on, as no broker decides when it settles
-(:meth:`Subscriber.explain_work`).  Otherwise a subscription gets no message for one of these reasons, asked in
-the broker's own order (RF-07):
+(:meth:`Subscriber.explain_work`).  Otherwise a subscription gets no message for one of these reasons, asked
+in the broker's own order (RF-07):
 
 - it has no credit, in messages or bytes (:meth:`Subscriber.explain_no_credit`);
-- there is no message available, or none that it may have (:meth:`Subscriber.explain_refusal`): expired, refused
-  by its selector, passed by its cursor, too large, or of a group that another consumer owns;
+- there is no message available, or none that it may have (:meth:`Subscriber.explain_refusal`): expired,
+  refused by its selector, passed by its cursor, too large, or of a group that another consumer owns;
 - there is one that it could have at once, but nothing has woken it since (MG-13).
 """
 
