@@ -501,15 +501,15 @@ def _instants(column: Any) -> Any:
 
 
 def _text_bits(path: Path, reader: _Reader) -> Iterator[Bit]:
-    json_rows = _json_rows if reader.map is None else _foreign_json_rows
-    rows = json_rows if ".jsonl" in path.name else _csv_rows
     damage: list[Exception] = []
     # What is no UTF-8 becomes surrogates, by which its line is known.
     with (
         open_unpacked(path) as binary,
         io.TextIOWrapper(binary, encoding="utf-8-sig", errors="surrogateescape", newline="") as text,
     ):
-        given = _until_damage(rows(text), damage)
+        is_json = ".jsonl" in path.name
+        rows = _json_rows(text, reader.map is not None) if is_json else _csv_rows(text)
+        given = _until_damage(rows, damage)
         header = next(given, ())
         if isinstance(header, _BadRowError):
             raise LogError(f"the first line {header.args[1]}")
@@ -586,37 +586,26 @@ def _json_line(line: str) -> Any:
         return _BadRowError("", f"must be a JSON object, got {line[:40].strip()!r}")
 
 
-def _json_rows(text: io.TextIOWrapper) -> Iterator[Sequence[object] | _BadRowError]:
-    names: tuple[str, ...] | None = None
-    for given in map(_json_line, text):
-        if names is None:
-            names = NUMBERED if isinstance(given, dict) and "seq" in given else COLUMNS
-            yield names
-        if isinstance(given, dict) and set(given) == set(names):
-            yield [given[name] for name in names]
-        elif isinstance(given, _BadRowError):
-            yield given
-        else:
-            got = ", ".join(given) if isinstance(given, dict) else repr(given)[:40]
-            yield _BadRowError("", f"must be a JSON object of {', '.join(names)}, got {got}")
-    if names is None:
-        yield COLUMNS
-
-
-def _foreign_json_rows(text: io.TextIOWrapper) -> Iterator[Sequence[object] | _BadRowError]:
-    """Yield the names of the first objects, and then the rows; what an object lacks is null."""
+def _json_rows(text: io.TextIOWrapper, is_foreign: bool) -> Iterator[Sequence[object] | _BadRowError]:
+    """Yield the columns, of a foreign log those of its first objects, and then the rows."""
     given = map(_json_line, text)
-    first = list(islice(given, MOST_ROWS))
-    names = list(dict.fromkeys(name for item in first if isinstance(item, dict) for name in _flat(item)))
+    first = list(islice(given, MOST_ROWS if is_foreign else 1))
+    objects = [item for item in first if isinstance(item, dict)]
+    names: Sequence[str] = NUMBERED if objects and "seq" in objects[0] else COLUMNS
+    if is_foreign:
+        names = list(dict.fromkeys(name for item in objects for name in _flat(item)))
     yield names
     for item in chain(first, given):
-        if isinstance(item, dict):
-            row = _flat(item)
-            yield [row.get(name) for name in names]
-        elif isinstance(item, _BadRowError):
+        if isinstance(item, _BadRowError):
             yield item
+        elif isinstance(item, dict) and (is_foreign or set(item) == set(names)):
+            # What a foreign object lacks is null.
+            row = _flat(item) if is_foreign else item
+            yield [row.get(name) for name in names]
         else:
-            yield _BadRowError("", f"must be a JSON object, got {repr(item)[:40]}")
+            what = "" if is_foreign else f" of {', '.join(names)}"
+            got = ", ".join(item) if isinstance(item, dict) else repr(item)[:40]
+            yield _BadRowError("", f"must be a JSON object{what}, got {got}")
 
 
 def _flat(item: Mapping[str, Any], depth: int = 3) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from qflow.broker.message import ACQUIRED, AVAILABLE, QueuedMessage
 from qflow.broker.queue import Queue
 from qflow.broker.session import Session
 from qflow.trace.explain.chain import Reason, Subject
-from qflow.trace.explain.instant import REASONS, Instant
+from qflow.trace.explain.instant import REASONS, Instant, name_consumer
 from qflow.wording import format_count, format_names
 
 _UNITS = {MESSAGE_UNIT: "message", BYTE_UNIT: "byte"}
@@ -43,18 +43,13 @@ def explain_consumer(instant: Instant, name: str) -> Reason:
     return _explain_absent_consumer(instant, name) if reader is None else reader.explain()
 
 
-def _name_consumer(session: str, tag: str) -> str:
-    """Return a subscription's name: the session's, unless the tag says more."""
-    return session if session == tag else f"{session}/{tag}"
-
-
 class Subscriber:
     """A subscription at an instant: what it works on, and why it gets nothing, or nothing more."""
 
     def __init__(self, instant: Instant, session: Session, subscription: Subscription) -> None:
         self.instant, self.session, self.subscription = instant, session, subscription
         self.queue = subscription.queue
-        self.name = _name_consumer(session.name, subscription.name)
+        self.name = name_consumer(session.name, subscription.name)
 
     def _say(self, text: str, rules: tuple[str, ...], row: int | None, *because: Reason) -> Reason:
         return Reason(text, rules, row, Subject("consumer", self.name), because)
@@ -370,7 +365,7 @@ def explain_no_reader(instant: Instant, queue: Queue) -> Reason:
     """Say that a queue has no consumer, and when one comes."""
     later = instant.next("subscribe", "queue", queue.name)
     if later is not None:
-        name = _name_consumer(instant.trace.session[later], instant.trace.link[later])
+        name = name_consumer(instant.trace.session[later], instant.trace.link[later])
         when = f"{name} subscribes at {instant.when(later)}, by its own decision"
         text = f"{queue.name} has no consumer until {when}."
         return Reason(text, ("CN-01",), later, Subject("consumer", name))

@@ -49,6 +49,11 @@ _ACTS = {
 """What a session does with a command, before and after the instant: the end of a sentence."""
 
 
+def name_consumer(session: str, tag: str) -> str:
+    """Return a subscription's name: the session's, unless the tag says more."""
+    return session if session == tag else f"{session}/{tag}"
+
+
 class Instant:
     """One instant of a trace."""
 
@@ -185,7 +190,7 @@ class Instant:
     def show(self, owner: str) -> str:
         """Return a subscription's name, ``session::tag``, in its short form."""
         session, found, tag = owner.partition("::")
-        return session if not found or session == tag else f"{session}/{tag}"
+        return name_consumer(session, tag if found else session)
 
     @cached_property
     def _checkpoint(self) -> Checkpoint:

@@ -38,221 +38,188 @@ from qflow.workload.model import Producer, is_unseen
 
 def explain_producer(instant: Instant, name: str) -> Reason:
     """Say whether a producer is blocked, and why."""
-    model = _model(instant, name)
+    workload = instant.trace.workload
+    producers = workload.producers if workload is not None else ()
+    model = next((producer for producer in producers if producer.name == name), None)
     session_name = (model.session or name) if model is not None else name
     session = instant.session(session_name)
-    subject = Subject("producer", name)
-    if session is None:
-        return _not_there(instant, session_name, subject)
-    if not session.is_attached:
-        return _explain_end(instant, session, subject)
-    if session.completions.blocking_queues:
-        return _explain_channel_flow(instant, session, subject)
-    block = instant.began("client.block", "client.unblock", "session", name)
-    if block is not None:
-        return _explain_blocked(instant, model, session, block)
-    return _free(instant, model, session, instant.last("client.unblock", "session", name), subject)
-
-
-def _model(instant: Instant, name: str) -> Producer | None:
-    workload = instant.trace.workload
-    found = (producer for producer in workload.producers if producer.name == name) if workload else iter(())
-    return next(found, None)
-
-
-def _own(session: Session, model: Producer | None) -> list[Transfer]:
-    """Return a producer's own transfers that are withheld; senders of one session go by their labels."""
-    if model is None or not model.session:
-        return session.held
-    return [item for item in session.held if item.label.rpartition("-")[0] == model.name]
-
-
-# Blocked
-
-
-def _explain_blocked(instant: Instant, model: Producer | None, session: Session, row: int) -> Reason:
-    name = instant.trace.session[row]
-    subject = Subject("producer", name)
-    due, count = instant.detail(row).get("due"), _count(instant, model, session, name)
-    if not isinstance(due, int):
-        # A log's client counts by itself; the engine may be a transfer ahead of it.
-        text = f"{name} has been blocked since {instant.when(row)}, as it reports."
-    elif model is not None and count is not None and has_room(count, model.capacity):
-        outstanding, rules = _outstanding(instant, model, session, name)
-        since = f"a message has been due since {seconds(due)}"
-        text = f"{name} waits no longer: {since}, and its window has room again."
-        return Reason(text, ("CAP-01",), row, subject, (Reason(f"{outstanding}.", rules, None, subject),))
-    else:
-        text = f"{name} is blocked: a message has been due since {seconds(due)}, and its window is full."
-    # The qpid-cpp sender syncs, and so waits for whatever is held on its session (CAP-02, CAP-09).
-    is_syncing = model is not None and model.window == "qpid-cpp"
-    waiting = session.held if is_syncing else _own(session, model)
-    return Reason(text, ("CAP-01",), row, subject, (_window(instant, model, session, waiting, subject),))
-
-
-def _window(
-    instant: Instant, model: Producer | None, session: Session, waiting: list[Transfer], subject: Subject
-) -> Reason:
-    """Say what fills the window: the transfers that are held, the oldest with its chain."""
-    outstanding, rules = _outstanding(instant, model, session, subject.name)
-    labels = [transfer.label for transfer in waiting]
-    sent = instant.about(labels[-1], "message.transfer")[-1] if labels else None
-    if not labels:
-        text = f"{outstanding}; the broker has completed all its transfers, and it has yet to learn that."
-        return Reason(text, rules, sent, subject, _on_their_way(instant, model, subject))
-    withheld = "is held" if len(labels) == 1 else "are held"
-    text = f"{outstanding}; {format_count(len(labels), 'transfer')} {withheld}: {format_names(labels)}."
-    return Reason(text, rules, sent, subject, (_explain_hold(instant, waiting[0]),))
-
-
-def _on_their_way(instant: Instant, model: Producer | None, subject: Subject) -> tuple[Reason, ...]:
-    """Say how long completions travel, if a network is part of the workload."""
-    if model is None or model.network is None:
-        return ()
-    latency = seconds(round(model.network.latency * 1_000_000))
-    text = f"Between {subject.name} and the broker lies a network of {latency} each way."
-    learns = instant.next("client.complete", "session", subject.name)
-    return (Reason(text, ("CAP-01", "CM-08"), learns, subject),)
-
-
-def _outstanding(
-    instant: Instant, model: Producer | None, session: Session, name: str
-) -> tuple[str, tuple[str, ...]]:
-    if model is None:
-        return f"{name} counts its window itself", ("CAP-01",)
-    count = _count(instant, model, session, name)
-    if model.network is not None:
-        return f"{name} has {count} of {model.capacity} outstanding", ("CAP-01",)
-    if count is None:
-        rule = "CAP-02" if model.window == "qpid-cpp" else "CAP-07"
-        shared = ("CAP-09",) if model.session else ()
-        text = f"{name} counts {model.capacity} of {model.capacity} outstanding, as {model.window} does"
-        if model.window == "qpid-cpp":
-            text += f", and syncs the whole session {session.name}"
-        return text, (rule, *shared)
-    return f"{name} has {count} of {model.capacity} outstanding", ("CAP-01", "CAP-08")
-
-
-def _count(instant: Instant, model: Producer | None, session: Session, name: str) -> int | None:
-    """Return how many transfers fill an ideal window; None of a window that is counted otherwise."""
-    if model is not None and model.network is not None:
-        count = instant.index.count("client.transfer", "session", name, instant.end)
-        return count - instant.index.count("client.complete", "session", name, instant.end)
-    if model is None or model.window != "ideal":
-        return None
-    if model.session:
-        return len(_own(session, model))
-    return session.completions.next_number - len(session.completions.reported)
-
-
-def _explain_channel_flow(instant: Instant, session: Session, subject: Subject) -> Reason:
-    queues = session.completions.blocking_queues
-    row = instant.last("channel_flow", "session", session.name)
-    text = f"{subject.name} was asked to stop sending, because of {format_names(queues)}."
-    found = [instant.queue(name) for name in queues]
-    because = tuple(explain_on(instant, queue) for queue in found if queue is not None)
-    return Reason(text, ("ALT-12",), row, subject, because)
-
-
-# Not blocked
-
-
-def _free(
-    instant: Instant, model: Producer | None, session: Session, row: int | None, subject: Subject
-) -> Reason:
-    name, waiting = subject.name, _own(session, model)
-    if model is None:
-        return _without_window(instant, session, waiting, subject)
-    labels = [transfer.label for transfer in waiting]
-    outstanding, rules = _outstanding(instant, model, session, name)
-    if model.window != "ideal" and model.network is None:
-        outstanding = (
-            f"{format_count(len(labels), 'transfer')} of {name} {'is' if len(labels) == 1 else 'are'} held"
-        )
-    count = _count(instant, model, session, name)
-    if model.network is None and count is not None and not has_room(count, model.capacity):
-        text = f"{name} is not blocked, as it has nothing to send now: {outstanding}."
-        return Reason(text, rules, row, subject, (_next_message(instant, session, subject, is_full=True),))
-    since = f" since {instant.when(row)}" if row is not None else ""
-    text = f"{name} is not blocked{since}: {outstanding}."
-    # What is held is no reason why it may send: that its window has room is.
-    because = [] if row is None else [_explain_unblocked(instant, session, row, subject)]
-    return Reason(text, rules, row, subject, (*because, _next_message(instant, session, subject)))
-
-
-def _explain_unblocked(instant: Instant, session: Session, row: int, subject: Subject) -> Reason:
-    text = f"The window of {subject.name} had room again at {instant.when(row)}"
-    learned = instant.last("reported", "session", session.name, until=row)
-    done = instant.last("completed", "session", session.name, until=row)
-    if learned is None or done is None:
-        return Reason(f"{text}.", ("CAP-01",), row, subject)
-    label = instant.label(done)
-    cause = instant.cause(done)
-    learns = f": {subject.name} learned that {label} is complete" if label else ""
-    text = f"{text}{learns}, when {cause}."
-    return Reason(text, ("CM-05", "CAP-01"), learned, subject)
-
-
-def _next_message(instant: Instant, session: Session, subject: Subject, *, is_full: bool = False) -> Reason:
-    rows = instant.index.rows("message.transfer", "session", session.name)
-    own = (row for row in rows if row > instant.end and _is_of(instant.label(row), subject, session))
-    row = next(own, None)
-    if row is None:
-        text = f"{subject.name} sends nothing more before the trace ends at {instant.trace_end}."
-        return Reason(text, ("CAP-01",), None, subject)
-    label, when = instant.label(row), instant.when(row)
-    if is_full:
-        text = f"Its next message, {label}, has to wait until a transfer is complete; it is sent at {when}."
-    else:
-        text = f"{subject.name} sends its next message, {label}, at {when}: its own decision."
-    return Reason(text, ("CAP-01",), row, subject)
-
-
-def _is_of(label: str, subject: Subject, session: Session) -> bool:
-    """Return whether a message is one of this sender's; on a session of its own every one is."""
-    return session.name == subject.name or label.rpartition("-")[0] == subject.name
-
-
-def _without_window(instant: Instant, session: Session, waiting: list[Transfer], subject: Subject) -> Reason:
-    name = subject.name
-    row = instant.last("message.transfer", "session", session.name)
-    if not waiting:
-        text = f"Nothing holds {name} back: all its transfers are complete."
-        let_go = instant.last("let_go", "session", session.name)
-        was_held = (explain_transfer(instant, instant.label(let_go)),) if let_go is not None else ()
-        return Reason(text, ("CM-02",), row, subject, was_held)
-    labels = [transfer.label for transfer in waiting]
-    parked = [number for number, item in session.completions.incomplete.items() if item is None]
-    text = (
-        f"{name} has {format_count(len(labels), 'incomplete transfer')}, "
-        f"{format_names(labels)}; it is blocked if its capacity is {len(labels)}."
-    )
-    because = [_explain_hold(instant, waiting[0])]
-    if parked:
-        waits = f"The execution.sync of {name}, command {parked[0]}, waits for every command before it."
-        sync = instant.last("execution.sync", "session", session.name)
-        because.append(Reason(waits, ("CM-06",), sync, subject))
-    return Reason(text, ("CAP-01", "CM-01"), row, subject, tuple(because))
-
-
-# Gone
-
-
-def _not_there(instant: Instant, session: str, subject: Subject) -> Reason:
-    row = instant.next("session.attach", "session", session)
+    if session is not None:
+        return _Publisher(instant, name, model, session).explain()
+    row = instant.next("session.attach", "session", session_name)
     later = f"; it does at {instant.when(row)}" if row is not None else ""
-    return Reason(f"{subject.name} has not attached yet{later}.", ("CM-09",), row, subject)
+    return Reason(f"{name} has not attached yet{later}.", ("CM-09",), row, Subject("producer", name))
 
 
-def _explain_end(instant: Instant, session: Session, subject: Subject) -> Reason:
-    row = instant.last("exception", "session", session.name)
-    if session.error is not None and row is not None:
-        text = f"{subject.name} sends nothing more: its session died at {instant.when(row)}."
-        return Reason(text, ("LP-06", "CM-13"), row, subject, (explain_death(instant, row),))
-    row = instant.last("session.detach", "session", session.name)
-    when = f" at {instant.when(row)}" if row is not None else ""
-    text = f"{subject.name} has ended its session{when}, by its own decision."
-    return Reason(text, ("CM-09",), row, subject)
+class _Publisher:
+    """A producer at an instant, with its model if the workload has one: whether it is blocked, and why."""
+
+    def __init__(self, instant: Instant, name: str, model: Producer | None, session: Session) -> None:
+        self.instant, self.name, self.model, self.session = instant, name, model, session
+        # Its own transfers that are withheld; senders of one session go by their labels.
+        self.own = session.held
+        if model is not None and model.session:
+            self.own = [item for item in session.held if item.label.rpartition("-")[0] == name]
+
+    def _say(self, text: str, rules: tuple[str, ...], row: int | None, *because: Reason) -> Reason:
+        return Reason(text, rules, row, Subject("producer", self.name), because)
+
+    def explain(self) -> Reason:
+        """Say what it does: it has ended, is asked to stop, waits for its window, or may send."""
+        instant, session = self.instant, self.session
+        if not session.is_attached:
+            return self._explain_end()
+        queues = session.completions.blocking_queues
+        if queues:
+            row = instant.last("channel_flow", "session", session.name)
+            text = f"{self.name} was asked to stop sending, because of {format_names(queues)}."
+            found = (instant.queue(name) for name in queues)
+            because = (explain_on(instant, queue) for queue in found if queue is not None)
+            return self._say(text, ("ALT-12",), row, *because)
+        block = instant.began("client.block", "client.unblock", "session", self.name)
+        return self._explain_free() if block is None else self._explain_blocked(block)
+
+    def _explain_end(self) -> Reason:
+        instant, session = self.instant, self.session
+        row = instant.last("exception", "session", session.name)
+        if session.error is not None and row is not None:
+            text = f"{self.name} sends nothing more: its session died at {instant.when(row)}."
+            return self._say(text, ("LP-06", "CM-13"), row, explain_death(instant, row))
+        row = instant.last("session.detach", "session", session.name)
+        when = f" at {instant.when(row)}" if row is not None else ""
+        return self._say(f"{self.name} has ended its session{when}, by its own decision.", ("CM-09",), row)
+
+    # Blocked
+
+    def _explain_blocked(self, row: int) -> Reason:
+        instant, model, due = self.instant, self.model, self.instant.detail(row).get("due")
+        count = self._count()
+        if not isinstance(due, int):
+            # A log's client counts by itself; the engine may be a transfer ahead of it.
+            text = f"{self.name} has been blocked since {instant.when(row)}, as it reports."
+        elif model is not None and count is not None and has_room(count, model.capacity):
+            outstanding, rules = self._describe_outstanding()
+            since = f"a message has been due since {seconds(due)}"
+            text = f"{self.name} waits no longer: {since}, and its window has room again."
+            return self._say(text, ("CAP-01",), row, self._say(f"{outstanding}.", rules, None))
+        else:
+            since = f"a message has been due since {seconds(due)}"
+            text = f"{self.name} is blocked: {since}, and its window is full."
+        return self._say(text, ("CAP-01",), row, self._explain_window())
+
+    def _explain_window(self) -> Reason:
+        """Say what fills the window: the transfers that are held, the oldest with its chain."""
+        instant, model = self.instant, self.model
+        # The qpid-cpp sender syncs, and so waits for whatever is held on its session (CAP-02, CAP-09).
+        waiting = self.session.held if model is not None and model.window == "qpid-cpp" else self.own
+        outstanding, rules = self._describe_outstanding()
+        labels = [transfer.label for transfer in waiting]
+        if labels:
+            sent = instant.about(labels[-1], "message.transfer")[-1]
+            withheld = "is held" if len(labels) == 1 else "are held"
+            count = format_count(len(labels), "transfer")
+            text = f"{outstanding}; {count} {withheld}: {format_names(labels)}."
+            return self._say(text, rules, sent, _explain_hold(instant, waiting[0]))
+        text = f"{outstanding}; the broker has completed all its transfers, and it has yet to learn that."
+        if model is None or model.network is None:
+            return self._say(text, rules, None)
+        latency = seconds(round(model.network.latency * 1_000_000))
+        between = f"Between {self.name} and the broker lies a network of {latency} each way."
+        learns = instant.next("client.complete", "session", self.name)
+        return self._say(text, rules, None, self._say(between, ("CAP-01", "CM-08"), learns))
+
+    def _describe_outstanding(self) -> tuple[str, tuple[str, ...]]:
+        model = self.model
+        if model is None:
+            return f"{self.name} counts its window itself", ("CAP-01",)
+        count = self._count()
+        if count is not None:
+            rules = ("CAP-01",) if model.network is not None else ("CAP-01", "CAP-08")
+            return f"{self.name} has {count} of {model.capacity} outstanding", rules
+        rule = "CAP-02" if model.window == "qpid-cpp" else "CAP-07"
+        text = f"{self.name} counts {model.capacity} of {model.capacity} outstanding, as {model.window} does"
+        if model.window == "qpid-cpp":
+            text += f", and syncs the whole session {self.session.name}"
+        return text, (rule, "CAP-09") if model.session else (rule,)
+
+    def _count(self) -> int | None:
+        """Return how many transfers fill an ideal window; None of a window that is counted otherwise."""
+        instant, model, completions = self.instant, self.model, self.session.completions
+        if model is not None and model.network is not None:
+            count = instant.index.count("client.transfer", "session", self.name, instant.end)
+            return count - instant.index.count("client.complete", "session", self.name, instant.end)
+        if model is None or model.window != "ideal":
+            return None
+        return len(self.own) if model.session else completions.next_number - len(completions.reported)
+
+    # Not blocked
+
+    def _explain_free(self) -> Reason:
+        instant, model = self.instant, self.model
+        if model is None:
+            return self._explain_without_window()
+        row = instant.last("client.unblock", "session", self.name)
+        count, (outstanding, rules) = self._count(), self._describe_outstanding()
+        if model.window != "ideal" and model.network is None:
+            are = "is" if len(self.own) == 1 else "are"
+            outstanding = f"{format_count(len(self.own), 'transfer')} of {self.name} {are} held"
+        if model.network is None and count is not None and not has_room(count, model.capacity):
+            text = f"{self.name} is not blocked, as it has nothing to send now: {outstanding}."
+            return self._say(text, rules, row, self._explain_next(is_full=True))
+        since = f" since {instant.when(row)}" if row is not None else ""
+        text = f"{self.name} is not blocked{since}: {outstanding}."
+        # What is held is no reason why it may send: that its window has room is.
+        because = [] if row is None else [self._explain_unblocked(row)]
+        return self._say(text, rules, row, *because, self._explain_next())
+
+    def _explain_unblocked(self, row: int) -> Reason:
+        instant, session = self.instant, self.session.name
+        text = f"The window of {self.name} had room again at {instant.when(row)}"
+        learned = instant.last("reported", "session", session, until=row)
+        done = instant.last("completed", "session", session, until=row)
+        if learned is None or done is None:
+            return self._say(f"{text}.", ("CAP-01",), row)
+        label = instant.label(done)
+        learns = f": {self.name} learned that {label} is complete" if label else ""
+        return self._say(f"{text}{learns}, when {instant.cause(done)}.", ("CM-05", "CAP-01"), learned)
+
+    def _explain_next(self, *, is_full: bool = False) -> Reason:
+        instant, session = self.instant, self.session.name
+        rows = (
+            row for row in instant.index.rows("message.transfer", "session", session) if row > instant.end
+        )
+        # On a session of its own every message is its own.
+        of = (row for row in rows if self.name in (session, instant.label(row).rpartition("-")[0]))
+        row = next(of, None)
+        if row is None:
+            text = f"{self.name} sends nothing more before the trace ends at {instant.trace_end}."
+            return self._say(text, ("CAP-01",), None)
+        label, when = instant.label(row), instant.when(row)
+        text = f"{self.name} sends its next message, {label}, at {when}: its own decision."
+        if is_full:
+            waits = "has to wait until a transfer is complete"
+            text = f"Its next message, {label}, {waits}; it is sent at {when}."
+        return self._say(text, ("CAP-01",), row)
+
+    def _explain_without_window(self) -> Reason:
+        instant, session, name = self.instant, self.session, self.name
+        row = instant.last("message.transfer", "session", session.name)
+        if not self.own:
+            text = f"Nothing holds {name} back: all its transfers are complete."
+            let_go = instant.last("let_go", "session", session.name)
+            held = (explain_transfer(instant, instant.label(let_go)),) if let_go is not None else ()
+            return self._say(text, ("CM-02",), row, *held)
+        labels = [transfer.label for transfer in self.own]
+        count = format_count(len(labels), "incomplete transfer")
+        text = f"{name} has {count}, {format_names(labels)}; it is blocked if its capacity is {len(labels)}."
+        because = [_explain_hold(instant, self.own[0])]
+        incomplete = session.completions.incomplete.items()
+        parked = next((number for number, item in incomplete if item is None), None)
+        if parked is not None:
+            waits = f"The execution.sync of {name}, command {parked}, waits for every command before it."
+            because.append(
+                self._say(waits, ("CM-06",), instant.last("execution.sync", "session", session.name))
+            )
+        return self._say(text, ("CAP-01", "CM-01"), row, *because)
 
 
 # Transfers
@@ -323,21 +290,16 @@ def _holder(instant: Instant, name: str, transfer: Transfer) -> tuple[Reason, ..
 def _explain_overflow(instant: Instant, transfer: Transfer) -> Reason:
     """Say why a message waits in the overflow list of its session (ALT-06)."""
     session = instant.broker.sessions[transfer.origin]
-    waiting = [item.label for item, _ in session.overflow.waiting] if session.overflow is not None else []
+    waiting = [item for item, _ in session.overflow.waiting] if session.overflow is not None else []
     label, subject = transfer.label, Subject("message", transfer.label)
     row = instant.about(label, "message.transfer")[-1]
-    if waiting.index(label):
-        before = format_count(waiting.index(label), "other")
+    place = [item.label for item in waiting].index(label)
+    if place:
+        before = format_count(place, "other")
         text = f"{label} is on no queue yet: in the overflow list of {session.name} it waits behind {before}."
-        rest = (
-            (_explain_overflow(instant, session.overflow.waiting[0][0]),)
-            if session.overflow is not None
-            else ()
-        )
-        return Reason(text, ("ALT-06", "ALT-09"), row, subject, rest)
-    text = (
-        f"{label} is on no queue yet: it is first in the overflow list of {session.name}, tried every 0.1 s."
-    )
+        return Reason(text, ("ALT-06", "ALT-09"), row, subject, (_explain_overflow(instant, waiting[0]),))
+    where = f"the overflow list of {session.name}"
+    text = f"{label} is on no queue yet: it is first in {where}, tried every 0.1 s."
     queue = instant.queue(transfer.message.routing_key or "")
     because = () if queue is None else (limit_of(instant, queue), *explain_readers(instant, queue))
     return Reason(text, ("ALT-06",), row, subject, because)
@@ -391,13 +353,12 @@ def _why_never_held(instant: Instant, label: str, sent: int) -> Reason:
             text = f"No binding of exchange {exchange!r} matched {label}: it was dropped without an error."
             return Reason(text, ("EX-08",), row, subject)
     if rows:
-        text = (
-            f"{label} was sent in a transaction, where no transfer is held; the commit put it on its queue."
-        )
-        return Reason(text, ("CM-10",), rows[0], subject)
-    state = "was not committed" if _find_rollback(instant, sent) is not None else "is not committed yet"
-    text = f"{label} was sent in a transaction, where no transfer is held; it {state}."
-    return Reason(text, ("CM-10",), sent, subject)
+        state = "the commit put it on its queue"
+    else:
+        is_over = _find_rollback(instant, sent) is not None
+        state = "it was not committed" if is_over else "it is not committed yet"
+    text = f"{label} was sent in a transaction, where no transfer is held; {state}."
+    return Reason(text, ("CM-10",), rows[0] if rows else sent, subject)
 
 
 def _find_rollback(instant: Instant, sent: int) -> int | None:
@@ -437,24 +398,14 @@ def _why_let_go(instant: Instant, label: str, row: int) -> Reason:
     command = instant.command_of(row)
     resumed = instant.last("flow_resumed", "queue", queue, until=row)
     if resumed is not None and resumed >= command:
-        count = _let_go_at_once(instant, queue, resumed)
-        transfers = format_count(count, "transfer")
+        rows = range(resumed, instant.end_of(resumed) + 1)
+        kinds = [instant.trace.kind[place] for place in rows if instant.trace.queue[place] == queue]
+        transfers = format_count(kinds.count("let_go"), "transfer")
         text = f"{queue} turned OFF at {instant.when(row)} and let go of {transfers} at once."
-        return Reason(
-            text,
-            ("FC-17", "FC-16"),
-            resumed,
-            Subject("queue", queue),
-            (explain_turning_off(instant, queue, resumed),),
-        )
+        turning = explain_turning_off(instant, queue, resumed)
+        return Reason(text, ("FC-17", "FC-16"), resumed, Subject("queue", queue), (turning,))
     text = f"{label} itself left {queue} at {instant.moment(row)}; {queue} stayed ON."
     return Reason(text, ("FC-17",), row, Subject("message", label))
-
-
-def _let_go_at_once(instant: Instant, queue: str, resumed: int) -> int:
-    """Count what a queue let go of when it turned OFF."""
-    rows = range(resumed, instant.end_of(resumed) + 1)
-    return sum(instant.trace.kind[row] == "let_go" and instant.trace.queue[row] == queue for row in rows)
 
 
 # Neither
@@ -471,9 +422,8 @@ def _explain_loss(instant: Instant, label: str, sent: int, session: Session) -> 
         return Reason(text, ("CM-04", "ALT-11"), sent, subject)
     row = error if error is not None else instant.last("session.detach", "session", session.name)
     because = (explain_death(instant, error),) if error is not None else ()
-    text = (
-        f"Transfer {label} will never be reported complete: session {session.name} ended while it was held."
-    )
+    ended = f"session {session.name} ended while it was held"
+    text = f"Transfer {label} will never be reported complete: {ended}."
     return Reason(text, ("CM-09",), row, subject, because)
 
 
@@ -501,11 +451,8 @@ def _on_queue(instant: Instant, label: str, name: str) -> Reason:
         if left:
             return explain_departure(instant, left[-1])
         return Reason(f"{label} went with {name}.", ("FC-21",), None, Subject("message", label))
-    return (
-        _available(instant, queue, message)
-        if message.state == AVAILABLE
-        else _explain_acquisition(instant, queue, message)
-    )
+    is_available = message.state == AVAILABLE
+    return (_available if is_available else _explain_acquisition)(instant, queue, message)
 
 
 # Acquired
@@ -516,21 +463,16 @@ def _explain_acquisition(instant: Instant, queue: Queue, message: QueuedMessage)
     rows = instant.about(label, "acquired", queue.name)
     owner = instant.trace.link[rows[-1]]
     name = instant.show(owner)
-    session = owner.partition("::")[0]
-    subject = Subject("message", label)
-    text = f"{label} is on {queue.name}, acquired by {name} since {instant.when(rows[-1])}."
-    because = [*_again(instant, queue, label), _until(instant, queue, label, owner, name, session)]
-    return Reason(text, ("CN-10",), rows[-1], subject, tuple(because))
-
-
-def _until(instant: Instant, queue: Queue, label: str, owner: str, name: str, session: str) -> Reason:
-    if instant.owner(owner) is None:
-        text = (
-            f"The subscription {name} has ended; {label} stays acquired until its session settles it or ends."
-        )
+    if instant.owner(owner) is not None:
+        until = explain_settlement(instant, queue, label, name, owner.partition("::")[0])
+    else:
+        stays = f"{label} stays acquired until its session settles it or ends"
         row = instant.last("unsubscribe", "queue", queue.name)
-        return Reason(text, ("CN-17", "MG-15"), row, Subject("consumer", name))
-    return explain_settlement(instant, queue, label, name, session)
+        text = f"The subscription {name} has ended; {stays}."
+        until = Reason(text, ("CN-17", "MG-15"), row, Subject("consumer", name))
+    text = f"{label} is on {queue.name}, acquired by {name} since {instant.when(rows[-1])}."
+    because = (*_again(instant, queue, label), until)
+    return Reason(text, ("CN-10",), rows[-1], Subject("message", label), because)
 
 
 def _again(instant: Instant, queue: Queue, label: str) -> list[Reason]:
@@ -538,11 +480,9 @@ def _again(instant: Instant, queue: Queue, label: str) -> list[Reason]:
     rows = instant.about(label, "requeued", queue.name)
     if not rows:
         return []
-    row = rows[-1]
-    when = f"{instant.moment(row)}"
-    text = f"{label} was given back at {when}; it took its old place."
+    text = f"{label} was given back at {instant.moment(rows[-1])}; it took its old place."
     rules = ("CN-14", "CN-15") if queue.groups is None else ("MG-18", "CN-14", "CN-15")
-    return [Reason(text, rules, row, Subject("message", label))]
+    return [Reason(text, rules, rows[-1], Subject("message", label))]
 
 
 # Available
@@ -564,11 +504,8 @@ def _available(instant: Instant, queue: Queue, message: QueuedMessage) -> Reason
     for reader in readers[:_MOST]:
         reason = reader.explain_no_credit() or reader.explain_refusal(message)
         because.append(reason or reader.explain_missed_wake_up())
-    return Reason(text, ("CN-19", "MG-10"), rows[-1], subject, tuple(_once(because)))
-
-
-def _once(reasons: list[Reason]) -> list[Reason]:
-    return list({reason.text: reason for reason in reasons}.values())
+    distinct = {reason.text: reason for reason in because}
+    return Reason(text, ("CN-19", "MG-10"), rows[-1], subject, tuple(distinct.values()))
 
 
 # On no queue

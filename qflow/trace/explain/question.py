@@ -15,7 +15,7 @@ from typing import SupportsIndex
 
 from qflow.trace.explain.chain import Explanation, Link, Reason, Subject, section_of
 from qflow.trace.explain.consumers import explain_consumer, explain_group
-from qflow.trace.explain.instant import Instant
+from qflow.trace.explain.instant import Instant, name_consumer
 from qflow.trace.explain.producers import explain_message, explain_producer, explain_transfer
 from qflow.trace.explain.queues import explain_queue
 from qflow.trace.schema import Trace, TraceError
@@ -100,16 +100,14 @@ def _queues(subjects: _Subjects) -> list[str]:
 
 
 def _consumers(subjects: _Subjects) -> list[str]:
-    """Sessions' subscriptions, ``session/tag``; only the name where the two are the same."""
-    trace = subjects.trace
-    found: dict[str, None] = {}
-    for session in subjects.index.names("session", ("subscribe",)):
-        for row in subjects.index.rows("subscribe", "session", session):
-            tag = trace.link[row]
-            found[session if session == tag else f"{session}/{tag}"] = None
-    for consumer in trace.workload.consumers if trace.workload is not None else ():
-        found[consumer.name] = None
-    return list(found)
+    trace, index = subjects.trace, subjects.index
+    found = [
+        name_consumer(session, trace.link[row])
+        for session in index.names("session", ("subscribe",))
+        for row in index.rows("subscribe", "session", session)
+    ]
+    planned = trace.workload.consumers if trace.workload is not None else ()
+    return list(dict.fromkeys([*found, *(consumer.name for consumer in planned)]))
 
 
 def _groups(subjects: _Subjects) -> list[str]:

@@ -105,12 +105,12 @@ def _explain_off(instant: Instant, queue: Queue) -> Reason:
     limit, stops = queue.flow_limit, _thresholds_of(queue)
     assert limit is not None, "a queue without flow control is neither ON nor OFF"
     subject = Subject("queue", queue.name)
-    amounts = []
-    if stops.stop_count:
-        amounts.append(_not_more(limit.count, "message", stops.stop_count))
-    if stops.stop_size:
-        amounts.append(_not_more(limit.size, "byte", stops.stop_size))
-    state = " and ".join(amounts)
+    levels = ((limit.count, "message", stops.stop_count), (limit.size, "byte", stops.stop_size))
+    state = " and ".join(
+        f"{format_count(number, noun)} {'is' if number == 1 else 'are'} not more than {level}"
+        for number, noun, level in levels
+        if level
+    )
     rest = explain_readers(instant, queue) if queue.message_depth else ()
     row = instant.last("flow_resumed", "queue", queue.name)
     if row is None:
@@ -122,10 +122,6 @@ def _explain_off(instant: Instant, queue: Queue) -> Reason:
     text = f"{queue.name} has been OFF since {instant.when(row)}: {state}."
     rules = (_ALTERNATIVES.get(_kind(instant, queue), "FC-16"),)
     return Reason(text, rules, row, subject, (explain_turning_off(instant, queue.name, row), *rest))
-
-
-def _not_more(number: int, noun: str, level: int) -> str:
-    return f"{format_count(number, noun)} {'is' if number == 1 else 'are'} not more than {level}"
 
 
 def explain_turning_off(instant: Instant, queue: str, row: int) -> Reason:
@@ -313,23 +309,18 @@ def _losses(instant: Instant, queue: str) -> tuple[Reason, ...]:
     """Say what a queue last refused, dropped and discarded; nothing if it never did."""
     dropped = instant.last("dropped", "queue", queue)
     drop = None if dropped is None else explain_drop(instant, dropped)
-    found = (refusal(instant, queue), drop, _explain_discard(instant, queue))
+    found = (_explain_last_refusal(instant, queue), drop, _explain_discard(instant, queue))
     return tuple(reason for reason in found if reason is not None)
 
 
-def refusal(instant: Instant, queue: str) -> Reason | None:
+def _explain_last_refusal(instant: Instant, queue: str) -> Reason | None:
     """Say which message a full queue last refused (LP-05), or None."""
-    sessions = instant.index.names("session", ("exception",))
-    places = [place for name in sessions if (place := _find_refusal(instant, name, queue)) is not None]
-    return explain_death(instant, max(places)) if places else None
-
-
-def _find_refusal(instant: Instant, session: str, queue: str) -> int | None:
-    for row in reversed(instant.index.rows("exception", "session", session)):
-        text = str(instant.detail(row).get("text", ""))
-        if row <= instant.end and any(text.startswith(f"{start}{queue}:") for start in _FULL):
-            return row
-    return None
+    index, full = instant.index, tuple(f"{start}{queue}:" for start in _FULL)
+    sessions = index.names("session", ("exception",))
+    rows = [row for name in sessions for row in index.rows("exception", "session", name)]
+    past = [row for row in rows if row <= instant.end]
+    found = [row for row in past if str(instant.detail(row).get("text", "")).startswith(full)]
+    return explain_death(instant, max(found)) if found else None
 
 
 def explain_death(instant: Instant, row: int) -> Reason:
