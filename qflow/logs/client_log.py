@@ -475,8 +475,8 @@ def replay(log: ClientLog, workload: Workload, tell: Callable[[int], None] | Non
     """Send a log's transfers, accepts, releases and rejects to the engine, each at its recorded time.
 
     What the broker did in between (whose transfer was held and let go, when flow control turned ON and OFF,
-    which message was where) is the engine's own work; how the two are kept together :mod:`qflow.logs.player`
-    says.
+    which message was where) is the engine's own work; how the two are kept together, the top of this
+    module says.
 
     Parameters:
         workload: What was run: the queues, and the consumers' prefetch.
