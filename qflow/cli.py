@@ -1,7 +1,8 @@
 """The ``qflow`` command: it reads the arguments and calls the room that does the work.
 
 Rooms are imported when their subcommand is used, so that ``qflow conform`` runs where no notebook software is
-installed. A request that cannot be fulfilled ends with one plain sentence on standard error and status 2.
+installed. A request that cannot be fulfilled ends with one plain sentence on standard error and status 2;
+0 is success, 1 a check that failed or a reader of the output that went away, 130 an interrupt.
 """
 
 from __future__ import annotations
@@ -130,11 +131,7 @@ class _Rooms(argparse._SubParsersAction):  # type: ignore[type-arg]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return its status.
-
-    It is 0 for success, 1 for a check that failed or a reader of the output that went away, 2 for a request
-    that was refused, 130 for one that Ctrl-C interrupted.
-    """
+    """Run the command line; return its status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
 
     def work() -> int:
@@ -151,10 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_guarded(work: Callable[[], int], *, as_json: bool = False) -> int:
-    """Run a command's work and return its status: each refusal is a sentence, and no traceback is shown.
-
-    With `as_json` the sentence is printed as an object, too, with the facts that an error has.
-    """
+    """Run a command's work and return its status: each refusal is a sentence, and an object too for JSON."""
 
     def refuse(sentence: str, **facts: Any) -> int:
         if as_json:
