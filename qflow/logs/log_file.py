@@ -56,7 +56,11 @@ _WHOLE = re.compile(r"[ \t]*[+-]?[0-9]{1,19}[ \t]*")
 
 
 class LogError(QflowError, ValueError):
-    """A client log that cannot be used; the text names the row, counted from 1, and the column."""
+    """A client log that cannot be used; the text names the row, counted from 1, and the column.
+
+    >>> issubclass(LogError, ValueError)
+    True
+    """
 
 
 class LogRow(NamedTuple):

@@ -27,7 +27,11 @@ _SHOWN = 300
 
 
 class WorkloadError(QflowError, ValueError):
-    """A workload that cannot be run: which attribute, what is allowed, what was got."""
+    """A workload that cannot be run: which attribute, what is allowed, what was got.
+
+    >>> issubclass(WorkloadError, ValueError)
+    True
+    """
 
 
 def require(holds: bool, where: str, attribute: str, value: object, allowed: str) -> None:
