@@ -222,7 +222,7 @@ class Intervals:
         return not any(going_on) and not any(self._depth.values())
 
     def join(self, before: Intervals) -> None:
-        """Add what was counted before these began at rest; no queue can have been ON, by its key."""
+        """Add what was counted before these began at rest."""
         for counts, had in ((self._drops, before._drops), (self._differs, before._differs)):
             for queue, names in had.items():
                 for name, number in names.items():
@@ -231,9 +231,19 @@ class Intervals:
             for queue, most in earlier.items():
                 mine[queue] = max(most, mine.get(queue, 0))
         for queue, sample in before._samples.items():
-            after = self._samples.get(queue, [0] * len(sample))
-            summed = [a + b for a, b in zip(sample[:3], after[:3], strict=True)]
-            self._samples[queue] = [*summed, max(sample[3], after[3]), *after[4:]]
+            if queue not in self._samples:
+                self._samples[queue] = sample
+                continue
+            *summed, most, recorded, engine = self._samples[queue]
+            summed = [a + b for a, b in zip(sample[:3], summed, strict=True)]
+            engine += before._flowStoppedCount.get(queue, 0)
+            self._samples[queue] = [*summed, max(sample[3], most), recorded, engine]
+        # What is held at the end says which time ON holds it.
+        for holds in (holds for commands in self._held.values() for holds in commands.values()):
+            for queue, since in holds.items():
+                since[1] += before._flowStoppedCount.get(queue, 0)
+        for queue, times in before._flowStoppedCount.items():
+            self._flowStoppedCount[queue] = self._flowStoppedCount.get(queue, 0) + times
 
     def state(self) -> dict[str, Any]:
         """Return the state as a plain value that JSON can hold; results must have been taken away."""
@@ -415,22 +425,23 @@ class Auditor:
 
     def rest_key(self) -> str:
         """Return what decides what follows, as text; empty if something is under way."""
-        if self.player is None or self._checks is None:
+        if self.player is None or self._checks is None or not self._is_whole:
             return ""
         is_at_rest = self._checks.is_at_rest() and self.intervals.is_at_rest()
         return self.player.rest_key() if is_at_rest else ""
 
-    def join(self, before: Auditor, results: Sequence[ResultRow]) -> list[ResultRow] | None:
-        """Add what was seen before this began at rest, and return its results as those of the whole.
+    def counts(self) -> tuple[int, dict[str, int]]:
+        """Return how many results were given so far, and how often each queue turned ON."""
+        return self._number, self.intervals.state()["flowStoppedCount"]
 
-        None if both have seen the same message: then this cannot have begun as it did.
-        """
+    def join(self, before: Auditor) -> bool:
+        """Add what was seen before this began at rest; return whether no message was seen by both."""
         assert self._checks is not None and before._checks is not None
         if not self._checks.join(before._checks):
-            return None
+            return False
         self.intervals.join(before.intervals)
         self._number += before._number
-        return [(component, before._number + number, *rest) for component, number, *rest in results]
+        return True
 
     # State
 

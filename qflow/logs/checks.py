@@ -425,6 +425,8 @@ class _Queue:
         for name in ("windows", "returned", "overtaken"):
             setattr(self, name, {**getattr(before, name), **getattr(self, name)})
         self.evicts = before.evicts or self.evicts
+        if self.course.on_until is None:
+            self.course.on_until = before.course.on_until
         return self.gone.join(before.gone)
 
     def restore(self, state: dict[str, Any]) -> None:

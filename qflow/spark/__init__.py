@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from qflow.logs.components import touches_of as touches_of
     from qflow.spark import figures as figures
     from qflow.spark import questions as questions
-    from qflow.spark.advice import advise as advise
     from qflow.spark.cuts import audit_cut as audit_cut
     from qflow.spark.cuts import audit_from_checkpoint as audit_from_checkpoint
     from qflow.spark.cuts import rest_places as rest_places
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from qflow.spark.spark_session import session as session
     from qflow.spark.sweep import AS_RECORDED as AS_RECORDED
     from qflow.spark.sweep import FleetSettings as FleetSettings
+    from qflow.spark.sweep import advise as advise
     from qflow.spark.sweep import what_if as what_if
     from qflow.spark.workers import watch_cells as watch_cells
 

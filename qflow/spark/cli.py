@@ -42,12 +42,8 @@ def add_arguments(subparsers: Any) -> None:
     common.add_argument(
         "--conf", action="append", default=[], metavar="NAME=VALUE", help="a setting of Spark's own"
     )
-    common.add_argument(
-        "--format",
-        default="parquet",
-        metavar="NAME",
-        help="of tables, if Spark has it: delta; default: parquet",
-    )
+    tables = "of tables, if Spark has it: delta; default: parquet"
+    common.add_argument("--format", default="parquet", metavar="NAME", help=tables)
     _add_audit(actions, common)
     _add_report(actions, common)
     _add_sweep(actions, common)
@@ -71,19 +67,15 @@ def _add_audit(actions: Any, common: argparse.ArgumentParser) -> None:
     audit.add_argument(
         "--lake", metavar="DIR", help="add the logs to the lake there; without LOG: audit the lake there"
     )
-    audit.add_argument(
-        "--buckets",
-        type=whole_number,
-        default=8,
-        metavar="N",
-        help="files of a log in the lake, at most; default: 8",
-    )
+    _add_number(audit, "--buckets", "files of a log in the lake, at most; default: 8", 8)
     audit.add_argument(
         "--day", type=_day, metavar="DAY", help="what day the logs are of; default: today, in UTC"
     )
     audit.add_argument(
         "--out", metavar="DIR", help="add the results of what is new in the lake to those there"
     )
+    cut = "cut a component of more rows, if it is more than a task's share, where its queues are empty; "
+    _add_number(audit, "--cut", cut + "default: 1000000", 1_000_000)
     add_json(audit)
 
 
@@ -110,20 +102,10 @@ def _add_sweep(actions: Any, common: argparse.ArgumentParser) -> None:
     sweep.add_argument("--lake", required=True, metavar="DIR", help="a lake")
     sweep.add_argument("--settings", required=True, metavar="GRID.json", help="a map of names to settings")
     sweep.add_argument("--out", required=True, metavar="DIR", help="where finished cells are kept")
-    sweep.add_argument(
-        "--most-rows",
-        type=whole_number,
-        default=5_000_000,
-        metavar="N",
-        help="leave out components of more log rows; default: 5000000",
-    )
-    sweep.add_argument(
-        "--replays",
-        type=whole_number,
-        default=1,
-        metavar="N",
-        help="run each N times with another chance, and say between what each measure will lie; default: 1",
-    )
+    rows = "leave out components of more log rows; default: 5000000"
+    _add_number(sweep, "--most-rows", rows, 5_000_000)
+    replays = "run each N times with another chance, and say between what each measure will lie; default: 1"
+    _add_number(sweep, "--replays", replays, 1)
     add_json(sweep)
 
 
@@ -138,12 +120,12 @@ def _add_stream(actions: Any, common: argparse.ArgumentParser) -> None:
     stream.add_argument("incoming", metavar="DIR", help="where files appear")
     stream.add_argument("--out", required=True, metavar="DIR", help="results and checkpoint")
     stream.add_argument("--once", action="store_true", help="take what is there, then end")
-    stream.add_argument("--files", type=whole_number, metavar="N", help="files that one step takes at most")
-    stream.add_argument("--patience", type=whole_number, default=10_000, metavar="N",
-                        help="events that may wait for a missing one; default: 10000")  # fmt: skip
-    stream.add_argument("--wait", type=whole_number, default=60, metavar="S",
-                        help="seconds after which a missing event counts as lost; default: 60. With --once, "
-                        "without --files, what misses at a log's end is lost at once")  # fmt: skip
+    _add_number(stream, "--files", "files that one step takes at most")
+    _add_number(stream, "--patience", "events that may wait for a missing one; default: 10000", 10_000)
+    wait = (
+        "seconds after which a missing event counts as lost; default: 60. With --once, without --files, what "
+    )
+    _add_number(stream, "--wait", wait + "misses at a log's end is lost at once", 60, "S")
 
 
 def _add_synth(actions: Any, common: argparse.ArgumentParser) -> None:
@@ -159,6 +141,12 @@ def _add_synth(actions: Any, common: argparse.ArgumentParser) -> None:
     synth.add_argument("--out", required=True, metavar="DIR", help="where the lake is written")
 
 
+def _add_number(
+    parser: argparse.ArgumentParser, name: str, text: str, default: int | None = None, metavar: str = "N"
+) -> None:
+    parser.add_argument(name, type=whole_number, default=default, metavar=metavar, help=text)
+
+
 def _day(text: str) -> str:
     with suppress(ValueError):
         return f"{datetime.strptime(text, '%Y-%m-%d'):%Y-%m-%d}"
@@ -166,6 +154,7 @@ def _day(text: str) -> str:
 
 
 _SHOWN = 10
+_PEAK = "no worker took more than {} MiB"
 
 
 def run(namespace: argparse.Namespace) -> int:
@@ -201,8 +190,6 @@ def _cause_of(text: str) -> str:
 
     >>> _cause_of("Job aborted: ...\n  File x, line 3\nValueError: no begin\n\n\tat org.apache.spark")
     'ValueError: no begin'
-    >>> _cause_of("qflow.kit.RefusalError: a.parquet: the file is cut off")
-    'a.parquet: the file is cut off'
     """
     lines = [line.strip(" :\t") for line in text.splitlines()]
     raised = [line for line in lines if line.partition(":")[0].endswith(("Error", "Exception"))]
@@ -228,7 +215,7 @@ def _audit(spark: SparkSession, namespace: argparse.Namespace) -> int:
                     spark, namespace.logs, lake, namespace.workloads, namespace.buckets, namespace.map,
                     namespace.day, namespace.format,
                 )  # fmt: skip
-        summary = _audit_lake(spark, lake, namespace.out, namespace.format)
+        summary = _audit_lake(spark, lake, namespace)
     if report is not None:
         summary["set_aside"], summary["kept"] = report.set_aside, report.kept
         summary["first_set_aside"] = [row.asDict() for row in report.quarantine[:_SHOWN]]
@@ -236,51 +223,38 @@ def _audit(spark: SparkSession, namespace: argparse.Namespace) -> int:
     return 0
 
 
-def _audit_lake(spark: SparkSession, lake: str, out: str | None, form: str) -> dict[str, Any]:
-    from qflow.spark.lake import count_events, read_lake
-    from qflow.spark.lake_audit import audit, audit_to
+def _audit_lake(spark: SparkSession, lake: str, namespace: argparse.Namespace) -> dict[str, Any]:
+    from qflow.spark.lake import read_lake
+    from qflow.spark.lake_audit import LargeAudit, audit_to
     from qflow.spark.workers import TaskProgress, peak_accumulator
 
+    form, cut = namespace.format, namespace.cut
     rows = read_lake(spark, lake, form)
     peak = peak_accumulator(spark)
     with TaskProgress(spark, "auditing", peak=peak) as shown:
-        events = count_events(rows)
-        if out:
-            results = audit_to(spark, lake, out, shown, peak, form)
+        if namespace.out:
+            results = audit_to(spark, lake, namespace.out, shown, peak, form, cut)
         else:
-            results = audit(rows, events=events, peak=peak).persist()
+            results = LargeAudit(peak, cut).results(rows).persist()
         summary = _summary(results)
-    return {
-        "events": sum(events.values()), **summary, "worker_bytes": peak.value if peak is not None else 0
-    }  # fmt: skip
+    return {"events": rows.count(), **summary, "worker_bytes": peak.value if peak is not None else 0}
 
 
 def _summary(results: DataFrame) -> dict[str, Any]:
-    from pyspark.sql import functions as sf
-
     from qflow.logs.audit import finding_of
-    from qflow.spark import questions
+    from qflow.spark.questions import summarise
 
-    # One pass over all results; what follows asks a table of queues and clients.
-    table = questions.totals(results).persist()
-    numbers = table.rollup("kind").agg(
-        sf.sum("number").alias("all"), sf.countDistinct("component").alias("some")
-    )
-    counts = {row.kind: row for row in numbers.collect()}
-    whole = counts.pop(None, None)
-    found = questions.findings(results).where(f"NOT ({questions.IS_COUNT})").limit(_SHOWN).collect()
-    summary = {
-        "components": whole.some if whole else 0,
-        "results": {kind: counts[kind]["all"] for kind in sorted(counts)},
-        "offenders": [row.asDict() for row in questions.offenders_in(table).limit(_SHOWN).collect()],
-        "blame": [row.asDict() for row in questions.blame_in(table).limit(_SHOWN).collect()],
+    found = summarise(results, _SHOWN)
+    return {
+        "components": found.components,
+        "results": found.kinds,
+        "offenders": [row.asDict() for row in found.offenders],
+        "blame": [row.asDict() for row in found.blame],
         "findings": [
             {"component": row.component, **finding_of(row)._asdict(), "sentence": finding_of(row).sentence()}
-            for row in found
+            for row in found.findings
         ],
     }
-    table.unpersist()
-    return summary
 
 
 def _report(spark: SparkSession, namespace: argparse.Namespace) -> int:
@@ -323,7 +297,7 @@ def _summary_text(summary: dict[str, Any]) -> str:
     some = f"{number} component{'s' * (number != 1)} with results"
     lines.append(f"{some}: {', '.join(kinds) or 'none'}")
     if summary.get("worker_bytes"):
-        lines.append(_peak_text(summary["worker_bytes"]))
+        lines.append(_PEAK.format(summary["worker_bytes"] >> 20))
     for row in summary["offenders"]:
         lines.append(
             f"  {row['source']} {row['queue']}: ON {row['flowStoppedCount']} x, {row['on_us'] / 1e6:.1f} s; "
@@ -397,25 +371,16 @@ def _synth(spark: SparkSession, namespace: argparse.Namespace) -> int:
         write_fleet(spark, namespace.queues, namespace.events, namespace.out, shown, peak, namespace.format)
     print(f"{namespace.events} events of {namespace.queues} components in {namespace.out}")
     if peak is not None and peak.value:
-        print(_peak_text(peak.value))
+        print(_PEAK.format(peak.value >> 20))
     return 0
-
-
-def _peak_text(most: int) -> str:
-    return f"no worker took more than {most >> 20} MiB"
 
 
 def _require_readable(namespace: argparse.Namespace) -> None:
     """Look before a session is started, which takes seconds."""
-    named = [namespace.lake] if namespace.action == "sweep" else []
-    if namespace.action == "stream":
-        named = [namespace.incoming]
-    if namespace.action == "report":
-        named = [namespace.results]
-    if namespace.action == "audit":
-        named = list(namespace.logs) or [namespace.lake]
-        if named == [None]:
-            raise RefusalError("name one log or more, or a lake with --lake")
+    read = {"audit": "lake", "report": "results", "sweep": "lake", "stream": "incoming"}.get(namespace.action)
+    named = getattr(namespace, "logs", None) or [getattr(namespace, name) for name in [read] if name]
+    if named == [None]:
+        raise RefusalError("name one log or more, or a lake with --lake")
     for path in named:
         if "://" not in path and not Path(path).exists():
             raise RefusalError(f"{path}: no such file or folder")

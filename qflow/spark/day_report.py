@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from qflow.kit import RefusalError
@@ -13,8 +14,7 @@ from qflow.labs.still import still
 from qflow.logs.audit import finding_of
 from qflow.spark import figures, questions
 from qflow.spark.lake_audit import results_with_keys
-from qflow.spark.parts import FORMAT, missing_of
-from qflow.spark.tables import KEYS, RESULTS
+from qflow.spark.tables import FORMAT, KEYS, RESULTS, missing_of
 from qflow.workload.agenda import SECOND
 
 if TYPE_CHECKING:
@@ -133,20 +133,15 @@ def report_on(results: DataFrame, of: str) -> DayReport:
     Parameters:
         results (DataFrame of RESULTS): As :func:`qflow.spark.audit` gives them.
     """
-    from pyspark.sql import functions as sf
-
-    table = questions.totals(results).persist()
-    worst = questions.offenders_in(table).limit(_WORST).collect()
-    kinds = {row.kind: row.all for row in table.groupBy("kind").agg(sf.sum("number").alias("all")).collect()}
-    found = questions.findings(results).where(f"NOT ({questions.IS_COUNT})").limit(_WORST).collect()
+    found = questions.summarise(results, _WORST)
+    worst, kinds = found.offenders, found.kinds
     claims = (
         f"Queues were ON {kinds.get('flow_on', 0):,} times, and held {kinds.get('held', 0):,} transfers.",
         f"Producers were blocked {kinds.get('blocked', 0):,} times.",
         f"{kinds.get('finding', 0):,} findings.",
     )
     charts = tuple(_charts(results, worst)) if worst else ()
-    table.unpersist()
-    return DayReport(f"Flow control: {of}", claims, worst, found, charts)
+    return DayReport(f"Flow control: {of}", claims, worst, found.findings, charts)
 
 
 def _charts(results: DataFrame, worst: Sequence[Any]) -> Iterator[figures.FleetChart]:
@@ -164,19 +159,14 @@ def _charts(results: DataFrame, worst: Sequence[Any]) -> Iterator[figures.FleetC
     names = {pair: pair[1] if len(logs) == 1 else "/".join(pair) for pair in chosen}
     on = questions.on_over_time(few, step * SECOND).collect()
     worst_first = [names[row.source, row.queue] for row in worst]
-    yield figures.heat_map([_Named(row, names) for row in on], worst_first, seconds, step)
-    yield figures.offender_bars([_Named(row, names) for row in worst])
+    yield figures.heat_map(_name_queues(on, names), worst_first, seconds, step)
+    yield figures.offender_bars(_name_queues(worst, names))
     held = questions.hold_times(few).collect()
     if held:
-        yield figures.hold_boxes([_Named(row, names) for row in held])
+        yield figures.hold_boxes(_name_queues(held, names))
     few.unpersist()
 
 
-class _Named:
-    """A row whose queue is told from queues of the same name in other logs."""
-
-    def __init__(self, row: Any, names: dict[tuple[str, str], str]) -> None:
-        self._row, self.queue = row, names[row.source, row.queue]
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._row, name)
+def _name_queues(rows: Sequence[Any], names: dict[tuple[str, str], str]) -> list[Any]:
+    """Return rows whose queues are told from queues of the same name in other logs."""
+    return [SimpleNamespace(**{**row.asDict(), "queue": names[row.source, row.queue]}) for row in rows]

@@ -50,16 +50,12 @@ def _lay_out(
 
 
 def heat_map(rows: Sequence[Any], queues: Sequence[str], seconds: int, step: int) -> FleetChart:
-    """Draw which queue was ON when.
+    """Draw which queue was ON when: queues down, time across, darker for a larger share of the step.
 
     Parameters:
         rows: What :func:`qflow.spark.questions.on_over_time` gave, collected.
         queues: All queues, those that were never ON too.
-        seconds: How long the log is.
-        step: Seconds of one step.
-
-    Returns:
-        Queues down, time across; the darker, the larger the share of the step that the queue was ON.
+        seconds, step: How long the log is, and one step.
     """
     import plotly.graph_objects as go
 
@@ -185,12 +181,7 @@ def group_bars(rows: Sequence[Any], shown: int = 10) -> FleetChart:
 
 
 def frontier(rows: Sequence[Any], queue: str, producer: str) -> FleetChart:
-    """Draw what settings cost a queue's producer, and how deep they let the queue become.
-
-    Parameters:
-        rows: MEASURES of one component, collected.
-        queue, producer: Whose measures are drawn.
-    """
+    """Draw what settings cost a queue's producer, and how deep they let it become; rows of MEASURES."""
     import plotly.graph_objects as go
 
     points = _points(rows, queue, producer)

@@ -23,8 +23,17 @@ from qflow.logs.client_log import ClientLog, client_rows
 from qflow.logs.log_file import LOG_ENDINGS, Bit, LogError, read_log, source_of
 from qflow.logs.workload_file import workload_of, workload_text
 from qflow.spark.lake import assign, components, count_events, lay_out, strangers, touches, write_lake
-from qflow.spark.parts import FORMAT, GrowingTable, digest_of, missing_of
-from qflow.spark.tables import EVENTS, KEYS, QUARANTINE, Schema, to_batches
+from qflow.spark.tables import (
+    EVENTS,
+    FORMAT,
+    KEYS,
+    QUARANTINE,
+    GrowingTable,
+    Schema,
+    digest_of,
+    missing_of,
+    to_batches,
+)
 from qflow.spark.workers import map_batches
 from qflow.trace.files import read_trace
 from qflow.trace.schema import NAMES, TraceError
@@ -59,15 +68,6 @@ def _is_trace(path: str) -> bool:
     return not isinstance(first, dict) or "ts_us" not in first
 
 
-def _trace_workload(path: str) -> Workload:
-    """Return the workload of a trace: its header's; of a trace without one, what its commands say."""
-    try:
-        trace, _ = read_trace(path)
-        return trace.workload or workload_of(trace)
-    except (TraceError, LogError) as error:
-        raise RefusalError(str(error)) from None
-
-
 def _has_scheme(path: str | Path) -> bool:
     """Return whether a path is an address that Spark knows, such as ``s3a://bucket/logs``."""
     return "://" in str(path)
@@ -93,13 +93,12 @@ def _log_files(paths: Iterable[str | Path], spark: SparkSession | None = None) -
 def _list_files(path: Path) -> dict[str, str]:
     # A folder that is called as a log is one: its files are its parts.
     is_folder = path.is_dir() and not path.name.endswith(".parquet")
-    inside = sorted(path.iterdir()) if is_folder else [path]
-    found = [item for item in inside if item.name.endswith(LOG_ENDINGS)]
-    states = [item.stat() if item.exists() else None for item in found]
-    return {
-        str(item): f"{state.st_size} {state.st_mtime_ns}" if state else ""
-        for item, state in zip(found, states, strict=True)
-    }
+    found = {}
+    for item in sorted(path.iterdir()) if is_folder else [path]:
+        if item.name.endswith(LOG_ENDINGS):
+            state = item.stat() if item.exists() else None
+            found[str(item)] = f"{state.st_size} {state.st_mtime_ns}" if state else ""
+    return found
 
 
 def _list_by_spark(spark: SparkSession, path: str) -> dict[str, str]:
@@ -181,12 +180,10 @@ class _Seen:
 
     def take(self, bit: Bit) -> None:
         """Note the rows of a bit."""
-        if self._is_shuffled:
-            return
         numbers = bit.numbers if isinstance(bit.numbers, list) else bit.numbers.to_pylist()
         for number, row in zip(numbers, bit.log_rows(), strict=True):
-            if number <= self._last:
-                self._is_shuffled = True
+            self._is_shuffled = self._is_shuffled or number <= self._last
+            if self._is_shuffled:
                 return
             self._last = number
             self._ways.take(row)
@@ -244,16 +241,17 @@ def _find_gaps(events: DataFrame, quarantine: DataFrame) -> DataFrame:
 
     aside = quarantine.where("row > 0").groupBy("source").agg(sf.count("*").alias("aside"))
     counted = (sf.countDistinct("row").alias("seen"), (sf.max("row") + 1).alias("all"))
-    seen = events.groupBy("source").agg(*counted)
-    missing = sf.col("all") - sf.col("seen") - sf.coalesce(sf.col("aside"), sf.lit(0))
-    lost = seen.join(aside, "source", "left").withColumn("missing", missing).where("missing > 0")
-    words = sf.lit(" events are missing between 0 and ")
-    reason = sf.concat(sf.col("missing").cast("string"), words, sf.col("all") - 1)
-    empty = sf.lit("")
-    return lost.select(
-        "source", sf.lit(0).cast("bigint").alias("row"), sf.lit("seq").alias("column"),
-        reason.alias("reason"), empty.alias("values"),
-    )  # fmt: skip
+    seen = events.groupBy("source").agg(*counted).join(aside, "source", "left")
+    lost = seen.selectExpr("source", "`all`", "`all` - seen - coalesce(aside, 0) AS missing").where(
+        "missing > 0"
+    )
+    return lost.selectExpr(
+        "source",
+        "0L AS `row`",
+        "'seq' AS `column`",
+        "concat(missing, ' events are missing between 0 and ', `all` - 1) AS reason",
+        "'' AS `values`",
+    )
 
 
 _SHOWN = 1000
@@ -296,8 +294,7 @@ def make_lake(
     Parameters:
         logs: Files, or folders of files: paths, or addresses that Spark knows.
         folder: Where the lake is, or will be: a path, or an address that Spark knows.
-        workloads: Folder of the workload files, ``NAME.json`` for the log ``NAME.parquet``; None: beside each
-            log.
+        workloads: Folder of the workloads, ``NAME.json`` for the log ``NAME.parquet``; None: beside each log.
         buckets: In how many parts each log is written, at most.
         columns: What foreign columns of the logs mean, as for :func:`qflow.logs.log_file.read_log`.
         day: What day the logs are of, as ``2026-11-27``; None: today, in UTC.
@@ -318,7 +315,9 @@ def make_lake(
     there = GrowingTable(spark, folder, form).frame()
     kept = _kept_logs(there, made_of, str(folder))
     new = [file for file in files if source_of(file) not in kept]
-    events, count, first = _counts_of(there, kept), 0, []
+    counts = count_events(there) if there is not None and kept else {}
+    events = {component: count for component, count in counts.items() if component.split("/", 1)[0] in kept}
+    count, first = 0, []
     if new:
         day = day or f"{datetime.now(UTC):%Y-%m-%d}"
         read = _map_files(spark, new, columns).persist()
@@ -363,13 +362,6 @@ def _kept_logs(there: DataFrame | None, made_of: Mapping[str, str], folder: str)
     return {source for source in made_of if source in parts and missing_of(parts[source]) is None}
 
 
-def _counts_of(there: DataFrame | None, kept: set[str]) -> dict[str, int]:
-    if there is None or not kept:
-        return {}
-    counts = count_events(there)
-    return {component: count for component, count in counts.items() if component.split("/", 1)[0] in kept}
-
-
 def _load_workloads(
     spark: SparkSession, files: Sequence[str], folder: str | Path | None
 ) -> Mapping[str, Workload]:
@@ -377,19 +369,19 @@ def _load_workloads(
     known = {}
     for file in files:
         source = source_of(file)
-        # What Spark brings is a client log, and no trace: to look into it takes a worker.
-        is_near = not _has_scheme(file)
         path = f"{folder or file.rpartition('/')[0] or '.'}/{source}.json"
         try:
-            if is_near and _is_trace(file):
-                known[source] = _trace_workload(file)
+            # What Spark brings is a client log, and no trace: to look into it takes a worker.
+            if not _has_scheme(file) and _is_trace(file):
+                trace, _ = read_trace(file)
+                known[source] = trace.workload or workload_of(trace)
             else:
                 known[source] = _far_workload(spark, path) if _has_scheme(path) else Workload.load(path)
         except FileNotFoundError:
             raise RefusalError(
                 f"{path}: the workload of log {source!r} belongs there: queues, bindings, clients"
             ) from None
-        except WorkloadError as error:
+        except (WorkloadError, TraceError, LogError) as error:
             raise RefusalError(str(error)) from None
     return known
 

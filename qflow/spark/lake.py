@@ -9,7 +9,7 @@ what is new is a few parts and nothing else. How far a fleet can be spread is de
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,23 +17,22 @@ from qflow.kit import RefusalError
 from qflow.logs.audit import BEGIN, END
 from qflow.logs.checks import Tolerance
 from qflow.logs.components import components_of, parts_of, touches_of
-from qflow.spark.parts import FORMAT, NO_DAY, GrowingTable, digest_of, part_names
-from qflow.spark.tables import COMPONENTS, EVENTS, KEYS, LAKE, QUARANTINE, TOUCHES
+from qflow.spark.tables import (
+    COMPONENTS,
+    EVENTS,
+    FORMAT,
+    KEYS,
+    LAKE,
+    NO_DAY,
+    TOUCHES,
+    GrowingTable,
+    digest_of,
+    part_names,
+)
 from qflow.workload.model import Workload
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-
-def _require_columns(place: str, types: Mapping[str, object], columns: Iterable[Any]) -> None:
-    """Refuse a lake for the first column that is missing or of another type, as Arrow or Spark calls it."""
-    for column in columns:
-        got = types.get(column.name)
-        if got != column.type:
-            found = "missing" if got is None else f"of type {got}"
-            raise RefusalError(
-                f"{place}: a lake has the column {column.name} of type {column.type}, here it is {found}"
-            )
 
 
 def touches(events: DataFrame, workloads: Mapping[str, Workload]) -> DataFrame:
@@ -77,19 +76,13 @@ def assign(events: DataFrame, components: DataFrame) -> DataFrame:
 
 def strangers(assigned: DataFrame) -> DataFrame:
     """Return the rows that belong to no component, for the quarantine."""
-    from pyspark.sql import functions as sf
-
-    reason = sf.concat(sf.lit("must be a client or queue of the workload, got "), sf.col("client"))
-    return (
-        assigned.where(sf.col("component").isNull())
-        .select(
-            "source",
-            (sf.col("row") + 1).alias("row"),
-            sf.lit("client").alias("column"),
-            reason.alias("reason"),
-            sf.substring(sf.to_json(sf.struct(*EVENTS.names[2:])), 1, 500).alias("values"),
-        )
-        .select(*QUARANTINE.names)
+    values = ", ".join(f"`{name}`" for name in EVENTS.names[2:])
+    return assigned.where("component IS NULL").selectExpr(
+        "source",
+        "`row` + 1 AS `row`",
+        "'client' AS `column`",
+        "concat('must be a client or queue of the workload, got ', client) AS reason",
+        f"substring(to_json(struct({values})), 1, 500) AS `values`",
     )
 
 
@@ -148,16 +141,10 @@ def write_lake(
     day: str = NO_DAY,
     form: str = FORMAT,
 ) -> dict[str, int]:
-    """Add rows to a lake, each log in so many parts, and return each component's number of rows.
-
-    The same again takes the place of what was there.
-
-    Parameters:
-        made_of: Log to what its parts are named for; None: for the log's name.
-    """
+    """Add rows to a lake, each log in parts named for what it is `made_of`; return components' sizes."""
     from pyspark.sql import functions as sf
 
-    counts = {row.component: row["count"] for row in lake.groupBy("component").count().collect()}
+    counts = count_events(lake)
     table = [(component, day, part) for component, part in _parts_of_logs(counts, buckets, made_of or {})]
     placed = lake.join(
         sf.broadcast(lake.sparkSession.createDataFrame(table, f"component string, {KEYS.ddl}")), "component"
@@ -190,8 +177,15 @@ def read_lake(spark: SparkSession, folder: str | Path, form: str = FORMAT) -> Da
     frame = table.frame()
     if frame is None:
         raise RefusalError(f"{folder}: no lake can be read there: nothing is")
-    _require_columns(str(folder), dict(frame.dtypes), LAKE)
-    table.whole_names()
+    types = dict(frame.dtypes)
+    for column in LAKE:
+        got = types.get(column.name)
+        if got != column.type:
+            found = "missing" if got is None else f"of type {got}"
+            raise RefusalError(
+                f"{folder}: a lake has the column {column.name} of type {column.type}, here it is {found}"
+            )
+    table.require_whole()
     return frame.select(*LAKE.names, *KEYS.names)
 
 
@@ -203,14 +197,7 @@ def count_events(lake: DataFrame) -> dict[str, int]:
 def in_order(
     lake: DataFrame, partitions: int | None = None, events: Mapping[str, int] | None = None
 ) -> DataFrame:
-    """Return the rows of any frame of LAKE as the engine needs them: each component's together, in order.
-
-    However a table's files lie and are divided, this is right; it costs a shuffle.
-
-    Parameters:
-        partitions: Into how many; None: as many as the session has for every shuffle.
-        events: As of :func:`count_events`; with it the partitions become as even as whole components allow.
-    """
+    """Return rows as the engine needs them: each component's together, in order; evenly by `events`."""
     from pyspark.sql import functions as sf
 
     spark = lake.sparkSession

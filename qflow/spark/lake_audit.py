@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
+from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qflow.kit import RefusalError
 from qflow.logs.audit import Auditor
 from qflow.progress import Progress
+from qflow.spark.cuts import CUT_ROWS, CutAudit, find_cuts
 from qflow.spark.lake import count_events, in_order, read_lake
-from qflow.spark.parts import FORMAT, GrowingTable, Part, of_parts
-from qflow.spark.tables import KEYS, LAKE, RESULTS, Schema, by_component, to_batches, tuples
+from qflow.spark.tables import (
+    FORMAT,
+    KEYS,
+    LAKE,
+    RESULTS,
+    GrowingTable,
+    Schema,
+    by_component,
+    of_parts,
+    to_batches,
+    tuples,
+)
 from qflow.spark.workers import map_batches
 
 if TYPE_CHECKING:
@@ -22,24 +34,45 @@ _ROW = LAKE.names[1:]
 _KEPT = Schema([*RESULTS, *KEYS])
 
 
-def audit(
-    lake: DataFrame,
-    partitions: int | None = None,
-    events: Mapping[str, int] | None = None,
-    peak: Accumulator[int] | None = None,
-) -> DataFrame:
+def audit(lake: DataFrame, partitions: int | None = None) -> DataFrame:
     """Return intervals and findings of every component.
 
     Parameters:
         lake (DataFrame of LAKE): In any order.  What is missing of a component leaves findings.
-        partitions, events: How many tasks, and how even, as for :func:`qflow.spark.lake.in_order`.
-        peak: Takes the memory of the workers (:func:`qflow.spark.workers.peak_accumulator`).
+        partitions: How many tasks; None: as many as the session has for every shuffle.
 
     Returns:
-        In no order; ``component`` and ``number`` are its key.
+        RESULTS, in no order; ``component`` and ``number`` are its key.
     """
-    ordered = in_order(lake.select(*LAKE.names), partitions, events)
-    return map_batches(ordered, _audit_batches, RESULTS, peak)
+    return map_batches(in_order(lake.select(*LAKE.names), partitions), _audit_batches, RESULTS)
+
+
+class LargeAudit:
+    """An audit that cuts components of more than so many rows, where it pays (:mod:`qflow.spark.cuts`)."""
+
+    def __init__(self, peak: Accumulator[int] | None = None, cut: int = CUT_ROWS) -> None:
+        self._peak, self._cut = peak, cut
+        self._cuts: list[CutAudit] = []
+
+    def results(self, lake: DataFrame, table: Schema = RESULTS) -> DataFrame:
+        """Return intervals and findings of every component, with what the table has after RESULTS."""
+        events = count_events(lake)
+        places = find_cuts(lake, events, self._cut)
+        is_cut = lake.component.isin(list(places))
+        parts = []
+        if whole := {name: count for name, count in events.items() if name not in places}:
+            rows = lake.where(~is_cut).select(*LAKE.names, *table.names[len(RESULTS) :])
+            work = partial(_audit_batches, table=table)
+            parts.append(map_batches(in_order(rows, events=whole), work, table, self._peak))
+        if places:
+            self._cuts.append(CutAudit(lake.where(is_cut), places, events, table, self._peak))
+            parts.append(self._cuts[-1].results())
+        return reduce(lambda some, more: some.unionByName(more), parts)
+
+    def release(self) -> None:
+        """Let go of what Spark keeps of the pieces."""
+        while self._cuts:
+            self._cuts.pop().release()
 
 
 def audit_to(
@@ -49,17 +82,15 @@ def audit_to(
     progress: Progress | None = None,
     peak: Accumulator[int] | None = None,
     form: str = FORMAT,
+    cut: int = CUT_ROWS,
 ) -> DataFrame:
     """Audit what a lake holds and a table of results does not, and return the results of the whole lake."""
     rows, table = read_lake(spark, lake, form), GrowingTable(spark, out, form)
     wanted = GrowingTable(spark, lake, form).names()
-
-    def audit_some(some: Sequence[Part]) -> DataFrame:
-        new = of_parts(rows, some)
-        # Of a lake with few parts each may be worth several tasks.
-        return map_batches(in_order(new, events=count_events(new)), _audit_parts, _KEPT, peak)
-
-    for done in table.fill(wanted, audit_some):
+    audit = LargeAudit(peak, cut)
+    # Of a lake with few parts each may be worth several tasks.
+    for done in table.fill(wanted, lambda some: audit.results(of_parts(rows, some), _KEPT)):
+        audit.release()
         if progress is not None:
             progress(done, len(wanted))
     return of_parts(results_with_keys(spark, out, form), wanted).select(*RESULTS.names)
@@ -78,14 +109,9 @@ def results_with_keys(spark: SparkSession, folder: str | Path, form: str = FORMA
     return frame
 
 
-def _audit_parts(batches: Iterator[Any]) -> Iterator[Any]:
-    """Audit the rows of one partition, and give each result the part of its component."""
-    yield from _audit_batches(batches, KEYS.names)
-
-
-def _audit_batches(batches: Iterator[Any], keys: Sequence[str] = ()) -> Iterator[Any]:
-    """Audit the rows of one partition, batch by batch; this is what a worker runs."""
-    table = _KEPT if keys else RESULTS
+def _audit_batches(batches: Iterator[Any], table: Schema = RESULTS) -> Iterator[Any]:
+    """Audit the rows of one partition, batch by batch; each result gets what the table has after RESULTS."""
+    keys = table.names[len(RESULTS) :]
     for component, parts in by_component(batches):
         auditor = Auditor(component)
         own: tuple[Any, ...] = ()

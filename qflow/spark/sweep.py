@@ -1,16 +1,17 @@
-"""Sweep: each component of a fleet under each setting; killed at any moment, it goes on where it was.
+"""Sweep: each component of a fleet under other settings; and advice, which settings are safe.
 
 The workload behind a component's log is extracted (:mod:`qflow.prediction.extraction`), changed by a
 :class:`FleetSettings` (patterns of queue names, with what is changed for each) and simulated. A *what-if*
 is a sweep with one setting. Each pair of component and setting is a cell, a task and a part of a table
-(:mod:`qflow.spark.parts`).
+(:mod:`qflow.spark.tables`), so that a sweep that was killed goes on where it was. Advice
+(:mod:`qflow.design`) asks for each queue which thresholds cannot overflow.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qflow.broker.errors import AmqpException
 from qflow.broker.settings import Argument
+from qflow.design import DesignError, Limits, Recommendation, recommend
 from qflow.kit import RefusalError
 from qflow.logs.audit import BEGIN, END, LakeRow
 from qflow.logs.client_log import ClientLog
@@ -30,8 +32,23 @@ from qflow.prediction.predict import replay_workload
 from qflow.prediction.replays import most_likely, polls_of, recorded_sections
 from qflow.progress import Progress
 from qflow.spark.lake import count_events, in_order, read_lake
-from qflow.spark.parts import FORMAT, NO_DAY, GrowingTable, Part, digest_of, of_parts, part_names
-from qflow.spark.tables import KEYS, LAKE, MEASURES, Schema, by_component, to_batches, tuples
+from qflow.spark.tables import (
+    ADVICE,
+    FORMAT,
+    KEYS,
+    LAKE,
+    MEASURES,
+    NO_DAY,
+    GrowingTable,
+    Part,
+    Schema,
+    by_component,
+    digest_of,
+    of_parts,
+    part_names,
+    to_batches,
+    tuples,
+)
 from qflow.spark.workers import map_batches
 from qflow.workload.agenda import SECOND
 from qflow.workload.attributes import WorkloadError
@@ -46,11 +63,7 @@ LARGEST_COMPONENT = 5_000_000
 
 
 class TooLarge(NamedTuple):
-    """A component that was not kept: how many rows it has, and how many are allowed.
-
-    >>> TooLarge(12, 10).text()
-    'too large: 12 events, 10 are allowed; an audit takes it, or allow more'
-    """
+    """A component that was not kept: how many rows it has, and how many are allowed."""
 
     rows: int
     allowed: int
@@ -60,15 +73,8 @@ class TooLarge(NamedTuple):
         return f"too large: {self.rows} events, {self.allowed} are allowed; an audit takes it, or allow more"
 
 
-def component_log(component: str, rows: Iterable[LakeRow]) -> tuple[Workload, ClientLog]:
-    """Return the workload and the log of a component.
-
-    >>> from qflow.logs.components import lake_of
-    >>> lake = lake_of("log", Workload("w", 1, {"q": {}}), [LogRow(7, "broker", "stats", "q", "[]", 0, "")])
-    >>> workload, log = component_log("log/q", lake["log/q"])
-    >>> workload.name, len(log.rows)
-    ('log/q', 1)
-    """
+def _component_log(component: str, rows: Iterable[LakeRow]) -> tuple[Workload, ClientLog]:
+    """Return the workload and the log of a component."""
     workload: Workload | None = None
     kept: list[LogRow] = []
     for _, time, client, event, queue, label, size, group, text in rows:
@@ -81,7 +87,7 @@ def component_log(component: str, rows: Iterable[LakeRow]) -> tuple[Workload, Cl
     return workload, ClientLog(component, kept)
 
 
-def whole_components(
+def _whole_components(
     batches: Iterator[Any], allowed: int = LARGEST_COMPONENT
 ) -> Iterator[tuple[str, list[LakeRow] | TooLarge]]:
     """Yield each component of a partition with all its rows; of one with more than is allowed, how many."""
@@ -93,6 +99,21 @@ def whole_components(
             if count <= allowed:
                 kept += tuples(part, LAKE.names[1:])
         yield component, kept if count <= allowed else TooLarge(count, allowed)
+
+
+def _map_components(
+    ordered: DataFrame,
+    work: Callable[[str, list[LakeRow] | TooLarge], Iterable[Sequence[Any]]],
+    table: Schema,
+    allowed: int,
+) -> DataFrame:
+    """Return the rows that workers make of each whole component."""
+
+    def batches_of(batches: Iterator[Any]) -> Iterator[Any]:
+        for component, rows in _whole_components(batches, allowed):
+            yield from to_batches(work(component, rows), table)
+
+    return map_batches(ordered, batches_of, table)
 
 
 _PARTS = ("queues", "capacity", "prefetch")
@@ -153,24 +174,13 @@ def load_grid(path: str | Path) -> list[FleetSettings]:
         raise RefusalError(f"{path.name}: a grid of settings must be JSON; {error}") from None
     if not isinstance(value, dict) or not value:
         raise RefusalError(f"{path.name}: a grid of settings is a JSON map of names to settings")
-    return [_grid_entry(name, entry, path.name) for name, entry in value.items()]
-
-
-def _grid_entry(name: str, entry: Any, where: str = "settings") -> FleetSettings:
-    """Make one entry of a grid.
-
-    >>> _grid_entry("small", {"capcity": {}})
-    Traceback (most recent call last):
-        ...
-    qflow.kit.RefusalError: settings, 'small': the parts are queues, capacity, prefetch; \
-    got capcity
-    """
-    if not isinstance(entry, dict) or not all(isinstance(part, dict) for part in entry.values()):
-        raise RefusalError(f"{where}, {name!r}: must be a map of {', '.join(_PARTS)} to maps")
-    unknown = sorted(set(entry) - set(_PARTS))
-    if unknown:
-        raise RefusalError(f"{where}, {name!r}: the parts are {', '.join(_PARTS)}; got {unknown[0]}")
-    return FleetSettings(name, **entry)
+    for name, entry in value.items():
+        where = f"{path.name}, {name!r}"
+        if not isinstance(entry, dict) or not all(isinstance(part, dict) for part in entry.values()):
+            raise RefusalError(f"{where}: must be a map of {', '.join(_PARTS)} to maps")
+        if unknown := sorted(set(entry) - set(_PARTS)):
+            raise RefusalError(f"{where}: the parts are {', '.join(_PARTS)}; got {unknown[0]}")
+    return [FleetSettings(name, **entry) for name, entry in value.items()]
 
 
 def _scale(
@@ -224,45 +234,37 @@ def what_if(
     """Return what each component would have done under each of some settings.
 
     Parameters:
-        lake (DataFrame of LAKE): As for :func:`qflow.spark.lake_audit.audit`.
+        lake (DataFrame of LAKE): As for :func:`qflow.spark.audit`.
         allowed: Most rows of a component; a larger one gives one row that says so in its ``note``.
-        replays: How many times each is run, each time with another chance, as for :func:`qflow.predict`; from
-            2 on each measure of a queue has its interval, and each producer the share of replays in which it
-            died.
+        replays: How many times each is run, as for :func:`qflow.predict`; from 2 on each measure of a queue
+            has its interval, and each producer the share of replays in which it died.
 
     Returns:
-        In no order.
+        MEASURES, in no order.
     """
-    work = partial(_what_if_partition, settings=list(settings), allowed=allowed, replays=replays)
-    return map_batches(in_order(lake.select(*LAKE.names)), work, MEASURES)
-
-
-def _what_if_partition(
-    batches: Iterator[Any], settings: list[FleetSettings], allowed: int, replays: int
-) -> Iterator[Any]:
-    for component, rows in whole_components(batches, allowed):
-        for measures in _measure_component(component, rows, settings, replays):
-            yield from to_batches(measures, MEASURES)
+    work = partial(_measure_component, settings=list(settings), replays=replays)
+    return _map_components(in_order(lake.select(*LAKE.names)), work, MEASURES, allowed)
 
 
 def _measure_component(
     component: str, rows: list[LakeRow] | TooLarge, settings: Sequence[FleetSettings], replays: int = 1
-) -> Iterator[list[_Measure]]:
+) -> Iterator[_Measure]:
     """Yield the measures of a component under one of the settings after the other."""
     if isinstance(rows, TooLarge):
         for setting in settings:
-            yield [_note(component, setting, rows.text())]
+            yield _note(component, setting, rows.text())
         return
-    workload, log = component_log(component, rows)
+    workload, log = _component_log(component, rows)
     end = round(workload.duration * SECOND)
-    recorded = _measure_log(workload, log, end)
+    died = {row.client for row in log.rows if row.event == "error"}
+    recorded = _with_deaths(recorded_sections(workload, log, end), died)
     extracted = extract(log, workload).workload
     polls = polls_of(log, end) if replays > 1 else None
     for setting in settings:
         try:
             runs = replay_workload(extracted, setting.of(workload), end, polls, replays, processes=1)
         except (AmqpException, WorkloadError) as error:
-            yield [_note(component, setting, f"refused: {error}")]
+            yield _note(component, setting, f"refused: {error}")
             continue
         shown = most_likely(runs)
         sections = {name: {key: dict(found) for key, found in part.items()}
@@ -271,12 +273,7 @@ def _measure_component(
         if replays > 1:
             for name, measures in predicted["producers"].items():
                 measures["dies"] = deaths(runs, name)["dies"]
-        yield list(_rows(component, setting, recorded, predicted, queue_intervals(runs, shown)))
-
-
-def _measure_log(workload: Workload, log: ClientLog, end: int) -> _Sections:
-    died = {row.client for row in log.rows if row.event == "error"}
-    return _with_deaths(recorded_sections(workload, log, end), died)
+        yield from _rows(component, setting, recorded, predicted, queue_intervals(runs, shown))
 
 
 def _with_deaths(sections: _Sections, died: Container[str]) -> _Sections:
@@ -297,19 +294,9 @@ def _rows(
             before = recorded[section].get(name, {})
             found = intervals.get(name, {}) if section == "queues" else {}
             for measure, value in sorted(names[name].items()):
-                low, high = found.get(measure, (None, None))
-                yield (
-                    component,
-                    setting.name,
-                    section,
-                    name,
-                    measure,
-                    _number(before.get(measure)),
-                    _number(value),
-                    _number(low),
-                    _number(high),
-                    "",
-                )
+                numbers = (before.get(measure), value, *found.get(measure, (None, None)))
+                was, will, low, high = map(_number, numbers)
+                yield component, setting.name, section, name, measure, was, will, low, high, ""
 
 
 def _number(value: float | None) -> float | None:
@@ -336,7 +323,8 @@ def sweep(
     """Return the measures of every component under every setting; only those that are missing are made."""
     _require_unique(settings)
     rows, table = read_lake(spark, lake, form), GrowingTable(spark, folder, form)
-    made_of = _parts_of_components(rows)
+    # With its part of the lake a cell is told from one of an older lake.
+    made_of = {row.component: row.part for row in rows.select("component", "part").distinct().collect()}
     events = count_events(rows)
     cells = {
         (NO_DAY, _cell_name(f"{component} {made_of[component]}", setting, replays)): (component, setting)
@@ -355,17 +343,8 @@ def sweep(
     return of_parts(found, cells).select(*MEASURES.names)
 
 
-def _parts_of_components(lake: DataFrame) -> dict[str, str]:
-    """Return what part of a lake each component is in: with it a cell is told from one of an older lake."""
-    return {row.component: row.part for row in lake.select("component", "part").distinct().collect()}
-
-
 def _cell_name(component: str, setting: FleetSettings, replays: int = 1) -> str:
-    """Return the name of a cell's part: another for any other component, setting or number of replays.
-
-    >>> _cell_name("log/q", FleetSettings("a")) == _cell_name("log/q", FleetSettings("b"))
-    False
-    """
+    """Return the name of a cell's part: another for any other component, setting or number of replays."""
     return part_names(digest_of(component, setting.text(), replays), 1)[0]
 
 
@@ -390,10 +369,87 @@ def _measure_cells(
     sizes = {f"{part} {component}": events[component] for component, part in names}
     ordered = in_order(joined.select(*LAKE.names), len(sizes), sizes)
 
-    def measure(batches: Iterator[Any]) -> Iterator[Any]:
-        for name, rows in whole_components(batches, allowed):
-            part, component = name.split(" ", 1)
-            for measures in _measure_component(component, rows, [settings[part]], replays):
-                yield from to_batches(((*row, NO_DAY, part) for row in measures), _KEPT)
+    def measure(name: str, rows: list[LakeRow] | TooLarge) -> Iterator[tuple[Any, ...]]:
+        part, component = name.split(" ", 1)
+        for row in _measure_component(component, rows, [settings[part]], replays):
+            yield (*row, NO_DAY, part)
 
-    return map_batches(ordered, measure, _KEPT)
+    return _map_components(ordered, measure, _KEPT, allowed)
+
+
+# Advice
+
+_MESSAGES = 2_000
+"""Messages that each simulation of a candidate sends."""
+
+_AdviceRow = tuple[str, str, str, str, str, str, str, str]
+"""A row of ADVICE."""
+
+
+def advise(
+    lake: DataFrame,
+    limits: Mapping[str, Limits] | None = None,
+    messages: int = _MESSAGES,
+    allowed: int = LARGEST_COMPONENT,
+) -> DataFrame:
+    """Return, for each queue, settings that cannot overflow, what they rest on, and what they cost.
+
+    Parameters:
+        lake (DataFrame of LAKE): As for :func:`qflow.spark.audit`.
+        limits: Pattern of queue names to what a queue may hold, for queues that declare no limit themselves.
+        messages: How many messages each simulation of a candidate sends.
+        allowed: Most rows of a component, as for :func:`what_if`.
+
+    Returns:
+        ADVICE, in no order.
+    """
+    work = partial(_advise_component, limits=dict(limits or {}), messages=messages)
+    return _map_components(in_order(lake.select(*LAKE.names)), work, ADVICE, allowed)
+
+
+def _advise_component(
+    component: str,
+    rows: list[LakeRow] | TooLarge,
+    limits: Mapping[str, Limits],
+    messages: int,
+) -> list[_AdviceRow]:
+    """Return the advice on one component's queues."""
+    if isinstance(rows, TooLarge):
+        return [(component, "", "", "", "", "", "", rows.text())]
+    workload, log = _component_log(component, rows)
+    extracted = extract(log, workload).workload
+    given = {
+        queue: limit
+        for queue, arguments in workload.queues.items()
+        for pattern, limit in limits.items()
+        if fnmatchcase(queue, pattern) and not {"qpid.max_count", "qpid.max_size"} & arguments.keys()
+    }
+    try:
+        made = recommend(extracted, given, message_limit=messages)
+    except (DesignError, AmqpException, WorkloadError) as error:
+        return [(component, queue, "", "", "", "", "", str(error)) for queue in workload.queues]
+    return list(_advice_rows(component, workload, made))
+
+
+_WORDS = {True: "could overflow", False: "cannot overflow", None: "not proved"}
+_COSTS = ("flips_per_minute", "blocked_share", "latency_p50", "latency_p99")
+
+
+def _advice_rows(component: str, workload: Workload, made: Recommendation) -> Iterator[_AdviceRow]:
+    windows = {name: made.capacities[name] for name in sorted(made.capacities)}
+    costs = {
+        which: {name: getattr(cost, name) for name in _COSTS}
+        for which, cost in (("declared", made.declared), ("recommended", made.evidence))
+    }
+    for queue in workload.queues:
+        before, after = made.before[queue], made.verdicts[queue]
+        yield (
+            component,
+            queue,
+            made.lines.get(queue, ""),
+            _WORDS[before.can_overflow],
+            "; ".join(before.reasons),
+            "; ".join(after.reasons),
+            json.dumps({"capacity": windows, **costs}, sort_keys=True),
+            made.kept.get(queue, ""),
+        )

@@ -11,7 +11,7 @@ import json
 import math
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -25,8 +25,18 @@ from qflow.logs.components import components_of, part_of, touches_of
 from qflow.logs.log_file import SAMPLE_FIELDS, LogRow
 from qflow.logs.workload_file import workload_text
 from qflow.progress import Progress
-from qflow.spark.parts import FORMAT, NO_DAY, GrowingTable, Part, digest_of, part_names
-from qflow.spark.tables import KEYS, LAKE, Schema, to_batches
+from qflow.spark.tables import (
+    FORMAT,
+    KEYS,
+    LAKE,
+    NO_DAY,
+    GrowingTable,
+    Part,
+    Schema,
+    digest_of,
+    part_names,
+    to_batches,
+)
 from qflow.spark.workers import map_batches
 from qflow.workload.agenda import SECOND
 from qflow.workload.model import Consumer, Producer, Workload
@@ -39,11 +49,7 @@ if TYPE_CHECKING:
 
 
 class _LogNormal(NamedTuple):
-    """A log-normal distribution, by mean and deviation of the logarithm.
-
-    >>> _LogNormal.fit([10.0, 10.0]).draw(random.Random(1))
-    10.0
-    """
+    """A log-normal distribution, by mean and deviation of the logarithm."""
 
     mu: float
     sigma: float
@@ -61,12 +67,7 @@ class _LogNormal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FleetModel:
-    """Distributions fitted to a recorded fleet.
-
-    >>> model = FleetModel.fit()
-    >>> model.draw(7) == model.draw(7), model.draw(7) == model.draw(8)
-    (True, False)
-    """
+    """Distributions fitted to a recorded fleet."""
 
     # Recorded components: queues' arguments, bindings, consumers and groups are taken from one as they are.
     patterns: tuple[Workload, ...]
@@ -134,14 +135,11 @@ class FleetModel:
         for number, old in enumerate(pattern.consumers):
             peers = sum(consumer.queue == old.queue for consumer in pattern.consumers)
             service = float(f"{loads[old.queue] * peers / _rate(producer):.6g}")
-            yield Consumer(
-                f"c{seed:06d}.{number}",
-                names[old.queue],
-                old.prefetch,
-                ("exp", service),
-                old.slow,
-                old.start,
-                old.release,
+            yield replace(
+                old,
+                name=f"c{seed:06d}.{number}",
+                queue=names[old.queue],
+                service=("exp", service),
                 seed=_client_seed(seed, number + 1),
             )
 
@@ -191,12 +189,7 @@ _REPORT = 50_000
 
 
 def _synthetic_rows(seed: int, events: int, model: FleetModel) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of one synthetic component, in order; memory does not grow with their number.
-
-    >>> rows = list(_synthetic_rows(1, 500, FleetModel.fit()))
-    >>> len(rows), rows[0][4], rows[-1][4]
-    (500, 'begin', 'end')
-    """
+    """Yield the rows of one synthetic component, in order; memory does not grow with their number."""
     # Long enough for the slowest producer there may be: what ends the run is the number of rows.  How long it
     # took, which the workload says, only a first run can tell.
     workload = model.draw(seed, duration=float(max(60, events)))
@@ -235,11 +228,7 @@ def _reports(stage: Stage, workload: Workload, now: int) -> Iterator[LogRow]:
 
 
 def share(events: int, queues: int, seed: int) -> int:
-    """Return how many of all events a seed's component has: they differ by one at most.
-
-    >>> [share(10, 3, seed) for seed in range(3)]
-    [4, 3, 3]
-    """
+    """Return how many of all events a seed's component has: they differ by one at most."""
     return events // queues + (seed < events % queues)
 
 

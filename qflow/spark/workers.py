@@ -21,11 +21,7 @@ _known_modules = 0
 
 
 def _peak_memory() -> int:
-    """Return the most bytes this process had in memory at any time; 0 where the system does not say.
-
-    >>> _peak_memory() >= 0
-    True
-    """
+    """Return the most bytes this process had in memory at any time; 0 where the system does not say."""
     try:
         import resource
     except ImportError:
@@ -79,7 +75,20 @@ def peak_accumulator(spark: SparkSession) -> Accumulator[int] | None:
     return kept
 
 
-class Watch:
+def _tracker_of(spark: SparkSession | None) -> StatusTracker | None:
+    """Return what counts a session's tasks; Spark Connect has none."""
+    context = getattr(spark, "sparkContext", None)
+    return context.statusTracker() if context is not None else None
+
+
+def _tasks_of(tracker: StatusTracker) -> tuple[int, int]:
+    """Return how many tasks of the stages under way are done, and how many there are."""
+    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    known = [stage for stage in stages if stage is not None]
+    return sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)
+
+
+class _TaskWatch:
     """Looks now and then how far the work of a block is."""
 
     def __init__(self, look: Callable[[], None]) -> None:
@@ -100,13 +109,6 @@ class Watch:
         self._thread.join()
 
 
-def _tasks_of(tracker: StatusTracker) -> tuple[int, int]:
-    """Return how many tasks of the stages under way are done, and how many there are."""
-    stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-    known = [stage for stage in stages if stage is not None]
-    return sum(stage.numCompletedTasks for stage in known), sum(stage.numTasks for stage in known)
-
-
 class _CellProgress:
     """Shows below a notebook's cell, once it takes longer than a moment, for how long, and Spark's tasks."""
 
@@ -116,7 +118,7 @@ class _CellProgress:
     def begin(self, *_: object) -> None:
         """Begin with a cell."""
         self._start, self._line = time.monotonic(), StatusLine()
-        self._watch = Watch(self._look)
+        self._watch = _TaskWatch(self._look)
         self._watch.__enter__()
 
     def end(self, *_: object) -> None:
@@ -138,16 +140,15 @@ _cells = _CellProgress()
 def watch_cells(spark: SparkSession | None = None) -> None:
     """Show below each cell of this notebook how far it is, from now on: a cell on Spark may take a minute.
 
-    After two seconds a line says for how long the cell has worked, and of the steps of Spark under way how
-    many tasks are done. Outside a notebook nothing happens.
+    After two seconds a line says for how long the cell has worked, and how many of Spark's tasks are done.
+    Outside a notebook nothing happens.
 
     Parameters:
-        spark: The session whose tasks are counted; None while there is none. Spark Connect counts none.
+        spark: The session whose tasks are counted; None while there is none.
 
     >>> watch_cells()
     """
-    context = getattr(spark, "sparkContext", None)
-    _cells.tracker = context.statusTracker() if context is not None else None
+    _cells.tracker = _tracker_of(spark)
     if has_kernel():
         events = sys.modules["IPython"].get_ipython().events
         if _cells.begin not in events.callbacks["pre_run_cell"]:
@@ -156,7 +157,7 @@ def watch_cells(spark: SparkSession | None = None) -> None:
             _cells.begin()
 
 
-class TaskProgress(Watch):
+class TaskProgress(_TaskWatch):
     """A :class:`~qflow.progress.Progress` that also shows the tasks of the step under way, and the memory."""
 
     def __init__(
@@ -167,9 +168,7 @@ class TaskProgress(Watch):
         unit: str = "tasks",
         peak: Accumulator[int] | None = None,
     ) -> None:
-        context = getattr(spark, "sparkContext", None)
-        self._tracker = context.statusTracker() if context is not None else None
-        self._spark = spark
+        self._spark, self._tracker = spark, _tracker_of(spark)
         self._total, self._before, self._peak = total, 0, peak
         self._shown = ProgressLine(what, total, unit=unit, has_bar=True)
         super().__init__(self._look_at_tasks)
@@ -181,9 +180,8 @@ class TaskProgress(Watch):
             self._shown.remark = f", {self._peak.value >> 20} MiB in the largest worker"
 
     def _look_at_tasks(self) -> None:
-        if self._tracker is None:
-            return
-        self._show(*_tasks_of(self._tracker))
+        if self._tracker is not None:
+            self._show(*_tasks_of(self._tracker))
 
     def _hear(self, stages: Any, *_: Any, **__: Any) -> None:
         """Take what Spark Connect says of the tasks."""

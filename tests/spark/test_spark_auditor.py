@@ -2,18 +2,15 @@
 
 import json
 import random
-from itertools import pairwise
 
-import pytest
 from recordings import WORKLOADS, load
 from spark_kit import fleet, fleet_lake, fleet_results
 
-from qflow.logs.audit import END, Auditor, finding_of
+from qflow.logs.audit import Auditor, finding_of
 from qflow.logs.client_log import client_rows
 from qflow.logs.components import audit_in_memory as audit
 from qflow.logs.components import components_of, lake_of, part_of, result_hash, touches_of
 from qflow.logs.workload_file import workload_text
-from qflow.spark.cuts import _audit_piece, _choose_places, _stitch
 from qflow.trace import LogRow
 from qflow.workload import Consumer, Producer, Workload, simulate
 
@@ -174,7 +171,6 @@ def test_a_session_that_died_is_found_with_the_brokers_words():
 
 def test_a_trace_audited_gives_what_it_tells_itself(tmp_path):
     """A trace holds the engine's own effects; the audit sees what its clients did, and finds them again."""
-    from qflow.logs.client_log import client_rows
     from qflow.logs.workload_file import workload_of
     from qflow.trace.files import read_trace, write_trace
     from qflow.trace.replaying import trace_of
@@ -194,26 +190,3 @@ def test_a_trace_audited_gives_what_it_tells_itself(tmp_path):
     for behind in (run.workload, workload_of(read)):
         results = audit(lake_of("fan", behind, rows))
         assert sorted((r[3], r[5], r[6]) for r in results if r[2] == "held") == told
-
-
-@pytest.mark.parametrize(("stop", "repeated"), [(50, 0), (2, 3)])
-def test_a_piece_that_began_at_rest_goes_on_from_what_was_counted_before(stop, repeated):
-    """Where a queue was ON before, the engine has counted that (FC-14), and a piece is audited again."""
-    bursts = Producer("p", ("", "q"), rate=10, capacity=9, size=100, burst=(0.6, 4))
-    quick = Consumer("c", "q", prefetch=1, service=("const", 0.2))
-    queues = {"q": {"qpid.flow_stop_count": stop, "qpid.flow_resume_count": 1}}
-    workload = STALL.replace(duration=20, queues=queues, producers=(bursts,), consumers=(quick,))
-    (rows,) = lake_of("log", workload, list(client_rows(simulate(workload).events))).values()
-    # The last completion may come with the row after the accept that empties the queue.
-    last = [place + (rows[place][3] == "complete") for place in _choose_places(rows, 4)]
-    parts = [rows[start:end] for start, end in pairwise([0, *last, len(rows)])]
-    pieces = [_audit_piece("log/q", [row for row in part if row[3] != END], rows[0]) for part in parts]
-    stitched = _stitch("log/q", pieces, parts)
-    assert stitched.repeated == repeated and stitched.results == audit({"log/q": rows})
-
-
-def test_a_message_that_two_pieces_have_seen_cannot_be_joined():
-    (rows,) = lake_of("log", STALL, sends(1, 2)).values()
-    auditor = Auditor("log/q")
-    auditor.feed(rows)
-    assert Auditor("log/q", auditor.state()).join(auditor, []) is None

@@ -12,15 +12,7 @@ from pathlib import Path
 
 import pytest
 from recordings import WORKLOADS
-from spark_kit import (
-    SOME,
-    beginning_of,
-    fleet,
-    fleet_results,
-    spark,  # noqa: F401
-    write_lake,
-    write_log,
-)
+from spark_kit import SOME, beginning_of, fleet, fleet_results, spark, write_lake, write_log  # noqa: F401
 
 from qflow.kit import RefusalError
 from qflow.logs.components import audit_in_memory as audit
@@ -37,7 +29,7 @@ def prepare(folder):
     shutil.copy(WORKLOADS / "fleet.json", folder)
     few = {name: beginning_of(name, 1) for name in SOME}
     write_lake(folder / "few", few)
-    cells = [row for name, rows in few.items() for part in _measure_component(name, rows, [AS_RECORDED]) for row in part]  # fmt: skip # noqa: E501
+    cells = [row for name, rows in few.items() for row in _measure_component(name, rows, [AS_RECORDED])]
     return {
         "audit": result_hash(fleet_results()),
         "sweep": result_hash(cells),
@@ -55,13 +47,8 @@ def test_a_users_session_is_as_it_was_and_the_results_are_the_same(root, tmp_pat
     expected = prepare(tmp_path)
     program = Path(__file__).with_name("guest_session.py")
     path = os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [sys.executable, program, kind, tmp_path],
-        capture_output=True,
-        text=True,
-        timeout=580,
-        env={**os.environ, "PYTHONPATH": path},
-    )
+    command, env = [sys.executable, program, kind, tmp_path], {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=580, env=env)
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])
     assert {name: found[name] for name in expected} == expected

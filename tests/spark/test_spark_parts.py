@@ -20,7 +20,7 @@ pytest.importorskip("pyarrow")
 @pytest.fixture
 def two_at_once(monkeypatch):
     """Write so few parts at once that a few are written in several goes."""
-    monkeypatch.setattr("qflow.spark.parts.AT_ONCE", 2)
+    monkeypatch.setattr("qflow.spark.tables.AT_ONCE", 2)
 
 
 @pytest.fixture

@@ -59,20 +59,6 @@ def test_an_event_that_never_comes_counts_as_lost_when_patience_ends():
     assert result_hash(results) == result_hash(batch[: len(results)]) and len(batch) - len(results) < 200
 
 
-def test_the_processor_alone_without_a_jvm():
-    pytest.importorskip("pyspark")
-    pytest.importorskip("google.protobuf")
-    from pyspark.sql.streaming.tws_tester import TwsTester
-
-    rows = as_rows("fleet/q15", small_lake()["fleet/q15"])
-    tester = TwsTester(processor(), timeMode="ProcessingTime")
-    results = []
-    for start in range(0, len(rows), 400):
-        results += [tuple(row) for row in tester.test("fleet/q15", rows[start : start + 400])]
-    assert tester.peekValueState("component", "fleet/q15") is not None
-    assert result_hash(results) == result_hash(row for row in fleet_results() if row[0] == "fleet/q15")
-
-
 def lossy(component, lost):
     return [row for row in small_lake()[component] if row[0] != lost]
 
@@ -94,6 +80,15 @@ def tester():
     from pyspark.sql.streaming.tws_tester import TwsTester
 
     return lambda **given: TwsTester(processor(**given), timeMode="ProcessingTime")
+
+
+def test_the_processor_alone_without_a_jvm(tester):
+    rows, stream = as_rows("fleet/q15", small_lake()["fleet/q15"]), tester()
+    results = []
+    for start in range(0, len(rows), 400):
+        results += [tuple(row) for row in stream.test("fleet/q15", rows[start : start + 400])]
+    assert stream.peekValueState("component", "fleet/q15") is not None
+    assert result_hash(results) == result_hash(row for row in fleet_results() if row[0] == "fleet/q15")
 
 
 def test_a_loss_near_the_end_is_reported_after_a_minute(tester):
@@ -171,19 +166,8 @@ def steps_of(folder):
 def test_killed_in_the_middle_it_goes_on_and_nothing_is_lost_or_twice(spark, incoming, tmp_path):  # noqa: F811
     from qflow.spark.stream import read_results
 
-    command = [
-        sys.executable,
-        "-m",
-        "qflow",
-        "spark",
-        "stream",
-        incoming,
-        "--out",
-        tmp_path,
-        "--once",
-        "--files",
-        "1",
-    ]
+    command = [sys.executable, "-m", "qflow", "spark", "stream", incoming, "--out", tmp_path]
+    command += ["--once", "--files=1"]
     first = subprocess.Popen(
         command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )

@@ -1,4 +1,4 @@
-"""What-if, sweep, advice, synthetic fleets and checkpoints."""
+"""What-if, sweep, advice and synthetic fleets."""
 
 import json
 import os
@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from spark_kit import SOME, beginning_of, fleet_lake, fleet_results, lake_frame, small_lake, spark, write_lake  # noqa: F401
+from spark_kit import SOME, beginning_of, fleet_lake, lake_frame, small_lake, spark, write_lake  # noqa: F401
 from waiting import wait_until
 
 from qflow.cli import main
@@ -16,19 +16,17 @@ from qflow.logs.audit import finding_of
 from qflow.logs.components import audit_in_memory as audit
 from qflow.logs.components import result_hash
 from qflow.prediction import predict
-from qflow.spark.cuts import audit_from_checkpoint as audit_piece
-from qflow.spark.cuts import take_checkpoints
 from qflow.spark.lake import bound, speed_up
 from qflow.spark.sweep import (
     AS_RECORDED,
     FleetSettings,
     TooLarge,
+    _component_log,
     _measure_component,
     _require_unique,
-    component_log,
+    _whole_components,
     load_grid,
     sweep,
-    whole_components,
 )
 from qflow.spark.synth import FleetModel, _synthetic_rows, share
 
@@ -47,14 +45,13 @@ def two():
 
 
 def in_memory(grid):
-    rows = [m for name, rows in two().items() for part in _measure_component(name, rows, grid) for m in part]
-    return result_hash(rows)
+    return result_hash(row for name, rows in two().items() for row in _measure_component(name, rows, grid))
 
 
 def test_settings_scale_what_is_declared_and_leave_others_alone():
-    workload, _ = component_log("fleet/q10", fleet_lake()["fleet/q10"])
+    workload, _ = _component_log("fleet/q10", fleet_lake()["fleet/q10"])
     assert HALF.of(workload).queues["q10"] == {"qpid.flow_stop_count": 150, "qpid.flow_resume_count": 100}
-    workload, _ = component_log("fleet/q01", fleet_lake()["fleet/q01"])
+    workload, _ = _component_log("fleet/q01", fleet_lake()["fleet/q01"])
     assert HALF.of(workload).queues == {}
     assert FleetSettings("few", capacity={"p*": "x0.1"}, prefetch={"c*": 1}).of(workload).capacity == {
         "p01": 1
@@ -77,10 +74,10 @@ def test_a_grid_that_makes_no_sense_is_refused_in_one_sentence(tmp_path):
 
 def test_a_refused_setting_and_a_component_too_large_are_noted_not_lost():
     rows = fleet_lake()["fleet/q10"]
-    ((note,),) = _measure_component("fleet/q10", rows, [NONSENSE])
+    (note,) = _measure_component("fleet/q10", rows, [NONSENSE])
     assert note[-1].startswith("refused: ") and "must be less or equal" in note[-1]
-    ((note,),) = _measure_component("fleet/q10", TooLarge(len(rows), 10), [HALF])
-    assert note[-1].startswith("too large: ")
+    (note,) = _measure_component("fleet/q10", TooLarge(len(rows), 10), [HALF])
+    assert note[-1] == "too large: 465 events, 10 are allowed; an audit takes it, or allow more"
 
 
 def test_components_that_are_too_large_are_not_kept(spark):  # noqa: F811
@@ -89,7 +86,7 @@ def test_components_that_are_too_large_are_not_kept(spark):  # noqa: F811
     rows = [(name, *row) for name, rows in small_lake().items() for row in rows]
     sizes = {name: len(rows) for name, rows in small_lake().items()}
     allowed = sorted(sizes.values())[1]
-    kept = dict(whole_components(to_batches(rows, LAKE, 100), allowed))
+    kept = dict(_whole_components(to_batches(rows, LAKE, 100), allowed))
     assert [name for name, rows in kept.items() if isinstance(rows, TooLarge)] == [
         name for name, size in sizes.items() if size > allowed
     ]
@@ -106,22 +103,21 @@ def test_what_if_on_spark_is_what_it_is_in_memory(spark):  # noqa: F811
 def test_replays_say_between_what_the_measures_of_queues_lie():
     """The replays are those of predict: the same interval for the same log and settings."""
     rows = beginning_of("fleet/q10", 3)
-    workload, log = component_log("fleet/q10", rows)
-    (found,) = _measure_component("fleet/q10", rows, [HALF], replays=3)
+    workload, log = _component_log("fleet/q10", rows)
+    found = list(_measure_component("fleet/q10", rows, [HALF], replays=3))
     report = predict(workload, log, HALF.of(workload), compare_models=False, replays=3)
     by_measure = {tuple(row[2:5]): row[5:9] for row in found}
     for measure, (low, high) in report["queues"]["q10"]["interval"].items():
         assert by_measure["queues", "q10", measure][2:] == (low, high)
     assert by_measure["producers", "p10", "dies"][1] == report["producers"]["p10"]["dies"]
-    (once,) = _measure_component("fleet/q10", rows, [HALF])
-    assert {row[7:9] for row in once} == {(None, None)}
+    assert {row[7:9] for row in _measure_component("fleet/q10", rows, [HALF])} == {(None, None)}
 
 
 def test_a_sweep_measures_what_memory_does_and_again_only_what_is_missing(spark, tmp_path):  # noqa: F811
     # A quarter of a second of a component that is stopped then: what is tested is which cells are done.
     lake = {"fleet/q22": beginning_of("fleet/q22", 0.25)}
     folder, grid = write_lake(tmp_path / "lake", lake), [AS_RECORDED, HALF, NONSENSE]
-    expected = [row for part in _measure_component("fleet/q22", lake["fleet/q22"], grid) for row in part]
+    expected = list(_measure_component("fleet/q22", lake["fleet/q22"], grid))
     first = sweep(spark, folder, grid[:2], tmp_path / "out").collect()
     assert result_hash(first) == result_hash(row for row in expected if row[1] != "nonsense")
     cells = written(tmp_path / "out")
@@ -159,7 +155,7 @@ def test_killed_in_the_middle_a_sweep_goes_on_and_repeats_no_cell(spark, tmp_pat
 
 def test_advice_cannot_overflow_and_comes_with_its_reasons():
     from qflow.design import Limits
-    from qflow.spark.advice import _advise_component
+    from qflow.spark.sweep import _advise_component
 
     rows = _advise_component("fleet/q15", fleet_lake()["fleet/q15"], {"*": Limits(count=500)}, messages=50)
     ((_, queue, line, _, _, reasons, evidence, _),) = rows
@@ -212,40 +208,3 @@ def test_the_largest_component_bounds_the_speed_up():
     assert speed_up(events, 1) == 1
     assert speed_up(events, 2) > 1.9
     assert speed_up(events, 1000) == bound(events) == sum(events.values()) / max(events.values())
-
-
-def test_pieces_between_checkpoints_give_the_same_results_in_any_order():
-    name = max(fleet_lake(), key=lambda name: len(fleet_lake()[name]))
-    rows = fleet_lake()[name]
-    pieces = list(take_checkpoints(name, rows, 300))
-    assert len(pieces) > 4
-    results = []
-    for _, seq, state in reversed(pieces):
-        results += audit_piece(name, state, rows[seq : seq + 300], seq + 300 >= len(rows))
-    assert result_hash(results) == result_hash(row for row in fleet_results() if row[0] == name)
-
-
-def test_pieces_cut_where_nothing_is_under_way_give_the_same_results():
-    from qflow.spark.cuts import _choose_places, audit_cut
-
-    verified = 0
-    for name, rows in fleet_lake().items():
-        stitched = audit_cut(name, rows, 5)
-        assert result_hash(stitched.results) == result_hash(row for row in fleet_results() if row[0] == name)
-        verified += len(_choose_places(rows, 5)) - stitched.repeated
-    # Where the engine's state is the fresh one but for what it has counted, the cut holds as it is.
-    assert verified > 10
-
-
-def test_a_piece_begun_in_a_wrong_state_is_audited_again():
-    from qflow.logs.audit import END
-    from qflow.spark.cuts import _audit_piece, _stitch
-
-    # In the middle of q22 messages wait: no place to cut, and the check must say so.
-    rows = fleet_lake()["fleet/q22"]
-    middle = len(rows) // 2
-    parts = [rows[:middle], rows[middle:]]
-    pieces = [_audit_piece("fleet/q22", [r for r in part if r[3] != END], rows[0]) for part in parts]
-    stitched = _stitch("fleet/q22", pieces, parts)
-    assert stitched.repeated == 1
-    assert result_hash(stitched.results) == result_hash(r for r in fleet_results() if r[0] == "fleet/q22")

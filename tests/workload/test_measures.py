@@ -142,7 +142,7 @@ def test_spark_shows_whatever_the_meter_measures(odd, replays, interval):
     """Its rows, made as a worker makes them: recorded, predicted, and between what it will lie."""
     rows = _rows_of_run(simulate(READ).events, READ.producers)
     ((name, lake),) = lake_of("log", READ, [LogRow(9, "broker", "stats", "q", REPORT, 0, ""), *rows]).items()
-    (measured,) = _measure_component(name, lake, [AS_RECORDED], replays)
+    measured = list(_measure_component(name, lake, [AS_RECORDED], replays))
     assert [row[5:9] for row in measured if row[4] == "odd"] == [(7.25, 7.25, *interval)]
 
 
