@@ -358,7 +358,7 @@ for name in ("fleet/q05", "fleet/q02", largest) if in_memory else ():
 # %% [markdown] id="rest-then"
 # `q05` is often empty, and every guess held. The shared groups of `q02` remember whose turn it is, and the
 # check noticed. The largest component is never quiet: a queue that is never empty cannot be cut without a
-# state.
+# state. `qflow spark audit` cuts in this way by itself, where one component is more than its share of all.
 
 # %% [markdown] id="answer-text"
 # ## Back to the question
