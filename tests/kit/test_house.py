@@ -4,6 +4,7 @@ import ast
 import re
 import sys
 from collections import Counter
+from importlib import import_module
 
 from networkx import DiGraph, simple_cycles
 
@@ -110,6 +111,36 @@ def test_what_no_other_module_uses_begins_with_an_underscore(root):
         if used[node.name] == 1 and node.name not in offered(tree) and file.stem != "__main__"
     }
     assert lonely - FOUND_OTHERWISE.keys() == set()
+
+
+DOCUMENTED_WHOLE = {
+    "Object": "scripts of QMF's console hold it",
+    "close": "Sender and Receiver, which messaging exports, inherit it",
+}
+
+
+def documented(node, exported, is_exported=False):
+    """Yield name and docstring of each function and class that no room exports."""
+    for child in node.body:
+        if isinstance(child, ast.FunctionDef | ast.ClassDef):
+            in_class = isinstance(node, ast.ClassDef)
+            shown = is_exported and not child.name.startswith("_") if in_class else child.name in exported
+            if not shown and (text := ast.get_docstring(child)):
+                yield child.name, text
+            yield from documented(child, exported, shown)
+
+
+def test_what_no_room_exports_is_documented_on_one_line(root):
+    """What a room exports is documented whole; all else on a line, with an example if it teaches."""
+    rooms = [name for name, file in modules(root).items() if file.stem == "__init__"]
+    exported = {name for room in rooms for name in getattr(import_module(room), "__all__", ())}
+    long = {
+        name
+        for file in modules(root).values()
+        for name, text in documented(ast.parse(file.read_text("utf-8")), exported)
+        if "\n" in text.split(">>>")[0].strip()
+    }
+    assert long - DOCUMENTED_WHOLE.keys() == set()
 
 
 def test_one_transfer_is_followed_through_few_files(root):
