@@ -5,6 +5,7 @@ What still went on at a log's end counts up to there.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -107,22 +108,21 @@ def summarise(results: DataFrame, shown: int) -> Summary:
 
     # One pass over all results; what follows asks a table of queues and clients.
     table = _totals(results).persist()
-    numbers = table.rollup("kind").agg(
-        sf.sum("number").alias("all"), sf.countDistinct("component").alias("some")
-    )
-    counts = {row.kind: row for row in numbers.collect()}
-    whole = counts.pop(None, None)
+    counts = table.groupBy("component", "kind").agg(sf.sum("number").alias("all")).collect()
+    kinds: Counter[str] = Counter()
+    for row in counts:
+        kinds[row.kind] += row.all
     held = table.where("kind = 'held'").groupBy("source", "client", "queue")
     blame = held.agg(sf.sum("number").alias("held"), sf.sum("total_us").alias("held_us"))
     found = findings(results).where(f"NOT ({_IS_COUNT})").limit(shown)
     summary = Summary(
-        whole.some if whole else 0,
-        {kind: counts[kind]["all"] for kind in sorted(counts)},
-        _offenders_in(table).limit(shown).collect() if "flow_on" in counts else [],
+        len({row.component for row in counts}),
+        dict(sorted(kinds.items())),
+        _offenders_in(table).limit(shown).collect() if "flow_on" in kinds else [],
         blame.orderBy(sf.desc("held_us"), "source", "client", "queue").limit(shown).collect()
-        if "held" in counts
+        if "held" in kinds
         else [],
-        found.collect() if "finding" in counts else [],
+        found.collect() if "finding" in kinds else [],
     )
     table.unpersist()
     return summary
