@@ -239,10 +239,8 @@ _PLACES = Schema([Column("component", "string", "its name"), Column("place", "bi
 
 
 def find_cuts(lake: DataFrame, events: Mapping[str, int], rows: int = CUT_ROWS) -> dict[str, list[int]]:
-    """Return before which events to cut the components of more rows that it pays for.
-
-    It pays for one that is larger than a task's share of the lake, if its engine at rest is as a fresh one.
-    """
+    """Return before which events to cut each component of more rows that it pays for."""
+    # It pays if one task would get more than its share, and if the engine at rest is as a fresh one.
     tasks = int(str(lake.sparkSession.conf.get("spark.sql.shuffle.partitions")))
     least = max(rows, sum(events.values()) / tasks)
     large = {name: count for name, count in events.items() if count > least}
@@ -306,13 +304,7 @@ _PIECE = Column("piece", "string", "of the last row of a piece: what is known of
 
 
 class CutAudit:
-    """An audit of components that are cut, each piece a task; the driver compares what the pieces begin with.
-
-    Parameters:
-        lake: The components' rows, with what the table has after RESULTS.
-        places: As of :func:`find_cuts`.
-        events: Component to how many rows it has.
-    """
+    """An audit of cut components, each piece a task; the driver compares what the pieces begin with."""
 
     def __init__(
         self,

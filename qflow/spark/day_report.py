@@ -108,11 +108,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], texts: int) -> s
 def report_day(
     spark: SparkSession, results: str | Path, day: str | None = None, form: str = FORMAT
 ) -> DayReport:
-    """Return the report on a day of the results that an audit keeps; without a day, on the last one there.
-
-    Raises:
-        RefusalError: If there are no results of that day; the sentence says of which days there are.
-    """
+    """Return the report on a day of the results that an audit keeps; without a day, on the last one there."""
     rows = results_with_keys(spark, results, form)
     there = rows.select(*KEYS.names).distinct().collect()
     days = sorted({row.day for row in there})

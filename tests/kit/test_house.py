@@ -137,6 +137,7 @@ def test_what_no_room_exports_is_documented_on_one_line(root):
     long = {
         name
         for file in modules(root).values()
+        if file.stem not in exported  # a room may export a module, with all that is public in it
         for name, text in documented(ast.parse(file.read_text("utf-8")), exported)
         if "\n" in text.split(">>>")[0].strip()
     }
