@@ -140,7 +140,7 @@ def test_the_list_is_whole() -> None:
     )
     tested = {row[0] for row in REFUSED} | set(others.split(", "))
     assert set(LEFT_OUT) == tested
-    page = _left_out_page()
+    page = "\n".join(_left_out_page())
     for what, entry in LEFT_OUT.items():
         assert f"| {what} | " in page
         assert entry.reason and entry.answer.partition(":")[2]

@@ -39,7 +39,8 @@ def prepare(folder):
     }
 
 
-@pytest.mark.parametrize("kind", ["classic", pytest.param("connect", marks=pytest.mark.release)])
+@pytest.mark.release
+@pytest.mark.parametrize("kind", ["classic", "connect"])
 def test_a_users_session_is_as_it_was_and_the_results_are_the_same(root, tmp_path, kind):
     if kind == "connect":
         pytest.importorskip("grpc")
