@@ -93,8 +93,7 @@ def _simulate(workload: Workload) -> tuple[Run, bool]:
 
 
 def _summarise(run: Run) -> dict[str, Any]:
-    """Return a summary of a run, ready for JSON: measures over its duration, as predictions have them."""
-    from qflow.workload.agenda import SECOND
+    """Return a summary of a run, ready for JSON: measures to the last event, counts of each client."""
     from qflow.workload.measures import meters_of, queue_measures
     from qflow.workload.model import Senders
 
@@ -113,14 +112,13 @@ def _summarise(run: Run) -> dict[str, Any]:
             name = senders.of(event.session, event.message) or event.session
             if name in counts:
                 counts[name][kinds[event.kind]] += 1
-    end = min(run.end, round(run.workload.duration * SECOND))
-    meters = meters_of(run.events, run.workload, end)
-    measures = {name: meter.measures(end) if end else {} for name, meter in meters.items()}
+    meters = meters_of(run.events, run.workload, run.end)
+    measures = {name: meter.measures(run.end) if run.end else {} for name, meter in meters.items()}
     return {
         "workload": run.workload.name,
         "seconds": run.end / 1_000_000,
         "events": len(run.events),
-        "queues": queue_measures(run.events, run.workload, end) if end else {},
+        "queues": queue_measures(run.events, run.workload, run.end) if run.end else {},
         "producers": {p.name: _of(counts[p.name], "sent", "blocks") | measures[p.name] for p in producers},
         "consumers": {c.name: _of(counts[c.name], "accepts") for c in consumers},
         "errors": {name: str(error) for name, error in run.errors.items()},

@@ -1,6 +1,8 @@
 """Measures: from events, or from recorded rows, to numbers; each is defined here, and once.
 
 Times are in seconds, shares are of the time from 0 to an instant ``end``; what comes later does not count.
+For ``qflow run`` and the labs that is the last event of the run; for predictions and designs it is the
+workload's duration, the time in which its producers send.
 
 ==================== ==================================================================================
 ``max_depth``        most messages that were on a queue at one time
