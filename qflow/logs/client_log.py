@@ -54,7 +54,7 @@ from qflow.logs.log_file import (
 from qflow.table import Tabular, columns_of
 from qflow.trace.files import Quarantine
 from qflow.workload.agenda import SECOND
-from qflow.workload.clients import subscribe
+from qflow.workload.clients import settle, subscribe
 from qflow.workload.model import Producer, Senders, Workload
 from qflow.workload.run import Run
 from qflow.workload.stage import Stage, make_message, pause_collector
@@ -389,13 +389,9 @@ class LogPlayer:
         session = self.broker.sessions.get(name)
         if session is None or not session.is_attached:
             return
-        if verdict == "accept":
-            session.message_accept((number,))
-        elif verdict == "release":
-            session.message_release((number,))
-        elif verdict == "reject":
-            session.message_reject((number,))
-        session.session_completed((number,))
+        if verdict != "complete":
+            settle(session, verdict, number)
+        settle(session, "complete", number)
 
     def _drop_surplus(self, name: str) -> None:
         holders = self._holders

@@ -263,11 +263,10 @@ def _try_to_cut(batches: Iterator[Any]) -> Iterator[Any]:
     for component, parts in by_component(batches):
         rows = [row for part in parts for row in tuples(part, _ROW)]
         for place in rest_places(rows)[-1:]:
-            auditor, fresh = Auditor(component), Auditor(component)
+            auditor, piece = Auditor(component), _PieceAudit(component, place, rows[0])
             auditor.feed(rows[:place])
-            fresh.feed(rows[:1])
-            fresh.skip_to(*rows[place][:2])
-            if auditor.rest_key() == fresh.rest_key() != "":
+            piece.feed(rows[place : place + 1])
+            if _follow(auditor, piece.piece(), place) is not None:
                 yield from to_batches([(component, place)], _PLACES)
 
 

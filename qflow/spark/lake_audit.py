@@ -60,10 +60,11 @@ class LargeAudit:
         places = find_cuts(lake, events, self._cut)
         is_cut = lake.component.isin(list(places))
         parts = []
-        if whole := {name: count for name, count in events.items() if name not in places}:
+        whole = {name: count for name, count in events.items() if name not in places}
+        if whole or not places:
             rows = lake.where(~is_cut).select(*LAKE.names, *table.names[len(RESULTS) :])
             work = partial(_audit_batches, table=table)
-            parts.append(map_batches(in_order(rows, events=whole), work, table, self._peak))
+            parts.append(map_batches(in_order(rows, events=whole or None), work, table, self._peak))
         if places:
             self._cuts.append(CutAudit(lake.where(is_cut), places, events, table, self._peak))
             parts.append(self._cuts[-1].results())

@@ -440,17 +440,20 @@ class ConsumerClient:
         self._link.write(lambda: self._arrive(verdict, number))
 
     def _arrive(self, verdict: str, number: int) -> None:
-        session = self._session
-        if session is None or not session.is_attached:
-            return
-        if verdict == "accept":
-            session.message_accept((number,))
-        elif verdict == "release":
-            session.message_release((number,))
-        elif verdict == "reject":
-            session.message_reject((number,))
-        else:
-            session.session_completed((number,))
+        if self._session is not None and self._session.is_attached:
+            settle(self._session, verdict, number)
+
+
+def settle(session: Session, verdict: str, number: int) -> None:
+    """Accept, release or reject a delivery, or complete it."""
+    if verdict == "accept":
+        session.message_accept((number,))
+    elif verdict == "release":
+        session.message_release((number,))
+    elif verdict == "reject":
+        session.message_reject((number,))
+    else:
+        session.session_completed((number,))
 
 
 def subscribe(model: Consumer, stage: Stage, on_delivery: OnDelivery) -> Session:

@@ -108,3 +108,10 @@ def test_a_large_component_is_cut_by_the_audit_itself(spark, tmp_path, monkeypat
     results = lake_audit.audit_to(spark, folder, tmp_path / "out", cut=len(rows) // 4)
     assert result_hash(results.collect()) == result_hash(audit(lake))
     assert {name: len(places) >= 3 for name, places in found[0].items()} == {"log/q": True, "fleet/q05": True}
+
+
+def test_a_lake_without_rows_has_no_results(spark):  # noqa: F811
+    from qflow.spark.lake_audit import LargeAudit
+    from qflow.spark.tables import LAKE
+
+    assert LargeAudit().results(spark.createDataFrame([], LAKE.ddl)).collect() == []
