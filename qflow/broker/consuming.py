@@ -152,6 +152,9 @@ class AttachedSession(Protocol):
     def fail(self, error: AmqpException) -> None:
         """Die of an error."""
 
+    def lose_queue(self, subscription: Subscription, error: SessionException) -> None:
+        """Do what follows when the queue of a subscription is gone (CN-18, LNK-09)."""
+
 
 _FRAME_CONTENT: Final = 65_535 - 12
 """Bytes of content in a frame of the largest size that AMQP 0-10 allows, without its head."""
@@ -439,8 +442,7 @@ class Subscription(QueueConsumer):
         try:
             return self.is_enabled and self.send_next()
         except SessionException as error:
-            # The queue is gone: this ends the session (CN-18).
-            self.target.peer.fail(error)
+            self.target.peer.lose_queue(self, error)
             return False
 
     def send_next(self) -> bool:

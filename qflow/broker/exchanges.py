@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import groupby
 from operator import itemgetter
 from typing import ClassVar, Final
 from uuid import UUID
@@ -87,7 +88,6 @@ class Exchange(Router):
         self.msg_receives = self.byte_receives = 0
         self.msg_drops = self.byte_drops = 0
         self.msg_routes = self.byte_routes = 0
-        self._make_index()
 
     def configure(
         self, alternate: Exchange | None, durable: bool, auto_delete: bool, arguments: Arguments | None
@@ -109,9 +109,6 @@ class Exchange(Router):
         """What a declare asked for, by key, with 1 for a value, which nothing looks at (EX-11)."""
         options = {_MSG_SEQUENCE: self.sequence is not None, _INITIAL_VALUE: self.keeps_last}
         return {key: 1 for key, is_set in options.items() if is_set}
-
-    def _make_index(self) -> None:
-        """Prepare what a type needs to find bindings fast."""
 
     # Bindings
 
@@ -315,19 +312,9 @@ class Exchange(Router):
 def _normalize_pattern(pattern: str) -> str:
     """Return the form in which the broker keeps a topic pattern: every ``#`` behind the ``*`` (EX-06)."""
     words: list[str] = []
-    has_hash = False
-    for word in pattern.split("."):
-        if word == "#":
-            has_hash = True
-        elif word == "*":
-            words.append(word)
-        else:
-            if has_hash:
-                words.append("#")
-                has_hash = False
-            words.append(word)
-    if has_hash:
-        words.append("#")
+    for is_wild, run in groupby(pattern.split("."), lambda word: word in ("*", "#")):
+        part = list(run)
+        words += [*["*"] * part.count("*"), *["#"] * ("#" in part)] if is_wild else part
     return ".".join(words)
 
 
@@ -423,7 +410,8 @@ class DirectExchange(Exchange):
 
     __slots__ = ("_by_key",)
 
-    def _make_index(self) -> None:
+    def __init__(self, context: BrokerContext, name: str) -> None:
+        super().__init__(context, name)
         self._by_key: dict[str, tuple[_Binding, ...]] = {}
 
     def _check_again(self, existing: _Binding, arguments: Arguments) -> bool:

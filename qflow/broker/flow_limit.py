@@ -143,6 +143,14 @@ class FlowLevels(Frozen):
         )
         return cls(stop_count, resume_count, stop_size, resume_size, settings.max_count, max_size)
 
+    @classmethod
+    def of(cls, queue: str, settings: QueueSettings, options: BrokerOptions) -> FlowLevels | None:
+        """Return the levels in force (FC-02), None for a queue without flow control (FC-03, FC-08); 542."""
+        if is_exempt(settings):
+            return None
+        levels = cls.propose(settings, options)
+        return levels.validate(queue) if levels.is_limiting else None
+
     @property
     def is_limiting(self) -> bool:
         """Whether any unit can stop; otherwise there is no flow control (FC-02.7, FC-08)."""
@@ -173,19 +181,12 @@ class FlowThresholds(Frozen):
 
     @classmethod
     def of(cls, queue: str, settings: QueueSettings, options: BrokerOptions) -> FlowThresholds | None:
-        """Return the thresholds of a queue (FC-02), None for one without flow control (FC-03, FC-08); 542."""
-        if is_exempt(settings):
+        """Return the values of :meth:`FlowLevels.of`; None for a queue without flow control."""
+        levels = FlowLevels.of(queue, settings, options)
+        if levels is None:
             return None
-        levels = FlowLevels.propose(settings, options)
-        if not levels.is_limiting:
-            return None
-        levels = levels.validate(queue)
-        return cls(
-            levels.stop_count.value,
-            levels.resume_count.value,
-            levels.stop_size.value,
-            levels.resume_size.value,
-        )
+        count, size = (levels.stop_count, levels.resume_count), (levels.stop_size, levels.resume_size)
+        return cls(*[level.value for level in (*count, *size)])
 
 
 def exceeds_stop(levels: FlowThresholds, count: int, size: int) -> bool:

@@ -79,8 +79,6 @@ DIRECT_FILTER: Final = "apache.org:legacy-amqp-direct-binding:string"
 HEADERS_FILTER: Final = "apache.org:legacy-amqp-headers-binding:map"
 NO_LOCAL_FILTER: Final = "apache.org:no-local-filter:list"
 
-_TRANSFER: Final[tuple[str, ...]] = ("command", "message", "exchange", "sync", "tag")
-
 Options = Mapping[str, Any]
 
 
@@ -178,15 +176,6 @@ class OutgoingLink(Subscription):
                 break
         if self.is_blocked and self.credit.exists():
             self.wake_for_credit()
-
-    def dispatch(self) -> bool:
-        """Try to send one message when it is this link's turn; a deleted queue closes the link (LNK-09)."""
-        try:
-            return self.is_enabled and self.send_next()
-        except SessionException as error:
-            session = cast(LinkSession, self.target.peer)
-            session.close_link(self, error)
-            return False
 
 
 def _subject(message: QueuedMessage) -> str:
@@ -397,24 +386,23 @@ class LinkSession(Session):
     @property
     def has_waiting(self) -> bool:
         """Whether a link of the connection waits at its queue beside messages (LNK-15)."""
-        return any(
-            link.is_listening and link.queue.store.available_count()
-            for session in self.connection.sessions
-            if isinstance(session, LinkSession)
-            for link in session.consuming.subscriptions.values()
-        )
+        return bool(_waiting(self.connection))
 
     # How a command runs
 
     def begin(self) -> int:
         """Return the number of a new command, which serves all links of the connection (LNK-15)."""
-        _serve_all(self.connection)
+        self._serve_all()
         return super().begin()
 
     def begin_control(self) -> int:
         """Begin a control, which serves all links of the connection, too."""
-        _serve_all(self.connection)
+        self._serve_all()
         return super().begin_control()
+
+    def _serve_all(self) -> None:
+        for link in _waiting(self.connection):
+            link.notify()
 
     def give_up(self, error: Exception, number: int = -1) -> None:
         """End a command that was refused: the session goes on, and the caller closes the link (LNK-08)."""
@@ -621,8 +609,9 @@ class LinkSession(Session):
         elif link.is_controlling:
             queue.delete_unless_needed()
 
-    def close_link(self, link: OutgoingLink, error: AmqpException) -> None:
-        """Close a link because of what happened to its queue, and tell its client (LNK-09)."""
+    def lose_queue(self, subscription: Subscription, error: SessionException) -> None:
+        """Close a link, as its queue is gone, and tell its client (LNK-09)."""
+        link = cast(OutgoingLink, subscription)
         if self.context.observer is not None:
             name, text = condition_of(error)
             detail = {"name": name, "text": text}
@@ -684,7 +673,8 @@ class LinkSession(Session):
             transfer.transaction = self._require_transaction()
         self.begin()
         if context.observer is not None:
-            self._show_link_transfer(transfer, message, tag, transactional)
+            more = {"tag": tag, "transactional": True} if transactional else {"tag": tag}
+            self._show_transfer(transfer, False, tuple(more), tuple(more.values()))
         try:
             link.route(transfer)
         except AmqpException as error:
@@ -704,20 +694,6 @@ class LinkSession(Session):
             self.completions.hold(transfer)
         self.quiesce()
         return transfer
-
-    def _show_link_transfer(
-        self, transfer: Transfer, message: Message, tag: str, transactional: bool
-    ) -> None:
-        names: tuple[str, ...] = _TRANSFER
-        values: tuple[Any, ...] = (transfer.number, message, transfer.exchange, False, tag)
-        if transactional:
-            names, values = (*names, "transactional"), (*values, True)
-        if self.is_pipelining:
-            names, values = (*names, "pipelined"), (*values, True)
-        label, size = transfer.label, transfer.size
-        self.context.tell(
-            "message.transfer", "", self.name, transfer.exchange, label, size, "", names, values
-        )
 
     # Receiving
 
@@ -798,13 +774,15 @@ def is_released(error: AmqpException) -> bool:
     return isinstance(error, ResourceLimitExceededException)
 
 
-def _serve_all(connection: Connection) -> None:
-    """Give every link of a connection a turn that waits at its queue beside messages (LNK-15)."""
-    for session in connection.sessions:
-        if isinstance(session, LinkSession):
-            for link in session.consuming.subscriptions.values():
-                if link.is_listening and link.queue.store.available_count():
-                    link.notify()
+def _waiting(connection: Connection) -> list[Subscription]:
+    """Return the links of a connection that wait at their queues beside messages (LNK-15)."""
+    return [
+        link
+        for session in connection.sessions
+        if isinstance(session, LinkSession)
+        for link in session.consuming.subscriptions.values()
+        if link.is_listening and link.queue.store.available_count()
+    ]
 
 
 def _selector_of(filters: Mapping[str, Any], granted: _Granted) -> dict[str, Any]:

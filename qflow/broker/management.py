@@ -29,39 +29,6 @@ _LOG_LEVELS = ("trace", "debug", "info", "notice", "warning", "error", "critical
 _FEDERATION = ("link", "bridge")
 
 
-def redirect(queues: QueueRegistry, source: str, target: str) -> None:
-    """Let two queues get each other's new messages, or, with no target, end that (RF-26)."""
-    first = _find(queues, source)
-    if not target:
-        _cancel(first)
-        return
-    second = _find(queues, target)
-    is_refused = first is second or any(
-        queue.lifetime.deletes_itself or queue.redirect is not None for queue in (first, second)
-    )
-    if is_refused:
-        raise ManagementError(USER, "")
-    first.redirect, second.redirect = second, first
-    first.is_redirect_source = True
-    first.context.emit("queueRedirect", source, link=target)
-
-
-def _find(queues: QueueRegistry, name: str) -> Queue:
-    queue = queues.queues.get(name)
-    if queue is None:
-        raise ManagementError(UNKNOWN_OBJECT, "UnknownObject")
-    return queue
-
-
-def _cancel(source: Queue) -> None:
-    target = source.redirect
-    if target is None or not source.is_redirect_source:
-        raise ManagementError(USER, "")
-    # The redirect is still in force, so what the target gives away comes back to it.
-    move(target, source, 0, MessageFilter())
-    end_redirect(source)
-
-
 Filter = Mapping[str, object] | None
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -139,7 +106,8 @@ class Management(Dependent):
         given = options or {}
         if type == "queue":
             if_unused, if_empty = (to_bool(given.get(key, False)) for key in ("if_unused", "if_empty"))
-            self._delete_queue(name, if_unused, if_empty)
+            self.queues.check_delete(name, None, if_unused, if_empty)
+            self.queues.destroy(name, "delete")
         elif type in ("exchange", "topic"):
             self.exchanges.delete(name)
         elif type == "binding":
@@ -158,7 +126,7 @@ class Management(Dependent):
             raise ManagementError(NOT_IMPLEMENTED, "NotImplemented")
         if type != "queue":
             raise ManagementError(EXCEPTION, f"unknown object type: {type}")
-        queue = _find(self.queues, name)
+        queue = self._find(name)
         if queue.groups is None:
             return {}
         state = {"group_header_key": queue.groups.header_key, "group_state": queue.groups.state()}
@@ -197,8 +165,24 @@ class Management(Dependent):
 
     @_method
     def queueRedirect(self, sourceQueue: str, targetQueue: str = "") -> None:
-        """Let two queues swap what is sent to them, or end that (QT-18)."""
-        redirect(self.queues, sourceQueue, targetQueue)
+        """Let two queues swap what is sent to them, or, with no target, end that (QT-18, RF-26)."""
+        source = self._find(sourceQueue)
+        if not targetQueue:
+            peer = source.redirect
+            if peer is None or not source.is_redirect_source:
+                raise ManagementError(USER, "")
+            # The redirect is still in force, so what the target gives away comes back to it.
+            move(peer, source, 0, MessageFilter())
+            end_redirect(source)
+            return
+        target = self._find(targetQueue)
+        if source is target or any(
+            queue.lifetime.deletes_itself or queue.redirect is not None for queue in (source, target)
+        ):
+            raise ManagementError(USER, "")
+        source.redirect, target.redirect = target, source
+        source.is_redirect_source = True
+        self.context.emit("queueRedirect", sourceQueue, link=targetQueue)
 
     @_method
     def echo(self, sequence: int, body: str) -> tuple[int, str]:
@@ -236,6 +220,12 @@ class Management(Dependent):
         if not self.context.close_connection(connection):
             raise _unknown_object("connection", connection)
 
+    def _find(self, name: str) -> Queue:
+        queue = self.queues.queues.get(name)
+        if queue is None:
+            raise ManagementError(UNKNOWN_OBJECT, "UnknownObject")
+        return queue
+
     def _queue_object(self, name: str) -> Queue:
         queue = self.queues.queues.get(name)
         if queue is None:
@@ -263,10 +253,6 @@ class Management(Dependent):
         if kind not in EXCHANGE_TYPES:
             raise ManagementError(EXCEPTION, f"Invalid exchange type: {kind}")
         self.exchanges.declare(name, kind, alternate, durable, auto_delete, cast(Arguments, options))
-
-    def _delete_queue(self, name: str, if_unused: bool, if_empty: bool) -> None:
-        self.queues.check_delete(name, None, if_unused, if_empty)
-        self.queues.destroy(name, "delete")
 
     def _bind(self, name: str, options: dict[str, Argument]) -> None:
         exchange, queue, key = _binding_parts(name)

@@ -24,19 +24,6 @@ _PREFIX = "QPID_"
 DIALS = ("flow-control", "completions", "limit-policies", "message-size", "wake-up", "start-time")
 """Options of this model that qpidd does not have."""
 
-MODELLED = (
-    "default-queue-limit",
-    "default-flow-stop-threshold",
-    "default-flow-resume-threshold",
-    "default-event-threshold-ratio",
-    "default-message-group",
-    "enable-timestamp",
-    "queue-purge-interval",
-    "max-purge-batch",
-    *DIALS,
-)
-"""Options that have an effect here."""
-
 # fmt: off
 _SWITCHES = (
     "help", "version", "no-data-dir", "tcp-nodelay", "require-encryption", "no-module-dir", "daemon", "check",
@@ -62,8 +49,6 @@ _LETTERS = {
 # fmt: on
 NOT_MODELLED = frozenset([*_SWITCHES, *_REPEATABLE, *_VALUES])
 """Options of qpidd and the modules shipped with it that change nothing here: accepted, and reported."""
-
-_KNOWN = (*MODELLED, *_SWITCHES, *_REPEATABLE, *_VALUES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +103,7 @@ def ignored_variables(environment: Mapping[str, str]) -> tuple[str, ...]:
 def ignored_words(arguments: Iterable[str]) -> tuple[str, ...]:
     """Return a command line's words that are no option and no value of one; qpidd ignores them (RF-47)."""
     ignored: list[str] = []
-    for _ in _from_command_line(list(arguments), ignored):
-        pass
+    list(_from_command_line(list(arguments), ignored))
     return tuple(ignored)
 
 
@@ -165,9 +149,6 @@ def _find(flag: str) -> str | None:
             f"{', '.join(shown[:-1])}, and {shown[-1]}"
         )
     return found[0] if found else None
-
-
-_VARIABLES = {_PREFIX + name.upper().replace("-", "_"): name for name in _KNOWN}
 
 
 def _from_environment(environment: Mapping[str, str]) -> Iterator[Given]:
@@ -300,13 +281,17 @@ flowStopRatio=60 flowResumeRatio=70
         return cls(**values)  # type: ignore[arg-type]
 
 
+MODELLED = tuple(field.name.replace("_", "-") for field in fields(BrokerOptions))
+"""Options that have an effect here."""
+
+_KNOWN = NOT_MODELLED.union(MODELLED)
+_VARIABLES = {_PREFIX + name.upper().replace("-", "_"): name for name in _KNOWN}
+
+
 def convert(given: Given) -> object:
     """Return an option's value, for one without effect here its text; a StartupError has qpidd's words."""
-    return _CONVERSIONS.get(given.name, _text)(given)
-
-
-def _text(given: Given) -> str:
-    return given.text
+    read = _CONVERSIONS.get(given.name)
+    return given.text if read is None else read(given)
 
 
 def _yes_no(given: Given) -> bool:

@@ -226,13 +226,9 @@ class MessageFilter(Restorable):
         self._value = ""
         if not description:
             return
-        params = description.get("filter_params")
-        is_known = description.get("filter_type") == "header_match_str" and isinstance(params, Mapping)
-        if (
-            not is_known
-            or not isinstance(params, Mapping)
-            or not {"header_key", "header_value"} <= set(params)
-        ):
+        is_known = description.get("filter_type") == "header_match_str"
+        params = description.get("filter_params") if is_known else None
+        if not isinstance(params, Mapping) or not {"header_key", "header_value"} <= params.keys():
             raise ManagementError(EXCEPTION, f"Unrecognized message filter: '{_map_text(description)}'")
         self._key = to_text(params["header_key"])
         self._value = to_text(params["header_value"])

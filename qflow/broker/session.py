@@ -63,7 +63,7 @@ from qflow.broker.errors import (
     SessionException,
     refuse,
 )
-from qflow.broker.events import Detail, Names, Values
+from qflow.broker.events import Detail, Values
 from qflow.broker.exchanges import FED_OP, Exchange, fed_op
 from qflow.broker.history import OverflowList
 from qflow.broker.message import HeaderValue, Message, Transfer, delivery_numbers, encodable, shown
@@ -94,7 +94,6 @@ NOT_ACQUIRED: Final = 1
 
 _TRANSFERS: Final[tuple[str, ...]] = ("transfers",)
 _TRANSFER: Final[tuple[str, ...]] = ("command", "message", "exchange", "sync")
-_PIPELINED: Final[tuple[str, ...]] = (*_TRANSFER, "pipelined")
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -290,6 +289,10 @@ class Session(Dependent):
             self.context.emit("exception", session=self.name, detail=detail)
         self.detach()
 
+    def lose_queue(self, subscription: Subscription, error: SessionException) -> None:
+        """Die, as the queue of a subscription is gone (CN-18)."""
+        self.fail(error)
+
     def detach(self) -> None:
         """Requeue what is unsettled, end subscriptions, transaction and ownerships (CN-17)."""
         self.is_attached = False
@@ -417,7 +420,7 @@ class Session(Dependent):
         transfer = self._transfer(completions.next_number, sent, destination)
         number = self.begin()
         if self.context.observer is not None:
-            self._show_transfer(transfer, sent, destination, is_synced)
+            self._show_transfer(transfer, is_synced)
         traffic = self.connection.from_client
         try:
             self._route(transfer, destination)
@@ -440,11 +443,15 @@ class Session(Dependent):
         self.quiesce()
         return transfer
 
-    def _show_transfer(self, transfer: Transfer, message: Message, exchange: str, sync: bool) -> None:
-        names: Names = _TRANSFER
-        values: Values = (transfer.number, message, exchange, sync)
+    def _show_transfer(
+        self, transfer: Transfer, sync: bool, more: tuple[str, ...] = (), given: Values = ()
+    ) -> None:
+        """Show the observer a transfer; a link's has ``more`` names in its detail, and what is ``given``."""
+        names = (*_TRANSFER, *more) if more else _TRANSFER
+        exchange = transfer.exchange
+        values: Values = (transfer.number, transfer.message, exchange, sync, *given)
         if self.is_pipelining:
-            names, values = _PIPELINED, (*values, True)
+            names, values = (*names, "pipelined"), (*values, True)
         label, size = transfer.label, transfer.size
         self.context.tell("message.transfer", "", self.name, exchange, label, size, "", names, values)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from qflow.broker.errors import FramingErrorException, InvalidArgumentException, InvalidConversion, refuse
 from qflow.broker.message import plain_map
@@ -19,9 +20,7 @@ from qflow.broker.snapshot import Refused
 Argument = object
 """A value of an arguments map: None, bool, int, float, str, list or dict."""
 
-_UINT32_MAX = (1 << 32) - 1
-_UINT64_MAX = (1 << 64) - 1
-_LIMITS = {"uint32": (0, _UINT32_MAX), "uint64": (0, _UINT64_MAX), "int64": (-(1 << 63), (1 << 63) - 1)}
+_LIMITS = {"uint32": (0, (1 << 32) - 1), "uint64": (0, (1 << 64) - 1), "int64": (-(1 << 63), (1 << 63) - 1)}
 # More digits than any limit has, and fewer than Python converts.
 _INTEGER = r"[+-]?\d{1,1000}"
 _TYPE_NAMES = {type(None): "void", bool: "bool", float: "double", list: "list", dict: "map", str: "string"}
@@ -77,16 +76,9 @@ POLICIES = ("reject", "ring", "self-destruct")
 LIFETIMES = ("delete-if-unused", "delete-if-unused-and-empty", "delete-on-close", "manual")
 
 
-def _uint32(value: Argument) -> int:
-    return _to_integer(value, "uint32")
-
-
-def _uint64(value: Argument) -> int:
-    return _to_integer(value, "uint64")
-
-
-def _int64(value: Argument) -> int:
-    return _to_integer(value, "int64")
+_uint32 = partial(_to_integer, kind="uint32")
+_uint64 = partial(_to_integer, kind="uint64")
+_int64 = partial(_to_integer, kind="int64")
 
 
 @dataclass(frozen=True, slots=True)
