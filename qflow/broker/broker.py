@@ -7,7 +7,7 @@ from typing import Any, SupportsIndex
 from qflow.broker.consuming import Connection, OutputScheduler
 from qflow.broker.context import BrokerContext
 from qflow.broker.errors import ConnectionForcedException, NotAllowedException
-from qflow.broker.events import EventTable, Observer
+from qflow.broker.events import Detail, EventTable, Observer
 from qflow.broker.exchanges import ExchangeRegistry
 from qflow.broker.link_nodes import LinkNodes
 from qflow.broker.links import LinkSession
@@ -86,12 +86,14 @@ class Broker(BrokerContext):
             connection: The connection it uses, shared by all sessions that name it; its own if not given.
         """
         name = encodable("a session's name", name)
-        shared = self._connection(name, connection)
-        session = Session(self, self.queues, name, shared)
-        self.sessions[name] = session
-        if self.observer is not None:
-            self.emit("session.attach", session=name, detail={"connection": shared.name})
+        session = Session(self, self.queues, name, self._connection(name, connection))
+        self._attach(session, {"connection": session.connection.name})
         return session
+
+    def _attach(self, session: Session, detail: Detail) -> None:
+        self.sessions[session.name] = session
+        if self.observer is not None:
+            self.emit("session.attach", session=session.name, detail=detail)
 
     def link_session(self, name: Text, connection: Text = "", container: Text = "") -> LinkSession:
         """Attach a session of AMQP 1.0; 530 if a session of that name is attached.
@@ -109,10 +111,7 @@ class Broker(BrokerContext):
         container = encodable("a container's id", container)
         shared = self._connection(name, connection)
         session = LinkSession(self, self.queues, name, shared, self.nodes, container)
-        self.sessions[name] = session
-        if self.observer is not None:
-            detail = {"connection": shared.name, "container": container}
-            self.emit("session.attach", session=name, detail=detail)
+        self._attach(session, {"connection": shared.name, "container": container})
         return session
 
     def _connection(self, session: str, name: Text) -> Connection:

@@ -298,15 +298,12 @@ class Completions(CommandOwner):
             due.append(self.completed.copy())
         self.wants_report = self._wants_all = False
         for completed in due:
-            self._send_report(completed)
-
-    def _send_report(self, completed_now: RangeSet) -> None:
-        self.reported = completed_now
-        if self.on_report is not None:
-            self.on_report(self.reported)
-        if self.context.observer is not None:
-            completed = str(self.reported)
-            self.context.tell("reported", session=self.session, names=_REPORTED, values=(completed,))
+            self.reported = completed
+            if self.on_report is not None:
+                self.on_report(completed)
+            if self.context.observer is not None:
+                values = (str(completed),)
+                self.context.tell("reported", session=self.session, names=_REPORTED, values=values)
 
     def block_channel(self, queue: str) -> None:
         """Ask the client to stop sending (ALT-12)."""

@@ -140,17 +140,11 @@ class Message(Sent):
             raise TypeError(f"message_id is a UUID; got {shown(message_id)}")
         self.message_id = message_id
         self.correlation_id = None
-        self.content_type = None
-        self.user_id = None
-        self.app_id = None
         if correlation_id is not None:
             self.correlation_id = encodable("correlation_id", correlation_id, 65_535)
-        if content_type is not None:
-            self.content_type = encodable("content_type", content_type, 255)
-        if user_id is not None:
-            self.user_id = encodable("user_id", user_id, 65_535)
-        if app_id is not None:
-            self.app_id = encodable("app_id", app_id, 65_535)
+        self.content_type = None if content_type is None else encodable("content_type", content_type, 255)
+        self.user_id = None if user_id is None else encodable("user_id", user_id, 65_535)
+        self.app_id = None if app_id is None else encodable("app_id", app_id, 65_535)
 
     @classmethod
     def of(
@@ -440,11 +434,8 @@ def _address(text: Text | None) -> str | None:
 
 def reply_to_size(exchange: str | None, routing_key: str | None) -> int:
     """Return the bytes of a reply-to among a message's properties (DQ-07)."""
-    size = 4
-    for text in (_address(exchange), _address(routing_key)):
-        if text is not None:
-            size += _short_text(text)
-    return size
+    places = [_address(exchange), _address(routing_key)]
+    return 4 + sum([_short_text(text) for text in places if text is not None])
 
 
 def body_size(body: object) -> int:

@@ -393,27 +393,17 @@ class Queue(Dependent):
 
     def _show_enqueued(self, message: QueuedMessage) -> None:
         transfer, group = message.transfer, self.group_of(message)
-        messages, size = self.counters.depth()
-        values = (message.position, messages, size)
-        self.context.tell(
-            "enqueued",
-            self.name,
-            transfer.origin,
-            "",
-            transfer.label,
-            transfer.size,
-            group,
-            _ENQUEUED,
-            values,
-        )
+        messages, total = self.counters.depth()
+        values = (message.position, messages, total)
+        label, size = transfer.label, transfer.size
+        self.context.tell("enqueued", self.name, transfer.origin, "", label, size, group, _ENQUEUED, values)
 
     def _show_dequeued(self, message: QueuedMessage, reason: str) -> None:
         transfer, group = message.transfer, message.group
-        messages, size = self.counters.depth()
-        values = (message.position, reason, messages, size)
-        self.context.tell(
-            "dequeued", self.name, "", "", transfer.label, transfer.size, group, _DEQUEUED, values
-        )
+        messages, total = self.counters.depth()
+        values = (message.position, reason, messages, total)
+        label, size = transfer.label, transfer.size
+        self.context.tell("dequeued", self.name, "", "", label, size, group, _DEQUEUED, values)
 
     def _show_moved(self, kind: str, message: QueuedMessage, owner: str = "") -> None:
         transfer, group = message.transfer, message.group
@@ -475,27 +465,15 @@ class QueueCounters(Restorable):
     __slots__ = _COUNTER_NAMES
 
     def __init__(self) -> None:
-        self.msgTotalEnqueues = 0
-        self.byteTotalEnqueues = 0
-        self.msgTotalDequeues = 0
-        self.byteTotalDequeues = 0
-        self.msgTxnEnqueues = 0
-        self.byteTxnEnqueues = 0
-        self.msgTxnDequeues = 0
-        self.byteTxnDequeues = 0
-        self.msgPersistEnqueues = 0
-        self.msgPersistDequeues = 0
-        self.bytePersistEnqueues = 0
-        self.bytePersistDequeues = 0
-        self.acquires = 0
-        self.releases = 0
-        self.discardsTtl = 0
-        self.discardsRing = 0
-        self.discardsLvq = 0
-        self.discardsOverflow = 0
-        self.discardsSubscriber = 0
-        self.discardsPurge = 0
-        self.reroutes = 0
+        self.msgTotalEnqueues = self.byteTotalEnqueues = 0
+        self.msgTotalDequeues = self.byteTotalDequeues = 0
+        self.msgTxnEnqueues = self.byteTxnEnqueues = 0
+        self.msgTxnDequeues = self.byteTxnDequeues = 0
+        self.msgPersistEnqueues = self.bytePersistEnqueues = 0
+        self.msgPersistDequeues = self.bytePersistDequeues = 0
+        self.acquires = self.releases = self.reroutes = 0
+        self.discardsTtl = self.discardsRing = self.discardsLvq = 0
+        self.discardsOverflow = self.discardsSubscriber = self.discardsPurge = 0
 
     def enqueue(self, size: int, in_transaction: bool) -> None:
         """Count a message that came."""

@@ -20,7 +20,7 @@ import operator
 import re
 import sys
 from collections.abc import Callable
-from typing import ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from qflow.broker.errors import FramingErrorException, NotImplementedException
 from qflow.broker.message import HeaderValue, Message, Transfer, encodable, shown
@@ -134,26 +134,14 @@ def _negate(value: Value) -> Value:
     return not value if isinstance(value, bool) else None
 
 
-def _any_of(parts: list[Expression], subject: _SelectorInput) -> Value:
-    """Return OR: true if one is, else unknown if one is; asks no more than needed, which may divide by 0."""
-    found: Value = False
+def _join(parts: list[Expression], subject: _SelectorInput, decisive: bool) -> Value:
+    """Return OR if ``decisive`` is True, else AND; ask for no more than needed, which may divide by 0."""
+    found: Value = not decisive
     for part in parts:
         value = part(subject)
-        if value is True:
-            return True
-        if value is not False:
-            found = None
-    return found
-
-
-def _all_of(parts: list[Expression], subject: _SelectorInput) -> Value:
-    """Return AND over expressions: false if one is, else unknown if one is, else true; ask no more."""
-    found: Value = True
-    for part in parts:
-        value = part(subject)
-        if value is False:
-            return False
-        if value is not True:
+        if value is decisive:
+            return decisive
+        if value is not (not decisive):
             found = None
     return found
 
@@ -220,29 +208,25 @@ def _calculate(symbol: str, left: Value, right: Value) -> Value:
     if isinstance(left, bool) or isinstance(right, bool):
         return None
     if isinstance(left, int) and isinstance(right, int):
-        return _calculate_whole(symbol, left, right)
-    return _calculate_double(symbol, float(left), float(right))
+        return wrap(_ARITHMETIC.get(symbol, _divide_whole)(left, right))
+    value: float = _ARITHMETIC.get(symbol, _divide_double)(float(left), float(right))
+    return value
 
 
-def _calculate_whole(symbol: str, left: int, right: int) -> int:
-    if symbol == "+":
-        return wrap(left + right)
-    if symbol == "-":
-        return wrap(left - right)
-    if symbol == "*":
-        return wrap(left * right)
+_ARITHMETIC: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+}
+
+
+def _divide_whole(left: int, right: int) -> int:
     quotient = abs(left) // abs(right)
-    return wrap(quotient if (left < 0) == (right < 0) else -quotient)
+    return quotient if (left < 0) == (right < 0) else -quotient
 
 
-def _calculate_double(symbol: str, left: float, right: float) -> float:
-    """Calculate with doubles; divided by 0 they give infinity with its sign, or not a number (RF-35)."""
-    if symbol == "+":
-        return left + right
-    if symbol == "-":
-        return left - right
-    if symbol == "*":
-        return left * right
+def _divide_double(left: float, right: float) -> float:
+    """Divide doubles; by 0 they give infinity with its sign, or not a number (RF-35)."""
     if right:
         return left / right
     if not left or math.isnan(left):
@@ -462,16 +446,16 @@ class _Parser:
         return count
 
     def _or(self) -> Expression:
-        parts = [self._and()]
-        while self._take("OR"):
-            parts.append(self._and())
-        return parts[0] if len(parts) == 1 else lambda subject: _any_of(parts, subject)
+        return self._joined("OR", self._and, True)
 
     def _and(self) -> Expression:
-        parts = [self._not()]
-        while self._take("AND"):
-            parts.append(self._not())
-        return parts[0] if len(parts) == 1 else lambda subject: _all_of(parts, subject)
+        return self._joined("AND", self._not, False)
+
+    def _joined(self, word: str, part: Callable[[], Expression], decisive: bool) -> Expression:
+        parts = [part()]
+        while self._take(word):
+            parts.append(part())
+        return parts[0] if len(parts) == 1 else lambda subject: _join(parts, subject, decisive)
 
     def _not(self) -> Expression:
         count = self._count("NOT")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 
 from qflow.broker.errors import FramingErrorException, InvalidArgumentException, InvalidConversion, refuse
 from qflow.broker.message import plain_map
@@ -76,9 +75,16 @@ POLICIES = ("reject", "ring", "self-destruct")
 LIFETIMES = ("delete-if-unused", "delete-if-unused-and-empty", "delete-on-close", "manual")
 
 
-_uint32 = partial(_to_integer, kind="uint32")
-_uint64 = partial(_to_integer, kind="uint64")
-_int64 = partial(_to_integer, kind="int64")
+def _uint32(value: Argument) -> int:
+    return _to_integer(value, "uint32")
+
+
+def _uint64(value: Argument) -> int:
+    return _to_integer(value, "uint64")
+
+
+def _int64(value: Argument) -> int:
+    return _to_integer(value, "int64")
 
 
 @dataclass(frozen=True, slots=True)

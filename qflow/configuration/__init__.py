@@ -3,8 +3,8 @@
 Read in this order:
 
 * :mod:`~qflow.configuration.notations`: what people type: a ``qpid-config`` line, an address string or JSON;
-* :mod:`~qflow.configuration.declaration`: the one queue that all of these ask for;
-* :mod:`~qflow.configuration.broker_setup`: the broker it is tried on (options, environment, qpidd.conf);
+* :mod:`~qflow.configuration.declaration`: the one queue that all of these ask for, and the broker it is tried
+  on (options, environment, qpidd.conf);
 * :mod:`~qflow.configuration.explanation`: the thresholds in force, the rule behind each, or the refusal.
 
 Nothing here computes a threshold: the engine does, and says where each comes from.

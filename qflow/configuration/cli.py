@@ -54,7 +54,7 @@ def _add_broker(parser: argparse.ArgumentParser) -> None:
 def run(chosen: argparse.Namespace) -> int:
     """Do what was asked; return 1 if the broker refuses the queue or does not start."""
     from qflow.broker.errors import StartupError
-    from qflow.configuration.broker_setup import BrokerSetup
+    from qflow.configuration.declaration import BrokerSetup
     from qflow.configuration.explanation import explain, report
     from qflow.configuration.notations import declaration_of, read_address
 

@@ -1,20 +1,33 @@
-"""Declaration: one queue as it is asked for, in whatever notation.
+"""What is asked for: a queue, in whatever notation, and the broker that it is tried on.
 
 A queue is declared with a map of *arguments* and with a few properties besides.  The broker reads the
 arguments that it knows and accepts all others without a word (CF-02).  Which it reads is asked of the engine
 here, not kept in a second list.
+
+A broker is started with options, which are read as qpidd reads them (rules.md#broker-options).
 """
 
 from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from types import MappingProxyType
 
-from qflow.broker.errors import InvalidConversion
+from qflow.broker.errors import InvalidConversion, StartupError
 from qflow.broker.history import ARGUMENT
+from qflow.broker.options import (
+    COMMAND_LINE,
+    NOT_MODELLED,
+    BrokerOptions,
+    Given,
+    convert,
+    ignored_variables,
+    ignored_words,
+    read_options,
+)
 from qflow.broker.settings import KEYS, Argument, QueueSettings, to_bool
 from qflow.configuration.qpid_config import OPTIONS, REPLICATE_KEY
 from qflow.kit import RefusalError
@@ -175,3 +188,65 @@ def ignored_arguments(arguments: Mapping[str, Argument]) -> Iterator[str]:
         if not is_understood(key):
             near = suggestion(key)
             yield f"the broker passes over {key!r} (CF-02)" + (f"; did you mean {near!r}?" if near else "")
+
+
+# The broker
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSetup:
+    """What a broker is started with, and where each option came from."""
+
+    options: BrokerOptions = field(default_factory=BrokerOptions)
+    given: tuple[Given, ...] = ()
+    ignored: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+
+    @classmethod
+    def read(
+        cls, arguments: Iterable[str] = (), environment: Mapping[str, str] | None = None, file: str = ""
+    ) -> BrokerSetup:
+        """Return what a command line, an environment and the file of ``--config``, or else ``file``, give."""
+        words, variables = list(arguments), environment or {}
+        named = read_options(words, variables, check=convert).get("config")
+        path = named.text if named else file
+        given = read_options(words, variables, _lines(path) if path else (), path, convert)
+        options, ignored = BrokerOptions.of_given(given), ignored_variables(variables)
+        return cls(options, tuple(given.values()), ignored, ignored_words(words))
+
+    @property
+    def not_modelled(self) -> tuple[str, ...]:
+        """Names of options that were given and have no effect here."""
+        return tuple(given.name for given in self.given if given.name in NOT_MODELLED)
+
+    def remarks(self) -> Iterator[Remark]:
+        """Yield what to know about the options."""
+        without = [name for name in self.not_modelled if name != "config"]
+        if without:
+            yield Remark("note", f"broker options that change nothing in this model: {', '.join(without)}")
+        for variable in self.ignored:
+            yield Remark("warning", f"the variable {variable} names no option; qpidd ignores it in silence")
+        for word in self.words:
+            yield Remark("warning", f"the word {word} is no option; qpidd ignores it in silence")
+
+    def asdict(self) -> dict[str, object]:
+        """Return the options as plain values."""
+        options = [{"name": given.name, "value": given.text, "from": given.source} for given in self.given]
+        return {"options": options, "not_modelled": list(self.not_modelled)}
+
+    def text(self) -> str:
+        """Return the options as on qpidd's command line; "" if none was given."""
+        return "\n".join(
+            f"--{given.name}={given.text}"
+            + ("" if given.source == COMMAND_LINE else f"   from {given.source}")
+            for given in self.given
+        )
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text("utf-8", "surrogateescape").splitlines()
+    except OSError as error:
+        raise StartupError(
+            f"Error in configuration file {path}: cannot read configuration file {path}"
+        ) from error

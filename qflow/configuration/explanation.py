@@ -29,9 +29,9 @@ from qflow.broker.limits import make_policy
 from qflow.broker.options import UINT32, BrokerOptions
 from qflow.broker.queue import Queue
 from qflow.broker.settings import LIFETIMES, POLICIES, QueueSettings
-from qflow.configuration.broker_setup import BrokerSetup
 from qflow.configuration.declaration import (
     PASSED_ON,
+    BrokerSetup,
     ConfigurationError,
     Declaration,
     Remark,
@@ -310,10 +310,7 @@ class _Subject:
     @property
     def levels(self) -> FlowLevels | None:
         """The levels in force; None without flow control."""
-        if is_exempt(self.settings):
-            return None
-        levels = FlowLevels.propose(self.settings, self.options)
-        return levels.validate(self.declaration.name) if levels.is_limiting else None
+        return FlowLevels.of(self.declaration.name, self.settings, self.options)
 
     def gives(self, *sides: str) -> bool:
         """Return whether a threshold of one of the sides is given, in either unit."""
@@ -453,8 +450,8 @@ def _after_refusal(declaration: Declaration, options: BrokerOptions) -> Iterator
     levels = FlowLevels.propose(settings, options)
     if is_exempt(settings) or not levels.is_limiting:
         return
-    yield from _why_refused("count", levels.stop_count, levels.resume_count)
-    yield from _why_refused("size", levels.stop_size, levels.resume_size)
+    for unit in UNITS:
+        yield from _why_refused(unit, getattr(levels, f"stop_{unit}"), getattr(levels, f"resume_{unit}"))
     if settings.max_size is None and 0 < levels.max_size < levels.stop_size.value:
         yield _hint(
             f"the limit of {levels.max_size} bytes is the broker's default-queue-limit; give qpid.max_size, "

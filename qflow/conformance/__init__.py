@@ -11,10 +11,10 @@ from qflow.rooms import open_room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from qflow.conformance.report import ScenarioVerdict as ScenarioVerdict
-    from qflow.conformance.report import check as check
-    from qflow.conformance.report import check_file as check_file
     from qflow.conformance.scenario import Scenario as Scenario
     from qflow.conformance.scenario import load_scenarios as load_scenarios
+    from qflow.conformance.scenario_player import ScenarioVerdict as ScenarioVerdict
+    from qflow.conformance.scenario_player import check as check
+    from qflow.conformance.scenario_player import check_file as check_file
 
 open_room(__name__)

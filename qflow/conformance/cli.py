@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
 from qflow.arguments import add_json
-from qflow.conformance.report import check_file
+from qflow.conformance.scenario_player import check_file
 from qflow.progress import progress
 
 
@@ -25,21 +24,16 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Run ``qflow conform``; return the exit status."""
-    return _check_files(chosen.recordings, chosen.json)
-
-
-def _check_files(paths: Sequence[str], as_json: bool = False) -> int:
     """Play files and print the verdicts, as lines of JSON if asked; return the exit status."""
     total = agreeing = 0
     with progress("playing", unit="scenarios") as shown:
-        for verdict in chain.from_iterable(map(check_file, paths)):
+        for verdict in chain.from_iterable(map(check_file, chosen.recordings)):
             total += 1
             agreeing += verdict.agrees
-            if as_json or not verdict.agrees:
+            if chosen.json or not verdict.agrees:
                 shown.end()
-                print(json.dumps(verdict.asdict()) if as_json else verdict.text())
+                print(json.dumps(verdict.asdict()) if chosen.json else verdict.text())
             shown(total)
     # Standard output is for the verdicts alone, if a program is to read them.
-    print(f"agree: {agreeing} of {total} scenarios", file=sys.stderr if as_json else sys.stdout)
+    print(f"agree: {agreeing} of {total} scenarios", file=sys.stderr if chosen.json else sys.stdout)
     return 0 if agreeing == total else 1

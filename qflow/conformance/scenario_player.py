@@ -1,15 +1,20 @@
 """The scenario player: performs recorded steps on the engine, and observes what its clients can see.
 
 :data:`_STEPS` is the vocabulary: each word for a step, the parameters it needs or may have, and the action on
-the engine.  A word or value that is not in it is refused (:class:`UnknownStepError`), so that no part of a
+the engine.  A word or value that is not in it is refused (:class:`_UnknownStepError`), so that no part of a
 recording is skipped without notice.  :func:`observe` returns everything that can be seen after a step, in the
-words of the recording's ``expect``; :func:`normalize` brings the recorded expectation into the same form.
+words of the recording's ``expect``; :func:`normalize` brings the recorded expectation into the same form, and
+:func:`check` compares the two: its :class:`ScenarioVerdict` says where they differ.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from qflow.broker import (
@@ -24,10 +29,10 @@ from qflow.broker import (
     Session,
 )
 from qflow.broker.consuming import DeliveryRecord
-from qflow.broker.errors import AmqpException, ManagementError, SessionException
+from qflow.broker.errors import AmqpException, ManagementError, SessionException, StartupError
 from qflow.broker.events import Event
 from qflow.broker.queue import Queue
-from qflow.conformance.scenario import pack, unpack
+from qflow.conformance.scenario import Scenario, load_scenarios, load_startups, pack, start, unpack
 from qflow.qflow_error import QflowError
 
 Step = Mapping[str, Any]
@@ -37,7 +42,7 @@ _FLOW_MODES = {"credit": 0, "window": 1}
 _NEEDS_NO_SESSION = ("qmf", "sleep")
 
 
-class UnknownStepError(QflowError):
+class _UnknownStepError(QflowError):
     """The scenario uses something that is not built."""
 
 
@@ -81,11 +86,11 @@ class Player:
         """Perform one step; a step of a session that is gone has no effect (RF-25)."""
         unknown = _find_unknown(step)
         if unknown:
-            raise UnknownStepError(unknown)
+            raise _UnknownStepError(unknown)
         try:
             self._play(step)
         except (TypeError, ValueError) as error:
-            raise UnknownStepError(f"op {step['op']!r} with these values: {error}") from error
+            raise _UnknownStepError(f"op {step['op']!r} with these values: {error}") from error
 
     def _play(self, step: Step) -> None:
         action = _STEPS[step["op"]].action
@@ -428,9 +433,9 @@ def observe(player: Player) -> _Seen:
             name: _groups(queue) for name, queue in queues.items() if queue is not None and queue.groups
         },
         "errors": {
-            name: [_code(client.session.error), client.session.error.text]
+            name: [error.name if isinstance(error, SessionException) else "connection", error.text]
             for name, client in player.clients.items()
-            if client.session.error is not None
+            if (error := client.session.error) is not None
         },
         "events": [
             [event.kind, event.queue, (event.detail or {})["msgDepth"], (event.detail or {})["byteDepth"]]
@@ -438,10 +443,6 @@ def observe(player: Player) -> _Seen:
         ],
     }
     return normalize(seen)
-
-
-def _code(error: AmqpException) -> str:
-    return error.name if isinstance(error, SessionException) else "connection"
 
 
 def _by_session(player: Player, value: Callable[[Any], Any]) -> _Seen:
@@ -476,7 +477,7 @@ def _without_empty(values: Mapping[str, Any]) -> _Seen:
     return {key: value for key, value in values.items() if value}
 
 
-def browse_everything(player: Player) -> dict[str, list[str]]:
+def _browse_everything(player: Player) -> dict[str, list[str]]:
     """Return what a fresh browser sees on every queue that still exists."""
     final: dict[str, list[str]] = {}
     for name in player.declared:
@@ -494,3 +495,119 @@ def browse_everything(player: Player) -> dict[str, list[str]]:
             session.close()
             final[name] = pack(labels)
     return final
+
+
+# Verdicts
+
+
+@dataclass(frozen=True, slots=True)
+class _Disagreement:
+    """One thing that was expected and not seen, or seen and not expected."""
+
+    path: str
+    expected: Any
+    got: Any
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioVerdict:
+    """Whether the engine agrees with one scenario, and where it does not.
+
+    Attributes:
+        agrees: Whether every step, and the end, was as recorded.
+        steps, step: How many steps agreed, and the one that did not, as JSON; "" if all did.
+        not_built: Words of the scenario that are unknown here; "" for none.
+        differences: Of that step.
+    """
+
+    id: str
+    area: str
+    agrees: bool
+    steps: int
+    step: str = ""
+    not_built: str = ""
+    differences: tuple[_Disagreement, ...] = ()
+
+    def text(self) -> str:
+        """Return the verdict as text: expected and got side by side."""
+        if self.agrees:
+            return f"{self.id}: agrees in {self.steps} steps"
+        if self.not_built:
+            return f"{self.id}: not agreeing at step {self.steps + 1}, not built: {self.not_built}"
+        lines = [f"{self.id}: differs at step {self.steps + 1}: {self.step}"]
+        width = max((len(difference.path) for difference in self.differences), default=0)
+        for difference in self.differences:
+            expected, got = json.dumps(difference.expected), json.dumps(difference.got)
+            lines.append(f"    {difference.path:<{width}}  expected {expected}   got {got}")
+        return "\n".join(lines)
+
+    def asdict(self) -> dict[str, Any]:
+        """Return the verdict as plain values."""
+        return asdict(self)
+
+
+def check(scenario: Scenario) -> ScenarioVerdict:
+    """Play a scenario and compare after every step; stop at the first difference."""
+    verdict = partial(ScenarioVerdict, scenario.id, scenario.area)
+    if scenario.unknown:
+        return verdict(False, 0, not_built=f"{', '.join(map(repr, scenario.unknown))} of a scenario")
+    try:
+        player = Player(scenario.broker)
+    except StartupError as error:
+        return verdict(False, 0, not_built=str(error))
+    for number, step in enumerate(scenario.steps):
+        shown = json.dumps({key: value for key, value in step.items() if key != "expect"})
+        try:
+            player.play(step)
+        except _UnknownStepError as error:
+            return verdict(False, number, shown, str(error))
+        wanted, seen = normalize(step["expect"]), observe(player)
+        for answer in ("sent", "acquired", "result"):
+            if answer in step:
+                wanted[answer] = step[answer]
+                seen[answer] = (
+                    player.answer if answer == "result" or player.answer is None else pack(player.answer)
+                )
+        if differences := tuple(_compare(wanted, seen)):
+            return verdict(False, number, shown, "", differences)
+    differences = tuple(_compare(scenario.final, _browse_everything(player), "final"))
+    agrees = not differences
+    return verdict(agrees, len(scenario.steps), "" if agrees else "final", "", differences)
+
+
+def _compare(wanted: Any, seen: Any, path: str = "") -> Iterator[_Disagreement]:
+    """Yield what differs between two values, down to the leaves of maps."""
+    if isinstance(wanted, Mapping) and isinstance(seen, Mapping):
+        for key in sorted({*wanted, *seen}):
+            yield from _compare(wanted.get(key), seen.get(key), f"{path}.{key}" if path else str(key))
+    elif wanted != seen:
+        yield _Disagreement(path, wanted, seen)
+
+
+def _check_startup(entry: Mapping[str, Any]) -> ScenarioVerdict:
+    """Start a broker with recorded options and compare whether it starts, and what it writes."""
+    options = [str(option) for option in entry["options"]]
+    wanted = {"starts": entry.get("starts"), "stderr": entry.get("stderr")}
+    differences = tuple(_compare(wanted, start(options)))
+    name = f"qpidd {' '.join(options)}".strip()
+    shown = "" if not differences else name
+    return ScenarioVerdict(name, "startup", not differences, int(not differences), shown, "", differences)
+
+
+def check_file(path: str | Path) -> Iterator[ScenarioVerdict]:
+    """Play every scenario of a ``.jsonl`` file, or try every start of a ``.json`` file; yield the verdicts.
+
+    Raises:
+        ScenarioError: If the file cannot be read.
+
+    >>> from qflow.kit import kit_path
+    >>> verdicts = check_file(kit_path("data") / "recordings" / "scenarios" / "random-ring.jsonl")
+    >>> [verdict.agrees for verdict in verdicts].count(True)
+    31
+    """
+    if str(path).endswith(".json"):
+        for entry in load_startups(path):
+            yield _check_startup(entry)
+        return
+    for scenario in load_scenarios(path):
+        yield check(scenario)

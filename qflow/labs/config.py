@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from qflow.configuration.broker_setup import BrokerSetup
+from qflow.configuration.declaration import BrokerSetup
 from qflow.configuration.explanation import Effective, SettingsExplanation, explain
 from qflow.configuration.notations import read_any
 from qflow.wording import format_thousands

@@ -31,7 +31,7 @@ class _ChangedEngine:
 
     def noticed_by(self, area: str = "") -> list[str]:
         """Return the ids of the scenarios that the changed engine no longer agrees with."""
-        check = importlib.import_module("qflow.conformance.report").check
+        check = importlib.import_module("qflow.conformance.scenario_player").check
         return [scenario.id for scenario in self.scenarios(area) if not check(scenario).agrees]
 
     def beside(self, scenario: str, steps: Sequence[int] = (), **columns: str) -> Any:

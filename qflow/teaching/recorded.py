@@ -8,9 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from qflow.conformance.report import check
 from qflow.conformance.scenario import Scenario, load_scenarios
-from qflow.conformance.scenario_player import Player, normalize, observe
+from qflow.conformance.scenario_player import Player, check, normalize, observe
 from qflow.kit import RefusalError, kit_path
 from qflow.table import Table, shown
 

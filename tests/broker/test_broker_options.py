@@ -9,7 +9,7 @@ import pytest
 from qflow.broker import Broker, BrokerOptions, Message
 from qflow.broker.errors import StartupError
 from qflow.broker.options import MODELLED, NOT_MODELLED, read_options
-from qflow.configuration.broker_setup import BrokerSetup
+from qflow.configuration.declaration import BrokerSetup
 
 CLI = "Error in command line options: "
 ENV = "Error in environment variables: "

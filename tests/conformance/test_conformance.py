@@ -11,10 +11,8 @@ from recordings import SCENARIOS
 from qflow.broker import BrokerOptions
 from qflow.broker.errors import StartupError
 from qflow.conformance import check_file, load_scenarios
-from qflow.conformance.cli import _check_files
-from qflow.conformance.report import check
 from qflow.conformance.scenario import Scenario, ScenarioError, pack, unpack
-from qflow.conformance.scenario_player import _EXPECT, _STEPS, QUEUE, Player, observe
+from qflow.conformance.scenario_player import _EXPECT, _STEPS, QUEUE, Player, check, observe
 
 FILES = sorted(SCENARIOS.glob("*.jsonl"))
 TABLE = re.findall(
@@ -82,7 +80,7 @@ def written(folder: Path, *scenarios: dict) -> str:
 def test_agreement(tmp_path, capsys, scenario):
     """Status 0 and nothing but the last line, which counts over all files."""
     file = written(tmp_path, scenario, {**scenario, "id": "again"})
-    assert _check_files([file, file]) == 0
+    assert status_of("conform", file, file) == 0
     assert capsys.readouterr().out == "agree: 4 of 4 scenarios\n"
 
 
@@ -108,7 +106,9 @@ def test_a_tampered_number(tmp_path, capsys, scenario, as_json):
     number = find_step(scenario, "held")
     real = scenario["steps"][number - 1]["expect"]["queues"]["q"]["depth"]
     bad = tamper(scenario, number, "queues.q.depth", real + 7)
-    assert _check_files([written(tmp_path, bad, {**scenario, "id": "good"})], as_json) == 1
+    assert (
+        status_of("conform", written(tmp_path, bad, {**scenario, "id": "good"}), *["--json"] * as_json) == 1
+    )
     said = capsys.readouterr()
     lines, tally = said.out.splitlines(), said.err.strip() if as_json else ""
     assert (tally or lines.pop()) == "agree: 1 of 2 scenarios"
@@ -182,7 +182,7 @@ def test_the_end_is_compared(scenario):
 def test_an_unknown_step(tmp_path, capsys, scenario):
     """It counts as not agreeing, and is named as not built."""
     steps = [*scenario["steps"][:2], {"op": "levitate", "queue": "q", "expect": {}}]
-    assert _check_files([written(tmp_path, {**scenario, "steps": steps})]) == 1
+    assert status_of("conform", written(tmp_path, {**scenario, "steps": steps})) == 1
     first, last = capsys.readouterr().out.splitlines()
     assert last == "agree: 0 of 1 scenarios"
     assert first.startswith("fc-equal: not agreeing at step 3, not built: ")
@@ -192,9 +192,9 @@ def test_an_unknown_step(tmp_path, capsys, scenario):
 def test_two_scenarios_with_one_id_are_told_apart(tmp_path, capsys, scenario):
     """Each is played, and its verdict names its line."""
     bad = {**scenario, "final": {"q": ["p-77"]}}
-    assert _check_files([written(tmp_path, scenario, bad)]) == 1
+    assert status_of("conform", written(tmp_path, scenario, bad)) == 1
     assert capsys.readouterr().out.startswith("fc-equal (line 2): differs at step")
-    assert _check_files([written(tmp_path, scenario, scenario)], as_json=True) == 0
+    assert status_of("conform", written(tmp_path, scenario, scenario), "--json") == 0
     said = capsys.readouterr()
     ids = [json.loads(line)["id"] for line in said.out.splitlines()]
     assert ids == ["fc-equal (line 1)", "fc-equal (line 2)"]
@@ -290,7 +290,7 @@ def test_a_queue_without_a_name(tmp_path, capsys, scenario):
     """CF-06: it can be declared, but not read: the end is compared without it, and there is no traceback."""
     expect = {"queues": {"": {"binds": 1}}}
     nameless = {"id": "n", "steps": [{"op": "declare_queue", "queue": "", "expect": expect}], "final": {}}
-    assert _check_files([written(tmp_path, nameless)]) == 0
+    assert status_of("conform", written(tmp_path, nameless)) == 0
 
 
 def test_an_error_of_the_connection_is_called_so():
@@ -355,7 +355,7 @@ def test_what_is_not_built_of_a_scenario_is_said(scenario):
 def test_options_that_do_not_start(tmp_path, capsys, scenario):
     """FC-10: the scenario does not agree; its verdict says what the broker said."""
     path = written(tmp_path, {**scenario, "broker": ["--default-flow-stop-threshold", "60"]})
-    assert _check_files([path]) == 1
+    assert status_of("conform", path) == 1
     assert "flowStopRatio=60 flowResumeRatio=70" in capsys.readouterr().out
 
 
