@@ -119,27 +119,21 @@ class Player:
 
     # Producing
 
-    def _send(self, client: _PlayedSession, step: Step, label: str) -> None:
-        exchange = step.get("exchange", "")
-        fields = (step.get("key", ""), step.get("headers"), step.get("priority"), step.get("ttl", 0))
-        filling = step["size"] - Message(0, *fields, label=label).encoded_size(exchange)
-        transfer = client.session.message_transfer(Message(filling, *fields, label=label), exchange)
-        client.sent.append((label, transfer.number))
-
     def transfer(self, client: _PlayedSession, step: Step) -> None:
         """Send several messages; the broker has processed each before the next is sent."""
-        for label in unpack([step["label"]]):
-            self._send(client, step, label)
-
-    def offer(self, client: _PlayedSession, step: Step) -> None:
-        """Send until as many transfers and syncs of the session are held as its capacity."""
+        exchange = step.get("exchange", "")
+        fields = (step.get("key", ""), step.get("headers"), step.get("priority"), step.get("ttl", 0))
+        filling = step["size"] - Message(0, *fields).encoded_size(exchange)
         sent: list[str] = []
-        self.answer = sent
+        if "capacity" in step:
+            self.answer = sent
         for label in unpack([step["label"]]):
-            if len(client.held()) >= step["capacity"]:
+            # An offer ends when as many transfers and syncs of the session are held as its capacity.
+            if "capacity" in step and len(client.held()) >= step["capacity"]:
                 break
             sent.append(label)
-            self._send(client, step, label)
+            transfer = client.session.message_transfer(Message(filling, *fields, label=label), exchange)
+            client.sent.append((label, transfer.number))
 
     def sync(self, client: _PlayedSession, step: Step) -> None:
         """Send execution.sync without waiting for it."""
@@ -318,7 +312,7 @@ _STEPS: dict[str, _Word] = {
         possible=("exchange", "queue", "key", "args")
     ),
     "transfer": _Word(("session", "label", "size"), ("key", *_MESSAGE), Player.transfer),
-    "offer": _Word(("session", "label", "size", "capacity"), ("key", "sent", *_MESSAGE), Player.offer),
+    "offer": _Word(("session", "label", "size", "capacity"), ("key", "sent", *_MESSAGE), Player.transfer),
     "sync": _Word(("session", "label"), (), Player.sync),
     "subscribe": _Word(
         _SUBSCRIPTION,

@@ -6,8 +6,9 @@ the commands, the statistics and the events of the engine, and none of its inner
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from ledger import GROUP as GROUP
@@ -49,6 +50,13 @@ def management_refused(status: int, text: str = "") -> Iterator[None]:
     with pytest.raises(ManagementError) as raised:
         yield
     assert (raised.value.status, raised.value.text[: len(text)]) == (status, text)
+
+
+def words_of(kind: type[Exception], act: Callable[..., object], *given: object, **named: object) -> str:
+    """Return the words with which a call is refused, by an exception of this kind."""
+    with pytest.raises(kind) as refusal:
+        act(*given, **named)
+    return str(refusal.value)
 
 
 class Reader:
@@ -297,10 +305,16 @@ class Bench:
         return {group["group_id"]: (group["msg_count"], group["consumer"]) for group in state}
 
 
-def queue_of(count: int, **short: object) -> Bench:
-    """Return a bench with a queue "q" that has messages p-1, p-2, … of 100 bytes."""
+def bench_with(queue: str, others: Mapping[str, object] | None = None, **more: Any) -> Bench:
+    """Return a bench on which a queue is declared; the parameters are those of :meth:`Bench.declare`."""
     bench = Bench()
-    bench.declare("q", **short)
+    bench.declare(queue, others, **more)
+    return bench
+
+
+def queue_of(count: int, others: Mapping[str, object] | None = None, **more: Any) -> Bench:
+    """Return a bench with a queue "q" that has messages p-1, p-2, … of 100 bytes."""
+    bench = bench_with("q", others, **more)
     bench.send("q", count)
     return bench
 

@@ -4,7 +4,7 @@ Beside the recordings ``al-``, which tests/conformance plays step by step.
 """
 
 import pytest
-from support import Bench
+from support import Bench, bench_with, queue_of
 
 UP, DOWN, OLD = "queueThresholdCrossedUpward", "queueThresholdCrossedDownward", "queueThresholdExceeded"
 KINDS = {UP: "up", DOWN: "down", OLD: "old"}
@@ -17,8 +17,7 @@ def raised(bench: Bench) -> list[tuple[str, int, int]]:
 
 def test_count():
     """QT-13, DQ-08: threshold.py test_alert_count: 5 up at depth 5, one down at 3."""
-    bench = Bench()
-    bench.declare("ttq", alert_count=5, alert_count_down=3)
+    bench = bench_with("ttq", alert_count=5, alert_count_down=3)
     for number in range(5):
         bench.send("ttq", size=29 + len(f"msg-{number}"))
     assert raised(bench) == [("up", 5, 5 * 34)]
@@ -103,17 +102,14 @@ def test_ratio(ratio, at):
 )
 def test_down_level(up, down, rearmed):
     """QT-12: the given one if it is below up, else half of up."""
-    bench = Bench()
-    bench.declare("q", alert_count_up=up, **({} if down is None else {"alert_count_down": down}))
-    bench.send("q", up + 1)
+    bench = queue_of(up + 1, alert_count_up=up, **{} if down is None else {"alert_count_down": down})
     bench.take("q", up + 1)
     assert [event for event in raised(bench) if event[0] == "down"] == [("down", rearmed, rearmed * 100)]
 
 
 def test_alerts_and_flow_control():
     """QT-14, DQ-02: at the threshold here, above it there; and back: at, and below."""
-    bench = Bench()
-    bench.declare(
+    bench = bench_with(
         "q", alert_count_up=5, alert_count_down=3, flow_stop_count=5, flow_resume_count=3, max_count=0
     )
     states = []
@@ -130,9 +126,7 @@ def test_alerts_and_flow_control():
 
 def test_acquiring_and_releasing_raise_nothing():
     """DQ-02: the levels are those of enqueues and dequeues."""
-    bench = Bench()
-    bench.declare("q", alert_count_up=2, alert_count_down=1)
-    bench.send("q", 2)
+    bench = queue_of(2, alert_count_up=2, alert_count_down=1)
     bench.read("q").release()
     bench.read("q", "d").session.close()
     assert raised(bench) == [("up", 2, 200)]
@@ -149,8 +143,7 @@ def test_order_of_observers():
 
 def test_the_order_of_units():
     """QT-13: bytes before count, on the way up and down."""
-    bench = Bench()
-    bench.declare(
+    bench = bench_with(
         "q", alert_count_up=2, alert_count_down=1, alert_size_up=150, alert_size_down=120, max_count=0
     )
     bench.send("q", size=100)
@@ -161,8 +154,7 @@ def test_the_order_of_units():
 
 def test_very_large_sizes_wrap():
     """QT-11, IN-10: 80 percent of 8 GiB is cut to 32 bits."""
-    bench = Bench()
-    bench.declare("q", max_size=2**33, flow_stop_size=0)
+    bench = bench_with("q", max_size=2**33, flow_stop_size=0)
     wrapped = 2**33 * 80 // 100 % 2**32
     bench.send("q", size=wrapped - 1)
     assert raised(bench) == []
@@ -179,9 +171,7 @@ def test_very_large_sizes_wrap():
 )
 def test_levels_of_32_bits(declared, at):
     """QT-11, IN-10: the level that is left is the one which is reached."""
-    bench = Bench()
-    bench.declare("q", flow_stop_count=0, **declared)
-    bench.send("q", at - 1)
+    bench = queue_of(at - 1, flow_stop_count=0, **declared)
     assert raised(bench) == []
     bench.send("q")
     assert [event[0] for event in raised(bench)] == ["up", "old"]

@@ -1,7 +1,7 @@
 """Commands that cannot be carried out: what they say, and that they change nothing but their own session."""
 
 import pytest
-from support import BYTES, INFINITE, Bench, refused, sized, through_json, visible
+from support import BYTES, INFINITE, Bench, bench_with, refused, sized, through_json, visible
 
 from qflow.broker import Broker, Message, MessageStore
 from qflow.broker.errors import SessionDetached
@@ -11,8 +11,7 @@ VICTIM = "victim"
 
 def busy_bench() -> Bench:
     """A broker where the victim session has a part in everything there is."""
-    bench = Bench()
-    bench.declare("q", flow_stop_count=1, alternate="amq.fanout")
+    bench = bench_with("q", flow_stop_count=1, alternate="amq.fanout")
     bench.declare("other")
     bench.declare("full", max_count=1, flow_stop_count=0)
     bench.declare("own", by=VICTIM, exclusive=True)
@@ -259,8 +258,7 @@ def test_names_that_no_encoding_has(name):
 
 def test_the_callers_headers_stay_the_callers():
     """MG-03, QT-01: a message is what it was when it was sent."""
-    bench = Bench()
-    bench.declare("q")
+    bench = bench_with("q")
     bench.group("grouped")
     headers = {"g": "A"}
     bench.send("q", headers=headers)
@@ -359,8 +357,7 @@ def test_qt_16_a_selector_nested_too_deeply(opening):
 )
 def test_qt_16_a_long_selector_is_no_deep_one(expression):
     """QT-16: what does not nest may be of any length, and is evaluated for every message."""
-    bench = Bench()
-    bench.declare("q")
+    bench = bench_with("q")
     bench.session("c").message_subscribe("q", "t", arguments={"x-apache-selector": expression})
     bench.session("c").fetch("t")
     bench.send("q")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 
 import pytest
+from support import words_of
 
 from qflow.broker import Broker, BrokerOptions, Message
 from qflow.broker.errors import StartupError
@@ -124,9 +125,7 @@ def test_bad_values(option, value, reason):
     ],
 )
 def test_bad_keywords(keywords, text):
-    with pytest.raises(StartupError) as raised:
-        BrokerOptions(**keywords)
-    assert str(raised.value) == text
+    assert words_of(StartupError, BrokerOptions, **keywords) == text
 
 
 # The command line
@@ -299,9 +298,10 @@ def test_the_file_is_found(tmp_path, place):
 
 def test_a_file_that_cannot_be_read(tmp_path):
     path = tmp_path / "none.conf"
-    with pytest.raises(StartupError) as raised:
-        BrokerSetup.read([], {}, str(path))
-    assert str(raised.value) == f"Error in configuration file {path}: cannot read configuration file {path}"
+    assert (
+        words_of(StartupError, BrokerSetup.read, [], {}, str(path))
+        == f"Error in configuration file {path}: cannot read configuration file {path}"
+    )
 
 
 def test_what_was_given_as_data():

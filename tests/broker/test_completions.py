@@ -4,15 +4,14 @@ Beside the recordings ``fc-sync`` and ``fc-fanout``, which tests/conformance pla
 """
 
 import pytest
-from support import Bench, refused
+from support import Bench, bench_with, queue_of, refused
 
 from qflow.broker.completions import RangeSet
 
 
 def two_queues() -> Bench:
     """X stops after one message; Y never does."""
-    bench = Bench()
-    bench.declare("x", flow_stop_count=1)
+    bench = bench_with("x", flow_stop_count=1)
     bench.declare("y")
     return bench
 
@@ -150,9 +149,7 @@ def test_every_65536_commands():
 
 def test_reports_of_a_batch():
     """CM-08, RF-40: at the end of a step, for each session one report a command with the sync flag."""
-    bench = Bench()
-    bench.declare("q", flow_stop_count=1)
-    bench.send("q")
+    bench = queue_of(1, flow_stop_count=1)
     for by in ("p", "r"):
         bench.send("q", by=by)
         bench.send("q", 2, by=by, sync=True)
@@ -182,8 +179,7 @@ def test_a_sync_waits_for_earlier_commands_only():
 
 def test_rf_40_a_sync_flag_is_reported_before_what_completes_after_it():
     """RF-40: three transfers freed in one batch, of which the second carries the flag."""
-    bench = Bench()
-    bench.declare("q", flow_stop_count=1, flow_resume_count=1)
+    bench = bench_with("q", flow_stop_count=1, flow_resume_count=1)
     session = bench.session("p")
     for sync in (False, False, True, False):
         bench.send("q", sync=sync)

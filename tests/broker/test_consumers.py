@@ -4,7 +4,7 @@ Beside the recordings ``cr-`` and ``re-``, which tests/conformance plays step by
 """
 
 import pytest
-from support import BYTES, INFINITE, MESSAGES, NONE, WINDOW, Bench, queue_of, refused, run
+from support import BYTES, INFINITE, MESSAGES, NONE, WINDOW, Bench, bench_with, queue_of, refused, run
 
 UNLIMITED = INFINITE
 FINITE_MAXIMUM = INFINITE - 1
@@ -220,8 +220,7 @@ def test_grant_and_flush_as_one_write():
 
 def test_too_big_is_not_skipped():
     """CN-08: the cursor is put back, even if a smaller one follows."""
-    bench = Bench()
-    bench.declare("q")
+    bench = bench_with("q")
     bench.send("q", size=500)
     bench.send("q", size=50)
     reader = bench.read("q", volume=100)
@@ -234,8 +233,7 @@ def test_too_big_is_not_skipped():
 
 def test_too_big_for_one_goes_to_another():
     """CN-08, RF-16: one other idle consumer is notified."""
-    bench = Bench()
-    bench.declare("q")
+    bench = bench_with("q")
     small = bench.read("q", "small", volume=100)
     large = bench.read("q", "large")
     bench.send("q", size=500)
@@ -323,8 +321,7 @@ def test_completion_in_the_mode_of_now():
 
 def test_completion_of_nothing_wakes_the_blocked():
     """RF-04: of all subscriptions of the session, whatever their mode."""
-    bench = Bench()
-    bench.declare("q")
+    bench = bench_with("q")
     bench.declare("other")
     blocked = bench.read("q", "c", volume=100)
     bench.send("q", size=500)
@@ -506,8 +503,7 @@ def grant_and_flush(reader) -> None:
 
 def test_round_robin():
     """CN-19, G-17: messages one at a time to idle consumers: [[0,3,6],[1,4],[2,5]]."""
-    bench = Bench()
-    bench.declare("q")
+    bench = bench_with("q")
     readers = [bench.read("q", name) for name in "abc"]
     for number in range(7):
         bench.send("q", label=str(number))
@@ -536,8 +532,7 @@ def test_a_connection_is_served_until_it_has_nothing_more():
 
 def test_ones_own_connection_is_served_last():
     """RF-12: the producer is a consumer, too, and first in the list; the browser elsewhere gets it first."""
-    bench = Bench()
-    bench.declare("q")
+    bench = bench_with("q")
     bench.read("q", "p")
     bench.read("q", "browser", browse=True)
     bench.send("q")
@@ -556,8 +551,7 @@ def test_the_closing_sessions_connection_is_served_last():
 
 def test_consumer_before_browsers():
     """RF-06, CN-19: one event takes one consumer and all browsers, the consumer first."""
-    bench = Bench()
-    bench.declare("q")
+    bench = bench_with("q")
     for name in ("b1", "b2"):
         bench.read("q", name, browse=True)
     bench.read("q", "c1")
@@ -571,8 +565,7 @@ def test_consumer_before_browsers():
 
 def test_who_found_nothing_goes_to_the_end():
     """CN-19, CN-21, FORMAT: served consumers queue up again behind the others."""
-    bench = Bench()
-    bench.declare("q")
+    bench = bench_with("q")
     readers = [bench.read("q", name) for name in "ab"]
     bench.send("q", 3)
     assert [reader.got for reader in readers] == ["p-1 p-3", "p-2"]
@@ -580,8 +573,7 @@ def test_who_found_nothing_goes_to_the_end():
 
 def test_out_of_credit_is_not_waiting():
     """RF-08, CN-26, FORMAT: it does not enter the list; a grant wakes it, and then it waits behind others."""
-    bench = Bench()
-    bench.declare("q")
+    bench = bench_with("q")
     first = bench.read("q", "first", messages=1)
     second = bench.read("q", "second")
     bench.send("q", 2)
@@ -625,8 +617,7 @@ def test_flush_leaves_who_found_nothing_waiting():
 
 def test_the_first_delivery_wakes_the_blocked():
     """RF-05, CN-24: the client's answer to the broker's session.flush, after the first delivery."""
-    bench = Bench()
-    bench.declare("q")
+    bench = bench_with("q")
     bench.declare("other")
     blocked = bench.read("q", "c", "a", volume=100)
     bench.send("q", size=500)
@@ -663,8 +654,7 @@ def test_a_consumer_starts_again_after_a_release():
 
 def test_one_dispatch_attempt_passes_an_event_on():
     """RF-07, CN-25: too little for the next message: blocked, one other is woken; a browser wakes none."""
-    bench = Bench()
-    bench.declare("q")
+    bench = bench_with("q")
     browser = bench.read("q", "browser", browse=True, volume=100)
     consumer = bench.read("q", "consumer")
     bench.send("q", size=500)
@@ -677,8 +667,7 @@ def test_one_dispatch_attempt_passes_an_event_on():
 
 def test_who_may_see_what():
     """CN-22: priorities only change which message a scan returns."""
-    bench = Bench()
-    bench.declare("q", priorities=10)
+    bench = bench_with("q", priorities=10)
     for priority in (1, 9, 5):
         bench.send("q", label=str(priority), priority=priority)
     assert bench.read("q", messages=2).got == "9 5"
@@ -698,8 +687,7 @@ def test_what_a_trace_says_of_who_gets_nothing():
 
 def test_exclusive_queue():
     """CN-23: queue.py test_declare_exclusive: 405 for everybody else's acquiring or administering."""
-    bench = Bench()
-    bench.declare("q", by="owner", exclusive=True)
+    bench = bench_with("q", by="owner", exclusive=True)
     attempts = [
         lambda s: s.queue_declare("q", exclusive=True),
         lambda s: s.message_subscribe("q", "t"),
@@ -720,8 +708,7 @@ def test_exclusive_queue():
 
 def test_ownership_ends_with_the_session():
     """CN-23: the queue survives unless it is auto-delete."""
-    bench = Bench()
-    bench.declare("q", by="owner", exclusive=True)
+    bench = bench_with("q", by="owner", exclusive=True)
     bench.declare("auto", by="owner", exclusive=True, auto_delete=True)
     bench.session("owner").close()
     assert (bench.exists("q"), bench.exists("auto")) == (True, False)
@@ -732,8 +719,7 @@ def test_ownership_ends_with_the_session():
 
 def test_taking_ownership():
     """CN-23: of an existing queue, if it has no acquiring consumer."""
-    bench = Bench()
-    bench.declare("free")
+    bench = bench_with("free")
     bench.read("free", "b", browse=True)
     bench.declare("free", by="owner", exclusive=True)
     with refused(405):

@@ -15,7 +15,7 @@ from support import Bench, Reader
 from qflow.broker.completions import RangeSet
 
 PROFILE = settings(
-    max_examples=240,
+    max_examples=150,
     deadline=None,
     derandomize=True,
     database=None,

@@ -4,7 +4,7 @@ Beside the recordings ``fc-`` and ``cap-``, which tests/conformance plays step b
 """
 
 import pytest
-from support import Bench, refused
+from support import Bench, bench_with, queue_of, refused
 
 # The state machine
 
@@ -81,9 +81,7 @@ def test_golden_traces(short, trace, end):
 
 def test_the_other_units_residue_gates_the_resume():
     """FC-09, G-07: stop_count 0 leaves resume_count 70, so a stop by bytes ends at 69 messages only."""
-    bench = Bench()
-    bench.declare("q", max_count=100, flow_stop_count=0, flow_stop_size=8_000, flow_resume_size=7_900)
-    bench.send("q", 81)
+    bench = queue_of(81, max_count=100, flow_stop_count=0, flow_stop_size=8_000, flow_resume_size=7_900)
     assert bench.is_on("q")
     bench.take("q", 11)
     assert (bench.stat("q").msgDepth, bench.is_on("q")) == (70, True)
@@ -93,9 +91,7 @@ def test_the_other_units_residue_gates_the_resume():
 
 def test_nothing_else_changes_the_state():
     """FC-18: acquire, release, requeue, browse, arrival, time; nor can an enqueue switch OFF."""
-    bench = Bench()
-    bench.declare("q", flow_stop_count=3, flow_resume_count=2)
-    bench.send("q", 4)
+    bench = queue_of(4, flow_stop_count=3, flow_resume_count=2)
     states = []
 
     def note() -> None:
@@ -122,8 +118,7 @@ def test_nothing_else_changes_the_state():
 
 def test_which_messages_are_held():
     """FC-15: the one that causes ON, and every one sent while ON."""
-    bench = Bench()
-    bench.declare("q", flow_stop_count=2, flow_resume_count=1)
+    bench = bench_with("q", flow_stop_count=2, flow_resume_count=1)
     transfers = bench.send("q", 5)
     assert [transfer.is_complete for transfer in transfers] == [True, True, False, False, False]
     assert [transfer.held_by for transfer in transfers[2:]] == [("q",)] * 3
@@ -132,9 +127,7 @@ def test_which_messages_are_held():
 
 def test_letting_go_while_on_and_when_off():
     """FC-17, X-30: its own dequeue while ON; all of them, in order, when OFF."""
-    bench = Bench()
-    bench.declare("q", flow_stop_count=3, flow_resume_count=2)
-    bench.send("q", 6)
+    bench = queue_of(6, flow_stop_count=3, flow_resume_count=2)
     reader = bench.read("q")
     reader.accept("p-5")
     assert (bench.held(), bench.is_on("q")) == ("p-4 p-6", True)
@@ -156,8 +149,7 @@ def test_letting_go_while_on_and_when_off():
 
 def test_eviction_and_replacement_count():
     """FC-20, FC-23, G-08: a replacement is enqueue, then dequeue: ON at the stop level, depth unchanged."""
-    bench = Bench()
-    bench.declare("q", last_value_queue_key="k", flow_stop_count=2, flow_resume_count=2)
+    bench = bench_with("q", last_value_queue_key="k", flow_stop_count=2, flow_resume_count=2)
     bench.send("q", label="a1", headers={"k": "a"})
     bench.send("q", label="b1", headers={"k": "b"})
     assert not bench.is_on("q")
@@ -172,9 +164,7 @@ def test_eviction_and_replacement_count():
 
 def test_acquired_messages_survive_a_purge_and_count():
     """FC-20, G-13: two acquired of four remain, and keep the queue ON."""
-    bench = Bench()
-    bench.declare("q", flow_stop_count=2, flow_resume_count=2)
-    bench.send("q", 4)
+    bench = queue_of(4, flow_stop_count=2, flow_resume_count=2)
     reader = bench.read("q", messages=2)
     bench.ctl.queue_purge("q")
     assert (bench.stat("q").msgDepth, bench.is_on("q"), bench.held()) == (2, True, "")
@@ -184,17 +174,14 @@ def test_acquired_messages_survive_a_purge_and_count():
 
 def test_auto_delete_and_self_destruct_release_too():
     """FC-21: the last consumer goes, and with it the queue."""
-    bench = Bench()
-    bench.declare("q", auto_delete=True, flow_stop_count=1)
-    bench.send("q", 2)
+    bench = queue_of(2, auto_delete=True, flow_stop_count=1)
     bench.read("q").cancel()
     assert (bench.exists("q"), bench.held()) == (False, "")
 
 
 def test_rejected_into_a_stopped_alternate():
     """FC-22, CN-16: the same by way of reject."""
-    bench = Bench()
-    bench.declare("q", flow_stop_count=1, alternate="amq.fanout")
+    bench = bench_with("q", flow_stop_count=1, alternate="amq.fanout")
     bench.declare("other", flow_stop_count=1, flow_resume_count=1)
     bench.bind("other", "amq.fanout")
     bench.send("other")
@@ -211,8 +198,7 @@ def test_rejected_into_a_stopped_alternate():
 
 def test_the_default_size_of_the_suites():
     """FC-24, CAP-11: 78-byte messages, limit 10000: ON at message 103, full at 128 / 9984 bytes."""
-    bench = Bench()
-    bench.declare("q", max_size=10_000)
+    bench = bench_with("q", max_size=10_000)
     for number in range(1, 129):
         bench.send("q", size=78)
         assert bench.is_on("q") == (number >= 103)
@@ -237,17 +223,13 @@ def test_the_default_size_of_the_suites():
 )
 def test_a_ring_never_stops(short):
     """FC-03, LP-14."""
-    bench = Bench()
-    bench.declare("q", policy_type="ring", **short)
-    bench.send("q", 20)
+    bench = queue_of(20, policy_type="ring", **short)
     assert (bench.held(), bench.stat("q").flowStopped, bench.stat("q").flowStoppedCount) == ("", False, 0)
 
 
 def test_no_event_but_the_log():
     """CM-15, IN-09: the state is a statistic; management raises no event for it."""
-    bench = Bench()
-    bench.declare("q", flow_stop_count=1)
-    bench.send("q", 2)
+    bench = queue_of(2, flow_stop_count=1)
     assert [event.detail for event in bench.seen("flow_stopped")] == [{"count": 2, "size": 200}]
     assert bench.seen("queueThresholdCrossedUpward") == []
     bench.ctl.queue_purge("q")

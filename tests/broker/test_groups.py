@@ -6,7 +6,7 @@ Beside the recordings ``gr-``, which tests/conformance plays step by step.
 from uuid import UUID
 
 import pytest
-from support import BYTES, GROUP, MESSAGES, Bench, Reader, arguments, of_group
+from support import BYTES, GROUP, MESSAGES, Bench, Reader, arguments, bench_with, of_group
 
 from qflow.broker import INFINITE, Broker
 
@@ -295,8 +295,7 @@ def test_simple_browse():
 
 def test_browse_only_queue():
     """MG-02, QT-10: grouping has no effect."""
-    bench = Bench()
-    bench.declare("q", {"qpid.browse-only": 1, **arguments(group_header_key=GROUP, shared_msg_group=1)})
+    bench = bench_with("q", {"qpid.browse-only": 1, **arguments(group_header_key=GROUP, shared_msg_group=1)})
     bench.send_groups("q", "A-1 A-2")
     assert [bench.read("q", name).got for name in ("c1", "c2")] == ["A-1 A-2", "A-1 A-2"]
     assert bench.owners("q") == {"A": (2, "")}
@@ -411,8 +410,7 @@ def test_the_querys_timestamp():
 
 def test_an_ungrouped_queue():
     """MG-24: an empty answer."""
-    bench = Bench()
-    bench.declare("q")
+    bench = bench_with("q")
     assert bench.broker.management.query("queue", "q") == {}
 
 

@@ -4,7 +4,7 @@ Beside the recordings ``lim-`` and ``ri-``, which tests/conformance plays step b
 """
 
 import pytest
-from support import Bench, refused
+from support import Bench, bench_with, queue_of, refused
 
 CIRCLE = "ring queue {} gets back what it evicts"
 NO_FLOW = {"flow_stop_count": 0, "flow_stop_size": 0}
@@ -13,8 +13,7 @@ NO_FLOW = {"flow_stop_count": 0, "flow_stop_size": 0}
 class TestThreeDepths:
     def test_if_empty_counts_available_ones_only(self):
         """DQ-01, QT-21: a queue whose messages are all acquired counts as empty."""
-        bench = Bench()
-        bench.declare("q")
+        bench = bench_with("q")
         bench.read("q")
         bench.send("q")
         bench.ctl.queue_delete("q", if_empty=True)
@@ -22,8 +21,7 @@ class TestThreeDepths:
 
     def test_a_transaction_reserves_when_it_prepares(self):
         """DQ-03, LP-09, RF-22: not before; and an aborted one gives all of it back."""
-        bench = Bench()
-        bench.declare("q", max_count=5, **NO_FLOW)
+        bench = bench_with("q", max_count=5, **NO_FLOW)
         bench.session("t").tx_select()
         bench.send("q", 10, by="t")
         bench.send("q", 4)
@@ -35,9 +33,7 @@ class TestThreeDepths:
 
     def test_bytes_count_only_where_they_are_limited(self):
         """DQ-04, LP-03: without a byte limit the policy does not even mention them."""
-        bench = Bench()
-        bench.declare("q", max_count=2, max_size=0)
-        bench.send("q", 2)
+        bench = queue_of(2, max_count=2, max_size=0)
         text = "Maximum depth exceeded on q: current=[count: 2], max=[count: 2], increment=[count: 1"
         with refused(506, text):
             bench.send("q")
@@ -45,8 +41,7 @@ class TestThreeDepths:
 
     def test_replacements_of_shrinking_size(self):
         """DQ-04, QT-01: ClientSessionTest testLVQVariedSize."""
-        bench = Bench()
-        bench.declare("q", last_value_queue_key="k", max_size=300)
+        bench = bench_with("q", last_value_queue_key="k", max_size=300)
         for size in range(100, 0, -10):
             bench.send("q", size=size + 50, headers={"k": "same"})
             assert bench.stat("q").byteDepth == size + 50
@@ -109,8 +104,7 @@ def test_how_many_fit(short, options, room):
 )  # fmt: skip
 def test_words_of_the_refusal(short, sizes, last, text):
     """LP-03, LP-05: as production logs show it."""
-    bench = Bench()
-    bench.declare("q", **short, **NO_FLOW)
+    bench = bench_with("q", **short, **NO_FLOW)
     for size in sizes:
         bench.send("q", size=size)
     with refused(506, f"Maximum depth exceeded on q: {text}"):
@@ -130,8 +124,7 @@ class TestReject:
     )
     def test_unknown_policies_reject(self, policy):
         """LP-04, LP-05: five delivered and unacknowledged; the sixth is refused; flow control is on."""
-        bench = Bench()
-        bench.declare("q", max_count=5, policy_type=policy)
+        bench = bench_with("q", max_count=5, policy_type=policy)
         reader = bench.read("q")
         bench.send("q", 5)
         assert reader.got == "p-1 p-2 p-3 p-4 p-5"
@@ -141,9 +134,7 @@ class TestReject:
 
     def test_what_is_counted(self):
         """LP-05: stats.py test_discards_limit_overflow: 1 on the queue, 1 on the broker."""
-        bench = Bench()
-        bench.declare("q", max_count=3, flow_stop_count=0)
-        bench.send("q", 3)
+        bench = queue_of(3, max_count=3, flow_stop_count=0)
         with refused(506):
             bench.send("q")
         assert bench.stat("q").discardsOverflow == 1
@@ -168,8 +159,7 @@ class TestRing:
     @pytest.mark.parametrize(("size", "fits"), [(15, True), (16, False)], ids=["LP-10 15", "LP-10 16"])
     def test_exactly_the_maximum(self, size, fits):
         """LP-10.1: 15 fits in 15, 16 is refused."""
-        bench = Bench()
-        bench.declare("q", policy_type="ring", max_size=15)
+        bench = bench_with("q", policy_type="ring", max_size=15)
         bench.send("q", size=15)
         if fits:
             bench.send("q", size=size)
@@ -181,8 +171,7 @@ class TestRing:
 
     def test_acquired_messages_go_too(self):
         """LP-10.2, LP-11, X-24: and what their consumer does with them afterwards is ignored."""
-        bench = Bench()
-        bench.declare("q", policy_type="ring", max_count=3)
+        bench = bench_with("q", policy_type="ring", max_count=3)
         reader = bench.read("q", messages=3)
         bench.send("q", 6)
         assert reader.got == "p-1 p-2 p-3"
@@ -197,8 +186,7 @@ class TestRing:
 
     def test_evicted_messages_go_to_the_alternate(self):
         """LP-10.3: MessagingSessionTests testReroutingRingQueue."""
-        bench = Bench()
-        bench.declare("ring", policy_type="ring", max_count=10, alternate="amq.fanout")
+        bench = bench_with("ring", policy_type="ring", max_count=10, alternate="amq.fanout")
         bench.declare("other")
         bench.bind("other", "amq.fanout")
         bench.send("ring", 20)
@@ -217,8 +205,7 @@ class TestRing:
 
     def test_its_own_alternate(self):
         """LP-10, RF-34: what it evicts comes back to it, of which the real broker never comes back."""
-        bench = Bench()
-        bench.declare("q", policy_type="ring", max_count=2, alternate="amq.fanout")
+        bench = bench_with("q", policy_type="ring", max_count=2, alternate="amq.fanout")
         bench.bind("q", "amq.fanout")
 
         def watch(event: object) -> None:
@@ -243,8 +230,7 @@ class TestRing:
 
     def test_an_alternate_with_room_for_all(self):
         """LP-10: two rings bound to each other's alternate are no harm while one of them has room."""
-        bench = Bench()
-        bench.declare("q", policy_type="ring", max_count=2, alternate="amq.fanout")
+        bench = bench_with("q", policy_type="ring", max_count=2, alternate="amq.fanout")
         bench.declare("r", policy_type="ring", max_count=9, alternate="amq.direct")
         bench.bind("r", "amq.fanout")
         bench.bind("q", "amq.direct")
@@ -253,8 +239,7 @@ class TestRing:
 
     def test_a_full_alternate_refuses_what_is_evicted(self):
         """LP-10, LP-05: the evicted one is lost and not counted; the new one is refused with the 506."""
-        bench = Bench()
-        bench.declare("full", max_count=1, flow_stop_count=0)
+        bench = bench_with("full", max_count=1, flow_stop_count=0)
         bench.bind("full", "amq.fanout")
         bench.declare("q", policy_type="ring", max_count=2, alternate="amq.fanout")
         bench.send("q", 3)
@@ -266,9 +251,7 @@ class TestRing:
 
     def test_nothing_left_to_evict(self):
         """RF-21: all room is reserved by the committing transaction; the message is dropped silently."""
-        bench = Bench()
-        bench.declare("q", policy_type="ring", max_count=2)
-        bench.send("q", 2)
+        bench = queue_of(2, policy_type="ring", max_count=2)
         bench.session("t").tx_select()
         bench.send("q", 3, by="t")
         bench.session("t").tx_commit()
@@ -279,8 +262,7 @@ class TestRing:
 class TestPriorityRing:
     def test_golden(self):
         """LP-12, G-12: 4 is dropped, the first 5 is evicted by the second, that one by 9."""
-        bench = Bench()
-        bench.declare("q", policy_type="ring", max_count=3, priorities=10)
+        bench = bench_with("q", policy_type="ring", max_count=3, priorities=10)
         for index, priority in enumerate([5, 6, 7, 4, 5, 9]):
             (transfer,) = bench.send("q", label=f"{priority}-{index}", priority=priority)
             assert transfer.is_complete
@@ -289,8 +271,7 @@ class TestPriorityRing:
 
     def test_raw_priorities_are_compared(self):
         """RF-20: 1 and 2 share level 0 of five levels, and yet 1 does not evict 2."""
-        bench = Bench()
-        bench.declare("q", policy_type="ring", max_count=1, priorities=5)
+        bench = bench_with("q", policy_type="ring", max_count=1, priorities=5)
         bench.send("q", priority=2)
         bench.send("q", priority=1)
         assert bench.labels("q") == "p-1"
@@ -299,16 +280,14 @@ class TestPriorityRing:
 
     def test_one_level_is_a_priority_queue_too(self):
         """LP-12, RF-20, QT-04: a newcomer of lower priority is the one that is dropped."""
-        bench = Bench()
-        bench.declare("q", policy_type="ring", max_count=1, priorities=1)
+        bench = bench_with("q", policy_type="ring", max_count=1, priorities=1)
         bench.send("q", priority=9)
         bench.send("q", priority=1)
         assert bench.labels("q") == "p-1"
 
     def test_only_the_head_of_the_lowest_level_is_looked_at(self):
         """LP-12, RF-20: it has 2; that 1 stands behind it in the same level does not help."""
-        bench = Bench()
-        bench.declare("q", policy_type="ring", max_count=2, priorities=5)
+        bench = bench_with("q", policy_type="ring", max_count=2, priorities=5)
         bench.send("q", priority=2)
         bench.send("q", priority=1)
         bench.send("q", priority=1)
@@ -319,8 +298,7 @@ class TestPriorityRing:
 class TestLastValueRing:
     def test_golden(self):
         """LP-13, G-12: the depth check comes before the replacement, and evicts an unrelated message."""
-        bench = Bench()
-        bench.declare("q", policy_type="ring", max_count=3, last_value_queue_key="k")
+        bench = bench_with("q", policy_type="ring", max_count=3, last_value_queue_key="k")
         for label in ("a", "b", "c", "b2"):
             bench.send("q", label=label, headers={"k": label[0]})
         assert bench.labels("q") == "c b2"
@@ -331,8 +309,7 @@ class TestLastValueRing:
 class TestSelfDestruct:
     def test_golden(self):
         """LP-15: acquired messages go to the alternate, too; the message that did it is lost."""
-        bench = Bench()
-        bench.declare("q", policy_type="self-destruct", max_count=3, alternate="amq.fanout", **NO_FLOW)
+        bench = bench_with("q", policy_type="self-destruct", max_count=3, alternate="amq.fanout", **NO_FLOW)
         bench.declare("other")
         bench.bind("other", "amq.fanout")
         reader = bench.read("q", messages=2)
@@ -349,8 +326,7 @@ class TestSelfDestruct:
 
     def test_waiting_consumers_learn_of_it(self):
         """LP-15, CN-18, RF-15: 408."""
-        bench = Bench()
-        bench.declare("q", policy_type="self-destruct", max_count=1, **NO_FLOW)
+        bench = bench_with("q", policy_type="self-destruct", max_count=1, **NO_FLOW)
         reader = bench.read("q")
         bench.send("q", 2)
         assert not bench.exists("q")
@@ -359,15 +335,13 @@ class TestSelfDestruct:
 
     def test_it_takes_precedence_over_last_value(self):
         """LP-17: three messages with the same key: depth 3."""
-        bench = Bench()
-        bench.declare("q", policy_type="self-destruct", last_value_queue_key="k")
+        bench = bench_with("q", policy_type="self-destruct", last_value_queue_key="k")
         bench.send("q", 3, headers={"k": "same"})
         assert (bench.stat("q").msgDepth, bench.stat("q").discardsLvq) == (3, 0)
 
     def test_into_a_full_alternate(self):
         """LP-15, LP-05, LP-08: whoever fills the queue up is told what its alternate's queue refused."""
-        bench = Bench()
-        bench.declare("full", max_count=1, flow_stop_count=0)
+        bench = bench_with("full", max_count=1, flow_stop_count=0)
         bench.bind("full", "amq.fanout")
         bench.declare("q", policy_type="self-destruct", max_count=2, alternate="amq.fanout", **NO_FLOW)
         bench.send("q", 2)
@@ -377,8 +351,7 @@ class TestSelfDestruct:
 
     def test_a_queue_that_is_gone_takes_nothing(self):
         """LP-18: its transaction publishes are dropped silently."""
-        bench = Bench()
-        bench.declare("q")
+        bench = bench_with("q")
         bench.declare("other")
         bench.session("t").tx_select()
         bench.send("q", by="t")
@@ -390,8 +363,7 @@ class TestSelfDestruct:
 
     def test_a_transaction_which_destroys_its_queue(self):
         """LP-15, LP-18: the room was reserved, but the queue is gone when the messages are pushed."""
-        bench = Bench()
-        bench.declare("q", policy_type="self-destruct", max_count=2, **NO_FLOW)
+        bench = bench_with("q", policy_type="self-destruct", max_count=2, **NO_FLOW)
         bench.session("t").tx_select()
         bench.send("q", 3, by="t")
         bench.session("t").tx_commit()
@@ -431,8 +403,7 @@ class TestNoLocal:
 
     def test_a_plain_queue_takes_them(self):
         """RF-24: it needs the argument, and an owner or exclusive consumer."""
-        bench = Bench()
-        bench.declare("local", {"no-local": "true"}, by="owner")
+        bench = bench_with("local", {"no-local": "true"}, by="owner")
         bench.declare("owned", by="owner", exclusive=True)
         bench.send("local", by="owner")
         bench.send("owned", by="owner")

@@ -1,7 +1,7 @@
 """Management methods, statistics and status codes (CF-07 … CF-10, QT-22 … QT-24, RF-11, RF-23)."""
 
 import pytest
-from support import Bench, management_refused, of_group, queue_of, refused, run
+from support import Bench, bench_with, management_refused, of_group, queue_of, refused, run
 
 from qflow.broker import Broker, Message
 from qflow.trace.replaying import Replay, record
@@ -44,8 +44,7 @@ class TestPurge:
 
     def test_filter_counts_matching_ones(self):
         """QT-22, MG-19: the count is of messages that match."""
-        bench = Bench()
-        bench.declare("q")
+        bench = bench_with("q")
         bench.send_groups("q", "A-1 B-2 A-3 A-4")
         bench.broker.management.purge("q", 2, of_group("A"))
         assert bench.labels("q") == "B-2 A-4"
@@ -162,8 +161,7 @@ class TestReroute:
 
     def test_a_priority_queue(self):
         """RF-11, QT-23: test_reroute_priority_queue: the highest first."""
-        bench = Bench()
-        bench.declare("q", priorities=10)
+        bench = bench_with("q", priorities=10)
         bench.declare("other")
         bench.bind("other", "amq.fanout")
         for priority in (1, 9, 5):
@@ -290,8 +288,7 @@ class TestCreateAndDelete:
 
     def test_deleting_somebodys_queue(self):
         """CF-07, QT-21: management asks for no owner, only for users and messages."""
-        bench = Bench()
-        bench.declare("q", by="owner", exclusive=True)
+        bench = bench_with("q", by="owner", exclusive=True)
         bench.broker.management.delete("queue", "q", {"if_unused": True})
         assert not bench.exists("q")
 
@@ -431,8 +428,7 @@ def test_status_codes(act, status, text):
 
 def test_queue_statistics():
     """CF-09: every counter once, in one life of a queue."""
-    bench = Bench()
-    bench.declare("q", max_count=10, alternate="amq.fanout")
+    bench = bench_with("q", max_count=10, alternate="amq.fanout")
     bench.declare("other")
     bench.bind("q", "amq.direct", "k")
     bench.send("q", 8, size=50)
@@ -504,8 +500,7 @@ def test_subscription_and_session_statistics():
 
 def test_persistent_bytes():
     """CF-09: bytes of durable messages, in and out, and in the broker's totals."""
-    bench = Bench()
-    bench.declare("q")
+    bench = bench_with("q")
     for size, durable in ((50, True), (70, True), (90, False)):
         bench.send("q", size=size, durable=durable)
     bench.take("q", 2)
@@ -517,8 +512,7 @@ def test_persistent_bytes():
 
 def test_connection_statistics():
     """CF-10, management.py test_connection_stats: messages, their bytes and frames; refused ones, too."""
-    bench = Bench()
-    bench.declare("q", max_count=3, flow_stop_count=0)
+    bench = bench_with("q", max_count=3, flow_stop_count=0)
     bench.send("q", size=50)
     session = bench.broker.sessions["p"]
     session.message_transfer(Message(0, routing_key="q"))

@@ -3,7 +3,7 @@
 from uuid import UUID
 
 import pytest
-from support import Bench
+from support import Bench, bench_with
 
 from qflow.broker import Broker, Message
 from qflow.trace.replaying import Replay, record
@@ -40,8 +40,7 @@ SIZES = [
 @pytest.mark.parametrize(("properties", "exchange", "size"), SIZES)
 def test_encoded_size(properties, exchange, size):
     """DQ-05, DQ-06, DQ-07, DQ-08: header body and content, and what each property adds."""
-    bench = Bench()
-    bench.declare("ab")
+    bench = bench_with("ab")
     transfer = bench.session("p").message_transfer(Message(**{**BARE, **properties}), exchange)
     assert transfer.size == size
 
@@ -56,8 +55,7 @@ def test_closed_form_of_a_raw_transfer(key, exchange, content):
 
 def test_one_number_everywhere():
     """DQ-05: depth, limits, thresholds, credit and exchange statistics all use it; moving keeps it."""
-    bench = Bench()
-    bench.declare("q", max_size=200, flow_stop_size=150, flow_resume_size=100)
+    bench = bench_with("q", max_size=200, flow_stop_size=150, flow_resume_size=100)
     bench.declare("a much longer name")
     bench.bind("q", "amq.fanout")
     bench.send("key", size=100, exchange="amq.fanout")

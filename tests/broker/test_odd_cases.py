@@ -6,7 +6,7 @@ Beside the recordings ``m2-`` and ``fz-``, which tests/conformance plays step by
 from __future__ import annotations
 
 import pytest
-from support import Bench, refused
+from support import Bench, bench_with, queue_of, refused
 
 from qflow.broker import INFINITE, Broker, BrokerOptions, Message
 from qflow.broker.errors import ResourceLimitExceededException
@@ -16,8 +16,7 @@ FULL = "Maximum depth exceeded on dl"
 
 def bench_with_full_alternate(**q: object) -> Bench:
     """Return a bench with queue q, whose alternate exchange leads to the full queue dl."""
-    bench = Bench()
-    bench.declare("dl", max_count=1, flow_stop_count=0)
+    bench = bench_with("dl", max_count=1, flow_stop_count=0)
     bench.bind("dl", "amq.fanout")
     bench.send("dl")
     bench.declare("q", alternate="amq.fanout", **q)
@@ -153,8 +152,7 @@ def test_rf_38_levels_that_no_message_can_have_take_no_room(share):
     """RF-38, QT-06: 2**31 - 1 levels deliver in the same order as 256, which a priority can reach."""
     orders = []
     for levels in (256, 2**31 - 1):
-        bench = Bench()
-        bench.declare("q", priorities=levels, **share)
+        bench = bench_with("q", priorities=levels, **share)
         for priority in (0, 255, 3, 255, 255, 7, 0, 255):
             bench.send("q", priority=priority)
         session, got = bench.session("c"), []
@@ -169,9 +167,7 @@ def test_rf_38_levels_that_no_message_can_have_take_no_room(share):
 
 
 def test_rf_39_a_cancelled_subscription_is_shown_while_it_has_unsettled_deliveries():
-    bench = Bench()
-    bench.declare("q")
-    bench.send("q", 3)
+    bench = queue_of(3)
     reader = bench.read("q")
     session = reader.session
     session.message_accept([0])

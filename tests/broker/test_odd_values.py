@@ -14,7 +14,7 @@ from uuid import UUID
 
 import numpy as np
 import pytest
-from support import Bench, refused
+from support import queue_of, refused, words_of
 
 from qflow.broker import Broker, BrokerOptions, DelayedStore, Message, RangeSet, Session, StartupError
 from qflow.broker.links import LinkSession
@@ -81,9 +81,7 @@ def test_what_is_no_whole_number(name, odd):
     if odd is None and name in ("priority", "timestamp", "size"):
         assert getattr(Message(**{name: None}), name) is None
         return
-    with pytest.raises(TypeError) as refusal:
-        Message(**{name: odd})
-    assert str(refusal.value) == f"{name} is a whole number; got {odd!r}"
+    assert words_of(TypeError, Message, **{name: odd}) == f"{name} is a whole number; got {odd!r}"
 
 
 @pytest.mark.parametrize(
@@ -93,28 +91,21 @@ def test_texts_of_a_message(name):
     value = getattr(Message(**{name: Colour.RED}), name)
     assert value == "red" and type(value) is str
     for odd in (5, b"red", ["red"], True):
-        with pytest.raises(TypeError) as refusal:
-            Message(**{name: odd})
-        assert str(refusal.value) == f"{name} is a string; got {odd!r}"
+        assert words_of(TypeError, Message, **{name: odd}) == f"{name} is a string; got {odd!r}"
 
 
 def test_the_other_properties_of_a_message():
     for odd in (1, 0, "yes", np.True_, None):
-        with pytest.raises(TypeError) as refusal:
-            Message(durable=odd)
-        assert str(refusal.value) == f"durable is True or False; got {odd!r}"
-    with pytest.raises(TypeError, match="^message_id is a UUID; got 7$"):
-        Message(message_id=7)
-    with pytest.raises(TypeError, match="^headers is a mapping; got 7$"):
-        Message(headers=7)
-    with pytest.raises(TypeError, match="^reply_to is an exchange and a routing key; got 7$"):
-        Message.of("x", reply_to=7)
-    with pytest.raises(TypeError, match="^reply_to is a string; got 7$"):
-        Message.of("x", reply_to=("", 7))
-    with pytest.raises(TypeError, match="^content_encoding is a string; got 7$"):
-        Message.of("x", content_encoding=7)
-    with pytest.raises(TypeError, match="^routing_key is a string; got 7$"):
-        Message.of("x", 7)
+        assert words_of(TypeError, Message, durable=odd) == f"durable is True or False; got {odd!r}"
+    for words, act in (
+        ("message_id is a UUID", lambda: Message(message_id=7)),
+        ("headers is a mapping", lambda: Message(headers=7)),
+        ("reply_to is an exchange and a routing key", lambda: Message.of("x", reply_to=7)),
+        ("reply_to is a string", lambda: Message.of("x", reply_to=("", 7))),
+        ("content_encoding is a string", lambda: Message.of("x", content_encoding=7)),
+        ("routing_key is a string", lambda: Message.of("x", 7)),
+    ):
+        assert words_of(TypeError, act) == f"{words}; got 7"
     assert Message.of("x", reply_to=["", Colour.RED]).reply_to == ("", "red")
 
 
@@ -137,9 +128,7 @@ BROKERS = [
 @pytest.mark.parametrize("odd", [5, 0, False, b"red", ["red"], {}], ids=repr)
 @pytest.mark.parametrize(("act", "words"), BROKERS)
 def test_what_a_broker_is_given(act, words, odd):
-    with pytest.raises(TypeError) as refusal:
-        act(odd)
-    assert str(refusal.value) == words.format(repr(odd))
+    assert words_of(TypeError, act, odd) == words.format(repr(odd))
 
 
 @pytest.mark.parametrize("five", FIVES, ids=repr)
@@ -152,9 +141,9 @@ def test_times_and_options(five):
 
 @pytest.mark.parametrize("odd", NO_NUMBERS, ids=repr)
 def test_times_and_options_that_cannot_be(odd):
-    with pytest.raises(TypeError) as refusal:
-        Broker().advance(odd)
-    assert str(refusal.value) == f"time in microseconds is a whole number; got {odd!r}"
+    assert (
+        words_of(TypeError, Broker().advance, odd) == f"time in microseconds is a whole number; got {odd!r}"
+    )
     # An interval may be a fraction of a second (RF-47).
     with pytest.raises(StartupError, match="^max_purge_batch: got "):
         BrokerOptions(max_purge_batch=odd)
@@ -250,17 +239,16 @@ READ = [
 @pytest.mark.parametrize("odd", [2.5, None, Thing()], ids=repr)
 @pytest.mark.parametrize(("words", "act"), READ)
 def test_what_is_refused_in_words(words, act, odd):
-    with pytest.raises(TypeError) as refusal:
-        act(odd)
-    assert str(refusal.value) == f"{words}; got {odd!r}"
+    assert words_of(TypeError, act, odd) == f"{words}; got {odd!r}"
 
 
 @pytest.mark.parametrize("odd", [2.5, None, [1], {"a": 1}], ids=repr)
 def test_filters_that_are_none(odd):
     """LNK-14."""
-    with pytest.raises(TypeError) as refusal:
-        shop().link_attach("in", "receiver", "q", {"filters": {"f": odd}})
-    assert str(refusal.value) == f"link.attach: a filter is a descriptor and a value; got {odd!r}"
+    assert (
+        words_of(TypeError, shop().link_attach, "in", "receiver", "q", {"filters": {"f": odd}})
+        == f"link.attach: a filter is a descriptor and a value; got {odd!r}"
+    )
 
 
 @pytest.mark.parametrize("five", FIVES, ids=repr)
@@ -278,13 +266,15 @@ def test_numbers_of_a_set(five):
 def test_messages_that_are_none():
     session = consumer()
     for odd in (5, None, "m", ClientMessage("m")):
-        with pytest.raises(TypeError) as refusal:
-            session.message_transfer(odd)
-        assert str(refusal.value) == f"message.transfer: message is a Message; got {odd!r}"
+        assert (
+            words_of(TypeError, session.message_transfer, odd)
+            == f"message.transfer: message is a Message; got {odd!r}"
+        )
     for odd in (1, "yes", None):
-        with pytest.raises(TypeError) as refusal:
-            session.message_transfer(Message(1), sync=odd)
-        assert str(refusal.value) == f"message.transfer: sync is True or False; got {odd!r}"
+        assert (
+            words_of(TypeError, session.message_transfer, Message(1), sync=odd)
+            == f"message.transfer: sync is True or False; got {odd!r}"
+        )
     with pytest.raises(TypeError, match="^message.transfer: exchange is a string; got 5$"):
         session.message_transfer(Message(1), 5)
     with pytest.raises(TypeError, match="^fetch: tag is a string; got 5$"):
@@ -339,9 +329,10 @@ def test_what_is_nested_too_deeply(what, value):
     """A snapshot could not hold it; one limit for all, at the door, and the interpreter lives."""
     session = consumer()
     before = session.context.state_hash()
-    with pytest.raises(ValueError) as refusal:
-        DOORS[what](session, TOO_DEEP[value])
-    assert str(refusal.value) == f"{what} is nested more than 100 levels deep, or contains itself"
+    assert (
+        words_of(ValueError, DOORS[what], session, TOO_DEEP[value])
+        == f"{what} is nested more than 100 levels deep, or contains itself"
+    )
     assert session.context.state_hash() == before
 
 
@@ -432,9 +423,7 @@ def test_what_is_of_a_kind_of_its_own_is_kept_as_a_plain_value(own, simple):
 @pytest.mark.parametrize("odd", [Thing(), {1, 2}, 1j, Decimal(1), np.True_, [Thing()], {"a": {1}}], ids=repr)
 def test_what_amqp_has_no_type_for(odd):
     for what, act in DOORS.items():
-        with pytest.raises(TypeError) as refusal:
-            act(consumer(), odd)
-        assert str(refusal.value).startswith(
+        assert words_of(TypeError, act, consumer(), odd).startswith(
             (f"{what} is made of None, bool, int, float,", "a body is text,")
         )
 
@@ -461,9 +450,7 @@ def test_half_a_character():
         ("queue.declare: arguments", lambda half: consumer().queue_declare("new", {"a": half})),
         ("expression", Selector),
     ):
-        with pytest.raises(ValueError) as refusal:
-            act("\ud800")
-        assert str(refusal.value) == f"{words} is a text that UTF-8 can carry; got '\\ud800'"
+        assert words_of(ValueError, act, "\ud800") == f"{words} is a text that UTF-8 can carry; got '\\ud800'"
 
 
 def test_an_option_that_has_no_text():
@@ -482,9 +469,7 @@ def test_a_float_of_a_kind_of_its_own_is_no_whole_number():
 
 def busy() -> Broker:
     """A broker in the middle of things."""
-    bench = Bench()
-    bench.declare("q", flow_stop_count=2)
-    bench.send("q", 5)
+    bench = queue_of(5, flow_stop_count=2)
     bench.read("q", "c", "t", messages=2)
     return bench.broker
 
@@ -522,18 +507,14 @@ def test_copies(duplicate):
 )
 def test_parts_are_not_copied_without_their_broker(duplicate, part):
     found = part(busy())
-    with pytest.raises(TypeError) as refusal:
-        duplicate(found)
-    assert str(refusal.value) == (
+    assert words_of(TypeError, duplicate, found) == (
         f"a {type(found).__name__} is a part of its broker, and is not copied without it; copy the Broker"
     )
 
 
 @pytest.mark.parametrize("kind", [Broker, Session, Message, RangeSet, Selector, QueueSettings])
 def test_classes_that_nothing_inherits_from(kind):
-    with pytest.raises(TypeError) as refusal:
-        type("Mine", (kind,), {})
-    assert str(refusal.value) == (
+    assert words_of(TypeError, type, "Mine", (kind,), {}) == (
         f"Mine cannot inherit from {kind.__name__}, which may be compiled: hold one instead; "
         "of the engine, MessageStore and DelayedStore can be inherited from"
     )
@@ -571,9 +552,7 @@ def test_a_broker_that_is_put_far_ahead(shares):
 
 
 def test_a_broker_that_is_put_as_far_ahead_as_can_be():
-    bench = Bench()
-    bench.declare("q")
-    bench.send("q", 3)
+    bench = queue_of(3)
     bench.broker.advance(10**15)
     bench.broker.advance((1 << 63) - 1)
     assert bench.stat("q").msgDepth == 3

@@ -4,15 +4,14 @@ Beside the recordings ``lv-``, ``pr-``, ``de-`` and ``re-ttl``, which tests/conf
 """
 
 import pytest
-from support import Bench, refused
+from support import Bench, bench_with, queue_of, refused
 
 from qflow.broker import Message
 
 
 def last_values(labels: str = "", **short: object) -> Bench:
     """A last value queue by header k; the letter of a label is its key."""
-    bench = Bench()
-    bench.declare("q", last_value_queue_key="k", **short)
+    bench = bench_with("q", last_value_queue_key="k", **short)
     send_values(bench, labels)
     return bench
 
@@ -57,8 +56,7 @@ class TestLastValue:
         for declared in ({"qpid.last_value_queue_key": "k", legacy: 1}, {legacy: 0}):
             key = "k" if len(declared) == 2 else "qpid.LVQ_key"
             for order in (declared, dict(reversed(declared.items()))):
-                bench = Bench()
-                bench.declare("q", order)
+                bench = bench_with("q", order)
                 for label, value in (("1", "a"), ("2", "b"), ("3", "a")):
                     bench.send("q", label=label, headers={key: value})
                 assert bench.labels("q") == "2 3"
@@ -98,8 +96,7 @@ def in_level_order(priorities: list[int], levels: int) -> str:
 
 
 def priority_queue(sent: list[int], levels: int = 10) -> Bench:
-    bench = Bench()
-    bench.declare("q", priorities=levels)
+    bench = bench_with("q", priorities=levels)
     for number, priority in enumerate(sent):
         bench.send("q", label=f"{priority}-{number}", priority=priority)
     return bench
@@ -116,8 +113,7 @@ class TestPriorities:
 
     def test_no_priority_is_zero(self):
         """QT-04: missing = 0; and 0 levels are no priority queue."""
-        bench = Bench()
-        bench.declare("q", priorities=10)
+        bench = bench_with("q", priorities=10)
         bench.declare("plain", priorities=0)
         for queue in ("q", "plain"):
             bench.send(queue, label="none")
@@ -127,8 +123,7 @@ class TestPriorities:
 
     def test_too_big_is_skipped_here(self):
         """RF-10, CN-08: the cursor of a level is not put back; a release in that level resets it."""
-        bench = Bench()
-        bench.declare("q", priorities=10)
+        bench = bench_with("q", priorities=10)
         reader = bench.read("q", volume=150)
         bench.send("q", label="first", size=100)
         bench.send("q", label="big", size=500)
@@ -160,8 +155,7 @@ class TestPriorities:
 class TestFairshare:
     def test_the_state_is_the_queues(self):
         """QT-06: level and count are shared by all readers."""
-        bench = Bench()
-        bench.declare("q", priorities=2, fairshare=2)
+        bench = bench_with("q", priorities=2, fairshare=2)
         for number in range(6):
             bench.send("q", label=f"high-{number}", priority=9)
             bench.send("q", label=f"low-{number}", priority=0)
@@ -171,8 +165,7 @@ class TestFairshare:
 
     def test_without_any_limit(self):
         """QT-06: 0 is no limit: a level is left only when it has no more, whatever comes in above it."""
-        bench = Bench()
-        bench.declare("q", {"qpid.priorities": 2, "qpid.fairshare-5": 0})
+        bench = bench_with("q", {"qpid.priorities": 2, "qpid.fairshare-5": 0})
         bench.send("q", 2, priority=0)
         assert bench.take("q", 1) == ["p-1"]
         bench.send("q", label="high", priority=9)
@@ -180,8 +173,7 @@ class TestFairshare:
 
     def test_a_purge_advances_it(self):
         """RF-11: one step for each removed message, and one more when the count is reached."""
-        bench = Bench()
-        bench.declare("q", priorities=2, fairshare=2)
+        bench = bench_with("q", priorities=2, fairshare=2)
         for number in range(4):
             bench.send("q", label=f"high-{number}", priority=9)
             bench.send("q", label=f"low-{number}", priority=0)
@@ -195,8 +187,7 @@ class TestExpiry:
     )
     def test_the_moment(self, now, expired):
         """QT-07: expiration strictly before now."""
-        bench = Bench()
-        bench.declare("q")
+        bench = bench_with("q")
         bench.send("q", ttl=500)
         bench.broker.advance(now)
         assert bench.read("q").got == ("" if expired else "p-1")
@@ -216,8 +207,7 @@ class TestExpiry:
 
     def test_no_ttl(self):
         """QT-07: 0 is for ever."""
-        bench = Bench()
-        bench.declare("q")
+        bench = bench_with("q")
         bench.session("p").message_transfer(Message(1, routing_key="q", ttl=0, label="x"))
         bench.broker.advance(10**12)
         assert bench.read("q").got == "x"
@@ -226,8 +216,7 @@ class TestExpiry:
 class TestAutoDelete:
     def test_emptied_while_unused(self):
         """QT-09, G-16, RF-19 iii: purging its only message deletes it; purging an empty one does not."""
-        bench = Bench()
-        bench.declare("q", auto_delete=True)
+        bench = bench_with("q", auto_delete=True)
         bench.ctl.queue_purge("q")
         assert bench.exists("q")
         bench.send("q", 2)
@@ -239,8 +228,7 @@ class TestAutoDelete:
     @pytest.mark.parametrize("how", ["move", "reroute"])
     def test_emptied_by_management(self, how):
         """QT-09, RF-19: any dequeue that brings the depth to 0 while it is unused."""
-        bench = Bench()
-        bench.declare("q", auto_delete=True)
+        bench = bench_with("q", auto_delete=True)
         bench.declare("other")
         bench.bind("other", "amq.fanout")
         bench.send("q", 2)
@@ -253,8 +241,7 @@ class TestAutoDelete:
     @pytest.mark.parametrize("how", ["move", "reroute"])
     def test_emptied_and_refilled_by_management(self, how):
         """QT-09, EX-10: it was emptied while unused; that its message came back at once saves it not."""
-        bench = Bench()
-        bench.declare("q", auto_delete=True)
+        bench = bench_with("q", auto_delete=True)
         bench.bind("q", "amq.fanout")
         bench.send("q")
         if how == "move":
@@ -265,9 +252,7 @@ class TestAutoDelete:
 
     def test_ring_eviction_does_not_trigger_it(self):
         """QT-09, RF-19 iii."""
-        bench = Bench()
-        bench.declare("q", auto_delete=True, policy_type="ring", max_count=1)
-        bench.send("q", 3)
+        bench = queue_of(3, auto_delete=True, policy_type="ring", max_count=1)
         assert bench.exists("q")
         assert bench.stat("q").discardsRing == 2
 
@@ -282,24 +267,19 @@ class TestAutoDelete:
     def test_lifetime_policies(self, policy, gone_with_message, gone_empty):
         """RF-19, QT-08: they imply auto-delete."""
         for messages, gone in ((1, gone_with_message), (0, gone_empty)):
-            bench = Bench()
-            bench.declare("q", {"qpid.lifetime-policy": policy})
-            bench.send("q", messages)
+            bench = queue_of(messages, {"qpid.lifetime-policy": policy})
             bench.idle("q").cancel()
             assert bench.exists("q") is not gone
 
     def test_manual_clears_auto_delete(self):
         """QT-08."""
-        bench = Bench()
-        bench.declare("q", {"qpid.lifetime-policy": "manual"}, auto_delete=True)
+        bench = bench_with("q", {"qpid.lifetime-policy": "manual"}, auto_delete=True)
         bench.idle("q").cancel()
         assert bench.exists("q")
 
     def test_unused_and_empty_goes_with_its_last_message(self):
         """RF-19: checked at each dequeue that empties it."""
-        bench = Bench()
-        bench.declare("q", {"qpid.lifetime-policy": "delete-if-unused-and-empty"})
-        bench.send("q")
+        bench = queue_of(1, {"qpid.lifetime-policy": "delete-if-unused-and-empty"})
         reader = bench.read("q")
         reader.cancel()
         assert bench.exists("q")
@@ -308,9 +288,7 @@ class TestAutoDelete:
 
     def test_delete_on_close(self):
         """RF-19: always true, so the dequeue of the last message deletes it under a live consumer."""
-        bench = Bench()
-        bench.declare("q", {"qpid.lifetime-policy": "delete-on-close"})
-        bench.send("q", 2)
+        bench = queue_of(2, {"qpid.lifetime-policy": "delete-on-close"})
         reader = bench.read("q")
         reader.accept("p-1")
         assert bench.exists("q")
@@ -320,8 +298,7 @@ class TestAutoDelete:
 
     def test_delete_on_close_with_a_browser_left(self):
         """RF-19, CN-23: the exclusive owner's end is a reason only if nobody else reads the queue."""
-        bench = Bench()
-        bench.declare("q", {"qpid.lifetime-policy": "delete-on-close"}, by="owner", exclusive=True)
+        bench = bench_with("q", {"qpid.lifetime-policy": "delete-on-close"}, by="owner", exclusive=True)
         browser = bench.read("q", browse=True)
         bench.session("owner").close()
         assert (bench.exists("q"), browser.session.is_attached) == (True, True)
@@ -330,8 +307,7 @@ class TestAutoDelete:
 
     def test_the_last_message_expires(self):
         """RF-07, RF-19: the scan that discards it is followed by the auto-delete check."""
-        bench = Bench()
-        bench.declare("q", {"qpid.lifetime-policy": "delete-on-close"})
+        bench = bench_with("q", {"qpid.lifetime-policy": "delete-on-close"})
         bench.send("q", ttl=1)
         bench.broker.advance(1_000_000)
         reader = bench.read("q")
@@ -339,8 +315,7 @@ class TestAutoDelete:
 
     def test_timeout(self):
         """QT-08: extensions.py test_timed_autodelete: still there at once, gone afterwards."""
-        bench = Bench()
-        bench.declare("q", by="owner", exclusive=True, auto_delete=True, auto_delete_timeout=3)
+        bench = bench_with("q", by="owner", exclusive=True, auto_delete=True, auto_delete_timeout=3)
         bench.session("owner").close()
         bench.broker.advance(2_999_999)
         assert bench.exists("q")
@@ -349,16 +324,14 @@ class TestAutoDelete:
 
     def test_a_timeout_implies_auto_delete(self):
         """QT-08."""
-        bench = Bench()
-        bench.declare("q", auto_delete_timeout=1)
+        bench = bench_with("q", auto_delete_timeout=1)
         bench.idle("q").cancel()
         bench.broker.advance(1_000_000)
         assert not bench.exists("q")
 
     def test_a_new_subscription_cancels_the_timer(self):
         """QT-08: and its end starts a new one."""
-        bench = Bench()
-        bench.declare("q", auto_delete_timeout=3)
+        bench = bench_with("q", auto_delete_timeout=3)
         bench.idle("q", "c1").cancel()
         bench.broker.advance(2_000_000)
         again = bench.idle("q", "c2")
@@ -371,9 +344,7 @@ class TestAutoDelete:
 
     def test_each_end_of_use_starts_a_timer(self):
         """QT-08, QT-09: a dequeue which empties the unused queue starts another; the first one counts."""
-        bench = Bench()
-        bench.declare("q", auto_delete_timeout=3)
-        bench.send("q")
+        bench = queue_of(1, auto_delete_timeout=3)
         bench.idle("q").cancel()
         bench.broker.advance(2_000_000)
         bench.ctl.queue_purge("q")
@@ -382,8 +353,7 @@ class TestAutoDelete:
 
     def test_a_declare_puts_it_off(self):
         """QT-08: a queue that was declared again meanwhile is given the time once more."""
-        bench = Bench()
-        bench.declare("q", auto_delete_timeout=3)
+        bench = bench_with("q", auto_delete_timeout=3)
         bench.idle("q").cancel()
         bench.broker.advance(2_000_000)
         bench.declare("q")
@@ -394,8 +364,7 @@ class TestAutoDelete:
 
     def test_an_exclusive_owner_is_a_user(self):
         """QT-08, RF-19 ii: it goes when the owner goes."""
-        bench = Bench()
-        bench.declare("q", by="owner", exclusive=True, auto_delete=True)
+        bench = bench_with("q", by="owner", exclusive=True, auto_delete=True)
         bench.read("q", "b", browse=True).cancel()
         assert bench.exists("q")
         bench.session("owner").close()
@@ -405,9 +374,7 @@ class TestAutoDelete:
 class TestDeleting:
     def test_if_empty(self):
         """QT-21: queue.py test_delete_ifempty: 406; after consuming it works."""
-        bench = Bench()
-        bench.declare("q")
-        bench.send("q")
+        bench = queue_of(1)
         with refused(406):
             bench.ctl.queue_delete("q", if_empty=True)
         bench.take("q")
@@ -416,8 +383,7 @@ class TestDeleting:
 
     def test_if_unused(self):
         """QT-21: queue.py test_delete_ifunused; browsers count."""
-        bench = Bench()
-        bench.declare("q")
+        bench = bench_with("q")
         browser = bench.read("q", "b", browse=True)
         with refused(406):
             bench.ctl.queue_delete("q", if_unused=True)
@@ -432,8 +398,7 @@ class TestDeleting:
 
     def test_abandoned(self):
         """QT-24, DQ-08: stats.py: on delete abandoned + 2, acquired ones included."""
-        bench = Bench()
-        bench.declare("enqueue_test")
+        bench = bench_with("enqueue_test")
         for body in (10, 20, 30, 40):
             bench.send("enqueue_test", size=body + 38)
         statistics = bench.stat("enqueue_test")
@@ -450,8 +415,7 @@ class TestDeleting:
 
     def full_alternate(self, **declared: object) -> Bench:
         """Queue q with three messages and an alternate whose only queue has room for one."""
-        bench = Bench()
-        bench.declare("full", max_count=1, flow_stop_count=0)
+        bench = bench_with("full", max_count=1, flow_stop_count=0)
         bench.bind("full", "amq.fanout")
         bench.declare("q", alternate="amq.fanout", **declared)
         bench.send("q", 3)
@@ -482,9 +446,7 @@ class TestDeleting:
 
     def test_a_new_queue_of_the_same_name(self):
         """QT-20, QT-21: starts anew: positions from 1, nothing counted."""
-        bench = Bench()
-        bench.declare("q", flow_stop_count=1)
-        bench.send("q", 2)
+        bench = queue_of(2, flow_stop_count=1)
         bench.ctl.queue_delete("q")
         bench.declare("q")
         bench.send("q")
@@ -494,9 +456,7 @@ class TestDeleting:
 
 def test_positions():
     """QT-20: from 1, one for each push, also for replaced and evicted ones; never used again."""
-    bench = Bench()
-    bench.declare("q", policy_type="ring", max_count=2)
-    bench.send("q", 4)
+    bench = queue_of(4, policy_type="ring", max_count=2)
     bench.take("q", 2)
     bench.send("q")
     assert [event.detail["position"] for event in bench.seen("enqueued")] == [1, 2, 3, 4, 5]
@@ -504,9 +464,7 @@ def test_positions():
 
 def test_browse_only():
     """QT-10: MessagingSessionTests testBrowseOnly: two receivers each get all ten."""
-    bench = Bench()
-    bench.declare("q", {"qpid.browse-only": True})
-    bench.send("q", 10)
+    bench = queue_of(10, {"qpid.browse-only": True})
     readers = [bench.read("q", name) for name in ("c1", "c2")]
     assert [len(reader.got.split()) for reader in readers] == [10, 10]
     readers[0].accept()

@@ -1,7 +1,7 @@
 """Broker options and declare arguments: what they come to, and which are refused (FC-01 … FC-12, CF)."""
 
 import pytest
-from support import Bench, refused
+from support import Bench, bench_with, queue_of, refused, words_of
 
 from qflow.broker import BrokerOptions
 from qflow.broker.errors import StartupError
@@ -146,8 +146,7 @@ IN_FORCE = [
 @pytest.mark.parametrize(("short", "expected"), IN_FORCE)
 def test_thresholds_in_force(short, expected):
     """FC-01, FC-02, FC-05, FC-07, FC-08, FC-09: what a declare comes to."""
-    bench = Bench()
-    bench.declare("q", **short)
+    bench = bench_with("q", **short)
     assert thresholds(bench) == expected
 
 
@@ -202,8 +201,7 @@ def test_thresholds_refused(short, text):
 
 def test_thresholds_are_for_life():
     """FC-12, CF-04: a second declare changes nothing, and the arguments show what was declared only."""
-    bench = Bench()
-    bench.declare("q", max_count=10)
+    bench = bench_with("q", max_count=10)
     bench.declare("q", flow_stop_count=3, flow_resume_count=2)
     assert thresholds(bench)[:2] == (8, 7)
     assert bench.broker.queue("q").settings.arguments == {"qpid.max_count": 10}
@@ -275,9 +273,7 @@ RANGE = "Default queue flow ratios must be between 0 and 100, inclusive: flowSto
 )
 def test_ratios_that_do_not_start(options, text):
     """FC-10: checked once, when the broker starts."""
-    with pytest.raises(StartupError) as raised:
-        BrokerOptions(**options)
-    assert str(raised.value) == text
+    assert words_of(StartupError, BrokerOptions, **options) == text
 
 
 # Declare arguments in general
@@ -346,8 +342,7 @@ FINE = [
 @pytest.mark.parametrize(("key", "value"), FINE)
 def test_good_values(key, value):
     """CF-02, CF-03: accepted, and kept as they were given."""
-    bench = Bench()
-    bench.declare("q", {key: value})
+    bench = bench_with("q", {key: value})
     assert bench.broker.queue("q").settings.arguments == {key: value}
 
 
@@ -362,8 +357,7 @@ def test_good_values(key, value):
 )
 def test_aliases(alias, value, name, expected):
     """CF-01: older names of some keys."""
-    bench = Bench()
-    bench.declare("q", {alias: value})
+    bench = bench_with("q", {alias: value})
     assert getattr(bench.broker.queue("q").settings, name) == expected
     bench.send("q", 8)
     assert bench.stat("q").msgDepth == 8
@@ -473,8 +467,7 @@ def test_combinations(declared, text):
 )
 def test_combinations_that_go(declared):
     """MG-01, MG-02, QT-06: what does."""
-    bench = Bench()
-    bench.declare("q", declared)
+    bench = bench_with("q", declared)
     assert bench.exists("q")
 
 
@@ -489,8 +482,7 @@ def test_paging_is_left_out():
 
 def test_an_integer_header_key_is_its_text():
     """MG-01: 5 becomes "5"."""
-    bench = Bench()
-    bench.declare("q", group_header_key=5, shared_msg_group=1)
+    bench = bench_with("q", group_header_key=5, shared_msg_group=1)
     bench.send("q", headers={"5": "A"})
     assert bench.owners("q") == {"A": (1, "")}
 
@@ -541,9 +533,7 @@ def test_an_unknown_alternate():
 class TestDeclaringAgain:
     def test_arguments_and_alternate_are_ignored(self):
         """CF-04, IN-08: the existing queue stays as it is, its message on it."""
-        bench = Bench()
-        bench.declare("q", max_count=10)
-        bench.send("q")
+        bench = queue_of(1, max_count=10)
         bench.declare("q", max_count=1, policy_type="ring", alternate="amq.fanout")
         bench.declare("other")
         bench.bind("other", "amq.fanout")
@@ -552,16 +542,14 @@ class TestDeclaringAgain:
 
     def test_arguments_are_still_converted(self):
         """CF-04: a bad number is refused even though nobody would use it."""
-        bench = Bench()
-        bench.declare("q")
+        bench = bench_with("q")
         with refused(542, "invalid conversion: Cannot convert x"):
             bench.declare("q", max_count="x")
         assert bench.exists("q")
 
     def test_combinations_are_not_checked(self):
         """CF-04: thresholds and pairs which a first declare would refuse are ignored."""
-        bench = Bench()
-        bench.declare("q")
+        bench = bench_with("q")
         bench.declare("q", flow_stop_count=5, flow_resume_count=6, shared_msg_group=1)
         bench.send("q", 7)
         assert (bench.is_on("q"), bench.held(), bench.stat("q").msgDepth) == (False, "", 7)
@@ -577,8 +565,7 @@ class TestDeclaringAgain:
 
     def test_exclusive_conflict(self):
         """CF-04, CN-23: 405 if somebody else owns it."""
-        bench = Bench()
-        bench.declare("q", by="owner", exclusive=True)
+        bench = bench_with("q", by="owner", exclusive=True)
         with refused(405):
             bench.declare("q", exclusive=True)
 

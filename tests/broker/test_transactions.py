@@ -4,7 +4,7 @@ Beside the recordings ``tx-``, which tests/conformance plays step by step.
 """
 
 import pytest
-from support import Bench, refused
+from support import Bench, bench_with, refused
 
 
 def transactional(name: str = "t", **queues: dict) -> Bench:
@@ -18,8 +18,7 @@ def transactional(name: str = "t", **queues: dict) -> Bench:
 
 def test_golden():
     """G-18, CM-10, FC-15: ten in a transaction, stop 5: complete at once, ON at commit, nothing held."""
-    bench = Bench()
-    bench.declare("q", by="t", flow_stop_count=5)
+    bench = bench_with("q", by="t", flow_stop_count=5)
     session = bench.session("t")
     session.tx_select()
     bench.send("q", 10, by="t")

@@ -441,7 +441,7 @@ def test_half_disabled_is_no_note_when_the_other_unit_is_off_too():
 FLOW = st.one_of(st.none(), st.integers(0, 200))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(*[FLOW] * 6, st.integers(0, 100), st.integers(0, 100), st.booleans())
 def test_the_explanation_is_the_engine(
     stop_count, resume_count, stop_size, resume_size, count, size, one, two, ring
@@ -809,7 +809,7 @@ KEYS = st.one_of(
 POLICY = st.sampled_from(["ring", "reject", "self-destruct", "none"])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     NAMES,
     st.dictionaries(KEYS, st.one_of(SENDABLE, POLICY, st.just(1)), max_size=6),
