@@ -197,7 +197,7 @@ def test_rejected_into_a_stopped_alternate():
 
 
 def test_the_default_size_of_the_suites():
-    """FC-24, CAP-11: 78-byte messages, limit 10000: ON at message 103, full at 128 / 9984 bytes."""
+    """FC-24: 78-byte messages, limit 10000: ON at message 103, full at 128 / 9984 bytes."""
     bench = bench_with("q", max_size=10_000)
     for number in range(1, 129):
         bench.send("q", size=78)

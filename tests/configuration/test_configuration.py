@@ -269,7 +269,7 @@ def test_a_plain_queue_needs_no_remark():
 
 
 def test_keys():
-    """CF-01, CF-02: every key of rules.md#declare-arguments is understood; a hyphen makes another key."""
+    """CF-01: every key of rules.md#declare-arguments is understood; a hyphen makes another key."""
     assert all(is_understood(option.key) for option in OPTIONS)
     assert all(
         map(is_understood, ("qpid.last_value_queue", "qpid.fairshare-0", "x-qpid-priorities", "no-local"))
@@ -413,12 +413,12 @@ def test_each_value_says_what_set_it(options, line):
     ],
 )
 def test_warnings_and_hints(options, kind, cited):
-    """FC-02.2, FC-08, FC-09, CAP-11."""
+    """FC-02.2, FC-08, FC-09."""
     assert cited in rules(explained(options), kind)
 
 
 def test_the_sizing_hint():
-    """CAP-11: stop + capacities ≤ limit; none where no message limit can be exceeded by it."""
+    """Stop + capacities ≤ limit; none where no message limit can be exceeded by it."""
     explanation = explained("--max-queue-count=1000 --flow-stop-count=900")
     assert "at most 100: 900 + 100 = 1000" in explanation.remarks[0].text
     for options in (
@@ -562,7 +562,7 @@ def test_conversion_before_combination_before_thresholds():
 
 
 def test_other_refusals():
-    """QT-16, QT-19: a bad filter closes the connection; paging is not in this model."""
+    """QT-19: a bad filter closes the connection; paging is not in this model."""
     assert explained("--argument 'qpid.filter=a >'").refusal.code == 501
     assert explained("--argument qpid.paging=1").refusal.code == 540
 

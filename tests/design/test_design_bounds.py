@@ -32,7 +32,7 @@ def stall_range(thresholds, traffic, window="ideal"):
     For a queue that stops by count, and whose producers send to no other.
 
     Proof.  Nothing leaves the queue, so when the last producer blocks it holds the ``stop`` messages that
-    were not held and all that came later, which are held (FC-15, FC-17).  A producer blocks only for a
+    were not held and all that came later, which are held.  A producer blocks only for a
     transfer that is not complete, and only this queue withholds completions, so each has at least one
     held transfer there: depth ≥ stop + number of producers.  The upper bound is :func:`maximum_depth`; with
     the ideal window both are the same, as a full window is full of held transfers.
@@ -133,7 +133,7 @@ def test_what_is_complete_and_not_looked_at_is_missing_from_the_stall():
 @pytest.mark.parametrize("capacities", [(6,), (4, 2), (1, 2, 3)])
 @pytest.mark.parametrize("resume", [1, 4, 5, 6, 7, 10])
 def test_a_queue_stays_on_just_if_its_resume_is_below_the_windows(resume, capacities):
-    """FC-16, FC-17: each message taken off is followed by another that is held."""
+    """Each message taken off is followed by another that is held."""
     made = tuple(
         Producer(f"p{n}", ("", "q"), 20_000, capacity, 100, arrival="const")
         for n, capacity in enumerate(capacities)

@@ -54,7 +54,7 @@ def test_165_is_the_greatest_depth_of_the_example():
 
 
 def test_a_producer_of_several_queues_has_the_bound_of_each():
-    """CM-03: the window is shared, and each queue may have all of it."""
+    """The window is shared, and each queue may have all of it."""
     queues = {"a": {"qpid.flow_stop_count": 1}, "b": {"qpid.flow_stop_count": 2}}
     states = explore(SmallConfiguration(queues, {"C1": 2, "C2": 1}, to={"C2": ("a",)}))
     assert max(states.depths("a").values()) == 1 + 3
@@ -84,7 +84,7 @@ def test_a_queue_that_nobody_reads_stalls_at_its_bound():
 
 @pytest.mark.parametrize("limit", [3, 4, 5, 6, 7])
 def test_a_queue_overflows_just_if_its_limit_is_below_the_bound(limit):
-    """CAP-11, LP-02, FC-24: judged by the bound, confirmed by visiting every state."""
+    """CAP-11, FC-24: judged by the bound, confirmed by visiting every state."""
     states = explore(of(stop=3, capacities=(2, 1), resume=2, limit=limit))
     arguments = states.configuration.queues["q"]
     verdict = judge("q", arguments, {"C1": TrafficSource(2), "C2": TrafficSource(1)})
@@ -102,7 +102,7 @@ def test_an_overflow_kills_the_session_of_the_producer():
 
 
 def test_a_consumer_may_starve_because_another_queue_is_on():
-    """CM-03: b has no consumer; a is empty, and its consumer waits for ever."""
+    """Queue b has no consumer; a is empty, and its consumer waits for ever."""
     queues = {"a": {"qpid.flow_stop_count": 2}, "b": {"qpid.flow_stop_count": 1}}
     states = explore(SmallConfiguration(queues, {"C1": 2}, consumed=("a",)))
     assert [states.graph.nodes[node]["depths"] for node in states.marks["deadlock"]] == [{"a": 0, "b": 3}]

@@ -77,7 +77,7 @@ def test_what_overflowed_as_declared_is_safe_as_recommended():
     st.integers(0, 99),
 )
 def test_no_recommendation_ever_dies_of_506(limit, senders, size, service, seed):
-    """CAP-11, LP-02: in messages and bytes; or it is said that there is none."""
+    """CAP-11: in messages and bytes; or it is said that there is none."""
     producers = tuple(
         Producer(f"p{n}", ("", "q"), 400, capacity, volume, seed=seed + n)
         for n, (capacity, volume) in enumerate(senders)
@@ -105,7 +105,7 @@ def test_every_row_of_the_frontier_is_safe():
 
 
 def test_the_lines_declare_what_is_recommended():
-    """CF-14: read back, they are the arguments that were simulated."""
+    """Read back, they are the arguments that were simulated."""
     made = made_of_orders()
     declaration = read_line(made.lines["orders"])
     assert declaration.name == "orders"
@@ -133,7 +133,7 @@ def test_a_queue_without_a_limit_and_a_ring_stay_as_they_are():
 
 
 def test_a_shared_window_is_narrowed_for_the_tightest_queue():
-    """CM-03: one window, two queues; both are safe with it."""
+    """One window, two queues; both are safe with it."""
     queues = {"a": {"qpid.max_count": 30}, "b": {"qpid.max_count": 300}}
     made = recommend(
         Workload(
@@ -186,7 +186,7 @@ def test_the_frontier_is_the_same_from_several_processes(monkeypatch):
 
 
 def test_parts_are_joined_by_producers_and_by_sessions():
-    """CAP-09, CM-03."""
+    """CAP-09."""
     one, two, three = {"p": 1}, {"r": 1}, {"p": 1, "s": 1}
     assert parts_of({"a": one, "b": two, "c": three}) == [
         Part(("a", "c"), ("p", "s")),
@@ -338,7 +338,7 @@ def sender(name, key):
 
 
 def test_a_queue_that_nothing_reaches_is_not_designed(tmp_path, capsys):
-    """EX-08: with a mistyped key no setting of the queue has an effect, and the messages are gone."""
+    """With a mistyped key no setting of the queue has an effect, and the messages are gone."""
     astray = "p's messages reach no queue: no binding of exchange '' matches the key 'oders' (EX-08)"
     alone = written(tmp_path, producers=[sender("p", "oders")])
     assert cli.main(["design", alone, "--max-count", "100"]) == 2

@@ -26,7 +26,7 @@ MESSAGES = 600
 
 
 def overflowed(run):
-    """The queues that were too full at some time, whatever that led to (LP-05, LP-10, LP-15)."""
+    """The queues that were too full at some time, whatever that led to (LP-15)."""
     found = {
         name
         for name in run.workload.queues
@@ -65,7 +65,7 @@ BUSY = {"rate": 100_000, "capacity": 200}
 
 
 def test_the_byte_of_a_priority_is_counted():
-    """DQ-05, DQ-08: each message has one byte more than without."""
+    """Each message has one byte more than without."""
     assert overflowed(simulate(PRIORITY)) == {"q"}
     assert not judge_workload(PRIORITY)["q"].is_safe
     made = recommend(PRIORITY, message_limit=None)
@@ -98,7 +98,7 @@ def test_a_size_drawn_without_spread_is_as_good_as_a_constant():
 
 
 def test_a_filter_says_nothing_of_which_queue_is_reached(tmp_path):
-    """QT-16: one group in twenty passes, and that is enough to fill it."""
+    """One group in twenty passes, and that is enough to fill it."""
     busy = FILTERED.with_producer("p", **BUSY)
     assert overflowed(simulate(busy, message_limit=2000)) == {"q"}
     assert judge_workload(busy)["q"].can_overflow
@@ -295,7 +295,7 @@ def check(seed):
 
 @pytest.mark.parametrize("first", range(0, DESIGNS, 20))
 def test_no_random_design_is_refuted(first):
-    """CAP-11, CM-03, LP-02: said safe, no run overflows it; said to overflow, a run does; no bound breaks."""
+    """CAP-11: said safe, no run overflows it; said to overflow, a run does; no bound breaks."""
     said = Counter(answer for seed in range(first, min(first + 20, DESIGNS)) for answer in check(seed))
     print(dict(said))
     assert len(said) == 3, "all three answers occur"

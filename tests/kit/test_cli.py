@@ -466,8 +466,8 @@ def test_what_is_almost_right_is_answered_with_what_is(capsys, words, hint):
 
 
 def test_rules_and_exercises_are_objects_where_they_are_asked_for(capsys):
-    assert status_of("rules", "FC-14", "lnk-2", "--json") == 0
-    assert [one["rule"] for one in json.loads(capsys.readouterr().out)] == ["FC-14", "LNK-02"]
+    assert status_of("rules", "FC-13", "lnk-2", "--json") == 0
+    assert [one["rule"] for one in json.loads(capsys.readouterr().out)] == ["FC-13", "LNK-02"]
     assert status_of("rules", "--json") == 0
     assert len(json.loads(capsys.readouterr().out)) > 200
     assert status_of("exercises", "--json") == 0

@@ -104,7 +104,7 @@ def test_what_a_lab_cannot_ask_is_refused():
 
 
 def test_a_choice_is_answered_by_what_happens():
-    """MG-07: a group is its holder's; CM-06: a sync waits for all before it."""
+    """A group is its holder's; CM-06: a sync waits for all before it."""
     lab = group_lab().ask(asked("gets A-2", choices=("c1", "c2", "c3")))
     assert hear(lab, ask="guess", guess="c1", sure=None)["said"] == "c1 got it. You had it."
     with pytest.raises(RefusalError, match="'n': gets A-2 is answered before it can be asked"):

@@ -15,7 +15,7 @@ STORY = {"messages": MESSAGES, "prefetch": (1, 2, 3), "paces": PACES}
 
 
 def test_what_is_passed_over_belongs_to_another_and_what_is_taken_does_not():
-    """MG-07, MG-12: the first waiting message whose group is free or the consumer's own."""
+    """MG-12: the first waiting message whose group is free or the consumer's own."""
     frames = group_run(**STORY).frames
     stays, locks, looks = (frames.lasting[name] for name in ("stays", "locks", "looks"))
     kinds = set()
@@ -33,7 +33,7 @@ def test_what_is_passed_over_belongs_to_another_and_what_is_taken_does_not():
 
 @pytest.mark.parametrize(("grouped", "wrong"), [(True, set()), (False, {"A", "B"})], ids=["groups", "none"])
 def test_the_race_of_add_and_remove_is_counted(grouped, wrong):
-    """MG-07, MG-18: counted a second time here, from the events alone."""
+    """MG-18: counted a second time here, from the events alone."""
     picture = group_run(**STORY, grouped=grouped)
     left = [event.message for event in picture.run.events if event.kind == "dequeued"]
     found = {

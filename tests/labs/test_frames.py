@@ -307,7 +307,7 @@ def test_producers_that_share_a_session_have_windows_of_their_own():
 
 
 def test_a_client_of_amqp_1_0_is_counted_by_its_outcomes():
-    """LNK-02, LNK-03, LNK-05, LNK-07: withheld, come one by one, released, without a state at the end."""
+    """LNK-03, LNK-07: withheld, come one by one, released, without a state at the end."""
     broker, events = Broker(), EventTable()
     broker.observe(events)
     broker.management.create(

@@ -65,7 +65,6 @@ def test_a_run_has_a_number_of_messages(run, messages):
     ],
 )
 def test_one_unit_turns_it_on_and_both_turn_it_off(size, resume_size, on, last):
-    """FC-14, FC-16."""
     picture = bytes_run(size=size, resume_size=resume_size)
     frames = picture.frames
     depth, volume = (frames.column(f"queue.orders.{name}") for name in ("depth", "bytes"))
@@ -94,7 +93,7 @@ def test_one_unit_turns_it_on_and_both_turn_it_off(size, resume_size, on, last):
 
 @pytest.mark.parametrize(("one", "two"), [(50, 15), (10, 40), (1, 1)])
 def test_a_run_is_as_deep_as_stop_plus_all_capacities(one, two):
-    """CAP-08, CAP-11: the bound is reached before the consumer comes; within the limit none is refused."""
+    """The bound is reached before the consumer comes; within the limit none is refused."""
     picture = capacity_run(capacity_1=one, capacity_2=two, messages=600)
     depths = picture.frames.column("queue.orders.depth")
     assert max(depths) == 100 + one + two
@@ -106,7 +105,6 @@ def test_a_run_is_as_deep_as_stop_plus_all_capacities(one, two):
 
 
 def test_windows_beyond_the_limit_kill_sessions_although_flow_control_is_on():
-    """FC-24."""
     picture = capacity_run(capacity_1=100)
     assert picture.run.errors
     assert f"{len(picture.run.errors)} of 2 sessions died of it" in picture.claims[1]
@@ -180,7 +178,7 @@ def test_consumers_that_fetch_once_let_a_released_message_go_to_another():
 
 
 def test_who_waits_beside_a_free_group_is_told():
-    """MG-13: an accept that frees a group wakes nobody. Who may have no more does not wait for it."""
+    """An accept that frees a group wakes nobody. Who may have no more does not wait for it."""
     fetched = GroupTable("AAB", prefetch=(1, 2), mode="credit")
     fetched.settle("c1", "accept")
     assert not any("MG-13" in claim for claim in group_picture(fetched).claims), "c1 has fetched its one"
@@ -215,7 +213,7 @@ def test_five_policies_on_the_same_messages():
 
 @pytest.mark.parametrize("name, told", [("ring", "is thrown out"), ("last value", "is replaced")])
 def test_what_is_sent_and_what_gives_way_are_two_messages(name, told):
-    """LP-10, FC-23: each loss is told once, by the name of the message that the trace says is gone."""
+    """FC-23: each loss is told once, by the name of the message that the trace says is gone."""
     shown = policy_run(limit=12, messages=60).pictures[name]
     reason = {"ring": "ring", "last value": "lvq"}[name]
     lost = [
@@ -412,7 +410,7 @@ def test_pictures_need_the_standard_library_only():
 
 
 def test_a_producer_that_waits_for_a_slow_queue_has_its_lane_there():
-    """CM-03: of several queues it is the one that lets go last that makes a producer wait."""
+    """Of several queues it is the one that lets go last that makes a producer wait."""
     picture = fanout_run()
     [lane] = [lane for lane in picture.lanes if lane.kind == "wait"]
     assert picture.frames.topology.queues[lane.queue].name == "slow"

@@ -323,7 +323,7 @@ def test_choosing_a_state_loads_its_history():
 
 
 def test_the_game_counts_moves_and_compares_them_with_the_shortest_way():
-    """Stop 2 and a window of 2: no state is deeper than 4 (CAP-11)."""
+    """Stop 2 and a window of 2: no state is deeper than 4."""
     lab = state_space_lab(stop=2, resume=1, capacity_1=2, capacity_2=0)
     lab._game.click()
     assert set(lab.moves) == {"C1 sends", "consumer takes and accepts"}
@@ -370,7 +370,7 @@ def test_why_follows_the_engine_and_its_links_lead_to_frames():
 
 
 def test_why_is_answered_for_all_of_an_instant():
-    """MG-07: to subscribe takes three commands, of which one makes a frame; credit is granted after it."""
+    """To subscribe takes three commands, of which one makes a frame; credit is granted after it."""
     picture = group_run(messages="AAA", prefetch=(1, 1), actions=())
     last = picture.frames.count - 1
     texts = [link["text"] for link in why(picture, last, "consumer:c2")["links"]]
@@ -410,7 +410,7 @@ def test_the_scene_is_answered(small):
 
 
 def test_what_is_held_is_no_reason_for_a_producer_to_be_free():
-    """CAP-01: it may send because its window has room."""
+    """It may send because its window has room."""
     picture = flow_run(messages=200, stop=20, resume=10, capacity=50)
     frames = picture.frames
     held, blocked = (frames.column(f"producer.p1.{name}").tolist() for name in ("held", "blocked"))
@@ -421,7 +421,7 @@ def test_what_is_held_is_no_reason_for_a_producer_to_be_free():
 
 
 def test_a_full_window_with_nothing_to_send_is_no_decision_of_the_producers():
-    """CAP-01, CAP-08: not blocked yet, but its next message is going to wait."""
+    """Not blocked yet, but its next message is going to wait."""
     picture = capacity_run()
     frames = picture.frames
     full = next(frame for frame in range(frames.count) if frames.at(frame)["producer.C1.outstanding"] == 50)
@@ -432,7 +432,7 @@ def test_a_full_window_with_nothing_to_send_is_no_decision_of_the_producers():
 
 
 def test_a_producer_whose_window_was_just_emptied_does_not_wait_with_a_full_one():
-    """FC-16, CAP-01: at OFF all is complete before the producer goes on."""
+    """At OFF all is complete before the producer goes on."""
     picture = capacity_run()
     off = next(change for change in picture.frames.transitions if not change.is_on)
     said = state_sentence(picture.frames, off.frame)
@@ -459,7 +459,7 @@ def test_a_fork_is_the_same_up_to_its_frame_and_another_run_after_it():
 
 
 def test_the_clients_of_a_simulated_fork_react():
-    """CAP-01, CN-06: a producer keeps to its window, and a consumer goes on at once."""
+    """CN-06: a producer keeps to its window, and a consumer goes on at once."""
     picture = flow_run(messages=200, stop=20, resume=10, capacity=5)
     frame = picture.frames.transitions[0].frame + 20
     gone = _fork_picture(picture, frame, "leave:c1").pictures["c1 goes away"].frames
@@ -479,7 +479,7 @@ def test_a_recorded_fork_says_beside_the_picture_that_its_clients_repeat():
 @pytest.mark.parametrize("verdict", ["accept", "release", "reject"])
 @pytest.mark.parametrize("messages", [60, 0], ids=["simulated", "recorded"])
 def test_a_message_at_a_consumer_can_be_answered_by_hand(verdict, messages):
-    """CN-13, CN-14, CN-16."""
+    """CN-13, CN-14."""
     picture = replace(flow_run(messages=60, stop=20, resume=10), messages=messages)
     holdings, stays = (picture.frames.lasting[name] for name in ("holdings", "stays"))
     frame = 80

@@ -91,7 +91,7 @@ def test_words_and_numbers_are_of_the_instant_that_is_drawn(saved):
 
 
 def test_at_off_all_held_completions_go_through_in_order(saved):
-    """FC-16: the picture waits at this instant until those that were held are on their way."""
+    """The picture waits at this instant until those that were held are on their way."""
     picture = flow_run(messages=60, rate=400, service=0.02, **SLOW)
     off = next(change for change in picture.frames.transitions if not change.is_on)
     saved.open(picture)
@@ -105,7 +105,7 @@ def test_at_off_all_held_completions_go_through_in_order(saved):
 
 
 def test_a_death_says_the_brokers_words(saved):
-    """LP-05, LP-06: a grey card, a cross, a mark on the time line, and the refusal where it happened."""
+    """A grey card, a cross, a mark on the time line, and the refusal where it happened."""
     picture = capacity_run(messages=300, capacity_1=100)
     frame, producer, words = picture.frames.deaths[0]
     saved.open(picture)

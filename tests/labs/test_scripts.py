@@ -140,7 +140,7 @@ def test_runs_side_by_side_have_one_order_of_time():
 
 
 def test_the_window_fills_the_first_time_and_the_sentence_says_what_may_be_sent():
-    """CAP-01: in the first ON, the window fills."""
+    """In the first ON, the window fills."""
     picture = flow_run()
     (on, off), *_ = picture.frames.spans("queue.orders.flow")
     waits = picture.frames.spans("producer.p1.blocked")

@@ -125,7 +125,7 @@ def test_a_message_at_a_consumer_is_answered_where_it_is(live):
 
 
 def test_a_click_takes_a_message_off_and_its_number_is_complete(live):
-    """FC-17, CM-06: what was held is complete, and the sync is answered."""
+    """What was held is complete, and the sync is answered."""
     live.open(completion_lab(moves=[("busy",), ("busy",), ("busy",), ("idle",), ("sync",)]))
     states = "cells => cells.map(one => one.dataset.state)"
     cells = live.page.locator(".qf-command")
@@ -139,7 +139,7 @@ def test_a_click_takes_a_message_off_and_its_number_is_complete(live):
 
 
 def test_a_purge_in_a_strip_is_shown_as_a_strip_beside_it(live):
-    """FC-20: with the queue what it held goes, and the sync is answered; what came after is done again."""
+    """With the queue what it held goes, and the sync is answered; what came after is done again."""
     live.open(completion_lab())
     turn = captions(live.lab)
     frame = next(frame for frame, said in sorted(turn.items()) if "execution.sync" in said)
@@ -197,7 +197,7 @@ def test_marks_have_the_colours_of_a_page_whose_theme_changes(live):
 
 
 def test_the_bound_is_reached_before_the_consumer_comes(live):
-    """CAP-08: 100 + 50 + 15 = 165, in the picture and in the words below it."""
+    """100 + 50 + 15 = 165, in the picture and in the words below it."""
     live.open(capacity_lab())
     depths = live.lab.first.frames.column("queue.orders.depth")
     live.show(depths.index(165))
@@ -211,7 +211,7 @@ def test_the_bound_is_reached_before_the_consumer_comes(live):
 
 
 def test_each_unit_says_what_it_says_of_on_and_off(live):
-    """FC-14, FC-16: one unit is above its stop; both must be below their resume thresholds."""
+    """One unit is above its stop; both must be below their resume thresholds."""
     live.open(bytes_lab())
     frames, verdicts = live.lab.first.frames, live.lab.first.drawing["verdicts"]
     for change in frames.transitions[:4]:

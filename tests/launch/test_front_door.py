@@ -85,7 +85,7 @@ def test_each_run_that_the_page_holds_is_a_run_of_the_engine(folder):
 
 
 def test_above_stop_50_the_window_does_not_fit_and_the_producer_dies():
-    """CAP-11, FC-24: up to a stop of limit - capacity nothing is refused."""
+    """Up to a stop of limit - capacity nothing is refused."""
     dead = {stop for stop in front_door.STOPS if front_door._draw_run({"stop": stop}).run.errors}
     assert dead == {52, 54, 56, 58, 60}
 

@@ -43,7 +43,7 @@ def column(content, numbers, name):
 
 
 def test_a_picture_is_made_of_who_is_there_and_what_waits():
-    """LNK-02: the fourth transfer waits; it is its client's whole window, which is measured."""
+    """The fourth transfer waits; it is its client's whole window, which is measured."""
     with qf.serve(QUEUE) as broker:
         follower = _Follower(broker)
         content, _ = follower.look()
@@ -64,7 +64,7 @@ def test_a_picture_is_made_of_who_is_there_and_what_waits():
 
 @pytest.mark.parametrize("looks", [(60,), (1, 53, 60), (7, 59, 60)])
 def test_a_window_is_drawn_as_large_as_it_is(looks):
-    """LNK-02: a client that is stopped with 60 transfers in flight has a full window of 60."""
+    """A client that is stopped with 60 transfers in flight has a full window of 60."""
     with qf.serve("orders --flow-stop-count=3 --flow-resume-count=2") as broker:
         follower = _Follower(broker)
         session = broker.broker.link_session("inside", container="inside")

@@ -58,7 +58,7 @@ def show(page, follower, number):
 
 
 def test_the_picture_follows_and_a_hand_on_it_is_heard(page):
-    """LNK-02: what waits is drawn; FC-12: a line that is dragged asks for a queue."""
+    """What waits is drawn; FC-12: a line that is dragged asks for a queue."""
     lab, page = page, page.page
     with qf.serve("orders --flow-stop-count=3 --flow-resume-count=2") as broker:
         follower = _Follower(broker)

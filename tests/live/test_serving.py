@@ -43,7 +43,7 @@ def test_what_cannot_be_is_refused_in_the_broker_s_words():
 
 
 def test_a_snapshot_says_who_is_there_and_what_waits():
-    """LNK-02, LNK-05: a sender's window is measured, as the server sets none."""
+    """A sender's window is measured, as the server sets none."""
     with qf.serve("orders --flow-stop-count=2 --flow-resume-count=2 --max-queue-count=5") as broker:
         connection = BlockingConnection(broker.url, timeout=5, container_id="shop")
         connection.create_receiver("orders", credit=0, name="reads")

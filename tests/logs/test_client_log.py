@@ -82,7 +82,7 @@ def test_depths_agree_but_for_what_is_in_flight(replayed):
 
 
 def test_byte_depths_agree_where_depths_do():
-    """Encoded sizes are as the broker counts them (DQ-05)."""
+    """Encoded sizes are as the broker counts them."""
     log, _, run = replay_of("slow-consumer")
     curve = Curve(run, "orders")
     samples = [s for s in log.statistics("orders") if s.msgDepth and curve.at(s.ts_us)[0] == s.msgDepth]
@@ -500,7 +500,7 @@ def test_a_consumer_that_reconnects_is_delivered_to_again():
 
 
 def test_a_producer_that_goes_on_without_an_error_is_a_finding_with_numbers():
-    """LP-06: what the engine left out is not kept in silence."""
+    """What the engine left out is not kept in silence."""
     sends = [(n * 10_000, "p", "transfer", n) for n in range(1, 201)]
     workload = small(**{"qpid.max_count": 2}).with_consumer("c", start=9).with_consumer("d", start=9)
     (found,) = audit(logged(*sends), workload).findings

@@ -217,7 +217,7 @@ def results_of(*rows, workload=SMALL):
 
 
 def test_a_rejected_message_lets_go_of_what_is_held():
-    """CN-16: a reject dequeues; FC-20: any dequeue counts.  Row by row the queue stayed ON for ever."""
+    """A reject dequeues; FC-20: any dequeue counts.  Row by row the queue stayed ON for ever."""
     rows = [row(n, "p", "transfer", n) for n in (1, 2, 3)]
     rows += [row(10 + n, "c", "reject", n) for n in (1, 2, 3)]
     ((*_, begin, end, _, _, _),) = [result[:11] for result in of_kind(results_of(*rows), "flow_on")]
@@ -227,7 +227,7 @@ def test_a_rejected_message_lets_go_of_what_is_held():
 
 
 def test_a_label_sent_twice_is_held_twice():
-    """CM-01: each transfer is a command of its own.  The row-by-row audit ended with an error."""
+    """Each transfer is a command of its own.  The row-by-row audit ended with an error."""
     rows = [row(1, "p", "transfer", 1), row(2, "p", "transfer", 2), row(3, "p", "transfer", 3)]
     rows += [row(4, "p", "transfer", 3), *[row(10 + n, "c", "accept", n) for n in (1, 2, 3, 3)]]
     held = of_kind(results_of(*rows), "held")
@@ -235,7 +235,7 @@ def test_a_label_sent_twice_is_held_twice():
 
 
 def test_a_transfer_by_a_consumer_is_of_no_producer():
-    """CAP-01: only a producer has a window.  The row-by-row audit ended with an error."""
+    """Only a producer has a window.  The row-by-row audit ended with an error."""
     results = results_of(row(1, "c", "transfer", 1))
     assert {finding_of(one).kind for one in of_kind(results, "finding")} == {"unknown producer"}
 
@@ -254,7 +254,7 @@ def test_a_message_that_was_accepted_is_not_discarded():
 
 
 def test_a_rejected_message_comes_no_more():
-    """CN-16: it has left its queue.  The audit of a whole log took it for one that was given back."""
+    """It has left its queue.  The audit of a whole log took it for one that was given back."""
     rows = [row(1, "p", "transfer", 1), row(2, "c", "deliver", 1), row(3, "c", "reject", 1)]
     log = ClientLog("small", [*rows, row(4, "c", "deliver", 1)])
     assert [finding.kind for finding in audit(log, SMALL).findings] == ["delivered twice"]
@@ -269,7 +269,7 @@ def test_a_settlement_for_a_dead_consumer_is_no_delivery_to_another():
 
 
 def test_reports_from_before_the_start_hold_at_the_start():
-    """CM-15: flowStopped is what it is until it changes; only one of the two audits counted them."""
+    """``flowStopped`` is what it is until it changes; only one of the two audits counted them."""
     report = LogRow(-5, "broker", "stats", "q", json.dumps([0, 0, False, 0, 0, 0, 0]), 0, "")
     assert audit(ClientLog("small", [report]), SMALL).agreements["q"].samples == 1
     (found,) = [finding_of(one) for one in results_of(report) if one[5] == "reports"]

@@ -109,7 +109,7 @@ STALL = SMALL.replace(queues={"q": {"qpid.flow_stop_count": 2}}, producers=SMALL
 
 @pytest.mark.parametrize(("count", "apart", "early"), [(6, 500_000, 3), (104, 100_000, 101)])
 def test_completions_that_came_too_early_are_findings_by_every_way(tmp_path, count, apart, early):
-    """FC-15: above 2 the queue is ON, and lets go of nothing, as nothing is consumed."""
+    """Above 2 the queue is ON, and lets go of nothing, as nothing is consumed."""
     kinds = assert_one_verdict(tmp_path, sent_and_completed(1_006_000, apart, count), STALL)
     assert kinds == ["completed while held"] * early
 

@@ -312,7 +312,7 @@ def test_a_smaller_capacity_waits_for_the_stop() -> None:
 
 @pytest.mark.parametrize("sessions", [1, 2])
 def test_receivers_that_are_granted_together_take_turns(sessions: int) -> None:
-    """RF-08, RF-12: two grants come in one write of a connection, and output is made after both."""
+    """RF-12: two grants come in one write of a connection, and output is made after both."""
     bench = Bench()
     sender = bench.sender(address("q"))
     for number in range(6):
@@ -337,7 +337,7 @@ def test_receivers_that_are_granted_together_take_turns(sessions: int) -> None:
     ids=["close", "acknowledge", "rollback", "commit"],
 )
 def test_what_is_one_write(act: Callable[[Receiver], object], writes: list[str]) -> None:
-    """RF-08: all that the driver gives when it is woken, or has read; nobody is served in between."""
+    """All that the driver gives when it is woken, or has read; nobody is served in between."""
     bench = Bench()
     bench.sender(address("q")).send("x")
     session = bench.new_session(transactional=True)
@@ -388,7 +388,7 @@ def dead(bench: Bench) -> Receiver:
 
 
 def test_a_link_of_a_dead_session_is_made_and_is_of_no_use() -> None:
-    """LP-06: as in the real client, which sees a session that the broker has closed."""
+    """As in the real client, which sees a session that the broker has closed."""
     bench = Bench()
     dead(bench)
     late: list[Callable[[], object]] = [
@@ -402,7 +402,7 @@ def test_a_link_of_a_dead_session_is_made_and_is_of_no_use() -> None:
 
 
 def test_acknowledge_on_a_dead_session() -> None:
-    """LP-06: what waits raises; what does not wait tells nothing."""
+    """What waits raises; what does not wait tells nothing."""
     bench = Bench()
     dead(bench)
     bench.session.acknowledge(sync=False)

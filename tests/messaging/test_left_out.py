@@ -81,7 +81,7 @@ def test_persistence() -> None:
 
 
 def test_replication_does_nothing() -> None:
-    """CM-17, CF-02: the argument is taken and shown, as any that the broker does not know."""
+    """CM-17: the argument is taken and shown, as any that the broker does not know."""
     bench = Bench()
     bench.sender(address("q", {"qpid.replicate": "all"}))
     assert bench.stat("q").arguments == {"qpid.replicate": "all"}

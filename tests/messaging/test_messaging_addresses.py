@@ -199,7 +199,7 @@ def test_link_name() -> None:
 
 
 def test_exclusive_subscription_queue() -> None:
-    """CN-23: a subscription's queue belongs to its session; with exclusive False others may share it."""
+    """A subscription's queue belongs to its session; with exclusive False others may share it."""
     bench = Bench()
     bench.receiver("amq.topic; {link: {name: mine}}")
     with pytest.raises(ReceiverError, match="resource-locked"):
@@ -224,7 +224,6 @@ def test_unsubscribe_on_close() -> None:
 
 
 def test_selector() -> None:
-    """QT-16."""
     bench = Bench()
     sender = bench.sender("q; {create: always}")
     for number in range(5):
@@ -390,7 +389,7 @@ def test_ambiguous_delete(kind: str, left: str) -> None:
 
 @pytest.mark.parametrize("role", ["sender", "receiver"])
 def test_a_name_that_amqp_cannot_carry_leaves_no_link_behind(role: str) -> None:
-    """EX-03: a name has 255 bytes at most."""
+    """A name has 255 bytes at most."""
     bench = Bench()
     with pytest.raises(ValueError, match="at most 255 bytes; got 300"):
         getattr(bench.session, role)("x" * 300 + "; {create: always}")
@@ -401,7 +400,7 @@ def test_a_name_that_amqp_cannot_carry_leaves_no_link_behind(role: str) -> None:
 
 @pytest.mark.parametrize("role", ["sender", "receiver"])
 def test_a_name_that_amqp_cannot_carry_is_an_error_of_its_link_alone(role: str) -> None:
-    """EX-03: made while the connection was closed; attaching links all others."""
+    """Made while the connection was closed; attaching links all others."""
     bench = Bench()
     bench.session.connection.detach()
     link, other = getattr(bench.session, role)("x" * 300), bench.session.sender("q; {create: always}")

@@ -67,7 +67,7 @@ def listening(bench: Bench, **options: bool) -> tuple[Log, Session]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_objects_have_what_their_class_says(kind: str) -> None:
-    """CF-09, CF-10: each value is in the schema, and of its type; what is not optional is there."""
+    """CF-09: each value is in the schema, and of its type; what is not optional is there."""
     bench = Bench()
     alternate = "{create: always, node: {x-declare: {alternate-exchange: 'amq.fanout'}}}"
     bench.sender(f"q; {alternate}").send("x")
@@ -295,7 +295,7 @@ def test_a_refused_broker() -> None:
 
 
 def test_a_console_sees_objects_change() -> None:
-    """CM-15: every ten seconds: all at first, then what is new, has changed, or is gone; and a heartbeat."""
+    """Every ten seconds: all at first, then what is new, has changed, or is gone; and a heartbeat."""
     bench = Bench()
     sender = bench.sender(address("q"))
     log, _ = listening(bench)

@@ -72,7 +72,7 @@ def test_alert_on_alert_queue() -> None:
 
 
 def test_alerts_that_cause_alerts_end() -> None:
-    """QT-13, LP-10: a ring of one, alerting on itself, would raise alerts for ever; it is cut short."""
+    """QT-13: a ring of one, alerting on itself, would raise alerts for ever; it is cut short."""
     bench = Bench()
     seen: list[Event] = []
     bench.broker.observe(seen.append)
@@ -122,7 +122,7 @@ def test_an_observer_keeps_seeing_everything() -> None:
 
 
 def test_nobody_listens_nothing_is_sent() -> None:
-    """EX-08: without a subscriber the agent sends nothing, so that nothing is unroutable."""
+    """Without a subscriber the agent sends nothing, so that nothing is unroutable."""
     bench = Bench()
     bench.sender(declared("ttq", "'qpid.alert_count':1")).send("one")
     assert bench.broker.statistics().discardsNoRoute == 0

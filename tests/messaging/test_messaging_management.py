@@ -113,7 +113,7 @@ def test_refusals(method: str, arguments: dict[str, object], status: int, text: 
 
 
 def test_queries() -> None:
-    """CF-09, CF-10: objects by class and by identity."""
+    """CF-09: objects by class and by identity."""
     bench = Bench()
     tool = Tool(bench)
     bench.sender(address("q", {"qpid.max_count": 5})).send("x")
@@ -212,7 +212,7 @@ def test_a_session_of_the_engine_is_answered() -> None:
 
 
 def test_a_request_is_no_message_for_queues() -> None:
-    """CF-16: the exchange takes it even from a queue bound by that key, and does not count it (EX-08)."""
+    """CF-16: the exchange takes it even from a queue bound by that key, and does not count it."""
     client = RawClient()
     client.session.queue_declare("spy")
     for key in ("broker", "other"):
@@ -290,7 +290,7 @@ def test_a_method_that_ends_who_asks() -> None:
 
 
 def test_answers_come_after_the_whole_write() -> None:
-    """RF-08: two requests of one write are answered in order, when the write is over."""
+    """Two requests of one write are answered in order, when the write is over."""
     client = RawClient()
     with client.session.pipelined():
         for number in ("1", "2"):
@@ -319,7 +319,7 @@ def test_a_trace_with_requests_replays() -> None:
 
 
 def test_the_agent_is_no_client() -> None:
-    """CF-10: neither its session nor its connection shows up, though it has published and answered."""
+    """Neither its session nor its connection shows up, though it has published and answered."""
     bench = Bench()
     events = bench.receiver("qmf.default.topic/agent.ind.event.#", capacity=100)
     tool = Tool(bench)

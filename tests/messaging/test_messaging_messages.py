@@ -117,7 +117,7 @@ def test_reply_to(reply_to: str, arrives: str) -> None:
 
 
 def test_time_to_live() -> None:
-    """QT-07: what is left of it arrives."""
+    """What is left of it arrives."""
     bench = Bench()
     bench.sender(address("q")).send(Message("x", ttl=60))
     bench.sleep(1.5)
@@ -227,7 +227,7 @@ def test_serial_numbers() -> None:
     ids=repr,
 )
 def test_size(queue: str, message: Message, size: int) -> None:
-    """DQ-07, DQ-08: 26 + len(queue) + len(text) for text; everything else is added to that."""
+    """DQ-07: 26 + len(queue) + len(text) for text; everything else is added to that."""
     bench = Bench()
     bench.sender(address(queue)).send(message)
     assert bench.stat(queue).byteDepth == size

@@ -44,7 +44,7 @@ def test_refused_declare(arguments: dict[str, object], code: int, text: str) -> 
     ],
 )  # fmt: skip
 def test_refused_otherwise(source: str, kind: type[MessagingError], code: int, text: str) -> None:
-    """EX-03, CN-02, CN-23, CF-04: what an address asks for beside a queue's arguments."""
+    """CN-02, CF-04: what an address asks for beside a queue's arguments."""
     bench = Bench()
     bench.sender("q; {create: always}")
     bench.sender("mine; {create: always, node: {x-declare: {exclusive: True}}}")

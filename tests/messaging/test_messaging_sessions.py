@@ -125,7 +125,7 @@ def test_reliability_of_a_subscription(reliability: str, left: str) -> None:
 
 
 def test_detaching_aborts_transactions() -> None:
-    """CM-10: the real client cannot go on with a transaction elsewhere."""
+    """The real client cannot go on with a transaction elsewhere."""
     bench = Bench()
     session = bench.new_session(transactional=True)
     noticed: list[tuple[object, Exception]] = []
@@ -255,7 +255,7 @@ def test_fetch_names_the_owners_of_groups() -> None:
 
 
 def test_fetch_waits_for_what_time_brings() -> None:
-    """QT-08, QT-24: a queue's auto-delete sends its messages to where a consumer waits for them."""
+    """QT-24: a queue's auto-delete sends its messages to where a consumer waits for them."""
     bench = Bench()
     receiver = bench.receiver("amq.fanout")
     declare = "{alternate-exchange: 'amq.fanout', arguments: {'qpid.auto_delete_timeout': 5}}"
@@ -267,7 +267,7 @@ def test_fetch_waits_for_what_time_brings() -> None:
 
 
 def test_a_clock_tells_the_time() -> None:
-    """QT-07: with a clock, code that sleeps by itself needs no change; virtual time passes beside it."""
+    """With a clock, code that sleeps by itself needs no change; virtual time passes beside it."""
     seconds = [100.0]
     brokers.install("with-a-clock", clock=lambda: seconds[0])
     broker = brokers.get("with-a-clock")
@@ -369,7 +369,7 @@ def test_acknowledge_twice() -> None:
 
 
 def test_acknowledge_behind_a_held_transfer() -> None:
-    """CM-14, CM-06: a gap hides the confirmation; the real client would wait, the broker has done it."""
+    """CM-14: a gap hides the confirmation; the real client would wait, the broker has done it."""
     bench = Bench()
     send(bench, 1, session=bench.new_session())
     receiver = bench.receiver("q")
@@ -412,7 +412,7 @@ def test_commit_without_transactions() -> None:
 
 @pytest.mark.parametrize("commits", [True, False])
 def test_transaction_of_both_kinds(commits: bool) -> None:
-    """CM-10, CM-11: consume and publish together, or not at all; what goes back is flagged."""
+    """CM-11: consume and publish together, or not at all; what goes back is flagged."""
     bench = Bench()
     send(bench, 3, "from; {create: sender}")
     session = bench.new_session(transactional=True)
@@ -462,7 +462,7 @@ def test_session_error_surfaces() -> None:
 
 
 def test_a_syntax_error_in_a_queue_filter_ends_the_connection() -> None:
-    """QT-16: 501, as ConnectionError, for every session."""
+    """501, as ConnectionError, for every session."""
     bench = Bench()
     other = bench.new_session()
     with pytest.raises(ConnectionError):

@@ -75,7 +75,7 @@ def stopping(name: str = "q", count: int = 1) -> str:
 
 
 def test_a_blocked_producer_is_freed_by_a_consumer() -> None:
-    """FC-15, CAP-07: the queue stops the producer's thread; the main thread consumes, and it goes on."""
+    """CAP-07: the queue stops the producer's thread; the main thread consumes, and it goes on."""
     bench = Bench()
     sender, consumer = bench.sender(stopping(count=3), capacity=2), bench.consumer("q")
 
@@ -98,7 +98,7 @@ def test_a_blocked_producer_is_freed_by_a_consumer() -> None:
 
 @pytest.mark.parametrize("call", ["send with sync", "sync", "send into a full window"])
 def test_what_blocks_a_producer(call: str) -> None:
-    """CAP-07, CM-06: each of the calls that wait for completions, freed by a purge."""
+    """CAP-07: each of the calls that wait for completions, freed by a purge."""
     bench = Bench()
     sender = bench.sender(stopping(), capacity=2)
     sender.send("1")
@@ -239,7 +239,7 @@ UNASKED = "nothing is held, and the broker was not asked for a report"
     ids=["sync", "session sync", "close"],
 )
 def test_a_sync_that_never_returns(call: Callable[[Sender], object]) -> None:
-    """RF-48, CM-05: the numbers of the real client at the real broker; a send with sync settles it."""
+    """RF-48: the numbers of the real client at the real broker; a send with sync settles it."""
     bench = Bench()
     sender = lose_reports(bench)
     channel = bench.session.channel
@@ -282,7 +282,7 @@ def test_a_thread_that_waits_for_no_report_is_warned(
 
 
 def test_a_thread_that_a_consumer_will_free_is_not_warned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """FC-15: what is held carries a request to be reported."""
+    """What is held carries a request to be reported."""
     monkeypatch.setattr(hosts, "PATIENCE", 0.0)
     bench = Bench()
     sender = bench.sender(stopping())
@@ -376,7 +376,7 @@ def test_virtual_time_passes_when_all_threads_wait() -> None:
 
 
 def test_a_timer_of_the_broker_frees_a_thread_when_all_wait() -> None:
-    """QT-07: the cleaner removes what expires; the producer's thread goes on, the consumer's times out."""
+    """The cleaner removes what expires; the producer's thread goes on, the consumer's times out."""
     bench = Bench()
     sender = bench.sender(stopping(), capacity=1)
 
@@ -433,7 +433,7 @@ def test_threads_on_a_running_clock() -> None:
 
 
 def test_the_death_of_a_session_ends_its_waits() -> None:
-    """LP-06, CN-18: a blocked thread learns that its session is gone, or its queue."""
+    """CN-18: a blocked thread learns that its session is gone, or its queue."""
     bench = Bench()
     receiver = bench.consumer(address("q"))
     worker = Worker(receiver.fetch)

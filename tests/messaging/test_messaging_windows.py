@@ -160,7 +160,7 @@ def test_unsettled_send() -> None:
 
 
 def test_sync_send_on_a_stopped_queue() -> None:
-    """CAP-07, CM-01: Timeout, although the message is on the queue; it says who holds it."""
+    """CAP-07: Timeout, although the message is on the queue; it says who holds it."""
     bench = Bench()
     sender = bench.sender(address("q", stopping(1)))
     sender.send("one")
@@ -182,7 +182,7 @@ def test_sync_send_on_a_stopped_queue() -> None:
 
 @pytest.mark.parametrize("window", ["ideal", "qpid-python", "qpid-cpp"])
 def test_full_window_names_who_holds_it(window: str) -> None:
-    """CAP-01, FC-15: with no time-out no client could ever make room; the message was not sent."""
+    """CAP-01: with no time-out no client could ever make room; the message was not sent."""
     bench = Bench()
     sender = bench.sender(address("orders", stopping(1)), window=window, capacity=1)
     sender.send("one", sync=False)
@@ -198,7 +198,7 @@ def test_full_window_names_who_holds_it(window: str) -> None:
 
 
 def test_a_time_out_frees_the_sender() -> None:
-    """FC-21, QT-08, CAP-07: while send waits in virtual time, the unused queue's auto-delete comes."""
+    """FC-21, CAP-07: while send waits in virtual time, the unused queue's auto-delete comes."""
     bench = Bench()
     arguments = {**stopping(1), "qpid.auto_delete_timeout": 5}
     sender = bench.sender(address("q", arguments))
@@ -210,7 +210,7 @@ def test_a_time_out_frees_the_sender() -> None:
 
 
 def test_expiry_frees_the_sender() -> None:
-    """QT-07, FC-20: without a time-out, the expiry cleaner is what can still happen."""
+    """Without a time-out, the expiry cleaner is what can still happen."""
     bench = Bench()
     sender = bench.sender(address("q", stopping(1)))
     sender.send(Message("one", ttl=1))
@@ -220,7 +220,7 @@ def test_expiry_frees_the_sender() -> None:
 
 
 def test_head_of_line_between_destinations() -> None:
-    """CAP-09, CM-06, ALT-09: a full qpid-cpp window waits for what another sender's queue holds."""
+    """CAP-09, ALT-09: a full qpid-cpp window waits for what another sender's queue holds."""
     bench = Bench()
     bench.sender(address("busy", stopping(1)))
     bench.sender(address("idle"))

@@ -43,7 +43,7 @@ def recorded(workload, log):
 
 
 def test_releases_of_groups_are_predicted_since_all_that_is_read_at_once_goes_first():
-    """CN-29, RF-08: with output after each accept a consumer would keep its group; recorded, it loses it."""
+    """CN-29: with output after each accept a consumer would keep its group; recorded, it loses it."""
     workload, log = beginning("groups-release", seconds=15)
     predicted = predict(workload, log, compare_models=False, replays=1)["queues"]["q"]["predicted"]
     truth = recorded(workload, log)["q"]

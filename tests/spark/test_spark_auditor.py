@@ -44,7 +44,7 @@ def found(results):
 def test_intervals_tell_what_was_on_and_held_and_why_it_ended():
     rows = sends(1, 2, 3, 4) + accepts((10, 1), (11, 2), (12, 3))
     results = audit(lake_of("log", STALL, rows))
-    # FC-14: above 2, that is with the third message; FC-17: below 1 again.
+    # Above 2, that is with the third message; below 1 again.
     assert of_kind(results, "flow_on") == [("q", "", "", 3, None, "p-3", 3)]
     assert of_kind(results, "held") == [
         ("q", "p", "p-3", 3, 12, "dequeued", 1),

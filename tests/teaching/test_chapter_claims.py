@@ -25,7 +25,7 @@ def test_closer_thresholds_turn_it_on_more_often_up_to_some_distance():
 
 
 def test_a_window_that_leaves_no_room_kills_the_producer_and_one_of_1_reaches_901():
-    """Chapter 1, *Back to the lab* (CAP-08, FC-24)."""
+    """Chapter 1, *Back to the lab*."""
     assert "p1" in flow_run(capacity=120).run.errors
     assert max(flow_run(capacity=1).frames.column("queue.orders.depth")) == 901
 

@@ -318,7 +318,7 @@ def messages_lost():
 
 
 def network_window():
-    """CAP-01: with a network, the window counts what the producer has not heard of."""
+    """With a network, the window counts what the producer has not heard of."""
     workload = Workload(
         "far",
         0.2,

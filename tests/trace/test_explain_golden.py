@@ -23,7 +23,7 @@ EXPECTED = Path(__file__).parent / "explained"
 
 
 def g_01():
-    """CM-03: fanout to two stopped queues."""
+    """Fanout to two stopped queues."""
     story = Story()
     for number in (1, 2):
         story.queue(f"f{number}", flow_stop_count=number, max_size=0)
@@ -40,7 +40,7 @@ def g_01():
 
 
 def g_02():
-    """CM-04: completions with a hole; a sync waits for all."""
+    """Completions with a hole; a sync waits for all."""
     story = Story()
     story.queue("x", flow_stop_count=1, max_size=0)
     story.queue("y", max_size=0)
@@ -52,7 +52,7 @@ def g_02():
 
 
 def g_03():
-    """CAP-08: 165, 100 and still ON, 99 and OFF."""
+    """165, 100 and still ON, 99 and OFF."""
     story = Story()
     story.queue("q", flow_stop_count=100, max_size=0)
     story.send("load", *numbered("l", 1, 100))
@@ -75,7 +75,7 @@ def g_03():
 
 
 def one_sender(window):
-    """CAP-08: stop 10 with one sender; each client's window."""
+    """Stop 10 with one sender; each client's window."""
     producer = Producer("P", ("", "q"), rate=100, arrival="const", capacity=3, size=10, window=window)
     queues = {"q": {"qpid.flow_stop_count": 10, "qpid.max_size": 0}}
     story = Story()
@@ -90,7 +90,7 @@ g_04_ideal, g_04_qpid_cpp, g_04_qpid_python = (
 
 
 def g_05():
-    """FC-24: 506 while flow control is ON."""
+    """506 while flow control is ON."""
     story = Story()
     story.queue("q", max_count=3)
     story.send("P", "a", "b", "c", "d")
@@ -163,7 +163,7 @@ def g_09():
 
 
 def g_10():
-    """MG-13: the lost wake-up."""
+    """The lost wake-up."""
     story = Story()
     story.grouped()
     story.consume("c1", credit=2)
@@ -215,7 +215,7 @@ def g_12_priority():
 
 
 def g_13():
-    """FC-20: a purge leaves what is acquired, which still counts."""
+    """A purge leaves what is acquired, which still counts."""
     story = Story()
     story.queue("q", flow_stop_count=4, flow_resume_count=2, max_size=0)
     story.send("P", *numbered("m", 1, 6))
@@ -299,7 +299,7 @@ def g_18_too_much():
 
 
 def g_18_stop():
-    """CM-10: a transaction is never held, the next producer is."""
+    """A transaction is never held, the next producer is."""
     story = Story()
     story.queue("q", flow_stop_count=5, max_size=0)
     session = story.session("T")

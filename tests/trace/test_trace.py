@@ -105,7 +105,7 @@ def test_replaying_a_simulated_workload_gives_back_every_row(name):
 
 
 def test_several_commands_in_one_write_are_replayed_as_one():
-    """RF-08: where a write ends decides who is served when, so it is a row too."""
+    """Where a write ends decides who is served when, so it is a row too."""
     broker = Broker()
     trace = record(broker)
     session = broker.session("c")
@@ -121,7 +121,7 @@ def test_several_commands_in_one_write_are_replayed_as_one():
 
 
 def test_the_sync_flag_of_any_command_is_replayed():
-    """CM-05: the client of qpid.messaging asks to be told of each command it waits for."""
+    """The client of qpid.messaging asks to be told of each command it waits for."""
     broker = Broker()
     trace = record(broker)
     session = broker.session("c")

@@ -134,7 +134,7 @@ def test_whole_numbers_are_printed_whole(tmp_path, capsys):
 
 
 def test_messages_that_reach_no_queue_are_mentioned(tmp_path, capsys):
-    """EX-08: a mistyped key is no error to the broker."""
+    """A mistyped key is no error to the broker."""
     file = tmp_path / "mistyped.json"
     sender = SMALL["producers"][0]
     mistyped = {**sender, "name": "m", "to": ["amq.topic", "a.c"]}

@@ -90,7 +90,7 @@ def test_without_a_consumer_it_stalls_at_stop_plus_all_capacities(stop, capaciti
 
 
 def test_the_example_of_165_in_every_number_of_the_rule_book():
-    """CAP-08: stop = resume = 100, capacities 50 and 15."""
+    """Stop = resume = 100, capacities 50 and 15."""
     producers = [producer("C1", capacity=50), producer("C2", capacity=15)]
     late = consumer("late", start=0.5, prefetch=1, service=("const", 0.001))
     run = simulate(workload({"qpid.flow_stop_count": 100}, producers, [late]))
@@ -762,7 +762,7 @@ def stall(window, seeds, rates=(20_000, 10_000)):
 
 
 def test_the_qpid_cpp_window_stalls_lower_when_it_sends_faster_than_answers_come():
-    """CAP-02, CAP-08: it forgets completed transfers late; bounds: stop + senders, stop + capacities."""
+    """CAP-02: it forgets completed transfers late; bounds: stop + senders, stop + capacities."""
     depths = {stall("qpid-cpp", seed, (rate, rate)) for seed in range(6) for rate in (8_000, 20_000, 50_000)}
     assert 102 <= min(depths) < 140
     assert max(depths) == 165
@@ -825,7 +825,7 @@ def test_delayed_acknowledgements_return_credit_in_batches():
 
 
 def test_what_waited_for_an_acknowledgement_is_read_at_once_and_at_a_tick():
-    """CN-29, RF-08: all of a batch is settled before its credit brings the next one."""
+    """CN-29: all of a batch is settled before its credit brings the next one."""
     ticking = Network(ack_delay=0.04, tick=0.004)
     made = workload(
         producers=(producer(rate=1000),),
