@@ -141,6 +141,13 @@ class Bench:
         self.broker.observe(self.events.append)
         self.sent: dict[str, int] = {}
 
+    def twin(self) -> Bench:
+        """Return a bench on a broker that is restored from a snapshot of this one's."""
+        made = Bench()
+        made.broker, made.sent = through_json(self.broker), dict(self.sent)
+        made.broker.observe(made.events.append)
+        return made
+
     # Doing
 
     def session(self, name: str, connection: str = "") -> Session:

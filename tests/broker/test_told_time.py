@@ -6,88 +6,70 @@ Beside the recordings ``m2-redirect``, which tests/conformance plays step by ste
 from __future__ import annotations
 
 import pytest
+from support import Bench, bench_with, queue_of
 
-from qflow.broker import INFINITE, Broker, BrokerOptions, Event, Message
+from qflow.broker import Broker
 from qflow.broker.errors import ManagementError
 
 SECOND = 1_000_000
+TRACE = "x-qpid.trace"
 
 
-def subscribe(broker, name, queue="q", credit=INFINITE):
-    session = broker.session(name)
-    session.message_subscribe(queue, "s")
-    session.message_set_flow_mode("s", 0)
-    session.message_flow("s", 1, INFINITE)
-    session.message_flow("s", 0, credit)
-    return session
-
-
-def labels(session):
-    return [record.label for record in session.consuming.records.values()]
+def headers(bench: Bench, queue: str = "q", name: str = TRACE) -> list[object]:
+    """Return one header of the messages on a queue, as their consumers would see it."""
+    return [message.headers()[name] for message in bench.broker.queue(queue).store]
 
 
 def test_qt_07_the_cleaner_may_be_off_and_time_may_jump():
-    broker = Broker(BrokerOptions(queue_purge_interval=0))
-    producer = broker.session("p")
-    producer.queue_declare("q")
-    producer.message_transfer(Message(routing_key="q", ttl=1))
-    broker.advance(10_000 * SECOND)
-    assert broker.queue("q").message_depth == 1
+    bench = Bench(queue_purge_interval=0)
+    bench.declare("q")
+    bench.send("q", ttl=1)
+    bench.broker.advance(10_000 * SECOND)
+    assert bench.stat("q").msgDepth == 1
 
 
 def test_qt_07_expiry_frees_held_transfers_and_leaves_acquired_messages_alone():
     """QT-07, FC-20."""
-    broker = Broker(BrokerOptions(queue_purge_interval=1))
-    producer = broker.session("p")
-    producer.queue_declare("q", {"qpid.flow_stop_count": 1})
-    for _ in range(3):
-        producer.message_transfer(Message(routing_key="q", ttl=100))
-    subscribe(broker, "c", credit=1)
-    assert len(producer.held) == 2
-    broker.advance(2 * SECOND)
-    assert broker.queue("q").message_depth == 1
-    assert broker.queue("q").statistics().flowStopped, "one left is not below one"
-    assert producer.held == []
+    bench = Bench(queue_purge_interval=1)
+    bench.declare("q", flow_stop_count=1)
+    bench.send("q", 3, ttl=100)
+    bench.read("q", messages=1)
+    assert bench.held() == "p-2 p-3"
+    bench.broker.advance(2 * SECOND)
+    assert bench.stat("q").msgDepth == 1
+    assert bench.is_on("q"), "one left is not below one"
+    assert bench.held() == ""
 
 
 def test_a_timer_that_does_something_is_a_row_of_its_own():
-    broker = Broker()
-    broker.session("p").queue_declare("q", {"qpid.auto_delete_timeout": 1})
-    subscribe(broker, "c").close()
-    rows: list[Event] = []
-    broker.observe(rows.append)
-    broker.advance(2 * SECOND)
-    assert [(row.kind, row.time) for row in rows][0] == ("advance", 0)
-    assert ("queueDelete", SECOND) in [(row.kind, row.time) for row in rows]
+    bench = bench_with("q", auto_delete_timeout=1)
+    bench.read("q").session.close()
+    bench.events.clear()
+    bench.broker.advance(2 * SECOND)
+    rows = [(row.kind, row.time) for row in bench.events]
+    assert rows[0] == ("advance", 0)
+    assert ("queueDelete", SECOND) in rows
 
 
 def test_qt_15_positions_are_told_and_gaps_show():
     """QT-15, LP-10, QT-20: a ring of 4; one acquired; five more: the next one received is number 3."""
-    broker = Broker()
-    producer = broker.session("p")
-    producer.queue_declare(
-        "q", {"qpid.policy_type": "ring", "qpid.max_count": 4, "qpid.queue_msg_sequence": "n"}
-    )
-    producer.message_transfer(Message(routing_key="q"))
-    consumer = subscribe(broker, "c", credit=1)
-    for _ in range(5):
-        producer.message_transfer(Message(routing_key="q"))
-    consumer.message_flow("s", 0, 1)
-    told = [record.message.headers()["n"] for record in consumer.consuming.records.values()]
+    bench = queue_of(1, policy_type="ring", max_count=4, queue_msg_sequence="n")
+    reader = bench.read("q", messages=1)
+    bench.send("q", 5)
+    reader.grant(messages=1)
+    told = [record.message.headers()["n"] for record in reader.session.consuming.records.values()]
     assert told == [1, 3]
 
 
 @pytest.mark.parametrize("excluded", ["there,elsewhere", "elsewhere, there", "elsewhere there"])
 def test_qt_17_trace_ids_are_added_and_excluded(excluded):
-    broker = Broker()
-    producer = broker.session("p")
-    producer.queue_declare("q", {"qpid.trace.id": "home"})
-    producer.queue_declare("picky", {"qpid.trace.exclude": excluded})
-    producer.message_transfer(Message(routing_key="q", headers={"x-qpid.trace": "there"}))
-    producer.message_transfer(Message(routing_key="picky", headers={"x-qpid.trace": "there"}))
-    producer.message_transfer(Message(routing_key="picky"))
-    assert [m.headers()["x-qpid.trace"] for m in broker.queue("q").store] == ["there,home"]
-    assert [m.transfer.label for m in broker.queue("picky").store] == ["p-3"]
+    bench = bench_with("q", {"qpid.trace.id": "home"})
+    bench.declare("picky", {"qpid.trace.exclude": excluded})
+    for queue in ("q", "picky"):
+        bench.send(queue, headers={TRACE: "there"})
+    bench.send("picky")
+    assert headers(bench) == ["there,home"]
+    assert bench.labels("picky") == "p-3"
 
 
 @pytest.mark.parametrize(
@@ -102,11 +84,9 @@ def test_qt_17_trace_ids_are_added_and_excluded(excluded):
 )
 def test_qt_17_a_trace_id_that_a_message_has_is_not_added_again(been, own, shown):
     """QT-17: the real broker looks for it anywhere in the text, so who was ``there`` was ``here``."""
-    broker = Broker()
-    producer = broker.session("p")
-    producer.queue_declare("q", {"qpid.trace.id": own})
-    producer.message_transfer(Message(routing_key="q", headers={"x-qpid.trace": been}))
-    assert [str(m.headers()["x-qpid.trace"]) for m in broker.queue("q").store] == [shown]
+    bench = bench_with("q", {"qpid.trace.id": own})
+    bench.send("q", headers={TRACE: been})
+    assert headers(bench) == [shown]
 
 
 LEAVING = [
@@ -118,87 +98,73 @@ LEAVING = [
 @pytest.mark.parametrize(("way", "trace"), LEAVING)
 def test_qt_17_what_becomes_of_the_trace_of_a_message_that_leaves(way, trace):
     """QT-17: reroute, eviction and the queue's end clear it in the copy that leaves, and in no other."""
-    broker = Broker()
-    session = broker.session("p")
-    arguments = {"qpid.trace.id": "home", "qpid.queue_msg_sequence": "n"}
-    if way in ("ring", "self-destruct"):
-        arguments |= {"qpid.policy_type": way, "qpid.max_count": 1}
-    session.queue_declare("q", arguments, alternate_exchange="amq.fanout")
-    session.queue_declare("elsewhere", {"qpid.trace.id": "elsewhere"})
-    session.queue_declare("goal")
-    session.exchange_bind("goal", "amq.fanout")
+    limit = {"policy_type": way, "max_count": 1} if way in ("ring", "self-destruct") else {}
+    bench = bench_with(
+        "q", {"qpid.trace.id": "home"}, queue_msg_sequence="n", alternate="amq.fanout", **limit
+    )
+    bench.declare("elsewhere", {"qpid.trace.id": "elsewhere"})
+    bench.declare("goal")
+    bench.bind("goal", "amq.fanout")
     for queue in ("elsewhere", "q"):
-        session.exchange_bind(queue, "amq.direct", "k")
-    session.message_transfer(Message(routing_key="k"), "amq.direct")
-    match way.partition(" "):
-        case ("reroute", _, ""):
-            broker.management.reroute("q", exchange="amq.fanout")
-        case ("reroute", _, option):
-            broker.management.reroute("q", **{option: True})
-        case ("move", *_):
-            broker.management.queueMoveMessages("q", "goal")
-        case ("delete", *_):
-            session.queue_delete("q")
-        case ("reject", *_):
-            session.message_subscribe("q", "s")
-            session.fetch("s")
-            session.message_reject([0])
-        case _:
-            session.message_transfer(Message(routing_key="q"))
-    assert [m.headers() for m in broker.queue("goal").store] == [{"n": 1, "x-qpid.trace": trace}]
-    assert [m.headers() for m in broker.queue("elsewhere").store] == [{"x-qpid.trace": "elsewhere"}]
+        bench.bind(queue, "amq.direct", "k")
+    bench.send("k", exchange="amq.direct")
+    manage = bench.broker.management
+    {
+        "reroute": lambda: manage.reroute("q", exchange="amq.fanout"),
+        "reroute useAltExchange": lambda: manage.reroute("q", useAltExchange=True),
+        "move": lambda: manage.queueMoveMessages("q", "goal"),
+        "delete": lambda: bench.ctl.queue_delete("q"),
+        "reject": lambda: bench.read("q").reject(),
+    }.get(way, lambda: bench.send("q"))()
+    assert (headers(bench, "goal"), headers(bench, "goal", "n")) == ([trace], [1])
+    assert [m.headers() for m in bench.broker.queue("elsewhere").store] == [{TRACE: "elsewhere"}]
 
 
 def test_ex_11_a_copy_that_is_routed_again_has_its_own_number():
     """EX-11: the number of another exchange is another copy's; the first copy keeps what it was given."""
-    broker = Broker()
-    session = broker.session("p")
+    bench = Bench()
+    for exchange in ("x", "y"):
+        bench.ctl.exchange_declare(exchange, "fanout", arguments={"qpid.msg_sequence": 1})
     for queue, exchange in (("a", "x"), ("b", "x"), ("c", "y")):
-        session.queue_declare(queue)
-        session.exchange_declare(exchange, "fanout", arguments={"qpid.msg_sequence": 1})
-        session.exchange_bind(queue, exchange)
-    for _ in range(2):
-        session.message_transfer(Message(), "x")
-    broker.management.purge("a", 1)
-    broker.management.reroute("a", exchange="y")
-    numbers = {q: [m.headers()["qpid.msg_sequence"] for m in broker.queue(q).store] for q in "bc"}
+        bench.declare(queue)
+        bench.bind(queue, exchange)
+    bench.send("", 2, exchange="x")
+    bench.broker.management.purge("a", 1)
+    bench.broker.management.reroute("a", exchange="y")
+    numbers = {queue: headers(bench, queue, "qpid.msg_sequence") for queue in "bc"}
     assert numbers == {"b": [1, 2], "c": [1]}
-    twin = Broker.restore(broker.snapshot())
-    assert [m.headers()["qpid.msg_sequence"] for m in twin.queue("b").store] == [1, 2]
+    assert headers(bench.twin(), "b", "qpid.msg_sequence") == [1, 2]
 
 
-def redirected() -> Broker:
-    broker = Broker()
-    producer = broker.session("p")
+def redirected() -> Bench:
+    """Return a bench with two queues of five messages each, which swap what comes."""
+    bench = Bench()
     for queue in ("a", "b"):
-        producer.queue_declare(queue)
-        for _ in range(5):
-            producer.message_transfer(Message(routing_key=queue))
-    broker.management.queueRedirect("a", "b")
-    return broker
+        bench.declare(queue)
+        bench.send(queue, 5)
+    bench.broker.management.queueRedirect("a", "b")
+    return bench
 
 
 def test_qt_18_redirect_swaps_what_comes_not_what_is_there():
     """QT-18: five old stay, three new go to the other, and the reverse; deleting one ends it."""
-    broker = redirected()
-    for _ in range(3):
-        broker.sessions["p"].message_transfer(Message(routing_key="a"))
-    assert (broker.queue("a").message_depth, broker.queue("b").message_depth) == (5, 8)
-    broker.sessions["p"].message_transfer(Message(routing_key="b"))
-    assert broker.queue("a").message_depth == 6
-    assert broker.queue("a").statistics().redirectPeer == "b"
-    broker.sessions["p"].queue_delete("b")
-    broker.sessions["p"].message_transfer(Message(routing_key="a"))
-    assert broker.queue("a").message_depth == 7
+    bench = redirected()
+    bench.send("a", 3)
+    assert (bench.stat("a").msgDepth, bench.stat("b").msgDepth) == (5, 8)
+    bench.send("b")
+    assert (bench.stat("a").msgDepth, bench.stat("a").redirectPeer) == (6, "b")
+    bench.ctl.queue_delete("b")
+    bench.send("a")
+    assert bench.stat("a").msgDepth == 7
 
 
 def test_qt_18_a_move_is_redirected_too():
     """QT-18, QT-23: what is moved to a redirected queue is sent to it like anything else."""
-    broker = redirected()
-    broker.sessions["p"].queue_declare("c")
-    broker.sessions["p"].message_transfer(Message(routing_key="c"))
-    broker.management.queueMoveMessages("c", "a")
-    assert (broker.queue("a").message_depth, broker.queue("b").message_depth) == (5, 6)
+    bench = redirected()
+    bench.declare("c")
+    bench.send("c")
+    bench.broker.management.queueMoveMessages("c", "a")
+    assert (bench.stat("a").msgDepth, bench.stat("b").msgDepth) == (5, 6)
 
 
 USER = 0x10000
@@ -211,20 +177,20 @@ REFUSED = [
 @pytest.mark.parametrize(("source", "target", "status"), REFUSED)
 def test_rf_26_refused_redirects_change_nothing(source, target, status):
     """QT-18, RF-26: also its end, which only the source may ask for; only an unknown queue has a text."""
-    broker = redirected()
-    broker.sessions["p"].queue_declare("c")
-    broker.sessions["p"].queue_declare("auto", auto_delete=True)
-    before = broker.state_hash()
+    bench = redirected()
+    bench.declare("c")
+    bench.declare("auto", auto_delete=True)
+    before = bench.broker.state_hash()
     with pytest.raises(ManagementError) as refused:
-        broker.management.queueRedirect(source, target)
+        bench.broker.management.queueRedirect(source, target)
     assert (refused.value.status, str(refused.value)) == (status, "UnknownObject" if status == 1 else "")
-    assert broker.state_hash() == before
+    assert bench.broker.state_hash() == before
 
 
 def test_cf_12_management_events():
     """CF-12: what comes and goes is told."""
     broker = Broker()
-    rows: list[Event] = []
+    rows: list = []
     broker.observe(rows.append)
     session = broker.session("p")
     session.exchange_declare("x", "fanout")
