@@ -232,12 +232,12 @@ class Bench:
         browse: bool = False,
         exclusive: bool = False,
         connection: str = "",
+        selector: object = None,
     ) -> Reader:
         """Subscribe, and grant credit at once."""
         attached = self.session(session, connection)
-        attached.message_subscribe(
-            queue, tag, accept_mode=accept, acquire_mode=int(browse), exclusive=exclusive
-        )
+        asked = {} if selector is None else {"x-apache-selector": selector}
+        attached.message_subscribe(queue, tag, accept, int(browse), exclusive, asked)
         reader = Reader(self, attached, tag)
         if mode == CREDIT:
             reader.mode(CREDIT)

@@ -1,10 +1,12 @@
-"""Exchanges, bindings, alternates and what is counted (EX, RF-18).
+"""Exchanges, bindings, alternates, queries and what is counted (EX, RF-18).
 
 Beside the recordings ``ex-`` and ``de-``, which tests/conformance plays step by step.
 """
 
 import pytest
 from support import Bench, refused
+
+from qflow.broker.registry import ExchangeBoundResult
 
 # Names and errors
 
@@ -783,3 +785,142 @@ class TestBindingsOfADeletedExchange:
         assert bench.stat("q").bindingCount == 2
         bench.session("p").close()
         assert bench.stat("q").bindingCount == 1
+
+
+# Exclusive bindings, sequences, initial values, queries
+
+
+def depths(bench: Bench, *queues: str) -> tuple[int, ...]:
+    return tuple(bench.stat(queue).msgDepth for queue in queues)
+
+
+def test_ex_04_an_exclusive_binding_replaces_the_others_of_its_key():
+    bench = bench_with_queues("a", "b")
+    for queue in ("a", "b"):
+        bench.bind(queue, "amq.direct", "k", {"qpid.exclusive-binding": True})
+    bench.bind("a", "amq.direct", "other")
+    bench.send("k", exchange="amq.direct")
+    assert depths(bench, "a", "b") == (0, 1)
+    assert bench.broker.queue("a").binding_count == 2
+
+
+@pytest.mark.parametrize("kind", ["direct", "fanout", "topic", "headers"])
+def test_ex_11_sequence_numbers_count_per_exchange(kind):
+    bench = bench_with_queues("a", "b")
+    bench.ctl.exchange_declare("x", kind, arguments={"qpid.msg_sequence": 1})
+    bench.bind("a", "x", "k", {"x-match": "all"})
+    for _ in range(3):
+        bench.send("k", exchange="x")
+    assert [message.headers()["qpid.msg_sequence"] for message in bench.broker.queue("a").store] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("kind", ["direct", "fanout", "topic", "headers"])
+def test_ex_11_initial_value_goes_to_each_newly_bound_queue(kind):
+    bench = bench_with_queues("a", "b")
+    bench.ctl.exchange_declare("x", kind, arguments={"qpid.ive": 1})
+    for _ in range(2):
+        bench.send("k", exchange="x")
+    bench.bind("a", "x", "k", {"x-match": "all"})
+    bench.bind("a", "x", "k", {"x-match": "all"})
+    assert [message.transfer.label for message in bench.broker.queue("a").store] == ["p-2"]
+    bench.bind("b", "x", "k", {"x-match": "all"})
+    # It is routed again, so that whoever is bound already gets it once more.
+    assert depths(bench, "a", "b") == (2, 1)
+
+
+@pytest.mark.parametrize("kind", ["direct", "topic"])
+def test_ex_11_initial_value_has_to_match(kind):
+    bench = bench_with_queues("a", "b")
+    bench.ctl.exchange_declare("x", kind, arguments={"qpid.ive": 0, "qpid.msg_sequence": 0})
+    bench.send("k", exchange="x")
+    bench.bind("a", "x", "other")
+    bench.bind("b", "x", "k")
+    assert depths(bench, "a", "b") == (0, 1)
+    assert bench.broker.queue("b").store.find(1).headers()["qpid.msg_sequence"] == 3
+
+
+@pytest.mark.parametrize("kind", ["direct", "fanout", "topic", "headers"])
+def test_ex_11_an_auto_delete_exchange_goes_with_its_last_binding(kind):
+    bench = bench_with_queues("a", "b")
+    bench.exchange("x", kind, auto_delete=True)
+    bench.bind("a", "x", "k", {"x-match": "all"})
+    bench.ctl.exchange_unbind("a", "x", "k")
+    assert bench.ctl.exchange_query("x").not_found
+    with refused(404):
+        bench.ctl.exchange_declare("x", passive=True)
+
+
+OWN = {"x-match": "all", "p": "v"}
+
+
+def bound(**flags) -> ExchangeBoundResult:
+    return ExchangeBoundResult(**flags)
+
+
+@pytest.mark.parametrize(
+    ("exchange", "question", "answer"),
+    [
+        ("amq.direct", {}, bound()),
+        ("amq.direct", {"queue": "a"}, bound()),
+        ("amq.direct", {"queue": "b"}, bound(queue_not_matched=True)),
+        ("amq.direct", {"key": "k"}, bound()),
+        ("amq.direct", {"key": "z"}, bound(key_not_matched=True)),
+        ("amq.direct", {"queue": "a", "key": "k"}, bound()),
+        ("amq.direct", {"queue": "a", "key": "z"}, bound(key_not_matched=True)),
+        ("amq.direct", {"queue": "b", "key": "z"}, bound(queue_not_matched=True, key_not_matched=True)),
+        ("amq.direct", {"queue": "none"}, bound(queue_not_found=True)),
+        ("none", {"queue": "a"}, bound(exchange_not_found=True)),
+        ("none", {"queue": "none"}, bound(exchange_not_found=True, queue_not_found=True)),
+        ("amq.fanout", {"queue": "a", "key": "whatever"}, bound()),
+        ("amq.topic", {"queue": "a", "key": "x.*"}, bound()),
+        ("amq.match", {"queue": "a", "arguments": OWN}, bound()),
+        ("amq.match", {"queue": "a", "arguments": {**OWN, "more": 1}}, bound()),
+        ("amq.match", {"queue": "b", "arguments": OWN}, bound(queue_not_matched=True)),
+        ("amq.match", {"queue": "a", "arguments": {"p": "v"}}, bound(args_not_matched=True)),
+        ("amq.match", {"queue": "a", "arguments": {**OWN, "p": "w"}}, bound(args_not_matched=True)),
+        ("amq.match", {"queue": "a", "key": "any"}, bound()),
+        ("amq.direct", {"queue": "", "key": ""}, bound()),
+        ("amq.direct", {"queue": "b", "key": "k"}, bound(queue_not_matched=True)),
+        ("amq.direct", {"queue": "a", "arguments": {"p": "w"}}, bound()),
+        ("amq.fanout", {"key": "whatever"}, bound(key_not_matched=True)),
+        ("amq.fanout", {"queue": "b", "key": "k"}, bound(queue_not_matched=True, key_not_matched=True)),
+        ("amq.topic", {"queue": "a", "key": "#.y"}, bound()),
+        ("amq.topic", {"queue": "a", "key": "#.#.y"}, bound()),
+        ("amq.topic", {"key": "#.y"}, bound()),
+        ("amq.topic", {"key": "#.#.y"}, bound(key_not_matched=True)),
+        ("x", {"arguments": {"p": "v"}}, bound()),
+        ("x", {"key": "k"}, bound(key_not_matched=True)),
+    ],
+)
+def test_ex_13_exchange_bound(exchange, question, answer):
+    """EX-13, RF-33: the flags say what does not hold, key and arguments judged over the whole exchange."""
+    bench = bench_with_queues("a", "b")
+    bench.exchange("x", "headers")
+    bench.bind("a", "amq.topic", "#.y")
+    bench.bind("a", "amq.direct", "k")
+    bench.bind("a", "amq.fanout")
+    bench.bind("a", "amq.topic", "x.*")
+    bench.bind("a", "amq.match", "h", {"x-match": "all", "p": "v"})
+    assert bench.ctl.exchange_bound(exchange, **question) == answer
+
+
+def test_dq_01_queue_query_counts_what_nobody_has():
+    """DQ-01, EX-13: and an unknown queue gives an empty answer, no error."""
+    bench = Bench()
+    session = bench.ctl
+    bench.declare("q", max_count=3, auto_delete=True, alternate="amq.fanout")
+    bench.send("q")
+    answer = session.queue_query("q")
+    assert (answer.message_count, answer.alternate_exchange, answer.auto_delete) == (1, "amq.fanout", True)
+    assert answer.arguments == {"qpid.max_count": 3}, "FC-12: never the computed defaults"
+    assert session.queue_query("unknown").queue == ""
+    assert session.is_attached
+
+
+def test_ex_14_in_04_nothing_asks_for_consumers_before_a_message_is_taken():
+    """EX-14, IN-04, IN-07: without a consumer a message is queued; an unroutable one vanishes silently."""
+    bench = bench_with_queues("a", "b")
+    assert bench.send("a")[0].is_complete
+    assert bench.send("nowhere")[0].is_complete
+    assert depths(bench, "a") == (1,)
+    assert bench.broker.discardsNoRoute == 1

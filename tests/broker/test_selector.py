@@ -11,8 +11,9 @@ import numpy
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from support import Bench, bench_with, queue_of, refused
 
-from qflow.broker import INFINITE, Broker, BrokerOptions, Message
+from qflow.broker import Broker, BrokerOptions, Message
 from qflow.broker.errors import AmqpException, FramingErrorException, NotImplementedException
 from qflow.broker.message import Transfer
 from qflow.broker.selector import Selector
@@ -141,9 +142,9 @@ REFUSED = [
 @pytest.mark.parametrize(("expression", "why"), REFUSED)
 def test_rf_36_what_cannot_be_parsed_is_refused_in_the_brokers_words(expression, why):
     """QT-16, RF-35, RF-36: 501, naming the token that was read last."""
-    with pytest.raises(FramingErrorException) as refused:
+    with pytest.raises(FramingErrorException) as refusal:
         Selector(expression)
-    assert refused.value.text == (why if why == ILLEGAL else f"Illegal selector: {why}")
+    assert refusal.value.text == (why if why == ILLEGAL else f"Illegal selector: {why}")
 
 
 LITERALS = [
@@ -415,22 +416,18 @@ def test_rf_35_any_expression_is_worth_what_the_rules_say(node, headers):
 def test_qt_16_or_asks_no_further_than_it_must():
     """RF-35: an integer divided by 0 behind an OR that is true already hides no message, nor with IN."""
     for condition in ("n = 0 OR 100 / n > 3", "n IN (0, 100 / 100, 50)"):
-        broker = Broker()
-        broker.session("p").queue_declare("q")
+        bench = bench_with("q")
         for n in (0, 1, 50):
-            broker.sessions["p"].message_transfer(Message(routing_key="q", headers={"n": n}))
-        wanted = ["p-1", "p-2"] if "OR" in condition else ["p-1", "p-2", "p-3"]
-        assert labels(subscribe(broker, "c", condition)) == wanted
+            bench.send("q", headers={"n": n})
+        assert bench.read("q", selector=condition).got == ("p-1 p-2" if "OR" in condition else "p-1 p-2 p-3")
 
 
 @pytest.mark.parametrize("argument", ["x * 2 = 5", "x + 1 > 1", "x / 2 < 2"])
 def test_rf_24_a_filter_may_calculate_with_doubles(argument):
     """In the middle of a transfer, which is complete, and the message is on the queue."""
-    broker = Broker()
-    producer = broker.session("p")
-    producer.queue_declare("q", {"qpid.filter": argument})
-    assert producer.message_transfer(Message(routing_key="q", headers={"x": 2.5})).is_complete
-    assert broker.queue("q").message_depth == 1
+    bench = bench_with("q", filter=argument)
+    assert bench.send("q", headers={"x": 2.5})[0].is_complete
+    assert bench.stat("q").msgDepth == 1
 
 
 NAMED = [
@@ -497,16 +494,14 @@ def test_rf_44_a_bad_selector_is_told_before_exclusive_subscriptions():
     codes = []
     asked = (("absent", "t", 0), ("q", "s", 0), ("own", "t", 0), ("q", "t", 1), ("alone", "t", 0))
     for queue, tag, exclusive in asked:
-        broker = Broker()
-        other, session = broker.session("other"), broker.session("b")
+        bench = Bench()
         for name in ("q", "own", "alone"):
-            other.queue_declare(name, exclusive=name == "own")
-        session.message_subscribe("q", "s")
-        other.message_subscribe("alone", "t", exclusive=True)
-        with pytest.raises(AmqpException) as refused:
-            arguments = {"x-apache-selector": "n ="}
-            session.message_subscribe(queue, tag, exclusive=bool(exclusive), arguments=arguments)
-        codes.append(refused.value.code)
+            bench.declare(name, by="other", exclusive=name == "own")
+        bench.read("q", "b")
+        bench.read("alone", "other", "t", exclusive=True)
+        with pytest.raises(AmqpException) as refusal:
+            bench.read(queue, "b", tag, exclusive=bool(exclusive), selector="n =")
+        codes.append(refusal.value.code)
     assert codes == [404, 530, 405, 501, 501]
 
 
@@ -549,74 +544,48 @@ def test_rf_36_a_selector_that_ends_the_real_broker_is_refused(name):
 
 
 def test_rf_35_a_selector_that_is_no_text_is_none():
-    broker = Broker()
-    broker.session("p").queue_declare("q")
-    consumer = subscribe(broker, "c", 5)
-    broker.sessions["p"].message_transfer(Message(routing_key="q"))
-    assert labels(consumer) == ["p-1"]
+    assert queue_of(1).read("q", selector=5).got == "p-1"
 
 
 def test_rf_36_a_consumer_may_ask_for_what_was_delivered_before():
-    broker = Broker()
-    broker.session("p").queue_declare("q")
-    again = subscribe(broker, "again", "amqp.redelivered = TRUE")
-    first = subscribe(broker, "first")
-    broker.sessions["p"].message_transfer(Message(routing_key="q"))
-    first.message_release([0], set_redelivered=True)
-    assert labels(again) == ["p-1"]
+    bench = bench_with("q")
+    again, first = bench.read("q", "again", selector="amqp.redelivered = TRUE"), bench.read("q", "first")
+    bench.send("q")
+    first.release("p-1", set_redelivered=True)
+    assert again.got == "p-1*"
 
 
 def test_qt_16_a_bad_queue_filter_closes_the_connection():
     """QT-16, LP-06: not a session error; every session of the connection goes, and only those."""
-    broker = Broker()
-    first, second = broker.session("a", "line"), broker.session("b", "line")
-    other = broker.session("c")
-    with pytest.raises(FramingErrorException):
+    bench = Bench()
+    first, second, other = bench.session("a", "line"), bench.session("b", "line"), bench.session("c")
+    with refused(501):
         first.queue_declare("q", {"qpid.filter": "n ="})
     assert (first.is_attached, second.is_attached, other.is_attached) == (False, False, True)
-    assert "q" not in broker.queues.queues
-
-
-def subscribe(broker: Broker, name: str, selector: str | int | None = None):
-    session = broker.session(name)
-    session.message_subscribe("q", "s", arguments={"x-apache-selector": selector} if selector else None)
-    session.message_set_flow_mode("s", 0)
-    session.message_flow("s", 1, INFINITE)
-    session.message_flow("s", 0, INFINITE)
-    return session
-
-
-def labels(session) -> list[str]:
-    return [record.label for record in session.consuming.records.values()]
+    assert not bench.exists("q")
 
 
 def test_cn_21_a_refused_message_goes_to_somebody_else():
-    broker = Broker()
-    producer = broker.session("p")
-    producer.queue_declare("q")
-    picky, open_minded = subscribe(broker, "picky", "n = 1"), subscribe(broker, "open")
+    bench = bench_with("q")
+    picky, open_minded = bench.read("q", "picky", selector="n = 1"), bench.read("q", "open")
     for n in (2, 1, 2):
-        producer.message_transfer(Message(routing_key="q", headers={"n": n}))
-    assert labels(open_minded) == ["p-1", "p-3"], "the first was picky's turn, who did not want it"
-    assert labels(picky) == ["p-2"]
+        bench.send("q", headers={"n": n})
+    assert open_minded.got == "p-1 p-3", "the first was picky's turn, who did not want it"
+    assert picky.got == "p-2"
 
 
 def test_rf_24_a_queue_filter_drops_before_the_depth_check():
     """RF-24: silently, with no counter, and without any 506."""
-    broker = Broker()
-    producer = broker.session("p")
-    producer.queue_declare("q", {"qpid.filter": "n = 1", "qpid.max_count": 1, "qpid.flow_stop_count": 0})
+    bench = bench_with("q", filter="n = 1", max_count=1, flow_stop_count=0)
     for n in (1, 2, 2):
-        assert producer.message_transfer(Message(routing_key="q", headers={"n": n})).is_complete
-    statistics = broker.queue("q").statistics()
-    assert (statistics.msgDepth, statistics.discardsOverflow) == (1, 0)
+        assert bench.send("q", headers={"n": n})[0].is_complete
+    assert (bench.stat("q").msgDepth, bench.stat("q").discardsOverflow) == (1, 0)
 
 
 def test_a_selector_survives_a_snapshot():
-    broker = Broker()
-    broker.session("p").queue_declare("q")
-    subscribe(broker, "picky", "n = 1")
-    twin = Broker.restore(broker.snapshot())
+    bench = bench_with("q")
+    bench.read("q", "picky", selector="n = 1")
+    twin = bench.twin()
     for n in (1, 2):
-        twin.sessions["p"].message_transfer(Message(routing_key="q", headers={"n": n}))
-    assert labels(twin.sessions["picky"]) == ["p-1"]
+        twin.send("q", headers={"n": n})
+    assert [event.message for event in twin.seen("delivered")] == ["p-1"]
