@@ -2,12 +2,13 @@
 
 Every refusal of the broker is one of these classes. ``str(error)`` reads as the real broker
 prints it (``resource-limit-exceeded: Maximum depth exceeded on q: …``), so that a learner can
-search for the very words a production log shows.  Their codes: rules.md#error-codes.
+search for the very words a production log shows.  Their codes: rules.md#error-codes.  What the model leaves
+out is refused with the reason that ``data/rule-tables/left-out.csv`` gives.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple, NoReturn
+from typing import ClassVar, NoReturn
 
 from qflow.qflow_error import QflowError
 
@@ -141,79 +142,6 @@ class InvalidConversion(InvalidArgumentException):
 
     def __str__(self) -> str:
         return self.text
-
-
-class _LeftOut(NamedTuple):
-    """Something that this model leaves out: why, and what a program gets that asks for it."""
-
-    reason: str
-    answer: str
-
-
-LEFT_OUT: dict[str, _LeftOut] = {
-    "paging": _LeftOut(
-        "all messages stay in memory, so there is nothing to page (QT-19)",
-        "540 not-implemented: a queue declared with `qpid.paging`",
-    ),
-    "persistence": _LeftOut(
-        "nothing is written to disk; what a store's delay does to completions is there (CM-12)",
-        "nothing is raised: durable queues and messages are taken, and counted as persistent",
-    ),
-    "dtx": _LeftOut(
-        "distributed transactions need a transaction manager and recovery; local transactions are there",
-        "540 not-implemented: `dtx_select`",
-    ),
-    "high availability": _LeftOut(
-        "there is one broker; replication of queues is another subject (CM-17)",
-        "status 2, UnknownMethod: the methods of `habroker`; `qpid.replicate` is taken and does nothing",
-    ),
-    "cluster": _LeftOut(
-        "removed from the broker in 2012; what replicas had to agree on is in ``history`` (CM-16)",
-        "StartupError, unrecognised option: `--cluster-name` and its like, as from qpidd",
-    ),
-    "acl": _LeftOut(
-        "every client may do everything: access control changes nothing about flow control or groups",
-        "nothing is raised: `--acl-file` is taken and reported as not modelled; nothing is denied (403)",
-    ),
-    "passwords": _LeftOut(
-        "there is nothing to protect in one process; the model is a broker that runs with `--auth no`",
-        "nothing is raised: any user, password and mechanism is let in, and none is checked later",
-    ),
-    "refused connections": _LeftOut(
-        "a URL names a broker of this process, which is made when the URL is first used",
-        "ConnectError: a URL that `qflow.messaging.refuse` was given; no other is refused, or lost later",
-    ),
-    "wire protocol": _LeftOut(
-        "commands of AMQP 0-10 are method calls, without frames; ``qflow serve`` speaks AMQP 1.0",
-        "nothing: no port speaks AMQP 0-10, and the one of `qflow serve` speaks AMQP 1.0",
-    ),
-    "federation": _LeftOut(
-        "links and bridges to other brokers are left out",
-        "status 7 with 540 not-implemented: management's `create` and `delete` of a link or bridge",
-    ),
-    "xml exchange": _LeftOut(
-        "its bindings are XQuery programs, which a module of the broker runs; here that module is not loaded",
-        "404 not-found, or status 7 from management: the exchange type `xml`, as without the module",
-    ),
-    "QMFv1": _LeftOut(
-        "the older management protocol, in binary; qpidd leaves it off by default (`mgmt-qmf1`)",
-        "nothing is raised and nothing answers: a message to `qpid.management` is routed like any other",
-    ),
-    "published objects": _LeftOut(
-        "qpidd publishes changed objects every ten seconds; `qflow.messaging.console` looks at them itself",
-        "nothing comes: of what has a key `agent.ind.data` at `qmf.default.topic`, there are only events",
-    ),
-    "shutdown and connect": _LeftOut(
-        "these methods of the broker end its process, or connect it to another broker",
-        "status 2, UnknownMethod: the methods `shutdown` and `connect` of `broker`",
-    ),
-}
-"""What this model leaves out, why, and what asking for it gives; some of it is refused with the reason."""
-
-
-def refuse(what: str, asked: str) -> NoReturn:
-    """Refuse a feature that is left out, a key of :data:`LEFT_OUT`, with its reason: 540."""
-    raise NotImplementedException(f"{asked}: {LEFT_OUT[what].reason}")
 
 
 def refuse_to_hang(queue: str, what: str) -> NoReturn:

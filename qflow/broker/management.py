@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeVar, cast
 
 from qflow.broker.consuming import OutputScheduler
 from qflow.broker.context import BrokerContext
-from qflow.broker.errors import AmqpException, ManagementError, refuse
+from qflow.broker.errors import AmqpException, ManagementError, NotImplementedException
 from qflow.broker.exchanges import EXCHANGE_TYPES, Arguments
 from qflow.broker.link_nodes import POLICIES, LinkNodes
 from qflow.broker.queue import Queue
@@ -27,6 +27,7 @@ UNKNOWN_OBJECT, UNKNOWN_METHOD, NOT_IMPLEMENTED, INVALID_PARAMETER = 1, 2, 3, 4
 USER = 0x10000
 _LOG_LEVELS = ("trace", "debug", "info", "notice", "warning", "error", "critical")
 _FEDERATION = ("link", "bridge")
+_NO_FEDERATION = "links and bridges to other brokers are left out"
 
 
 Filter = Mapping[str, object] | None
@@ -94,7 +95,7 @@ class Management(Dependent):
         elif type in POLICIES:
             self.nodes.add_policy(type, name, options)
         elif type in _FEDERATION:
-            refuse("federation", f"create {type}")
+            raise NotImplementedException(f"create {type}: {_NO_FEDERATION}")
         else:
             raise ManagementError(EXCEPTION, f"unknown object type: {type}")
 
@@ -115,7 +116,7 @@ class Management(Dependent):
         elif type in POLICIES:
             self.nodes.remove_policy(type, name)
         elif type in _FEDERATION:
-            refuse("federation", f"delete {type}")
+            raise NotImplementedException(f"delete {type}: {_NO_FEDERATION}")
         else:
             raise ManagementError(EXCEPTION, f"unknown object type: {type}")
 

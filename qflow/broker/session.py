@@ -58,10 +58,10 @@ from qflow.broker.errors import (
     InvalidArgumentException,
     NotAllowedException,
     NotFoundException,
+    NotImplementedException,
     ResourceLockedException,
     SessionDetached,
     SessionException,
-    refuse,
 )
 from qflow.broker.events import Detail, Values
 from qflow.broker.exchanges import FED_OP, Exchange, fed_op
@@ -832,7 +832,10 @@ class Session(Dependent):
     @command("dtx.select")
     def dtx_select(self) -> None:
         """Refuse distributed transactions, which this model leaves out: 540, always."""
-        refuse("dtx", "dtx.select")
+        raise NotImplementedException(
+            "dtx.select: distributed transactions need a transaction manager and recovery; "
+            "local transactions are there"
+        )
 
     # The end
 

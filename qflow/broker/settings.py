@@ -11,7 +11,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from qflow.broker.errors import FramingErrorException, InvalidArgumentException, InvalidConversion, refuse
+from qflow.broker.errors import (
+    FramingErrorException,
+    InvalidArgumentException,
+    InvalidConversion,
+    NotImplementedException,
+)
 from qflow.broker.message import plain_map
 from qflow.broker.restorable import Frozen
 from qflow.broker.snapshot import Refused
@@ -156,7 +161,9 @@ class QueueSettings(Frozen):
             if is_wrong:
                 raise InvalidArgumentException(text)
         if self.paging:
-            refuse("paging", "qpid.paging")
+            raise NotImplementedException(
+                "qpid.paging: all messages stay in memory, so there is nothing to page (QT-19)"
+            )
         if self.priorities >= 1 << 31:
             raise FramingErrorException("cannot create std::vector larger than max_size()")
 

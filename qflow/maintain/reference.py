@@ -295,17 +295,15 @@ def declare_arguments() -> tuple[str, str, list[list[str]]]:
 
 
 def _left_out_page() -> list[str]:
-    """Return what the model leaves out, with the reasons, as the engine itself gives them."""
-    from qflow.broker.errors import LEFT_OUT
-
-    rows = [(what, one.reason, one.answer) for what, one in LEFT_OUT.items()]
+    """Return what the model leaves out, with the reasons that the engine's refusals give."""
+    head, *rows = rule_table("left-out")
     return [
         "# What is left out, and why",
         "",
         "Where the broker has a refusal for one of these, asking for it raises that refusal, so that silence",
         "is not taken for an answer; the last column says what a program gets.",
         "",
-        *_table(("what", "why", "what asking for it gives"), rows),
+        *_table(head, rows),
         "",
         "Of the clients, `qflow.messaging` has what works in one process: no reconnection, no TLS.",
         "Of time, the model has what can change what a broker does; the real broker's own speed is not",
