@@ -1,4 +1,4 @@
-"""Senders and receivers: the ends of links to the nodes that addresses name, and how a session serves them.
+"""Senders and receivers: the ends of links to the nodes that addresses name.
 
 Which commands they give, and what each call waits for: :mod:`qflow.messaging.sessions`.
 """
@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial, wraps
 from math import ceil
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from qflow.broker import BYTE_UNIT, CREDIT_MODE, EXPLICIT, INFINITE, MESSAGE_UNIT, NONE
 from qflow.broker import Message as BrokerMessage
-from qflow.broker.consuming import DeliveryRecord
-from qflow.broker.errors import AmqpException, SessionDetached, SessionException
 from qflow.messaging.address import LexError, ParseError, find_error, parse
 from qflow.messaging.channel import Channel, fetch_blocks, send_blocks, sync_blocks
 from qflow.messaging.exceptions import (
@@ -25,10 +23,9 @@ from qflow.messaging.exceptions import (
     LinkError,
     MalformedAddress,
     Timeout,
-    from_broker,
 )
 from qflow.messaging.hosts import Host
-from qflow.messaging.messages import UNLIMITED, Constant, Message, from_delivery, to_broker
+from qflow.messaging.messages import UNLIMITED, Constant, Message, to_broker
 from qflow.messaging.nodes import (
     TOPIC,
     Command,
@@ -41,8 +38,10 @@ from qflow.messaging.nodes import (
 )
 from qflow.windows import QpidPythonWindow, Window, WindowStep, make_window
 
+if TYPE_CHECKING:
+    from qflow.messaging.sessions import Session
+
 _ErrorHandler = Callable[["Endpoint", Exception], None]
-ReceivedHandler = Callable[["SessionEndpoint"], object]
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -95,136 +94,16 @@ class Endpoint:
             raise error
 
 
-class TemporaryAddress(str):
-    """An address whose ``#`` has become a name of its own: the node is made for this one use."""
-
-    __slots__ = ()
-
-
-class SessionEndpoint(Endpoint):
-    """Serves its links: gives what is due, keeps what is delivered, and waits.  A Session is one."""
-
-    def __init__(self, connection: Any, name: str) -> None:
-        super().__init__()
-        self.connection = connection
-        self.broker_host = connection.broker_host
-        self.name = name
-        self.channel: Channel | None = None
-        self.senders: list[Sender] = []
-        self.receivers: list[Receiver] = []
-        self.incoming: list[Message] = []
-        self.unacked: list[Message] = []
-        self.acked: list[Message] = []
-        self.closing = False
-        self.closed = False
-        self._to_settle: list[Message] = []
-        self._on_received: ReceivedHandler | None = None
-
-    def links(self) -> list[Sender | Receiver]:
-        """Return the senders and receivers that are open."""
-        return [*self.senders, *self.receivers]
-
-    def _require_channel(self) -> Channel:
-        if self.channel is None:
-            raise Detached(text="the session is not attached")
-        return self.channel
-
-    def deliver(self, record: DeliveryRecord) -> None:
-        """Keep a message that the broker sends, in the middle of any command of any client."""
-        channel = self.channel
-        receiver = next((r for r in self.receivers if str(r.id) == record.tag), None)
-        if channel is None or receiver is None:
-            return
-        message = from_delivery(record, channel.host.broker.now)
-        message._receiver = receiver
-        receiver.received += 1
-        self.incoming.append(message)
-        if self._on_received is not None:
-            self._on_received(self)
-
-    def take(self, receiver: Receiver) -> Message | None:
-        """Return the receiver's first message, which is unacknowledged from now on; None without one."""
-        for index, message in enumerate(self.incoming):
-            if message._receiver is receiver:
-                del self.incoming[index]
-                receiver.returned += 1
-                self.unacked.append(message)
-                return message
-        return None
-
-    def forget_prefetched(self, receiver: Receiver) -> list[int]:
-        """Drop what a receiver has not fetched; return the numbers of the deliveries."""
-        dropped = [message for message in self.incoming if message._receiver is receiver]
-        self.incoming = [message for message in self.incoming if message._receiver is not receiver]
-        receiver.returned += len(dropped)
-        return transfer_ids(dropped)
-
-    def dispatch(self) -> None:
-        """Give what is due, as the real client's driver does when it is woken or has read something."""
-        channel = self.channel
-        if channel is None or self.closing or not channel.engine.is_attached:
-            return
-        with channel.write():
-            for link in self.links():
-                link.leave()
-            if channel.needs_sync and any(sender.is_idle() for sender in self.senders):
-                channel.sync()
-            for receiver in self.receivers:
-                receiver.grant()
-            if self._to_settle:
-                self._settle(channel)
-
-    def _settle(self, channel: Channel) -> None:
-        raise NotImplementedError
-
-    def get_error(self) -> Exception | None:
-        """Return what the session, or its connection, died of; or None."""
-        channel = self.channel
-        if self._error is None and channel is not None and channel.engine.error is not None:
-            self.fail(channel.engine.error)
-        above: Exception | None = self.connection.get_error()
-        return above or self._error
-
-    def fail(self, error: AmqpException) -> None:
-        """Keep a refusal of the broker, here or while it served a receiver, as the error of the session."""
-        if isinstance(error, SessionException | SessionDetached):
-            if self._error is None:
-                # The broker detaches a session whose command it refuses.
-                self.closed = True
-                self.error = from_broker(error)
-        elif self.connection.error is None:
-            self.connection.error = from_broker(error)
-
-    def wait(self, is_done: Callable[[], bool], timeout: float | None, what: str = "") -> bool:
-        """Wait until a condition holds; an error of the session is raised instead."""
-        is_so = self.channel.wait(is_done, timeout, what) if self.channel is not None else is_done()
-        self.check_error()
-        return is_so
-
-    def wait_until(self, is_done: Callable[[], bool], what: str, timeout: float | None = None) -> None:
-        """Wait for completions; raise a Timeout, or a SyncWouldBlock if nothing can bring them."""
-        if self.wait(is_done, timeout, what):
-            return
-        if timeout is not None:
-            raise Timeout(f"{what} timed out")
-        raise sync_blocks(what, self._require_channel())
-
-
-def transfer_ids(messages: list[Message]) -> list[int]:
-    """Return the numbers by which the broker knows the deliveries."""
-    return [message._transfer_id for message in messages if message._transfer_id is not None]
-
-
-class _LinkEndpoint(Endpoint):
+class LinkEndpoint(Endpoint):
     """Attaches a sender or receiver of a session to its node; unknown options are ignored."""
 
-    ROLE = ""
-    ADDRESS_NAME = ""
+    ROLE: ClassVar[str]
+    ADDRESS_NAME: ClassVar[str]
 
-    def __init__(
-        self, session: SessionEndpoint, id: int, address: str | None, options: dict[str, Any]
-    ) -> None:
+    def __init__(self, session: Session, id: int, address: str | None, options: dict[str, Any]) -> None:
         super().__init__()
+        if address is not None and not isinstance(address, str):
+            raise TypeError(f"an address is a string; got {address!r}")
         self.session = session
         self.broker_host = session.broker_host
         self.id = id
@@ -232,7 +111,10 @@ class _LinkEndpoint(Endpoint):
         self.linked = False
         self.closing = False
         self.closed = False
-        self.given = address
+        # A # at the begin becomes a UUID, and the node is made for this one use; another # means nothing
+        # (RF-41).
+        self._is_temporary = address is not None and address.startswith("#")
+        self.given = f"{self.broker_host.unique_id()}{address}" if self._is_temporary else address
         self._address: LinkAddress | None = None
         # On the present channel: the commands that find the node, and those that end the link, were given.
         self._is_attaching = False
@@ -243,6 +125,7 @@ class _LinkEndpoint(Endpoint):
         return self.session.get_error() or self._error
 
     def check_closed(self) -> None:
+        """Raise a LinkClosed if the link has been closed."""
         if self.closed:
             raise LinkClosed(text=f"the {self.ROLE} for {self.given!r} is closed")
 
@@ -277,8 +160,7 @@ class _LinkEndpoint(Endpoint):
         nodes.resolve(address, lambda node: self._attach(channel, address, node), self.fail)
 
     def _nodes(self, channel: Channel) -> Nodes:
-        connection: Any = self.session.connection
-        return Nodes(channel, connection.known_nodes, connection.address_ttl)
+        return Nodes(channel, self.session.connection.known_nodes, self.session.connection.address_ttl)
 
     def fail(self, error: LinkError) -> None:
         """Close the link for an error, which its next call raises."""
@@ -303,7 +185,7 @@ class _LinkEndpoint(Endpoint):
         if error_text:
             raise InvalidOption(text=f"error in options: {error_text}")
         options: dict[str, Any] = {str(key): value for key, value in (parsed or {}).items()}
-        if isinstance(self.given, TemporaryAddress):
+        if self._is_temporary:
             # The node is made, and goes with the session that uses it.
             options["create"] = "always"
             declare = options.setdefault("node", {}).setdefault("x-declare", {})
@@ -331,7 +213,7 @@ class _LinkEndpoint(Endpoint):
         try:
             self.session.wait_until(lambda: self.closed, f"{self.ROLE} close", timeout)
         finally:
-            self._leave()
+            self.session.forget(self)
 
     def leave(self) -> None:
         """Give the commands that end the link, once it is to be closed and is linked."""
@@ -350,13 +232,11 @@ class _LinkEndpoint(Endpoint):
         self.closed = True
 
     def _commands_to_detach(self, channel: Channel) -> list[Command]:
-        raise NotImplementedError
-
-    def _leave(self) -> None:
-        raise NotImplementedError
+        """Return the commands that end the link at the broker, which does not know of senders."""
+        return []
 
 
-class Sender(_LinkEndpoint):
+class Sender(LinkEndpoint):
     """Sends messages to a queue or an exchange; made by :meth:`Session.sender`.
 
     Attributes:
@@ -368,11 +248,9 @@ class Sender(_LinkEndpoint):
     ROLE = "sender"
     ADDRESS_NAME = "target"
 
-    def __init__(
-        self, session: SessionEndpoint, id: int, target: str | None, options: dict[str, Any]
-    ) -> None:
+    def __init__(self, session: Session, id: int, target: str | None, options: dict[str, Any]) -> None:
         super().__init__(session, id, target, options)
-        self.target = target
+        self.target = self.given
         self.durable: bool | None = options.get("durable")
         window = make_window(str(options.get("window", QpidPythonWindow.name)), None)
         capacity = options.get("capacity", UNLIMITED if window.default_capacity is None else None)
@@ -574,20 +452,12 @@ class Sender(_LinkEndpoint):
         self.window.outstanding.clear()
         self._synced = self._queued
 
-    def _commands_to_detach(self, channel: Channel) -> list[Command]:
-        """Return nothing: the broker does not know of senders."""
-        return []
-
-    def _leave(self) -> None:
-        if self in self.session.senders:
-            self.session.senders.remove(self)
-
 
 def _as_bound(capacity: int | Constant) -> int | None:
     return None if isinstance(capacity, Constant) else capacity
 
 
-class Receiver(_LinkEndpoint):
+class Receiver(LinkEndpoint):
     """Receives messages from a queue, or from an exchange through a queue of its own.
 
     Made by :meth:`Session.receiver`.  It grants credit as qpid-python does (CN-09).
@@ -601,11 +471,9 @@ class Receiver(_LinkEndpoint):
     ROLE = "receiver"
     ADDRESS_NAME = "source"
 
-    def __init__(
-        self, session: SessionEndpoint, id: int, source: str | None, options: dict[str, Any]
-    ) -> None:
+    def __init__(self, session: Session, id: int, source: str | None, options: dict[str, Any]) -> None:
         super().__init__(session, id, source, options)
-        self.source = source
+        self.source = self.given
         self.threshold = 0.5
         self.queue = ""
         self.accept_mode = EXPLICIT
@@ -833,7 +701,3 @@ class Receiver(_LinkEndpoint):
         """Note that the connection is gone."""
         super().forget_attachment()
         self._impending = self.returned = self.received
-
-    def _leave(self) -> None:
-        if self in self.session.receivers:
-            self.session.receivers.remove(self)
