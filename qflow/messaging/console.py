@@ -51,7 +51,6 @@ from qflow.messaging.qmf_schema import (
     SchemaMethod,
     SchemaProperty,
     SchemaStatistic,
-    schema_of,
     schemas,
 )
 
@@ -183,7 +182,7 @@ class _Record:
     def __init__(self, broker: Broker, content: dict[str, Any]) -> None:
         self._broker = broker
         self._content = content
-        self._schema = schema_of(content["_schema_id"]["_class_name"])
+        self._schema = schemas()[content["_schema_id"]["_class_name"]]
 
     def getBroker(self) -> Broker:
         """Return the broker that it is of."""

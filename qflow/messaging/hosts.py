@@ -90,23 +90,22 @@ _first_seen = WeakKeyDictionary({t: -inf for t in threading.enumerate() if t.dae
 _joined: dict[threading.Thread, threading.Thread] = {}
 
 
-def _note_waits(join: Callable[..., None]) -> Callable[..., None]:
-    @wraps(join)
-    def note_and_join(thread: threading.Thread, timeout: float | None = None) -> None:
-        if timeout is not None:
-            return join(thread, timeout)
-        me = threading.current_thread()
-        _joined[me] = thread
-        try:
-            return join(thread)
-        finally:
-            _joined.pop(me, None)
+_join = threading.Thread.join
 
-    return note_and_join
+
+@wraps(_join)
+def _note_join(thread: threading.Thread, timeout: float | None = None) -> None:
+    me = threading.current_thread()
+    if timeout is None:
+        _joined[me] = thread
+    try:
+        _join(thread, timeout)
+    finally:
+        _joined.pop(me, None)
 
 
 # There is no other safe way to know it: reading the frames of a running thread can crash Python.
-threading.Thread.join = _note_waits(threading.Thread.join)  # type: ignore[method-assign]
+threading.Thread.join = _note_join  # type: ignore[method-assign]
 
 
 class SessionReader(Protocol):
@@ -174,7 +173,7 @@ class Host:
     def __exit__(self, *error: object) -> None:
         """Have other clients act on what this has caused, and let other threads work."""
         try:
-            self.publish_events()
+            self.agent.publish_events()
             self.settle()
         finally:
             self.lock.release()
@@ -202,7 +201,7 @@ class Host:
                         writes.enter_context(reader.write())
                     for reader in readers:
                         reader.read()
-                self.publish_events()
+                self.agent.publish_events()
         finally:
             self._is_settling = False
             self._wake()
@@ -226,14 +225,7 @@ class Host:
             passed, self._read_at = round((now - self._read_at) * _MICROSECONDS), now
             if passed > 0:
                 self.broker.advance(self.broker.now + passed)
-        agent = self.agent
-        if agent.bindings or agent.listeners or self.broker.observer is agent.own_observer:
-            agent.watch()
-
-    def publish_events(self) -> None:
-        """Publish the management events since the last time; called after each command."""
-        if self.agent.pending or self.agent.listeners:
-            self.agent.publish_events()
+        self.agent.watch()
 
     def unique_name(self, kind: str) -> str:
         """Return a name that no session of the broker has; the same in every run, unlike the real ones."""
@@ -328,7 +320,7 @@ class Host:
         return min([*deadlines, *looks, *([] if timer is None else [timer])])
 
     def _look(self, is_done: Callable[[], bool]) -> bool:
-        self.publish_events()
+        self.agent.publish_events()
         self.settle()
         return is_done()
 

@@ -23,10 +23,10 @@ from typing import Any, Protocol
 from qflow.broker import Broker, Event, Message, Session
 from qflow.broker.errors import AmqpException, ManagementError
 from qflow.broker.events import Observer
-from qflow.broker.exchanges import AGENT_NAME, topic_matches
+from qflow.broker.exchanges import AGENT_NAME, Exchange, topic_matches
 from qflow.broker.links import LinkSession
 from qflow.broker.message import Transfer
-from qflow.broker.statistics import ConnectionStatistics
+from qflow.broker.queue import Queue
 
 _EVENTS_EXCHANGE = "qmf.default.topic"
 REQUESTS = "qmf.default.direct"
@@ -118,14 +118,20 @@ def _message(
 
 _Named = Iterator[tuple[str, Values]]
 BROKER_NAME = "amqp-broker"
-_DEPRECATED = dict.fromkeys(
-    [f"{unit}Ftd{what}" for unit in ("msg", "byte") for what in ("Enqueues", "Dequeues", "Depth")], 0
-)
+FLOW_TO_DISK = [f"{unit}Ftd{what}" for unit in ("msg", "byte") for what in ("Enqueues", "Dequeues", "Depth")]
+_DEPRECATED = dict.fromkeys(FLOW_TO_DISK, 0)
 """Statistics of a flow to disk that the broker gave up: always 0 (CF-09)."""
+MALLOC = [
+    f"malloc_{name}" for name in ("arena", "ordblks", "hblks", "hblkhd", "uordblks", "fordblks", "keepcost")
+]
 
 
 def _reference(kind: str, name: str) -> Values:
     return {"_object_name": f"{PACKAGE}:{kind}:{name}"}
+
+
+def _alternate(node: Queue | Exchange) -> Values | None:
+    return None if node.alternate is None else _reference("exchange", node.alternate.name)
 
 
 def _brokers(broker: Broker) -> _Named:
@@ -137,9 +143,8 @@ def _brokers(broker: Broker) -> _Named:
 
 def _memory(broker: Broker) -> _Named:
     """The memory of a model is that of the messages on its queues; of all the rest it has no number."""
-    names = ("arena", "ordblks", "hblks", "hblkhd", "uordblks", "fordblks", "keepcost")
-    held = dict.fromkeys(("arena", "uordblks"), broker.statistics().byteDepth)
-    yield BROKER_NAME, {"name": BROKER_NAME, **{f"malloc_{name}": held.get(name, 0) for name in names}}
+    held = dict.fromkeys(("malloc_arena", "malloc_uordblks"), broker.statistics().byteDepth)
+    yield BROKER_NAME, {"name": BROKER_NAME, **dict.fromkeys(MALLOC, 0), **held}
 
 
 def _queues(broker: Broker) -> _Named:
@@ -147,49 +152,38 @@ def _queues(broker: Broker) -> _Named:
         queue = broker.queues.find_shown(name)
         if queue is None:
             continue
-        alternate = queue.alternate
-        yield (
-            name,
-            {
-                **queue.statistics().asdict(),
-                **_DEPRECATED,
-                "durable": queue.durable,
-                "autoDelete": queue.lifetime.deletes_itself,
-                "exclusive": bool(queue.lifetime.owner),
-                "arguments": dict(queue.settings.arguments),
-                "altExchange": None if alternate is None else _reference("exchange", alternate.name),
-            },
-        )
+        own = {
+            "durable": queue.durable,
+            "autoDelete": queue.lifetime.deletes_itself,
+            "exclusive": bool(queue.lifetime.owner),
+            "arguments": dict(queue.settings.arguments),
+            "altExchange": _alternate(queue),
+        }
+        yield name, {**queue.statistics().asdict(), **_DEPRECATED, **own}
 
 
 def _exchanges(broker: Broker) -> _Named:
     for name, exchange in broker.exchanges.exchanges.items():
-        alternate = exchange.alternate
-        yield (
-            name,
-            {
-                **asdict(exchange.statistics()),
-                "durable": exchange.durable,
-                "autoDelete": exchange.deletes_itself,
-                "altExchange": None if alternate is None else _reference("exchange", alternate.name),
-                "arguments": exchange.arguments,
-            },
-        )
+        own = {
+            "durable": exchange.durable,
+            "autoDelete": exchange.deletes_itself,
+            "altExchange": _alternate(exchange),
+            "arguments": exchange.arguments,
+        }
+        yield name, {**asdict(exchange.statistics()), **own}
 
 
 def _bindings(broker: Broker) -> _Named:
     for name, exchange in broker.exchanges.exchanges.items():
         for binding in exchange.bindings.values():
-            yield (
-                f"{name},{binding.queue.name},{binding.key}",
-                {
-                    "exchangeRef": _reference("exchange", name),
-                    "queueRef": _reference("queue", binding.queue.name),
-                    "bindingKey": binding.key,
-                    "arguments": dict(binding.arguments),
-                    "msgMatched": binding.matched,
-                },
-            )
+            values = {
+                "exchangeRef": _reference("exchange", name),
+                "queueRef": _reference("queue", binding.queue.name),
+                "bindingKey": binding.key,
+                "arguments": dict(binding.arguments),
+                "msgMatched": binding.matched,
+            }
+            yield f"{name},{binding.queue.name},{binding.key}", values
 
 
 def _clients(broker: Broker) -> Iterator[tuple[str, Session]]:
@@ -217,22 +211,18 @@ def _connections(broker: Broker) -> _Named:
     for name, connection in broker.connections.items():
         if connection.sessions and name != AGENT_SESSION:
             speaks_links = any(isinstance(session, LinkSession) for session in connection.sessions)
-            yield name, _connection(connection.statistics(), "AMQP 1.0" if speaks_links else "AMQP 0-10")
-
-
-def _connection(statistics: ConnectionStatistics, protocol: str) -> Values:
-    values = asdict(statistics)
-    return {
-        "address": values.pop("name"),
-        "incoming": True,
-        "authIdentity": "anonymous",
-        "saslMechanism": "ANONYMOUS",
-        "saslSsf": 0,
-        "remoteProperties": {},
-        "protocol": protocol,
-        "closing": False,
-        **values,
-    }
+            values = asdict(connection.statistics())
+            own = {
+                "address": values.pop("name"),
+                "incoming": True,
+                "authIdentity": "anonymous",
+                "saslMechanism": "ANONYMOUS",
+                "saslSsf": 0,
+                "remoteProperties": {},
+                "protocol": "AMQP 1.0" if speaks_links else "AMQP 0-10",
+                "closing": False,
+            }
+            yield name, {**own, **values}
 
 
 _OBJECT_KINDS: dict[str, Callable[[Broker], _Named]] = {
@@ -363,7 +353,7 @@ class Agent:
         self.pending: list[Event] = []
         self._other_observer: Observer | None = None
         # One object, for comparison with the observer in place; a bound method is new each time.
-        self.own_observer: Observer = self._observe
+        self._own_observer: Observer = self._observe
         broker.agent = self
 
     @classmethod
@@ -377,11 +367,10 @@ class Agent:
     def watch(self) -> None:
         """Observe events if there is a console for them; before each command, as consoles come and go."""
         is_wanted = bool(self.listeners or self.bindings)
-        is_observing = self.broker.observer is self.own_observer
-        if is_wanted and not is_observing:
+        if is_wanted and self.broker.observer is not self._own_observer:
             self._other_observer = self.broker.observer
-            self.broker.observe(self.own_observer)
-        elif is_observing and not is_wanted:
+            self.broker.observe(self._own_observer)
+        elif not is_wanted and self.broker.observer is self._own_observer:
             self.broker.observe(self._other_observer)
 
     def _observe(self, event: Event) -> None:

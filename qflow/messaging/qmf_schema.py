@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from uuid import UUID, uuid5
 
-from qflow.messaging.qmf import EVENT_FIELDS, METHODS, PACKAGE, RESULTS
+from qflow.messaging.qmf import EVENT_FIELDS, FLOW_TO_DISK, MALLOC, METHODS, PACKAGE, RESULTS
 
 _TYPES = {
     "uint16": 2, "uint32": 3, "uint64": 4, "count32": 3, "count64": 4, "hilo32": 3, "sstr": 6, "lstr": 7,
@@ -22,19 +22,14 @@ _TYPES = {
 }  # fmt: skip
 """The numbers that consoles know the types by."""
 
-_FLOW_TO_DISK = "msgFtdEnqueues msgFtdDequeues msgFtdDepth byteFtdEnqueues byteFtdDequeues byteFtdDepth"
 _COUNTED = (
     "msgTotalEnqueues msgTotalDequeues byteTotalEnqueues byteTotalDequeues msgDepth byteDepth "
     "msgPersistEnqueues msgPersistDequeues bytePersistEnqueues bytePersistDequeues "
     "msgTxnEnqueues msgTxnDequeues byteTxnEnqueues byteTxnDequeues acquires releases discardsTtl "
-    f"discardsRing discardsLvq discardsOverflow discardsSubscriber discardsPurge reroutes {_FLOW_TO_DISK}"
-)
+    "discardsRing discardsLvq discardsOverflow discardsSubscriber discardsPurge reroutes "
+) + " ".join(FLOW_TO_DISK)
 _EXCHANGE_COUNTED = "msgReceives msgDrops msgRoutes byteReceives byteDrops byteRoutes"
 _TRAFFIC = "framesFromClient framesToClient bytesFromClient bytesToClient msgsFromClient msgsToClient"
-_MALLOC = " ".join(
-    f"malloc_{name}:uint64?"
-    for name in ("arena", "ordblks", "hblks", "hblkhd", "uordblks", "fordblks", "keepcost")
-)
 
 # Words are name:type; the name's * is an index, the type's ? is optional; without a type it is count64.
 _CLASSES: dict[str, tuple[str, str]] = {
@@ -42,7 +37,7 @@ _CLASSES: dict[str, tuple[str, str]] = {
         "*name:sstr",
         f"uptime:deltaTime queueCount {_COUNTED} discardsNoRoute abandoned abandonedViaAlt",
     ),
-    "memory": (f"*name:sstr {_MALLOC}", ""),
+    "memory": (" ".join(["*name:sstr", *(f"{name}:uint64?" for name in MALLOC)]), ""),
     "queue": (
         "*name:sstr durable:bool autoDelete:bool exclusive:bool arguments:map altExchange:objId?",
         f"{_COUNTED} consumerCount:hilo32 bindingCount:hilo32 flowStopped:bool flowStoppedCount:count32 "
@@ -201,11 +196,6 @@ class SchemaClass:
     def __repr__(self) -> str:
         kind = "Table" if self.kind == self.CLASS_KIND_TABLE else "Event"
         return f"{kind} Class: {self.classKey!r} "
-
-
-def schema_of(name: str) -> SchemaClass:
-    """Return a class by its name, as the agent writes it; KeyError if there is none."""
-    return schemas()[name]
 
 
 @cache

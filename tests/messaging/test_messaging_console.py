@@ -13,7 +13,7 @@ from qflow.broker import Broker
 from qflow.messaging import ConnectError, refuse, sleep
 from qflow.messaging.console import Console, Event, MethodResult, Object, ObjectId, SchemaClass, Session
 from qflow.messaging.qmf import EVENTS, METHODS, PACKAGE, find_objects
-from qflow.messaging.qmf_schema import schema_of, schemas
+from qflow.messaging.qmf_schema import schemas
 
 KINDS = ("broker", "memory", "queue", "exchange", "binding", "session", "subscription", "connection")
 NOT_IN_QMF = {"queue": {"messageCount"}}
@@ -72,7 +72,7 @@ def test_objects_have_what_their_class_says(kind: str) -> None:
     alternate = "{create: always, node: {x-declare: {alternate-exchange: 'amq.fanout'}}}"
     bench.sender(f"q; {alternate}").send("x")
     bench.receiver("q", capacity=1)
-    schema = schema_of(kind)
+    schema = schemas()[kind]
     elements = {one.name: one for one in (*schema.properties, *schema.statistics)}
     types = {2: int, 3: int, 4: int, 6: str, 7: str, 9: int, 11: bool, 15: dict}
     found = [content["_values"] for content in find_objects(bench.broker, kind)]
@@ -91,16 +91,16 @@ def test_objects_have_what_their_class_says(kind: str) -> None:
 
 def test_methods_have_their_arguments() -> None:
     """CF-11: in order, with the direction in which they go."""
-    shown = {kind: [repr(method) for method in schema_of(kind).methods] for kind in METHODS}
+    shown = {kind: [repr(method) for method in schemas()[kind].methods] for kind in METHODS}
     assert shown["queue"] == ["purge(request, filter)", "reroute(request, useAltExchange, exchange, filter)"]
     assert shown["connection"] == ["close()"]
-    echo = next(method for method in schema_of("broker").methods if method.name == "echo")
+    echo = next(method for method in schemas()["broker"].methods if method.name == "echo")
     shown_echo = [(one.name, one.dir, one.type) for one in echo.arguments]
     assert shown_echo == [
         ("sequence", "IO", 3),
         ("body", "IO", 7),
     ]
-    query = next(method for method in schema_of("broker").methods if method.name == "query")
+    query = next(method for method in schemas()["broker"].methods if method.name == "query")
     assert [(one.name, one.dir) for one in query.arguments] == [
         ("type", "I"),
         ("name", "I"),
@@ -361,7 +361,7 @@ def test_methods_without_waiting() -> None:
     answers = log.take("methodResponse")
     assert answers[2] == "methodResponse 3 OK (0) - {'sequence': 2, 'body': 'text'}"
     queue = ObjectId.create("0", "org.apache.qpid.broker:queue:none")
-    key = schema_of("queue").classKey
+    key = schemas()["queue"].classKey
     assert session._sendMethodRequest(session.brokers[0], key, queue, "purge", [0, {}]) == 4
     assert log.take("methodResponse") == [
         f"methodResponse 4 No object found with ID=0-0-0--0({queue.getObject()}) (1) - {{}}"
