@@ -268,6 +268,8 @@ def recommend(
     """
     goals = tuple(map(Goal.parse, [slo] if isinstance(slo, str) else slo))
     workload, message_limit = cover(workload, message_limit)
+    # What the broker refuses of the declared queues is said before anything is simulated.
+    before = judge_workload(workload)
     rows = frontier(
         workload, limits, keep_capacities=keep_capacities, message_limit=message_limit, progress=progress
     )
@@ -294,7 +296,7 @@ def recommend(
         made,
         {queue: chosen[queue] for queue in workload.queues if queue in chosen},
         _with_seen(verdicts, traffic, runs),
-        _with_seen(judge_workload(workload), traffic, [declared]),
+        _with_seen(before, traffic, [declared]),
         rows,
         declared,
         runs[0],

@@ -5,7 +5,6 @@ Random workloads with all that a producer can have, random limits; ``QFLOW_DESIG
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from dataclasses import replace
@@ -13,10 +12,9 @@ from random import Random
 
 import pytest
 
-from qflow import cli
 from qflow.broker.events import of_kinds
-from qflow.design import judge_workload, recommend
-from qflow.logs.workload_file import workload_json
+from qflow.design import DesignError, Limits, judge_workload, recommend
+from qflow.design.recommend import recommendation_text
 from qflow.workload import Consumer, Producer, Workload, simulate
 from qflow.workload.network import Network
 
@@ -61,33 +59,28 @@ PRIORITY = crashing(
 )
 DRAWN = one_queue({"qpid.max_size": 100_000}, size=(6, 1.5))
 FILTERED = one_queue({"qpid.max_count": 30, "qpid.filter": "group = 'g1'"}, groups=(20, 1.0))
-BUSY = {"rate": 100_000, "capacity": 200}
 
 
 def test_the_byte_of_a_priority_is_counted():
     """Each message has one byte more than without."""
     assert overflowed(simulate(PRIORITY)) == {"q"}
     assert not judge_workload(PRIORITY)["q"].is_safe
-    made = recommend(PRIORITY, message_limit=None)
+    made = recommend(PRIORITY, message_limit=None, keep_capacities=True)
     assert made.before["q"].can_overflow is True and "p's session died of 506" in made.before["q"].reasons[1]
     assert made.verdicts["q"].is_safe
 
 
-def test_of_sizes_that_are_drawn_nothing_is_proved_in_bytes(tmp_path, capsys):
+def test_of_sizes_that_are_drawn_nothing_is_proved_in_bytes():
     """A log-normal distribution has no largest value; in messages the proof holds."""
     verdict = judge_workload(DRAWN)["q"]
     assert verdict.can_overflow is None and not verdict.is_safe
     assert any(overflowed(simulate(DRAWN.with_seed(seed))) for seed in range(20))
-    (tmp_path / "drawn.json").write_text(json.dumps(workload_json(DRAWN)))
-    words = ["design", str(tmp_path / "drawn.json"), "--max-count", "50", "--max-size", "2000000"]
-    assert cli.main([*words, "--messages", "100"]) == 0
-    text = capsys.readouterr().out
+    made = recommend(DRAWN, {"q": Limits(50, 2_000_000)}, message_limit=100)
+    text, said = recommendation_text(made, {"p": 20}), made.asdict()["queues"]["q"]
     sentence = (
         "bytes: the sizes of p are drawn and have no largest, so nothing is proved of the limit of 2000000"
     )
     assert sentence in text and "as declared it is not proved safe" in text
-    assert cli.main([*words, "--messages", "100", "--json"]) == 0
-    said = json.loads(capsys.readouterr().out)["queues"]["q"]
     assert said["can_overflow"] is None and said["could_overflow_before"] is None
     assert sentence in said["reasons"] and said["max_depth_proved"] <= 50
 
@@ -97,13 +90,11 @@ def test_a_size_drawn_without_spread_is_as_good_as_a_constant():
     assert verdict.is_safe
 
 
-def test_a_filter_says_nothing_of_which_queue_is_reached(tmp_path):
+def test_a_filter_says_nothing_of_which_queue_is_reached():
     """One group in twenty passes, and that is enough to fill it."""
-    busy = FILTERED.with_producer("p", **BUSY)
+    busy = FILTERED.with_producer("p", rate=100_000, capacity=200)
     assert overflowed(simulate(busy, message_limit=2000)) == {"q"}
     assert judge_workload(busy)["q"].can_overflow
-    (tmp_path / "filtered.json").write_text(json.dumps(workload_json(FILTERED)))
-    assert cli.main(["design", str(tmp_path / "filtered.json"), "--messages", "100"]) == 0
 
 
 @pytest.mark.parametrize("group", ["g1", "g20"])
@@ -125,13 +116,11 @@ def test_a_filter_that_lets_nothing_in_is_not_said_to_overflow():
     assert judge_workload(one_queue(queue, groups=(20, 1.0)))["q"].can_overflow is None
 
 
-def test_what_a_recommendation_says_is_in_json_and_in_text(tmp_path, capsys):
+def test_what_a_recommendation_says_is_in_json_and_in_text():
     """How many sessions ended was in one of them only."""
-    (tmp_path / "w.json").write_text(json.dumps(workload_json(FILTERED)))
-    assert cli.main(["design", str(tmp_path / "w.json"), "--messages", "100", "--json"]) == 0
-    ranges = json.loads(capsys.readouterr().out)["ranges"]
-    assert cli.main(["design", str(tmp_path / "w.json"), "--messages", "100"]) == 0
-    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("in 10 runs")]
+    made = recommend(FILTERED, message_limit=100)
+    ranges, text = made.asdict()["ranges"], recommendation_text(made, {"p": 20})
+    (line,) = [line for line in text.splitlines() if line.startswith("in 10 runs")]
     for name, word in (("sessions_ended", "sessions ended"), ("accepts", "accepted")):
         least, most = ranges[name]
         assert f"{least} {word}" in line or f"{least} to {most} {word}" in line
@@ -224,17 +213,20 @@ def any_workload(seed):
 
 
 def courses(workload, chance):
-    """Runs of a workload: its own, and with other chances, readers and speeds."""
+    """Run a workload: as it is, with other chances, readers and speeds, and so that each queue is filled.
+
+    With each run comes which queue it is to fill.
+    """
     seeded = workload.with_seed(chance.randint(1, 9_999))
-    yield workload
-    yield seeded
-    yield seeded.replace(consumers=())
-    yield seeded.replace(
+    hasty = seeded.replace(
         producers=tuple(replace(p, rate=500_000) for p in seeded.producers),
         consumers=tuple(replace(c, crash=0.01) for c in seeded.consumers),
     )
+    for course in (workload, seeded, seeded.replace(consumers=()), hasty):
+        yield "", simulate(course, message_limit=MESSAGES)
     for queue in workload.queues:
-        yield from forced(workload, queue)
+        for course in forced(workload, queue):
+            yield queue, simulate(course)
 
 
 def forced(workload, queue):
@@ -277,17 +269,16 @@ def check(seed):
     verdicts = judge_workload(workload)
     safe = {name for name, verdict in verdicts.items() if verdict.is_safe}
     bounds = {name: verdict.never_more_than for name, verdict in verdicts.items()}
-    for course in courses(workload, chance):
-        limit = None if course.duration > 1 else MESSAGES
-        run = simulate(course, message_limit=limit)
-        assert not overflowed(run) & safe, (seed, course)
+    filled = set()
+    for queue, run in courses(workload, chance):
+        full = overflowed(run)
+        filled |= full & {queue}
+        assert not full & safe, (seed, run.workload)
         for event in of_kinds(run.events, ("enqueued",)):
             bound = bounds[event.queue]
-            assert bound is None or event.detail["depth"] <= bound, (seed, course)
+            assert bound is None or event.detail["depth"] <= bound, (seed, run.workload)
     for name, verdict in verdicts.items():
-        if verdict.can_overflow:
-            seen = [overflowed(simulate(course)) for course in forced(workload, name)]
-            assert any(name in found for found in seen), (seed, name, verdict.reasons)
+        assert name in filled or not verdict.can_overflow, (seed, name, verdict.reasons)
     return [
         {True: "overflow", False: "safe", None: "none"}[verdict.can_overflow] for verdict in verdicts.values()
     ]
@@ -304,8 +295,6 @@ def test_no_random_design_is_refuted(first):
 @pytest.mark.parametrize("first", range(0, max(10, DESIGNS // 10), 10))
 def test_no_random_recommendation_is_refuted(first):
     """What is recommended is safe in other runs too; where nothing is proved in bytes, that is said."""
-    from qflow.design import DesignError
-
     for seed in range(first, first + 10):
         try:
             made = recommend(any_workload(10_000 + seed), message_limit=60)
@@ -315,6 +304,5 @@ def test_no_random_recommendation_is_refuted(first):
         safe = {name for name, verdict in made.verdicts.items() if verdict.is_safe}
         for name in set(made.chosen) - safe:
             assert "are drawn and have no largest" in made.verdicts[name].reasons[0]
-        for course in courses(made.workload, Random(seed)):
-            limit = None if course.duration > 1 else MESSAGES
-            assert not overflowed(simulate(course, message_limit=limit)) & safe, (seed, course)
+        for _, run in courses(made.workload, Random(seed)):
+            assert not overflowed(run) & safe, (seed, run.workload)

@@ -42,12 +42,12 @@ def trial(part, pace=1):
     return {"name": "trial", "duration": 60, "queues": queues, "producers": producers, "consumers": consumers}
 
 
-def ask(folder, capsys, mapping, *goals):
+def ask(folder, capsys, mapping, *goals, options=()):
     """Ask the command; return its status, and what it says."""
     path = folder / "trial.json"
     path.write_text(json.dumps(mapping))
     words = [word for goal in goals for word in ("--slo", goal)]
-    status = cli.main(["design", str(path), *words, "--json"])
+    status = cli.main(["design", str(path), *words, *options, "--json"])
     return status, json.loads(capsys.readouterr().out)
 
 
@@ -82,11 +82,14 @@ def agrees(mapping, made, seeds, seconds=1_800):
 
 @pytest.mark.parametrize(("room", "verdict"), [(1, "missed"), (20, "holds")])
 def test_a_plain_simulation_agrees_with_a_small_trial(tmp_path, capsys, room, verdict):
-    """A tenth of the rates and twenty times as fast: what was 2 s is 0.1; with enough room nobody waits."""
-    mapping = trial(10, 20)
+    """A twentieth of the rates, twenty times as fast: what was 2 s is 0.1; with enough room nobody waits."""
+    mapping = trial(20, 20)
     limit = mapping["queues"]["orders"]["qpid.max_size"] * room
     mapping["queues"]["orders"]["qpid.max_size"] = limit
-    status, made = ask(tmp_path, capsys, mapping, "p99 wait < 0.1s", "loss 0", f"depth < {2 * limit / 1e6}MB")
+    # Of windows as they are, nothing would be safe within the small limit.
+    options = ["--keep-capacities"] if room > 1 else []
+    goals = ("p99 wait < 0.1s", "loss 0", f"depth < {2 * limit / 1e6}MB")
+    status, made = ask(tmp_path, capsys, mapping, *goals, options=options)
     assert (status, made["goals"][0]["verdict"]) == (verdict == "missed", verdict)
     agrees(mapping, made, range(3), 90)
 
