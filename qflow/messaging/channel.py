@@ -156,7 +156,7 @@ class Channel:
         try:
             return method(*args, **kwargs)
         finally:
-            self.host.agent.publish_events()
+            self.host.publish_events()
 
     def give_control(self, method: Callable[..., object], *arguments: Any) -> None:
         """Give a control; the client is sent it if the session is gone."""

@@ -105,7 +105,7 @@ def _note_join(thread: threading.Thread, timeout: float | None = None) -> None:
 
 
 # There is no other safe way to know it: reading the frames of a running thread can crash Python.
-threading.Thread.join = _note_join  # type: ignore[method-assign]
+threading.Thread.join = _note_join  # type: ignore[assignment, method-assign]
 
 
 class SessionReader(Protocol):
@@ -173,7 +173,7 @@ class Host:
     def __exit__(self, *error: object) -> None:
         """Have other clients act on what this has caused, and let other threads work."""
         try:
-            self.agent.publish_events()
+            self.publish_events()
             self.settle()
         finally:
             self.lock.release()
@@ -201,7 +201,7 @@ class Host:
                         writes.enter_context(reader.write())
                     for reader in readers:
                         reader.read()
-                self.agent.publish_events()
+                self.publish_events()
         finally:
             self._is_settling = False
             self._wake()
@@ -225,7 +225,14 @@ class Host:
             passed, self._read_at = round((now - self._read_at) * _MICROSECONDS), now
             if passed > 0:
                 self.broker.advance(self.broker.now + passed)
-        self.agent.watch()
+        agent = self.agent
+        if agent.bindings or agent.listeners or self.broker.observer is agent.own_observer:
+            agent.watch()
+
+    def publish_events(self) -> None:
+        """Publish the management events since the last time; called after each command."""
+        if self.agent.pending or self.agent.listeners:
+            self.agent.publish_events()
 
     def unique_name(self, kind: str) -> str:
         """Return a name that no session of the broker has; the same in every run, unlike the real ones."""
@@ -320,7 +327,7 @@ class Host:
         return min([*deadlines, *looks, *([] if timer is None else [timer])])
 
     def _look(self, is_done: Callable[[], bool]) -> bool:
-        self.agent.publish_events()
+        self.publish_events()
         self.settle()
         return is_done()
 

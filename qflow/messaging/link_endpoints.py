@@ -1,4 +1,4 @@
-"""Senders and receivers: the ends of links to the nodes that addresses name.
+"""Senders and receivers: the ends of links to the nodes that addresses name, and how a session serves them.
 
 Which commands they give, and what each call waits for: :mod:`qflow.messaging.sessions`.
 """
@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial, wraps
 from math import ceil
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 from qflow.broker import BYTE_UNIT, CREDIT_MODE, EXPLICIT, INFINITE, MESSAGE_UNIT, NONE
 from qflow.broker import Message as BrokerMessage
+from qflow.broker.consuming import DeliveryRecord
+from qflow.broker.errors import AmqpException, SessionDetached, SessionException
 from qflow.messaging.address import LexError, ParseError, find_error, parse
 from qflow.messaging.channel import Channel, fetch_blocks, send_blocks, sync_blocks
 from qflow.messaging.exceptions import (
@@ -23,9 +25,10 @@ from qflow.messaging.exceptions import (
     LinkError,
     MalformedAddress,
     Timeout,
+    from_broker,
 )
 from qflow.messaging.hosts import Host
-from qflow.messaging.messages import UNLIMITED, Constant, Message, to_broker
+from qflow.messaging.messages import UNLIMITED, Constant, Message, from_delivery, to_broker
 from qflow.messaging.nodes import (
     TOPIC,
     Command,
@@ -38,10 +41,8 @@ from qflow.messaging.nodes import (
 )
 from qflow.windows import QpidPythonWindow, Window, WindowStep, make_window
 
-if TYPE_CHECKING:
-    from qflow.messaging.sessions import Session
-
 _ErrorHandler = Callable[["Endpoint", Exception], None]
+ReceivedHandler = Callable[["SessionEndpoint"], object]
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -94,13 +95,134 @@ class Endpoint:
             raise error
 
 
+class SessionEndpoint(Endpoint):
+    """Serves its links: gives what is due, keeps what is delivered, and waits.  A Session is one."""
+
+    def __init__(self, connection: Any, name: str) -> None:
+        super().__init__()
+        self.connection = connection
+        self.broker_host = connection.broker_host
+        self.name = name
+        self.channel: Channel | None = None
+        self.senders: list[Sender] = []
+        self.receivers: list[Receiver] = []
+        self.incoming: list[Message] = []
+        self.unacked: list[Message] = []
+        self.acked: list[Message] = []
+        self.closing = False
+        self.closed = False
+        self._to_settle: list[Message] = []
+        self._on_received: ReceivedHandler | None = None
+
+    def links(self) -> list[Sender | Receiver]:
+        """Return the senders and receivers that are open."""
+        return [*self.senders, *self.receivers]
+
+    def forget(self, link: LinkEndpoint) -> None:
+        """Forget a sender or receiver that has been closed."""
+        links: list[Any] = self.senders if isinstance(link, Sender) else self.receivers
+        if link in links:
+            links.remove(link)
+
+    def _require_channel(self) -> Channel:
+        if self.channel is None:
+            raise Detached(text="the session is not attached")
+        return self.channel
+
+    def deliver(self, record: DeliveryRecord) -> None:
+        """Keep a message that the broker sends, in the middle of any command of any client."""
+        receiver = next((one for one in self.receivers if one.tag == record.tag), None)
+        if self.channel is None or receiver is None:
+            return
+        message = from_delivery(record, self.broker_host.broker.now)
+        message._receiver = receiver
+        receiver.received += 1
+        self.incoming.append(message)
+        if self._on_received is not None:
+            self._on_received(self)
+
+    def take(self, receiver: Receiver) -> Message | None:
+        """Return the receiver's first message, which is unacknowledged from now on; None without one."""
+        for index, message in enumerate(self.incoming):
+            if message._receiver is receiver:
+                del self.incoming[index]
+                receiver.returned += 1
+                self.unacked.append(message)
+                return message
+        return None
+
+    def forget_prefetched(self, receiver: Receiver) -> list[int]:
+        """Drop what a receiver has not fetched; return the numbers of the deliveries."""
+        dropped = [message for message in self.incoming if message._receiver is receiver]
+        self.incoming = [message for message in self.incoming if message._receiver is not receiver]
+        receiver.returned += len(dropped)
+        return transfer_ids(dropped)
+
+    def dispatch(self) -> None:
+        """Give what is due, as the real client's driver does when it is woken or has read something."""
+        channel = self.channel
+        if channel is None or self.closing or not channel.engine.is_attached:
+            return
+        with channel.write():
+            for link in self.links():
+                link.leave()
+            if channel.needs_sync and any(sender.is_idle() for sender in self.senders):
+                channel.sync()
+            for receiver in self.receivers:
+                receiver.grant()
+            if self._to_settle:
+                self._settle(channel)
+
+    def _settle(self, channel: Channel) -> None:
+        raise NotImplementedError
+
+    def get_error(self) -> Exception | None:
+        """Return what the session, or its connection, died of; or None."""
+        channel = self.channel
+        if self._error is None and channel is not None and channel.engine.error is not None:
+            self.fail(channel.engine.error)
+        above: Exception | None = self.connection.get_error()
+        return above or self._error
+
+    def fail(self, error: AmqpException) -> None:
+        """Keep a refusal of the broker, here or while it served a receiver, as the error of the session."""
+        if isinstance(error, SessionException | SessionDetached):
+            if self._error is None:
+                # The broker detaches a session whose command it refuses.
+                self.closed = True
+                self.error = from_broker(error)
+        elif self.connection.error is None:
+            self.connection.error = from_broker(error)
+
+    def wait(self, is_done: Callable[[], bool], timeout: float | None, what: str = "") -> bool:
+        """Wait until a condition holds; an error of the session is raised instead."""
+        is_so = self.channel.wait(is_done, timeout, what) if self.channel is not None else is_done()
+        self.check_error()
+        return is_so
+
+    def wait_until(self, is_done: Callable[[], bool], what: str, timeout: float | None = None) -> None:
+        """Wait for completions; raise a Timeout, or a SyncWouldBlock if nothing can bring them."""
+        if self.wait(is_done, timeout, what):
+            return
+        if timeout is not None:
+            raise Timeout(f"{what} timed out")
+        raise sync_blocks(what, self._require_channel())
+
+
+def transfer_ids(messages: list[Message]) -> list[int]:
+    """Return the numbers by which the broker knows the deliveries."""
+    return [message._transfer_id for message in messages if message._transfer_id is not None]
+
+
 class LinkEndpoint(Endpoint):
     """Attaches a sender or receiver of a session to its node; unknown options are ignored."""
 
     ROLE: ClassVar[str]
     ADDRESS_NAME: ClassVar[str]
 
-    def __init__(self, session: Session, id: int, address: str | None, options: dict[str, Any]) -> None:
+    def __init__(
+        self, session: SessionEndpoint, id: int, address: str | None, options: dict[str, Any]
+    ) -> None:
         super().__init__()
         if address is not None and not isinstance(address, str):
             raise TypeError(f"an address is a string; got {address!r}")
@@ -248,7 +370,9 @@ class Sender(LinkEndpoint):
     ROLE = "sender"
     ADDRESS_NAME = "target"
 
-    def __init__(self, session: Session, id: int, target: str | None, options: dict[str, Any]) -> None:
+    def __init__(
+        self, session: SessionEndpoint, id: int, target: str | None, options: dict[str, Any]
+    ) -> None:
         super().__init__(session, id, target, options)
         self.target = self.given
         self.durable: bool | None = options.get("durable")
@@ -471,7 +595,9 @@ class Receiver(LinkEndpoint):
     ROLE = "receiver"
     ADDRESS_NAME = "source"
 
-    def __init__(self, session: Session, id: int, source: str | None, options: dict[str, Any]) -> None:
+    def __init__(
+        self, session: SessionEndpoint, id: int, source: str | None, options: dict[str, Any]
+    ) -> None:
         super().__init__(session, id, source, options)
         self.source = self.given
         self.threshold = 0.5

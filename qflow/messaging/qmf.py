@@ -353,7 +353,7 @@ class Agent:
         self.pending: list[Event] = []
         self._other_observer: Observer | None = None
         # One object, for comparison with the observer in place; a bound method is new each time.
-        self._own_observer: Observer = self._observe
+        self.own_observer: Observer = self._observe
         broker.agent = self
 
     @classmethod
@@ -367,10 +367,10 @@ class Agent:
     def watch(self) -> None:
         """Observe events if there is a console for them; before each command, as consoles come and go."""
         is_wanted = bool(self.listeners or self.bindings)
-        if is_wanted and self.broker.observer is not self._own_observer:
+        if is_wanted and self.broker.observer is not self.own_observer:
             self._other_observer = self.broker.observer
-            self.broker.observe(self._own_observer)
-        elif not is_wanted and self.broker.observer is self._own_observer:
+            self.broker.observe(self.own_observer)
+        elif not is_wanted and self.broker.observer is self.own_observer:
             self.broker.observe(self._other_observer)
 
     def _observe(self, event: Event) -> None:
@@ -381,8 +381,6 @@ class Agent:
 
     def publish_events(self) -> None:
         """Publish events, and those that this causes, after a command: no alert runs inside its enqueue."""
-        if not self.pending and not self.listeners:
-            return
         for _ in range(_GENERATIONS):
             pending, self.pending = self.pending, []
             for event in pending:

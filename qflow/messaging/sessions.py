@@ -49,20 +49,16 @@ waits raises it.  Waiting is in virtual time, unless other threads use the broke
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import nullcontext
 from itertools import groupby
 from typing import Any, TypeVar
 
 from qflow.broker import EXPLICIT
-from qflow.broker.consuming import DeliveryRecord
-from qflow.broker.errors import AmqpException, SessionDetached, SessionException
 from qflow.messaging.channel import Channel, fetch_blocks, sync_blocks
 from qflow.messaging.exceptions import (
     ConnectError,
     ConnectionClosed,
     ConnectionError,
-    Detached,
     Empty,
     InsufficientCapacity,
     LinkError,
@@ -72,10 +68,18 @@ from qflow.messaging.exceptions import (
     Timeout,
     TransactionAborted,
     TransactionError,
-    from_broker,
 )
 from qflow.messaging.hosts import DEFAULT_URL, brokers, parse_url
-from qflow.messaging.link_endpoints import Endpoint, LinkEndpoint, Receiver, Sender, synchronized
+from qflow.messaging.link_endpoints import (
+    Endpoint,
+    LinkEndpoint,
+    ReceivedHandler,
+    Receiver,
+    Sender,
+    SessionEndpoint,
+    synchronized,
+    transfer_ids,
+)
 from qflow.messaging.messages import (
     REJECTED,
     RELEASED,
@@ -83,13 +87,11 @@ from qflow.messaging.messages import (
     Constant,
     Disposition,
     Message,  # qpidtoollibs looks for Message beside the class of the connection it is given.
-    from_delivery,
 )
 from qflow.messaging.nodes import KnownNodes
 
 _ACCEPTED = Disposition(None)
 _Link = TypeVar("_Link", bound=LinkEndpoint)
-_ReceivedHandler = Callable[["Session"], object]
 
 
 class Connection(Endpoint):
@@ -256,7 +258,7 @@ class Connection(Endpoint):
         self.sessions.pop(session.name, None)
 
 
-class Session(Endpoint):
+class Session(SessionEndpoint):
     """A line of commands to the broker; made by :meth:`Connection.session`.
 
     Attributes:
@@ -271,24 +273,12 @@ class Session(Endpoint):
     """
 
     def __init__(self, connection: Connection, name: str, transactional: bool) -> None:
-        super().__init__()
-        self.connection = connection
-        self.broker_host = connection.broker_host
-        self.name = name
+        super().__init__(connection, name)
+        self.connection: Connection = connection
         self.transactional = transactional
-        self.channel: Channel | None = None
-        self.senders: list[Sender] = []
-        self.receivers: list[Receiver] = []
-        self.incoming: list[Message] = []
-        self.unacked: list[Message] = []
-        self.acked: list[Message] = []
         self.ack_capacity: int | Constant = UNLIMITED
         self.in_transaction: list[int] = []
-        self.closing = False
-        self.closed = False
         self._made = {Sender.ROLE: 0, Receiver.ROLE: 0}
-        self._to_settle: list[Message] = []
-        self._on_received: _ReceivedHandler | None = None
         self.attach()
 
     def __repr__(self) -> str:
@@ -329,69 +319,12 @@ class Session(Endpoint):
             self.closed = True
             self.error = TransactionAborted(text="Transaction aborted due to transport failure")
 
-    def _require_channel(self) -> Channel:
-        if self.channel is None:
-            raise Detached(text="the session is not attached")
-        return self.channel
-
-    def dispatch(self) -> None:
-        """Give what is due, as the real client's driver does when it is woken or has read something."""
-        channel = self.channel
-        if channel is None or self.closing or not channel.engine.is_attached:
-            return
-        with channel.write():
-            for link in self.links():
-                link.leave()
-            if channel.needs_sync and any(sender.is_idle() for sender in self.senders):
-                channel.sync()
-            for receiver in self.receivers:
-                receiver.grant()
-            if self._to_settle:
-                self._settle(channel)
-
-    # Errors, and waiting
-
-    def get_error(self) -> Exception | None:
-        """Return what the session, or its connection, died of; or None."""
-        channel = self.channel
-        if self._error is None and channel is not None and channel.engine.error is not None:
-            self.fail(channel.engine.error)
-        return self.connection.get_error() or self._error
-
-    def fail(self, error: AmqpException) -> None:
-        """Keep a refusal of the broker, here or while it served a receiver, as the error of the session."""
-        if isinstance(error, SessionException | SessionDetached):
-            if self._error is None:
-                # The broker detaches a session whose command it refuses.
-                self.closed = True
-                self.error = from_broker(error)
-        elif self.connection.error is None:
-            self.connection.error = from_broker(error)
-
     def check_closed(self) -> None:
         """Raise a SessionClosed if the session has been closed."""
         if self.closed:
             raise SessionClosed(text=f"session {self.name!r} is closed")
 
-    def wait(self, is_done: Callable[[], bool], timeout: float | None, what: str = "") -> bool:
-        """Wait until a condition holds; an error of the session is raised instead."""
-        is_so = self.channel.wait(is_done, timeout, what) if self.channel is not None else is_done()
-        self.check_error()
-        return is_so
-
-    def wait_until(self, is_done: Callable[[], bool], what: str, timeout: float | None = None) -> None:
-        """Wait for completions; raise a Timeout, or a SyncWouldBlock if nothing can bring them."""
-        if self.wait(is_done, timeout, what):
-            return
-        if timeout is not None:
-            raise Timeout(f"{what} timed out")
-        raise sync_blocks(what, self._require_channel())
-
     # Senders and receivers
-
-    def links(self) -> list[Sender | Receiver]:
-        """Return the senders and receivers that are open."""
-        return [*self.senders, *self.receivers]
 
     @synchronized
     def sender(self, target: str | None, **options: Any) -> Sender:
@@ -445,42 +378,7 @@ class Session(Endpoint):
             raise
         return link
 
-    def forget(self, link: LinkEndpoint) -> None:
-        """Forget a sender or receiver that has been closed."""
-        links: list[Any] = self.senders if isinstance(link, Sender) else self.receivers
-        if link in links:
-            links.remove(link)
-
     # Receiving
-
-    def deliver(self, record: DeliveryRecord) -> None:
-        """Keep a message that the broker sends, in the middle of any command of any client."""
-        receiver = next((one for one in self.receivers if one.tag == record.tag), None)
-        if self.channel is None or receiver is None:
-            return
-        message = from_delivery(record, self.broker_host.broker.now)
-        message._receiver = receiver
-        receiver.received += 1
-        self.incoming.append(message)
-        if self._on_received is not None:
-            self._on_received(self)
-
-    def take(self, receiver: Receiver) -> Message | None:
-        """Return the receiver's first message, which is unacknowledged from now on; None without one."""
-        for index, message in enumerate(self.incoming):
-            if message._receiver is receiver:
-                del self.incoming[index]
-                receiver.returned += 1
-                self.unacked.append(message)
-                return message
-        return None
-
-    def forget_prefetched(self, receiver: Receiver) -> list[int]:
-        """Drop what a receiver has not fetched; return the numbers of the deliveries."""
-        dropped = [message for message in self.incoming if message._receiver is receiver]
-        self.incoming = [message for message in self.incoming if message._receiver is not receiver]
-        receiver.returned += len(dropped)
-        return _transfer_ids(dropped)
 
     @synchronized
     def next_receiver(self, timeout: float | None = None) -> Receiver:
@@ -499,7 +397,7 @@ class Session(Endpoint):
         receiver: Receiver = self.incoming[0]._receiver
         return receiver
 
-    def set_message_received_notify_handler(self, handler: _ReceivedHandler | None) -> None:
+    def set_message_received_notify_handler(self, handler: ReceivedHandler | None) -> None:
         """Have a function called with the session whenever a message arrives; it must not use the API."""
         self._on_received = handler
 
@@ -548,7 +446,7 @@ class Session(Endpoint):
     def _settle(self, channel: Channel) -> None:
         """Complete the deliveries, then settle runs of the same disposition with one command each."""
         messages, self._to_settle = self._to_settle, []
-        channel.give_control(channel.engine.session_completed, _transfer_ids(messages))
+        channel.give_control(channel.engine.session_completed, transfer_ids(messages))
         waiting: list[Message] = []
         for message in messages:
             if message._transfer_id is None or message._receiver.accept_mode != EXPLICIT:
@@ -559,7 +457,7 @@ class Session(Endpoint):
             self._dispose(channel, list(run))
 
     def _dispose(self, channel: Channel, messages: list[Message]) -> None:
-        disposition, numbers = messages[0]._disposition or _ACCEPTED, _transfer_ids(messages)
+        disposition, numbers = messages[0]._disposition or _ACCEPTED, transfer_ids(messages)
         engine = channel.engine
 
         def forget() -> None:
@@ -578,7 +476,7 @@ class Session(Endpoint):
 
     def _forget_deliveries(self) -> list[int]:
         """Drop all deliveries that are not settled for good; return their numbers."""
-        numbers = sorted([*self.in_transaction, *_transfer_ids([*self.unacked, *self.incoming])])
+        numbers = sorted([*self.in_transaction, *transfer_ids([*self.unacked, *self.incoming])])
         for dropped in (self.in_transaction, self.unacked, self.incoming, self.acked, self._to_settle):
             dropped.clear()
         return numbers
@@ -680,11 +578,6 @@ class Session(Endpoint):
             self.detach()
         finally:
             self.connection._remove_session(self)
-
-
-def _transfer_ids(messages: list[Message]) -> list[int]:
-    """Return the numbers by which the broker knows the deliveries."""
-    return [message._transfer_id for message in messages if message._transfer_id is not None]
 
 
 def _kind_of_settlement(message: Message) -> tuple[Constant | None, dict[str, object]]:
