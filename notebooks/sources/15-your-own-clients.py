@@ -45,7 +45,7 @@ qf.client_table("proton")
 # %% id="measure"
 import sys
 
-CLIENT = [sys.executable, "-m", "qflow.live.samples.proton_credit"]
+CLIENT = [sys.executable, str(qf.kit_path("data") / "clients" / "proton_credit.py")]
 QUICK = qf.live.Conditions(messages=300, still=0.5)
 
 card = qf.check_client(CLIENT, QUICK, progress=lambda done, total, case: print("measure:", case))
@@ -296,7 +296,7 @@ assert fanout.outcomes() == ["accepted", "released"] and depths == [2, 1]
 # | rhea, settled when sent | all that it wrote | the rest vanishes |
 #
 # With Node and `npm install rhea` you can see it: `qflow check-client -- node
-# qflow/live/samples/rhea_sender.js credit`. Here a client of Proton, which has no such array, keeps to
+# data/clients/rhea_sender.js credit`. Here a client of Proton, which has no such array, keeps to
 # its size.
 
 # %% id="s05" jupyter={"source_hidden": true}

@@ -63,8 +63,7 @@ def top_level(root):
     """Yield file, node and parsed module of each public function and class at the top of a module."""
     for file in modules(root).values():
         tree = ast.parse(file.read_text("utf-8"))
-        # Samples are programs, which learners run and read.
-        for node in tree.body if file.parent.name != "samples" else ():
+        for node in tree.body:
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
                 yield file, node, tree
 

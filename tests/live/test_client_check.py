@@ -13,21 +13,19 @@ import pytest
 
 pytest.importorskip("proton")
 
-from client_programs import client_command
+from client_programs import PROGRAMS, client_command
 from commands import status_of
 
 from qflow.live import Conditions, check_client
 from qflow.live.client_card import ClientCard, ClientRun, Figures, Settling
 from qflow.live.client_check import ClientFailedError
-from qflow.live.samples import proton_credit
 
 FEW = 300
 QUICK = Conditions(messages=100, still=0.5)
-SAMPLES = "qflow.live.samples"
 
 
 def sample(name):
-    return [sys.executable, "-m", f"{SAMPLES}.{name}"]
+    return [sys.executable, str(PROGRAMS / f"{name}.py")]
 
 
 def script(tmp_path, text):
@@ -164,7 +162,7 @@ def test_a_client_that_resends_what_is_released_spins_where_nothing_stops_it(tmp
 @pytest.mark.slow
 def test_a_client_without_end_does_not_stop_and_its_runs_end(tmp_path):
     path = tmp_path / "endless.py"
-    text = Path(proton_credit.__file__).read_text("utf-8")
+    text = (PROGRAMS / "proton_credit.py").read_text("utf-8")
     path.write_text(text.replace('int(os.environ.get("AMQP_MESSAGES", "0"))', "1 << 60"))
     card = check_client([sys.executable, str(path)], QUICK)
     assert card.is_endless

@@ -130,13 +130,13 @@ def test_brakes_stand_side_by_side():
 
 @pytest.mark.slow
 def test_a_build_keeps_a_card_and_fails_where_it_got_worse(tmp_path, capsys, root):
-    cured = [sys.executable, root / "data" / "clients" / "proton_window_cured.py"]
+    programs = root / "data" / "clients"
+    cured, naive = ([sys.executable, programs / f"proton_window{name}.py"] for name in ("_cured", ""))
     short = ["--short", "--messages", 100]
     assert status_of("check-client", *short, "--json", "--tls", "--", *cured) == 0
     baseline = tmp_path / "card.json"
     baseline.write_text(capsys.readouterr().out)
     junit, page = tmp_path / "junit.xml", tmp_path / "card.md"
-    naive = [sys.executable, "-m", "qflow.live.samples.proton_window"]
     reports = ["--baseline", baseline, "--junit", junit, "--markdown", page]
     assert status_of("check-client", *short, *reports, "--", *naive) == 1
     errors = capsys.readouterr().err

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("proton")
 
-from client_programs import PROGRAMS, SAMPLES, client_command
+from client_programs import PROGRAMS, client_command
 
 from qflow.live import Conditions, check_client
 from qflow.live.certificates import make_certificate
@@ -90,8 +90,7 @@ def test_each_row_of_the_table_is_whole_and_its_programs_are_here():
         for path in row.cures:
             assert path.exists()
         if row.sample:
-            name = row.sample.split()[0]
-            assert (PROGRAMS / name).exists() or (SAMPLES / name).exists()
+            assert (PROGRAMS / row.sample.split()[0]).exists()
     assert {path.name for row in rows for path in row.cures} | {"proton_threads_cured.py"} == {
         path.name for path in PROGRAMS.iterdir() if "cured" in path.name
     }
