@@ -38,7 +38,7 @@ _PASSWORD = "QFLOW_PASSWORD"
 _RUN = "served"
 _HERE = ("127.0.0.1", "localhost", "::1")
 _LOOK = 0.5
-_MESSAGES, _MOST = 6_000, (1 << 31) - 1
+_MOST = (1 << 31) - 1
 _SHORT = {"messages": 200, "still": 0.4, "timeout": 5.0}
 
 
@@ -68,52 +68,34 @@ def _add_serve(rooms: argparse._SubParsersAction[Any]) -> None:
         "connections; 256 sessions and 1,000 links each; messages of 64 MiB; 128 MiB that "
         "wait for one client; 10 seconds to open a connection. The reference's page serve.md says more.",
     )
-    parser.add_argument(
-        "--port",
-        type=port_number,
-        default=_PORT,
-        metavar="N",
-        help=f"the TCP port to listen on; default: {_PORT}",
+    add = parser.add_argument
+    text = f"the TCP port to listen on; default: {_PORT}"
+    add("--port", type=port_number, default=_PORT, metavar="N", help=text)
+    text = "the address to listen on; default: 127.0.0.1; 0.0.0.0 opens it to a room"
+    add("--host", default=_HERE[0], metavar="H", help=text)
+    text = (
+        "a queue to begin with: a name, 'orders; {node: …}' or 'orders --flow-stop-count=10'; may be given "
     )
-    parser.add_argument(
-        "--host",
-        default=_HERE[0],
-        metavar="H",
-        help="the address to listen on; default: 127.0.0.1; 0.0.0.0 opens it to a room",
+    add("--queue", action="append", default=[], metavar="QUEUE", help=f"{text}again")
+    text = "clients to simulate beside the real ones, in real time"
+    add("--workload", metavar="FILE", help=text)
+    text = (
+        "write all events: .jsonl as they happen; .parquet or .jsonl.gz at the end, and until then OUT.jsonl "
     )
-    parser.add_argument(
-        "--queue",
-        action="append",
-        default=[],
-        metavar="QUEUE",
-        help="a queue to begin with: a name, 'orders; {node: …}' or 'orders --flow-stop-count=10'; "
-        "may be given again",
+    add("--trace", metavar="OUT", help=f"{text}has them")
+    text = (
+        "how a sender is told that a queue is above its stop threshold: by silence, as Qpid's broker does, "
     )
-    parser.add_argument(
-        "--workload", metavar="FILE", help="clients to simulate beside the real ones, in real time"
-    )
-    parser.add_argument(
-        "--trace",
-        metavar="OUT",
-        help="write all events: .jsonl as they happen; .parquet or .jsonl.gz at the end, and until then "
-        "OUT.jsonl has them",
-    )
-    parser.add_argument(
-        "--brake",
-        choices=BRAKES,
-        default=SILENCE,
-        help="how a sender is told that a queue is above its stop threshold: by silence, as Qpid's broker "
-        "does, by credit or by rejected transfers, as others do; default: silence",
-    )
+    text += "by credit or by rejected transfers, as others do; default: silence"
+    add("--brake", choices=BRAKES, default=SILENCE, help=text)
     add_certificate(parser)
     secret = parser.add_mutually_exclusive_group()
-    secret.add_argument(
-        "--password",
-        default="",
-        help=f"what clients have to know (SASL PLAIN); others on this machine can see it, so better give a "
-        f"file, or the environment variable {_PASSWORD}",
+    text = (
+        "what clients have to know (SASL PLAIN); others on this machine can see it, so better give a file, "
     )
-    secret.add_argument("--password-file", metavar="FILE", help="a file whose first line is the password")
+    secret.add_argument("--password", default="", help=f"{text}or the environment variable {_PASSWORD}")
+    text = "a file whose first line is the password"
+    secret.add_argument("--password-file", metavar="FILE", help=text)
 
 
 def _serve(namespace: argparse.Namespace) -> int:
@@ -176,11 +158,9 @@ def _password(namespace: argparse.Namespace) -> str:
     """Return what clients have to know: as it was given, of a file, or of the environment."""
     if namespace.password_file is None:
         return namespace.password or os.environ.get(_PASSWORD, "")
-    first = Path(namespace.password_file).read_bytes().partition(b"\n")[0].rstrip(b"\r")
-    try:
-        password = first.decode()
-    except UnicodeDecodeError:
-        password = ""
+    password = ""
+    with suppress(UnicodeDecodeError):
+        password = Path(namespace.password_file).read_bytes().partition(b"\n")[0].rstrip(b"\r").decode()
     if not password:
         raise RefusalError(f"{namespace.password_file} has no password, as UTF-8, in its first line")
     return password
@@ -207,9 +187,7 @@ def _allow_many_sockets(count: int) -> None:
         # Windows has no such limit.
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = count + _FILES
-    if hard != resource.RLIM_INFINITY:
-        wanted = min(wanted, hard)
+    wanted = count + _FILES if hard == resource.RLIM_INFINITY else min(count + _FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
@@ -231,94 +209,58 @@ def _add_check_client(rooms: argparse._SubParsersAction[Any]) -> None:
         "never-locks. The reference's page check-client.md says more.",
     )
     parser.add_argument("program", nargs="*", metavar="COMMAND", help="the program and its arguments")
-    _add_report(parser)
-    _add_broker(parser)
-    _add_messages(parser)
-
-
-def _add_report(parser: argparse.ArgumentParser) -> None:
-    """Add what a build requires of the program, and what it is told."""
-    parser.add_argument(
-        "--require", type=_words_of(FACTS), default=[], metavar="FACT,…", help=f"of {', '.join(FACTS)}"
-    )
-    parser.add_argument(
-        "--baseline", metavar="FILE", help="an earlier --json: status 1 if a line has got worse since"
-    )
-    parser.add_argument("--junit", metavar="FILE", help="write the card's lines as JUnit's test cases")
-    parser.add_argument("--markdown", metavar="FILE", help="write the card as a table, for a pull request")
+    _add_report(parser.add_argument)
     add_json(parser)
     parser.add_argument("--output", action="store_true", help="print what the program printed, run by run")
+    _add_broker(parser.add_argument)
+    _add_messages(parser.add_argument)
 
 
-def _add_broker(parser: argparse.ArgumentParser) -> None:
+def _add_report(add: Callable[..., Any]) -> None:
+    """Add what a build requires of the program, and where it is told."""
+    add("--require", type=_words_of(FACTS), default=[], metavar="FACT,…", help=f"of {', '.join(FACTS)}")
+    add("--baseline", metavar="FILE", help="an earlier --json: status 1 if a line has got worse since")
+    add("--junit", metavar="FILE", help="write the card's lines as JUnit's test cases")
+    add("--markdown", metavar="FILE", help="write the card as a table, for a pull request")
+
+
+def _add_broker(add: Callable[..., Any]) -> None:
     """Add what the broker does to the program."""
-    parser.add_argument(
-        "--brake",
-        type=_words_of(BRAKES),
-        default=[SILENCE],
-        metavar="BRAKE,…",
-        help=f"how the broker stops a sender: {', '.join(BRAKES)}; with several, a column for each",
+    text = f"how the broker stops a sender: {', '.join(BRAKES)}; with several, a column for each"
+    add("--brake", type=_words_of(BRAKES), default=[SILENCE], metavar="BRAKE,…", help=text)
+    text = (
+        "of a sender: cut its connection, and worse, and add a ledger of what is lost, duplicated and out of "
     )
-    parser.add_argument(
-        "--faults",
-        action="store_true",
-        help="of a sender: cut its connection, and worse, and add a ledger of what is lost, duplicated and "
-        "out of order",
-    )
-    parser.add_argument(
-        "--traces", metavar="FOLDER", help="with --faults: the engine's trace of each, for qflow trace why"
-    )
-    parser.add_argument(
-        "--tls",
-        action="store_true",
-        help="listen with a certificate made for this run; AMQP_CA and {ca} name its authority's file",
-    )
+    add("--faults", action="store_true", help=f"{text}order")
+    text = "with --faults: the engine's trace of each, for qflow trace why"
+    add("--traces", metavar="FOLDER", help=text)
+    text = "listen with a certificate made for this run; AMQP_CA and {ca} name its authority's file"
+    add("--tls", action="store_true", help=text)
 
 
-def _add_messages(parser: argparse.ArgumentParser) -> None:
+def _add_messages(add: Callable[..., Any]) -> None:
     """Add what is sent, to a queue of which kind, and how long that may take."""
-    parser.add_argument("--body", metavar="FILE", help="what a receiver's messages carry: a text, or bytes")
-    parser.add_argument(
-        "--content-type", default="", metavar="TYPE", help="of the body, which is sent as bytes then"
-    )
-    parser.add_argument(
-        "--properties",
-        type=_properties,
-        default={},
-        metavar="JSON",
-        help="application properties of a receiver's messages, as one object",
-    )
-    parser.add_argument("--queue", default="orders", metavar="NAME", help="the queue's name; default: orders")
+    add("--body", metavar="FILE", help="what a receiver's messages carry: a text, or bytes")
+    text = "of the body, which is sent as bytes then"
+    add("--content-type", default="", metavar="TYPE", help=text)
+    text = "application properties of a receiver's messages, as one object"
+    add("--properties", type=_properties, default={}, metavar="JSON", help=text)
+    add("--queue", default="orders", metavar="NAME", help="the queue's name; default: orders")
     counts = (
-        ("messages", _MESSAGES, "messages that the program is asked to send"),
-        ("stop", 10, "messages above which the queue stops a sender"),
-        ("resume", 5, "messages below which it lets it go on"),
-        ("limit", 30, "messages that the queue may hold"),
-        ("window", 20, "messages without an outcome, of the sender that a receiver is given"),
+        ("messages", "messages that the program is asked to send"),
+        ("stop", "messages above which the queue stops a sender"),
+        ("resume", "messages below which it lets it go on"),
+        ("limit", "messages that the queue may hold"),
+        ("window", "messages without an outcome, of the sender that a receiver is given"),
     )
-    for name, default, text in counts:
-        parser.add_argument(
-            f"--{name}",
-            type=partial(whole_number, most=_MOST),
-            default=None,
-            metavar="N",
-            help=f"{text}; default: {default:,}",
-        )
-    parser.add_argument(
-        "--still",
-        type=_seconds,
-        metavar="S",
-        help="seconds without a change until it counts as still; default: 1",
-    )
-    parser.add_argument(
-        "--short",
-        action="store_true",
-        help=f"for each build: {_SHORT['messages']} messages, still after {_SHORT['still']:g} s, "
-        f"{_SHORT['timeout']:g} s a run",
-    )
-    parser.add_argument(
-        "--timeout", type=_seconds, metavar="S", help="seconds that one run may take; default: 60"
-    )
+    count = partial(whole_number, most=_MOST)
+    for name, text in counts:
+        add(f"--{name}", type=count, metavar="N", help=f"{text}; default: {getattr(Conditions(), name):,}")
+    text = "seconds without a change until it counts as still; default: 1"
+    add("--still", type=_seconds, metavar="S", help=text)
+    text = f"for each build: {_SHORT['messages']} messages, still after {_SHORT['still']:g} s, "
+    add("--short", action="store_true", help=f"{text}{_SHORT['timeout']:g} s a run")
+    add("--timeout", type=_seconds, metavar="S", help="seconds that one run may take; default: 60")
 
 
 def _check_client(namespace: argparse.Namespace) -> int:
@@ -367,13 +309,16 @@ def _check(namespace: argparse.Namespace) -> ClientReport:
 
 def _conditions(namespace: argparse.Namespace) -> Conditions:
     """Return what was asked for; what was not is as it always is, or short."""
-    if namespace.body is not None:
-        namespace.body = _read_body(namespace.body, bool(namespace.content_type))
-    elif namespace.content_type:
-        namespace.body = str(Conditions().body).encode()
     names = [name for name in Conditions._fields if name not in ("brake", "certificate")]
     given = {name: getattr(namespace, name) for name in names if getattr(namespace, name) is not None}
-    return Conditions(**{**(_SHORT if namespace.short else {}), **given})
+    given = {**(_SHORT if namespace.short else {}), **given}
+    body = str(Conditions().body).encode() if namespace.body is None else Path(namespace.body).read_bytes()
+    given["body"] = body
+    if not namespace.content_type:
+        # A text if it is one.
+        with suppress(UnicodeDecodeError):
+            given["body"] = body.decode("utf-8")
+    return Conditions(**given)
 
 
 def _check_faults(
@@ -404,21 +349,17 @@ def _answer(report: ClientReport, worse: list[tuple[str, str, str]], namespace: 
         refusal = RefusalError(error)
         refusal.facts = report.as_json()
         raise refusal
-    if namespace.junit:
-        _write(namespace.junit, report.as_junit(namespace.require, worse))
-    if namespace.markdown:
-        _write(namespace.markdown, report.as_markdown(worse))
+    junit, markdown = report.as_junit(namespace.require, worse), report.as_markdown(worse)
+    for path, text in ((namespace.junit, junit), (namespace.markdown, markdown)):
+        if path:
+            with write_whole(path) as beside:
+                beside.write_text(text, "utf-8")
     if missed:
         names = ", ".join(name if len(report.cards) == 1 else f"{name} ({brake})" for brake, name in missed)
         print(f"qflow check-client: required and not so: {names}", file=sys.stderr)
     for brake, line, words in worse:
         print(f"qflow check-client: worse than the baseline, {line} ({brake}): {words}", file=sys.stderr)
     return 1 if missed or worse else 0
-
-
-def _write(path: str, text: str) -> None:
-    with write_whole(path) as beside:
-        beside.write_text(text, "utf-8")
 
 
 def _print_output(report: ClientReport, is_all: bool) -> None:
@@ -444,34 +385,20 @@ def _words_of(allowed: Collection[str]) -> Callable[[str], list[str]]:
     return read
 
 
-def _read_body(path: str, is_bytes: bool) -> str | bytes:
-    """Return what is in a file: a text if it is one and no content type is given."""
-    try:
-        body = Path(path).read_bytes()
-        return body if is_bytes else body.decode("utf-8")
-    except UnicodeDecodeError:
-        return body
-
-
 def _properties(text: str) -> dict[str, Any]:
-    try:
+    with suppress(ValueError):
         value = json.loads(text)
-    except ValueError:
-        value = None
-    if isinstance(value, dict) and all(isinstance(one, str | bool | int | float) for one in value.values()):
-        return value
+        if isinstance(value, dict) and all(isinstance(one, str | int | float) for one in value.values()):
+            return value
     raise argparse.ArgumentTypeError(
         f"must be a JSON object of texts, numbers, true and false, got {text[:100]!r}"
     )
 
 
 def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if 0 < value < math.inf:
-        return value
+    with suppress(ValueError):
+        if 0 < float(text) < math.inf:
+            return float(text)
     raise argparse.ArgumentTypeError(f"must be seconds above 0, got {text!r}")
 
 
@@ -485,34 +412,19 @@ def _add_record(rooms: argparse._SubParsersAction[Any]) -> None:
         "passes as a client log and the workload behind it, which 'qflow trace import', 'qflow predict' and "
         "'qflow spark audit' take. Ctrl-C ends the recording; what was written can always be read.",
     )
-    parser.add_argument(
-        "--listen",
-        type=_address,
-        required=True,
-        metavar="HOST:PORT",
-        help="where clients connect; a port alone is open to this machine only, 0.0.0.0:PORT to others",
-    )
-    parser.add_argument(
-        "--upstream", required=True, metavar="HOST:PORT", help="the broker; amqps://HOST:PORT for TLS"
-    )
-    parser.add_argument(
-        "--out", required=True, metavar="LOG.parquet", help="the recording: a folder of Parquet parts"
-    )
-    parser.add_argument(
-        "--ca",
-        metavar="FILE.pem",
-        help="who vouches for the broker's certificate, if the system does not know",
-    )
+    add = parser.add_argument
+    text = "where clients connect; a port alone is open to this machine only, 0.0.0.0:PORT to others"
+    add("--listen", type=_address, required=True, metavar="HOST:PORT", help=text)
+    text = "the broker; amqps://HOST:PORT for TLS"
+    add("--upstream", required=True, metavar="HOST:PORT", help=text)
+    text = "the recording: a folder of Parquet parts"
+    add("--out", required=True, metavar="LOG.parquet", help=text)
+    text = "who vouches for the broker's certificate, if the system does not know"
+    add("--ca", metavar="FILE.pem", help=text)
     add_certificate(parser)
-    parser.add_argument(
-        "--group-header",
-        default="",
-        metavar="NAME",
-        help="the application property that names a message's group; default: as its queue is declared",
-    )
-    parser.add_argument(
-        "--no-statistics", action="store_true", help="ask the broker's management for nothing"
-    )
+    text = "the application property that names a message's group; default: as its queue is declared"
+    add("--group-header", default="", metavar="NAME", help=text)
+    add("--no-statistics", action="store_true", help="ask the broker's management for nothing")
 
 
 def _record(namespace: argparse.Namespace) -> int:
@@ -545,7 +457,7 @@ def _record(namespace: argparse.Namespace) -> int:
 async def _record_until_stopped(
     recording: Recording, address: tuple[str, int], tls: SSLContext | None
 ) -> None:
-    from qflow.progress import StatusLine as Line
+    from qflow.progress import StatusLine
 
     with suppress(NotImplementedError):
         task = asyncio.current_task()
@@ -554,7 +466,7 @@ async def _record_until_stopped(
     await recording.start(*address, tls)
     host, port = address[0], recording.tap.port
     print(f"recording: clients connect to {host}:{port}, the broker is {recording.tap.upstream}", flush=True)
-    line, shown, seconds, missing = Line(), "", 0.0, ""
+    line, shown, seconds, missing = StatusLine(), "", 0.0, ""
     try:
         while True:
             await asyncio.sleep(_LOOK)
