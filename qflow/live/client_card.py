@@ -118,6 +118,10 @@ class ClientRun:
         return not (self.after.accepted or self.after.released or self.most_unsettled)
 
 
+_NO_RUN = ClientRun("", Figures(), Figures(), pause=LATE)
+"""Stands for a case that no run was made of."""
+
+
 @dataclass(frozen=True)
 class Settling:
     """How a receiver settles."""
@@ -169,8 +173,8 @@ class ClientCard:
     @property
     def stops(self) -> bool:
         """Whether it has something left to send when the queue has stopped it, and waits with that."""
-        run = self.runs.get("stopped")
-        if run is None or run.pause in (LATE, RESENDS):
+        run = self.runs.get("stopped", _NO_RUN)
+        if run.pause in (LATE, RESENDS):
             return False
         if self.given.brake == SILENCE and not run.most_unsettled:
             return False
@@ -184,14 +188,11 @@ class ClientCard:
     @property
     def past_stop(self) -> int:
         """Messages that came onto the queue after the one that reached the stop threshold."""
-        run = self.runs.get("stopped")
-        return 0 if run is None else max(0, run.before.depth - self.given.stop)
+        return max(0, self.runs.get("stopped", _NO_RUN).before.depth - self.given.stop)
 
     def _count_missing(self, case: str) -> int:
         """Count messages of a run that were sent, are on no queue, and were not sent again."""
-        run = self.runs.get(case)
-        if run is None:
-            return 0
+        run = self.runs.get(case, _NO_RUN)
         after = run.after
         can_resend = not self.is_endless and not run.is_presettled
         sent = min(after.sent, self.total) if can_resend else after.sent
@@ -199,18 +200,14 @@ class ClientCard:
 
     def count_lost(self, case: str) -> int:
         """Count what is missing of a run whose program reports no failure by its exit status."""
-        run = self.runs.get(case)
+        run = self.runs.get(case, _NO_RUN)
         # Who still sends again what was released has lost nothing yet.
-        if run is None or run.has_failed or run.pause == RESENDS:
-            return 0
-        return self._count_missing(case)
+        return 0 if run.has_failed or run.pause == RESENDS else self._count_missing(case)
 
     def count_unsent(self, case: str) -> int:
         """Count messages of a run that were never sent, though the program ended and reports no failure."""
-        run = self.runs.get(case)
-        if run is None or run.status != 0 or self.is_endless:
-            return 0
-        return max(0, self.total - run.after.sent)
+        run = self.runs.get(case, _NO_RUN)
+        return 0 if run.status != 0 or self.is_endless else max(0, self.total - run.after.sent)
 
     @property
     def loses_nothing(self) -> bool:
@@ -222,8 +219,8 @@ class ClientCard:
     @property
     def goes_on(self) -> bool:
         """Whether it sends the rest when flow control is OFF again."""
-        run = self.runs.get("resumed")
-        if run is None or run.has_failed:
+        run = self.runs.get("resumed", _NO_RUN)
+        if run.has_failed:
             return False
         return run.after.sent > run.before.sent if self.is_endless else run.after.sent >= self.total
 
@@ -532,7 +529,7 @@ class KnownClient(NamedTuple):
     # The version of AMQP.
     wire: str
     pattern: str
-    # A program that does so, in ``qflow/live/samples`` or ``data/clients``.
+    # A program in ``data/clients`` that does so.
     sample: str
     # yes; late, when something else is full; no; or fails, by an error of its own.
     stops: str

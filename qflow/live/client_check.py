@@ -27,7 +27,7 @@ import signal
 import subprocess
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from shlex import quote
 from threading import Thread
@@ -97,12 +97,11 @@ def check_client(
     qflow.kit.RefusalError: 'no-such-program' cannot be run: No such file or directory
     """
     given = conditions or Conditions()
-    _check(command, given)
-    bench = _Bench(tuple(command), given, progress)
-    return bench.card()
+    _require_sense(command, given)
+    return _Bench(tuple(command), given, progress).card()
 
 
-def _check(command: Sequence[str], given: Conditions) -> None:
+def _require_sense(command: Sequence[str], given: Conditions) -> None:
     if not command:
         raise RefusalError("no program was given to check")
     if not 1 <= given.resume <= given.stop < given.limit:
@@ -119,18 +118,17 @@ def _check(command: Sequence[str], given: Conditions) -> None:
 
 class _Bench:
     def __init__(self, command: tuple[str, ...], conditions: Conditions, progress: Progress) -> None:
-        self.command = command
-        self.given = conditions
+        self.command, self.given = command, conditions
         self._progress, self._started = progress, 0
-        self.total = conditions.messages
-        self.is_endless = False
+        self.total, self.is_endless = conditions.messages, False
 
     def card(self) -> ClientCard:
-        role, runs, settling = self.measure_free()
+        free, settling = self.measure_free()
+        runs = {"free": free}
         if settling is not None and not settling.is_presettled:
-            settling, runs["locked"] = self.measure_lock(settling)
-        for case in _SENDER_CASES if role == SENDER else ("deleted",):
-            runs[case] = self.measure(case)
+            runs["locked"], settling = self.measure_lock(settling)
+        runs |= {case: self.measure(case) for case in (_SENDER_CASES if settling is None else ("deleted",))}
+        role = SENDER if settling is None else RECEIVER
         return ClientCard(self.command, role, self.given, self.total, self.is_endless, runs, settling)
 
     def start(self, case: str, options: str) -> _Watch:
@@ -142,8 +140,8 @@ class _Bench:
     def flow(self) -> str:
         return f"--flow-stop-count={self.given.stop} --flow-resume-count={self.given.resume}"
 
-    def measure_free(self) -> tuple[str, dict[str, ClientRun], Settling | None]:
-        """Find out what the program is, and how many messages it sends."""
+    def measure_free(self) -> tuple[ClientRun, Settling | None]:
+        """Find out how a receiver settles, or how many messages a sender sends."""
         with self.start("free", _NO_FLOW) as watch:
             pause = watch.until_still(watch.keep_small)
             if watch.figures.sent:
@@ -155,11 +153,11 @@ class _Bench:
                         f"{self.given.limit}; AMQP_MESSAGES says how many it is asked for",
                         watch.program.output(),
                     )
-                return SENDER, {"free": watch.run(pause)}, None
+                return watch.run(pause), None
             if not watch.receiver:
                 raise watch.failure()
             settling = _measure_settling(watch)
-            return RECEIVER, {"free": watch.run(pause)}, settling
+            return watch.run(pause), settling
 
     def measure(self, case: str) -> ClientRun:
         """Run until the program is still; then empty the queue until it has ended, or delete the queue."""
@@ -168,7 +166,10 @@ class _Bench:
         with self.start(case, options) as watch:
             if case == "stopped":
                 return watch.run(watch.until_still())
-            pause = end = watch.first_half()
+            # For half of the time at most: something comes after it.
+            watch.deadline -= self.given.timeout / 2
+            pause = end = watch.until_still()
+            watch.deadline += self.given.timeout / 2
             before, printed = watch.figures, watch.program.printed
             if pause in (STILL, LATE) and case == "deleted":
                 watch.delete()
@@ -177,7 +178,7 @@ class _Bench:
                 end = watch.until_still(watch.drain)
             return watch.run(pause, before, end, printed)
 
-    def measure_lock(self, settling: Settling) -> tuple[Settling, ClientRun]:
+    def measure_lock(self, settling: Settling) -> tuple[ClientRun, Settling]:
         """Let a sender with a window send to a receiver through a queue with flow control."""
         with self.start("locked", self.flow) as watch:
             feeder = _Feeder(watch.serving, self.given)
@@ -187,13 +188,12 @@ class _Bench:
             waiting = int(watch.receiver.get("unsettled", 0))
             # All is delivered, and the sender waits.
             has_left = feeder.sent < most and run.status is None
-            measured = replace(
+            return run, replace(
                 settling,
                 is_locked=has_left and waiting > 0 and run.before.depth == waiting,
                 delivered_locked=int(watch.receiver.get("delivered", 0)),
                 unsettled_locked=waiting,
             )
-            return measured, run
 
 
 _SENDER_CASES = ("stopped", "resumed", "limit", "released", "deleted")
@@ -290,32 +290,24 @@ class _Watch:
     """A server and the program beside it, watched from the server's side."""
 
     def __init__(self, case: str, bench: _Bench, queue: str) -> None:
-        self.case = case
-        self.bench = bench
-        self.given = given = bench.given
-        self.figures = Figures()
-        self.most_unsettled = 0
+        given = bench.given
+        self.case, self.bench, self.given, self.figures = case, bench, given, Figures()
+        self.most_unsettled, self.connections, self.rate = 0, 0, 0.0
         self.receiver: Mapping[str, Any] = {}
         self.has_link = self.is_receiving = False
-        self.rate = 0.0
-        self.connections = 0
         self.incidents: list[str] = []
-        self.serving = serve(queue, is_traced=False, brake=given.brake, certificate=given.certificate)
-        try:
-            self.program = start_program(bench.command, self.serving, given)
-        except BaseException:
-            self.serving.close()
-            raise
+        with ExitStack() as both:
+            served = serve(queue, is_traced=False, brake=given.brake, certificate=given.certificate)
+            self.serving = both.enter_context(served)
+            self.program = both.enter_context(start_program(bench.command, served, given))
+            self._both = both.pop_all()
         self.deadline = monotonic() + given.timeout
 
     def __enter__(self) -> _Watch:
         return self
 
     def __exit__(self, *error: object) -> None:
-        try:
-            self.program.end()
-        finally:
-            self.serving.close()
+        self._both.close()
 
     def look(self) -> tuple[Figures, int, int]:
         """Look at the server; return what must change, or the client is still."""
@@ -368,14 +360,6 @@ class _Watch:
             if now >= self.deadline or self.is_too_much():
                 return LATE
 
-    def first_half(self) -> str:
-        """Watch as :meth:`until_still`, for half of the time at most: something comes after it."""
-        half = self.given.timeout / 2
-        self.deadline -= half
-        pause = self.until_still()
-        self.deadline += half
-        return pause
-
     def is_too_much(self) -> bool:
         is_without_end = self.case == "free" or self.bench.is_endless
         return is_without_end and self.figures.sent > _ENDLESS * self.given.messages
@@ -423,13 +407,10 @@ class _Watch:
 
     def _manage(self, act: Callable[[Any], None]) -> None:
         serving = self.serving
-        with serving.lock:
+        # The client may have deleted the queue itself.
+        with serving.lock, suppress(ManagementError):
             serving.server.advance_time()
-            try:
-                act(serving.broker.management)
-            except ManagementError:
-                # The client has deleted the queue itself.
-                return
+            act(serving.broker.management)
         serving.server.wake()
 
 

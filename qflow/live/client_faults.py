@@ -30,6 +30,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from itertools import accumulate
 from pathlib import Path
 from shlex import quote
 from time import monotonic, sleep
@@ -184,13 +185,13 @@ def _account(server: _FaultyServer, asked: list[bytes]) -> Ledger:
     order = {message: number for number, message in enumerate(expected)}
     back = [time - struck for struck, time in zip(server.struck, server.back, strict=False)]
     if order:
+        # In the order in which each came first; and what was the latest before it.
         counts = Counter(order[message] for message in came if message in order)
-        late, latest = 0, -1
-        # In the order in which each came first.
-        for number in counts:
-            late += number < latest
-            latest = max(latest, number)
-        missing, duplicated, out_of_order = len(asked) - len(counts), sum(counts.values()) - len(counts), late
+        latest = accumulate(counts, max, initial=-1)
+        missing, duplicated = len(asked) - len(counts), sum(counts.values()) - len(counts)
+        out_of_order: int | None = sum(
+            number < before for number, before in zip(counts, latest, strict=False)
+        )
     else:
         missing = max(0, len(asked) - len(came))
         duplicated, out_of_order = max(0, len(came) - len(asked)), None
