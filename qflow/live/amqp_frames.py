@@ -107,7 +107,8 @@ _PERFORMATIVES: dict[int, Any] = dict(
     enumerate((Open, Begin, Attach, Flow, Transfer, Disposition, Detach, End, Close), 0x10)
 )
 _SOURCE, _TARGET, COORDINATOR = 0x28, 0x29, 0x30
-_OF_A_TARGET = 6
+# Fields that both have, and then those that only a source has before the capabilities.
+_SHARED, _OF_A_SOURCE = 6, 4
 OUTCOMES = {0x23: "received", 0x24: "accepted", 0x25: "rejected", 0x26: "released", 0x27: "modified"}
 TRANSACTIONAL, DECLARED = 0x34, 0x33
 _CONTROLS: dict[Any, str] = {0x31: "declare", "amqp:declare:list": "declare"}
@@ -137,9 +138,7 @@ def terminus_of(value: Any) -> Any:
         return Terminus()
     fields = value.value
     if code == _TARGET:
-        given = fields[:_OF_A_TARGET]
-        last = fields[_OF_A_TARGET] if len(fields) > _OF_A_TARGET else None
-        return Terminus(*given)._replace(capabilities=last)
+        fields = [*fields[:_SHARED], *[None] * _OF_A_SOURCE, *fields[_SHARED:]]
     return Terminus(*fields[: len(Terminus._fields)])
 
 
@@ -237,12 +236,9 @@ def plain(value: Any, keeps_descriptors: bool = False) -> Any:
     """
     if value is None or isinstance(value, bool | UUID):
         return value
-    if isinstance(value, int):
-        return int(value)
-    if isinstance(value, float):
-        return float(value)
-    if isinstance(value, str):
-        return str(value)
+    for kind in (int, float, str):
+        if isinstance(value, kind):
+            return kind(value)
     if isinstance(value, memoryview | bytes | bytearray):
         return bytes(value)
     if isinstance(value, dict):

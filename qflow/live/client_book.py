@@ -100,6 +100,20 @@ class SeenClient:
     times_without_credit: int = 0
     ended: str = ""
 
+    def take(self, size: int, is_settled: bool) -> None:
+        """Count a message that it sends, or is given."""
+        self.messages += 1
+        self.bytes += size
+        if is_settled:
+            self.settled_by_sender += 1
+        else:
+            self.unsettled += 1
+            self.most_unsettled = max(self.most_unsettled, self.unsettled)
+
+    def settle(self) -> None:
+        """Count that one message less waits for an outcome."""
+        self.unsettled = max(0, self.unsettled - 1)
+
 
 def is_a_name(container: str) -> bool:
     """Return whether a program chose this container-id; without one, libraries make up a UUID."""
@@ -249,21 +263,15 @@ class ClientBook:
         """Note a message that is sent; return its label."""
         if self._leaving:
             self._let_leave(time, client.key, bool(client.exchange))
-        client.messages += 1
-        client.bytes += size
+        client.take(size, is_settled)
         label = f"{client.name}-{client.messages}"
         self.labels.add(label, client.key, mark, size, bool(client.exchange))
         self._row(time, client.name, "transfer", client.queue, label, size, group)
-        if is_settled:
-            client.settled_by_sender += 1
-        else:
-            client.unsettled += 1
-            client.most_unsettled = max(client.most_unsettled, client.unsettled)
         return label
 
     def complete(self, time: int, client: SeenClient, label: str) -> None:
         """Note that a producer learns that the broker has a message."""
-        client.unsettled = max(0, client.unsettled - 1)
+        client.settle()
         client.answered += 1
         self._row(time, client.name, "complete", "", label)
 
@@ -273,10 +281,10 @@ class ClientBook:
 
     def refuse(self, time: int, client: SeenClient, label: str) -> None:
         """Note that the broker gives a message back."""
-        client.unsettled = max(0, client.unsettled - 1)
+        client.settle()
         client.refused += 1
         if not client.exchange:
-            self.labels.refuse(label)
+            self.labels.refused.add(label)
         self._row(time, client.name, "refused", "", label)
 
     # What consumers do
@@ -288,23 +296,18 @@ class ClientBook:
         # The size that it was sent with, if that was seen: a broker adds to a message on the way.
         label, sent_size = self.labels.take(client.queue, mark)
         size = size if sent_size is None else sent_size
-        client.messages += 1
-        client.bytes += size
+        client.take(size, is_settled)
         self._row(time, client.name, "deliver", client.queue, label, size, group)
         if is_settled:
-            client.settled_by_sender += 1
             self.labels.forget(label)
             self._row(time, client.name, "accept", client.queue, label)
-        else:
-            client.unsettled += 1
-            client.most_unsettled = max(client.most_unsettled, client.unsettled)
         return label
 
     def settle(
         self, time: int, client: SeenClient, event: str, label: str, mark: Mark, delivered: int
     ) -> None:
         """Note ``accept``, ``release`` or ``reject`` of what was delivered at an instant."""
-        client.unsettled = max(0, client.unsettled - 1)
+        client.settle()
         client.answered += 1
         client.service += time - max(delivered, client.settled_at)
         client.served += 1
@@ -329,7 +332,8 @@ class Labels:
         # Of a mark and an address: what was sent, and up to which number each other queue has had it.
         self._passed: dict[Mark, dict[str, tuple[list[_Sent], dict[str, int]]]] = {}
         self._delivered: dict[str, _Sent] = {}
-        self._refused: set[str] = set()
+        # Transfers to a queue that were given back: no delivery is of them.
+        self.refused: set[str] = set()
 
     def add(self, label: str, address: str, mark: Mark, size: int, is_exchange: bool = False) -> None:
         """Note a transfer of so many bytes, to a queue or to an exchange."""
@@ -354,10 +358,6 @@ class Labels:
             del sent[:half]
             self._kept -= half
 
-    def refuse(self, label: str) -> None:
-        """Note that a transfer to a queue was given back, so that no delivery is of it."""
-        self._refused.add(label)
-
     def take(self, queue: str, mark: Mark) -> tuple[str, int | None]:
         """Return the label and the size of a delivered message; the size is None if none was sent here."""
         found = self._of_queue(queue, mark) or self._of_others(queue, mark)
@@ -374,9 +374,9 @@ class Labels:
             found = heappop(waiting)
             if not waiting:
                 del self._waiting[queue, mark]
-            if found[1] not in self._refused:
+            if found[1] not in self.refused:
                 return found
-            self._refused.discard(found[1])
+            self.refused.discard(found[1])
         return None
 
     def _of_others(self, queue: str, mark: Mark) -> _Sent | None:
@@ -513,10 +513,7 @@ class RecordingFolder:
         schema = pyarrow.schema(list(zip(COLUMNS, kinds, strict=True)))
         for begin in range(0, len(rows), MOST_ROWS_OF_A_PART):
             part = rows[begin : begin + MOST_ROWS_OF_A_PART]
-            columns = [
-                pyarrow.array(column, kind)
-                for column, kind in zip(zip(*part, strict=True), kinds, strict=True)
-            ]
+            columns = dict(zip(COLUMNS, zip(*part, strict=True), strict=True))
             with write_whole(self.path / PART.format(self._parts)) as beside:
                 parquet.write_table(pyarrow.table(columns, schema=schema), beside)
             self._parts += 1

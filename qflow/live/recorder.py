@@ -101,8 +101,7 @@ class Recorder:
 
 class _ContainerRecorder(Recorder):
     def __init__(self, container: Any, out: Path, name: str = "", group_header: str = "") -> None:
-        self.path, self._name, self._group_header = out, name, group_header
-        check_folder(out)
+        self.path, self._group_header = check_folder(out), group_header
         self._container, self._connect = container, container.connect
         self._recording: Recording | None = None
         self._place = ""
@@ -127,9 +126,7 @@ class _ContainerRecorder(Recorder):
             )
         port = self._tap(f"{target.scheme or 'amqp'}://{target.host}:{target.port}")
         login = {"user": target.username, "password": target.password, "virtual_host": target.host}
-        for key, value in login.items():
-            if value:
-                named.setdefault(key, value)
+        named = {key: value for key, value in login.items() if value} | named
         path = f"/{target.path}" if target.path else ""
         return self._connect(f"amqp://127.0.0.1:{port}{path}", **named)
 
@@ -179,9 +176,8 @@ class _MessagingRecorder(Recorder):
         self.now = stopwatch(clock)
         self._sessions: list[_Session] = []
         self._is_over = threading.Event()
-        self._make, self._close = connection.session, connection.close
+        self._connection, self._make, self._close = connection, connection.session, connection.close
         connection.session, connection.close = self._session, self._close_connection
-        self._connection = connection
         self.book.connections = 1
         atexit.register(self.stop)
         threading.Thread(target=self._write_now_and_then, daemon=True).start()
@@ -205,11 +201,8 @@ class _MessagingRecorder(Recorder):
 
     def _write_now_and_then(self) -> None:
         while not self._is_over.wait(_EVERY):
-            self._write()
-
-    def _write(self) -> None:
-        with self.lock:
-            self._folder.keep(self.book)
+            with self.lock:
+                self._folder.keep(self.book)
 
     def stop(self) -> None:
         if self._is_over.is_set():
@@ -220,7 +213,7 @@ class _MessagingRecorder(Recorder):
         with self.lock:
             for session in self._sessions:
                 session.look()
-        self._write()
+            self._folder.keep(self.book)
 
 
 class _Session:
@@ -240,12 +233,12 @@ class _Session:
 
     def sender(self, *given: Any, **named: Any) -> Any:
         sender = self._sender(*given, **named)
-        self.senders.append(_Sender(self, sender, str(getattr(sender, "target", "") or "")))
+        self.senders.append(_Sender(self, sender))
         return sender
 
     def receiver(self, *given: Any, **named: Any) -> Any:
         receiver = self._receiver(*given, **named)
-        self.receivers.append(_Receiver(self, receiver, str(getattr(receiver, "source", "") or "")))
+        self.receivers.append(_Receiver(self, receiver))
         return receiver
 
     def acknowledge(self, message: Any = None, disposition: Any = None, *given: Any, **named: Any) -> Any:
@@ -284,10 +277,10 @@ class _Session:
 
 
 class _Sender:
-    def __init__(self, session: _Session, sender: Any, address: str) -> None:
+    def __init__(self, session: _Session, sender: Any) -> None:
         self.session, self.sender = session, sender
         self.recorder = recorder = session.recorder
-        name, subject, arguments = _parse_node(address)
+        name, subject, arguments = _parse_node(str(getattr(sender, "target", "") or ""))
         is_exchange = name.startswith("amq.")
         exchange, key = (name, subject) if is_exchange else ("", name)
         with recorder.lock:
@@ -353,9 +346,9 @@ class _Sender:
 class _Receiver:
     """A receiver whose messages are written down when they are fetched."""
 
-    def __init__(self, session: _Session, receiver: Any, address: str) -> None:
+    def __init__(self, session: _Session, receiver: Any) -> None:
         self.session, self.receiver = session, receiver
-        recorder = session.recorder
+        recorder, address = session.recorder, str(getattr(receiver, "source", "") or "")
         name, _, arguments = _parse_node(address)
         with recorder.lock:
             self.client = recorder.book.client(recorder.name, "consumer", name, recorder.now())

@@ -42,7 +42,7 @@ from urllib.parse import urlsplit
 from qflow.kit import RefusalError
 from qflow.live.client_book import REPORT, check_folder
 
-PATIENCE = 2.0
+_PATIENCE = 2.0
 """Seconds after which it is said that no statistics have come."""
 
 _PORT, _SECURE_PORT = 5672, 5671
@@ -50,7 +50,8 @@ _PORT, _SECURE_PORT = 5672, 5671
 SEGMENT = 64 << 20
 """Bytes of a file after which the next is begun."""
 
-OPENED, FROM_CLIENT, FROM_BROKER, CLOSED, STATISTICS = range(5)
+CLIENT, BROKER, OPENED, CLOSED, STATISTICS = range(5)
+"""What is captured: bytes of the two directions of a connection, its begin and end, what management says."""
 _RECORD = struct.Struct("<QIBI")
 _NAME = "_capture-{:05d}"
 _SASL_HEADER = b"AMQP\x03"
@@ -66,29 +67,27 @@ class Recording:
         check_folder(out).mkdir(parents=True, exist_ok=True)
         # Why it is not whole, and why there are no statistics of the broker now; empty if all is well.
         self.out, self.problem, self.missing = out, "", ""
-        self._has_answered = False
-        self._asks = asks_statistics
+        self._asks, self._has_answered = asks_statistics, False
         self.tap = _RecordingTap(upstream, _CaptureWriter(out))
         self._said: dict[str, Any] = {"rows": 0, "findings": 0, "read": 0, "queues": []}
         self._asked: set[str] = set()
         self._reader = _worker("wire_log", str(out), group_header)
         self._statistics: subprocess.Popen[bytes] | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._expected: asyncio.TimerHandle | None = None
         threading.Thread(target=self._listen_to_reader, daemon=True).start()
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> None:
         """Begin to take clients, by TLS if it is given; raises OSError if the port is not free."""
-        self._loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
         try:
             await self.tap.listen(host, port, tls)
         except BaseException:
             self.give_up()
             raise
         if self._asks:
-            self._statistics = _worker("broker_statistics", str(self.tap.upstream))
-            threading.Thread(target=self._listen_to_statistics, daemon=True).start()
-            self._expected = self._loop.call_later(PATIENCE, self._expect_statistics)
+            self._statistics = asked = _worker("broker_statistics", str(self.tap.upstream))
+            threading.Thread(target=self._listen_to_statistics, args=(asked, loop), daemon=True).start()
+            self._expected = loop.call_later(_PATIENCE, self._expect_statistics)
 
     async def stop(self) -> None:
         """Take no more; what was captured is still to be read."""
@@ -105,12 +104,8 @@ class Recording:
         assert self._reader.stdin is not None
         self._reader.stdin.close()
         status = self._reader.wait()
-        if self.tap.capture.error:
-            self.problem = self.tap.capture.error
-        elif status:
-            self.problem = (
-                f"the process that reads what passed ended with status {status}; bytes passed all the time"
-            )
+        words = f"the process that reads what passed ended with status {status}; bytes passed all the time"
+        self.problem = self.tap.capture.error or (words if status else "")
 
     def give_up(self) -> None:
         """End at once; what is written stays."""
@@ -137,12 +132,12 @@ class Recording:
             report = json.loads((self.out / REPORT).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return []
-        found = []
-        for finding in report["findings"]:
-            times = f" ({finding['times']} times)" if finding["times"] > 1 else ""
-            found.append(f"{finding['sentence']}{times}")
+        found = [(each["sentence"], each["times"]) for each in report["findings"]]
         unknown = report["thresholds_unknown"].items()
-        return [*found, *(f"{queue!r}: its thresholds are unknown: {words}" for queue, words in unknown)]
+        return [
+            *(f"{words} ({times} times)" if times > 1 else words for words, times in found),
+            *(f"{queue!r}: its thresholds are unknown: {words}" for queue, words in unknown),
+        ]
 
     def _listen_to_reader(self) -> None:
         assert self._reader.stdout is not None
@@ -151,25 +146,22 @@ class Recording:
             for name in self._said["queues"]:
                 if self._statistics is not None and name not in self._asked and "\n" not in name:
                     self._asked.add(name)
-                    self._ask(name)
+                    assert self._statistics.stdin is not None
+                    # It may have ended: this broker has no statistics.
+                    with suppress(OSError, ValueError):
+                        self._statistics.stdin.write(f"{name}\n".encode())
+                        self._statistics.stdin.flush()
 
-    def _ask(self, name: str) -> None:
-        assert self._statistics is not None and self._statistics.stdin is not None
-        with suppress(OSError, ValueError):
-            # It may have ended: this broker has no statistics.
-            self._statistics.stdin.write(f"{name}\n".encode())
-            self._statistics.stdin.flush()
-
-    def _listen_to_statistics(self) -> None:
-        assert self._statistics is not None and self._statistics.stdout is not None and self._loop is not None
-        for line in self._statistics.stdout:
+    def _listen_to_statistics(self, asked: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop) -> None:
+        assert asked.stdout is not None
+        for line in asked.stdout:
+            # The loop may be over.
             with suppress(RuntimeError):
-                # The loop may be over.
-                self._loop.call_soon_threadsafe(self._keep, line)
+                loop.call_soon_threadsafe(self._keep, line)
 
     def _expect_statistics(self) -> None:
         if not self._has_answered and not self.missing:
-            self._keep(json.dumps({"error": f"none came in {PATIENCE:g} s"}).encode())
+            self._keep(json.dumps({"error": f"none came in {_PATIENCE:g} s"}).encode())
 
     def _keep(self, line: bytes) -> None:
         self.missing = json.loads(line)["error"] if line.startswith(b'{"error"') else ""
@@ -260,8 +252,7 @@ class _Pair:
 
     def __init__(self, tap: _RecordingTap, number: int) -> None:
         self.tap, self.number = tap, number
-        self.client = _Peer(self, FROM_CLIENT)
-        self.broker = _Peer(self, FROM_BROKER)
+        self.client, self.broker = _Peer(self, CLIENT), _Peer(self, BROKER)
         self.client.other, self.broker.other = self.broker, self.client
         self._is_over = False
         self._connecting: asyncio.Task[None] | None = None
@@ -309,15 +300,13 @@ class _Peer(asyncio.Protocol):
     other: _Peer
 
     def __init__(self, pair: _Pair, kind: int) -> None:
-        self._pair, self._kind = pair, kind
+        self._pair, self._kind, self._hider, self._has_ended = pair, kind, _SaslHider(), False
         self._transport: asyncio.Transport | None = None
-        self._hider = _SaslHider()
-        self._has_ended = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        if self._kind == FROM_CLIENT:
+        if self._kind == CLIENT:
             self._pair.begin(transport)
 
     def data_received(self, data: bytes) -> None:
@@ -398,14 +387,13 @@ class CaptureReader:
 
     def __init__(self, folder: Path) -> None:
         self._folder, self.read = folder, 0
-        self._number = 0
-        self._file = -1
-        self._buffer = b""
+        self._number, self._file, self._buffer = 0, -1, b""
 
     def records(self) -> Iterator[tuple[int, int, int, bytes]]:
         """Yield time, connection, kind and bytes of each record that is whole; call again for later ones."""
-        while True:
-            place, buffer = 0, self._buffer
+        more = self._more()
+        while more:
+            place, buffer = 0, self._buffer + more
             while len(buffer) - place >= _RECORD.size:
                 time, connection, kind, length = _RECORD.unpack_from(buffer, place)
                 end = place + _RECORD.size + length
@@ -416,9 +404,6 @@ class CaptureReader:
                 place = end
             self._buffer = buffer[place:]
             more = self._more()
-            if not more:
-                return
-            self._buffer += more
 
     def _more(self) -> bytes:
         here = self._folder / _NAME.format(self._number)
@@ -442,7 +427,6 @@ class CaptureReader:
         """Remove the file that is being read: everything has been."""
         if self._file >= 0:
             os.close(self._file)
-            self._file = -1
             (self._folder / _NAME.format(self._number)).unlink(missing_ok=True)
 
 
@@ -469,14 +453,12 @@ class _SaslHider:
             if len(data) < 8:
                 self._rest = data
                 break
-            is_sasl_header = data[:5] == _SASL_HEADER
-            is_sasl_frame = not is_sasl_header and data[:4] != b"AMQP" and data[5] == 1
-            if not is_sasl_header and not is_sasl_frame:
+            if data[:4] != b"AMQP" and data[5] == 1:
+                self._hidden = max(0, int.from_bytes(data[:4], "big") - 8)
+            elif data[:5] != _SASL_HEADER:
                 self.is_over = True
                 kept.append(data)
                 break
             kept.append(data[:8])
-            if is_sasl_frame:
-                self._hidden = max(0, int.from_bytes(data[:4], "big") - 8)
             data = data[8:]
         return b"".join(kept)

@@ -40,48 +40,42 @@ class SaslLayer:
     def receive(self, data: bytes) -> bytes:
         """Take bytes; return those that are the protocol's own."""
         self._input += data
-        while not self.is_done and self._step():
-            pass
+        if not self._has_header:
+            self._take_header()
+        if self._has_header:
+            self._take_frame()
         if not self.is_done:
             return b""
         rest, self._input = bytes(self._input), bytearray()
         return rest
 
-    def _step(self) -> bool:
-        """Do one thing; return whether there may be more."""
-        if not self._has_header:
-            foreign = foreign_protocol(bytes(self._input[:_HEADER_SIZE]))
-            if foreign:
-                self.output += SASL_HEADER if self._password else AMQP_HEADER
-                raise SaslRefusedError(f"speaks {foreign}; AMQP 1.0 is served here, without TLS")
-            if len(self._input) < _HEADER_SIZE:
-                return False
-            if not self._input.startswith(SASL_HEADER):
-                if self._password:
-                    self.output += SASL_HEADER
-                    raise SaslRefusedError("a client without SASL, where a password is asked for")
-                self.is_done = True
-                return False
+    def _take_header(self) -> None:
+        foreign = foreign_protocol(bytes(self._input[:_HEADER_SIZE]))
+        if foreign:
+            self.output += SASL_HEADER if self._password else AMQP_HEADER
+            raise SaslRefusedError(f"speaks {foreign}; AMQP 1.0 is served here, without TLS")
+        if self._input.startswith(SASL_HEADER):
             del self._input[:_HEADER_SIZE]
             self._has_header = True
             names = ["PLAIN"] if self._password else ["ANONYMOUS", "PLAIN"]
             offered = Array(UNDESCRIBED, Data.SYMBOL, *[symbol(name) for name in names])
             self.output += SASL_HEADER + _frame(_MECHANISMS, [offered])
-            return True
+        elif len(self._input) >= _HEADER_SIZE:
+            if self._password:
+                self.output += SASL_HEADER
+                raise SaslRefusedError("a client without SASL, where a password is asked for")
+            self.is_done = True
+
+    def _take_frame(self) -> None:
         if len(self._input) < _HEADER_SIZE:
-            return False
+            return
         size = int.from_bytes(self._input[:4], "big")
         if not _HEADER_SIZE <= size <= _LARGEST or self._input[5] != 1 or self._input[4] != 2:
             raise SaslRefusedError(f"a SASL frame of {size} bytes, allowed are {_HEADER_SIZE} to {_LARGEST}")
         if len(self._input) < size:
-            return False
-        body = bytes(self._input[_HEADER_SIZE:size])
+            return
+        mechanism, response = _read_init(bytes(self._input[_HEADER_SIZE:size]))
         del self._input[:size]
-        self._init(body)
-        return True
-
-    def _init(self, body: bytes) -> None:
-        mechanism, response = _read_init(body)
         if mechanism == "PLAIN":
             # authorization, authentication, password
             parts = response.split(b"\0")

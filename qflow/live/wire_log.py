@@ -40,6 +40,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -65,10 +66,7 @@ from qflow.live.amqp_frames import (
     terminus_of,
 )
 from qflow.live.client_book import MOST_ROWS_OF_A_PART, ClientBook, Mark, RecordingFolder, SeenClient
-from qflow.live.recording import CLOSED, FROM_BROKER, FROM_CLIENT, OPENED, STATISTICS, CaptureReader
-
-CLIENT, BROKER = 0, 1
-"""The two directions of a connection: whose bytes they are."""
+from qflow.live.recording import BROKER, CLIENT, OPENED, STATISTICS, CaptureReader
 
 _SIDES = ("the client", "the broker")
 _KEPT_OF_A_MESSAGE = 1 << 20
@@ -290,10 +288,8 @@ class _Connection:
         if side == CLIENT:
             link.is_dynamic = bool(terminus.dynamic)
             link.is_browser = not is_incoming and str(terminus.distribution_mode) == "copy"
-            link.address = address
-            if address is not None and address.startswith(_MANAGEMENT):
-                self._manages = True
-        elif link.is_dynamic:
+            self._manages |= _is_management(address)
+        if side == CLIENT or link.is_dynamic:
             link.address = address
         self._note_node(link, terminus)
         if side == BROKER and not is_incoming and descriptor_of(node) is not None and link.address:
@@ -311,12 +307,8 @@ class _Connection:
                 known.setdefault(key, int(value) if str(value).isdecimal() else value)
 
     def _is_ignored(self, link: _Link) -> bool:
-        if link.is_coordinator or link.is_browser:
-            return True
-        address = link.address
-        return (address is not None and address.startswith(_MANAGEMENT)) or (
-            link.is_dynamic and self._manages
-        )
+        is_answer = link.is_dynamic and self._manages
+        return link.is_coordinator or link.is_browser or is_answer or _is_management(link.address)
 
     def _note_subscription(self, link: _Link, terminus: Any, time: int) -> None:
         address = link.address or ""
@@ -336,6 +328,7 @@ class _Connection:
     def _client(self, link: _Link, exchange: str, key: str, time: int) -> SeenClient:
         client = link.clients.get((exchange, key))
         if client is None:
+            origin = {"container": self._container, "link": link.name, "product": self._product}
             client = link.clients[exchange, key] = self.book.client(
                 self._container,
                 "producer" if link.is_incoming else "consumer",
@@ -343,12 +336,7 @@ class _Connection:
                 time,
                 exchange=exchange,
                 key=key,
-                origin={
-                    "container": self._container,
-                    "link": link.name,
-                    "product": self._product,
-                    "peer": self.peer,
-                },
+                origin={**origin, "peer": self.peer},
                 most_credit=link.most_credit,
             )
         return client
@@ -480,12 +468,7 @@ class _Connection:
             elif transaction is None:
                 self._settle(delivery, outcome, time)
             else:
-                transaction.append(self._settle_at_end(delivery, outcome))
-
-    def _settle_at_end(self, delivery: _Delivery, outcome: str) -> Callable[[int, bool], None]:
-        return lambda time, is_committed: self._settle(
-            delivery, outcome if is_committed else "released", time
-        )
+                transaction.append(partial(self._settle, delivery, outcome))
 
     def _note_outcome(self, delivery: _Delivery, outcome: str, time: int) -> None:
         client = delivery.client
@@ -498,8 +481,8 @@ class _Connection:
             words = f"{client.name!r}: deliveries settled without an outcome, neither yes nor no"
             self.book.find(time, words)
 
-    def _settle(self, delivery: _Delivery, outcome: str, time: int) -> None:
-        event = _SETTLEMENT.get(outcome, "accept")
+    def _settle(self, delivery: _Delivery, outcome: str, time: int, is_committed: bool = True) -> None:
+        event = _SETTLEMENT.get(outcome if is_committed else "released", "accept")
         self.book.settle(time, delivery.client, event, delivery.label, delivery.mark, delivery.time)
 
     # Transactions
@@ -552,11 +535,14 @@ _HANDLERS: dict[Any, Callable[[_Connection, _Session, int, int, Any], None]] = {
 }
 
 
+def _is_management(address: str | None) -> bool:
+    return address is not None and address.startswith(_MANAGEMENT)
+
+
 def _binding_key(exchange: str, filters: Any) -> str:
-    for name, value in (filters if isinstance(filters, dict) else {}).items():
-        if "binding" in str(name):
-            return str(getattr(value, "value", value))
-    return _DEFAULT_KEYS.get(exchange, "")
+    named = filters.items() if isinstance(filters, dict) else ()
+    found = (getattr(value, "value", value) for name, value in named if "binding" in str(name))
+    return str(next(found, _DEFAULT_KEYS.get(exchange, "")))
 
 
 def _words(error: Any) -> str:
@@ -610,11 +596,12 @@ def _read_message(link: _Link, codec: Codec, with_properties: bool) -> _Parts:
 class _RecordingReader:
     """Reads what was captured, and writes it in parts."""
 
-    def __init__(self, path: str | Path, group_header: str, notify: Callable[[dict[str, Any]], None]) -> None:
-        self.folder = RecordingFolder(path)
-        self.log = WireLog(group_header)
-        self._reader = CaptureReader(Path(path))
-        self._notify = notify
+    def __init__(self, path: Path, group_header: str) -> None:
+        self.folder, self.log, self._reader = (
+            RecordingFolder(path),
+            WireLog(group_header),
+            CaptureReader(path),
+        )
         self._begin = self._written = time.monotonic()
         self._queues = 0
 
@@ -639,17 +626,13 @@ class _RecordingReader:
         self._reader.remove()
 
     def _take(self, at: int, number: int, kind: int, data: bytes) -> None:
-        log = self.log
-        if kind == FROM_CLIENT:
-            log.read(at, number, CLIENT, data)
-        elif kind == FROM_BROKER:
-            log.read(at, number, BROKER, data)
-        elif kind == OPENED:
-            log.open_connection(at, number, data.decode(errors="replace"))
-        elif kind == CLOSED:
-            log.close_connection(at, number, data.decode(errors="replace"))
+        if kind in (CLIENT, BROKER):
+            self.log.read(at, number, kind, data)
         elif kind == STATISTICS:
             self._report(at, json.loads(data))
+        else:
+            note = self.log.open_connection if kind == OPENED else self.log.close_connection
+            note(at, number, data.decode(errors="replace"))
 
     def _report(self, at: int, said: dict[str, Any]) -> None:
         book = self.log.book
@@ -669,14 +652,15 @@ class _RecordingReader:
     def _report_progress(self) -> None:
         book = self.log.book
         self._queues = len(book.queues)
-        self._notify(
-            {
-                "rows": self.folder.written,
-                "findings": len(book.findings),
-                "read": self._reader.read,
-                "queues": [name for name in book.queues if not name.startswith("amq.")],
-            }
-        )
+        fact = {
+            "rows": self.folder.written,
+            "findings": len(book.findings),
+            "read": self._reader.read,
+            "queues": [name for name in book.queues if not name.startswith("amq.")],
+        }
+        # If the recorder was killed, the recording goes on to its end.
+        with suppress(OSError):
+            print(json.dumps(fact), flush=True)
 
 
 def main(arguments: list[str]) -> int:
@@ -689,19 +673,12 @@ def main(arguments: list[str]) -> int:
     ended = threading.Event()
 
     def wait() -> None:
-        while sys.stdin.buffer.read(1):
-            pass
+        sys.stdin.buffer.read()
         ended.set()
 
     threading.Thread(target=wait, daemon=True).start()
-
-    def report_progress(fact: dict[str, Any]) -> None:
-        # If the recorder was killed, the recording goes on to its end.
-        with suppress(OSError):
-            print(json.dumps(fact), flush=True)
-
     path, group_header = arguments
-    _RecordingReader(path, group_header, report_progress).run(ended.is_set)
+    _RecordingReader(Path(path), group_header).run(ended.is_set)
     return 0
 
 
