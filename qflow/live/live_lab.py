@@ -86,11 +86,9 @@ class LiveLab(Lab):
                 case "drawn":
                     # A page that shows the lab anew begins with 0, and has drawn all it was sent.
                     self._drawn = max(self._drawn, int(content["number"]))
-                    self._wanted.set()
                 case "pause":
                     # Made in the other thread: of a long run it takes a while, and the kernel stays free.
                     self._wants_still = True
-                    self._wanted.set()
                 case "follow":
                     self.follow()
                 case "stop":
@@ -99,6 +97,7 @@ class LiveLab(Lab):
                     self._declare(str(content["queue"]), int(content["value"]))
                 case _:
                     super()._answer(widget, content, buffers)
+            self._wanted.set()
         except Exception as error:  # a reader who only pressed a button is never shown a traceback
             self.scene.refusal = str(error)
 
@@ -131,7 +130,6 @@ class LiveLab(Lab):
             f"A queue keeps its thresholds as long as it lives (FC-12), so {queue} goes on as it is. Your "
             f"line made {made}, which is like it but for its stop at {stop}. Let a client send to {made}."
         )
-        self._wanted.set()
 
     # The thread
 

@@ -20,6 +20,7 @@ the broker does; all else uses those objects.
 from __future__ import annotations
 
 import platform
+from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -110,12 +111,12 @@ class _PeerServer(Protocol):
     container: str
     dirty: dict[Peer, None]
     ticking: dict[Peer, float]
+    refusals: deque[str]
 
     def advance_time(self) -> None: ...
     def connection_name(self, container: str, peer: Peer) -> str: ...
     def manage(self, encoded: Encoded) -> bool: ...
     def note_failure(self, error: Exception) -> None: ...
-    def note_refusal(self, who: str, text: str) -> None: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -218,19 +219,20 @@ class Receiving:
     """A link on which the client receives."""
 
     session: _LiveSession
-    impl: Any
     wrapper: Link
-    name: str
     link: OutgoingLink
     # Proton's delivery to the engine's number.
     unsettled: dict[Any, int] = field(default_factory=dict)
-    is_presettled: bool = False
     is_portioned: bool = False
     # Where Proton finds the tag of the next delivery.
     number: Any = field(default_factory=lambda: ffi.new("uint32_t *"))
     tag: Any = None
+    impl: Any = None
+    name: str = ""
+    is_presettled: bool = False
 
     def __post_init__(self) -> None:
+        self.impl, self.name = self.wrapper._impl, self.wrapper.name or ""
         self.is_presettled = not self.link.is_explicit
         self.tag = ffi.new("pn_bytes_t *", (4, ffi.cast("char *", self.number)))[0]
 
@@ -243,7 +245,7 @@ class Peer:
         self.address = address
         self.container = self.product = self.name = ""
         self.incident = ""
-        # Whether nothing more is to be expected; the socket can be closed once all is written.
+        # Over: nothing more is to be expected; the socket can be closed once all is written.
         self.is_over = self.is_refused = False
         self.sasl = SaslLayer(server.password)
         self.connection, self.collector = Connection(), Collector()
@@ -260,7 +262,8 @@ class Peer:
         self.queued = 0
         # Frames that have come, and bytes since the last of them.
         self._frames = self._unframed = 0
-        self._next_session = 0
+        # Sessions that the engine has got to know.
+        self._count = 0
         self.outcomes = dict.fromkeys(OUTCOMES, 0)
         self._batches: dict[_LiveSession, AbstractContextManager[None]] = {}
         self._accepted: list[int] = []
@@ -270,16 +273,6 @@ class Peer:
         self._has_acted = False
         # Of a message that has come, so much is taken at once; more is looked at first.
         self._portion = min(ROOM, server.limits.message_size + 1)
-
-    @property
-    def user(self) -> str:
-        """Who the client says it is."""
-        return self.sasl.user
-
-    @property
-    def has_silence(self) -> bool:
-        """Whether a silence of its client ends the connection (LNK-25)."""
-        return bool(self.transport.idle_timeout) and not self.is_over
 
     # Bytes
 
@@ -323,14 +316,12 @@ class Peer:
 
     def _end_of_input(self) -> None:
         self._flush_accepts()
-        if self._batches:
-            self._end_batches()
+        self._end_batches()
         if not self._has_acted:
             self.touch()
-        if self._to_credit:
-            for impl, sending in self._to_credit.items():
-                self._fill_credit(impl, sending)
-            self._to_credit.clear()
+        for impl, sending in self._to_credit.items():
+            self._fill_credit(impl, sending)
+        self._to_credit.clear()
         self.server.dirty[self] = None
 
     def _fill_credit(self, impl: Any, sending: Sending) -> None:
@@ -387,8 +378,7 @@ class Peer:
 
     def feed(self) -> None:
         """Hand on the credit that had to wait until the client had read what was written."""
-        waiting = list(self._to_feed)
-        self._to_feed.clear()
+        waiting, self._to_feed = self._to_feed, {}
         for receiving in waiting:
             if receiving.impl in self.receiving:
                 self._feed(receiving)
@@ -473,11 +463,10 @@ class Peer:
             return
         self.container = container
         told = plain(connection.remote_properties)
-        told = told if isinstance(told, dict) else {}
-        parts = (str(told[key]) for key in ("product", "version") if told.get(key))
+        parts = (str(told[key]) for key in ("product", "version") if isinstance(told, dict) and told.get(key))
         self.product = " ".join(parts)[:_LONGEST_NAME]
-        self.name = self.server.connection_name(container, self)
-        connection.container = self.server.container
+        self.name = server.connection_name(container, self)
+        connection.container = server.container
         connection.offered_capabilities = [symbol("ANONYMOUS-RELAY")]
         connection.properties = {
             # A broker that brakes in another way than Qpid's is not to be taken for one.
@@ -491,16 +480,15 @@ class Peer:
             # Proton announces half of what it waits: so the client's own time comes back to it (LNK-25).
             self.transport.idle_timeout = 2 * silence
         connection.open()
-        self.server.ticking[self] = 0.0
+        server.ticking[self] = 0.0
 
     def _on_close(self, event: Any) -> None:
         self.end()
         self.connection.close()
 
     def _on_begin(self, event: Any) -> None:
-        session = Session.wrap(lib.pn_event_session(event))
-        if len(self.sessions) >= self.server.limits.sessions:
-            most = self.server.limits.sessions
+        session, most = Session.wrap(lib.pn_event_session(event)), self.server.limits.sessions
+        if len(self.sessions) >= most:
             self.refuse("amqp:resource-limit-exceeded", f"a connection has at most {most} sessions")
             return
         self.sessions[session._impl] = None
@@ -510,11 +498,10 @@ class Peer:
         impl = lib.pn_event_session(event)
         known = self.sessions.pop(impl, None)
         if known is not None:
-            for link in [one for one, state in self.sending.items() if state.session is known]:
-                del self.sending[link]
-                self._to_credit.pop(link, None)
-            for link in [one for one, state in self.receiving.items() if state.session is known]:
-                del self.receiving[link]
+            links: dict[Any, Any]
+            for links in (self.sending, self.receiving, self._to_credit):
+                for link in [one for one, state in links.items() if state.session is known]:
+                    del links[link]
             self._has_acted = True
             self._end_batches()
             known.end()
@@ -527,9 +514,8 @@ class Peer:
         impl = link.session._impl
         known = self.sessions.get(impl)
         if known is None:
-            number = self._next_session
-            self._next_session += 1
-            name = self.name if not number else f"{self.name}/{number + 1}"
+            self._count += 1
+            name = self.name if self._count == 1 else f"{self.name}/{self._count}"
             engine = self.server.broker.link_session(name, self.name, self.container)
             known = self.sessions[impl] = _LiveSession(self, engine)
         return known
@@ -537,10 +523,9 @@ class Peer:
     # Links
 
     def _on_attach(self, event: Any) -> None:
-        link = Link.wrap(lib.pn_event_link(event))
+        link, most = Link.wrap(lib.pn_event_link(event)), self.server.limits.links
         name = link.name or ""
-        if len(self.sending) + len(self.receiving) >= self.server.limits.links:
-            most = self.server.limits.links
+        if len(self.sending) + len(self.receiving) >= most:
             self.refuse("amqp:resource-limit-exceeded", f"a connection has at most {most} links")
             return
         if link.is_receiver:
@@ -570,7 +555,8 @@ class Peer:
         link.open()
         self.close_link(link, error)
         condition = link.condition
-        self.server.note_refusal(self.name or self.address, f"{condition.name}: {condition.description}")
+        words = f"{self.name or self.address}: {condition.name}: {condition.description}"
+        self.server.refusals.append(words)
 
     def _attach_sending(self, session: _LiveSession, link: Link, name: str) -> None:
         target = link.remote_target
@@ -589,7 +575,7 @@ class Peer:
         address = link.remote_source.address
         made = session.engine.link_attach(name, "receiver", address, read_source(link))
         assert isinstance(made, OutgoingLink)
-        receiving = Receiving(session, link._impl, link, name, made)
+        receiving = Receiving(session, link, made)
         self.receiving[link._impl] = session.receivers[name] = receiving
         answer_source(link, made)
         link.open()
@@ -681,9 +667,9 @@ class Peer:
     def _check_parts(self, sending: Sending, impl: Any, delivery: Any) -> None:
         """Refuse a message whose rest has not come, if it is too large by now."""
         if not self._is_too_large(sending, lib.pn_delivery_pending(delivery)):
+            most = self.server.limits.queued_bytes
             waiting = lib.pn_session_incoming_bytes(lib.pn_link_session(impl))
-            if waiting > self.server.limits.queued_bytes:
-                most = self.server.limits.queued_bytes
+            if waiting > most:
                 text = f"{waiting} bytes of unfinished messages, at most {most} are kept"
                 self.refuse("amqp:resource-limit-exceeded", text)
 
@@ -705,19 +691,16 @@ class Peer:
         lib.pn_delivery_settle(delivery)
 
     def _publish(self, sending: Sending, link: IncomingLink, delivery: Any, raw: bytes) -> None:
-        if self._accepted:
-            self._flush_accepts()
-        self._has_acted = True
-        session, server = sending.session, self.server
-        engine = session.engine
+        self._act()
+        session, server, engine = sending.session, self.server, sending.session.engine
         is_settled = lib.pn_delivery_settled(delivery)
         try:
             message, encoded = server.decoder.decode(raw)
         except FrameError as error:
             self._end_sending(sending, LinkException(str(error), "amqp:decode-error"))
             return
-        if server.password and message.user_id not in (None, self.user):
-            text = f"user-id is {message.user_id!r}, and the client is {self.user!r}"
+        if server.password and message.user_id not in (None, self.sasl.user):
+            text = f"user-id is {message.user_id!r}, and the client is {self.sasl.user!r}"
             self._end_sending(sending, LinkException(text, "amqp:not-allowed"))
             return
         if link.queue is not None:
@@ -803,13 +786,11 @@ class Peer:
             return
         session = receiving.session
         if state == TRANSACTIONAL:
-            self._flush_accepts()
-            self._has_acted = True
+            self._act()
             is_transactional = session.coordinator.includes(delivery)
             session.engine.message_accept([number], transactional=is_transactional)
         elif state in (_RELEASED, _REJECTED, _MODIFIED):
-            self._flush_accepts()
-            self._has_acted = True
+            self._act()
             self._give_back(session.engine, delivery, number, state)
         else:
             # Accepted, or settled without a state, which is the same (LNK-12).
@@ -836,11 +817,15 @@ class Peer:
         if not self._accepted:
             return
         session, numbers = self._accepted_of, self._accepted
-        self._accepted = []
-        self._accepted_of = None
+        self._accepted_of, self._accepted = None, []
         if session is not None and session.engine.is_attached:
             self._has_acted = True
             session.engine.message_accept(numbers)
+
+    def _act(self) -> None:
+        """Note that something is asked for, after the accepts that came before it."""
+        self._flush_accepts()
+        self._has_acted = True
 
     # Credit
 
@@ -885,8 +870,7 @@ class Peer:
     # Transactions
 
     def _coordinate(self, sending: Sending, delivery: Any, raw: bytes) -> None:
-        self._flush_accepts()
-        self._has_acted = True
+        self._act()
         try:
             error = sending.session.coordinator.answer(raw, Delivery.wrap(delivery))
             if error:

@@ -21,6 +21,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain, count
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
 from threading import RLock
 from time import monotonic
@@ -86,9 +87,7 @@ class Server:
         self.dirty: dict[Peer, None] = {}
         self.ticking: dict[Peer, float] = {}
         # The last hundred: what went wrong in qflow itself, why connections were closed, and links refused.
-        self.failures: deque[str] = deque(maxlen=_KEPT)
-        self.incidents: deque[str] = deque(maxlen=_KEPT)
-        self.refusals: deque[str] = deque(maxlen=_KEPT)
+        self.failures, self.incidents, self.refusals = (deque[str](maxlen=_KEPT) for _ in range(3))
         self.on_incident: Callable[[str], None] | None = None
         self.lines: TraceLines | None = None
         self.departed: Counter[str] = Counter()
@@ -251,8 +250,9 @@ class Server:
                 next_due = self._guard(peer, peer.tick, now) or 0.0
                 if next_due and peer in self.ticking:
                     self.ticking[peer] = next_due
-                elif peer.has_silence:
-                    # Proton's clock starts with the first bytes that are written.
+                elif peer.transport.idle_timeout and not peer.is_over:
+                    # A silence of its client ends the connection (LNK-25); Proton's clock starts with the
+                    # first bytes that are written.
                     self.ticking[peer] = now + _TICK
                 elif not peer.is_over:
                     self.ticking.pop(peer, None)
@@ -358,15 +358,12 @@ class Server:
 
     def connection_name(self, container: str, peer: Peer) -> str:
         """Return the name of a client's connection in the broker: its container-id, if it is free."""
-        if is_a_name(container):
-            base = container
-        else:
+        base = container
+        if not is_a_name(container):
             self._unnamed += 1
             base = f"client-{self._unnamed}"
-        name, number = base, 1
-        while name in self._names or name in self.broker.sessions:
-            number += 1
-            name = f"{base}#{number}"
+        names = chain([base], (f"{base}#{number}" for number in count(2)))
+        name = next(name for name in names if name not in self._names and name not in self.broker.sessions)
         self._names[name] = peer
         return name
 
@@ -401,10 +398,6 @@ class Server:
         self.incidents.append(line)
         if self.on_incident is not None:
             self.on_incident(line)
-
-    def note_refusal(self, who: str, text: str) -> None:
-        """Keep for what a link was refused."""
-        self.refusals.append(f"{who}: {text}")
 
     # What can be seen
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from importlib import import_module
+from itertools import count
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from qflow.broker import Broker, BrokerOptions
-from qflow.broker.events import EventTable
 from qflow.broker.snapshot import hash_snapshot, without_contents
 from qflow.configuration.declaration import Declaration
 from qflow.configuration.notations import read_any
@@ -155,12 +155,11 @@ class Serving:
             resume = stop * now.resume_count // now.stop_count if now.stop_count else stop * 7 // 8
             arguments["qpid.flow_stop_count"] = stop
             arguments["qpid.flow_resume_count"] = max(1, resume)
-            number = 2
-            while f"{queue}-{number}" in self.broker.queues.queues:
-                number += 1
-            self.broker.management.create("queue", f"{queue}-{number}", arguments)
+            names = (f"{queue}-{number}" for number in count(2))
+            made = next(name for name in names if name not in self.broker.queues.queues)
+            self.broker.management.create("queue", made, arguments)
         self.server.wake()
-        return f"{queue}-{number}"
+        return made
 
     def close(self) -> None:
         """Stop: every client is sent the end of its connection; the trace stays."""
@@ -197,14 +196,11 @@ def serve(
 
     Parameters:
         *queues: Queues to begin with: addresses, lines of ``qpid-config`` options, or names.
-        port, host: Where to listen; port 0 chooses a free one, and this machine alone can connect to
-            127.0.0.1.
+        port, host: Where to listen; port 0 is a free one, and this machine alone reaches 127.0.0.1.
         password: What clients have to know; "" for nothing.
         workload: Clients that are simulated beside the real ones, in real time.
-        options: What the broker is started with.
-        limits: What one client may use.
-        is_traced: Whether all events are kept, for a trace and for labs; a server that runs for days does
-            without.
+        options, limits: What the broker is started with; what one client may use.
+        is_traced: Whether all events are kept, for a trace and for labs; not of a server that runs for days.
         brake: How a sender is told that a queue is ON: ``silence``, as Qpid's broker does, ``credit`` or
             ``reject``, as others do (:mod:`qflow.live.brakes`).
         certificate: Files to speak TLS with; None for a port without.
@@ -226,10 +222,9 @@ def serve(
     ...     connection.close()
     1
     """
-    run = Workload.load(workload) if isinstance(workload, str | Path) else workload
     server = make_server(
         queues,
-        run,
+        Workload.load(workload) if isinstance(workload, str | Path) else workload,
         options,
         host=host,
         port=port,
@@ -258,17 +253,15 @@ _STATISTICS = [
 
 
 def _describe_server(server: Server, since: int) -> dict[str, Any]:
-    events: EventTable | None = server.events
-    count = 0 if events is None else len(events)
-    fresh = [] if events is None or since >= count else [tuple(event) for event in events[since:]]
+    events = () if server.events is None else server.events
     outcomes = Counter(server.departed)
     for peer in server.peers():
         outcomes.update(peer.outcomes)
     statistics = {name: queue.statistics() for name, queue in server.broker.queues.queues.items()}
     return {
         "now": server.broker.now,
-        "count": count,
-        "events": fresh,
+        "count": len(events),
+        "events": [tuple(event) for event in events[since:]],
         "clients": [_describe_client(peer) for peer in server.peers()],
         "queues": {name: {key: getattr(of, key) for key in _STATISTICS} for name, of in statistics.items()},
         "outcomes": dict(outcomes),
@@ -283,7 +276,7 @@ def _describe_client(peer: Peer) -> dict[str, Any]:
         "container": peer.container,
         "product": peer.product,
         "address": peer.address,
-        "user": peer.user,
+        "user": peer.sasl.user,
         "links": [
             *(_describe_sender(one) for one in peer.sending.values() if one.link is not None),
             *(_describe_receiver(one) for one in peer.receiving.values()),
@@ -293,22 +286,15 @@ def _describe_client(peer: Peer) -> dict[str, Any]:
 
 def _describe_sender(link: Sending) -> dict[str, Any]:
     held = sum(owner is link for _, owner in link.session.held.values())
-    return {
-        "role": "sender",
-        "name": link.name,
-        "session": link.session.engine.name,
-        "node": link.node,
-        "unsettled": held,
-        "outcomes": dict(link.outcomes),
-    }
+    where = {"name": link.name, "session": link.session.engine.name, "node": link.node}
+    return {"role": "sender", **where, "unsettled": held, "outcomes": dict(link.outcomes)}
 
 
 def _describe_receiver(link: Receiving) -> dict[str, Any]:
+    where = {"name": link.name, "session": link.session.engine.name, "node": link.link.queue.name}
     return {
         "role": "receiver",
-        "name": link.name,
-        "session": link.session.engine.name,
-        "node": link.link.queue.name,
+        **where,
         "credit": link.link.credit.messages.granted,
         "unsettled": len(link.unsettled),
         "delivered": link.link.delivered,
