@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -16,93 +17,26 @@ pytest.importorskip("proton")
 from client_programs import PROGRAMS, client_command
 from commands import status_of
 
-from qflow.live import Conditions, check_client
+from qflow.kit import RefusalError
+from qflow.live import Conditions, check_client, client_check
 from qflow.live.client_card import ClientCard, ClientRun, Figures, Settling
 from qflow.live.client_check import ClientFailedError
 
-FEW = 300
 QUICK = Conditions(messages=100, still=0.5)
+FEW = QUICK._replace(messages=300)
 
 
-def sample(name):
-    return [sys.executable, str(PROGRAMS / f"{name}.py")]
+def sample(name, **variables):
+    """Return how to run a program of the table, with variables of its own."""
+    given = [f"{key}={value}" for key, value in variables.items()]
+    return ["env", *given, sys.executable, str(PROGRAMS / f"{name}.py")]
 
 
-def script(tmp_path, text):
-    path = tmp_path / "client.py"
+def script(folder, text, **variables):
+    """Return how to run a program whose text this is."""
+    path = folder / f"client{len(list(folder.iterdir()))}.py"
     path.write_text(textwrap.dedent(text))
-    return [sys.executable, str(path)]
-
-
-# On queue, window, lost at the limit with flow control and without it, status without it, goes on.
-ROWS = {
-    "proton_blocking": (11, 1, 0, 0, 1, True),
-    "proton_credit": ("all", None, "rest", "rest", None, True),
-    "proton_window": (60, 50, "rest", "rest", 0, True),
-    "proton_presettled": ("all", None, "rest", "rest", 0, True),
-}
-
-
-def assert_row(card, row, total):
-    words = {"all": total, "rest": total - 30}
-    depth, window, at_limit, released, status, goes_on = (words.get(value, value) for value in row)
-    assert card.total == total
-    assert card.runs["stopped"].before.depth == depth
-    assert (card.stops, card.client_window) == (window is not None, window)
-    assert card.past_stop == depth - 10
-    assert (card.count_lost("limit"), card.count_lost("released")) == (at_limit, released)
-    assert card.runs["released"].status == status
-    assert card.goes_on is goes_on
-    assert card.loses_nothing is (at_limit == released == 0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ROWS)
-def test_the_clients_of_the_table_come_out_as_recorded(name):
-    # LNK-02, LNK-05: S accepted and W without an outcome, and at the limit released.
-    card = check_client(sample(name), Conditions(messages=FEW, still=0.5))
-    assert_row(card, ROWS[name], FEW)
-    assert json.loads(json.dumps(card.as_json()))["stops"] is card.stops
-
-
-@pytest.mark.release
-@pytest.mark.parametrize("name", ROWS)
-def test_the_clients_of_the_table_with_as_many_messages_as_recorded(name):
-    assert_row(check_client(sample(name)), ROWS[name], 6_000)
-
-
-@pytest.mark.release
-@pytest.mark.parametrize(
-    ("manner", "depth", "window"), [("credit", 2_058, 2_048), ("window", 60, 50), ("presettled", None, None)]
-)
-def test_the_manners_of_rhea_come_out_as_recorded(manner, depth, window):
-    card = check_client(client_command("rhea_sender.js", manner))
-    assert card.client_window == window
-    assert card.stops is (window is not None)
-    if depth is None:
-        # Closing at once loses what is still buffered: how much, depends on the machine.
-        assert card.runs["stopped"].before.depth > 2_058
-    else:
-        assert card.runs["stopped"].before.depth == depth
-        assert card.goes_on
-    assert card.runs["released"].after.stored == 30
-    assert not card.loses_nothing
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("batch", "is_locked", "never_locks"), [(5, False, True), (100, True, False)])
-def test_a_receiver_that_settles_in_batches_above_the_window_is_locked_with_its_sender(
-    monkeypatch, batch, is_locked, never_locks
-):
-    monkeypatch.setenv("BATCH", str(batch))
-    card = check_client(sample("proton_receiver"), QUICK)
-    assert card.role == "receiver"
-    assert card.settling.batch == batch
-    assert card.settling.credit == 1_000
-    assert (card.settling.is_locked, card.never_locks) == (is_locked, never_locks)
-    if is_locked:
-        # Recorded for a receiver of batches of 100 and a sender of window 20: all 30 are delivered.
-        assert (card.settling.delivered_locked, card.settling.unsettled_locked) == (30, 30)
+    return [*sample("", **variables)[:-1], str(path)]
 
 
 SENDER = """
@@ -143,33 +77,6 @@ SENDER = """
 
     Container(Sender()).run()
 """
-
-
-@pytest.mark.slow
-def test_a_client_that_resends_what_is_released_spins_where_nothing_stops_it(tmp_path, monkeypatch):
-    """And what it says of a deleted queue is on its card."""
-    monkeypatch.setenv("RESENDS", "1")
-    card = check_client(script(tmp_path, SENDER), QUICK)
-    assert card.stops and card.client_window == 10 and card.goes_on
-    assert card.runs["released"].pause == "sends again and again"
-    assert card.runs["released"].rate > 0
-    assert card.loses_nothing
-    words = dict(card.lines())
-    assert "resends what is released" in words["limit 30, without"]
-    assert words["queue deleted"] == "says 'link closed: amqp:resource-deleted', and is still there"
-
-
-@pytest.mark.slow
-def test_a_client_without_end_does_not_stop_and_its_runs_end(tmp_path):
-    path = tmp_path / "endless.py"
-    text = (PROGRAMS / "proton_credit.py").read_text("utf-8")
-    path.write_text(text.replace('int(os.environ.get("AMQP_MESSAGES", "0"))', "1 << 60"))
-    card = check_client([sys.executable, str(path)], QUICK)
-    assert card.is_endless
-    assert not card.stops and not card.loses_nothing
-    assert "sends without end" in str(card)
-
-
 GIVES_UP = """
     import os
     from proton import Message, ProtonException
@@ -201,14 +108,139 @@ READER = """
 
     Container(Reader()).run()
 """
+ONCE = """
+    import os
+    from proton.utils import BlockingConnection
+
+    connection = BlockingConnection(os.environ["AMQP_URL"])
+    receiver = connection.create_receiver(os.environ["AMQP_QUEUE"], credit=5)
+    while True:
+        receiver.receive(timeout=None)
+        receiver.{}
+"""
+DOES = {
+    "reject()": "yes: rejects 1 of 1",
+    "release(delivered=False)": "no: ",
+    "accept(); connection.close(); raise SystemExit(0)": "yes, in batches of 1; "
+    "ends with status 0 after 1 message",
+}
+ORDER = {"body": '{"order": 5}', "properties": {"kind": "a", "n": 2}}
+TYPED = {**ORDER, "body": ORDER["body"].encode(), "content_type": "application/json"}
+
+
+@pytest.fixture(scope="module")
+def cards(tmp_path_factory):
+    """The cards to come of all programs, each measured once: they mostly wait, so five at a time."""
+    folder = tmp_path_factory.mktemp("clients")
+    credit = (PROGRAMS / "proton_credit.py").read_text("utf-8")
+    endless = credit.replace('int(os.environ.get("AMQP_MESSAGES", "0"))', "1 << 60")
+    programs = {
+        "gives up": (script(folder, GIVES_UP), QUICK._replace(still=3.0)),
+        **{name: (sample(name), FEW) for name in ROWS},
+        **{batch: (sample("proton_receiver", BATCH=batch), QUICK) for batch in (5, 100)},
+        "resends": (script(folder, SENDER, RESENDS=1), QUICK),
+        "endless": (script(folder, endless), QUICK),
+        "dies": (script(folder, READER), QUICK),
+        "a text": (script(folder, READER), QUICK._replace(**ORDER)),
+        "bytes": (script(folder, READER), QUICK._replace(**TYPED)),
+        **{does: (script(folder, ONCE.format(does)), QUICK) for does in DOES},
+    }
+    with ThreadPoolExecutor(5) as pool:
+        yield {name: pool.submit(check_client, *given) for name, given in programs.items()}
+
+
+# On queue, window, lost at the limit with flow control and without it, status without it, goes on.
+ROWS = {
+    "proton_blocking": (11, 1, 0, 0, 1, True),
+    "proton_credit": ("all", None, "rest", "rest", None, True),
+    "proton_window": (60, 50, "rest", "rest", 0, True),
+    "proton_presettled": ("all", None, "rest", "rest", 0, True),
+}
+
+
+def assert_row(card, row, total):
+    words = {"all": total, "rest": total - 30}
+    depth, window, at_limit, released, status, goes_on = (words.get(value, value) for value in row)
+    assert card.total == total
+    assert card.runs["stopped"].before.depth == depth
+    assert (card.stops, card.client_window) == (window is not None, window)
+    assert card.past_stop == depth - 10
+    assert (card.count_lost("limit"), card.count_lost("released")) == (at_limit, released)
+    assert card.runs["released"].status == status
+    assert card.goes_on is goes_on
+    assert card.loses_nothing is (at_limit == released == 0)
 
 
 @pytest.mark.slow
-def test_what_was_never_sent_is_counted_of_a_client_that_ends_as_if_all_were_well(tmp_path):
-    card = check_client(script(tmp_path, GIVES_UP), QUICK._replace(still=3.0))
+@pytest.mark.parametrize("name", ROWS)
+def test_the_clients_of_the_table_come_out_as_recorded(name, cards):
+    # LNK-02, LNK-05: S accepted and W without an outcome, and at the limit released.
+    card = cards[name].result()
+    assert_row(card, ROWS[name], 300)
+    assert json.loads(json.dumps(card.as_json()))["stops"] is card.stops
+
+
+@pytest.mark.release
+@pytest.mark.parametrize("name", ROWS)
+def test_the_clients_of_the_table_with_as_many_messages_as_recorded(name):
+    assert_row(check_client(sample(name)), ROWS[name], 6_000)
+
+
+@pytest.mark.release
+@pytest.mark.parametrize(
+    ("manner", "depth", "window"), [("credit", 2_058, 2_048), ("window", 60, 50), ("presettled", None, None)]
+)
+def test_the_manners_of_rhea_come_out_as_recorded(manner, depth, window):
+    card = check_client(client_command("rhea_sender.js", manner))
+    assert card.client_window == window
+    assert card.stops is (window is not None)
+    if depth is None:
+        # Closing at once loses what is still buffered: how much, depends on the machine.
+        assert card.runs["stopped"].before.depth > 2_058
+    else:
+        assert card.runs["stopped"].before.depth == depth
+        assert card.goes_on
+    assert card.runs["released"].after.stored == 30
+    assert not card.loses_nothing
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("batch", "is_locked", "never_locks"), [(5, False, True), (100, True, False)])
+def test_a_receiver_that_settles_in_batches_above_the_window_is_locked_with_its_sender(
+    cards, batch, is_locked, never_locks
+):
+    card = cards[batch].result()
+    assert (card.role, card.settling.batch, card.settling.credit) == ("receiver", batch, 1_000)
+    assert (card.settling.is_locked, card.never_locks) == (is_locked, never_locks)
+    if is_locked:
+        # Recorded for a receiver of batches of 100 and a sender of window 20: all 30 are delivered.
+        assert (card.settling.delivered_locked, card.settling.unsettled_locked) == (30, 30)
+
+
+@pytest.mark.slow
+def test_a_client_that_resends_what_is_released_spins_where_nothing_stops_it(cards):
+    """And what it says of a deleted queue is on its card."""
+    card = cards["resends"].result()
+    assert card.stops and card.client_window == 10 and card.goes_on and card.loses_nothing
+    assert card.runs["released"].pause == "sends again and again"
+    assert card.runs["released"].rate > 0
     words = dict(card.lines())
+    assert "resends what is released" in words["limit 30, without"]
+    assert words["queue deleted"] == "says 'link closed: amqp:resource-deleted', and is still there"
+
+
+@pytest.mark.slow
+def test_a_client_without_end_does_not_stop_and_its_runs_end(cards):
+    card = cards["endless"].result()
+    assert card.is_endless and not card.stops and not card.loses_nothing
+    assert "sends without end" in str(card)
+
+
+@pytest.mark.slow
+def test_what_was_never_sent_is_counted_of_a_client_that_ends_as_if_all_were_well(cards):
+    card = cards["gives up"].result()
     gave_up = "with status 0 after 11 of 100 messages, and says 'gave up: Timeout'"
-    assert words == {
+    assert dict(card.lines()) == {
         "does it stop": f"yes: 11 on the queue, 1 past the stop; ends {gave_up}",
         "its window": "1 without an outcome",
         "after resume": f"had ended before, {gave_up}",
@@ -226,8 +258,8 @@ def test_what_was_never_sent_is_counted_of_a_client_that_ends_as_if_all_were_wel
 
 
 @pytest.mark.slow
-def test_a_receiver_that_dies_of_a_message_is_said_to_have_died(tmp_path):
-    card = check_client(script(tmp_path, READER), QUICK)
+def test_a_receiver_that_dies_of_a_message_is_said_to_have_died(cards):
+    card = cards["dies"].result()
     words = dict(card.lines())
     error = "'json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)'"
     assert words["does it settle"] == f"not known: dies with status 1 after 1 message, and says {error}"
@@ -241,50 +273,37 @@ def test_a_receiver_that_dies_of_a_message_is_said_to_have_died(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("name", "kind"), [("a text", None), ("bytes", "application/json")])
+def test_a_receiver_is_sent_the_messages_that_it_understands(cards, name, kind):
+    card = cards[name].result()
+    assert card.settles and card.never_locks
+    assert dict(card.lines())["does it settle"] == "yes, in batches of 1"
+    assert card.runs["free"].output == f"5 {kind} {{'kind': 'a', 'n': 2}}"
+
+
 @pytest.mark.parametrize(
-    ("options", "printed"),
-    [
-        ((), "5 None {'kind': 'a', 'n': 2}"),
-        (("--content-type", "application/json"), "5 application/json {'kind': 'a', 'n': 2}"),
-    ],
+    ("options", "conditions"), [([], ORDER), (["--content-type", "application/json"], TYPED)]
 )
-def test_a_receiver_is_sent_the_messages_that_it_understands(tmp_path, capsys, options, printed):
+def test_what_a_receiver_is_sent_is_given_by_options(monkeypatch, tmp_path, options, conditions):
+    given = []
+
+    def note(command, asked, progress):
+        given.append(asked)
+        raise RefusalError("it is noted")
+
+    monkeypatch.setattr(client_check, "check_client", note)
     body = tmp_path / "body.json"
-    body.write_text('{"order": 5}')
-    command = ["--body", body, "--properties", '{"kind": "a", "n": 2}', *options]
-    command += ["--json", "--require", "settles,never-locks", "--", *script(tmp_path, READER)]
-    assert status_of("check-client", *command) == 0
-    got = json.loads(capsys.readouterr().out)
-    assert got["card"]["does it settle"] == "yes, in batches of 1"
-    assert got["runs"]["free"]["output"] == printed
+    body.write_text(ORDER["body"])
+    command = ["--body", body, "--properties", '{"kind": "a", "n": 2}', *options, "--", "x"]
+    assert status_of("check-client", *command) == 2
+    assert given == [Conditions(**conditions)]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("does", "words"),
-    [
-        ("reject()", "yes: rejects 1 of 1"),
-        ("release(delivered=False)", "no: "),
-        (
-            "accept(); connection.close(); raise SystemExit(0)",
-            "yes, in batches of 1; ends with status 0 after 1 message",
-        ),
-    ],
-)
-def test_what_a_receiver_does_with_a_message_is_said_as_it_is(tmp_path, does, words):
-    text = f"""
-        import os
-        from proton.utils import BlockingConnection
-
-        connection = BlockingConnection(os.environ["AMQP_URL"])
-        receiver = connection.create_receiver(os.environ["AMQP_QUEUE"], credit=5)
-        while True:
-            receiver.receive(timeout=None)
-            receiver.{does}
-    """
-    card = check_client(script(tmp_path, text), QUICK)
-    assert dict(card.lines())["does it settle"].startswith(words)
-    assert "wait" not in dict(card.lines())["does it settle"]
+@pytest.mark.parametrize(("does", "words"), DOES.items())
+def test_what_a_receiver_does_with_a_message_is_said_as_it_is(cards, does, words):
+    said = dict(cards[does].result().lines())["does it settle"]
+    assert said.startswith(words) and "wait" not in said
 
 
 def of_runs(sent, status=None, end="waits", pause="waits", total=6_000, depth=11, stored=11, **more):
@@ -376,26 +395,16 @@ def test_bad_commands_give_a_sentence(capsys, words, sentence):
     assert len(error.splitlines()) == 1
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("print('no broker for me')", "ended with status 0, and neither sent to the queue 'orders'"),
-        ("import time; print('no broker for me', flush=True); time.sleep(60)", "ran for 3 s, and neither"),
-    ],
-)
-@pytest.mark.parametrize("options", [(), ("--json",)])
-def test_a_program_that_never_uses_the_queue_is_refused_with_its_output(
-    capsys, tmp_path, text, sentence, options
-):
-    command = ("--timeout", 3, *options, "--", *script(tmp_path, text))
-    assert status_of("check-client", *command) == 2
-    got = capsys.readouterr()
-    assert sentence in got.err
-    if options:
-        assert sentence in json.loads(got.out)["error"]
-        assert json.loads(got.out)["output"] == "no broker for me"
-    else:
-        assert "no broker for me" in got.err
+def test_a_program_that_never_uses_the_queue_is_refused_with_its_output(capsys, tmp_path):
+    text = "print('no broker for me', flush=True)"
+    assert status_of("check-client", "--", *script(tmp_path, text)) == 2
+    error = capsys.readouterr().err
+    assert "ended with status 0, and neither sent to the queue 'orders'" in error
+    assert "no broker for me" in error
+    text = f"import time; {text}; time.sleep(60)"
+    assert status_of("check-client", "--timeout", 3, "--json", "--", *script(tmp_path, text)) == 2
+    found = json.loads(capsys.readouterr().out)
+    assert "ran for 3 s, and neither" in found["error"] and found["output"] == "no broker for me"
 
 
 @pytest.mark.parametrize(
@@ -414,10 +423,9 @@ def test_arguments_that_cannot_be_read_give_an_object_with_json(capsys, words, s
     assert sentence in json.loads(printed)["error"] if sentence else not printed
 
 
-def test_a_client_that_sends_too_little_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setenv("TOTAL", "12")
+def test_a_client_that_sends_too_little_is_refused(tmp_path):
     with pytest.raises(ClientFailedError, match="the program sent 12 messages, too few to reach the limit"):
-        check_client(script(tmp_path, SENDER), QUICK)
+        check_client(script(tmp_path, SENDER, TOTAL=12), QUICK)
 
 
 def test_a_client_whose_runs_differ_loses_some_of_what_it_sent_in_that_run():
@@ -438,9 +446,12 @@ def test_a_client_whose_runs_differ_loses_some_of_what_it_sent_in_that_run():
         ("stops,settles", 2, "settles cannot be required of a sender, but stops, goes-on, loses-nothing"),
     ],
 )
-def test_what_is_required_and_not_so_or_of_the_other_role_is_the_status(capsys, required, status, sentence):
-    command = ("--short", "--messages", 100, "--json", "--require", required)
-    assert status_of("check-client", *command, "--", *sample("proton_presettled")) == status
+def test_what_is_required_and_not_so_or_of_the_other_role_is_the_status(
+    monkeypatch, capsys, cards, required, status, sentence
+):
+    card = cards["proton_presettled"].result()
+    monkeypatch.setattr(client_check, "check_client", lambda command, conditions, progress: card)
+    assert status_of("check-client", "--json", "--require", required, "--", "x") == status
     got = capsys.readouterr()
     found = json.loads(got.out)
     assert sentence in got.err and found.get("error", sentence).endswith(sentence)
@@ -513,15 +524,13 @@ FIXTURE_TEST = """
 """
 
 
-def test_the_fixture_gives_a_broker_and_the_bench(tmp_path):
+def test_the_fixture_gives_a_broker_and_the_bench(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     path = tmp_path / "test_ours.py"
     path.write_text(textwrap.dedent(FIXTURE_TEST))
     options = ["-p", "qflow.live.pytest_broker", "-p", "no:cacheprovider", "-q", f"--rootdir={tmp_path}"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, path], capture_output=True, text=True, cwd=tmp_path
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "2 passed" in done.stdout
+    assert pytest.main([*options, str(path)]) == 0
+    assert "2 passed" in capsys.readouterr().out
 
 
 def test_pytest_finds_the_fixture_by_itself_where_qflow_is_installed(root):
