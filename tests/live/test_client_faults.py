@@ -3,15 +3,17 @@
 import json
 import sys
 import textwrap
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 pytest.importorskip("proton")
 
 from commands import status_of
+from test_client_report import card
 
 from qflow.kit import RefusalError, kit_path
-from qflow.live import Conditions, check_faults
+from qflow.live import Conditions, check_faults, cli, client_check, client_faults
 from qflow.live.client_faults import FAULTS, Ledger, _account, ledger_table
 from qflow.trace import read_trace
 
@@ -49,15 +51,22 @@ COUNTING = """
 
 
 @pytest.fixture(scope="module")
-def cured(tmp_path_factory):
-    traces = tmp_path_factory.mktemp("traces")
-    return {ledger.fault: ledger for ledger in check_faults(CURED, FEW, traces=traces)}, traces
+def ledgers(tmp_path_factory):
+    """The ledgers of the cured client and of the documented one, and where the traces of the first are."""
+    folder = tmp_path_factory.mktemp("traces")
+    (folder / "client.py").write_text(textwrap.dedent(COUNTING))
+    traces = folder / "cured"
+    with ThreadPoolExecutor() as pool:
+        cured = pool.submit(check_faults, CURED, FEW, traces=traces)
+        documented = pool.submit(check_faults, [sys.executable, str(folder / "client.py")], FEW)
+    made = ({ledger.fault: ledger for ledger in each.result()} for each in (cured, documented))
+    return (*made, traces)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
-def test_the_cured_client_loses_nothing_and_comes_back(cured, fault):
-    ledger = cured[0][fault]
+def test_the_cured_client_loses_nothing_and_comes_back(ledgers, fault):
+    ledger = ledgers[0][fault]
     assert (ledger.lost, ledger.missing, ledger.out_of_order, ledger.status) == (0, 0, 0, 0)
     assert ledger.strikes == ((30, 60) if fault == "cut" else (30,))
     assert all(seconds is not None and seconds < 5 for seconds in ledger.back)
@@ -67,31 +76,29 @@ def test_the_cured_client_loses_nothing_and_comes_back(cured, fault):
 
 
 @pytest.mark.slow
-def test_the_trace_of_a_fault_says_what_happened(cured, capsys):
-    path = cured[1] / "cut.jsonl"
+def test_the_trace_of_a_fault_says_what_happened(ledgers, capsys):
+    cured, _, traces = ledgers
+    path = traces / "cut.jsonl"
     kinds = list(read_trace(path)[0].kind)
-    assert kinds.count("message.transfer") == cured[0]["cut"].stored
-    assert {path.stem for path in cured[1].iterdir()} == {
-        "free",
-        *(fault.replace(" ", "-") for fault in FAULTS),
-    }
+    assert kinds.count("message.transfer") == cured["cut"].stored
+    names = {"free", *(fault.replace(" ", "-") for fault in FAULTS)}
+    assert {path.stem for path in traces.iterdir()} == names
     assert status_of("trace", "why", path, "30s", "queue:orders") == 0
     assert "orders" in capsys.readouterr().out
 
 
 @pytest.mark.slow
-def test_the_ledger_of_the_documented_client_is_what_both_ends_count(tmp_path):
-    path = tmp_path / "client.py"
-    path.write_text(textwrap.dedent(COUNTING))
-    ledgers = {ledger.fault: ledger for ledger in check_faults([sys.executable, str(path)], FEW)}
+def test_the_ledger_of_the_documented_client_is_what_both_ends_count(ledgers):
+    documented = ledgers[1]
     for fault in ("cut", "half open", "refused"):
-        ledger = ledgers[fault]
+        ledger = documented[fault]
         # The broker has 30, whatever the client had given to its library, and was told of none.
         sent, accepted = (int(number) for number in ledger.output.split()[-2:])
         assert (sent, accepted) == (90, 0)
         assert (ledger.stored, ledger.lost) == (30, sent - 30)
         assert ledger.back == (None,)
-    assert (ledgers["slow"].lost, ledgers["slow"].stored, ledgers["slow"].status) == (0, 90, 0)
+    slow = documented["slow"]
+    assert (slow.lost, slow.stored, slow.status) == (0, 90, 0)
 
 
 class Server:
@@ -146,8 +153,17 @@ def test_a_program_that_cannot_be_judged_is_refused():
         check_faults([sys.executable, "-c", "pass"], FEW)
 
 
-@pytest.mark.slow
-def test_the_command_ends_the_card_with_the_ledger(capsys):
-    assert status_of("check-client", "--short", "--messages", 90, "--faults", "--json", "--", *CURED) == 0
-    found = json.loads(capsys.readouterr().out)["faults"]
-    assert [(one["fault"], one["lost"]) for one in found] == [(fault, 0) for fault in FAULTS]
+def test_the_command_ends_the_card_with_the_ledger(monkeypatch, capsys):
+    given, asked = [], Conditions(**cli._SHORT)
+    monkeypatch.setattr(client_check, "check_client", lambda *_, progress: card())
+
+    def check(command, conditions, *, traces, progress):
+        given.append((command, conditions, traces))
+        return [Ledger("cut", 300, 310, 0, 10, 0, (100, 200), (0.1, None), 0, "")]
+
+    monkeypatch.setattr(client_faults, "check_faults", check)
+    assert status_of("check-client", "--short", "--faults", "--json", "--traces", "here", "--", "send") == 0
+    assert given == [(["send"], asked, "here")]
+    found = json.loads(capsys.readouterr().out)
+    assert [(one["fault"], one["lost"]) for one in found["faults"]] == [("cut", 0)]
+    assert found["facts"]["stops"]

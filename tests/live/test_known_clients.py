@@ -1,6 +1,7 @@
 """The table of clients: its rows, the programs that cure, and the documented programs beside them."""
 
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -15,16 +16,21 @@ from qflow.live.client_card import client_table, known_clients
 FEW = Conditions(messages=300, still=0.5, timeout=10.0)
 
 
-def given(program, tmp_path):
-    """Return the conditions; uamqp speaks TLS only."""
-    return FEW._replace(certificate=make_certificate(tmp_path)) if program.startswith("uamqp") else FEW
+def check(program, tmp_path, *manner, **variables):
+    """Return the card of a program; uamqp speaks TLS only."""
+    command = client_command(program, *manner)
+    given = FEW._replace(certificate=make_certificate(tmp_path)) if program.startswith("uamqp") else FEW
+    return check_client(["env", *(f"{name}={value}" for name, value in variables.items()), *command], given)
 
 
 others = pytest.mark.release
-CURES = [
+CURES_OF_PROTON = [
     ("proton_blocking_cured.py", 1),
     ("proton_window_cured.py", 50),
     ("proton_threads_cured.py", 50),
+]
+CURES = [
+    *CURES_OF_PROTON,
     pytest.param("rhea_cured.js", 50, marks=others),
     pytest.param("rhea_promise_cured.js", 1, marks=others),
     pytest.param("rhea_promise_cured.js", 50, marks=others),
@@ -36,12 +42,20 @@ CURES = [
 ]
 
 
+@pytest.fixture(scope="module")
+def cured():
+    """The cards to come of those that are run each time: they mostly wait, so all at once."""
+    with ThreadPoolExecutor() as pool:
+        yield {
+            program: pool.submit(check, program, None, WINDOW=window) for program, window in CURES_OF_PROTON
+        }
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("program", "window"), CURES)
-def test_a_cured_client_stops_goes_on_and_loses_nothing(monkeypatch, tmp_path, program, window):
+def test_a_cured_client_stops_goes_on_and_loses_nothing(cured, tmp_path, program, window):
     # LNK-02, LNK-05.
-    monkeypatch.setenv("WINDOW", str(window))
-    card = check_client(client_command(program), given(program, tmp_path))
+    card = cured[program].result() if program in cured else check(program, tmp_path, WINDOW=window)
     assert (card.stops, card.goes_on, card.loses_nothing) == (True, True, True)
     assert (card.client_window, card.runs["stopped"].before.depth) == (window, 10 + window)
     # What was released arrives in the end, or the program still tries.
@@ -65,7 +79,7 @@ DOCUMENTED = [
 @pytest.mark.release
 @pytest.mark.parametrize(("program", "manner", "depth", "stored", "loses"), DOCUMENTED)
 def test_a_documented_client_does_what_the_table_says(tmp_path, program, manner, depth, stored, loses):
-    card = check_client(client_command(program, *manner.split()), given(program, tmp_path))
+    card = check(program, tmp_path, *manner.split())
     assert card.runs["stopped"].before.depth == depth
     assert card.stops is (depth < 300)
     assert card.runs["released"].after.stored == stored
