@@ -1,16 +1,19 @@
-"""``qflow record`` in a process of its own, for the tests."""
+"""``qflow record`` in a process of its own, and what it does in this one, for the tests."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import select
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import contextmanager
 from pathlib import Path
 
 from qflow.kit import INTERRUPTED
+from qflow.live.recording import Recording, Upstream
 from qflow.logs import ClientLog
 
 
@@ -47,6 +50,22 @@ class Recorder:
 
     def rows(self):
         return ClientLog.load(self.out).rows
+
+
+@contextmanager
+def recording_here(upstream, out):
+    """Yield a recording in a thread of this process, without statistics; what reads is a process."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, daemon=True).start()
+    recording = Recording(Upstream(upstream), out, asks_statistics=False)
+    asyncio.run_coroutine_threadsafe(recording.start("127.0.0.1", 0), loop).result()
+    try:
+        yield recording
+    finally:
+        asyncio.run_coroutine_threadsafe(recording.stop(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        recording.finish()
+    assert not recording.problem
 
 
 @contextmanager

@@ -21,7 +21,7 @@ from proton import Message, SSLDomain
 from proton.handlers import MessagingHandler
 from proton.reactor import Container
 from proton.utils import BlockingConnection, SendException
-from small_recording import Recorder, recording
+from small_recording import Recorder, recording, recording_here
 from test_serving import Flood
 from waiting import wait_until
 
@@ -96,17 +96,17 @@ def statistics(out):
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory):
-    """1,500 messages of a sender of window 40 through a queue that goes ON; the recording, and the trace."""
+    """400 messages of a sender of window 40 through a queue that goes ON; the recording, and the trace."""
     out = tmp_path_factory.mktemp("recorded") / "orders.parquet"
     with serve(QUEUE) as server:
         with recording(server.url, out) as tap:
-            sender = Flood(f"127.0.0.1:{tap.port}", 1500, window=40, container="shop")
+            sender = Flood(f"127.0.0.1:{tap.port}", 400, window=40, container="shop")
             sender.start()
             wait_until(lambda: sender.sent == 50, "the window is full: 10 accepted, 40 held")
             wait_until(lambda: statistics(out), "the broker's statistics")
-            receiving = in_thread(Receiver(tap.port, 1500), "kitchen")
+            receiving = in_thread(Receiver(tap.port, 400), "kitchen")
             receiving.join(60)
-            wait_until(lambda: sender.settled == 1500, "all are settled")
+            wait_until(lambda: sender.settled == 400, "all are settled")
             sender.stop()
         trace = server.trace()
     return out, list(client_rows(trace.events())), tap.words
@@ -124,7 +124,7 @@ def of_clients(rows):
 def test_the_recording_says_what_the_trace_says(recorded):
     out, traced, words = recorded
     said, expected = of_clients(ClientLog.load(out).rows), of_clients(traced)
-    assert Counter(event for event, *_ in expected["shop"]) == {"transfer": 1500, "complete": 1500}
+    assert Counter(event for event, *_ in expected["shop"]) == {"transfer": 400, "complete": 400}
     for client in CLIENTS:
         for events in (("transfer",), ("complete",), ("deliver",), SETTLED):
             seen, known = ([each for each in log[client] if each[0] in events] for log in (said, expected))
@@ -231,15 +231,15 @@ def test_released_at_the_limit_and_messages_that_come_back(tmp_path):
     out = tmp_path / "limit.parquet"
     with (
         serve("small --max-queue-count=4 --limit-policy=reject --flow-stop-count=0") as server,
-        recording(server.url, out, "--no-statistics") as tap,
+        recording_here(server.url, out) as made,
     ):
-        sending = BlockingConnection(f"127.0.0.1:{tap.port}", container_id="shop")
+        sending = BlockingConnection(f"127.0.0.1:{made.tap.port}", container_id="shop")
         sender = sending.create_sender("small")
         for number in range(6):
             with pytest.raises(SendException) if number >= 4 else nullcontext():
                 sender.send(Message(body=f"order {number}"))
         for name, count in (("first", 2), ("second", 4)):
-            reading = BlockingConnection(f"127.0.0.1:{tap.port}", container_id=name)
+            reading = BlockingConnection(f"127.0.0.1:{made.tap.port}", container_id=name)
             receiver = reading.create_receiver("small", credit=count)
             for _ in range(count):
                 receiver.receive(timeout=20)
@@ -249,7 +249,7 @@ def test_released_at_the_limit_and_messages_that_come_back(tmp_path):
         sending.close()
     labels = [f"shop-{n}" for n in range(1, 7)]
     by_event = {}
-    for row in tap.rows():
+    for row in so_far(out):
         by_event.setdefault((row.client, row.event), []).append(row.label)
     assert by_event["shop", "refused"] == labels[4:]
     assert by_event["first", "deliver"][:2] == labels[:2] and len(by_event["first", "error"]) == 1
@@ -327,8 +327,8 @@ def test_a_broker_that_is_not_there_ends_the_client_and_is_a_finding(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with (
-        recording(f"127.0.0.1:{port}", out, "--no-statistics") as tap,
-        socket.create_connection(("127.0.0.1", tap.port)) as client,
+        recording_here(f"127.0.0.1:{port}", out) as made,
+        socket.create_connection(("127.0.0.1", made.tap.port)) as client,
     ):
         assert client.recv(10) == b""
     assert "no connection to amqp://127.0.0.1" in finding_texts(out)[0]
@@ -338,8 +338,8 @@ def test_a_client_of_another_protocol_passes_and_is_a_finding(tmp_path):
     out = tmp_path / "old.parquet"
     with (
         Peer() as peer,
-        recording(f"127.0.0.1:{peer.port}", out, "--no-statistics") as tap,
-        socket.create_connection(("127.0.0.1", tap.port)) as client,
+        recording_here(f"127.0.0.1:{peer.port}", out) as made,
+        socket.create_connection(("127.0.0.1", made.tap.port)) as client,
     ):
         client.sendall(b"AMQP\x01\x01\x00\x0a and more")
         assert peer.received(17) == b"AMQP\x01\x01\x00\x0a and more"
@@ -350,24 +350,18 @@ def test_a_password_reaches_the_broker_and_not_the_disk(tmp_path):
     out = tmp_path / "secret.parquet"
     body = b"\x00\x53\x41\xc0\x24\x02\xa3\x05PLAIN\xa0\x1a\x00user\x00" + SECRET.encode()
     said = b"AMQP\x03\x01\x00\x00" + (8 + len(body)).to_bytes(4, "big") + b"\x02\x01\x00\x00" + body
-    with Peer() as peer:
-        tap = Recorder(f"127.0.0.1:{peer.port}", out, "--no-statistics")
+    with Peer() as peer, recording_here(f"127.0.0.1:{peer.port}", out) as made:
         # The reader is stopped, so that all that is captured stays there to be looked at.
-        children = subprocess.run(
-            ["ps", "-o", "pid=", "--ppid", str(tap.process.pid)], capture_output=True, text=True
-        ).stdout.split()
-        for child in map(int, children):
-            os.kill(child, signal.SIGSTOP)
-        with socket.create_connection(("127.0.0.1", tap.port)) as client:
+        reader = made._reader
+        reader.send_signal(signal.SIGSTOP)
+        with socket.create_connection(("127.0.0.1", made.tap.port)) as client:
             client.sendall(said[:40])
             peer.received(40)
             client.sendall(said[40:])
             assert peer.received(len(said) - 40) == said[40:]
             wait_until(lambda: (out / "_capture-00000").stat().st_size >= len(said), "it is captured")
             kept = (out / "_capture-00000").read_bytes()
-        for child in map(int, children):
-            os.kill(child, signal.SIGCONT)
-        tap.stop()
+        reader.send_signal(signal.SIGCONT)
     assert SECRET.encode() not in kept and b"AMQP\x03" in kept
 
 
@@ -405,12 +399,12 @@ def test_random_bytes_pass_unchanged_both_ways_until_both_have_ended(tmp_path):
     """Up to a megabyte each way on each of 20 connections, in random pieces."""
     out = tmp_path / "fuzz.parquet"
     chance = random.Random(7)
-    with Peer() as peer, recording(f"127.0.0.1:{peer.port}", out, "--no-statistics") as tap:
+    with Peer() as peer, recording_here(f"127.0.0.1:{peer.port}", out) as made:
         for number in range(20):
             begins = (b"", b"AMQP\x00\x01\x00\x00", b"AMQP\x03\x01\x00\x00", b"AMQP\x02\x01\x00\x00")
             there = begins[number % 4] + chance.randbytes(chance.randint(0, 1_000_000))
             back = begins[number % 3] + chance.randbytes(chance.randint(0, 1_000_000))
-            client = socket.create_connection(("127.0.0.1", tap.port))
+            client = socket.create_connection(("127.0.0.1", made.tap.port))
             server = peer.accept()
             talking = [
                 threading.Thread(target=say, args=(client, there, chance.randint(1, 99_999))),
@@ -424,7 +418,7 @@ def test_random_bytes_pass_unchanged_both_ways_until_both_have_ended(tmp_path):
                 thread.join()
             client.close()
             server.close()
-    assert "of 20 connections open" in tap.words
+        assert "of 20 connections open" in made.progress()
     assert not list(out.glob("part-*"))
 
 
@@ -495,8 +489,8 @@ def test_a_tap_speaks_tls_with_its_clients_and_with_a_broker_that_somebody_vouch
             connection.create_sender("orders").send(Message(body="one"))
             connection.close()
         with (
-            recording(broker.url, unknown, "--no-statistics") as tap,
-            socket.create_connection(("127.0.0.1", tap.port)) as client,
+            recording_here(broker.url, unknown) as made,
+            socket.create_connection(("127.0.0.1", made.tap.port)) as client,
             suppress(ConnectionError),
         ):
             assert client.recv(100) == b""
