@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import math
 import os
@@ -14,6 +13,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import sleep
 from typing import TYPE_CHECKING, Any
 
 from qflow.arguments import add_json, port_number, whole_number
@@ -24,8 +24,6 @@ from qflow.live.client_card import FACTS, Conditions
 from qflow.writing import require_apart, write_whole
 
 if TYPE_CHECKING:
-    from ssl import SSLContext
-
     from qflow.live.client_card import ClientCard
     from qflow.live.client_faults import Ledger
     from qflow.live.client_report import ClientReport
@@ -448,28 +446,25 @@ def _record(namespace: argparse.Namespace) -> int:
         asks_statistics=not namespace.no_statistics,
     )
     heed_interrupts()
-    # Ctrl-C, and what the system says to end a process.
-    with suppress(KeyboardInterrupt, asyncio.CancelledError):
-        asyncio.run(_record_until_stopped(recording, namespace.listen, tls))
+    # What the system says to end a process does the same.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    host, port = namespace.listen
+    with suppress(KeyboardInterrupt):
+        recording.start(host, port, tls)
+        where = f"{host}:{recording.tap.port}, the broker is {recording.tap.upstream}"
+        print(f"recording: clients connect to {where}", flush=True)
+        _show_recording(recording)
     return _finish_recording(recording, out)
 
 
-async def _record_until_stopped(
-    recording: Recording, address: tuple[str, int], tls: SSLContext | None
-) -> None:
+def _show_recording(recording: Recording) -> None:
+    """Say how far it is, until it is interrupted."""
     from qflow.progress import StatusLine
 
-    with suppress(NotImplementedError):
-        task = asyncio.current_task()
-        assert task is not None
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    await recording.start(*address, tls)
-    host, port = address[0], recording.tap.port
-    print(f"recording: clients connect to {host}:{port}, the broker is {recording.tap.upstream}", flush=True)
     line, shown, seconds, missing = StatusLine(), "", 0.0, ""
     try:
         while True:
-            await asyncio.sleep(_LOOK)
+            sleep(_LOOK)
             seconds += _LOOK
             if recording.missing != missing:
                 missing = recording.missing
@@ -484,12 +479,11 @@ async def _record_until_stopped(
                 shown, seconds = text, 0.0
     finally:
         line.end()
-        await recording.stop()
 
 
 def _finish_recording(recording: Recording, out: Path) -> int:
     try:
-        recording.finish()
+        recording.stop()
     except KeyboardInterrupt:
         recording.give_up()
         print(f"{out.name}: not all that passed was read; what is written can be", file=sys.stderr)

@@ -18,7 +18,6 @@ Both write the same folder as ``qflow record``.
 
 from __future__ import annotations
 
-import asyncio
 import atexit
 import threading
 from collections import deque
@@ -105,7 +104,6 @@ class _ContainerRecorder(Recorder):
         self._container, self._connect = container, container.connect
         self._recording: Recording | None = None
         self._place = ""
-        self._loop = asyncio.new_event_loop()
         if name:
             container.container_id = name
         container.connect = self._connect_by_tap
@@ -136,23 +134,17 @@ class _ContainerRecorder(Recorder):
             self._recording = Recording(
                 Upstream(place), self.path, group_header=self._group_header, asks_statistics=False
             )
-            threading.Thread(target=self._loop.run_forever, daemon=True).start()
-            self._wait(self._recording.start("127.0.0.1", 0))
+            self._recording.start("127.0.0.1", 0)
         if place != self._place:
             raise RefusalError(f"one recording is of one broker, {self._place}; got {place}")
         return self._recording.tap.port
-
-    def _wait(self, work: Any) -> None:
-        asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def stop(self) -> None:
         atexit.unregister(self.stop)
         self._container.connect = self._connect
         recording, self._recording = self._recording, None
         if recording is not None:
-            self._wait(recording.stop())
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            recording.finish()
+            recording.stop()
 
 
 # qpid.messaging

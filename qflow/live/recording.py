@@ -32,7 +32,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from pathlib import Path
 from time import perf_counter_ns
@@ -73,33 +73,34 @@ class Recording:
         self._asked: set[str] = set()
         self._reader = _worker("wire_log", str(out), group_header)
         self._statistics: subprocess.Popen[bytes] | None = None
-        self._expected: asyncio.TimerHandle | None = None
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="the tap", daemon=True)
         threading.Thread(target=self._listen_to_reader, daemon=True).start()
 
-    async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> None:
+    def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> None:
         """Begin to take clients, by TLS if it is given; raises OSError if the port is not free."""
-        loop = asyncio.get_running_loop()
+        self._thread.start()
         try:
-            await self.tap.listen(host, port, tls)
+            self._wait(self.tap.listen(host, port, tls))
         except BaseException:
             self.give_up()
             raise
         if self._asks:
             self._statistics = asked = _worker("broker_statistics", str(self.tap.upstream))
-            threading.Thread(target=self._listen_to_statistics, args=(asked, loop), daemon=True).start()
-            self._expected = loop.call_later(_PATIENCE, self._expect_statistics)
+            threading.Thread(target=self._listen_to_statistics, args=(asked,), daemon=True).start()
+            self._loop.call_soon_threadsafe(self._loop.call_later, _PATIENCE, self._expect_statistics)
 
-    async def stop(self) -> None:
-        """Take no more; what was captured is still to be read."""
-        await self.tap.stop()
-        if self._expected is not None:
-            self._expected.cancel()
+    def _wait(self, work: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def stop(self) -> None:
+        """Take no more, and wait until all that was captured is read and written."""
+        self._wait(self.tap.stop())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
         if self._statistics is not None:
             self._statistics.kill()
             self._statistics.wait()
-
-    def finish(self) -> None:
-        """Wait until all that was captured is read and written."""
         self.tap.capture.close()
         assert self._reader.stdin is not None
         self._reader.stdin.close()
@@ -152,12 +153,10 @@ class Recording:
                         self._statistics.stdin.write(f"{name}\n".encode())
                         self._statistics.stdin.flush()
 
-    def _listen_to_statistics(self, asked: subprocess.Popen[bytes], loop: asyncio.AbstractEventLoop) -> None:
+    def _listen_to_statistics(self, asked: subprocess.Popen[bytes]) -> None:
         assert asked.stdout is not None
         for line in asked.stdout:
-            # The loop may be over.
-            with suppress(RuntimeError):
-                loop.call_soon_threadsafe(self._keep, line)
+            self._loop.call_soon_threadsafe(self._keep, line)
 
     def _expect_statistics(self) -> None:
         if not self._has_answered and not self.missing:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import select
 import signal
 import subprocess
 import sys
-import threading
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -54,17 +52,13 @@ class Recorder:
 
 @contextmanager
 def recording_here(upstream, out):
-    """Yield a recording in a thread of this process, without statistics; what reads is a process."""
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, daemon=True).start()
+    """Yield a recording that this process makes, without statistics of the broker."""
     recording = Recording(Upstream(upstream), out, asks_statistics=False)
-    asyncio.run_coroutine_threadsafe(recording.start("127.0.0.1", 0), loop).result()
+    recording.start("127.0.0.1", 0)
     try:
         yield recording
     finally:
-        asyncio.run_coroutine_threadsafe(recording.stop(), loop).result()
-        loop.call_soon_threadsafe(loop.stop)
-        recording.finish()
+        recording.stop()
     assert not recording.problem
 
 
