@@ -4,8 +4,6 @@ import pytest
 
 pytest.importorskip("proton")
 
-from commands import status_of
-
 from qflow.kit import RefusalError
 from qflow.live import serve
 from qflow.live.brakes import BRAKES
@@ -96,4 +94,3 @@ def test_an_unknown_brake_is_refused():
     assert BRAKES == ("silence", "credit", "reject")
     with pytest.raises(RefusalError, match="brake must be one of silence, credit, reject, got 'hope'"):
         serve("orders", brake="hope")
-    assert status_of("serve", "--port", 0, "--brake", "hope") == 2

@@ -386,6 +386,8 @@ def test_sentences_say_what_a_receiver_did(given, status, words):
         (("--queue", "", "--", "x"), "name"),
         (("--body", "no-such-file", "--", "x"), "no-such-file: No such file or directory"),
         (("--properties", "[1]", "--", "x"), "must be a JSON object of texts, numbers, true and false, got"),
+        (("--brake", "silence,hope", "--", "x"), "'hope' is not one of silence, credit, reject"),
+        (("--traces", "folder", "--", "x"), "--traces is of the runs of --faults"),
     ],
 )
 def test_bad_commands_give_a_sentence(capsys, words, sentence):

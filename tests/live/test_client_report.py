@@ -144,15 +144,3 @@ def test_a_build_keeps_a_card_and_fails_where_it_got_worse(monkeypatch, tmp_path
     assert "worse than the baseline, limit 30, without (silence): was: 30 on the queue, " in errors
     assert int(ElementTree.parse(junit).getroot().get("failures")) >= 1
     assert "**worse, limit 30, without** (silence)" in page.read_text()
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--brake", "silence,hope"], "'hope' is not one of silence, credit, reject"),
-        (["--traces", "folder"], "--traces is of the runs of --faults"),
-    ],
-)
-def test_options_that_mean_nothing_are_refused(capsys, options, words):
-    assert status_of("check-client", *options, "--", "no-such-program") == 2
-    assert words in capsys.readouterr().err

@@ -379,10 +379,10 @@ def test_messages_that_have_gone_take_no_memory():
     with serve("q", is_traced=False) as served:
         client = served.client("c")
         out, into = client.sender("q"), client.receiver("q")
-        pass_through(out, into, 1_000)
+        pass_through(out, into, 500)
         gc.collect()
         before = sys.getallocatedblocks()
-        pass_through(out, into, 3_000)
+        pass_through(out, into, 1_500)
         gc.collect()
         assert sys.getallocatedblocks() - before < 1_000
         client.close()

@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("proton")
 
+from commands import status_of
 from proton import Message, char
 from proton.utils import BlockingConnection
 from test_serving import opening
@@ -71,22 +72,47 @@ def test_amqp_1_0_is_not_foreign(first):
     assert foreign_protocol(first) == ""
 
 
-@pytest.mark.parametrize("password", ["", "secret"])
-def test_a_client_of_another_protocol_is_named_at_once(password):
-    """While it is still connected: one line a client."""
-    words = ["--password", password] if password else []
-    with command("serve", "--port", "0", *words) as (process, port):
-        with suppress(ConnectionError), socket.create_connection(("127.0.0.1", port)) as connection:
-            connection.sendall(HELLO)
-            said = process.stderr.readline()
-            assert said.startswith(f"qflow serve: 127.0.0.1:{connection.getsockname()[1]}: speaks TLS")
-            assert connection.recv(8)[:4] == b"AMQP"
-        with socket.create_connection(("127.0.0.1", port)) as connection:
-            for part in (b"AMQP\0", b"\0\x09", b"\x01"):
-                connection.sendall(part)
-            assert "speaks AMQP 0-9-1" in process.stderr.readline()
+@pytest.fixture(scope="module")
+def served():
+    """A command that serves anybody: the process, and its port."""
+    with command("serve", "--port", "0") as (process, port):
+        yield process, port
         process.send_signal(signal.SIGINT)
         assert process.communicate(timeout=20)[1] == "qflow serve: stopped\n"
+
+
+def test_a_client_of_another_protocol_is_named_at_once(served):
+    """While it is still connected: one line a client."""
+    process, port = served
+    with suppress(ConnectionError), socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(HELLO)
+        said = process.stderr.readline()
+        assert said.startswith(f"qflow serve: 127.0.0.1:{connection.getsockname()[1]}: speaks TLS")
+        assert connection.recv(8)[:4] == b"AMQP"
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        for part in (b"AMQP\0", b"\0\x09", b"\x01"):
+            connection.sendall(part)
+        assert "speaks AMQP 0-9-1" in process.stderr.readline()
+
+
+def test_who_goes_without_a_word_is_named_and_who_only_knocks_is_not(served):
+    process, port = served
+    for first in (b"", opening("shop")):
+        with socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall(first)
+            if first:
+                assert connection.recv(8)[:4] == b"AMQP"
+    said = process.stderr.readline()
+    assert said == "qflow serve: shop: its socket was closed while its connection was open\n"
+
+
+def test_a_client_s_name_cannot_write_on_the_terminal(served):
+    process, port = served
+    connection = BlockingConnection(url(port), timeout=20, container_id="a\n\x1b[2Jb")
+    with suppress(Exception):
+        sender = connection.create_sender("amq.topic")
+        sender.send(Message(body=char("x")))
+    assert process.stderr.readline().startswith("qflow serve: a??[2Jb: amqp:internal-error: Expected")
 
 
 def test_it_serves_writes_a_trace_and_ends_when_it_is_told_to(tmp_path):
@@ -102,27 +128,7 @@ def test_it_serves_writes_a_trace_and_ends_when_it_is_told_to(tmp_path):
     assert qf.read_trace(trace)[0].kind.count("enqueued") == 1
 
 
-def test_who_goes_without_a_word_is_named_and_who_only_knocks_is_not():
-    with command("serve", "--port", "0") as (process, port):
-        for first in (b"", opening("shop")):
-            with socket.create_connection(("127.0.0.1", port)) as connection:
-                connection.sendall(first)
-                if first:
-                    assert connection.recv(8)[:4] == b"AMQP"
-        said = process.stderr.readline()
-        assert said == "qflow serve: shop: its socket was closed while its connection was open\n"
-
-
 # Passwords
-
-
-def test_a_client_s_name_cannot_write_on_the_terminal():
-    with command("serve", "--port", "0") as (process, port):
-        connection = BlockingConnection(url(port), timeout=20, container_id="a\n\x1b[2Jb")
-        with suppress(Exception):
-            sender = connection.create_sender("amq.topic")
-            sender.send(Message(body=char("x")))
-        assert process.stderr.readline().startswith("qflow serve: a??[2Jb: amqp:internal-error: Expected")
 
 
 def is_let_in(port, user):
@@ -134,18 +140,19 @@ def is_let_in(port, user):
     return True
 
 
-@pytest.mark.parametrize("way", ["environment", "both"])
-def test_a_password_need_not_be_on_the_command_line(way, tmp_path):
+def test_a_password_need_not_be_on_the_command_line(tmp_path):
     """A file comes before the environment; of a file it is the first line."""
-    environment, words = {**os.environ, "QFLOW_PASSWORD": "secret"}, []
-    if way == "both":
-        environment["QFLOW_PASSWORD"] = "of the environment"
-        (tmp_path / "password").write_text("secret\nand a second line\n", "utf-8")
-        words = ["--password-file", str(tmp_path / "password")]
-    with command("serve", "--port", "0", *words, env=environment) as (_, port):
+    path, environment = tmp_path / "password", {**os.environ, "QFLOW_PASSWORD": "secret"}
+    with command("serve", "--port", "0", env=environment) as (process, port):
         assert is_let_in(port, "ann:secret@")
         assert not is_let_in(port, "ann:wrong@")
         assert not is_let_in(port, "")
+        with suppress(ConnectionError), socket.create_connection(("127.0.0.1", port)) as connection:
+            connection.sendall(HELLO)
+            assert connection.recv(8) == b"AMQP\3\1\0\0"
+    path.write_text("of the file\nand a second line\n", "utf-8")
+    with command("serve", "--port", "0", "--password-file", str(path), env=environment) as (_, port):
+        assert is_let_in(port, "ann:of the file@".replace(" ", "%20"))
 
 
 REFUSED = [
@@ -159,16 +166,15 @@ REFUSED = [
     (["--password-file", "no/such/file"], "no/such/file"),
     (["--password-file", os.devnull], "has no password, as UTF-8, in its first line"),
     (["--password", "x", "--password-file", "y"], "not allowed with argument"),
+    (["--brake", "hope"], "invalid choice: 'hope'"),
+    (["--cert", "c.pem"], "--cert and --key come together, got --cert alone"),
+    (["--cert", "no.pem", "--key", "no.pem"], "is no certificate to listen with: No such file"),
 ]
 
 
 @pytest.mark.parametrize(("words", "text"), REFUSED)
 def test_what_makes_no_sense_is_refused_in_a_sentence(words, text, capsys):
-    try:
-        status = cli.main(["serve", "--port", "0", *words])
-    except SystemExit as ended:
-        status = ended.code
-    assert status == 2
+    assert status_of("serve", "--port", 0, *words) == 2
     said = capsys.readouterr().err
     assert text in said and "Traceback" not in said
 

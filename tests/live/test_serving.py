@@ -9,7 +9,6 @@ import pytest
 
 pytest.importorskip("proton")
 
-from commands import status_of
 from proton import Connection, Message, SSLDomain, Transport
 from proton.handlers import MessagingHandler
 from proton.reactor import Container
@@ -255,15 +254,3 @@ def test_a_port_with_tls_serves_those_who_trust_it_and_names_the_others(tmp_path
             plain.sendall(b"AMQP\x00\x01\x00\x00" * 3)
             wait_until(lambda: broker.snapshot()["incidents"], "an incident")
         assert "no TLS, or none that is taken" in broker.snapshot()["incidents"][-1]
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (["--cert", "c.pem"], "--cert and --key come together, got --cert alone"),
-        (["--cert", "no.pem", "--key", "no.pem"], "is no certificate to listen with: No such file"),
-    ],
-)
-def test_a_certificate_that_cannot_be_used_is_refused(capsys, options, words):
-    assert status_of("serve", "--port", 0, *options) == 2
-    assert words in capsys.readouterr().err
