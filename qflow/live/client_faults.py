@@ -31,6 +31,7 @@ from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import accumulate
+from math import inf
 from pathlib import Path
 from shlex import quote
 from time import monotonic, sleep
@@ -163,13 +164,9 @@ def _run(
     server = _FaultyServer(fault, strikes, given)
     with Serving(server) as serving:
         with start_program(command, serving, given) as program:
-            deadline, known, changed = monotonic() + given.timeout, 0, monotonic()
-            while monotonic() < deadline:
+            deadline = monotonic() + given.timeout
+            while program.status is None and monotonic() < min(deadline, server.patient_until):
                 sleep(_LOOK)
-                if len(server.taken) != known:
-                    known, changed = len(server.taken), monotonic()
-                if program.status is not None or (known and monotonic() - changed > _PATIENCE):
-                    break
             server.status, server.output = program.status, program.output()
         if traces is not None:
             from qflow.trace.files import write_trace
@@ -238,16 +235,15 @@ class _FaultyServer(Server):
 
     def __init__(self, fault: str, strikes: tuple[int, ...], given: Conditions) -> None:
         super().__init__(tls=server_context(given.certificate))
-        self.fault, self.strikes = fault, strikes
+        self.fault, self.strikes, self.output = fault, strikes, ""
         self.taken: list[bytes] = []
         self.struck: list[float] = []
         self.back: list[float] = []
         self.status: int | None = None
-        self.output = ""
         self._declared = read_any(f"{quote(given.queue)} --flow-stop-count=0 --flow-stop-size=0")
         self._silent: list[socket.socket] = []
-        # When a fault that lasts is over.
-        self._lasts_until = 0.0
+        # When a program is not expected to come back any more, and when a fault that lasts is over.
+        self.patient_until, self._lasts_until = inf, 0.0
         self.on_taken = self._take
         self._declare()
 
@@ -258,6 +254,7 @@ class _FaultyServer(Server):
         if len(self.back) < len(self.struck):
             self.back.append(monotonic())
         self.taken.append(bare)
+        self.patient_until = monotonic() + _PATIENCE
         if len(self.taken) in self.strikes:
             self.struck.append(monotonic())
             _STRIKES[self.fault](self, peer)

@@ -116,20 +116,18 @@ class Flood(threading.Thread, MessagingHandler):
 def test_thirty_clients_at_once_and_the_trace_of_it():
     """Every message arrives once; the trace replays to the same state."""
     with qf.serve("orders --flow-stop-count=100 --flow-resume-count=50") as broker:
+        reader = broker.client("reader")
+        inbox = reader.receiver("orders", credit=600)
         clients = [Flood(broker.url, 20, window=10) for _ in range(30)]
         for client in clients:
             client.start()
-        connection = BlockingConnection(broker.url, timeout=20)
-        receiver = connection.create_receiver("orders", credit=20)
-        for _ in range(600):
-            receiver.receive(timeout=20)
-            receiver.accept()
+        wait_until(lambda: inbox.accept(600) or len(inbox.bodies) == 600, "all have come")
         wait_until(lambda: all(client.settled == 20 for client in clients), "all are settled")
         assert {client["name"] for client in broker.snapshot()["clients"]} >= {"flood", "flood#2", "flood#30"}
         assert_replays(broker)
         for client in clients:
             client.stop()
-        connection.close()
+        reader.close()
 
 
 def assert_replays(broker):
