@@ -3,7 +3,7 @@
 Each lab is a function that opens a widget, and has a twin without widgets that returns the final picture and
 its claims: ``flow_lab`` and ``flow_run``, ``capacity_lab`` and ``capacity_run``, and so on; ``recorded_lab``
 and ``recorded_picture``, ``trace_lab`` and ``trace_picture``. The twins need the standard library only (that
-of the state space also networkx); widgets and plotly are imported when first needed.
+of the state space what its lab needs); widgets and plotly are imported when first needed.
 
 What happens on the way from a run to the screen::
 
@@ -61,8 +61,8 @@ if TYPE_CHECKING:
     from qflow.labs.picture import picture_of as picture_of
     from qflow.labs.share import open_token as open_token
     from qflow.labs.slider_lab import SliderLab as SliderLab
+    from qflow.labs.state_space import state_space_lab as state_space_lab
     from qflow.labs.state_space import state_space_run as state_space_run
-    from qflow.labs.state_space_widget import state_space_lab as state_space_lab
     from qflow.labs.trace_widget import recorded_lab as recorded_lab
     from qflow.labs.trace_widget import trace_lab as trace_lab
 

@@ -27,20 +27,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from qflow.broker.options import FLOW_CONTROLS, BrokerOptions
 from qflow.broker.settings import Argument
+from qflow.labs import knobs
 from qflow.labs.frames import Frames
-from qflow.labs.knobs import (
-    PREFETCH,
-    RATE,
-    Knob,
-    argument_knob,
-    begin,
-    capacity_knob,
-    fit_levels,
-    limit_knob,
-    resume_knob,
-    service_knob,
-    stop_knob,
-)
+from qflow.labs.knobs import Knob, begin, fit_levels
 from qflow.labs.picture import Comparison, Picture
 from qflow.labs.running import Steps, draw_steps, finish_steps, side_by_side
 from qflow.labs.words import BITS, seconds, share, times
@@ -76,9 +65,8 @@ class Experiment(Generic[Shown]):
         from qflow.labs.slider_lab import SliderLab
 
         begins: dict[str, float] = begin(f"{self.name}_lab", self.describe, [*self.knobs, *more], settings)
-        knobs = [*fit_levels(self.knobs, begins), *more]
-        kept = {"messages": messages}
-        return SliderLab(knobs, begins, self.steps, name=self.name, more=kept, describe=self.describe)
+        shown, kept = [*fit_levels(self.knobs, begins), *more], {"messages": messages}
+        return SliderLab(shown, begins, self.steps, name=self.name, more=kept, describe=self.describe)
 
 
 @dataclass(frozen=True)
@@ -177,18 +165,16 @@ FLOW = _OneRun(
     flow_workload,
     2_000,
     (
-        stop_knob(1_200, 10),
-        resume_knob(1_200, 10),
-        limit_knob(1_200, 10),
-        capacity_knob(),
-        PREFETCH,
+        *(replace(knob, high=1_200, step=10) for knob in (knobs.STOP, knobs.RESUME, knobs.LIMIT)),
+        knobs.CAPACITY,
+        knobs.PREFETCH,
         Knob(
             "rate",
             "producer rate (1/s)",
             f"Messages a second due at p1 in a burst, {_BURST[0]:g} s of every {sum(_BURST):g} s (CAP-01)",
             *(100, 3_000, 100),
         ),
-        service_knob(),
+        knobs.SERVICE,
     ),
 )
 
@@ -245,7 +231,12 @@ def flow_lab(*, messages: int = FLOW.messages, **settings: float) -> SliderLab:
     The broker refuses these settings: invalid-argument: Queue "orders": qpid.flow_resume_count=30 \
 must be less or equal to qpid.flow_stop_count=20
     """
-    asked = [argument_knob(key, value) for key, value in settings.items() if key.startswith("qpid.")]
+    tooltip = "An argument with which the queue is declared; the rules page says what each does (CF-01)"
+    asked = [
+        Knob(key, key, tooltip, 0, max(50, 2 * int(value)))
+        for key, value in settings.items()
+        if key.startswith("qpid.")
+    ]
     return FLOW.open(messages, settings, asked)
 
 
@@ -297,26 +288,20 @@ def _bound(picture: Picture) -> list[str]:
     queue, windows = topology.queues[0], [spot.capacity for spot in topology.producers]
     if not queue.stop_count:
         return []
-    bound = queue.stop_count + sum(windows)
+    terms = (queue.stop_count, *windows)
+    bound, limit, died = sum(terms), queue.max_count, len(picture.run.errors)
     deepest = max(picture.frames.column(f"queue.{queue.name}.depth"))
-    terms = " + ".join(map(str, (queue.stop_count, *windows)))
     said = [
-        f"The bound is {terms} = {bound} messages: stop, and the windows. "
+        f"The bound is {' + '.join(map(str, terms))} = {bound} messages: stop, and the windows. "
         f"At its deepest, {queue.name} had {deepest}."
     ]
-    if not queue.max_count:
-        return said
-    if bound <= queue.max_count:
-        return [
-            *said,
-            f"No message can be refused: the bound is within the limit of {queue.max_count} (CAP-11).",
-        ]
-    died = f"{len(picture.run.errors)} of {len(windows)} sessions died of it"
-    how = (
-        f"{died}, although flow control was ON (FC-24)" if picture.run.errors else "this run came off with it"
-    )
-    over = bound - queue.max_count
-    return [*said, f"The bound is {over} above the limit of {queue.max_count}: {how}."]
+    if limit and bound <= limit:
+        said.append(f"No message can be refused: the bound is within the limit of {limit} (CAP-11).")
+    elif limit:
+        fate = f"{died} of {len(windows)} sessions died of it, although flow control was ON (FC-24)"
+        how = fate if died else "this run came off with it"
+        said.append(f"The bound is {bound - limit} above the limit of {limit}: {how}.")
+    return said
 
 
 CAPACITY = _OneRun(
@@ -324,13 +309,12 @@ CAPACITY = _OneRun(
     capacity_workload,
     800,
     (
-        stop_knob(300),
-        resume_knob(300),
-        limit_knob(400),
-        *(capacity_knob(f"capacity_{n}", f"capacity of {name}") for n, name in enumerate(CLIENTS, 1)),
-        PREFETCH,
-        RATE,
-        service_knob(),
+        *(knobs.STOP, knobs.RESUME, knobs.LIMIT),
+        *(
+            replace(knobs.CAPACITY, setting=f"capacity_{n}", label=f"capacity of {name}")
+            for n, name in enumerate(CLIENTS, 1)
+        ),
+        *(knobs.PREFETCH, knobs.RATE, knobs.SERVICE),
     ),
     _bound,
     lambda picture: replace(picture, drawing={**picture.drawing, "law": True}),
@@ -473,8 +457,8 @@ BYTES = _OneRun(
             1_000,
             10,
         ),
-        stop_knob(120),
-        resume_knob(120),
+        replace(knobs.STOP, high=120),
+        replace(knobs.RESUME, high=120),
         Knob(
             "stop_size",
             "qpid.flow_stop_size",
@@ -487,10 +471,7 @@ BYTES = _OneRun(
             "Fewer bytes than this, and fewer messages than the other resume, turn it OFF again (FC-16)",
             *(0, 20_000, 100),
         ),
-        capacity_knob(),
-        PREFETCH,
-        RATE,
-        service_knob(),
+        *(knobs.CAPACITY, knobs.PREFETCH, knobs.RATE, knobs.SERVICE),
     ),
     _units,
     _verdicts_beside,
@@ -584,12 +565,10 @@ FANOUT = _OneRun(
     fanout_workload,
     800,
     (
-        stop_knob(200),
-        resume_knob(200),
-        capacity_knob(),
-        PREFETCH,
-        RATE,
-        *(service_knob(name, f"service of {name} (ms)") for name in QUEUES),
+        replace(knobs.STOP, high=200),
+        replace(knobs.RESUME, high=200),
+        *(knobs.CAPACITY, knobs.PREFETCH, knobs.RATE),
+        *(replace(knobs.SERVICE, setting=name, label=f"service of {name} (ms)") for name in QUEUES),
     ),
     _blame,
 )
@@ -685,17 +664,13 @@ POLICY = _SideBySide(
     policy_workload,
     150,
     (
-        limit_knob(60),
-        Knob(
-            "stop",
-            "qpid.flow_stop_count",
-            "Flow control before the limit is reached (FC-14); 0: none. A ring never has any (FC-03)",
-            *(0, 60),
+        replace(knobs.LIMIT, high=60),
+        replace(
+            knobs.STOP,
+            tooltip="Flow control before the limit is reached (FC-14); 0: none. A ring never has any (FC-03)",
+            high=60,
         ),
-        capacity_knob(),
-        PREFETCH,
-        RATE,
-        service_knob(),
+        *(knobs.CAPACITY, knobs.PREFETCH, knobs.RATE, knobs.SERVICE),
         Knob(
             "groups", "values of the header", "The last value's keys (QT-01); g1 is most urgent (QT-04)", 1, 8
         ),
@@ -791,7 +766,12 @@ HISTORY = _SideBySide(
     "history",
     history_workload,
     600,
-    (stop_knob(150), resume_knob(150), limit_knob(200), capacity_knob(), PREFETCH, RATE, service_knob()),
+    (
+        replace(knobs.STOP, high=150),
+        replace(knobs.RESUME, high=150),
+        replace(knobs.LIMIT, high=200),
+        *(knobs.CAPACITY, knobs.PREFETCH, knobs.RATE, knobs.SERVICE),
+    ),
     "flow_control",
     {kind: NAMES[kind] for kind in FLOW_CONTROLS},
     _history_verdict,

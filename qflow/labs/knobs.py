@@ -30,6 +30,40 @@ class Knob:
     """How many of the setting make one on the slider."""
 
 
+STOP = Knob(
+    "stop",
+    "qpid.flow_stop_count",
+    "More messages than this on the queue turn it ON (FC-14). 0: no threshold in messages (FC-08)",
+    *(0, 300),
+)
+RESUME = Knob(
+    "resume",
+    "qpid.flow_resume_count",
+    "Fewer messages than this on the queue turn it OFF again (FC-16). 0: the same as the stop (FC-05)",
+    *(0, 300),
+)
+LIMIT = Knob(
+    "limit",
+    "qpid.max_count",
+    "The most messages the queue takes; what it does with the next is its policy (LP-01, LP-04)",
+    *(0, 400),
+)
+CAPACITY = Knob(
+    "capacity", "producer capacity", "Most transfers a producer may have outstanding (CAP-01)", 1, 240
+)
+PREFETCH = Knob(
+    "prefetch", "consumer prefetch", "Most messages a consumer may hold: its credit window (CN-06)", 1, 100
+)
+RATE = Knob("rate", "producer rate (1/s)", "Messages a second due at each producer (CAP-01)", 20, 1_000, 10)
+SERVICE = Knob(
+    "service",
+    "consumer service (ms)",
+    "Milliseconds a consumer works on a message before it accepts it, on average (CN-13)",
+    *(1, 50),
+    unit=0.001,
+)
+
+
 def begin(
     name: str, describe: Callable[..., object], knobs: Sequence[Knob], given: Mapping[str, float]
 ) -> dict[str, float]:
@@ -47,7 +81,7 @@ def begin(
 def fit_levels(knobs: Sequence[Knob], begins: Mapping[str, float]) -> list[Knob]:
     """Return the knobs, those of a queue's levels in messages no longer than twice the highest of them.
 
-    >>> fit_levels([stop_knob(1_200, 10)], {"stop": 40})[0].high
+    >>> fit_levels([STOP], {"stop": 40})[0].high
     80
     """
     levels = {"stop", "resume", "limit"} & begins.keys()
@@ -56,46 +90,3 @@ def fit_levels(knobs: Sequence[Knob], begins: Mapping[str, float]) -> list[Knob]
         replace(knob, high=most, step=1) if knob.setting in levels and 0 < most < knob.high else knob
         for knob in knobs
     ]
-
-
-def stop_knob(high: int, step: int = 1) -> Knob:
-    """Return the knob of ``qpid.flow_stop_count``."""
-    tooltip = "More messages than this on the queue turn it ON (FC-14). 0: no threshold in messages (FC-08)"
-    return Knob("stop", "qpid.flow_stop_count", tooltip, 0, high, step)
-
-
-def resume_knob(high: int, step: int = 1) -> Knob:
-    """Return the knob of ``qpid.flow_resume_count``."""
-    tooltip = (
-        "Fewer messages than this on the queue turn it OFF again (FC-16). 0: the same as the stop (FC-05)"
-    )
-    return Knob("resume", "qpid.flow_resume_count", tooltip, 0, high, step)
-
-
-def limit_knob(high: int, step: int = 1) -> Knob:
-    """Return the knob of ``qpid.max_count``."""
-    tooltip = "The most messages the queue takes; what it does with the next is its policy (LP-01, LP-04)"
-    return Knob("limit", "qpid.max_count", tooltip, 0, high, step)
-
-
-def argument_knob(key: str, value: float) -> Knob:
-    """Return the knob of any declare argument that is a number."""
-    tooltip = "An argument with which the queue is declared; the rules page says what each does (CF-01)"
-    return Knob(key, key, tooltip, 0, max(50, 2 * int(value)))
-
-
-def capacity_knob(setting: str = "capacity", label: str = "producer capacity") -> Knob:
-    """Return the knob of a producer's window."""
-    return Knob(setting, label, "Most transfers a producer may have outstanding (CAP-01)", 1, 240)
-
-
-def service_knob(setting: str = "service", label: str = "consumer service (ms)") -> Knob:
-    """Return the knob of a consumer's pace."""
-    tooltip = "Milliseconds a consumer works on a message before it accepts it, on average (CN-13)"
-    return Knob(setting, label, tooltip, 1, 50, unit=0.001)
-
-
-PREFETCH = Knob(
-    "prefetch", "consumer prefetch", "Most messages a consumer may hold: its credit window (CN-06)", 1, 100
-)
-RATE = Knob("rate", "producer rate (1/s)", "Messages a second due at each producer (CAP-01)", 20, 1_000, 10)

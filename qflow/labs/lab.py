@@ -28,7 +28,7 @@ from qflow.labs.picture import Comparison, Picture, compare, picture_of, picture
 from qflow.labs.running import simulate_with
 from qflow.labs.scene import LinkedChart, Scene
 from qflow.labs.share import LABS, Token, TokenError
-from qflow.labs.story import story_of
+from qflow.labs.words import story_of
 from qflow.trace.explain import Link, explain
 from qflow.trace.replaying import trace_of
 from qflow.trace.schema import Trace, TraceError
@@ -138,7 +138,7 @@ class Lab(widgets.VBox):
     def tell(self) -> Self:
         """Tell the run in beats as soon as the lab is displayed; return the lab.
 
-        See :mod:`qflow.labs.story`.
+        See :mod:`qflow.labs.words`.
 
         Raises:
             RefusalError: If the run has no story to tell.
@@ -148,7 +148,7 @@ class Lab(widgets.VBox):
         >>> len(lab.first.drawing["story"])
         6
         """
-        story = [asdict(beat) for beat in story_of(self.first)]
+        story = [asdict(beat) for beat in story_of(self.first.frames)]
         self.show(
             replace(self.first, drawing={**self.first.drawing, "story": story}),
             self.scene.run + 1,

@@ -1,24 +1,36 @@
-"""The state space experiment: all states of a small configuration, and the shortest way to one of them.
+"""The state space: all states of a small configuration as a graph, and the shortest way to one of them.
 
 :func:`qflow.design.explore` visits every state that one queue with one or two producers and a consumer can
 come to, at any pace. One of them is loaded: the shortest way there is played on the engine, and its picture
-ends at the state. :mod:`qflow.labs.state_space_widget` is the lab.
+ends at the state. In the lab a click on a state loads it.
 
 :class:`Walk` is the game on it: the learner chooses each step, and looks for the deepest state.
 """
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import groupby
 from typing import Any
 
+import anywidget
+import ipywidgets as widgets
+import traitlets
+
 from qflow.broker.events import Event
-from qflow.design import DesignError, SmallConfiguration, StateGraph, explore
+from qflow.design import DesignError, SmallConfiguration, StateGraph, explore, positions
 from qflow.design.explore import MARKS, Situation
-from qflow.labs.picture import Picture, picture_of
-from qflow.labs.running import Steps, finish_steps
+from qflow.labs import knobs
+from qflow.labs.html_export import to_fragment
+from qflow.labs.knobs import Knob, begin
+from qflow.labs.lab import button_of, close_parts
+from qflow.labs.picture import Comparison, Picture, picture_of
+from qflow.labs.running import Steps
+from qflow.labs.scripts import STYLES, join_modules, read_styles
+from qflow.labs.slider_lab import SliderLab
 from qflow.labs.topology import ConsumerSpot, ProducerSpot, QueueSpot, Topology
 from qflow.labs.words import times
 from qflow.wording import format_count
@@ -148,25 +160,15 @@ def state_space_run(
     There are 36 states and 64 ways between them, however fast or slow anybody is.
     No state is deeper than 6 messages: stop 3, and capacities of 3 together.
     """
-    chosen = {"stop": stop, "resume": resume, "limit": limit}
-    capacities = {"capacity_1": capacity_1, "capacity_2": capacity_2}
-    return finish_steps(state_space_steps(**chosen, **capacities, state=state))
-
-
-def state_space_steps(
-    *, stop: int, resume: int, limit: int, capacity_1: int, capacity_2: int, state: int | None = None
-) -> Steps[StateSpace]:
-    """Run the experiment of :func:`state_space_run` in one step."""
     capacities = tuple(int(capacity) for capacity in (capacity_1, capacity_2) if capacity)
     configuration = SmallConfiguration.of(
         stop=int(stop), resume=int(resume), limit=int(limit) or None, capacities=capacities
     )
-    yield 0.0
     states = explore(configuration, state_limit=_MOST_STATES)
-    return load_state(states, states.deepest if state is None else state)
+    return _load_state(states, states.deepest if state is None else state)
 
 
-def load_state(states: StateGraph, node: int) -> StateSpace:
+def _load_state(states: StateGraph, node: int) -> StateSpace:
     """Return a state, given by its number, with the picture of the shortest way there."""
     picture = _history(states.configuration, states.path_to(node))
     # States know no time, so what a run's claims say of waits and shares of time is left out here.
@@ -178,9 +180,9 @@ def load_state(states: StateGraph, node: int) -> StateSpace:
 def _windows(picture: Picture) -> list[str]:
     last, said = picture.frames.at(-1), []
     for spot in picture.frames.topology.producers:
-        seen = {name: last[f"producer.{spot.name}.{name}"] for name in ("sent", "held", "mood")}
-        sent = f"{spot.name} has sent {format_count(seen['sent'], 'message')}, {seen['held']} of them held"
-        said.append(f"{sent}; {_FATES[seen['mood']]}.")
+        sent, held, mood = (last[f"producer.{spot.name}.{name}"] for name in ("sent", "held", "mood"))
+        told = f"{spot.name} has sent {format_count(sent, 'message')}, {held} of them held"
+        said.append(f"{told}; {_FATES[mood]}.")
     return said
 
 
@@ -199,19 +201,16 @@ def _history(configuration: SmallConfiguration, actions: Sequence[str]) -> Pictu
 def _topology(configuration: SmallConfiguration, end: int) -> Topology:
     queues = list(configuration.queues)
     options: Any = configuration.options
-    return Topology(
-        tuple(
-            ProducerSpot(name, capacity, "may send whenever it can", name)
-            for name, capacity in configuration.capacities.items()
-        ),
-        tuple(QueueSpot.of(name, configuration.queues[name], options) for name in queues),
-        tuple(
-            ConsumerSpot(name, queues.index(queue), 1, "may take at any time", f"{name}::{name}")
-            for name, queue in configuration.consumers().items()
-        ),
-        (),
-        end,
-    )
+    producers = [
+        ProducerSpot(name, capacity, "may send whenever it can", name)
+        for name, capacity in configuration.capacities.items()
+    ]
+    consumers = [
+        ConsumerSpot(name, queues.index(queue), 1, "may take at any time", f"{name}::{name}")
+        for name, queue in configuration.consumers().items()
+    ]
+    spots = tuple(QueueSpot.of(name, configuration.queues[name], options) for name in queues)
+    return Topology(tuple(producers), spots, tuple(consumers), (), end)
 
 
 def _about(states: StateGraph) -> list[str]:
@@ -236,3 +235,183 @@ def _way(states: StateGraph, node: int) -> list[str]:
     turns = [(action, len(list(same))) for action, same in groupby(way)]
     steps = ", ".join(action if number == 1 else f"{action} ({times(number)})" for action, number in turns)
     return [f"{where} The shortest way there, {format_count(len(way), 'step')}: {steps}."]
+
+
+# The lab
+
+_KNOBS = (
+    replace(knobs.STOP, high=6),
+    replace(knobs.RESUME, high=6),
+    replace(knobs.LIMIT, high=12),
+    Knob("capacity_1", "capacity of C1", "Most transfers C1 may have outstanding (CAP-01)", 1, 5),
+    Knob("capacity_2", "capacity of C2", "Most transfers C2 may have outstanding; 0: no C2 (CAP-01)", 0, 4),
+)
+_BEGIN = "find the deepest state ▸"
+
+
+class _StateGraphWidget(anywidget.AnyWidget):
+    """The drawing of a graph of states."""
+
+    _esm = join_modules("states.js")
+    _css = read_styles(*STYLES)
+
+    graph = traitlets.Dict().tag(sync=True)
+    # The state that is loaded; set by a click, or by arrow keys.
+    chosen = traitlets.Int(0).tag(sync=True)
+    # The states on the way that is walked in the game; empty without a game.
+    walk = traitlets.List().tag(sync=True)
+
+    def __repr__(self) -> str:
+        return f"_StateGraphWidget(states={len(self.graph.get('nodes', ()))}, chosen={self.chosen})"
+
+
+class StateSpaceLab(SliderLab):
+    """Sliders of a small configuration, the graph of its states, and the scene of the chosen one."""
+
+    def __init__(self, settings: dict[str, float]) -> None:
+        self.states = _StateGraphWidget()
+        self.walk: Walk | None = None
+        self.moves: dict[str, widgets.Button] = {}
+        self._game = button_of(_BEGIN, "A game: choose each move yourself", "qf-game-begin")
+        self._back = button_of("take back", "Without the last move", "qf-game-back")
+        self._row = widgets.Box([self._game]).add_class("qf-buttons").add_class("qf-game")
+        self._said = widgets.HTML().add_class("qf-game-words")
+        super().__init__(_KNOBS, settings, self._explore, name="state_space")
+        panel, *rest = self.children  # type: ignore[has-type]
+        self.children = [panel, self.states, self._row, self._said, *rest]
+        self.states.observe(self._on_choice, names="chosen")
+        self._game.on_click(lambda _: self.play_game() if self.walk is None else self.end_game())
+        self._back.on_click(lambda _: self.walk and self._walk_to(self.walk.before()))
+        self._go_to_the_end()
+
+    def _explore(self, **settings: Any) -> Steps[Picture]:
+        yield 0.0
+        self.space = state_space_run(**settings)
+        self._is_walking(False)
+        with self.states.hold_sync():
+            self.states.graph = _graph_of(self.space.states)
+            self.states.chosen = self.space.node
+        return self.space.picture
+
+    def _on_choice(self, _: object) -> None:
+        chosen = self.states.chosen
+        if self.walk is not None:
+            moves = {node: action for action, node in self.walk.moves.items()}
+            if chosen in moves:
+                self.move_on(moves[chosen])
+            elif chosen != self.walk.nodes[-1]:
+                self._write([*self.walk.claims, f"No single move leads to state {chosen}."])
+                self.states.chosen = self.walk.nodes[-1]
+        elif chosen != self.space.node:
+            self._load(chosen)
+
+    def _load(self, node: int) -> None:
+        self.space = _load_state(self.space.states, node)
+        self._show_next(self.space.picture)
+
+    # The game
+
+    def play_game(self) -> None:
+        """Begin the game, where nothing has happened yet."""
+        self._is_walking(True)
+        self._walk_to(Walk(self.space.states))
+
+    def end_game(self) -> None:
+        """End the game; the state that is loaded is the last of the way."""
+        node = self.walk.nodes[-1] if self.walk else self.space.node
+        self._is_walking(False)
+        self._load(node)
+
+    def move_on(self, action: str) -> None:
+        """Make a move of the game; DesignError if it is not possible now."""
+        if self.walk is not None:
+            self._walk_to(self.walk.after(action))
+
+    def _is_walking(self, is_walking: bool) -> None:
+        """Show the buttons of the game, or those before it."""
+        self.walk, self.states.walk = None, []
+        moves, self.moves = self.moves, {}
+        for button in moves.values():
+            close_parts(button)
+            button.close()
+        self._write([])
+        self._game.description = "end the game" if is_walking else _BEGIN
+        if is_walking:
+            graph = self.space.states.graph
+            names = dict.fromkeys(action for *_, actions in graph.edges(data="actions") for action in actions)
+            for action in sorted(names):
+                self.moves[action] = button_of(action, "A move of the game", "qf-game-move")
+                self.moves[action].on_click(lambda _, action=action: self.move_on(action))
+        self._row.children = [*self.moves.values(), *([self._back] if is_walking else []), self._game]
+
+    def close(self) -> None:
+        """Free everything, the buttons that are not shown now too."""
+        close_parts(self._back)
+        self._back.close()
+        super().close()
+
+    def _walk_to(self, walk: Walk) -> None:
+        self.walk = walk
+        for action, button in self.moves.items():
+            button.disabled = action not in walk.moves
+        self._back.disabled = not walk.actions
+        with self.states.hold_sync():
+            self.states.walk = list(walk.nodes)
+            self.states.chosen = walk.nodes[-1]
+        self._write(walk.claims)
+        self._show_next(walk.picture())
+
+    def _write(self, claims: Sequence[str]) -> None:
+        self._said.value = "".join(f"<p>{html.escape(claim)}</p>" for claim in claims)
+
+    def _show_next(self, picture: Picture) -> None:
+        self._started = max(self._started, self.scene.run) + 1
+        self.show(picture, self._started)
+
+    def _to_fragment(self) -> str:
+        states = self.space.states
+        walk = self.walk or reduce(Walk.after, states.path_to(self.space.node), Walk(states))
+        graph = {"graph": self.states.graph, "walk": list(walk.nodes), "pause": PAUSE}
+        return to_fragment(self.picture, self.scene.place, plays=self.scene.plays, states=graph)
+
+    def _go_to_the_end(self) -> None:
+        self.scene.place = {"time": self.first.run.end, "back": 0, "number": self._started}
+
+    def show(self, picture: Picture | Comparison, run: int) -> bool:
+        """Show another history, at its end: that is the state."""
+        is_shown = super().show(picture, run)
+        self._go_to_the_end()
+        return is_shown
+
+
+def _graph_of(states: StateGraph) -> dict[str, Any]:
+    """Return all that the browser draws of a graph of states."""
+    places = {node: [round(at, 3) for at in place] for node, place in positions(states).items()}
+    nodes = [
+        [*places[node], list(marks), states.label(node)] for node, marks in states.graph.nodes(data="marks")
+    ]
+    ways = [[one, other, facts["action"]] for one, other, facts in states.graph.edges(data=True)]
+    stop = next(iter(states.configuration.queues.values())).get("qpid.flow_stop_count", 0)
+    return {"nodes": nodes, "ways": ways, "marks": MARKS, "stop": stop}
+
+
+def state_space_lab(**settings: float) -> StateSpaceLab:
+    """Open the state space lab: everything that can happen to a small configuration, at any pace.
+
+    Parameters:
+        **settings: Where the sliders begin; as in :func:`qflow.labs.state_space_run`.
+
+    Returns:
+        A widget; without widgets, use :func:`qflow.labs.state_space_run`.
+
+    Raises:
+        DesignError: If there are too many states.
+        AmqpException: If the broker refuses the thresholds.
+        TypeError: If a setting is none of the lab's.
+
+    >>> lab = state_space_lab(stop=1, resume=1, capacity_1=1, capacity_2=0)
+    >>> lab.states.chosen = 0
+    >>> lab.space.node, lab.scene.run
+    (0, 2)
+    """
+    return StateSpaceLab(begin("state_space_lab", state_space_run, _KNOBS, settings))

@@ -1,15 +1,23 @@
-"""The words of a picture: templates of what a step or a state can show, and the claims of a whole run.
+"""The words of a picture: templates of a step and a state, the claims of a whole run, and its story.
 
 The browser fills the templates (``static/words.js``); a test fills them with the same numbers and compares.
 Claims say in sentences what a run shows; every number in them is read from the frames.
+
+A *story* tells a run in six beats, each one idea in at most 25 words. What most people believe of flow
+control is that ON stops the sender. The beats take that apart in the order in which the engine's run shows
+it: a message goes through; its completion comes back; the queue fills; one completion is held; the window
+fills, and only now the sender waits; below the resume threshold all go home. How near the camera goes, and
+how fast a beat plays, is the browser's (``static/story.js``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from qflow.broker.errors import AmqpException
+from qflow.kit import RefusalError
 from qflow.labs.frames import Frames, Span
 from qflow.labs.topology import ProducerSpot, QueueSpot
 from qflow.wording import format_count
@@ -199,3 +207,64 @@ def _stop(queue: QueueSpot) -> str:
 
 def _message(frames: Frames, sender: int, number: int) -> str:
     return f"{frames.topology.producers[sender - 1].name}-{number}" if sender else "a message"
+
+
+# The story
+
+MOST_WORDS = 25
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """One idea of a story."""
+
+    text: str
+    # The frame at which it rests; the next beat begins there.
+    to: int
+    # How long it plays, in seconds of the reader.
+    seconds: float
+    # What it looks at: the whole, the gate, the queue, the held completion, the window.
+    camera: str
+
+
+def story_of(frames: Frames) -> list[Beat]:
+    """Return the six beats of a run of one producer, one queue and one consumer."""
+    topology = frames.topology
+    if [len(topology.producers), len(topology.queues), len(topology.consumers)] != [1, 1, 1]:
+        raise RefusalError("a story is told of one producer, one queue and one consumer; this run has others")
+    (producer,), (queue,), (consumer,) = topology.producers, topology.queues, topology.consumers
+    p, q, c = producer.name, queue.name, consumer.name
+    sent, accepted = frames.column(f"producer.{p}.sent"), frames.column(f"consumer.{c}.accepted")
+    flow, blocked = frames.column(f"queue.{q}.flow"), frames.column(f"producer.{p}.blocked")
+
+    def first(what: str, holds: Callable[[int], bool]) -> int:
+        found = next(filter(holds, range(frames.count)), None)
+        if found is None:
+            raise RefusalError(f"this run has no story to tell: nobody in it {what}")
+        return found
+
+    through = first("takes and accepts a message", lambda frame: accepted[frame] > 0)
+    answered = first("sends on", lambda frame: frame > through and sent[frame] >= sent[through] + 3)
+    on = first("turns ON", lambda frame: flow[frame] == 1)
+    full = first("fills a window while ON", lambda frame: frame > on and blocked[frame] == 1)
+    off = first("turns OFF", lambda frame: frame > full and flow[frame] == 0)
+    home = first("sends again", lambda frame: frame > off and not blocked[frame])
+    held, stop = frames.at(off - 1)[f"queue.{q}.held"], queue.stop_count
+    rests = [
+        *((through, 7, "whole"), (answered, 6, "gate"), (on - 1, 8, "queue")),
+        *((on, 5, "held"), (full, 8, "window"), (home, 8, "whole")),
+    ]
+    texts = [
+        f"{p} sends messages to the queue {q}. Each waits there until {c} takes it, and accepts it when it "
+        "is done.",
+        "For each message an answer comes back: its completion. Until then it is outstanding, and fills a "
+        f"cell of {p}'s window.",
+        f"Now messages come faster than {c} works. The queue gets deeper. {stop} is its stop threshold.",
+        f"One more than {stop}: flow control turns ON. The message is on the queue as ever; its completion "
+        "is held at the gate.",
+        f"ON does not stop {p}. It sends on, unanswered, until its window of {producer.capacity} is full. "
+        "Only now it waits.",
+        f"Fewer than {queue.resume_count} are left: OFF. All {held} completions go home at once, and {p} "
+        "sends again.",
+    ]
+    return [Beat(text, *rest) for text, rest in zip(texts, rests, strict=True)]

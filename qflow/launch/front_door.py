@@ -24,7 +24,7 @@ from qflow.labs.html_export import THEME, pack_text, picture_data, script_elemen
 from qflow.labs.picture import Picture
 from qflow.labs.running import refusal_text
 from qflow.labs.share import run_of_token
-from qflow.labs.story import story_of
+from qflow.labs.words import story_of
 from qflow.launch.book import FOLDER, ICON, PAGE, Page, groups, preview
 from qflow.launch.cargo import OWN, write_engine
 
@@ -136,7 +136,7 @@ def front_door(pages: Sequence[Page]) -> str:
         "settings": SETTINGS,
         "handles": [[setting, *bounds] for setting, bounds in HANDLES.items()],
         "grid": [["stop", STOPS[0], STOPS[-1], STOPS[1] - STOPS[0]]],
-        "first": {**first["picture"], "story": [asdict(beat) for beat in story_of(begun)]},
+        "first": {**first["picture"], "story": [asdict(beat) for beat in story_of(begun.frames)]},
         "runs": pack_text(json.dumps(held).encode()),
         "numbers": numbers,
         "slice": _SLICE,

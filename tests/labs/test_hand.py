@@ -18,7 +18,7 @@ from qflow.labs import (
     group_lab,
     policy_lab,
 )
-from qflow.labs.story import MOST_WORDS
+from qflow.labs.words import MOST_WORDS
 from qflow.teaching.predictions import ChapterQuestion
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]

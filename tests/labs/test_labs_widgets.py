@@ -47,6 +47,7 @@ from qflow.labs import (
 )
 from qflow.labs.experiments import HISTORY, POLICY
 from qflow.labs.html_export import to_html
+from qflow.labs.knobs import STOP
 from qflow.labs.lab import _actions_of, _fork_picture, why
 from qflow.labs.opened import _replay_picture
 from qflow.labs.scene import _plotly_script
@@ -716,10 +717,8 @@ class Slow:
 
 
 def slow_lab(steps: int) -> tuple[SliderLab, Slow]:
-    from qflow.labs.knobs import stop_knob
-
     slow = Slow(steps)
-    return SliderLab([stop_knob(100)], {"stop": 1}, slow), slow
+    return SliderLab([replace(STOP, high=100)], {"stop": 1}, slow), slow
 
 
 def test_a_long_run_makes_room_for_a_later_one_and_never_comes_back_over_it():
