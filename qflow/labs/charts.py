@@ -1,17 +1,17 @@
 """Charts: quantities of a run over time, drawn by plotly, with the sentences that say what they show.
 
 A chart has lines with their levels, hatched bands, bars, or rows of spans. It is drawn once, as a plotly
-figure (:attr:`Chart.figure`). JupyterLab, the site, a saved page and a chart linked to a lab show the figure;
-GitHub, a printed notebook and other places that run no script show a still of the same figure
-(:mod:`qflow.labs.still`); a reader of text gets the claims.
+figure. JupyterLab, the site, a saved page and a chart linked to a lab show the figure; GitHub, a printed
+notebook and other places that run no script show a still of the same figure (:mod:`qflow.labs.still`); a
+reader of text gets the claims.
 
 Colours are never the only sign: lines are dashed, spans hatched and named, each in their own way.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,16 +28,17 @@ if TYPE_CHECKING:
 
     from qflow.prediction.predict import Prediction
 
-Point = tuple[float, float]
-_SpanRow = tuple[str, float, float, str]
-"""A row's name, from and to in seconds, and what is said when it is pointed at."""
+_Points = Sequence[tuple[float, float]]
+"""Time in seconds and a quantity, or from and to in seconds."""
+_Trace = dict[str, Any]
+"""What one trace of a plotly figure is made of."""
 
-COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#8a8000", "#7a5195")
+_COLORS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#8a8000", "#7a5195")
 """Okabe and Ito's, with one of its own for the yellow that no white page shows."""
 _DASHES = ("solid", "dash", "dot", "dashdot")
 _HATCHES = ("", "/", "\\", "x", "-", "|", "+", ".")
-STOP, REAL = "#c04c00", "#a8487f"
-_LEVELS = {"stop": (STOP, "solid"), "resume": ("#007a59", "dash"), "limit": ("#57606a", "solid")}
+_STOP, _REAL = "#c04c00", "#a8487f"
+_LEVELS = {"stop": (_STOP, "solid"), "resume": ("#007a59", "dash"), "limit": ("#57606a", "solid")}
 _PALE = "rgba(0,114,178,0.25)"
 _LEGEND = {"orientation": "h", "y": 1, "yanchor": "bottom", "x": 1, "xanchor": "right"}
 _SLICES, _BINS = 400, 40
@@ -51,80 +52,12 @@ def plain(text: str) -> str:
     return text.translate(_LETTERS)
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A quantity over time; each point holds until the next, unless it was only sampled."""
-
-    name: str
-    points: tuple[Point, ...]
-    is_sampled: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Band:
-    """When something held, from and to in seconds: hatched, or in a lane of its own below the axis."""
-
-    name: str
-    spans: tuple[Point, ...]
-    is_below: bool = False
-    # Between what a quantity lies in each of the spans.
-    heights: tuple[Point, ...] = ()
-
-
 @dataclass(frozen=True, repr=False)
 class Chart:
-    """A chart of a run."""
+    """A plotly figure, to change or export, and what it shows in sentences."""
 
-    title: str
-    x_title: str
-    y_title: str
+    figure: go.Figure
     claims: tuple[str, ...]
-    lines: tuple[Line, ...] = ()
-    # The thresholds that the lines are held against: ``stop``, ``resume``, ``limit``; one of 0 is none.
-    levels: Mapping[str, float] = field(default_factory=dict)
-    bands: tuple[Band, ...] = ()
-    # A distribution: where, and how much; each bar reaches to the next.
-    bars: tuple[Point, ...] = ()
-    rows: tuple[tuple[str, tuple[_SpanRow, ...]], ...] = ()
-    end: float = 1.0
-    # How far the scale reaches at least.
-    reach: float = 1.0
-
-    @property
-    def top(self) -> float:
-        """The upper end of the scale; a level far above everything else is left out."""
-        ends = [y for line in self.lines for _, y in line.points] + [y for _, y in self.bars]
-        ends += [high for band in self.bands for _, high in band.heights]
-        highest = max([*ends, self.reach])
-        return 1.06 * max([highest, *(level for level in self.levels.values() if level <= 2.5 * highest)])
-
-    @property
-    def shown_levels(self) -> dict[str, float]:
-        """The levels that are there, and on the scale."""
-        return {name: level for name, level in self.levels.items() if 0 < level <= self.top}
-
-    @property
-    def figure(self) -> go.Figure:
-        """The chart as a plotly figure, to change or export."""
-        import plotly.graph_objects as go
-
-        figure = go.Figure()
-        for band in self.bands:
-            figure.add_scatter(**_band(band, self.top))
-        for index, line in enumerate(self.lines):
-            figure.add_scatter(**_line(line, index, plain(self.y_title)))
-        if self.bars:
-            figure.add_bar(**_bars(self))
-        for index, (name, rows) in enumerate(self.rows):
-            figure.add_bar(**_spans(name, rows, index, is_alone=len(self.rows) == 1))
-        for name, level in self.shown_levels.items():
-            color, dash = _LEVELS[name]
-            figure.add_hline(level, line={"color": color, "dash": dash, "width": 1.5})
-            place = {"x": 1, "xref": "paper", "xanchor": "left", "y": level, "showarrow": False}
-            text = f"{name} {format_thousands(level)}"
-            figure.add_annotation(**place, xshift=4, text=text, font={"color": color})
-        figure.update_layout(**_looks(self))
-        return figure
 
     @property
     def svg(self) -> str:
@@ -187,24 +120,25 @@ def depth_chart(picture: Picture | Prediction, queue: str | None = None) -> Char
     """
     if isinstance(picture, Mapping):
         return _predicted_depth(picture, queue)
-    spot = _queue(picture.frames, queue)
-    index = picture.frames.topology.queues.index(spot)
-    name = f"depth of {spot.name}"
+    frames, spot = picture.frames, _queue(picture.frames, queue)
+    index, name = frames.topology.queues.index(spot), f"depth of {spot.name}"
     spans = {lane.kind: _in_seconds(lane.spans) for lane in picture.lanes if lane.queue == index}
-    bands = [Band("flow control ON", spans.get("on", ()))]
-    if spans.get("real"):
-        bands.append(Band("real broker: ON", spans["real"], is_below=True))
-    lines = [Line(name, steps_of(picture.frames, f"queue.{spot.name}.depth"))]
+    lines = [_line(name, _steps_of(frames, f"queue.{spot.name}.depth"), "messages")]
     reported = [point for sample in picture.samples if sample.queue == index for point in sample.points]
     if reported:
-        points = tuple((time / 1e6, float(depth)) for time, depth in reported)
-        lines.append(Line("real broker: depth", points, is_sampled=True))
-    resume = spot.resume_count if spot.stop_count else 0
-    levels = {"limit": spot.max_count, "stop": spot.stop_count, "resume": resume}
-    end, reach = _end_of(picture.frames), max(1, spot.stop_count)
-    claims = tuple(picture.claims)
-    return Chart(
-        name, "seconds", "messages", claims, tuple(lines), levels, tuple(bands), end=end, reach=reach
+        points = [(time / 1e6, float(depth)) for time, depth in reported]
+        lines.append(_sampled("real broker: depth", points, "messages"))
+    levels = {
+        "limit": spot.max_count,
+        "stop": spot.stop_count,
+        "resume": spot.resume_count if spot.stop_count else 0,
+    }
+    return _chart(
+        *(name, ("seconds", "messages"), picture.claims, lines, _end_of(frames)),
+        on={"flow control ON": spans.get("on", ())},
+        real=spans.get("real", ()),
+        levels=levels,
+        reach=max(1, spot.stop_count),
     )
 
 
@@ -217,19 +151,17 @@ def _predicted_depth(report: Prediction, queue: str | None) -> Chart:
     if queue is not None and queue not in queues:
         raise KeyError(f"no queue {queue!r} in this prediction; there are {', '.join(queues)}")
     queue = queue or next(iter(queues))
-    course, settings = queues[queue]["course"], queues[queue]["thresholds"]
-    moments = course["seconds"]
-    spans = tuple(pairwise([0.0, *moments]))
-    bands: tuple[Band, ...] = ()
+    course, levels = queues[queue]["course"], queues[queue]["thresholds"]
+    moments, depths = course["seconds"], [float(depth) for depth in course["depth"]]
+    begins = [0.0, *moments]
+    name, traces = f"predicted depth of {queue}", []
     if course["low"]:
-        heights = tuple(zip(course["low"], course["high"], strict=True))
-        bands = (Band("80 of 100 replays", spans, heights=heights),)
-    name = f"predicted depth of {queue}"
-    points = tuple((start, float(depth)) for (start, _), depth in zip(spans, course["depth"], strict=True))
-    reach = max(1.0, settings["stop"])
+        boxes = zip(begins[:-1], moments, course["low"], course["high"], strict=True)
+        traces.append(_area("80 of 100 replays", boxes, fillcolor=_PALE))
+    traces.append(_line(name, list(zip(begins, [*depths, depths[-1]], strict=True)), "messages"))
     claims = tuple(line for line in in_words(report) if line.startswith(f"queue {queue}"))
-    lines = (Line(name, (*points, (moments[-1], points[-1][1]))),)
-    return Chart(name, "seconds", "messages", claims, lines, settings, bands, end=moments[-1], reach=reach)
+    reach = max(1.0, levels["stop"])
+    return _chart(name, ("seconds", "messages"), claims, traces, moments[-1], levels=levels, reach=reach)
 
 
 def bytes_chart(picture: Picture, queue: str | None = None) -> Chart:
@@ -243,12 +175,12 @@ def bytes_chart(picture: Picture, queue: str | None = None) -> Chart:
     """
     frames = picture.frames
     spot = _queue(frames, queue)
-    name = f"bytes of {spot.name}"
-    line = Line(name, steps_of(frames, f"queue.{spot.name}.bytes"))
+    name, channel = f"bytes of {spot.name}", f"queue.{spot.name}.bytes"
     levels = {"limit": spot.max_size, "stop": spot.stop_size, "resume": spot.resume_size}
-    claims = (f"At its largest, {spot.name} had {max(frames.column(f'queue.{spot.name}.bytes'))} bytes.",)
-    bands = _on_bands(frames, spot.name)
-    return Chart(name, "seconds", "bytes", claims, (line,), levels, bands, end=_end_of(frames))
+    claims = (f"At its largest, {spot.name} had {max(frames.column(channel))} bytes.",)
+    lines = [_line(name, _steps_of(frames, channel), "bytes")]
+    on = _on_bands(frames, [spot])
+    return _chart(name, ("seconds", "bytes"), claims, lines, _end_of(frames), on=on, levels=levels)
 
 
 def held_chart(picture: Picture) -> Chart:
@@ -259,14 +191,17 @@ def held_chart(picture: Picture) -> Chart:
     At most 5 completions of p1 were held at once.
     """
     frames = picture.frames
-    names = [spot.name for spot in frames.topology.producers]
-    lines = tuple(Line(name, steps_of(frames, f"producer.{name}.held")) for name in names)
+    channels = {spot.name: f"producer.{spot.name}.held" for spot in frames.topology.producers}
+    lines = [
+        _line(name, _steps_of(frames, channel), "completions", index)
+        for index, (name, channel) in enumerate(channels.items())
+    ]
     claims = tuple(
-        f"At most {max(frames.column(f'producer.{name}.held'))} completions of {name} were held at once."
-        for name in names
+        f"At most {max(frames.column(channel))} completions of {name} were held at once."
+        for name, channel in channels.items()
     )
-    bands = tuple(band for spot in frames.topology.queues for band in _on_bands(frames, spot.name))
-    return Chart("completions held", "seconds", "completions", claims, lines, {}, bands, end=_end_of(frames))
+    on, axes = _on_bands(frames, frames.topology.queues), ("seconds", "completions")
+    return _chart("completions held", axes, claims, lines, _end_of(frames), on=on)
 
 
 # Clients
@@ -287,10 +222,10 @@ def latency_chart(picture: Picture) -> Chart:
     pairs = zip(sendings.column("start"), sendings.column("end"), strict=True)
     taken = sorted((times_of[end] - times_of[start]) / 1e3 for start, end in pairs if end != NEVER)
     if not taken:
-        return Chart(title, *axes, ("No transfer was completed.",))
+        return _chart(title, axes, ("No transfer was completed.",), [], 1.0)
     longest = max(taken[-1], 0.001)
     width = longest / _BINS
-    counts = [0] * _BINS
+    counts = [0.0] * _BINS
     for value in taken:
         counts[min(_BINS - 1, int(value / width))] += 1
     at_once = sum(value == 0 for value in taken)
@@ -298,8 +233,17 @@ def latency_chart(picture: Picture) -> Chart:
         f"Of {len(taken)} completed transfers, {at_once} were complete at once; half took at most "
         f"{taken[len(taken) // 2]:.1f} ms, the slowest {longest:.1f} ms."
     )
-    bars = tuple((index * width, float(count)) for index, count in enumerate(counts))
-    return Chart(title, *axes, (claim,), bars=bars, end=longest)
+    starts = [index * width for index in range(_BINS)]
+    bars = {
+        "type": "bar",
+        "x": starts,
+        "y": counts,
+        "width": [to - start for start, to in pairwise([*starts, longest])],
+        "offset": 0,
+        "marker": {"color": _COLORS[0]},
+        "hovertemplate": f"%{{y}} {axes[1]}, from %{{x:.3g}}<extra></extra>",
+    }
+    return _chart(title, axes, (claim,), [bars], longest)
 
 
 def ownership_chart(picture: Picture) -> Chart:
@@ -314,40 +258,41 @@ def ownership_chart(picture: Picture) -> Chart:
     """
     frames = picture.frames
     moments = frames.column("time")
-    rows: dict[str, list[_SpanRow]] = {spot.name: [] for spot in frames.topology.consumers}
+    rows: dict[str, list[tuple[str, int, int]]] = {spot.name: [] for spot in frames.topology.consumers}
     owners: dict[str, list[str]] = {}
     for lock in frames.lasting["locks"]:
         group = frames.groups[lock["group"] - 1]
         who = frames.topology.consumers[lock["consumer"] - 1].name if lock["consumer"] else "someone"
-        start = moments[lock["start"]]
         to = moments[lock["end"]] if lock["end"] != NEVER else frames.topology.end
-        said = f"{who} owns {group} from {seconds(start)} to {seconds(to)}"
-        rows.setdefault(who, []).append((group, start / 1e6, to / 1e6, said))
+        rows.setdefault(who, []).append((group, moments[lock["start"]], to))
         owners.setdefault(group, []).append(who)
-    claims = [
+    claims = tuple(
         f"{group} was owned {times(len(names))}, by {', '.join(dict.fromkeys(names))}."
         for group, names in sorted(owners.items())
+    ) or ("No group was ever owned.",)
+    traces = [
+        _owned(who, spans, index, is_alone=len(rows) == 1) for index, (who, spans) in enumerate(rows.items())
     ]
-    kinds = tuple((who, tuple(spans)) for who, spans in rows.items())
-    sentences = tuple(claims) or ("No group was ever owned.",)
-    return Chart("who owns which group", "seconds", "", sentences, rows=kinds, end=_end_of(frames))
+    # p2 comes before p10.
+    names = sorted(owners, key=lambda name: (len(name), name))
+    return _chart("who owns which group", ("seconds", ""), claims, traces, _end_of(frames), names=names)
 
 
 # What charts are read from
 
 
-def steps_of(frames: Frames, channel: str) -> tuple[Point, ...]:
+def _steps_of(frames: Frames, channel: str) -> _Points:
     """Return a channel over time, in seconds: of each slice the first, lowest, highest and last value."""
-    slices: dict[int, list[Point]] = {}
+    slices: dict[int, list[tuple[float, float]]] = {}
     end = max(frames.topology.end, 1)
     for time, value in zip(frames.column("time"), frames.column(channel), strict=True):
         slices.setdefault(_SLICES * time // end, []).append((time / 1e6, value))
-    kept: list[Point] = []
+    kept: list[tuple[float, float]] = []
     for points in slices.values():
         lowest = min(points, key=lambda point: point[1])
         highest = max(points, key=lambda point: point[1])
         kept += sorted({points[0], lowest, highest, points[-1]}, key=points.index)
-    return (*kept, (end / 1e6, kept[-1][1])) if kept else ()
+    return [*kept, (end / 1e6, kept[-1][1])] if kept else []
 
 
 def _queue(frames: Frames, name: str | None) -> QueueSpot:
@@ -361,33 +306,30 @@ def _end_of(frames: Frames) -> float:
     return max(frames.topology.end, 1) / 1e6
 
 
-def _in_seconds(spans: Sequence[Span]) -> tuple[Point, ...]:
-    return tuple((start / 1e6, to / 1e6) for start, to in spans)
+def _in_seconds(spans: Sequence[Span]) -> _Points:
+    return [(start / 1e6, to / 1e6) for start, to in spans]
 
 
-def _on_bands(frames: Frames, queue: str) -> tuple[Band, ...]:
-    spans = _in_seconds(frames.spans(f"queue.{queue}.flow"))
-    return (Band(f"{queue} ON", spans),) if spans else ()
+def _on_bands(frames: Frames, queues: Sequence[QueueSpot]) -> dict[str, _Points]:
+    """Return when each queue that turned ON was so."""
+    spans = {f"{spot.name} ON": _in_seconds(frames.spans(f"queue.{spot.name}.flow")) for spot in queues}
+    return {name: found for name, found in spans.items() if found}
 
 
 # What a figure is made of
 
 
-def _band(band: Band, top: float) -> dict[str, Any]:
-    whole = (-0.2 * top, -0.1 * top) if band.is_below else (0.0, top)
+def _area(name: str, boxes: Iterable[tuple[float, float, float, float]], **fill: Any) -> _Trace:
+    """Return filled boxes, each from and to, low and high."""
     x: list[float | None] = []
     y: list[float | None] = []
-    for (start, to), (low, high) in zip(band.spans, band.heights or [whole] * len(band.spans), strict=True):
+    for start, to, low, high in boxes:
         x += [start, start, to, to, None]
         y += [low, high, high, low, None]
-    hatch = {"shape": "/", "fgcolor": STOP, "bgcolor": "rgba(0,0,0,0)", "size": 7, "solidity": 0.25}
-    fill = {"fillcolor": REAL} if band.is_below else {"fillpattern": hatch}
-    if band.heights:
-        fill = {"fillcolor": _PALE}
     return {
         "x": x,
         "y": y,
-        "name": plain(band.name),
+        "name": plain(name),
         "fill": "toself",
         "mode": "none",
         "hoverinfo": "skip",
@@ -395,43 +337,36 @@ def _band(band: Band, top: float) -> dict[str, Any]:
     }
 
 
-def _line(line: Line, index: int, unit: str) -> dict[str, Any]:
-    style: dict[str, Any] = {"color": COLORS[index % len(COLORS)], "dash": _DASHES[index % len(_DASHES)]}
-    style["shape"] = "hv"
-    if line.is_sampled:
-        style = {"color": REAL, "dash": "dot", "width": 2}
+def _line(name: str, points: _Points, unit: str, index: int = 0, **style: Any) -> _Trace:
+    """Return a quantity over time, each point of which holds until the next."""
+    look = {"color": _COLORS[index % len(_COLORS)], "dash": _DASHES[index % len(_DASHES)], "shape": "hv"}
     return {
-        "x": [x for x, _ in line.points],
-        "y": [y for _, y in line.points],
+        "x": [x for x, _ in points],
+        "y": [y for _, y in points],
         "mode": "lines",
-        "name": plain(line.name),
-        "line": style,
-        "hovertemplate": f"{plain(line.name)}: %{{y}} {unit} at %{{x:.3f}} s<extra></extra>",
+        "name": plain(name),
+        "line": style or look,
+        "hovertemplate": f"{plain(name)}: %{{y}} {plain(unit)} at %{{x:.3f}} s<extra></extra>",
     }
 
 
-def _bars(chart: Chart) -> dict[str, Any]:
-    starts = [x for x, _ in chart.bars]
-    return {
-        "x": starts,
-        "y": [y for _, y in chart.bars],
-        "width": [to - start for start, to in pairwise([*starts, chart.end])],
-        "offset": 0,
-        "marker": {"color": COLORS[0]},
-        "hovertemplate": f"%{{y}} {plain(chart.y_title)}, from %{{x:.3g}}<extra></extra>",
-    }
+def _sampled(name: str, points: _Points, unit: str) -> _Trace:
+    """Return a quantity over time that was only measured now and then."""
+    return _line(name, points, unit, color=_REAL, dash="dot", width=2)
 
 
-def _spans(name: str, rows: tuple[_SpanRow, ...], index: int, *, is_alone: bool) -> dict[str, Any]:
-    """Return one kind of spans: distinguished by its name, a hatching, and a colour."""
-    color = COLORS[index % len(COLORS)]
+def _owned(name: str, rows: Sequence[tuple[str, int, int]], index: int, *, is_alone: bool) -> _Trace:
+    """Return an owner's spans, distinguished by its name, a hatching, and a colour."""
+    color = _COLORS[index % len(_COLORS)]
     ink = _ink_on(color)
     hatch = {"shape": _HATCHES[index % len(_HATCHES)], "fillmode": "overlay", "fgcolor": ink}
+    said = [f"{name} owns {group} from {seconds(start)} to {seconds(to)}" for group, start, to in rows]
     return {
+        "type": "bar",
         "orientation": "h",
-        "base": [start for _, start, _, _ in rows],
-        "x": [to - start for _, start, to, _ in rows],
-        "y": [plain(row) for row, *_ in rows],
+        "base": [start / 1e6 for _, start, _ in rows],
+        "x": [to / 1e6 - start / 1e6 for _, start, to in rows],
+        "y": [plain(group) for group, *_ in rows],
         "name": plain(name),
         "text": None if is_alone else [f"<b>{plain(name)}</b>"] * len(rows),
         "textposition": "inside",
@@ -439,7 +374,7 @@ def _spans(name: str, rows: tuple[_SpanRow, ...], index: int, *, is_alone: bool)
         "textangle": 0,
         "insidetextfont": {"color": ink, "size": 13},
         "marker": {"color": color, "pattern": {**hatch, "fgopacity": 0.35, "size": 6, "solidity": 0.25}},
-        "hovertext": [plain(said) for *_, said in rows],
+        "hovertext": [plain(text) for text in said],
         "hoverinfo": "text",
     }
 
@@ -450,35 +385,68 @@ def _ink_on(color: str) -> str:
     return "#000000" if 0.299 * red + 0.587 * green + 0.114 * blue > 105 else "#ffffff"
 
 
-def _looks(chart: Chart) -> dict[str, Any]:
-    # p2 comes before p10.
-    names = sorted({row[0] for _, rows in chart.rows for row in rows}, key=lambda name: (len(name), name))
-    heading = {"text": f"<b>{plain(chart.title)}</b>", "font": {"size": 15}, "x": 0, "xref": "paper", "y": 1}
-    floor = -0.24 * chart.top if any(band.is_below for band in chart.bands) else 0
+def _chart(
+    title: str,
+    axes: tuple[str, str],
+    claims: tuple[str, ...],
+    traces: Sequence[_Trace],
+    end: float,
+    *,
+    on: Mapping[str, _Points] | None = None,
+    real: _Points = (),
+    levels: Mapping[str, float] | None = None,
+    reach: float = 1.0,
+    names: Sequence[str] = (),
+) -> Chart:
+    """Return the chart of some traces, hatched while a queue was ON, with levels on a scale of that reach."""
+    import plotly.graph_objects as go
+
+    ends = [y for trace in traces if not names for y in trace["y"] if y is not None]
+    highest, levels = max([*ends, reach]), levels or {}
+    # A level far above everything else is left out.
+    top = 1.06 * max([highest, *(level for level in levels.values() if level <= 2.5 * highest)])
+    hatch = {"shape": "/", "fgcolor": _STOP, "bgcolor": "rgba(0,0,0,0)", "size": 7, "solidity": 0.25}
+    bands = [
+        _area(name, [(*span, 0.0, top) for span in spans], fillpattern=hatch)
+        for name, spans in (on or {}).items()
+    ]
+    if real:
+        below = [(*span, -0.2 * top, -0.1 * top) for span in real]
+        bands.append(_area("real broker: ON", below, fillcolor=_REAL))
+    figure = go.Figure([*bands, *traces])
+    shown = {name: level for name, level in levels.items() if 0 < level <= top}
+    for name, level in shown.items():
+        color, dash = _LEVELS[name]
+        figure.add_hline(level, line={"color": color, "dash": dash, "width": 1.5})
+        place = {"x": 1, "xref": "paper", "xanchor": "left", "y": level, "showarrow": False}
+        text = f"{name} {format_thousands(level)}"
+        figure.add_annotation(**place, xshift=4, text=text, font={"color": color})
     upright: dict[str, Any] = {
-        "title": {"text": plain(chart.y_title)},
-        "range": [floor, chart.top],
+        "title": {"text": plain(axes[1])},
+        "range": [-0.24 * top if real else 0, top],
         "zeroline": False,
+        **({"tickvals": [0, *shown.values()]} if real else {}),
+        "tickformat": ",",
     }
-    if floor:
-        upright["tickvals"] = [0, *chart.shown_levels.values()]
-    in_rows = {
+    rows = {
         "autorange": "reversed",
         "categoryorder": "array",
         "categoryarray": [plain(name) for name in names],
     }
-    return {
-        "title": {**heading, "yref": "paper", "yanchor": "bottom", "pad": {"b": 12}},
-        "height": 130 + 28 * len(names) if names else 340,
-        "margin": {"l": 70, "r": 110 if any(chart.levels.values()) else 24, "t": 56, "b": 48},
-        "template": "plotly_white",
-        "barmode": "overlay",
-        "bargap": 0.14,
-        "uniformtext": {"mode": "hide", "minsize": 11},
-        "legend": _LEGEND,
-        "showlegend": len(chart.lines) + len(chart.rows) + len(chart.bands) > 1,
+    heading = {"text": f"<b>{plain(title)}</b>", "font": {"size": 15}, "x": 0, "xref": "paper", "y": 1}
+    figure.update_layout(
+        title={**heading, "yref": "paper", "yanchor": "bottom", "pad": {"b": 12}},
+        height=130 + 28 * len(names) if names else 340,
+        margin={"l": 70, "r": 110 if any(levels.values()) else 24, "t": 56, "b": 48},
+        template="plotly_white",
+        barmode="overlay",
+        bargap=0.14,
+        uniformtext={"mode": "hide", "minsize": 11},
+        legend=_LEGEND,
+        showlegend=len(figure.data) > 1,
         # Thousands apart by a thin space, as everywhere in the labs.
-        "separators": ".\u2009",
-        "xaxis": {"title": {"text": plain(chart.x_title)}, "range": [0, chart.end], "zeroline": False},
-        "yaxis": in_rows if names else {**upright, "tickformat": ","},
-    }
+        separators=".\u2009",
+        xaxis={"title": {"text": plain(axes[0])}, "range": [0, end], "zeroline": False},
+        yaxis=rows if names else upright,
+    )
+    return Chart(figure, tuple(claims))

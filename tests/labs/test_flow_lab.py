@@ -272,10 +272,10 @@ def test_the_chart_of_a_recording_has_the_real_broker_beside_the_engine(recorded
 
 def test_thinning_keeps_every_extreme(recorded):
     depths = recorded.frames.column("queue.orders.depth")
-    kept = depth_chart(recorded).lines[0].points
-    assert max(depth for _, depth in kept) == max(depths)
-    assert len(kept) < 1_700
-    assert [time for time, _ in kept] == sorted(time for time, _ in kept)
+    kept = depth_chart(recorded).figure.data[2]
+    assert max(kept.y) == max(depths)
+    assert len(kept.x) < 1_700
+    assert list(kept.x) == sorted(kept.x)
 
 
 def test_a_queue_that_is_not_there_is_named(recorded):

@@ -690,7 +690,7 @@ def test_the_latencies_are_the_events_own():
     reported = sum(
         1 for row in picture.frames.lasting["sendings"].column("end") if row < picture.frames.count
     )
-    assert sum(count for _, count in chart.bars) == reported
+    assert sum(chart.figure.data[0].y) == reported
     assert chart.claims[0].startswith(f"Of {reported} completed transfers")
 
 

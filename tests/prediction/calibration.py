@@ -355,10 +355,10 @@ def held_share(pairs: Sequence[Pair], cover: float) -> float:
 
 def reliability(pairs: Sequence[Pair]) -> Any:
     """Return the reliability diagram: what share intervals hold, over what they are to hold."""
-    from qflow.labs.charts import Chart, Line
+    from qflow.labs.charts import _chart, _sampled
 
     telling = [pair for pair in pairs if pair.measure != "discards"]
-    points = tuple((100 * cover, 100 * held_share(telling, cover)) for cover in LEVELS)
+    points = [(100 * cover, 100 * held_share(telling, cover)) for cover in LEVELS]
     asked, held = points[-1]
     claims = (
         f"Intervals for {asked:.0f} of 100 cases hold {held:.0f} of 100 recorded values "
@@ -366,19 +366,15 @@ def reliability(pairs: Sequence[Pair]) -> Any:
         "On the diagonal intervals hold what they promise; above it they are wider than they need be, below "
         "it too narrow.",
     )
-    lines = (
-        Line("held", points, is_sampled=True),
-        Line("as promised", ((0.0, 0.0), (100.0, 100.0)), is_sampled=True),
-    )
-    return Chart(
+    title, axes = (
         "How often intervals hold what was recorded",
-        "promised: of 100 cases",
-        "held: of 100 cases",
-        claims,
-        lines=lines,
-        end=100.0,
-        reach=94.0,
+        ("promised: of 100 cases", "held: of 100 cases"),
     )
+    lines = [
+        _sampled(name, course, axes[1])
+        for name, course in {"held": points, "as promised": [(0.0, 0.0), (100.0, 100.0)]}.items()
+    ]
+    return _chart(title, axes, claims, lines, 100.0, reach=94.0)
 
 
 def page(
