@@ -69,7 +69,7 @@ class Lab(widgets.VBox):
         self._asks: list[dict[str, Any]] = []
         self._charts: list[LinkedChart] = []
         self._listeners: list[Callable[[], object]] = []
-        self._timelines: dict[int, tuple[Picture, Timeline]] = {}
+        self._timed: tuple[Picture, Timeline] | None = None
         self.scene.handles = [
             [setting, slider.min, slider.max, slider.step] for setting, slider in self._handles().items()
         ]
@@ -86,11 +86,10 @@ class Lab(widgets.VBox):
     @property
     def first(self) -> Picture:
         """The picture, or of several the last: the one that changes; RefusalError where there is none."""
-        if not isinstance(self.picture, Comparison):
-            return self.picture
-        if not self.picture.pictures:
+        shown = list(pictures_of(self.picture).values())
+        if not shown:
             raise RefusalError("this lab shows no picture: it is closed, or still at work")
-        return list(self.picture.pictures.values())[-1]
+        return shown[-1]
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -124,21 +123,14 @@ class Lab(widgets.VBox):
         self._listeners.append(listener)
 
     def play(self) -> Self:
-        """Play the picture from its start, at once or as soon as the lab is displayed; return the lab.
-
-        >>> from qflow.labs import flow_lab
-        >>> flow_lab(messages=60, stop=20, resume=10).play().scene.plays
-        True
-        """
+        """Play the picture from its start, at once or as soon as the lab is displayed; return the lab."""
         # The browser hears of a change: a lab that has played before plays again.
         self.scene.plays = False
         self.scene.plays = True
         return self
 
     def tell(self) -> Self:
-        """Tell the run in beats as soon as the lab is displayed; return the lab.
-
-        See :mod:`qflow.labs.words`.
+        """Tell the run in six beats as soon as the lab is displayed; return the lab.
 
         Raises:
             RefusalError: If the run has no story to tell.
@@ -149,19 +141,14 @@ class Lab(widgets.VBox):
         6
         """
         story = [asdict(beat) for beat in story_of(self.first.frames)]
-        self.show(
-            replace(self.first, drawing={**self.first.drawing, "story": story}),
-            self.scene.run + 1,
-        )
+        told = replace(self.first, drawing={**self.first.drawing, "story": story})
+        self.show(told, self.scene.run + 1)
         return self.play()
 
     def ask(self, *asked: Question) -> Self:
-        """Ask questions in the picture before its run answers them, one after the other; return the lab.
+        """Ask questions in the picture before its run answers them, in that order; return the lab.
 
         A chapter asks with :meth:`qflow.teaching.Predictions.ask`.
-
-        Parameters:
-            *asked: The questions, in the order in which the run answers them.
 
         Raises:
             RefusalError: If a question has no mark, or the run does not answer it.
@@ -188,10 +175,7 @@ class Lab(widgets.VBox):
             the lab is drawn in it too; of several runs side by side, the last.
 
         >>> from qflow.labs import capacity_lab, held_chart
-        >>> lab = capacity_lab(messages=60, stop=20, resume=10)
-        >>> chart = lab.chart(held_chart)
-        >>> lab.sliders["capacity_1"].value = 2
-        >>> print(chart)
+        >>> print(capacity_lab(messages=60, stop=20, resume=10, capacity_1=2).chart(held_chart))
         At most 2 completions of C1 were held at once.
         At most 15 completions of C2 were held at once.
         """
@@ -202,9 +186,7 @@ class Lab(widgets.VBox):
     # Sharing
 
     def token(self, time: int, back: int) -> str:
-        """Return a token of an instant; see :mod:`qflow.labs.share`.
-
-        The instant is a time in microseconds, and a number of steps back from the last of that time.
+        """Return a token of an instant: microseconds, and so many steps back from the last of that time.
 
         Raises:
             TokenError: If no token can open this lab.
@@ -285,23 +267,20 @@ class Lab(widgets.VBox):
 
     def _answer_why(self, content: dict[str, Any]) -> None:
         picture = list(pictures_of(self.picture).values())[int(content["picture"])]
+        answer: dict[str, Any] = {"subject": content["subject"], "frame": content["frame"], "links": []}
         try:
-            answer = why(picture, int(content["frame"]), str(content["subject"]), self._timeline(picture))
+            answer["links"] = _why(picture, content["frame"], content["subject"], self._timeline(picture))
+        except TraceError as error:
+            answer["refusal"] = str(error)
         except Exception as error:  # a reader who only clicked on a picture is never shown a traceback
-            text = f"{type(error).__name__}: {error}"
-            answer = {"subject": content["subject"], "frame": content["frame"], "links": [], "refusal": text}
+            answer["refusal"] = f"{type(error).__name__}: {error}"
         self.scene.answer = {**answer, "picture": content["picture"], "number": content["number"]}
 
-    def _timeline(self, picture: Picture) -> Timeline | None:
-        """Return the timeline of a picture's run, made when it is first wanted; None if there can be none."""
-        known = self._timelines.get(id(picture))
-        if known is None:
-            try:
-                known = picture, Timeline(trace_of(picture.run))
-            except TraceError:
-                return None
-            self._timelines = {id(picture): known}
-        return known[1]
+    def _timeline(self, picture: Picture) -> Timeline:
+        """Return the timeline of a picture's run, made when it is first wanted."""
+        if self._timed is None or self._timed[0] is not picture:
+            self._timed = picture, Timeline(trace_of(picture.run))
+        return self._timed[1]
 
     def _fork(self, content: dict[str, Any]) -> None:
         if isinstance(self.picture, Picture):
@@ -311,7 +290,7 @@ class Lab(widgets.VBox):
 
     def _fork_at(self, picture: Picture, action: str, frame: int, time: int) -> Comparison:
         """Return a run beside another course of events, from a frame or an instant on."""
-        return _fork_picture(picture, frame, action, self._timeline(picture))
+        return _fork_picture(picture, frame, action, None if picture.messages else self._timeline(picture))
 
     def _settle(self, content: dict[str, Any]) -> None:
         """Let a consumer answer a message that it holds: here, in another course of events."""
@@ -328,10 +307,10 @@ class Lab(widgets.VBox):
 
     def close(self) -> None:
         """Free everything the lab used: its widgets, here and in the browser, and its run."""
-        if hasattr(self, "_timelines"):  # a lab whose first run is refused never comes so far
+        if hasattr(self, "_timed"):  # a lab whose first run is refused never comes so far
             while self._charts:
                 self._charts.pop().close()
-            self._timelines = {}
+            self._timed = None
             self.scene.on_msg(self._answer, remove=True)
         self.picture = Comparison({}, ())
         self._alone = None
@@ -420,18 +399,15 @@ def _sessions(picture: Picture) -> dict[str, str]:
 
 def _act(action: str, sessions: Mapping[str, str], stage: Stage) -> None:
     """Do a fork's action at a stage."""
-    kind, _, rest = action.partition(":")
-    name, _, label = rest.partition(":")
+    kind, name, *label = action.split(":", 2)
     if kind == "purge":
         stage.broker.session(SETUP).queue_purge(name)
-        return
-    session = stage.broker.sessions.get(sessions[name])
-    if session is None:
+    elif (session := stage.broker.sessions.get(sessions[name])) is None:
         raise TraceError(f"{name} is not there at that instant")
-    if kind == "leave":
+    elif kind == "leave":
         session.close()
-        return
-    getattr(session, f"message_{kind}")(_delivery_of(session, name, label))
+    else:
+        getattr(session, f"message_{kind}")(_delivery_of(session, name, *label))
 
 
 def _delivery_of(session: Session, name: str, label: str) -> tuple[int, ...]:
@@ -444,28 +420,20 @@ def _delivery_of(session: Session, name: str, label: str) -> tuple[int, ...]:
 
 def _command(picture: Picture, action: str, timeline: Timeline) -> Event:
     """Return a fork's action as a command for a trace."""
-    kind, _, rest = action.partition(":")
-    name, _, label = rest.partition(":")
+    kind, name, *label = action.split(":", 2)
     sessions, time = _sessions(picture), timeline.row.time
     if kind == "purge":
         session = next(iter(sessions.values()))
         return Event(time, "queue.purge", session=session, detail={"queue": name})
     if kind == "leave":
         return Event(time, "session.detach", session=sessions[name], detail={})
-    transfers = _delivery_of(timeline.restore().sessions[sessions[name]], name, label)
+    transfers = _delivery_of(timeline.restore().sessions[sessions[name]], name, *label)
     return Event(time, f"message.{kind}", session=sessions[name], detail={"transfers": transfers})
 
 
-def why(picture: Picture, frame: int, subject: str, timeline: Timeline | None = None) -> dict[str, Any]:
+def _why(picture: Picture, frame: int, subject: str, timeline: Timeline) -> list[dict[str, Any]]:
     """Return a chain of causes: why a client, queue, message or group is as a frame shows it."""
-    frames = picture.frames
-    answer: dict[str, Any] = {"subject": subject, "frame": frame, "links": []}
-    try:
-        timeline = timeline or Timeline(trace_of(picture.run))
-        found = explain(timeline, _last_shown(picture, frame), subject)
-    except TraceError as error:
-        return {**answer, "refusal": str(error)}
-    answer["links"] = [
+    return [
         {
             "text": link.text,
             "rules": list(link.rules),
@@ -473,11 +441,10 @@ def why(picture: Picture, frame: int, subject: str, timeline: Timeline | None = 
             "level": link.level,
             "time": link.time,
             "subject": str(link.subject),
-            "frame": _frame_of(link, frames.rows, timeline.trace),
+            "frame": _frame_of(link, picture.frames.rows, timeline.trace),
         }
-        for link in found.links
+        for link in explain(timeline, _last_shown(picture, frame), subject).links
     ]
-    return answer
 
 
 def _frame_of(link: Link, rows: Sequence[int], trace: Trace) -> int:
