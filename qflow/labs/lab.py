@@ -262,8 +262,7 @@ class Lab(widgets.VBox):
 
     def _set(self, setting: str, value: int) -> None:
         """Move a slider to where its handle on the picture was let go of."""
-        slider = self._handles()[setting]
-        slider.value = min(slider.max, max(slider.min, value))
+        self._handles()[setting].value = value
 
     def _answer_why(self, content: dict[str, Any]) -> None:
         picture = list(pictures_of(self.picture).values())[int(content["picture"])]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import anywidget
@@ -38,13 +38,17 @@ class MapWidget(anywidget.AnyWidget):
     chosen = traitlets.Dict().tag(sync=True)
     words = traitlets.List().tag(sync=True)
 
-    def __init__(self, drawn: SettingsMap) -> None:
+    def __init__(self, lab: Any, plan: Callable[[], SettingsMap]) -> None:
         super().__init__()
+        self._lab, self._plan = lab, plan
         self._started = 0
         self._task: asyncio.Task[None] | None = None
-        self._is_seen = False
-        self.show(drawn)
+        self._is_seen = self._is_moving = False
+        self.show(plan())
         self.on_msg(self._receive)
+        self.observe(self._follow_click, names="chosen")
+        for slider in lab.sliders.values():
+            slider.observe(self._follow_slider, names="value")
 
     @property
     def claims(self) -> tuple[str, ...]:
@@ -75,6 +79,28 @@ class MapWidget(anywidget.AnyWidget):
         self._draw()
         if self._is_seen:
             self._run_rest()
+
+    def _follow_click(self, _: object) -> None:
+        stop, capacity = self.drawn.across.setting, self.drawn.up.setting
+        chosen = {stop: self.chosen["stop"], capacity: self.chosen["capacity"]}
+        if "resume" in self._lab.sliders:
+            # The map's cell has the resume level of its lab, or its stop where that is less (FC-05).
+            chosen["resume"] = min(self.drawn.settings["resume"], chosen[stop])
+        self._is_moving = True
+        try:
+            self._lab.move(**chosen)
+        finally:
+            self._is_moving = False
+        self.dot = [chosen[stop], chosen[capacity]]
+
+    def _follow_slider(self, change: Any) -> None:
+        sides = [self.drawn.across.setting, self.drawn.up.setting]
+        if self._is_moving:
+            return
+        if change.owner in [self._lab.sliders[side] for side in sides]:
+            self.dot = [self._lab.settings[side] for side in sides]
+        elif not self._lab.scene.refusal:
+            self.show(self._plan())
 
     def _receive(self, _: object, content: dict[str, Any], __: object) -> None:
         # A map that no browser shows, as when a chapter is built, stays coarse.

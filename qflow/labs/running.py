@@ -7,6 +7,7 @@ known of an instant does not change any more, so that a picture of a part can be
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
@@ -136,6 +137,14 @@ def _part(steps: Steps[Picture], index: int, of: int) -> Steps[Picture]:
             picture: Picture = end.value
             return picture
         yield (index + part) / of
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """Return the loop in which a kernel answers its page; None where nothing waits for it."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 def refusal_text(error: Exception) -> str:

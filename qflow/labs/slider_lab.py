@@ -20,7 +20,7 @@ import html
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from functools import partial
 from inspect import GEN_CREATED, getgeneratorstate
 from typing import Any
 
@@ -34,7 +34,7 @@ from qflow.labs.knobs import Knob
 from qflow.labs.lab import Lab
 from qflow.labs.map_widget import MapWidget
 from qflow.labs.picture import Comparison, Picture, compare
-from qflow.labs.running import SoFar, Steps, finish_steps, refusal_text
+from qflow.labs.running import SoFar, Steps, finish_steps, refusal_text, running_loop
 from qflow.labs.scene import Scene
 from qflow.labs.scripts import STYLES, join_modules, read_styles
 from qflow.workload import Workload
@@ -51,17 +51,9 @@ _INTERVAL = 0.2
 _TIDYING = 10
 """Runs after which the collector is called: it keeps what they leave where it hardly ever looks by itself."""
 
-HANDLES = (
-    "stop",
-    "resume",
-    "limit",
-    "capacity",
-    "capacity_1",
-    "capacity_2",
-    "prefetch",
-    "stop_size",
-    "resume_size",
-    "size",
+_HANDLES = (
+    *("stop", "resume", "limit", "capacity", "capacity_1", "capacity_2", "prefetch"),
+    *("stop_size", "resume_size", "size"),
 )
 """The settings that are levels of a tank, or a client's window: they can be dragged on the picture."""
 
@@ -138,8 +130,7 @@ class SliderLab(Lab):
         self._are_moving = True
         for knob in self._knobs:
             if knob.setting in settings:
-                slider = self.sliders[knob.setting]
-                slider.value = min(slider.max, max(slider.min, round(settings[knob.setting] / knob.unit)))
+                self.sliders[knob.setting].value = round(settings[knob.setting] / knob.unit)
         self._are_moving = False
         self._on_move(None)
 
@@ -163,15 +154,12 @@ holds for 3 of the 9 settings.
             raise RefusalError("this lab has no map: its runs are not described by settings alone")
         if isinstance(self.picture, Comparison) and self._pinned is None:
             raise RefusalError("this lab has no map: it shows several runs beside each other")
-        plan = self._plan(self._describe, **options)
-        made = MapWidget(plan())
-        self._follow(made, plan)
-        return made
+        return MapWidget(self, partial(self._plan, self._describe, **options))
 
     def _plan(
         self, describe: Callable[..., Workload], stop: str = "stop", capacity: str = "", **size: int
-    ) -> Callable[[], SettingsMap]:
-        """Return what draws up the map of the settings of the moment."""
+    ) -> SettingsMap:
+        """Return the map of the settings of the moment."""
         capacity = capacity or next(
             (name for name in self.sliders if name.startswith("capacity")), "capacity"
         )
@@ -181,42 +169,9 @@ holds for 3 of the 9 settings.
                 raise RefusalError(f"this lab has no slider {setting!r}, so it has no map; it has {sliders}")
         most = {setting: int(self.sliders[setting].max) for setting in (stop, capacity)}
         label = "" if capacity == "capacity" else self.sliders[capacity].description
-
-        def plan() -> SettingsMap:
-            settings = {name: value for name, value in self.settings.items() if name in self.sliders}
-            settings[stop] = max(1, settings[stop])
-            return plan_map(describe, settings, stop, capacity, most=most, label=label, **size)
-
-        return plan
-
-    def _follow(self, made: MapWidget, plan: Callable[[], SettingsMap]) -> None:
-        """Let a map move this lab, and the lab's sliders the map."""
-        stop, capacity = made.drawn.across.setting, made.drawn.up.setting
-        own: list[bool] = []
-
-        def follow_click(_: object) -> None:
-            chosen = {stop: made.chosen["stop"], capacity: made.chosen["capacity"]}
-            if "resume" in self.sliders:
-                # The map's cell has the resume level of its lab, or its stop where that is less (FC-05).
-                chosen["resume"] = min(made.drawn.settings["resume"], chosen[stop])
-            own.append(True)
-            try:
-                self.move(**chosen)
-            finally:
-                own.pop()
-            made.dot = [chosen[stop], chosen[capacity]]
-
-        def follow_slider(change: Any) -> None:
-            if own:
-                return
-            if change.owner in (self.sliders[stop], self.sliders[capacity]):
-                made.dot = [self.settings[stop], self.settings[capacity]]
-            elif not self.scene.refusal:
-                made.show(plan())
-
-        made.observe(follow_click, names="chosen")
-        for slider in self.sliders.values():
-            slider.observe(follow_slider, names="value")
+        settings = {name: value for name, value in self.settings.items() if name in self.sliders}
+        settings[stop] = max(1, settings[stop])
+        return plan_map(describe, settings, stop, capacity, most=most, label=label, **size)
 
     def prose(self, text: str) -> Prose:
         """Return sentences whose numbers are the lab's handles.
@@ -237,7 +192,7 @@ holds for 3 of the 9 settings.
         return Prose(text, self._handles(), self.scene)
 
     def _handles(self) -> dict[str, widgets.IntSlider]:
-        return {setting: slider for setting, slider in self.sliders.items() if setting in HANDLES}
+        return {setting: slider for setting, slider in self.sliders.items() if setting in _HANDLES}
 
     def _set(self, setting: str, value: int) -> None:
         super()._set(setting, value)
@@ -263,8 +218,7 @@ holds for 3 of the 9 settings.
             self._run(settings, _BREATH)
 
     def _run(self, settings: dict[str, Any], patience: float) -> None:
-        self._started += 1
-        number = self._started = max(self._started, self.scene.run + 1)
+        number = self._started = max(self._started, self.scene.run) + 1
         self._asked = settings
         self._alone = None
         self._begun = self._shown = time.monotonic()
@@ -272,26 +226,21 @@ holds for 3 of the 9 settings.
         # The collector can wait until the picture is on its way: it would take a third of the time.
         with pause_collector():
             self._begin(number, patience)
-        if number % _TIDYING == 0:
-            # Where nothing waits for the kernel, Python's own ways will do.
-            with suppress(RuntimeError):
-                asyncio.get_running_loop().call_later(1, gc.collect)
+        # Where nothing waits for the kernel, Python's own ways will do.
+        if number % _TIDYING == 0 and (loop := running_loop()):
+            loop.call_later(1, gc.collect)
 
     def _begin(self, number: int, patience: float) -> None:
-        steps: Steps[Shown] | None = None
         try:
             steps = self._steps(**self._asked)
-            if self._advance(steps, number, patience):
-                return
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            # Nothing else waits for the kernel outside of Jupyter: go on to the end.
-            while steps is not None and not self._advance(steps, number, float("inf")):
-                pass
-        except Exception as error:
+        except Exception as error:  # a reader who only moved a slider is never shown a traceback
             self._refuse(error, number)
-        else:
-            self._task = loop.create_task(self._go_on(steps, number))
+            return
+        # Nothing else waits for the kernel outside of Jupyter: go on to the end.
+        while not self._advance(steps, number, patience):
+            if loop := running_loop():
+                self._task = loop.create_task(self._go_on(steps, number))
+                return
 
     async def _go_on(self, steps: Steps[Shown], number: int) -> None:
         """Run on in breaths, so that a slider that moves, or Cancel, is heard in between."""
@@ -313,7 +262,8 @@ holds for 3 of the 9 settings.
         until = time.monotonic() + most
         try:
             while time.monotonic() < until:
-                part = self._step(steps)
+                is_new = getgeneratorstate(steps) == GEN_CREATED
+                part = steps.send(None if is_new else self.looked_at)
                 # Once its beginning is drawn, the next move of a slider matters more than the rest.
                 if self._draw_so_far(part, number):
                     break
@@ -331,10 +281,6 @@ holds for 3 of the 9 settings.
             self._refuse(error, number)
             return True
         return False
-
-    def _step(self, steps: Steps[Shown]) -> float:
-        is_new = getgeneratorstate(steps) == GEN_CREATED
-        return next(steps) if is_new else steps.send(self.looked_at)
 
     def _draw_so_far(self, part: float, number: int) -> bool:
         """Draw what there is of a run that takes longer, once the instant that is looked at is there."""

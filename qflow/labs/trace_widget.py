@@ -17,6 +17,7 @@ from qflow.kit import RefusalError
 from qflow.labs.lab import Lab
 from qflow.labs.opened import recorded_picture, trace_picture
 from qflow.labs.picture import Comparison, Picture
+from qflow.labs.running import running_loop
 from qflow.labs.share import Token, share_path
 
 LARGE = 300_000
@@ -51,7 +52,7 @@ class TraceLab(Lab):
         self._expected = digest
         self._task: asyncio.Task[None] | None = None
         read = partial(trace_picture, path, workload=workload, queues=queues)
-        loop = _running_loop() if _is_large(Path(path)) else None
+        loop = running_loop() if _is_large(Path(path)) else None
         if loop is None:
             # Without progress: whether a line of it appears would hang on the machine's speed.
             super().__init__(read(progress=lambda *_: None))
@@ -123,13 +124,6 @@ def _is_large(path: Path) -> bool:
     except OSError:  # opening it says what is the matter
         return False
     return size >= (LARGE if path.suffix in _PACKED else LARGE * _PACKING)
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None
 
 
 def _digest(path: str | Path) -> str:
