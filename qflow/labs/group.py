@@ -20,7 +20,6 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import groupby
 from typing import Any
 
 from qflow.broker.broker import Broker
@@ -39,7 +38,7 @@ from qflow.broker.session import Session
 from qflow.labs.frames import Frames, Spans
 from qflow.labs.picture import Narration, Picture, picture_of
 from qflow.labs.topology import Topology
-from qflow.labs.words import times
+from qflow.labs.words import in_turn
 from qflow.wording import format_count
 from qflow.workload import Consumer, Producer, Run, Workload
 
@@ -73,9 +72,8 @@ class GroupTable:
         self._mode = _MODES[mode]
         self.broker = Broker(self.options)
         self.grouped = grouped
-        # What was done by hand: in sentences; and since the consumers came, as `play` does it again,
-        # ``("send", group, time)`` or ``(verdict, message, consumer, time)``.
-        self.done: list[str] = []
+        # What was done by hand since the consumers came, as `play` does it again: ``("send", group, time)``
+        # or ``(verdict, message, consumer, time)``.
         self.moves: list[tuple[Any, ...]] = []
         self._events: list[Event] = []
         self._prefetch, self._paces = tuple(prefetch), tuple(paces)
@@ -95,7 +93,7 @@ class GroupTable:
         for group in messages:
             self.send(group)
         self._consumers = {f"c{n}": self._join(f"c{n}", credit) for n, credit in enumerate(prefetch, 1)}
-        self.moves, self.done = [], []
+        self.moves.clear()
 
     @property
     def works(self) -> bool:
@@ -143,7 +141,6 @@ class GroupTable:
         self._shop.message_transfer(message, sync=True)
         self._sent[group] += 1
         self.moves.append(("send", group, self.broker.now))
-        self.done.append(f"{_SHOP} sends {label}.")
 
     def settle(self, consumer: str, verdict: str, label: str = "") -> None:
         """Let a consumer accept, release or reject a message: that of a label, or else its oldest."""
@@ -151,7 +148,6 @@ class GroupTable:
         self._pause()
         self._settle(consumer, verdict, record)
         self.moves.append((verdict, record.label, consumer, self.broker.now))
-        self.done.append(f"{consumer} {verdict}s {record.label}.")
 
     def _settle(self, consumer: str, verdict: str, record: DeliveryRecord) -> None:
         del self._held[consumer][record.id]
@@ -246,9 +242,8 @@ class GroupTable:
         topology = Topology.of(workload, run.end)
         by_hand = ["you answer for it"] * len(self._prefetch)
         notes = [f"{pace:g} s for each" for pace in self._paces] or by_hand
-        consumers = tuple(
-            replace(spot, note=note) for spot, note in zip(topology.consumers, notes, strict=True)
-        )
+        spots = zip(topology.consumers, notes, strict=True)
+        consumers = tuple(replace(spot, note=note) for spot, note in spots)
         return picture_of(run, topology=replace(topology, consumers=consumers))
 
 
@@ -290,19 +285,13 @@ def group_run(
     if actions is None and paces:
         table.work()
     elif actions is None:
-        _work_in_turn(table)
+        while any(map(table.holds, table.consumers)):
+            for consumer in filter(table.holds, table.consumers):
+                table.settle(consumer, "accept")
     else:
         for action in actions:
             table.settle(*action)
     return group_picture(table)
-
-
-def _work_in_turn(table: GroupTable) -> None:
-    """Let each consumer in turn accept its oldest message, until none holds any."""
-    while any(map(table.holds, table.consumers)):
-        for consumer in table.consumers:
-            if table.holds(consumer):
-                table.settle(consumer, "accept")
 
 
 def group_picture(table: GroupTable, **settings: Any) -> Picture:
@@ -325,14 +314,10 @@ def _claim_owners(picture: Picture) -> list[str]:
     owners: dict[str, list[str]] = {group: [] for group in sorted(frames.groups)}
     for lock in frames.lasting["locks"]:
         owners[frames.groups[lock["group"] - 1]].append(frames.topology.consumers[lock["consumer"] - 1].name)
-    return [f"Group {group} was owned by {_in_turn(names)}." for group, names in owners.items()]
-
-
-def _in_turn(names: list[str]) -> str:
-    """Return names one after the other: ``c1 (twice), then c2``."""
-    turns = [(name, len(list(same))) for name, same in groupby(names)]
-    said = [name if number == 1 else f"{name} ({times(number)})" for name, number in turns]
-    return ", then ".join(said) or "no consumer"
+    return [
+        f"Group {group} was owned by {', then '.join(in_turn(names)) or 'no consumer'}."
+        for group, names in owners.items()
+    ]
 
 
 def _order(picture: Picture) -> list[str]:
@@ -362,9 +347,8 @@ def _idle(table: GroupTable) -> list[str]:
     queue = table.broker.queue(QUEUE)
     if queue.groups is None:
         return []
-    owners = table.owners()
     held = {label for name in table.consumers for label in table.holds(name)}
-    free = sorted({m.group for m in queue.store if m.transfer.label not in held} - set(owners))
+    free = sorted({m.group for m in queue.store if m.transfer.label not in held} - set(table.owners()))
     idle = [name for name in table.present if not table.holds(name) and table.has_credit(name)]
     if free and idle:
         who, what = ", ".join(idle), ", ".join(free)
@@ -385,8 +369,8 @@ class _Line(Narration):
 
     def __init__(self, frames: Frames) -> None:
         super().__init__(frames)
-        self._index = {spot.link: number for number, spot in enumerate(frames.topology.consumers, 1)}
-        self._names = {spot.link: spot.name for spot in frames.topology.consumers}
+        # By link: a consumer's number, from 1, and its name.
+        self._readers = {spot.link: (at, spot.name) for at, spot in enumerate(frames.topology.consumers, 1)}
         self._stays = 0
         # By position: the row of the stay, the label, the group; and who has it.
         self._line: dict[int, tuple[int, str, str]] = {}
@@ -428,27 +412,25 @@ class _Line(Narration):
             self._cursor.clear()
 
     def _on_acquired(self, event: Event) -> None:
-        if event.link not in self._index:
+        if event.link not in self._readers:
             return
         position = _position(event)
         row, label, group = self._line[position]
-        passed = self._pass_over(event.link, position)
+        said = self._pass_over(event.link, position)
         self._look(event.link, row, TAKEN)
         self._cursor[event.link], self._holder[position] = position, event.link
-        name = self._names[event.link]
-        over = f" passes over {format_count(passed, 'message')} of others, and" if passed else ""
-        if is_first := group in self._owned:
-            self._owned.discard(group)
-        now = f": group {group} is {name}'s" if is_first else ""
-        self.note(f"{name}{over} takes {label}{now}.", is_turn=is_first)
+        is_first = group in self._owned
+        self._owned.discard(group)
+        now = f": group {group} is {self._readers[event.link][1]}'s" if is_first else ""
+        self.note(f"{said} takes {label}{now}.", is_turn=is_first)
 
     def _on_idle(self, event: Event) -> None:
-        if event.link in self._index:
-            passed = self._pass_over(event.link, max(self._line, default=0) + 1)
+        if event.link in self._readers:
+            last = max(self._line, default=0)
+            said = self._pass_over(event.link, last + 1)
             self._look(event.link, -1, NOTHING)
-            self._cursor[event.link] = max(self._line, default=0)
-            over = f" passes over {format_count(passed, 'message')} of others, and" if passed else ""
-            self.note(f"{self._names[event.link]}{over} finds nothing to take.")
+            self._cursor[event.link] = last
+            self.note(f"{said} finds nothing to take.")
 
     def _on_dequeued(self, event: Event) -> None:
         row, label, _ = self._line.pop(_position(event))
@@ -456,7 +438,7 @@ class _Line(Narration):
         if reason not in ("accept", "reject") or not link:
             self.note(f"{label} leaves {event.queue}: {reason}.")
             return
-        self.note(f"{self._names[link]} {reason}s {label}.")
+        self.note(f"{self._readers[link][1]} {reason}s {label}.")
         if reason == "accept":
             self._race(row, label)
 
@@ -473,21 +455,22 @@ class _Line(Narration):
 
     def _on_requeued(self, event: Event) -> None:
         position = _position(event)
-        link = self._holder.pop(position, "")
-        self.note(f"{self._names.get(link, 'The broker')} gives {event.message} back.", is_turn=True)
+        _, who = self._readers.get(self._holder.pop(position, ""), (0, "The broker"))
+        self.note(f"{who} gives {event.message} back.", is_turn=True)
         for reader in self._cursor:
             self._cursor[reader] = min(self._cursor[reader], position - 1)
 
-    def _pass_over(self, link: str, until: int) -> int:
-        """Note the messages that wait between where a consumer looked last and where it looks now."""
+    def _pass_over(self, link: str, until: int) -> str:
+        """Note what waits between where a consumer looked last and where it looks now; say so of it."""
         between = [at for at in sorted(self._line) if self._cursor[link] < at < until]
         waiting = [at for at in between if at not in self._holder]
         for at in waiting:
             self._look(link, self._line[at][0], PASSED)
-        return len(waiting)
+        over = f" passes over {format_count(len(waiting), 'message')} of others, and" if waiting else ""
+        return f"{self._readers[link][1]}{over}"
 
     def _look(self, link: str, row: int, kind: int) -> None:
-        self.looks += [self._index[link], row, kind, self.frame, self.frame + 1]
+        self.looks += [self._readers[link][0], row, kind, self.frame, self.frame + 1]
 
 
 def conveyor_of(picture: Picture, **settings: Any) -> Picture:

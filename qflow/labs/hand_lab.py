@@ -5,7 +5,8 @@ The model that is acted on needs no widgets: :mod:`qflow.labs.group`, :mod:`qflo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import cycle, islice
 from typing import Any
 
@@ -13,7 +14,7 @@ import ipywidgets as widgets
 
 from qflow.kit import RefusalError
 from qflow.labs.completion import STORY, SessionTable
-from qflow.labs.group import GroupTable, group_picture
+from qflow.labs.group import PAUSE, GroupTable, group_picture
 from qflow.labs.knobs import Knob
 from qflow.labs.lab import Lab, beside, button_of
 from qflow.labs.picture import Comparison, Picture
@@ -38,9 +39,28 @@ class HandLab(Lab):
 
 MESSAGES = "AABBACACDBDBCDEEACEE"
 PACES = (3.2, 2.1, 1.2)
-_PREFETCH = "Most messages {} may hold; it owns the group of each (MG-07, MG-14)"
-_PACE = "How long {} works on a message before it accepts it (CN-13)"
-_TENTH = 0.1
+_PREFETCH = Knob(
+    "prefetch-c{}",
+    "prefetch of c{}",
+    "Most messages c{} may hold; it owns the group of each (MG-07, MG-14)",
+    *(1, 8),
+)
+_PACE = Knob(
+    "pace-c{}",
+    "pace of c{} (0.1 s)",
+    "How long c{} works on a message before it accepts it (CN-13)",
+    *(2, 80),
+    unit=0.1,
+)
+
+
+def _sliders(knob: Knob, values: Iterable[float]) -> dict[str, widgets.IntSlider]:
+    """Return a slider for each consumer."""
+    made = {}
+    for number, value in enumerate(values, 1):
+        setting, label, tooltip = (text.format(number) for text in (knob.setting, knob.label, knob.tooltip))
+        made[setting] = slider_of(replace(knob, setting=setting, label=label, tooltip=tooltip), value)
+    return made
 
 
 class GroupLab(HandLab):
@@ -62,20 +82,8 @@ class GroupLab(HandLab):
         self._works = bool(paces)
         # By whether the queue had groups: how many carts went wrong when it was last tried.
         self._tried: dict[bool, int] = {}
-        names = [f"c{n}" for n in range(1, len(prefetch) + 1)]
-        knobs: list[tuple[Knob, float]] = [
-            (Knob(f"prefetch-{name}", f"prefetch of {name}", _PREFETCH.format(name), 1, 8), credit)
-            for name, credit in zip(names, prefetch, strict=True)
-        ]
-        seconds = list(paces) or list(islice(cycle(PACES), len(names)))
-        knobs += [
-            (
-                Knob(f"pace-{name}", f"pace of {name} (0.1 s)", _PACE.format(name), 2, 80),
-                pace / _TENTH,
-            )
-            for name, pace in zip(names, seconds, strict=True)
-        ]
-        self.sliders = {knob.setting: slider_of(knob, value) for knob, value in knobs}
+        seconds = list(paces) or list(islice(cycle(PACES), len(prefetch)))
+        self.sliders = _sliders(_PREFETCH, prefetch) | _sliders(_PACE, seconds)
         self.group = widgets.Text(value="A", description="group", layout={"width": "130px"})
         tip = "The shop sends another message of this group (MG-04)"
         send = button_of("send one more", tip, "qf-send")
@@ -92,7 +100,7 @@ class GroupLab(HandLab):
 
     @property
     def _dealt(self) -> dict[str, Any]:
-        paces = [round(_TENTH * tenths, 1) for tenths in self._values("pace")] if self._works else []
+        paces = [tenths / 10 for tenths in self._values("pace")] if self._works else []
         prefetch = self._values("prefetch")
         given = {"wake_up": self._wake_up, "grouped": self._grouped, "mode": self._mode}
         return {"prefetch": prefetch, "paces": paces, **given}
@@ -105,26 +113,18 @@ class GroupLab(HandLab):
     def _handles(self) -> dict[str, widgets.IntSlider]:
         return {name: slider for name, slider in self.sliders.items() if name.startswith("prefetch")}
 
-    def _play(
-        self, moves: Sequence[Sequence[Any]], then: Mapping[str, str] | None = None, time: int = 0
-    ) -> Picture:
-        """Deal the messages again, do `moves` and then something else at an instant; return the picture."""
-        self.table = self._until(moves, time if then else None)
-        if then and then["what"] == "send":
-            self.table.send(then["group"])
-        elif then:
-            self.table.settle(then["consumer"], then["what"], then["label"])
-        picture = self._draw(self.table)
+    def _play(self, moves: Sequence[Sequence[Any]]) -> Picture:
+        """Deal the messages again, and do `moves`; return the picture."""
+        table = self._table(moves)
+        picture = self._draw(table)
+        self.table = table
         if self._works:
             self._tried[self._grouped] = len(picture.drawing["carts"])  # type: ignore[arg-type]
         return picture
 
-    def _until(self, moves: Sequence[Sequence[Any]], time: int | None) -> GroupTable:
-        """Deal the messages again, and do `moves`, up to an instant if there is one."""
+    def _table(self, moves: Sequence[Sequence[Any]]) -> GroupTable:
         table = GroupTable(self._messages, **self._dealt)
         table.play(moves)
-        if time is not None:
-            table.work(time)
         return table
 
     def _draw(self, table: GroupTable) -> Picture:
@@ -134,7 +134,8 @@ class GroupLab(HandLab):
 
     def _fork_at(self, picture: Picture, action: str, frame: int, time: int) -> Comparison:
         """Return the run beside another: the consumers go on working, and react to what is different."""
-        table = self._until([move for move in self.table.moves if move[-1] <= time], time)
+        table = self._table(self._moves_until(time))
+        table.work(time)
         kind, _, name = action.partition(":")
         if kind == "purge":
             table.purge()
@@ -146,23 +147,24 @@ class GroupLab(HandLab):
         self, consumer: str, verdict: str, label: str = "", time: int | None = None, *, plays: bool = False
     ) -> None:
         """Let a consumer answer a message at an instant of what is shown; what came later happens anew."""
-        self._act({"what": verdict, "consumer": consumer, "label": label}, time, plays=plays)
+        self._act((verdict, label, consumer), time, plays=plays)
 
-    def _act(self, then: Mapping[str, str], time: int | None = None, *, plays: bool = False) -> None:
+    def _moves_until(self, time: int) -> list[tuple[Any, ...]]:
+        return [move for move in self.table.moves if move[-1] <= time]
+
+    def _act(self, move: tuple[str, ...], time: int | None = None, *, plays: bool = False) -> None:
         now = self.table.broker.now if time is None else time
-        picture = self._play([move for move in self.table.moves if move[-1] <= now], then, now)
+        picture = self._play([*self._moves_until(now), (*move, now + PAUSE)])
         self._show_from(picture, self.table.moves[-1][-1], plays=plays or not self._works)
 
     def _settle(self, content: dict[str, Any]) -> None:
-        consumer, label = map(str, content["message"])
-        self.settle(
-            consumer, str(content["verdict"]), label, int(content["time"]), plays=bool(content.get("plays"))
-        )
+        consumer, label = content["message"]
+        self.settle(consumer, content["verdict"], label, content["time"], plays=content.get("plays", False))
 
     def _do(self, content: dict[str, Any]) -> None:
         what = content["what"]
         if what == "send":
-            self._act({"what": "send", "group": self.group.value.strip() or "A"}, content.get("time"))
+            self._act(("send", self.group.value.strip() or "A"), content.get("time"))
             return
         if what == "groups":
             self._grouped = not self._grouped

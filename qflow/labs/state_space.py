@@ -13,7 +13,6 @@ import html
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import groupby
 from typing import Any
 
 import anywidget
@@ -32,7 +31,7 @@ from qflow.labs.running import Steps
 from qflow.labs.scripts import STYLES, join_modules, read_styles
 from qflow.labs.slider_lab import SliderLab
 from qflow.labs.topology import ConsumerSpot, ProducerSpot, QueueSpot, Topology
-from qflow.labs.words import times
+from qflow.labs.words import in_turn
 from qflow.wording import format_count
 from qflow.workload import Run, Workload
 from qflow.workload.agenda import SECOND
@@ -232,9 +231,7 @@ def _way(states: StateGraph, node: int) -> list[str]:
     way, where = states.path_to(node), f"State {node} is: {states.label(node)}."
     if not way:
         return [f"{where} Everything begins here."]
-    turns = [(action, len(list(same))) for action, same in groupby(way)]
-    steps = ", ".join(action if number == 1 else f"{action} ({times(number)})" for action, number in turns)
-    return [f"{where} The shortest way there, {format_count(len(way), 'step')}: {steps}."]
+    return [f"{where} The shortest way there, {format_count(len(way), 'step')}: {', '.join(in_turn(way))}."]
 
 
 # The lab

@@ -12,8 +12,9 @@ how fast a beat plays, is the browser's (``static/story.js``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final
 
 from qflow.broker.errors import AmqpException
@@ -132,6 +133,16 @@ def share(spans: tuple[Span, ...], end: int) -> str:
 def times(number: int) -> str:
     """Return a number of times in words: ``never``, ``once``, ``twice``, ``3 times``."""
     return {0: "never", 1: "once", 2: "twice"}.get(number, f"{number} times")
+
+
+def in_turn(names: Iterable[str]) -> list[str]:
+    """Return names one after the other, each with how often in a row.
+
+    >>> in_turn(["c1", "c1", "c2"])
+    ['c1 (twice)', 'c2']
+    """
+    turns = [(name, len(list(same))) for name, same in groupby(names)]
+    return [name if number == 1 else f"{name} ({times(number)})" for name, number in turns]
 
 
 def _of_queue(frames: Frames, queue: QueueSpot) -> Iterator[str]:

@@ -69,7 +69,7 @@ def test_a_hand_changes_what_follows_and_nothing_before():
     kept = [event for event in events if event.time <= time]
     assert lab.picture.run.events[: len(kept)] == kept
     assert lab.picture.run.events != events
-    assert lab.table.done == [f"c1 releases {label}."]
+    assert [move[:3] for move in lab.table.moves] == [("release", label, "c1")]
     assert lab.scene.place["plays"]
     by_hand = group_lab(messages="AB", prefetch=(1,), mode="credit", paces=())
     by_hand.settle("c1", "accept")

@@ -212,7 +212,7 @@ def test_a_token_of_groups_brings_what_was_played(paces):
     lab.settle("c2", "release", time=600_000)
     lab.settle("c1", "accept", time=700_000)
     again = open_token(lab.token(0, 0))
-    assert (again.claims, again.table.done) == (lab.claims, lab.table.done)
+    assert (again.claims, again.table.moves) == (lab.claims, lab.table.moves)
     assert again.table.broker.state_hash() == lab.table.broker.state_hash()
 
 

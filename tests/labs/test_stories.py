@@ -113,7 +113,8 @@ def test_a_message_at_a_consumer_is_answered_where_it_is(live):
     for key in ("Enter", "ArrowDown", "ArrowUp", "Enter"):
         live.page.keyboard.press(key)
     live.await_run(run + 1)
-    assert live.lab.table.done[-1].startswith("c2 accepts ")
+    verdict, _, consumer, _ = live.lab.table.moves[-1]
+    assert (verdict, consumer) == ("accept", "c2")
     live.page.locator(".qf-consumer[data-name=c1] [data-handle]").press("ArrowRight")
     live.await_run(run + 2)
     assert len(live.lab.table.holds("c1")) == 2
