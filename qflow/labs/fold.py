@@ -164,9 +164,8 @@ class Fold:
         self.grain = grain
         self._own_steps = frozenset(own_steps)
         self.count = self.seen = 0
-        queues_at = AFTER_STEP + len(PRODUCER_CHANNELS) * len(topology.producers)
-        consumers_at = queues_at + len(QUEUE_CHANNELS) * len(topology.queues)
-        width = consumers_at + len(CONSUMER_CHANNELS) * len(topology.consumers)
+        _, queues_at, consumers_at = (at for at, _ in places_of(topology).values())
+        width = len(channel_names(topology))
         self._producers = {
             spot.name: _Producer(index, AFTER_STEP + len(PRODUCER_CHANNELS) * index, spot.capacity)
             for index, spot in enumerate(topology.producers)
@@ -209,7 +208,7 @@ class Fold:
         for link, place in self._by_link.items():
             self._readers[link.partition("::")[0]].append(place)
         # By session and tag, as far as they were looked up.
-        self._by_tag: dict[str, dict[str, _Consumer | None]] = {}
+        self._by_tag: dict[str, dict[str, _Consumer | None]] = defaultdict(dict)
         # The spans, number after number. Where the row of a transfer begins is kept by session and command.
         self._sendings: list[Any] = []
         self._stays: list[Any] = []
@@ -286,45 +285,33 @@ class Fold:
         new._groups, new._links = self._groups, self._links
         routes = [(shift.producer(producer), shift.queue(queue)) for producer, queue in self._routes]
         new._routes |= {route: None for route in routes if min(route) >= 0}
-        new._deaths = [
-            (max(0, at - first), shift.producer(p), text)
-            for at, p, text in self._deaths
-            if at >= first and shift.producer(p) >= 0
-        ]
+        deaths = [(at - first, shift.producer(producer), text) for at, producer, text in self._deaths]
+        new._deaths = [death for death in deaths if min(death[:2]) >= 0]
         self._hand_over(new, shift)
         return new
 
     def _hand_over(self, new: Fold, shift: _Shift) -> None:
         """Give a fold that goes on the spans that still last, and where they are."""
-        sendings, new._sendings = shift.keep(self._sendings, SENDINGS, {"producer": shift.producer})
-        for session, sent in self._sent.items():
-            if session in new._sent:
-                new._sent[session] = _move(sent, sendings)
-        stays, new._stays = shift.keep(
-            self._stays, STAYS, {"queue": shift.queue, "producer": shift._nth_producer}
-        )
+        producer, queue, sender, reader = shift.producer, shift.queue, shift.sender, shift.reader
+        sendings, new._sendings = shift.keep(self._sendings, SENDINGS, {"producer": producer})
+        for session in self._sent.keys() & new._sent.keys():
+            new._sent[session] = _move(self._sent[session], sendings)
+        stays, new._stays = shift.keep(self._stays, STAYS, {"queue": queue, "producer": sender})
         width = len(STAYS)
 
         def stay(row: int) -> int:
             return stays.get(row * width, -width) // width
 
-        holdings, new._holdings = shift.keep(
-            self._holdings, HOLDINGS, {"stay": stay, "consumer": shift._nth_consumer}
-        )
-        locks, new._locks = shift.keep(
-            self._locks, LOCKS, {"queue": shift.queue, "consumer": shift._nth_consumer}
-        )
-        for name, queue in self._queues.items():
-            if name in new._queues:
-                same = new._queues[name]
-                same.stays, same.newest = _move(queue.stays, stays), _move(queue.newest, stays)
-                same.holdings, same.locks = _move(queue.holdings, holdings), _move(queue.locks, locks)
-        for name, producer in self._producers.items():
-            if name in new._producers:
-                new._producers[name].holds = producer.holds
-                new._producers[name].unreported = [
-                    sendings[one] for one in producer.unreported if one in sendings
-                ]
+        holdings, new._holdings = shift.keep(self._holdings, HOLDINGS, {"stay": stay, "consumer": reader})
+        locks, new._locks = shift.keep(self._locks, LOCKS, {"queue": queue, "consumer": reader})
+        for name in self._queues.keys() & new._queues.keys():
+            was, now = self._queues[name], new._queues[name]
+            now.stays, now.newest = _move(was.stays, stays), _move(was.newest, stays)
+            now.holdings, now.locks = _move(was.holdings, holdings), _move(was.locks, locks)
+        for name in self._producers.keys() & new._producers.keys():
+            new._producers[name].holds = self._producers[name].holds
+            unreported = self._producers[name].unreported
+            new._producers[name].unreported = [sendings[one] for one in unreported if one in sendings]
 
     # Steps
 
@@ -759,9 +746,7 @@ class Fold:
 
     def _reader(self, session: str, tag: str) -> _Consumer | None:
         """Return whose subscription this is."""
-        tags = self._by_tag.get(session)
-        if tags is None:
-            tags = self._by_tag[session] = {}
+        tags = self._by_tag[session]
         if tag not in tags:
             tags[tag] = self._by_link.get(f"{session}::{tag}")
         return tags[tag]
@@ -886,11 +871,11 @@ class _Shift:
         """Return a queue's index; -1 for one that is not shown any more."""
         return self._places[1].get(index, -1)
 
-    def _nth_producer(self, number: int) -> int:
+    def sender(self, number: int) -> int:
         """Return a producer's number from 1; 0 for none."""
-        return self._places[0].get(number - 1, -1) + 1
+        return self.producer(number - 1) + 1
 
-    def _nth_consumer(self, number: int) -> int:
+    def reader(self, number: int) -> int:
         """Return a consumer's number from 1; 0 for none."""
         return self._places[2].get(number - 1, -1) + 1
 
@@ -908,31 +893,30 @@ class _Shift:
             moved[new] = row[old]
         for at, index in ((PRODUCER, self.producer), (QUEUE, self.queue), (WAITER, self.producer)):
             moved[at] = max(0, index(row[at]))
-        moved[CONSUMER] = max(0, self._nth_consumer(row[CONSUMER] + 1) - 1)
+        moved[CONSUMER] = max(0, self.reader(row[CONSUMER] + 1) - 1)
         for at in (SENDER, GOT_SENDER, LOST_SENDER):
-            moved[at] = self._nth_producer(row[at])
+            moved[at] = self.sender(row[at])
         return moved
 
     def keep(
         self, data: list[int], names: tuple[str, ...], moves: Mapping[str, Callable[[int], int]]
     ) -> tuple[dict[int, int], list[int]]:
         """Return the rows of a table that still last: where each begins now, and their numbers."""
-        width, first = len(names), self.first
+        width, first, end = len(names), self.first, names.index("end")
         where: dict[int, int] = {}
         rows: list[int] = []
-        end = names.index("end")
         # Of a stay it is a frame, of a holding only whether.
         in_frames = (*_FRAMES, "again") if names == STAYS else _FRAMES
         frames = [names.index(name) for name in in_frames if name in names]
         moved = [(names.index(name), move) for name, move in moves.items()]
-        must = names.index(next(iter(moves))) if "stay" not in moves else None
         for start in range(0, len(data), width):
-            if data[start + end] < first:
-                continue
             row = data[start : start + width]
+            if row[end] < first:
+                continue
             for at, move in moved:
                 row[at] = move(row[at])
-            if must is not None and row[must] < 0:
+            # What is not shown any more; of a holding it is its message that may be over.
+            if "stay" not in moves and row[moved[0][0]] < 0:
                 continue
             for at in frames:
                 if row[at] != NEVER:
@@ -966,17 +950,24 @@ def fold(run: Run, topology: Topology | None = None, own_steps: Collection[str] 
     return folding.whole(run.end)
 
 
+_CHANNELS = {"producer": PRODUCER_CHANNELS, "queue": QUEUE_CHANNELS, "consumer": CONSUMER_CHANNELS}
+
+
+def places_of(topology: Topology) -> dict[str, tuple[int, tuple[str, ...]]]:
+    """Return where the columns of each kind begin in a frame, and in which order they follow."""
+    places, at = {}, AFTER_STEP
+    for (kind, channels), names in zip(_CHANNELS.items(), _names(topology), strict=True):
+        places[kind] = at, channels
+        at += len(channels) * len(names)
+    return places
+
+
 def channel_names(topology: Topology) -> tuple[str, ...]:
     """Return the names of a frame's columns, in order."""
-    kinds = (
-        ("producer", topology.producers, PRODUCER_CHANNELS),
-        ("queue", topology.queues, QUEUE_CHANNELS),
-        ("consumer", topology.consumers, CONSUMER_CHANNELS),
-    )
-    names = ["time", *(f"step.{name}" for name in STEP_CHANNELS)]
-    for kind, spots, channels in kinds:
-        names += [f"{kind}.{spot.name}.{channel}" for spot in spots for channel in channels]
-    return tuple(names)
+    found = ["time", *(f"step.{name}" for name in STEP_CHANNELS)]
+    for (kind, channels), names in zip(_CHANNELS.items(), _names(topology), strict=True):
+        found += [f"{kind}.{name}.{channel}" for name in names for channel in channels]
+    return tuple(found)
 
 
 def _array_of(numbers: list[int]) -> array[int]:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from qflow.broker.events import Event
-from qflow.labs.fold import AFTER_STEP, CONSUMER_CHANNELS, PRODUCER_CHANNELS, QUEUE_CHANNELS, REASONS, fold
+from qflow.labs.fold import REASONS, STEP_CHANNELS, fold, places_of
 from qflow.labs.frames import Frames, Span
 from qflow.labs.topology import Topology, layout_of
 from qflow.labs.words import claims_of, vocabulary
@@ -85,18 +85,11 @@ class Picture:
     def payload(self) -> dict[str, object]:
         """Return all that the browser draws: JSON but for ``numbers``, which are bytes."""
         frames, topology = self.frames, self.frames.topology
-        queues_at = AFTER_STEP + len(PRODUCER_CHANNELS) * len(topology.producers)
-        consumers_at = queues_at + len(QUEUE_CHANNELS) * len(topology.queues)
         return {
             "topology": asdict(topology),
             "layout": layout_of(topology),
             # Where the numbers of each kind begin in a frame, and in which order they follow.
-            "columns": {
-                "step": [name.removeprefix("step.") for name in frames.channels[1:AFTER_STEP]],
-                "producer": [AFTER_STEP, PRODUCER_CHANNELS],
-                "queue": [queues_at, QUEUE_CHANNELS],
-                "consumer": [consumers_at, CONSUMER_CHANNELS],
-            },
+            "columns": {"step": STEP_CHANNELS, **places_of(topology)},
             "width": len(frames.channels),
             "count": frames.count,
             "lasting": [[name, table.columns, len(table)] for name, table in frames.lasting.items()],
