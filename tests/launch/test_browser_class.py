@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 import pytest
-from browser import LabServer, chromium_page
+from browser import LabServer, chromium_page, play_until
+from test_classroom import serve
 
 from qflow.launch import book, cargo
-from qflow.launch.classroom import _ClassServer
 
 pytestmark = pytest.mark.browser
 
@@ -19,6 +18,7 @@ TELL = """() => {
     const detail = { id: "flow_states", passed: false, message: "<b>Reached</b> is not enough." };
     document.dispatchEvent(new CustomEvent("qflow-exercise", { detail }));
 }"""
+HAS_TOLD = "words => document.querySelector('.qf-ask-told').textContent.includes(words)"
 
 
 @pytest.fixture(scope="module")
@@ -29,10 +29,16 @@ def server(root, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(book, "contents", lambda: [(CHAPTER, root / CHAPTER)])
         book.write_book(folder)
-    with _ClassServer(folder, "127.0.0.1", 0) as listening:
-        threading.Thread(target=listening.serve_forever, daemon=True).start()
+    with serve(folder) as listening:
         yield listening
-        listening.shutdown()
+
+
+def make_guess(page, depth: str) -> None:
+    """Guess at the first question of a chapter, in a room that is held."""
+    page.locator(".qf-ask input").first.fill(depth)
+    play_until(page, "() => document.querySelector('.qf-ask-go:enabled')")
+    page.locator(".qf-ask-go").first.click()
+    page.get_by_text("It goes on when your teacher says go.").wait_for()
 
 
 def test_a_guess_arrives_in_the_histogram_and_goes_on_at_the_teachers_word(server):
@@ -41,20 +47,19 @@ def test_a_guess_arrives_in_the_histogram_and_goes_on_at_the_teachers_word(serve
     with chromium_page(lab) as learner, chromium_page(lab) as teacher:
         page, screen = learner.page, teacher.page
         screen.goto(f"{lab.url}{server.teacher}")
+        page.clock.install()
         page.goto(f"{lab.url}/book/notebooks/01-thresholds.html")
         page.get_by_placeholder("seat 1, or your name").fill(SCRIPT)
-        page.locator(".qf-ask input").first.fill("950")
-        page.locator(".qf-ask-go").first.click()
+        make_guess(page, "950")
         screen.locator("svg .said[width]").wait_for()
         assert screen.locator("svg").get_attribute("aria-label") == "1 guesses: 950"
         assert screen.locator("text", has_text="stop 900").count() == 1
-        page.get_by_text("It goes on when your teacher says go.").wait_for()
         assert page.locator(".qf-guess-truth").count() == 0, "the room waits"
         assert screen.locator("svg .truth").count() == 0
         for _ in range(3):
             page.evaluate(TELL)
         screen.get_by_role("button", name="go").click()
-        page.get_by_text("It turned ON at 901.").wait_for()
+        play_until(page, HAS_TOLD, "It turned ON at 901.")
         screen.get_by_text("ON at 901. 0 of 1 said so.").wait_for()
         assert screen.locator("svg .truth").count() == 1
         screen.get_by_text("0 of 1 done").wait_for()
@@ -74,20 +79,16 @@ def test_names_and_messages_are_texts_on_the_screen(server):
         assert teacher.page.locator("img").count() == 0
 
 
-def test_a_page_whose_class_was_closed_lets_the_run_go_on(server, root):
+def test_a_page_whose_class_was_closed_lets_the_run_go_on(server):
     """Nobody is to wait for a teacher who is gone."""
-    folder = server.folder
-    with _ClassServer(folder, "127.0.0.1", 0) as closing:
-        threading.Thread(target=closing.serve_forever, daemon=True).start()
+    with serve(server.folder) as closing:
         closing.room.obey({"held": True})
         lab = LabServer(f"http://{closing.address}", Path(), Path())
         with chromium_page(lab) as learner:
             page = learner.page
+            page.clock.install()
             page.goto(f"{lab.url}/book/notebooks/01-thresholds.html")
-            page.get_by_placeholder("seat 1, or your name").wait_for()
-            page.locator(".qf-ask input").first.fill("900")
-            page.locator(".qf-ask-go").first.click()
-            page.get_by_text("It goes on when your teacher says go.").wait_for()
+            make_guess(page, "900")
             closing.shutdown()
             closing.server_close()
-            page.get_by_text("It turned ON at 901.").wait_for()
+            play_until(page, HAS_TOLD, "It turned ON at 901.")

@@ -10,8 +10,11 @@ import subprocess
 import sys
 import threading
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from commands import status_of
@@ -50,12 +53,19 @@ def folder(tmp_path) -> Path:
     return site
 
 
-@pytest.fixture
-def server(folder):
+@contextmanager
+def serve(folder: Path) -> Iterator[_ClassServer]:
+    """Serve a class; how often it is looked for its end is how long that takes."""
     with _ClassServer(folder, "127.0.0.1", 0) as listening:
-        threading.Thread(target=listening.serve_forever, daemon=True).start()
+        threading.Thread(target=listening.serve_forever, args=(0.005,), daemon=True).start()
         yield listening
         listening.shutdown()
+
+
+@pytest.fixture
+def server(folder):
+    with serve(folder) as listening:
+        yield listening
 
 
 def ask(server, method, path, body=None, **headers):
@@ -81,9 +91,8 @@ class TestThirtyBrowsers:
             status, page = ask(server, "GET", "/")
             assert (status, "/class/room.js" in page) == (200, True)
             for answer in (500, 890 + number):
-                said = report(
-                    number, guesses=[guess(answer, tank=TANK, truth=901)], checks=[check(1), check(2)]
-                )
+                guesses = [guess(answer, tank=TANK, truth=901)]
+                said = report(number, guesses=guesses, checks=[check(1), check(2)])
                 assert ask(server, "POST", "/class/said", said)[0] == 200
             return ask(server, "POST", "/class/said", report(number, name=f"n{number}"))[1]["seat"]
 
@@ -144,11 +153,8 @@ class TestALaptopThatLeaves:
             room.receive(report(1, guesses=[guess(900)], checks=[check(7)]))
         shown = room.report()
         assert shown["questions"][0]["answers"] == {1: 900}
-        assert shown["exercises"][0]["seats"][1] == {
-            "state": "at it",
-            "failed": [7],
-            "message": "Reached is not enough.",
-        }
+        one = {"state": "at it", "failed": [7], "message": "Reached is not enough."}
+        assert shown["exercises"][0]["seats"][1] == one
 
     def test_one_that_breaks_off_in_the_middle_harms_nobody(self, server, capfd):
         connection = http.client.HTTPConnection("127.0.0.1", server.server_port)
@@ -256,27 +262,20 @@ def test_the_screen_is_behind_an_address_of_its_own_each_time(folder):
     assert len(addresses) == 2
 
 
-def test_it_ends_with_the_command_and_leaves_nothing(folder, root):
+def test_it_ends_with_the_command_and_leaves_nothing(folder):
     def files():
         return {path: path.read_bytes() for path in sorted(folder.parent.rglob("*")) if path.is_file()}
 
     before = files()
     command = f"-m qflow class --site {folder} --host 127.0.0.1 --port 0".split()
-    with subprocess.Popen(
-        [sys.executable, *command],
-        cwd=folder.parent,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as running:
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, *command], cwd=folder.parent, **pipes) as running:
         room, screen, end = (running.stdout.readline() for _ in range(3))
         assert end == "Ctrl-C closes the class; nothing of it is kept.\n"
         port, screen = re.search(r":(\d+)/$", room)[1], re.search(r"(/class/\S+)$", screen)[1]
-        host = {"Origin": f"http://127.0.0.1:{port}"}
+        served = SimpleNamespace(server_port=int(port), address=f"127.0.0.1:{port}")
         for path, said in (("/class/said", report(1, name="Ada", guesses=[guess(901)])), (screen, {"go": 0})):
-            connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=30)
-            connection.request("POST", path, json.dumps(said), host)
-            assert connection.getresponse().status == 200
+            assert ask(served, "POST", path, said)[0] == 200
         running.send_signal(signal.SIGINT)
         out, errors = running.communicate(timeout=30)
     assert (running.returncode, errors) == (0, "")
