@@ -7,15 +7,16 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import nbformat
 import pytest
 from browser import chromium_page
 from test_front_door import unpacked as unpack_text
+from test_front_door import write_book
 
-from qflow.launch import book, book_questions
+from qflow.launch import book_questions
 from qflow.launch.book_questions import answer, ask_in_page
 from qflow.teaching import errata_game
 from qflow.teaching.errata import PAGES, errata
@@ -27,14 +28,18 @@ PLACE = re.compile(r'<div class="qf-place">.*?<script type="application/json">(.
 CHAPTERS = [path.stem for path in sorted((ROOT / "notebooks").glob("[01][0-9]-*.ipynb"))]
 
 
-def asked_in(path: str) -> tuple[list[dict], str]:
-    """Return what a page asks, and all that can be read in it."""
+@cache
+def asked_in(path: str) -> tuple[list[dict], str, list[str | dict]]:
+    """Return what a page asks, all that can be read in it, and its outputs: a text, or what is asked."""
     notebook = nbformat.read(ROOT / path, as_version=4)
     ask_in_page(notebook, path)
-    text = nbformat.writes(notebook)
-    outputs = [output.get("data", {}) for cell in notebook.cells for output in cell.get("outputs", ())]
-    found = [PLACE.search("".join(data.get("text/html", ""))) for data in outputs]
-    return [json.loads(place[1]) for place in found if place], text
+    outputs: list[str | dict] = []
+    for output in (output for cell in notebook.cells for output in cell.get("outputs", ())):
+        data = output.get("data", {})
+        place = PLACE.search("".join(data.get("text/html", "")))
+        shown = f"{data.get('text/plain', '')}\n{output.get('text', '')}\n"
+        outputs.append(json.loads(place[1]) if place else shown)
+    return [each for each in outputs if isinstance(each, dict)], nbformat.writes(notebook), outputs
 
 
 def unpacked(place: dict) -> object:
@@ -43,7 +48,7 @@ def unpacked(place: dict) -> object:
 
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_each_question_is_asked_in_the_page_or_a_lab_and_answered_at_the_end_alone(chapter):
-    places, text = asked_in(f"notebooks/{chapter}.ipynb")
+    places, text, _ = asked_in(f"notebooks/{chapter}.ipynb")
     known = questions(chapter)
     (comparison,) = (place for place in places if place["kind"] == "comparison")
     assert {asked["id"] for asked in comparison["asked"]} == {f"{chapter}/{name}" for name in known}
@@ -61,38 +66,33 @@ def test_each_question_is_asked_in_the_page_or_a_lab_and_answered_at_the_end_alo
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_no_output_above_a_question_shows_what_came(chapter):
     """A page has the outputs of an executed chapter; a learner's copy has none."""
-    places, _ = asked_in(f"notebooks/{chapter}.ipynb")
+    places, _, outputs = asked_in(f"notebooks/{chapter}.ipynb")
     (comparison,) = (place for place in places if place["kind"] == "comparison")
     came = {asked["id"]: unpacked(asked)["came"] for asked in comparison["asked"]}
-    notebook = nbformat.read(ROOT / "notebooks" / f"{chapter}.ipynb", as_version=4)
-    ask_in_page(notebook, f"notebooks/{chapter}.ipynb")
-    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
-    seen, asked = "", []
+    seen = ""
     for output in outputs:
-        data = output.get("data", {})
-        if found := PLACE.search("".join(data.get("text/html", ""))):
-            asked.append(json.loads(found[1]))
-            known = came.get(asked[-1].get("id"), "yes")
-            is_told = known not in {"yes", "no", "ON", "OFF"} and re.search(
-                rf"(?<![\w.,-]){re.escape(known)}(?![\w]|[-.,]\d)", seen
-            )
-            assert not is_told, f"{known} stands above {asked[-1]['id']}"
-        seen += f"{data.get('text/plain', '')}\n{output.get('text', '')}\n"
-    assert len(asked) == len(places)
+        if isinstance(output, str):
+            seen += output
+            continue
+        known = came.get(output.get("id"), "yes")
+        if known not in {"yes", "no", "ON", "OFF"}:
+            told = re.search(rf"(?<![\w.,-]){re.escape(known)}(?![\w]|[-.,]\d)", seen)
+            assert not told, f"{known} stands above {output['id']}"
 
 
 def test_the_errata_game_is_the_notebooks_and_its_answers_are_packed():
-    places, text = asked_in("notebooks/11-errata.ipynb")
+    places, *_ = asked_in("notebooks/11-errata.ipynb")
     games = [place for place in places if place["kind"] == "errata"]
     for name, place in zip(PAGES, games, strict=True):
-        assert place["page"] == json.loads(json.dumps(errata_game(name).page))
-        assert unpacked(place)["scores"]["0 0"] == errata_game(name).judge()
+        game = errata_game(name)
+        assert place["page"] == json.loads(json.dumps(game.page))
+        assert unpacked(place)["scores"]["0 0"] == game.judge()
         assert not any(one.truth in json.dumps(place) for one in errata(name))
 
 
 @pytest.mark.parametrize("theme", THEMES)
 def test_each_exercise_has_a_box_and_its_hints_are_packed(theme):
-    places, text = asked_in(f"exercises/{theme}.ipynb")
+    places, text, _ = asked_in(f"exercises/{theme}.ipynb")
     if theme == "13-fleet":
         assert places == [], "a worker has no library for graphs"
         return
@@ -105,8 +105,8 @@ def test_each_exercise_has_a_box_and_its_hints_are_packed(theme):
         assert "raise NotImplementedError" in box["code"] and f"qf.check({task.name})" not in text
 
 
-def verdict(code: str, name: str = "exercises/01-thresholds/on_and_off") -> dict:
-    return json.loads(answer(json.dumps({"id": name, "setup": "import qflow as qf", "code": code})))
+def verdict(code: str, name: str = "exercises/01-thresholds/on_and_off", **more: bool) -> dict:
+    return json.loads(answer(json.dumps({"id": name, "setup": "import qflow as qf", "code": code, **more})))
 
 
 def test_code_is_judged_in_the_words_of_a_notebooks_check():
@@ -118,26 +118,19 @@ def test_code_is_judged_in_the_words_of_a_notebooks_check():
     assert wrong["printed"].startswith("asked\nasked") and not wrong["passed"]
     assert not any("qf.hint" in line for line in unwritten["lines"] + wrong["lines"]), "a button does that"
     right = verdict(head + "return stop + 1, resume - 1")
-    assert right["passed"] and right["lines"] == [
-        "RIGHT  on_and_off: right in all 8 cases, each tried on the engine."
-    ]
+    said = "RIGHT  on_and_off: right in all 8 cases, each tried on the engine."
+    assert right["passed"] and right["lines"] == [said]
 
 
 def test_the_case_that_failed_is_played():
-    asked = {
-        "id": "exercises/01-thresholds/on_and_off",
-        "setup": "",
-        "code": "def on_and_off(*all): return 3",
-    }
-    assert verdict(asked["code"])["shows"]
-    shown = json.loads(answer(json.dumps({**asked, "shows": True})))
+    code = "def on_and_off(*all): return 3"
+    assert verdict(code)["shows"]
+    shown = verdict(code, shows=True)
     assert shown["lines"] == ["What the broker does: on_and_off(limit=1000, stop=900, resume=500)"]
     assert shown["picture"].startswith('<div class="qflow-stored">')
-    refused = {**asked, "id": "exercises/08-several-queues/session_plan", "shows": True}
-    refused["code"] = refused["code"].replace("on_and_off", "session_plan")
-    assert json.loads(answer(json.dumps(refused)))["lines"] == [
-        "session_plan has no run of the engine to show in this case."
-    ]
+    code = code.replace("on_and_off", "session_plan")
+    refused = verdict(code, "exercises/08-several-queues/session_plan", shows=True)
+    assert refused["lines"] == ["session_plan has no run of the engine to show in this case."]
 
 
 @pytest.mark.parametrize(
@@ -155,7 +148,7 @@ def test_code_that_cannot_be_run_is_told_why(code, said):
     assert not found["passed"] and said in found["lines"][1]
 
 
-def test_every_solution_is_right_with_the_standard_library_alone():
+def test_every_solution_is_right_and_any_run_is_drawn_with_the_standard_library_alone():
     """The worker has the engine and nothing else."""
     code = """
 import json, sys
@@ -177,28 +170,23 @@ for theme in sys.argv[1:]:
         asked = {"id": f"exercises/{theme}/{task.name}", "setup": cells["setup"], "code": cells[task.name]}
         found = json.loads(answer(json.dumps(asked)))
         wrong += [] if found["passed"] else [[task.name, found]]
+from qflow.launch import front_door
+wrong += [] if "picture" in json.loads(front_door.answer("{}")) else ["front_door"]
 print(wrong)
 """
     themes = [theme for theme in THEMES if theme not in book_questions._NO_ENGINE]
-    done = subprocess.run(
-        [sys.executable, "-c", code, *themes], capture_output=True, text=True, check=True, cwd=ROOT
-    )
+    command = [sys.executable, "-c", code, *themes]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout == "[]\n"
 
 
 @pytest.fixture(scope="module")
-def shelf(tmp_path_factory) -> Iterator[Path]:
+def shelf(tmp_path_factory) -> Path:
     """Three pages of the book, in a folder."""
     folder = tmp_path_factory.mktemp("shelf")
-    chosen = (
-        "notebooks/02-bytes-and-counts.ipynb",
-        "notebooks/11-errata.ipynb",
-        "exercises/01-thresholds.ipynb",
-    )
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(book, "contents", lambda: [(path, ROOT / path) for path in chosen])
-        book.write_book(folder)
-    yield folder / "book"
+    chosen = ("notebooks/02-bytes-and-counts", "notebooks/11-errata", "exercises/01-thresholds")
+    write_book(folder, {f"{path}.ipynb": ROOT / f"{path}.ipynb" for path in chosen})
+    return folder / "book"
 
 
 HEAR = """window.heard = [];
@@ -238,24 +226,17 @@ def test_a_guess_is_made_by_mouse_and_kept_and_compared(page, shelf, stores):
     second.get_by_text("OFF", exact=True).click()
     second.get_by_text("keep my guess").click()
     page.wait_for_function("window.heard.length === 2")
-    assert page.evaluate("window.heard") == [
-        {
-            "id": f"02-bytes-and-counts/{name}",
-            "question": questions("02-bytes-and-counts")[name].question,
-            "answer": guess,
-            "kind": kind,
-            "choices": [*questions("02-bytes-and-counts")[name].choices],
-            "truth": truth,
-        }
-        for name, guess, kind, truth in (
-            ("messages", 11, "number", 3),
-            ("state", "OFF", "choice", "ON"),
-        )
-    ]
+    known, chapter = questions("02-bytes-and-counts"), "02-bytes-and-counts"
+    guesses = {
+        "messages": {"answer": 11, "kind": "number", "truth": 3},
+        "state": {"answer": "OFF", "kind": "choice", "truth": "ON"},
+    }
+    for heard, (name, said) in zip(page.evaluate("window.heard"), guesses.items(), strict=True):
+        asked = {"question": known[name].question, "choices": [*known[name].choices]}
+        assert heard == {"id": f"{chapter}/{name}", **asked, **said}
     first.get_by_text("show what came").click()
-    first.get_by_text(
-        "What came: 3. You said 11: that is the count alone; the bytes are there first."
-    ).wait_for()
+    said = "What came: 3. You said 11: that is the count alone; the bytes are there first."
+    first.get_by_text(said).wait_for()
     if stores:
         page.reload()
         first.get_by_text("What came: 3. You said 11").wait_for()

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from browser import LabServer, chromium_page, play_until
 from test_classroom import serve
+from test_front_door import write_book
 
-from qflow.launch import book, cargo
+from qflow.launch import cargo
 
 pytestmark = pytest.mark.browser
 
@@ -26,9 +27,7 @@ def server(root, tmp_path_factory):
     """A class whose site is one chapter."""
     folder = tmp_path_factory.mktemp("class") / "site"
     cargo.claim(folder, "site")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(book, "contents", lambda: [(CHAPTER, root / CHAPTER)])
-        book.write_book(folder)
+    write_book(folder, {CHAPTER: root / CHAPTER})
     with serve(folder) as listening:
         yield listening
 

@@ -27,6 +27,10 @@ from qflow.maintain import notebooks
 DOOR = re.compile(r'class="qf-door">(.*?)</script>', re.S)
 
 
+def unpacked(text: str) -> bytes:
+    return zlib.decompress(base64.b64decode(text.translate(str.maketrans("-_.", "+/0"))))
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     """The first page, as `qflow site build` writes it."""
@@ -36,8 +40,18 @@ def folder(tmp_path_factory) -> Path:
     return top
 
 
-def unpacked(text: str) -> bytes:
-    return zlib.decompress(base64.b64decode(text.translate(str.maketrans("-_.", "+/0"))))
+@pytest.fixture(scope="module")
+def door(folder) -> dict:
+    """What the first page holds, its runs unpacked."""
+    held = json.loads(DOOR.search((folder / "index.html").read_text())[1])
+    return {**held, **json.loads(unpacked(held["runs"])), "numbers": unpacked(held["numbers"])}
+
+
+def write_book(top: Path, pages: dict[str, Path]) -> list[book.Page]:
+    """Write a book of a few files, by where each is in a checkout."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(book, "contents", pages.items)
+        return book.write_book(top)
 
 
 class Links(HTMLParser):
@@ -62,61 +76,45 @@ def outside(page: str) -> list[str]:
     return [link for link in Links(page).loads if re.match(r"[a-z]+:(?<!data:)|//", link)] + asked
 
 
-def test_each_run_that_the_page_holds_is_a_run_of_the_engine(folder):
-    door = json.loads(DOOR.search((folder / "index.html").read_text())[1])
-    held, slices = json.loads(unpacked(door["runs"])), unpacked(door["numbers"])
-    assert list(held["runs"]) == [str(stop) for stop in front_door.STOPS]
+def test_each_run_that_the_page_holds_is_a_run_of_the_engine(door):
+    slices = door["numbers"]
+    assert list(door["runs"]) == [str(stop) for stop in front_door.STOPS]
     size, count = door["slice"], len(front_door.STOPS)
-    for place, (stop, run) in enumerate(held["runs"].items()):
+    for place, (stop, run) in enumerate(door["runs"].items()):
         picture = front_door._draw_run({"stop": int(stop)})
         (fresh,) = payload_of(picture)
         numbers = zlib.decompress(fresh.pop("numbers"))
-        drawn = {**held["shared"], **run["picture"]}
+        drawn = {**door["shared"], **run["picture"]}
         own = (slices[at : at + size] for at in range(place * size, len(slices), count * size))
         assert b"".join(own)[: drawn.pop("numbers")] == numbers
         assert drawn.pop("digest") == hashlib.sha256(numbers).hexdigest()
         assert drawn == json.loads(json.dumps(fresh))
         assert run["claims"] == list(picture.claims)
-    story = door["first"].pop("story")
-    assert [beat["camera"] for beat in story] == ["whole", "gate", "queue", "held", "window", "whole"]
-    first = {**held["shared"], **held["runs"][str(door["settings"]["stop"])]["picture"]}
-    assert len(unpacked(door["first"].pop("numbers"))) == first.pop("numbers")
-    assert door["first"] == first
+    begun = dict(door["first"])
+    cameras = [beat["camera"] for beat in begun.pop("story")]
+    assert cameras == ["whole", "gate", "queue", "held", "window", "whole"]
+    first = {**door["shared"], **door["runs"][str(door["settings"]["stop"])]["picture"]}
+    assert len(unpacked(begun.pop("numbers"))) == first.pop("numbers")
+    assert begun == first
 
 
-def test_above_stop_50_the_window_does_not_fit_and_the_producer_dies():
+def test_above_stop_50_the_window_does_not_fit_and_the_producer_dies(door):
     """Up to a stop of limit - capacity nothing is refused."""
-    dead = {stop for stop in front_door.STOPS if front_door._draw_run({"stop": stop}).run.errors}
+    dead = {int(stop) for stop, run in door["runs"].items() if run["picture"]["deaths"]}
     assert dead == {52, 54, 56, 58, 60}
 
 
-def test_python_answers_as_the_page_does():
-    held = front_door.grid()["runs"]["12"]
+def test_python_answers_as_the_page_does(door):
     answered = json.loads(front_door.answer(json.dumps({**front_door.SETTINGS, "stop": 12})))
-    assert answered["picture"]["digest"] == held["picture"]["digest"]
+    assert answered["picture"]["digest"] == door["runs"]["12"]["picture"]["digest"]
     refused = json.loads(front_door.answer('{"stop": 11, "resume": 12}'))
     assert list(refused) == ["refusal"]
 
 
-def test_what_answers_needs_the_standard_library_only():
-    """The worker has the wheel of qflow and nothing else."""
-    import subprocess
-    import sys
-
-    code = (
-        "import sys; from qflow.launch.front_door import answer; answer('{}'); "
-        "others = ('anywidget', 'ipywidgets', 'nbconvert', 'nbformat', 'networkx'); "
-        "print([name for name in others if name in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
-
-
 def test_the_page_gets_code_and_rules_without_chapters_and_recordings(tmp_path):
     names = ["qflow/kit.py", "qflow/_kit/data/rules.csv"]
-    left_out = [
-        f"qflow/_kit/{name}" for name in ("notebooks/a.ipynb", "exercises/a.ipynb", "data/recordings/a")
-    ]
+    others = ("notebooks/a.ipynb", "exercises/a.ipynb", "data/recordings/a")
+    left_out = [f"qflow/_kit/{name}" for name in others]
     (tmp_path / "pypi").mkdir()
     (tmp_path / "book").mkdir()
     with zipfile.ZipFile(tmp_path / "pypi" / "qflow_kit-1-py3-none-any.whl", "w") as wheel:
@@ -148,37 +146,39 @@ def index_of(site: Path) -> list[tuple[str, str, list[tuple[str, str, str]]]]:
     return json.loads(unpacked(re.fullmatch(r'globalThis.qflowIndex = "(.*)";\n', script)[1]))
 
 
-@pytest.fixture
-def small_book(tmp_path, monkeypatch) -> dict[str, str]:
-    """The pages of a book with two chapters and a text, by where each is."""
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory) -> Path:
+    """Where a book with two chapters and a text is."""
+    return tmp_path_factory.mktemp("shelf")
+
+
+@pytest.fixture(scope="module")
+def small_book(shelf) -> dict[str, str]:
+    """Its pages, by where each is in a checkout."""
     runs = [new_output("display_data", {"text/html": to_fragment(flow_run(messages=n))}) for n in (20, 30)]
     hidden = {"jupyter": {"source_hidden": True}}
     cells = [new_markdown_cell("# 0 · Tour\n\n[To the text](reference/README.md#a)")]
-    cells += [
-        new_code_cell(f"lab({n})", metadata=hidden if n else {}, outputs=[run]) for n, run in enumerate(runs)
-    ]
+    for number, run in enumerate(runs):
+        cells.append(new_code_cell(f"lab({number})", metadata=hidden if number else {}, outputs=[run]))
     made = {
         "notebooks/00-tour.ipynb": nbformat.writes(notebooks._tidy(new_notebook(cells=cells))),
         "notebooks/13-spark.ipynb": nbformat.writes(new_notebook(cells=[new_markdown_cell("# 13 · Spark")])),
         "notebooks/reference/README.md": "# To look up\n\n[0](../00-tour.ipynb), [x](https://example.org/x.md)"
         "\n\n## Below\n\nA **rule**, FC-14; `on_off` & more.",
     }
-    for path, text in made.items():
-        (tmp_path / "kit" / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "kit" / path).write_text(text)
-    monkeypatch.setattr(book, "contents", lambda: [(path, tmp_path / "kit" / path) for path in made])
-    return {page.path: (tmp_path / "book" / page.file).read_text() for page in book.write_book(tmp_path)}
+    files = {path: shelf / "kit" / path for path in made}
+    for path, file in files.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(made[path])
+    return {page.path: (shelf / "book" / page.file).read_text() for page in write_book(shelf, files)}
 
 
 def test_a_chapter_is_a_page_whose_labs_play_and_can_be_made_live(small_book):
     tour, spark, text = small_book.values()
     assert tour.count('class="qflow-stored"') == 2 and tour.count('class="qf-scripts">(') == 1
-    assert tour.count('href="../../lab/index.html?path=00-tour.ipynb"') == 4, (
-        "of the page, on a phone too, and beside each lab"
-    )
-    assert tour.count("<details><summary>the code of this cell") == 1, (
-        "code that the chapter hides can be opened"
-    )
+    # Of the page, on a phone too, and beside each lab; code that the chapter hides can be opened.
+    assert tour.count('href="../../lab/index.html?path=00-tour.ipynb"') == 4
+    assert tour.count("<details><summary>the code of this cell") == 1
     assert 'class="after" href="../../book/notebooks/13-spark.html"' in tour
     assert "lab/index.html" not in spark
     assert {"reference/README.html#a"} < set(Links(tour).links)
@@ -186,33 +186,32 @@ def test_a_chapter_is_a_page_whose_labs_play_and_can_be_made_live(small_book):
     assert [outside(page) for page in small_book.values()] == [[], [], []]
 
 
-def test_beside_a_page_are_the_contents_of_the_book_and_its_own_sections(small_book, tmp_path):
+def test_beside_a_page_are_the_contents_of_the_book_and_its_own_sections(small_book, shelf):
     tour, spark, text = small_book.values()
+    files = sorted((file for file, *_ in index_of(shelf)), key=lambda file: "ref" in file)
     for page in (tour, spark, text):
         links = Links(re.search(r'<nav [^>]*class="contents".*?</nav>', page, re.S)[0]).links
         top = "../../../" if page == text else "../../"
-        assert links == [
-            f"{top}book/{file}" for file, *_ in sorted(index_of(tmp_path), key=lambda row: "ref" in row[0])
-        ]
+        assert links == [f"{top}book/{file}" for file in files]
         assert page.count('aria-current="page"') == 1
         assert page.index('href="#the-text"') < page.index('class="contents"'), "a way past them"
     assert '<a aria-current="page" href="../../book/notebooks/00-tour.html"><span>0</span>Tour</a>' in tour
     assert '<li class="level-2"><a href="#below">Below</a></li>' in text and 'class="sections"' not in spark
 
 
-def test_sections_are_found_by_what_is_read_of_them(small_book, tmp_path):
-    ((file, title, found),) = [row for row in index_of(tmp_path) if "reference" in row[0]]
+def test_sections_are_found_by_what_is_read_of_them(small_book, shelf):
+    ((file, title, found),) = [row for row in index_of(shelf) if "reference" in row[0]]
     assert (file, title) == ("notebooks/reference/README.html", "To look up")
     assert found == [
         ["to-look-up", "To look up", "0, x"],
         ["below", "Below", "A rule, FC-14; on_off & more."],
     ]
-    words = " ".join(text for *_, found in index_of(tmp_path) for _, _, text in found)
+    words = " ".join(text for *_, found in index_of(shelf) for _, _, text in found)
     assert "At its deepest, orders had" in words, "what a lab shows, as text"
     assert "qf-scripts" not in words and len(words) < 10_000, "but not its script"
 
 
-def test_a_rule_is_linked_to_as_it_is_written(small_book):
+def test_a_rule_is_linked_to_as_it_is_written():
     unknown = "-".join(("FC", "00"))
     headed = sections.add_anchors(f"<h3>FC-14</h3><h3>{unknown}</h3>", rows=False)
     assert 'id="fc-14"' in headed and 'id="FC-14"' in headed and f'id="{unknown}"' not in headed
@@ -221,30 +220,22 @@ def test_a_rule_is_linked_to_as_it_is_written(small_book):
 
 def test_a_preview_names_its_picture_by_its_whole_address(monkeypatch, root):
     monkeypatch.setenv("QFLOW_SITE", "https://example.org/kit/")
-    assert 'content="https://example.org/kit/book/notebooks/images/preview.png"' in book.preview(
-        "a", "b", "../"
-    )
-    assert (root / "notebooks" / "images" / "preview.png").exists()
+    picture = "notebooks/images/preview.png"
+    assert f'content="https://example.org/kit/book/{picture}"' in book.preview("a", "b", "../")
+    assert (root / picture).exists()
     monkeypatch.delenv("QFLOW_SITE")
-    assert 'content="../book/notebooks/images/preview.png"' in book.preview('"', "b", "../")
-    assert '<meta property="og:title" content="&quot;">' in book.preview('"', "b", "../")
+    preview = book.preview('"', "b", "../")
+    assert f'content="../book/{picture}"' in preview
+    assert '<meta property="og:title" content="&quot;">' in preview
 
 
 @pytest.fixture(scope="module")
 def true_book(tmp_path_factory, root) -> Path:
     """Four true pages, as `qflow site build` writes them."""
     top = tmp_path_factory.mktemp("book")
-    names = [
-        "05-message-groups.ipynb",
-        "10-how-it-was-designed.ipynb",
-        "reference/rules.md",
-        "teachers/glossary.md",
-    ]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            book, "contents", lambda: [(f"notebooks/{name}", root / "notebooks" / name) for name in names]
-        )
-        front_door.write_front_door(top, book.write_book(top))
+    chapters = ("05-message-groups.ipynb", "10-how-it-was-designed.ipynb")
+    paths = [f"notebooks/{name}" for name in (*chapters, "reference/rules.md", "teachers/glossary.md")]
+    front_door.write_front_door(top, write_book(top, {path: root / path for path in paths}))
     return top
 
 
@@ -316,25 +307,14 @@ def test_the_contents_are_behind_a_button_on_a_phone_only(page, true_book):
     assert page.evaluate("() => document.documentElement.scrollWidth") == 390
 
 
-FIRST_MOVE = """() => {
-    const look = () => {
-        const { player } = document.querySelector(".qflow-scene")?.scene ?? {};
-        if (player?.isPlaying && player.clock > 0) window.qflowMoves = performance.now();
-        else requestAnimationFrame(look);
-    };
-    look();
-}"""
+PLAYER = "document.querySelector('.qflow-scene')?.scene.player"
 
 
 @pytest.mark.browser
-def test_it_moves_and_its_stop_line_is_dragged_from_a_folder(page, folder, capsys):
+def test_it_moves_and_its_stop_line_is_dragged_from_a_folder(page, folder):
     page.set_viewport_size({"width": 1280, "height": 900})
-    page.add_init_script(f"({FIRST_MOVE})()")
     page.goto((folder / "index.html").as_uri())
-    page.wait_for_function("() => window.qflowMoves")
-    with capsys.disabled():
-        begun = page.evaluate("() => window.qflowMoves")
-        print(f"\nthe first page moves {begun:.0f} ms after it was asked for")
+    page.wait_for_function(f"() => {PLAYER}?.isPlaying && {PLAYER}.clock > 0")
     page.get_by_text("opened from a folder").wait_for()
     stage = page.locator(".qf-stage")
     assert page.locator("[data-handle]").count() == 1, "one handle"
@@ -346,7 +326,7 @@ def test_it_moves_and_its_stop_line_is_dragged_from_a_folder(page, folder, capsy
     page.mouse.move(x, y - 75, steps=4)
     page.wait_for_function("() => Number(document.querySelector('.qf-stage').dataset.stop) > 50")
     page.mouse.up()
-    page.wait_for_function("() => document.querySelector('.qflow-scene').scene.player.isPlaying")
+    page.wait_for_function(f"() => {PLAYER}.isPlaying")
     stop = int(stage.get_attribute("data-stop"))
     assert stop in front_door.STOPS, "only what was run"
     assert front_door._draw_run({"stop": stop}).claims == tuple(page.locator(".claims li").all_inner_texts())
@@ -366,8 +346,7 @@ def test_a_shared_link_opens_that_run_at_that_instant_from_a_folder_and_on_a_pho
     page.locator("[data-setting=stop]").focus()
     page.keyboard.press("ArrowUp")
     page.wait_for_function("() => document.querySelector('.qf-stage').dataset.stop === '42'")
-    player = "document.querySelector('.qflow-scene').scene.player"
-    time = page.evaluate(f"() => {{ {player}.pause(); {player}.seek(700000); return {player}.time; }}")
+    time = page.evaluate(f"() => {{ {PLAYER}.pause(); {PLAYER}.seek(700000); return {PLAYER}.time; }}")
     page.locator(".qf-more").click()
     page.locator(".qf-token").click()
     link = page.locator(".qf-copy-link input").input_value()
@@ -375,8 +354,8 @@ def test_a_shared_link_opens_that_run_at_that_instant_from_a_folder_and_on_a_pho
     page.goto("about:blank")
     page.goto(link)
     page.wait_for_function("() => document.querySelector('.qf-stage')?.dataset.stop === '42'")
-    page.wait_for_function(f"time => {player}.time === time", arg=time)
-    assert page.evaluate(f"() => {player}.isPlaying") is False
+    page.wait_for_function(f"time => {PLAYER}.time === time", arg=time)
+    assert page.evaluate(f"() => {PLAYER}.isPlaying") is False
     page.goto("about:blank")
     page.goto((folder / "index.html").as_uri() + "#" + Token("capacity", {"capacity_1": 60}).text())
     page.get_by_text("a browser starts from a server only").wait_for()
@@ -396,6 +375,7 @@ def test_a_film_of_the_next_seconds_is_saved(page, folder, tmp_path):
     page.goto((folder / "index.html").as_uri())
     page.locator(".qf-story-end").click()
     page.locator(".qf-more").click()
+    page.evaluate(f"() => {{ {PLAYER}.setSpeed(1); {PLAYER}.seek({PLAYER}.track.end - 1e6); }}")
     with page.expect_download() as saved:
         page.locator(".qf-film").click()
     saved.value.save_as(tmp_path / "run.webm")
