@@ -3,7 +3,7 @@
 
 import { buildCard, buildLocks, laidOut } from "./cards.js";
 import { TAKES } from "./flights.js";
-import { AGAIN, colorOf, letterOf, shapeOf } from "./glyphs.js";
+import { AGAIN, colorOf, letterOf, offerAnswer, shapeOf } from "./glyphs.js";
 import { buildButton, buildGrip } from "./handles.js";
 import { EYE, PASSED, TAKEN } from "./looks.js";
 import { drawLock, drawText, ring } from "./marks.js";
@@ -25,13 +25,15 @@ export class Conveyor extends Painter {
     this.looks = timeline.looksInTime;
     // What was done, in its order: [frame, stay].
     const { stays, picture } = timeline;
-    this.done = this.flights.byEnd.stays.filter((row) => picture.reasons[stays.get(row, "reason")] === "accept");
+    this.done = this.flights.byEnd.stays.rows.filter((row) => picture.reasons[stays.get(row, "reason")] === "accept");
     this.wrong = new Map(picture.wrong.map(([frame, row]) => [row, frame]));
     this.byStay = new Map();
-    for (let row = 0; row < timeline.holdings.count; row += 1) {
-      const stay = timeline.holdings.get(row, "stay");
-      this.byStay.set(stay, [...(this.byStay.get(stay) ?? []), row]);
-    }
+    timeline.holdings.columns.stay.forEach((stay, row) => this.byStay.set(stay, [...this.had(stay), row]));
+  }
+
+  // Which consumers had a message, one after the other: rows of the holdings.
+  had(stay) {
+    return this.byStay.get(stay) ?? [];
   }
 
   at(frame, seconds = 0) {
@@ -73,8 +75,8 @@ export class Conveyor extends Painter {
 
   // Who has a message now, and how far it is on its way to its slot.
   held(stay) {
-    for (const row of this.byStay.get(stay) ?? []) {
-      const { holdings } = this.timeline;
+    const { holdings } = this.timeline;
+    for (const row of this.had(stay)) {
       const from = this.at(holdings.get(row, "start"), this.looks.setsOut(row));
       const until = this.at(holdings.get(row, "end"));
       if (from <= this.time && this.time < until) return { row, consumer: holdings.get(row, "consumer"), from, until };
@@ -122,7 +124,7 @@ export class Conveyor extends Painter {
       const held = this.held(stay);
       if (held || left <= this.time) {
         // Its place is kept until it is accepted: an empty one, with the name of who has it.
-        const taker = held?.consumer ?? this.timeline.holdings.get((this.byStay.get(stay) ?? []).at(-1) ?? 0, "consumer");
+        const taker = held?.consumer ?? this.timeline.holdings.get(this.had(stay).at(-1) ?? 0, "consumer");
         const alpha = left <= this.time ? 1 - this.part(left, EYE.close) : 0.8;
         if (taker) this.brush.stamp(`place ${taker} ${size}`, x, LINE.middle, size + 4, (pen, colour) => drawPlace(pen, colour, size, taker, this.timeline.topology.consumers[taker - 1].name), alpha);
         continue;
@@ -138,9 +140,9 @@ export class Conveyor extends Painter {
   }
 
   lastRelease(stay) {
-    const rows = (this.byStay.get(stay) ?? []).filter((row) => this.at(this.timeline.holdings.get(row, "end")) <= this.time);
-    const row = rows.at(-1);
-    return row === undefined ? null : { row, consumer: this.timeline.holdings.get(row, "consumer"), until: this.at(this.timeline.holdings.get(row, "end")) };
+    const { consumer, end } = this.timeline.holdings.columns;
+    const row = this.had(stay).findLast((one) => this.at(end[one]) <= this.time);
+    return row === undefined ? null : { row, consumer: consumer[row], until: this.at(end[row]) };
   }
 
   // What consumers have: on its way, in its slot, worked on.
@@ -148,10 +150,9 @@ export class Conveyor extends Painter {
     const { brush, places, timeline } = this;
     const size = this.size();
     const working = new Map();
-    for (const [stay, rows] of this.byStay) {
-      if (!rows.length) continue;
+    for (const stay of this.byStay.keys()) {
       const held = this.held(stay);
-      if (!held || !held.consumer) continue;
+      if (!held?.consumer) continue;
       const [sx, sy] = places.slot(held.consumer, held.row);
       const part = smooth(this.part(held.from, EYE.fly));
       if (part < 1) this.see("delivery", held.row);
@@ -169,7 +170,7 @@ export class Conveyor extends Painter {
   freeSince({ consumer, row }) {
     const { holdings } = this.timeline;
     let since = -Infinity;
-    for (const other of this.flights.byEnd.holdings) {
+    for (const other of this.flights.byEnd.holdings.rows) {
       const end = this.at(holdings.get(other, "end"));
       if (end > this.time) break;
       if (other !== row && holdings.get(other, "consumer") === consumer) since = end;
@@ -191,7 +192,7 @@ export class Conveyor extends Painter {
       const last = this.at(stays.get(done.at(-1), "end"));
       const shift = place ? 1 - smooth(this.part(last, EYE.done)) : 0;
       const rest = [places.race - 30 - (place - shift) * pitch, places.done];
-      const row = (this.byStay.get(stay) ?? []).at(-1);
+      const row = this.had(stay).at(-1);
       if (part < 1) this.see("accept", row ?? -1);
       const from = row === undefined ? rest : places.slot(timeline.holdings.get(row, "consumer"), row);
       const [x, y] = [mix(from[0], rest[0], part), mix(from[1], rest[1], part)];
@@ -205,7 +206,7 @@ export class Conveyor extends Painter {
   paintRejected() {
     const { brush, flights, timeline } = this;
     const { holdings, stays, picture } = timeline;
-    flights.each(flights.byEnd.holdings, holdings.end, this.time - 2 * TAKES.discard * this.pace, this.time, (row, at) => {
+    flights.each(flights.byEnd.holdings, this.time - 2 * TAKES.discard * this.pace, this.time, (row, at) => {
       const [stay, consumer] = [holdings.get(row, "stay"), holdings.get(row, "consumer")];
       if (!consumer || stay < 0 || stays.get(stay, "end") !== holdings.get(row, "end") || picture.reasons[stays.get(stay, "reason")] !== "reject") return;
       const part = this.part(at, 2 * TAKES.discard);
@@ -421,8 +422,9 @@ function buildReader(root, timeline, index, x, y, width, marks) {
     slots.forEach((slot, place) => {
       const stay = taken[place] === undefined ? -1 : holdings.get(taken[place], "stay");
       const label = timeline.labelOf(stay);
-      if (label) set(slot, { "data-why": `message:${label}`, tabindex: -1, role: "button", "aria-haspopup": "menu", "aria-label": `${label} at ${spot.name}: accept, release or reject` });
-      else for (const one of ["data-why", "tabindex", "role", "aria-haspopup", "aria-label"]) slot.removeAttribute(one);
+      if (label) set(slot, { "data-why": `message:${label}` });
+      else slot.removeAttribute("data-why");
+      offerAnswer(slot, label && `${label} at ${spot.name}: accept, release or reject`);
     });
     write(holds, !seen.present ? "not here" : `${seen.holds} of ${spot.prefetch}${isSmall ? "" : " prefetched"}`);
   };

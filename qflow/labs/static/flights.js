@@ -28,8 +28,8 @@ export class Flights {
     this.cells = placesOf(sendings, "producer", "start", "end", kept?.cells);
     this.slots = placesOf(holdings, "consumer", "start", "end", kept?.slots);
     this.piles = placesOf(stays, "queue", "held_start", "held_end", kept?.piles);
-    this.byStart = Object.fromEntries(Object.entries({ sendings, stays, holdings, locks }).map(([name, table]) => [name, orderBy(table, "start", count)]));
-    this.byEnd = Object.fromEntries(Object.entries({ sendings, stays, holdings, locks }).map(([name, table]) => [name, orderBy(table, "end", count)]));
+    const ordersBy = (name) => Object.fromEntries(Object.entries({ sendings, stays, holdings, locks }).map(([kind, table]) => [kind, orderBy(table, name, count)]));
+    [this.byStart, this.byEnd] = [ordersBy("start"), ordersBy("end")];
     this.byHold = orderBy(stays, "held_start", count);
     this.turns = timeline.topology.queues.map((_, queue) => changesOf(timeline, timeline.column("queue", queue, "flow")));
     this.pairStays();
@@ -69,8 +69,7 @@ export class Flights {
 
   // Completions that come in one step go one after the other, in their order.
   findReturns() {
-    const { end } = this.timeline.sendings.columns;
-    const order = this.byEnd.sendings;
+    const { rows: order, column: end } = this.byEnd.sendings;
     this.rank = new Int32Array(end.length);
     this.many = new Int32Array(end.length);
     for (let from = 0, to; from < order.length; from = to) {
@@ -96,21 +95,22 @@ export class Flights {
   }
 
   // Calls with the rows of an ordered table whose instant lies between two times.
-  each(order, column, from, until, act) {
-    for (let at = this.first(order, column, from); at < order.length; at += 1) {
-      const time = this.time(column[order[at]]);
+  each(order, from, until, act) {
+    const { rows, column } = order;
+    for (let at = this.first(order, from); at < rows.length; at += 1) {
+      const time = this.time(column[rows[at]]);
       if (time > until) return;
-      act(order[at], time);
+      act(rows[at], time);
     }
   }
 
-  first(order, column, from) {
-    return firstOf(order, (row) => this.time(column[row]) >= from);
+  first({ rows, column }, from) {
+    return firstOf(rows, (row) => this.time(column[row]) >= from);
   }
 
   // How many of an ordered table happen in a second of the reader, around an instant.
-  rate(order, column, time, pace) {
-    const seen = this.first(order, column, time + pace / 2) - this.first(order, column, time - pace / 2);
+  rate(order, time, pace) {
+    const seen = this.first(order, time + pace / 2) - this.first(order, time - pace / 2);
     // Of a lively run only one of so many is here.
     return seen * (this.timeline.picture.every ?? 1);
   }
@@ -152,15 +152,15 @@ class Shown {
   }
 }
 
-// The rows of a table whose column names a frame of the run, in the order of those frames.
+// The rows of a table whose column names a frame of the run, in the order of those frames, and that column.
 export function orderBy(table, name, count) {
   const column = table.columns[name];
   const heads = new Int32Array(count + 1);
   for (let row = 0; row < table.count; row += 1) if (column[row] < count) heads[column[row] + 1] += 1;
   for (let frame = 0; frame < count; frame += 1) heads[frame + 1] += heads[frame];
-  const order = new Int32Array(heads[count]);
-  for (let row = 0; row < table.count; row += 1) if (column[row] < count) order[heads[column[row]]++] = row;
-  return order;
+  const rows = new Int32Array(heads[count]);
+  for (let row = 0; row < table.count; row += 1) if (column[row] < count) rows[heads[column[row]]++] = row;
+  return { rows, column };
 }
 
 // For each row the lowest place that is free from one frame to another, among the rows of one owner; -1 for none.

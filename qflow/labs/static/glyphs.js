@@ -22,6 +22,12 @@ export const shapeOf = (group) => SHAPES[(group - 1 + Math.floor((group - 1) / C
 // A group's name where it is short enough to be read on its shape.
 export const letterOf = (groups, group) => ((groups[group - 1] ?? "").length <= 2 ? groups[group - 1] : "");
 
+// What a consumer has can be answered by hand, by keyboard too; what has no label is no message.
+export function offerAnswer(slot, label) {
+  if (label) set(slot, { tabindex: -1, role: "button", "aria-haspopup": "menu", "aria-label": label });
+  else for (const name of ["tabindex", "role", "aria-haspopup", "aria-label"]) slot.removeAttribute(name);
+}
+
 // One cell of a window, a queue or a prefetch: what lies in it is said by fill, pattern, shape and mark.
 export class Cell {
   constructor(parent, size, kind, marks) {
@@ -50,9 +56,7 @@ export class Cell {
     set(this.rect, { fill: state === "held" ? this.marks.held : state === "taken" ? this.marks.taken : "none" });
     if (why) set(this.root, { "data-why": why });
     else this.root.removeAttribute("data-why");
-    // What a consumer has can be answered by hand, by keyboard too.
-    if (this.kind === "slot" && why) set(this.root, { tabindex: -1, role: "button", "aria-haspopup": "menu", "aria-label": title });
-    else if (this.kind === "slot") for (const name of ["tabindex", "role", "aria-haspopup", "aria-label"]) this.root.removeAttribute(name);
+    if (this.kind === "slot") offerAnswer(this.root, why && title);
     this.paintGlyph(state, group);
     this.paintAgain(again && state !== "free");
     if (title) this.title ??= svg("title", {}, this.root);

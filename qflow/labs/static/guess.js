@@ -4,7 +4,7 @@
 // default is that the run goes on.
 
 import { clamp } from "./numbers.js";
-import { bringIntoView, button, html, isLive, set, stepsOf, svg, textWidth, write } from "./svg.js";
+import { bringIntoView, button, drag, html, isLive, set, stepsOf, svg, textWidth, write } from "./svg.js";
 
 const SNAP = 5;
 const CERTAINTIES = [50, 60, 70, 80, 90, 100];
@@ -222,9 +222,7 @@ export class Guess {
     const inset = isBelow ? 7 : 2;
     svg("rect", { x: box.x + inset, y: box.y + inset, width: box.width - 2 * inset, height: box.height - 2 * inset, rx: 8, class: "qf-guess-frame" }, frame);
     const room = 18 + 1.2 * textWidth(word);
-    const [x, y] = [box.x + box.width - room - 8, isBelow ? box.y + box.height - 11 : Math.max(1, box.y - 11)];
-    svg("rect", { x, y, width: room, height: 22, rx: 11 }, frame);
-    svg("text", { x: x + room / 2, y: y + 15.5 }, frame, word);
+    drawPill(frame, box.x + box.width - room - 8, isBelow ? box.y + box.height - 11 : Math.max(1, box.y - 11), room, word);
   }
 
   drawLine(tank, wide, value, name, kind, isBelow) {
@@ -234,11 +232,10 @@ export class Guess {
     svg("line", { x1: tank.left - 10, x2: tank.left + wide + 10, y1: y, y2: y }, line);
     const room = Math.min(wide - 8, 22 + 1.2 * textWidth(name));
     const down = (isBelow && y + 24 < tank.bottom) || y - 24 < tank.top - 12 ? 3 : -25;
-    svg("rect", { x: tank.left + (wide - room) / 2, y: y + down, width: room, height: 22, rx: 11 }, line);
+    drawPill(line, tank.left + (wide - room) / 2, y + down, room, name);
     // The number on the tank makes room.
     const number = view.stage.querySelector(".qf-depth")?.getBBox();
     if (number && y + down < number.y + number.height + 18 && y + down + 22 > number.y) view.stage.classList.add("qf-hides-depth");
-    svg("text", { x: tank.left + wide / 2, y: y + down + 15.5 }, line, name);
     return line;
   }
 
@@ -250,18 +247,11 @@ export class Guess {
 
   // The hand anywhere on the tank moves the mark there; near a line of the queue it is drawn to it.
   listen(element) {
-    element.addEventListener("pointerdown", (event) => {
-      event.preventDefault();
-      const { picture } = this.shown[0];
-      const move = (moved) => this.put(this.valueAt(moved.clientY));
-      const leave = () => {
-        window.removeEventListener("pointermove", move);
-        for (const name of ["pointerup", "pointercancel"]) window.removeEventListener(name, leave);
-      };
-      window.addEventListener("pointermove", move);
-      for (const name of ["pointerup", "pointercancel"]) window.addEventListener(name, leave);
+    const move = ({ clientY }) => this.put(this.valueAt(clientY));
+    drag(element, (event) => {
       move(event);
-      picture.querySelector(".qf-guess-mark")?.focus({ preventScroll: true });
+      this.shown[0].picture.querySelector(".qf-guess-mark")?.focus({ preventScroll: true });
+      return { move };
     });
   }
 
@@ -290,4 +280,9 @@ export class Guess {
     if (isMark && event.key === "Enter") this.send(this.value);
     event.preventDefault();
   }
+}
+
+function drawPill(parent, x, y, width, words) {
+  svg("rect", { x, y, width, height: 22, rx: 11 }, parent);
+  svg("text", { x: x + width / 2, y: y + 15.5 }, parent, words);
 }

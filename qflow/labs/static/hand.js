@@ -4,7 +4,7 @@
 import { laidOut } from "./cards.js";
 import { askRest } from "./handles.js";
 import { clamp } from "./numbers.js";
-import { set, stepsOf, write } from "./svg.js";
+import { drag, keep, set, stepsOf, write } from "./svg.js";
 import { tankScale } from "./tank.js";
 
 // Milliseconds that a hand waits for the picture of where it was, once the kernel has heard of it.
@@ -18,13 +18,10 @@ export class Hand {
   constructor(view, model, player) {
     Object.assign(this, { view, model, player, held: null, asked: null, after: null });
     const { stage } = view;
-    stage.addEventListener("pointerdown", (event) => this.take(event));
-    stage.addEventListener("pointermove", (event) => this.held && this.move(event));
-    for (const name of ["pointerup", "pointercancel"]) stage.addEventListener(name, () => this.held && this.leave());
+    drag(stage, (event) => this.take(event));
     stage.addEventListener("keydown", (event) => this.press(event));
     // A wheel is for the page, but over the handle that has the focus.
     stage.addEventListener("wheel", (event) => this.turn(event), { passive: false });
-    // Letting go of a handle is no question why.
     stage.addEventListener("click", (event) => event.target.closest("[data-handle]") && event.stopPropagation());
   }
 
@@ -35,8 +32,8 @@ export class Hand {
 
   take(event) {
     const element = event.target.closest("[data-handle]");
-    if (!element) return;
-    event.preventDefault();
+    if (!element) return null;
+    // The click that ends it is then the stage's own, and asks nothing.
     this.view.stage.setPointerCapture(event.pointerId);
     element.focus({ focusVisible: false });
     const { timeline, drawn } = this.view;
@@ -51,6 +48,7 @@ export class Hand {
     timeline.scales = timeline.topology.queues.map((_, index) => tankScale(timeline, index));
     timeline.grids = new Map([...timeline.topology.producers, ...timeline.topology.consumers].map((spot) => [spot.name, laidOut(timeline, spot)]));
     this.model.send({ ask: "look", time: this.player.track.time(this.player.place) });
+    return { move: (moved) => this.held && this.move(moved), leave: () => this.held && this.leave() };
   }
 
   move(event) {
@@ -155,8 +153,7 @@ export class Hand {
   }
 
   step(event, element, steps) {
-    event.preventDefault();
-    event.stopPropagation();
+    keep(event);
     const found = this.read(element);
     // Keys may come faster than runs.
     const value = this.pressed?.key === found.key ? this.pressed.value : found.value;

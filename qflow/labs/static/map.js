@@ -2,7 +2,7 @@
 // pointed at and clicked.
 
 import { HEADROOM, drawFrame, drawLevels, heightOf } from "./axes.js";
-import { button, html, listen, set, svg, write } from "./svg.js";
+import { button, html, keep, listen, set, svg, write } from "./svg.js";
 
 const MAP_KINDS = ["safe", "below", "full", "dead"];
 const MAP_VIEWS = { kind: "what happens", depth: "greatest depth", blocked: "time blocked" };
@@ -78,8 +78,7 @@ function render({ model, el }) {
     const goals = { ArrowRight: (at + 1) % width ? at + 1 : at, ArrowLeft: at % width ? at - 1 : at, ArrowUp: at + width, ArrowDown: at - width };
     const goal = goals[event.key];
     if (goal === undefined) return;
-    event.preventDefault();
-    event.stopPropagation();
+    keep(event);
     point(goal < 0 || goal >= size ? at : goal);
   });
 

@@ -31,17 +31,16 @@ export class Painter {
   }
 
   // Acts on the rows of an ordered table between two instants; of more than can be drawn since one of them, on one of so many.
-  some(order, column, from, until, act, since = from) {
+  some(order, from, until, act, since = from) {
     const { flights } = this;
-    const every = Math.max(1, Math.ceil((flights.first(order, column, until) - flights.first(order, column, since)) / MOST_MARKS));
-    flights.each(order, column, from, until, (row, at) => row % every === 0 && act(row, at));
+    const every = Math.max(1, Math.ceil((flights.first(order, until) - flights.first(order, since)) / MOST_MARKS));
+    flights.each(order, from, until, (row, at) => row % every === 0 && act(row, at));
   }
 
   // The last accept opens a lock.
   paintUnlocked(size) {
-    const { flights, timeline, time, pace } = this;
-    const { locks } = timeline;
-    flights.each(flights.byEnd.locks, locks.end, time - TAKES.unlock * pace, time, (row, at) => {
+    const { flights, time, pace } = this;
+    flights.each(flights.byEnd.locks, time - TAKES.unlock * pace, time, (row, at) => {
       const home = this.lockHome(row);
       if (!home) return;
       const part = this.part(at, TAKES.unlock);
@@ -145,7 +144,7 @@ export class Motion extends Painter {
       if (held <= this.time && !isOver(row)) this.paintHeld(row, held);
     }
     // What was held for less than a picture is seen in one.
-    if (this.past < this.time) flights.each(flights.byHold, stays.columns.held_start, this.past, this.time, (row, held) => isOver(row) && this.paintHeld(row, held));
+    if (this.past < this.time) flights.each(flights.byHold, this.past, this.time, (row, held) => isOver(row) && this.paintHeld(row, held));
     this.paintFallen();
   }
 
@@ -167,7 +166,7 @@ export class Motion extends Painter {
     for (const [producer, frame] of flights.died) {
       const part = this.part(flights.time(frame), TAKES.death);
       if (part < 0 || part >= 1) continue;
-      flights.each(flights.byHold, stays.columns.held_start, 0, flights.time(frame), (row) => {
+      flights.each(flights.byHold, 0, flights.time(frame), (row) => {
         const wasHeld = stays.get(row, "producer") === producer + 1 && stays.get(row, "held_end") === frame;
         const rest = wasHeld && places.tanks[stays.get(row, "queue")].pile(flights.piles[row]);
         if (rest) brush.put("held", rest[0], rest[1] + 40 * part * part, rest[2], 1 - part);
@@ -187,12 +186,11 @@ export class Motion extends Painter {
 
   // Completions on their way to the cells that they free.
   paintReturns() {
-    const { flights, timeline, pace } = this;
-    const { sendings } = timeline;
+    const { flights, pace } = this;
     const order = flights.byEnd.sendings;
-    const size = this.sizeAt(flights.rate(order, sendings.end, this.time, pace));
+    const size = this.sizeAt(flights.rate(order, this.time, pace));
     const from = this.time - (ALL_THROUGH + TAKES.completion + TAKES.glow) * pace;
-    this.some(order, sendings.end, from, this.time, (row) => {
+    this.some(order, from, this.time, (row) => {
       if (!flights.isLost(row, this.time, pace)) this.paintReturn(row, this.part(flights.release(row, pace), TAKES.completion), Math.min(size, this.places.size));
     });
   }
@@ -240,9 +238,8 @@ export class Motion extends Painter {
 
   paintTransfers() {
     const { flights, timeline, time, pace } = this;
-    const { sendings } = timeline;
     const order = flights.byStart.sendings;
-    const rate = flights.rate(order, sendings.start, time, pace);
+    const rate = flights.rate(order, time, pace);
     const [from, until] = [time - 3 * TAKES.death * pace, time + TAKES.transfer * pace];
     const isSlow = timeline.slowed && this.frame >= timeline.slowed.from && this.frame < timeline.slowed.to;
     this.places.say("transfer", isSlow ? "slowed down here" : rate > SINGLE ? `${Math.round((1e6 * rate) / pace)} sent a second` : "");
@@ -253,7 +250,7 @@ export class Motion extends Painter {
       if (part >= 0 && part < 1) this.paintTransfer(row, part, this.sizeAt(rate));
       else if (part >= 1 && flights.stayOf[row] < 0) this.paintRefused(row, at);
     };
-    this.some(order, sendings.start, from, until, paint, time);
+    this.some(order, from, until, paint, time);
     for (const stream of this.streams?.values() ?? []) this.paintStream(stream, rate);
   }
 
@@ -310,9 +307,9 @@ export class Motion extends Painter {
     const { brush, flights, timeline, time, pace } = this;
     const { holdings } = timeline;
     const order = flights.byStart.holdings;
-    const size = this.sizeAt(flights.rate(order, holdings.start, time, pace));
+    const size = this.sizeAt(flights.rate(order, time, pace));
     const from = time - TAKES.delivery * pace;
-    this.some(order, holdings.start, from, time, (row, at) => {
+    this.some(order, from, time, (row, at) => {
       const consumer = holdings.get(row, "consumer");
       if (!consumer) return;
       const part = (time - at) / this.deliveryTakes(row, at);
@@ -352,10 +349,10 @@ export class Motion extends Painter {
     const { flights, timeline, time, pace } = this;
     const { holdings } = timeline;
     const order = flights.byEnd.holdings;
-    const rate = flights.rate(order, holdings.end, time, pace);
+    const rate = flights.rate(order, time, pace);
     const size = this.sizeAt(rate);
     this.places.say("accept", rate > SINGLE ? `${Math.round((1e6 * rate) / pace)} accepted a second` : "");
-    this.some(order, holdings.end, time, time + TAKES.release * pace, (row, at) => holdings.get(row, "consumer") && this.paintEnd(row, at, size));
+    this.some(order, time, time + TAKES.release * pace, (row, at) => holdings.get(row, "consumer") && this.paintEnd(row, at, size));
   }
 
   paintEnd(row, at, size) {
@@ -382,7 +379,7 @@ export class Motion extends Painter {
   paintDiscards() {
     const { brush, flights, timeline, time, pace, places } = this;
     const { stays, picture } = timeline;
-    flights.each(flights.byEnd.stays, stays.end, time - TAKES.discard * pace, time, (row, at) => {
+    flights.each(flights.byEnd.stays, time - TAKES.discard * pace, time, (row, at) => {
       const reason = picture.reasons[stays.get(row, "reason")];
       if (!LOST.has(reason) && reason !== "purge" && reason !== "expired") return;
       const part = this.part(at, TAKES.discard);
@@ -401,7 +398,7 @@ export class Motion extends Painter {
     const { locks } = timeline;
     if (!locks.count) return;
     this.paintBadges();
-    flights.each(flights.byStart.locks, locks.start, time - (TAKES.snap + TAKES.lock) * pace, time, (row, at) => {
+    flights.each(flights.byStart.locks, time - (TAKES.snap + TAKES.lock) * pace, time, (row, at) => {
       this.see("lock", row);
       const snap = this.part(at, TAKES.snap);
       const from = this.lockFrom(row);

@@ -3,7 +3,7 @@
 import { HEADROOM, drawFrame, drawLevels, drawSeconds, heightOf } from "./axes.js";
 import { changesOf } from "./flights.js";
 import { clamp } from "./numbers.js";
-import { fitted, html, patterns, set, svg, textWidth, write } from "./svg.js";
+import { drag, fitted, html, patterns, set, svg, textWidth, write } from "./svg.js";
 import { tankScale } from "./tank.js";
 
 function plotForm(timeline, isNarrow) {
@@ -77,7 +77,15 @@ function buildFrame(parent, kind, label, total, { left, right, top, width, end }
   const root = svg("svg", { viewBox: `0 0 ${width} ${total}`, class: kind, role: "img", "aria-label": label }, box);
   const span = width - left - right;
   const finish = (seek, bottom) => {
-    dragging(svg("rect", { x: left, y: 0, width: span, height: total, class: "qf-catch" }, root), (share) => seek(share * end));
+    const area = svg("rect", { x: left, y: 0, width: span, height: total, class: "qf-catch" }, root);
+    const move = (event) => {
+      const box = area.getBoundingClientRect();
+      seek(clamp((event.clientX - box.left) / box.width, 0, 1) * end);
+    };
+    drag(area, (event) => {
+      move(event);
+      return { move };
+    });
     return buildCursor(box, width, total, top - 6, bottom);
   };
   return { root, x: (time) => left + (span * time) / end, finish };
@@ -193,19 +201,5 @@ function drawLanes(root, lanes, top, x, marks, form, heard) {
       const wide = Math.min(64, form.width - form.right - x(to)) / 4;
       for (let part = 0; part < 4; part += 1) svg("rect", { x: x(to) + part * wide, y: y + 1, width: Math.max(0, wide), height: 12, class: "qf-lane-fades", style: `opacity:${0.55 - 0.13 * part}` }, root);
     }
-  });
-}
-
-function dragging(area, move) {
-  const follow = (event) => {
-    const box = area.getBoundingClientRect();
-    move(clamp((event.clientX - box.left) / box.width, 0, 1));
-  };
-  area.addEventListener("pointerdown", (event) => {
-    area.setPointerCapture(event.pointerId);
-    follow(event);
-  });
-  area.addEventListener("pointermove", (event) => {
-    if (area.hasPointerCapture(event.pointerId)) follow(event);
   });
 }

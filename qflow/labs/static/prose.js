@@ -1,7 +1,7 @@
 // Prose: a number in a text is a handle of the lab's picture, and a term and its marks light each other up.
 
 import { clamp } from "./numbers.js";
-import { html, listen, set, stepsOf, write } from "./svg.js";
+import { drag, html, keep, listen, set, stepsOf, write } from "./svg.js";
 
 const STEP_PIXELS = 5;
 
@@ -28,30 +28,22 @@ function renderProse({ model, el }) {
   const handle = (number, setting) => {
     const [low, high, step] = model.get("bounds")[setting];
     set(number, { role: "slider", tabindex: 0, "aria-label": setting, "aria-valuemin": low, "aria-valuemax": high, title: "Drag sideways, or use the arrow keys" });
-    let held = null;
-    number.addEventListener("pointerdown", (event) => {
-      event.preventDefault();
-      number.setPointerCapture(event.pointerId);
+    drag(number, ({ clientX }) => {
       number.focus();
-      held = { x: event.clientX, from: model.get("values")[setting], value: model.get("values")[setting] };
+      const from = model.get("values")[setting];
+      let held = from;
+      const move = (event) => {
+        const value = allowed(setting, from + Math.round((event.clientX - clientX) / STEP_PIXELS) * step);
+        if (value !== held) send("rest", setting, value);
+        held = value;
+        show(setting, value);
+      };
+      return { move, leave: () => held !== from && send("set", setting, held) };
     });
-    number.addEventListener("pointermove", (event) => {
-      if (!held) return;
-      const value = allowed(setting, held.from + Math.round((event.clientX - held.x) / STEP_PIXELS) * step);
-      if (value !== held.value) send("rest", setting, value);
-      held.value = value;
-      show(setting, value);
-    });
-    const leave = () => {
-      if (held && held.value !== held.from) send("set", setting, held.value);
-      held = null;
-    };
-    for (const name of ["pointerup", "pointercancel"]) number.addEventListener(name, leave);
     number.addEventListener("keydown", (event) => {
       const steps = stepsOf(event);
       if (!steps) return;
-      event.preventDefault();
-      event.stopPropagation();
+      keep(event);
       const value = allowed(setting, Number(number.textContent) + steps * step);
       show(setting, value);
       send("set", setting, value);

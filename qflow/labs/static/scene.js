@@ -6,7 +6,7 @@ import { Live } from "./live.js";
 import { Player } from "./player.js";
 import { buildSharing } from "./share.js";
 import { Story } from "./story.js";
-import { bringIntoView, button, classify, heedTheme, html, isLive, listen, set, write } from "./svg.js";
+import { bringIntoView, button, classify, heedTheme, html, isLive, keep, listen, set, write } from "./svg.js";
 import { timelineOf } from "./timeline.js";
 import { Track } from "./track.js";
 import { KERNEL_KEYS, KEYS, buildTransport, listenToKeys, openMore, setStage } from "./transport.js";
@@ -170,8 +170,7 @@ function heedClicks(views, model, player, why) {
   views.addEventListener("click", ask);
   views.addEventListener("keydown", (event) => {
     if (!(event.key === "Enter" && event.target.matches?.(".qf-consumer")) && !(["Enter", " "].includes(event.key) && event.target.matches?.(".qf-slot"))) return;
-    event.preventDefault();
-    event.stopPropagation();
+    keep(event);
     ask(event);
   });
 }
@@ -186,8 +185,7 @@ function heedArrows(views) {
     const at = items.indexOf(event.target);
     const next = event.key === "Escape" ? group : at < 0 ? event.key === "ArrowDown" && items[0] : items[(at + by + items.length) % items.length];
     if (!next || (event.key === "Escape" && at < 0)) return;
-    event.preventDefault();
-    event.stopPropagation();
+    keep(event);
     next.focus();
   });
 }
@@ -197,8 +195,7 @@ function heedButtons(views, model, player) {
   const ask = (event) => {
     const asked = event.target.closest("[data-ask]");
     if (!asked || !player.track?.isWhole || !isLive(model)) return;
-    event.preventDefault();
-    event.stopPropagation();
+    keep(event);
     model.send({ ...JSON.parse(asked.dataset.ask), time: Math.round(player.time), plays: player.isPlaying });
   };
   views.addEventListener("click", ask);

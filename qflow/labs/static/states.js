@@ -1,6 +1,6 @@
 // States: the graph of everything that can happen; a click, or the arrow keys, choose a state.
 
-import { classify, html, listen, set, svg, write } from "./svg.js";
+import { classify, html, keep, listen, set, svg, write } from "./svg.js";
 
 export function renderStates({ model, el }) {
   const root = html("div", { class: "qflow-scene qf-states", tabindex: 0, role: "group", "aria-label": "States. Arrow keys go along a way, Home goes to the start." }, el);
@@ -33,8 +33,7 @@ export function renderStates({ model, el }) {
     const goals = { ArrowRight: on[0], ArrowLeft: Math.min(...back), ArrowUp: now + 1, ArrowDown: now - 1, Home: 0 };
     const goal = goals[event.key];
     if (goal === undefined || !nodes[goal]) return;
-    event.preventDefault();
-    event.stopPropagation();
+    keep(event);
     choose(goal);
   });
   // In the game a mark walks from state to state.

@@ -2,7 +2,7 @@
 // The camera says what matters: it goes near the drawing and back, and moves nothing else.
 
 import { clamp } from "./numbers.js";
-import { button, html, set, write } from "./svg.js";
+import { button, html, keep, set, write } from "./svg.js";
 
 const READS = 1800; // milliseconds between two beats that follow by themselves
 const NEAREST = 2.3;
@@ -143,8 +143,7 @@ export class Story {
     if (!this.isTold || event.ctrlKey || event.metaKey || event.altKey || event.target.closest("select, input, [data-handle]")) return;
     const act = { ArrowRight: () => this.turn(1), ArrowLeft: () => this.turn(-1), Escape: () => this.leave(), " ": event.target.tagName !== "BUTTON" && (() => this.toggle()) }[event.key];
     if (!act) return;
-    event.preventDefault();
-    event.stopPropagation();
+    keep(event);
     act();
   }
 }

@@ -21,6 +21,28 @@ export function button(attributes, parent, text, act) {
 // How many steps a key means, for what is set as a slider is.
 export const stepsOf = ({ key }) => ({ ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1, PageUp: 10, PageDown: -10 })[key];
 
+// What an event means here is nothing for the browser, or for what is around.
+export function keep(event) {
+  event.preventDefault();
+  event.stopPropagation();
+}
+
+// While a hand holds an element: what `take` returns hears where it moves, and that it lets go. The element may be drawn anew meanwhile.
+export function drag(element, take) {
+  element.addEventListener("pointerdown", (event) => {
+    const { move, leave = () => {} } = take(event) ?? {};
+    if (!move) return;
+    event.preventDefault();
+    const end = () => {
+      window.removeEventListener("pointermove", move);
+      for (const name of ["pointerup", "pointercancel"]) window.removeEventListener(name, end);
+      leave();
+    };
+    window.addEventListener("pointermove", move);
+    for (const name of ["pointerup", "pointercancel"]) window.addEventListener(name, end);
+  });
+}
+
 // Setting what is set already would still cost style and layout.
 export function set(element, attributes) {
   for (const name in attributes) {

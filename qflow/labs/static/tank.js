@@ -163,40 +163,34 @@ function slab(rect, y, from, to) {
 
 function buildLines(group, timeline, index, scale, y, bottom, geometry) {
   const spot = timeline.topology.queues[index];
-  const wanted = [
-    ["limit", spot.max_count, ""],
-    ["stop", spot.stop_count, "more than this: ON"],
-    ["resume", spot.stop_count ? spot.resume_count : 0, "fewer than this: OFF"],
-  ].filter(([, depth]) => depth > 0 && depth <= scale);
-  const right = geometry.tank.x + geometry.tank.width;
   const hints = !geometry.isSmall && !geometry.bytes;
-  const labels = labelPlaces(wanted.map(([, depth, hint]) => [y(depth), hint && hints ? 40 : 24]), bottom + 14);
-  const drawn = {};
-  wanted.forEach(([word, level, hint], place) => {
-    const handle = handleOf(timeline, word);
-    const [at, label] = [y(level), labels[place]];
-    const line = buildLevel(group, geometry.tank, handle, { word, level, at, label, queue: index, wide: geometry.form.isTiny ? 1.4 : 1.15 });
-    if (handle) asHandle(line, handle, level, `${word} of ${spot.name}`, spot.name);
-    if (hint && hints) svg("text", { x: right + 17, y: label + 24, class: "qf-line-hint" }, line, hint);
-    drawn[word] = line;
-  });
-  return (isOn) => {
-    for (const [name, armed] of [["stop", !isOn], ["resume", isOn]]) drawn[name]?.classList.toggle("qf-armed", armed);
-  };
+  const wanted = [
+    ["limit", spot.max_count],
+    ["stop", spot.stop_count, hints && "more than this: ON"],
+    ["resume", spot.stop_count ? spot.resume_count : 0, hints && "fewer than this: OFF"],
+  ].filter(([, depth]) => depth > 0 && depth <= scale);
+  return buildLevels(group, timeline, geometry.tank, wanted, y, bottom, { queue: index, of: spot.name, place: spot.name, wide: geometry.form.isTiny ? 1.4 : 1.15 });
 }
 
-// A level as a line across a tank, its name beside it; one that can be dragged has a pill around that.
-function buildLevel(group, { x, width }, handle, { word, level, at, label, queue, unit = "", wide = 1.15 }) {
+// Levels as lines across a tank, their names beside them; one that can be dragged has a pill around that. Returned is what shows which counts.
+function buildLevels(group, timeline, { x, width }, wanted, y, bottom, { queue, of, place, unit = "", wide = 1.15 }) {
   const right = x + width;
-  const words = `${word} ${level}`;
-  const line = svg("g", { class: `qf-line qf-line-${word}`, "data-queue": queue, "data-word": word }, group);
-  if (handle) svg("rect", { x: x - 8, y: at - 8, width: width + 16, height: 16, class: "qf-catch-line" }, line);
-  svg("line", { x1: x - 7, x2: right + 7, y1: at, y2: at }, line);
-  svg("path", { d: `M${right + 7},${at} L${right + 13},${label}`, class: "qf-leader" }, line);
-  if (handle) svg("rect", { x: right + 9, y: label - 10.5, width: 18 + wide * textWidth(words), height: 21, rx: 10.5, class: "qf-pill" }, line);
-  svg("text", { x: right + 17, y: label + 4.5, class: "qf-line-name" }, line, words);
-  if (handle) svg("title", {}, line, `${words}${unit}: drag, or use the arrow keys`);
-  return line;
+  const labels = labelPlaces(wanted.map(([, level, hint]) => [y(level), hint ? 40 : 24]), bottom + 14);
+  const lines = wanted.map(([setting, level, hint], index) => {
+    const [word] = setting.split("_");
+    const [words, at, label, handle] = [`${word} ${level}`, y(level), labels[index], handleOf(timeline, setting)];
+    const line = svg("g", { class: `qf-line qf-line-${word}`, "data-queue": queue, "data-word": word }, group);
+    if (handle) svg("rect", { x: x - 8, y: at - 8, width: width + 16, height: 16, class: "qf-catch-line" }, line);
+    svg("line", { x1: x - 7, x2: right + 7, y1: at, y2: at }, line);
+    svg("path", { d: `M${right + 7},${at} L${right + 13},${label}`, class: "qf-leader" }, line);
+    if (handle) svg("rect", { x: right + 9, y: label - 10.5, width: 18 + wide * textWidth(words), height: 21, rx: 10.5, class: "qf-pill" }, line);
+    svg("text", { x: right + 17, y: label + 4.5, class: "qf-line-name" }, line, words);
+    if (handle) svg("title", {}, line, `${words}${unit}: drag, or use the arrow keys`);
+    if (handle) asHandle(line, handle, level, `${word} of ${of}`, place);
+    if (hint) svg("text", { x: right + 17, y: label + 24, class: "qf-line-hint" }, line, hint);
+    return line;
+  });
+  return (isOn) => lines.forEach((line) => line.classList.toggle("qf-armed", line.dataset.word === (isOn ? "resume" : "stop")));
 }
 
 // The law of capacity as brackets at the tank: the stop threshold, and every window on top of it.
@@ -352,21 +346,14 @@ export function buildUnits(root, timeline, tank, geometry, source) {
   const level = svg("rect", { x: x + 1.5, width: width - 3, class: "qf-level" }, group);
   svg("rect", { x, y: top, width, height: bottom - top, class: "qf-glass" }, group);
   const wanted = [["stop_size", spot.stop_size], ["resume_size", spot.stop_size ? spot.resume_size : 0]].filter(([, size]) => size > 0);
-  const labels = labelPlaces(wanted.map(([, size]) => [y(size), 24]), bottom + 14);
-  const lines = wanted.map(([setting, level], place) => {
-    const [word] = setting.split("_");
-    const handle = handleOf(timeline, setting);
-    // The second of the stage's levels, for the hand.
-    const line = buildLevel(group, geometry.bytes, handle, { word, level, at: y(level), label: labels[place], queue: 1, unit: " bytes" });
-    if (handle) asHandle(line, handle, level, `${word} of orders in bytes`, "bytes");
-    return line;
-  });
+  // The second of the stage's levels, for the hand.
+  const lines = buildLevels(group, timeline, geometry.bytes, wanted, y, bottom, { queue: 1, of: "orders in bytes", place: "bytes", unit: " bytes" });
   const words = [["messages", geometry.tank.x, spot.stop_count], ["bytes", x, spot.stop_size]].map(([unit, left]) => [verdicts[unit], svg("text", { x: left, y: bottom + 46, class: "qf-verdict", "data-unit": unit }, group)]);
   buildSize(root, timeline, source, geometry);
   const paint = (seen, frame) => {
     slab(level, y, 0, seen.bytes);
     write(amount, `${thousands(seen.bytes)} bytes`);
-    for (const line of lines) line.classList.toggle("qf-armed", line.dataset.word === (seen.flow ? "resume" : "stop"));
+    lines(seen.flow);
     for (const [said, text] of words) {
       const word = said.findLast(([at]) => at <= frame)?.[1] ?? "";
       write(text, word);

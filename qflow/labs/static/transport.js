@@ -1,7 +1,7 @@
 // Transport: play, pause, step, step back, scrub, jump to a flow control transition; mouse and keyboard alike.
 
 import { SPEEDS } from "./player.js";
-import { button, classify, html, set, write } from "./svg.js";
+import { button, classify, html, keep, set, write } from "./svg.js";
 import { seconds } from "./words.js";
 
 export const KEYS = [
@@ -98,8 +98,7 @@ export function listenToKeys(root, player, more) {
     if (isChoosing) event.stopPropagation();
     if (!action || isChoosing || isPressing) return;
     if (event.key === "Escape" && !root.classList.contains("qf-is-stage")) return;
-    event.preventDefault();
-    event.stopPropagation();
+    keep(event);
     action(event);
   });
 }

@@ -2,7 +2,7 @@
 // least of what was asked about, and moves nothing; it is a chain whose links lead to their instants. A card that is pinned stays.
 
 import { clamp } from "./numbers.js";
-import { button, html, set } from "./svg.js";
+import { button, drag, html, set } from "./svg.js";
 import { seconds } from "./words.js";
 
 const PATIENCE = 10; // seconds
@@ -115,7 +115,7 @@ export class WhyPanel {
     const { card } = this;
     card.replaceChildren();
     const head = html("header", { title: "Drag the answer out of the way" }, card);
-    head.addEventListener("pointerdown", (event) => !event.target.closest("button") && carry(card, event));
+    drag(head, (event) => (event.target.closest("button") ? null : carry(card, event)));
     html("b", {}, head, `Why? ${found.subject.replace(":", " ")}`);
     const pin = button({ class: "qf-why-pin", title: "Keep this answer, and ask on" }, head, "pin", () => {
       pin.remove();
@@ -153,11 +153,9 @@ export class WhyPanel {
 }
 
 // A card goes where the hand takes it.
-function carry(card, { clientX, clientY, pointerId }) {
+function carry(card, { clientX, clientY }) {
   const [left, top] = [card.offsetLeft - clientX, card.offsetTop - clientY];
-  card.setPointerCapture(pointerId);
-  card.onpointermove = (event) => set(card, { style: `left:${left + event.clientX}px;top:${top + event.clientY}px` });
-  card.onlostpointercapture = () => (card.onpointermove = null);
+  return { move: (event) => set(card, { style: `left:${left + event.clientX}px;top:${top + event.clientY}px` }) };
 }
 
 // What is lit in a picture: all that can be asked about under one name. Nothing of that name, nothing fades.

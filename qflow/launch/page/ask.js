@@ -162,13 +162,35 @@ function showExercise(home, place) {
   const box = html("textarea", { "aria-label": `Your code: ${title}`, spellcheck: "false", autocapitalize: "off", autocomplete: "off", wrap: "off" }, root);
   box.value = answers[id]?.code ?? code;
   const buttons = html("div", { class: "qf-exercise-buttons" }, root);
-  const check = html("button", { type: "button", class: "qf-check" }, buttons, "check");
-  const hint = html("button", { type: "button", class: "qf-hint" }, buttons, "hint");
-  const again = html("button", { type: "button", class: "qf-again" }, buttons, "begin again");
+  const check = button({ class: "qf-check" }, buttons, "check", async () => {
+    check.disabled = true;
+    await judge().catch((error) => say([`Python could not be loaded here (${error.message}).`]));
+    check.disabled = false;
+  });
+  const hint = button({ class: "qf-hint" }, buttons, "hint", async () => {
+    const known = await unpack(place);
+    shown += 1;
+    writeRules(html("p", {}, hints), `Hint ${shown} of ${known.length}: ${known[shown - 1]}`);
+    hint.disabled = shown === known.length;
+    write(hint, hint.disabled ? "no more hints" : "next hint");
+  });
+  button({ class: "qf-again" }, buttons, "begin again", () => {
+    box.value = code;
+    remember({});
+    size();
+  });
   const solved = html("span", { class: "qf-solved" }, buttons);
   const verdict = html("div", { class: "qf-verdict", role: "status" }, root);
   const hints = html("div", { class: "qf-hints", role: "status" }, root);
-  const shows = html("button", { type: "button", class: "qf-case", hidden: "" }, buttons, SHOW_CASE);
+  const shows = button({ class: "qf-case", hidden: "" }, buttons, SHOW_CASE, async () => {
+    if (shows.textContent !== SHOW_CASE) return closeCase();
+    write(shows, "close this case");
+    const tellCase = (text) => html("p", {}, clear(stage), text);
+    const found = await askPython({ id, setup, code: box.value, shows: true }, tellCase, buttons).catch((error) => ({ lines: [error.message] }));
+    tellCase(found.stopped ?? found.lines.join(" "));
+    // What plays it is the same as in a notebook's output: an element with its scripts.
+    if (found.picture) stage.append(document.createRange().createContextualFragment(found.picture));
+  });
   const stage = html("div", { class: "qf-case-shown" }, root);
   let shown = 0;
 
@@ -198,33 +220,6 @@ function showExercise(home, place) {
     draw();
     tell("qflow-exercise", { id, passed: found.passed, message: found.lines.join(" ") });
   };
-  check.addEventListener("click", async () => {
-    if (check.disabled) return;
-    check.disabled = true;
-    await judge().catch((error) => say([`Python could not be loaded here (${error.message}).`]));
-    check.disabled = false;
-  });
-  shows.addEventListener("click", async () => {
-    if (shows.textContent !== SHOW_CASE) return closeCase();
-    write(shows, "close this case");
-    const say = (text) => html("p", {}, clear(stage), text);
-    const found = await askPython({ id, setup, code: box.value, shows: true }, say, buttons).catch((error) => ({ lines: [error.message] }));
-    say(found.stopped ?? found.lines.join(" "));
-    // What plays it is the same as in a notebook's output: an element with its scripts.
-    if (found.picture) stage.append(document.createRange().createContextualFragment(found.picture));
-  });
-  hint.addEventListener("click", async () => {
-    const known = await unpack(place);
-    shown += 1;
-    writeRules(html("p", {}, hints), `Hint ${shown} of ${known.length}: ${known[shown - 1]}`);
-    hint.disabled = shown === known.length;
-    write(hint, hint.disabled ? "no more hints" : "next hint");
-  });
-  again.addEventListener("click", () => {
-    box.value = code;
-    remember({});
-    size();
-  });
   box.addEventListener("input", size);
   box.addEventListener("change", () => remember({}));
   box.addEventListener("keydown", (event) => typeCode(event, box, check));

@@ -17,7 +17,7 @@ test("a transfer lies in the first cell that is free, and keeps it", () => {
 
 test("rows come in the order of a column, and what never comes is left out", () => {
   const timeline = timelineOf({ frames, tables: { sendings: [sending(1, 1, 9), sending(2, 2, undefined), sending(3, 3, 4)] } });
-  assert.deepEqual([...orderBy(timeline.sendings, "end", timeline.count)], [2, 0]);
+  assert.deepEqual([...orderBy(timeline.sendings, "end", timeline.count).rows], [2, 0]);
 });
 
 test("a column's changes", () => {
