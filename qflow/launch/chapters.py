@@ -114,16 +114,23 @@ def _strip_outputs(name: str, content: bytes) -> bytes:
     """Return a file as a learner gets it: a notebook without outputs, which may hold answers."""
     if name.endswith((".ipynb", ".md")):
         content = inner_links(content.decode()).encode()
-    if not name.endswith(".ipynb"):
+    notebook = _read_notebook(name, content)
+    if notebook is None:
         return content
-    try:
-        notebook = json.loads(content)
-        code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    except (ValueError, KeyError, TypeError):
-        return content
-    for cell in code:
-        cell |= {"outputs": [], "execution_count": None}
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            cell |= {"outputs": [], "execution_count": None}
     return json.dumps(notebook, ensure_ascii=False, indent=1).encode() + b"\n"
+
+
+def _read_notebook(name: str, content: bytes) -> dict[str, Any] | None:
+    """Return a notebook; None if a file is none, or none any more."""
+    try:
+        notebook: dict[str, Any] = json.loads(content) if name.endswith(".ipynb") else {}
+        is_one = all({"cell_type", "source"} <= cell.keys() for cell in notebook["cells"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return notebook if is_one else None
 
 
 def inner_links(text: str) -> str:
@@ -157,13 +164,9 @@ def _write(target: Path, content: bytes) -> None:
 def _digest(name: str, content: bytes) -> str:
     # JupyterLab saves a chapter anew as soon as it is opened: other outputs, other metadata. What a learner
     # wrote is in the cells.
-    if name.endswith(".ipynb"):
-        try:
-            cells = json.loads(content)["cells"]
-            typed = [(cell["cell_type"], "".join(cell["source"])) for cell in cells]
-            content = json.dumps(typed).encode()
-        except (ValueError, KeyError, TypeError):
-            pass  # not a notebook any more, so its bytes are what counts
+    if notebook := _read_notebook(name, content):
+        typed = [(cell["cell_type"], "".join(cell["source"])) for cell in notebook["cells"]]
+        content = json.dumps(typed).encode()
     return hashlib.sha256(content).hexdigest()
 
 
@@ -252,18 +255,17 @@ def _lab_arguments(
     chapters: Path, *, browser: bool, port: int | None, further: Sequence[str] = ()
 ) -> list[str]:
     """Return the arguments JupyterLab is started with; those of the user come last, so that they win."""
-    first = _first_chapter(chapters)
-    arguments = [f"--ServerApp.root_dir={chapters}", f"--LabApp.default_url=/lab/tree/{first}"]
-    # How it starts would be told before where it is; --log-level=INFO tells it.
-    arguments.append("--Application.log_level=WARN")
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
+    arguments = {
+        f"--ServerApp.root_dir={chapters}": True,
+        f"--LabApp.default_url=/lab/tree/{_first_chapter(chapters)}": True,
+        # How it starts would be told before where it is; --log-level=INFO tells it.
+        "--Application.log_level=WARN": True,
         # JupyterLab refuses to start for root without this; in containers root is often the only user.
-        arguments.append("--allow-root")
-    if not browser:
-        arguments.append("--no-browser")
-    if port is not None:
-        arguments.append(f"--port={port}")
-    return [*arguments, *further]
+        "--allow-root": hasattr(os, "geteuid") and os.geteuid() == 0,
+        "--no-browser": not browser,
+        f"--port={port}": port is not None,
+    }
+    return [*(argument for argument, is_asked in arguments.items() if is_asked), *further]
 
 
 def _learners_folder(folder: str | None) -> Path:

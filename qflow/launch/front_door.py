@@ -100,7 +100,7 @@ def answer(settings: str) -> str:
     return json.dumps(_pack_run(picture))
 
 
-def grid() -> dict[str, Any]:
+def _grid() -> dict[str, Any]:
     """Return the runs that the page holds: what all share, and what each has of its own, by its stop."""
     drawn = [_draw_run({"stop": stop}) for stop in STOPS]
     runs = {str(stop): _pack_run(picture) for stop, picture in zip(STOPS, drawn, strict=True)}
@@ -119,16 +119,9 @@ def grid() -> dict[str, Any]:
     return {"shared": shared, "runs": runs, "numbers": pack_text(b"".join(slices))}
 
 
-def write_front_door(site: Path, pages: Sequence[Page]) -> Path:
-    """Write the page at the top of a site, over JupyterLite's own; return it."""
-    page = site / "index.html"
-    page.write_text(front_door(pages), encoding="utf-8")
-    return page
-
-
-def front_door(pages: Sequence[Page]) -> str:
-    """Return the page at the top of the site, which links to these pages of the book."""
-    held = grid()
+def write_front_door(site: Path, pages: Sequence[Page]) -> None:
+    """Write the page at the top of a site, over JupyterLite's own; it links to these pages of the book."""
+    held = _grid()
     numbers = held.pop("numbers")
     begun = _draw_run({})
     first = _pack_run(begun)
@@ -141,20 +134,18 @@ def front_door(pages: Sequence[Page]) -> str:
         "numbers": numbers,
         "slice": _SLICE,
     }
-    return (
-        (PAGE / "front.html")
-        .read_text(encoding="utf-8")
-        .format(
-            theme=THEME,
-            icon=ICON,
-            preview=preview(*_LINKED, top=""),
-            claims="".join(f"<li>{escape(claim)}</li>" for claim in first["claims"]),
-            door=script_json(values),
-            scripts=script_element("front.js", PAGE),
-            **{name: f"{FOLDER}/{file}" for name, file in _WAYS.items()},
-            **_list_links(pages),
-        )
+    text = (PAGE / "front.html").read_text(encoding="utf-8")
+    drawn = text.format(
+        theme=THEME,
+        icon=ICON,
+        preview=preview(*_LINKED, top=""),
+        claims="".join(f"<li>{escape(claim)}</li>" for claim in first["claims"]),
+        door=script_json(values),
+        scripts=script_element("front.js", PAGE),
+        **{name: f"{FOLDER}/{file}" for name, file in _WAYS.items()},
+        **_list_links(pages),
     )
+    (site / "index.html").write_text(drawn, encoding="utf-8")
 
 
 def write_worker(site: Path) -> Path:
@@ -174,14 +165,11 @@ def _pack_run(picture: Picture) -> dict[str, Any]:
 def _list_links(pages: Sequence[Page]) -> dict[str, str]:
     """Return the lists of links to the book."""
     found = groups(pages)
-    lists = {key: "".join(f"<li>{_link(page)}</li>" for page in found[name]) for key, name in _LISTS.items()}
-    return {**lists, "chapters": "\n".join(map(_item, found["The book"]))}
-
-
-def _link(page: Page) -> str:
-    return f'<a class="title" href="{FOLDER}/{page.file}">{escape(page.title)}</a>'
-
-
-def _item(page: Page) -> str:
-    live = f'<a class="live" href="{page.live}">make it live</a>' if page.live else "<span></span>"
-    return f"<li>{_link(page)}<p>{escape(page.about)}</p>{live}</li>"
+    link = '<a class="title" href="{}">{}</a>'
+    links = {page: link.format(f"{FOLDER}/{page.file}", escape(page.title)) for page in pages}
+    lists = {key: "".join(f"<li>{links[page]}</li>" for page in found[name]) for key, name in _LISTS.items()}
+    chapters = []
+    for page in found["The book"]:
+        live = f'<a class="live" href="{page.live}">make it live</a>' if page.live else "<span></span>"
+        chapters.append(f"<li>{links[page]}<p>{escape(page.about)}</p>{live}</li>")
+    return {**lists, "chapters": "\n".join(chapters)}
