@@ -8,8 +8,6 @@ import pytest
 from browser import VIEWPORT, LabPage, LabServer, chromium_page, end_chromium, find_chromium, serve_chapters
 
 ROOT = Path(__file__).resolve().parent.parent
-# What lies there is imported in place of a package, and fails.
-collect_ignore = ["lighter"]
 
 
 @pytest.fixture(scope="session")
