@@ -24,13 +24,13 @@ from qflow.teaching import learner
 from qflow.teaching.challenges import progress, report_challenges
 from qflow.teaching.exercise import (
     FINE,
-    THEMES,
     Answer,
     Exercise,
     Failure,
     are_alike,
     exercises,
     find,
+    themes,
     write_briefly,
 )
 from qflow.teaching.predictions import report_calibration
@@ -228,7 +228,7 @@ def report(
 ) -> list[str]:
     """Return the progress as lines, notebook by notebook, from what is kept of each kind."""
     lines, done, number = [], 0, 0
-    for theme in THEMES:
+    for theme in themes():
         tasks = exercises(theme)
         right = sum(bool(solved.get(exercise.name, {}).get("solved")) for exercise in tasks)
         lines.append(f"{theme:<20} {right} of {len(tasks)} solved")
@@ -287,7 +287,7 @@ def run(chosen: argparse.Namespace) -> int:
     untried = learner.UNTRIED["exercises"]
     solved = {
         theme: {one.name: {**untried, **kept.get(one.name, {})} for one in exercises(theme)}
-        for theme in THEMES
+        for theme in themes()
     }
     kept_else = {"challenges": progress(), "predictions": learner.read("predictions")}
     print(json.dumps({"exercises": solved, **kept_else}, indent=2))

@@ -5,8 +5,8 @@ on the same ones; so neither an empty answer nor a constant can be right, and no
 anywhere. A misconception is an answer of its own, worked out as a learner who holds it would. A learner whose
 wrong results agree with it is shown it by name, which helps more than the right number would.
 
-The exercises themselves are in :mod:`qflow.teaching.exercises`, a module for each exercise notebook; their
-cases and what they say are in ``data/exercises.toml``.
+The exercises themselves are in :mod:`qflow.teaching.exercises`: each is a function that asks the engine,
+under how those who are wrong answer. Their cases and what they say are in ``data/exercises.toml``.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ FINE = "fine"
 class _Misconception:
     """One way to be wrong."""
 
-    answer: Answer
     message: str
+    answer: Answer
     sign: _Sign | None = None
 
     def shows_in(self, returned: Any) -> bool:
@@ -78,7 +78,7 @@ class Exercise:
     hints: tuple[str, str, str]
     rules: tuple[str, ...]
     shows: tuple[str, ...] = ()
-    outcome: Callable[..., Any] | None = None  # of an answer in a case: FINE, or what went wrong
+    outcome: Answer | None = None  # of an answer in a case: FINE, or what went wrong
     parts: tuple[str, ...] = ()
     lab: str = "run"
 
@@ -123,38 +123,45 @@ class Exercise:
 
 
 @cache
-def _words() -> dict[str, dict[str, Any]]:
+def _read_words() -> dict[str, dict[str, dict[str, Any]]]:
+    """Read the words of all exercises, by their notebook and their name."""
     return tomllib.loads((kit_path("data") / "exercises.toml").read_text(encoding="utf-8"))
 
 
-def add_exercise(
-    name: str,
+_added: dict[str, Exercise] = {}
+
+
+def exercise(
+    misconceptions: Mapping[str, _Idea], cases: Sequence[tuple[Any, ...]] = ()
+) -> Callable[[Answer], Answer]:
+    """Make an exercise of the engine's own answer; the file has no cases that hold a tuple or None."""
+    return lambda truth: _add(truth, truth, misconceptions, cases)
+
+
+def design_task(misconceptions: Mapping[str, _Idea]) -> Callable[[Answer], Answer]:
+    """Make an exercise of a function that says what comes of an answer in a case: FINE, or what is wrong."""
+    return lambda outcome: _add(outcome, lambda *_case: FINE, misconceptions, outcome=outcome)
+
+
+def _add(
+    named: Answer,
     truth: Answer,
     misconceptions: Mapping[str, _Idea],
-    outcome: Callable[..., Any] | None = None,
     cases: Sequence[tuple[Any, ...]] = (),
-) -> None:
-    """Add an exercise of the calling module; cases with a tuple or None in them cannot be in the file."""
-    words = dict(_words()[name])
+    outcome: Answer | None = None,
+) -> Answer:
+    """Add the exercise that has the name of a function; return the function."""
+    name = named.__name__.removeprefix("_")
+    words = {key: value for theme in _read_words().values() for key, value in theme.get(name, {}).items()}
     because: dict[str, str] = words.pop("because")
     tried = tuple(map(tuple, words.pop("cases", cases)))
-    pairs = {
-        idea: known if isinstance(known, tuple) else (known, None) for idea, known in misconceptions.items()
+    ideas = {
+        idea: _Misconception(because[idea], *(known if isinstance(known, tuple) else (known,)))
+        for idea, known in misconceptions.items()
     }
-    ideas = {idea: _Misconception(answer, because[idea], sign) for idea, (answer, sign) in pairs.items()}
     words |= {key: tuple(said) for key, said in words.items() if isinstance(said, list)}
-    module = (truth if outcome is None else outcome).__module__
-    _added.setdefault(module, []).append(
-        Exercise(name, truth=truth, cases=tried, misconceptions=ideas, outcome=outcome, **words)
-    )
-
-
-_added: dict[str, list[Exercise]] = {}
-
-
-def add_task(name: str, outcome: Callable[..., Any], misconceptions: Mapping[str, _Idea]) -> None:
-    """Add a design task, whose outcome has to be fine in every case, as :func:`add_exercise` does."""
-    add_exercise(name, lambda *_case: FINE, misconceptions, outcome)
+    _added[name] = Exercise(name, truth=truth, cases=tried, misconceptions=ideas, outcome=outcome, **words)
+    return named
 
 
 def are_alike(mine: Any, theirs: Any) -> bool:
@@ -178,38 +185,25 @@ def write_briefly(value: Any, write: Callable[[Any], str] = repr) -> str:
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}… ({len(text)} characters)"
 
 
-THEMES = {
-    "01-thresholds": "thresholds",
-    "02-bytes-and-counts": "bytes_and_counts",
-    "03-held-completions": "held_completions",
-    "04-capacity": "capacity",
-    "05-groups": "message_groups",
-    "06-consumers": "well_behaved_consumers",
-    "07-configuration": "configuration",
-    "08-several-queues": "several_queues",
-    "09-other-queues": "other_queues",
-    "10-design-history": "design_history",
-    "12-design-tasks": "design_tasks",
-    "13-fleet": "fleet",
-}
-"""For each exercise notebook, in order, the module of :mod:`qflow.teaching.exercises` that it asks from."""
+def themes() -> list[str]:
+    """Return the names of the exercise notebooks, in order."""
+    return list(_read_words())
 
 
-@cache
-def exercises(theme: str) -> tuple[Exercise, ...]:
+def exercises(theme: str) -> list[Exercise]:
     """Return the exercises of one notebook, such as ``"01-thresholds"``, in the order of their words."""
-    module = importlib.import_module(f"qflow.teaching.exercises.{THEMES[theme]}")
-    return tuple(sorted(_added[module.__name__], key=lambda asked: list(_words()).index(asked.name)))
+    importlib.import_module("qflow.teaching.exercises")
+    return [_added[name] for name in _read_words()[theme]]
 
 
-def _all_exercises() -> list[Exercise]:
-    """Return every exercise, in order."""
-    return [asked for theme in THEMES for asked in exercises(theme)]
+def all_exercises() -> dict[str, Exercise]:
+    """Return every exercise by its name, in order."""
+    return {asked.name: asked for theme in themes() for asked in exercises(theme)}
 
 
 def find(name: str) -> Exercise:
     """Find an exercise by its name, which is that of the function it asks for."""
-    known = {asked.name: asked for asked in _all_exercises()}
+    known = all_exercises()
     if name in known:
         return known[name]
     advice = did_you_mean(name, known) or "; check(…) takes the function the task asks for."

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from qflow.kit import kit_path
-from qflow.teaching.exercise import THEMES, exercises
+from qflow.teaching.exercise import exercises, themes
 
 _TAGS_THAT_END = re.compile(
     r"</?(?:para|title|listitem|entry|row|programlisting|section|table|itemizedlist)\b[^>]*>"
@@ -99,7 +99,7 @@ def listed() -> list[Sentence]:
 
 def targets(root: Path) -> set[str]:
     """List every chapter cell that runs and every exercise of a checkout, as `where` names them."""
-    found = {f"exercise:{exercise.name}" for theme in THEMES for exercise in exercises(theme)}
+    found = {f"exercise:{exercise.name}" for theme in themes() for exercise in exercises(theme)}
     for source in (root / "notebooks" / "sources").glob("[0-9][0-9]-*.py"):
         cells = re.findall(r'^# %% id="([^"]+)"', source.read_text(encoding="utf-8"), re.MULTILINE)
         found |= {f"{source.stem}#{cell}" for cell in cells}

@@ -23,10 +23,10 @@ from qflow.teaching import check, checking, hint, hints
 from qflow.teaching import learner as progress
 from qflow.teaching.cases import _case_lab, case_picture
 from qflow.teaching.checking import judge, report
-from qflow.teaching.exercise import THEMES, Exercise, _all_exercises, exercises, find
+from qflow.teaching.exercise import Exercise, all_exercises, exercises, find, themes
 from qflow.teaching.rules import rule_book
 
-ALL = {exercise.name: exercise for exercise in _all_exercises()}
+ALL = all_exercises()
 FILES = {file.name: file for file in select(kind="exercises")}
 TABLE = [(name, misconception) for name, answers in WRONG.items() for misconception in answers]
 
@@ -59,7 +59,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_every_theme_has_its_source_and_asks_its_exercises():
-    assert sorted(FILES) == sorted(THEMES)
+    assert sorted(FILES) == sorted(themes())
     for name, file in FILES.items():
         cells = [cell.id for cell in _task_of(file).cells]
         for exercise in exercises(name):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from qflow.conformance import check
 from qflow.teaching import scenarios
-from qflow.teaching.exercise import THEMES
+from qflow.teaching.exercise import themes
 
 SOURCES = Path(__file__).resolve().parents[2] / "notebooks" / "sources"
 # From 90 on they are learning paths.
@@ -33,7 +33,7 @@ def test_chapters_are_numbered_without_a_gap():
 
 def test_the_exercises_named_exist_and_none_is_forgotten(root):
     named = set(re.findall(r"\*(\d\d-[a-z-]+)\*", read(root, "instructor-notes.md")))
-    assert named == set(THEMES)
+    assert named == set(themes())
 
 
 def test_profiles_have_a_path_of_chapters_and_exercises_that_exist(root):
@@ -43,7 +43,7 @@ def test_profiles_have_a_path_of_chapters_and_exercises_that_exist(root):
         path = re.search(r"\*\*Path:\*\* (.*)", profile)[1]
         chapters, _, exercises = path.partition("Exercises")
         assert set(re.findall(r"\d\d", chapters)) <= set(CHAPTERS)
-        assert {f"{int(number):02d}" for number in re.findall(r"\d+", exercises)} <= {t[:2] for t in THEMES}
+        assert {f"{int(number):02d}" for number in re.findall(r"\d+", exercises)} <= {t[:2] for t in themes()}
         for part in ("Comes for", "Needs", "At the end"):
             assert part in profile
 
@@ -63,14 +63,14 @@ def test_each_chapter_ends_at_its_own_exercises_and_they_lead_to_the_next_chapte
     """A theme has the number of its chapter; what follows the exercises is the chapter after it."""
     names = sorted(source.stem for source in SOURCES.glob("[0-8][0-9]-*.py"))
     for chapter, following in pairwise(names):
-        theme = next((theme for theme in THEMES if theme[:2] == chapter[:2]), None)
+        theme = next((theme for theme in themes() if theme[:2] == chapter[:2]), None)
         if theme is None:
             continue
         last = (SOURCES / f"{chapter}.py").read_text(encoding="utf-8").rpartition("# %%")[2]
         assert f"](../exercises/{theme}.ipynb)" in last and f"]({following}.ipynb)" in last
         tasks = (root / "exercises" / "sources" / f"{theme}.py").read_text(encoding="utf-8")
         assert f"](../notebooks/{following}.ipynb)" in tasks.rpartition("# %%")[2]
-    assert {theme[:2] for theme in THEMES} <= set(CHAPTERS)
+    assert {theme[:2] for theme in themes()} <= set(CHAPTERS)
 
 
 def test_chapters_and_exercises_speak_of_no_golden_scenario():

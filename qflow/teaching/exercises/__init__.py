@@ -1,1 +1,7 @@
-"""The exercises: what each asks, what the engine answers, and how people get it wrong."""
+"""The exercises: how learners who are wrong answer each, and the engine's own answer; imported whole."""
+
+import importlib
+import pkgutil
+
+for _module in pkgutil.iter_modules(__path__, f"{__name__}."):
+    importlib.import_module(_module.name)

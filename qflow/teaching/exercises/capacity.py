@@ -1,15 +1,21 @@
-"""Exercises on capacity: how far above the stop threshold a queue can get."""
+"""Exercises on capacity: how far above the stop threshold a queue gets, and tasks of designing one.
+
+Of a design many are right, and the engine says whether yours is.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from qflow.teaching.exercise import add_exercise
-from qflow.teaching.trial import Trial, simulate_case
-from qflow.workload import Producer, Workload
+from qflow.broker.errors import AmqpException
+from qflow.teaching.exercise import FINE, design_task, exercise
+from qflow.teaching.trial import Trial, cache_judgement, simulate_case
+from qflow.workload import Consumer, Producer, Workload
+from qflow.workload.agenda import SECOND
+from qflow.workload.measures import queue_measures
 
 
-def burst(trial: Trial, stop: int, capacities: Sequence[int]) -> None:
+def _burst(trial: Trial, stop: int, capacities: Sequence[int]) -> None:
     """Fill the queue q to its stop; then let every producer send, in turn, until its window is full."""
     trial.send("q", stop)
     sessions = [trial.broker.session(f"p{n}") for n in range(len(capacities))]
@@ -24,15 +30,7 @@ def burst(trial: Trial, stop: int, capacities: Sequence[int]) -> None:
                 ready = True
 
 
-def _worst_depth(stop: int, capacities: list[int]) -> int:
-    trial = Trial().declare_stop("q", stop)
-    burst(trial, stop, capacities)
-    return trial.depth("q")
-
-
-add_exercise(
-    "worst_depth",
-    _worst_depth,
+@exercise(
     misconceptions={
         "the 101st comes on top": lambda stop, capacities: stop + 1 + sum(capacities),
         "producers stop at once": lambda stop, capacities: stop + 1,
@@ -40,11 +38,33 @@ add_exercise(
         "one message for each producer": lambda stop, capacities: stop + len(capacities),
     },
 )
+def _worst_depth(stop: int, capacities: list[int]) -> int:
+    trial = Trial().declare_stop("q", stop)
+    _burst(trial, stop, capacities)
+    return trial.depth("q")
 
 
-def _story(stop: int, capacities: list[int]) -> tuple[int, int, int, int]:
+def _believed_story(
+    stop: int, capacities: list[int], taken: int = 1, again: int = -1, stops: int = 2
+) -> tuple[int, int, int, int]:
+    """Return a story: how much more than the windows is taken, how near to full it gets again, its stops."""
+    full = stop + sum(capacities)
+    return full, sum(capacities) + taken, full + again, stops
+
+
+@exercise(
+    misconceptions={
+        "the 101st comes on top": lambda stop, caps: _believed_story(stop + 1, caps, taken=2, again=-2),
+        "producers stop at once": lambda stop, caps: (stop + 1, 2, stop + 1, 2),
+        "back at the threshold is enough": lambda stop, caps: _believed_story(stop, caps, taken=0, again=0),
+        "the producers stay quiet": lambda stop, caps: (stop + sum(caps), sum(caps) + 1, stop - 1, 1),
+        "the same peak again": lambda stop, caps: _believed_story(stop, caps, again=0),
+        "it is still the same stop": lambda stop, caps: _believed_story(stop, caps, stops=1),
+    },
+)
+def _after_the_stall(stop: int, capacities: list[int]) -> tuple[int, int, int, int]:
     trial = Trial().declare_stop("q", stop, stop)
-    burst(trial, stop, capacities)
+    _burst(trial, stop, capacities)
     full = trial.depth("q")
     reader, taken = trial.reader("q"), 0
     while trial.is_on("q"):
@@ -56,28 +76,13 @@ def _story(stop: int, capacities: list[int]) -> tuple[int, int, int, int]:
     return full, taken, trial.depth("q"), trial.statistics("q").flowStoppedCount
 
 
-def _believed_story(
-    stop: int, capacities: list[int], taken: int = 1, again: int = -1, stops: int = 2
-) -> tuple[int, int, int, int]:
-    """Return a story: how much more than the windows is taken, how near to full it gets again, its stops."""
-    full = stop + sum(capacities)
-    return full, sum(capacities) + taken, full + again, stops
-
-
-add_exercise(
-    "after_the_stall",
-    _story,
+@exercise(
     misconceptions={
-        "the 101st comes on top": lambda stop, caps: _believed_story(stop + 1, caps, taken=2, again=-2),
-        "producers stop at once": lambda stop, caps: (stop + 1, 2, stop + 1, 2),
-        "back at the threshold is enough": lambda stop, caps: _believed_story(stop, caps, taken=0, again=0),
-        "the producers stay quiet": lambda stop, caps: (stop + sum(caps), sum(caps) + 1, stop - 1, 1),
-        "the same peak again": lambda stop, caps: _believed_story(stop, caps, again=0),
-        "it is still the same stop": lambda stop, caps: _believed_story(stop, caps, stops=1),
+        "the ideal window": lambda stop, capacity: stop + capacity,
+        "the broker stops the client": lambda stop, capacity: stop + 1,
+        "a sync at stop waits already": lambda stop, capacity: -(-stop // capacity) * capacity,
     },
 )
-
-
 def _cpp_depth(stop: int, capacity: int) -> int:
     workload = Workload(
         "fresh",
@@ -93,23 +98,6 @@ def _cpp_depth(stop: int, capacity: int) -> int:
     return sum(event.kind == "enqueued" for event in run.events)
 
 
-add_exercise(
-    "cpp_depth",
-    _cpp_depth,
-    misconceptions={
-        "the ideal window": lambda stop, capacity: stop + capacity,
-        "the broker stops the client": lambda stop, capacity: stop + 1,
-        "a sync at stop waits already": lambda stop, capacity: -(-stop // capacity) * capacity,
-    },
-)
-
-
-def _overflow(limit: int, stop: int, sends: int) -> tuple[int, str, int, bool]:
-    trial = Trial().declare_stop("q", stop, 1, max_count=limit)
-    code = trial.code_of(lambda: trial.send("q", sends))
-    return trial.depth("q"), trial.state("q"), code, trial.producer.is_attached
-
-
 def _fill(
     limit: int, stop: int, sends: int, code: int = 0, is_attached: bool = True
 ) -> tuple[int, str, int, bool]:
@@ -117,9 +105,7 @@ def _fill(
     return depth, "ON" if depth > stop else "OFF", code, is_attached
 
 
-add_exercise(
-    "overflow",
-    _overflow,
+@exercise(
     misconceptions={
         "flow control prevents it": _fill,
         "only that message is refused": lambda limit, stop, sends: _fill(
@@ -136,3 +122,131 @@ add_exercise(
         ),
     },
 )
+def _overflow(limit: int, stop: int, sends: int) -> tuple[int, str, int, bool]:
+    trial = Trial().declare_stop("q", stop, 1, max_count=limit)
+    code = trial.code_of(lambda: trial.send("q", sends))
+    return trial.depth("q"), trial.state("q"), code, trial.producer.is_attached
+
+
+_SECONDS = 20
+_OFF_SHARE = 0.8
+
+
+@cache_judgement
+def _overflows(limit: int, stop: int, capacities: tuple[int, ...], resume: int = 1) -> bool:
+    """Return whether a producer is thrown out in the worst case: all windows fill at the stop level."""
+    trial = Trial().declare_stop("q", stop, resume, max_count=limit)
+    return bool(trial.code_of(lambda: _burst(trial, stop, capacities)))
+
+
+@design_task(
+    misconceptions={
+        "80 % is always right": lambda limit, capacities: limit * 8 // 10,
+        "room for the largest window": lambda limit, capacities: limit - max(capacities),
+        "producers stop at once": lambda limit, capacities: limit - 1,
+        "stop at the limit": lambda limit, capacities: limit,
+        "the lower the safer": (lambda limit, capacities: 1, lambda stop: 0 < stop <= 5),
+    },
+)
+def _safe_stop(answer: Callable[[int, list[int]], int], limit: int, capacities: list[int]) -> str:
+    stop = answer(limit, list(capacities))
+    if isinstance(stop, bool) or not isinstance(stop, int):
+        return f"a stop threshold is a whole number; got {stop!r}"
+    if not 1 <= stop <= limit:
+        return f"a stop threshold between 1 and the limit of {limit} is needed; got {stop}"
+    if _overflows(limit, stop, tuple(capacities)):
+        return f"stop {stop}: a producer is thrown out with 506, although flow control is ON"
+    if not _overflows(limit, min(limit, 2 * stop), tuple(capacities)) and 2 * stop < limit:
+        return f"stop {stop} never overflows, but even twice that would not; most of the queue is never used"
+    return FINE
+
+
+def _shop(limit: int, capacities: Sequence[int], burst_rate: int, stop: int, resume: int) -> Workload:
+    """Two-second bursts every ten seconds, against a steady consumer that does 100 a second."""
+    producers = tuple(
+        Producer(
+            f"p{n}",
+            ("", "orders"),
+            rate=burst_rate / len(capacities),
+            capacity=capacity,
+            size=100,
+            burst=(2, 8),
+            arrival="const",
+            seed=n,
+        )
+        for n, capacity in enumerate(capacities)
+    )
+    arguments = {
+        "qpid.max_count": limit,
+        "qpid.flow_stop_count": stop,
+        "qpid.flow_resume_count": resume,
+        "qpid.flow_stop_size": 0,
+    }
+    consumer = Consumer("c", "orders", prefetch=10, service=("const", 0.01))
+    return Workload("shop", _SECONDS, {"orders": arguments}, producers=producers, consumers=(consumer,))
+
+
+@cache_judgement
+def _simulate_choice(limit: int, capacities: tuple[int, ...], burst_rate: int, stop: int, resume: int) -> str:
+    try:
+        if _overflows(limit, stop, capacities, resume):
+            return f"stop {stop}: in a bad moment a producer is thrown out with 506"
+    except AmqpException as error:
+        return f"the broker refuses the queue: {error.code} {error}"
+    workload = _shop(limit, capacities, burst_rate, stop, resume)
+    run = simulate_case(workload)
+    if run.errors:
+        return f"stop {stop}, resume {resume}: {', '.join(run.errors)} thrown out, the queue overflowed"
+    on = queue_measures(run.events, workload, _SECONDS * SECOND)["orders"]["share_on"] or 0
+    if 1 - on < _OFF_SHARE:
+        return f"stop {stop}, resume {resume}: no overflow, but OFF only {1 - on:.0%} of the time"
+    return FINE
+
+
+@design_task(
+    misconceptions={
+        "stop as late as possible": lambda limit, capacities, burst_rate: (limit, limit - 10),
+        "80 and 70 % will do": lambda limit, capacities, burst_rate: (limit * 8 // 10, limit * 7 // 10),
+        "stop early, to be safe": lambda limit, capacities, burst_rate: (limit // 10, limit // 20),
+        "drain it before going on": lambda limit, capacities, burst_rate: (limit - sum(capacities), 1),
+    },
+)
+def _choose_thresholds(
+    answer: Callable[[int, list[int], int], tuple[int, int]],
+    limit: int,
+    capacities: list[int],
+    burst_rate: int,
+) -> str:
+    chosen = answer(limit, list(capacities), burst_rate)
+    if not (isinstance(chosen, tuple | list) and len(chosen) == 2 and all(type(n) is int for n in chosen)):
+        return f"two whole numbers are needed, stop and resume; got {chosen!r}"
+    stop, resume = chosen
+    if stop < 1:
+        return f"without a stop threshold there is no flow control; got stop {stop}"
+    return _simulate_choice(limit, tuple(capacities), burst_rate, stop, resume)
+
+
+@design_task(
+    misconceptions={
+        "everybody gets all the room": lambda limit, stop, producers: [limit - stop] * producers,
+        "50 is the default, so it is right": (
+            lambda limit, stop, producers: [50] * producers,
+            lambda shares: set(shares) == {50},
+        ),
+        "one at a time is safest": lambda limit, stop, producers: [1] * producers,
+        "round up": lambda limit, stop, producers: [-(-(limit - stop) // producers)] * producers,
+    },
+)
+def _share_the_room(
+    answer: Callable[[int, int, int], list[int]], limit: int, stop: int, producers: int
+) -> str:
+    shares = answer(limit, stop, producers)
+    if not (isinstance(shares, list | tuple) and all(type(n) is int for n in shares)):
+        return f"a list of whole numbers is needed, one for each producer; got {shares!r}"
+    if len(shares) != producers or min(shares, default=0) < 1:
+        return f"{producers} producers need {producers} capacities of at least 1; got {list(shares)}"
+    if _overflows(limit, stop, tuple(shares)):
+        return f"capacities {list(shares)}: a producer is thrown out with 506"
+    if sum(shares) < 0.8 * (limit - stop):
+        return f"capacities {list(shares)} use only {sum(shares)} of the {limit - stop} there is room for"
+    return FINE

@@ -1,4 +1,4 @@
-"""Exercises on configuration: default thresholds, how each tool spells them, and how to switch them off."""
+"""Exercises on configuration: default thresholds, how each tool spells them, and how to ask for groups."""
 
 from __future__ import annotations
 
@@ -10,30 +10,19 @@ from typing import Any
 from qflow.broker import BrokerOptions
 from qflow.broker.errors import AmqpException, StartupError
 from qflow.configuration.declaration import ConfigurationError, Declaration
-from qflow.configuration.notations import read_line
-from qflow.teaching.exercise import FINE, add_exercise, add_task
+from qflow.configuration.notations import read_address, read_line
+from qflow.teaching.exercise import FINE, design_task, exercise
 from qflow.teaching.trial import Trial
 
-Arguments = dict[str, Any]
+_Arguments = dict[str, Any]
 
 
-def _qpid(**short: object) -> Arguments:
+def _qpid(**short: object) -> _Arguments:
     """Return declare arguments, given without ``qpid.``."""
     return {f"qpid.{name}": value for name, value in short.items()}
 
 
-def _default_thresholds(limit: int, stop_percent: int, resume_percent: int) -> tuple[int, int]:
-    options = BrokerOptions(
-        default_flow_stop_threshold=stop_percent, default_flow_resume_threshold=resume_percent
-    )
-    trial = Trial(options).declare("q", max_count=limit, max_size=0)
-    on, off = trial.turns("q", limit)
-    return on - 1, off + 1
-
-
-add_exercise(
-    "default_thresholds",
-    _default_thresholds,
+@exercise(
     misconceptions={
         "both are rounded": lambda limit, stop, resume: (
             floor(limit * stop / 100 + 0.5),
@@ -50,29 +39,21 @@ add_exercise(
         ),
     },
 )
+def _default_thresholds(limit: int, stop_percent: int, resume_percent: int) -> tuple[int, int]:
+    options = BrokerOptions(
+        default_flow_stop_threshold=stop_percent, default_flow_resume_threshold=resume_percent
+    )
+    trial = Trial(options).declare("q", max_count=limit, max_size=0)
+    on, off = trial.turns("q", limit)
+    return on - 1, off + 1
 
 
-def _keys(*names: str) -> Callable[..., Arguments]:
+def _keys(*names: str) -> Callable[..., _Arguments]:
     """Return what gives the first values of a case these names."""
     return lambda *values: dict(zip(names, values, strict=False))
 
 
-def _declare(answer: Callable[..., Arguments], limit: int, stop: int, resume: int) -> str:
-    arguments, trial = answer(limit, stop, resume), Trial()
-    if refusal := trial.refusal("q", arguments):
-        return refusal
-    on, off = trial.turns("q", limit + 50)
-    got = f"ON at {on}, OFF at {off}" if on else "never ON"
-    if (on, off) != (stop + 1, resume - 1):
-        return f"{got}, where it should be ON at {stop + 1}, OFF at {resume - 1}"
-    if not trial.code_of(lambda: trial.send("q", limit + 1)):
-        return f"the thresholds are right, but more than {limit} messages are allowed"
-    return FINE if trial.depth("q") == limit else f"the limit is {trial.depth('q')}, not {limit}"
-
-
-add_task(
-    "declare_arguments",
-    _declare,
+@design_task(
     misconceptions={
         "the tool's names are the broker's keys": (
             _keys("max-queue-count", "flow-stop-count", "flow-resume-count"),
@@ -89,10 +70,17 @@ add_task(
         "a stop value alone": _keys("qpid.max_count", "qpid.flow_stop_count"),
     },
 )
-
-
-def _is_accepted(arguments: dict[str, int]) -> bool:
-    return not Trial().refusal("q", _qpid(**arguments))
+def _declare_arguments(answer: Callable[..., _Arguments], limit: int, stop: int, resume: int) -> str:
+    arguments, trial = answer(limit, stop, resume), Trial()
+    if refusal := trial.refusal("q", arguments):
+        return refusal
+    on, off = trial.turns("q", limit + 50)
+    got = f"ON at {on}, OFF at {off}" if on else "never ON"
+    if (on, off) != (stop + 1, resume - 1):
+        return f"{got}, where it should be ON at {stop + 1}, OFF at {resume - 1}"
+    if not trial.code_of(lambda: trial.send("q", limit + 1)):
+        return f"the thresholds are right, but more than {limit} messages are allowed"
+    return FINE if trial.depth("q") == limit else f"the limit is {trial.depth('q')}, not {limit}"
 
 
 def _check_alone(arguments: dict[str, int], default_share: float, strict: bool = False) -> bool:
@@ -104,9 +92,7 @@ def _check_alone(arguments: dict[str, int], default_share: float, strict: bool =
     return resume <= stop and (not limit or (stop < limit if strict else stop <= limit))
 
 
-add_exercise(
-    "is_accepted",
-    _is_accepted,
+@exercise(
     misconceptions={
         "a value not given does not take part": lambda arguments: _check_alone(arguments, 0),
         "stop has to be less than the limit": lambda arguments: _check_alone(arguments, 0.7, strict=True),
@@ -121,19 +107,21 @@ add_exercise(
         ),
     },
 )
+def _is_accepted(arguments: dict[str, int]) -> bool:
+    return not Trial().refusal("q", _qpid(**arguments))
 
 
-def declare_line(trial: Trial, line: object, queue: str) -> Declaration | str:
+def _declare_line(trial: Trial, line: object, queue: str) -> Declaration | str:
     """Return what a line of qpid-config declares, or what is wrong with it."""
     if not (isinstance(line, str) and line.startswith("qpid-config add queue ")):
         return f"a line that begins with 'qpid-config add queue' is needed; got {line!r}"
     try:
-        return declare_queue(trial, read_line(line), queue)
+        return _declare_queue(trial, read_line(line), queue)
     except ConfigurationError as error:
         return f"the tool refuses it: {error}"
 
 
-def declare_queue(trial: Trial, declaration: Declaration, queue: str) -> Declaration | str:
+def _declare_queue(trial: Trial, declaration: Declaration, queue: str) -> Declaration | str:
     """Return the declaration if the broker takes it and its queue has that name; else what is wrong."""
     if refusal := trial.refusal(declaration.name, declaration.arguments):
         return refusal
@@ -142,24 +130,11 @@ def declare_queue(trial: Trial, declaration: Declaration, queue: str) -> Declara
     return declaration
 
 
-def _try_line(answer: Callable[..., str], queue: str, limit: int, stop: int, resume: int) -> str:
-    trial = Trial()
-    declaration = declare_line(trial, answer(queue, limit, stop, resume), queue)
-    if isinstance(declaration, str):
-        return declaration
-    on, off = trial.turns(queue, limit)
-    if declaration.arguments.get("qpid.max_count") != limit:
-        return "the queue has not the limit in messages that was asked for"
-    return FINE if (on, off) == (stop + 1, resume - 1) else f"ON at {on} and OFF at {off} messages"
-
-
 def _line(limit: str, stop: str, resume: str) -> Callable[..., str]:
     return lambda queue, n, s, r: f"qpid-config add queue {queue} {limit}={n} {stop}={s} {resume}={r}"
 
 
-add_task(
-    "tool_line",
-    _try_line,
+@design_task(
     misconceptions={
         "the broker's keys are the tool's options": (
             _line("--qpid.max_count", "--qpid.flow_stop_count", "--qpid.flow_resume_count"),
@@ -179,19 +154,15 @@ add_task(
         ),
     },
 )
-
-
-def _try_start(answer: Callable[..., list[str]], stop: int, resume: int, group: str) -> str:
-    given = answer(stop, resume, group)
-    if not (isinstance(given, list | tuple) and all(isinstance(option, str) for option in given)):
-        return f"a list of options is needed, each a text; got {given!r}"
-    try:
-        options = BrokerOptions.parse(given)
-    except StartupError as error:
-        return f"qpidd does not start: {error}"
-    thresholds = options.default_flow_stop_threshold, options.default_flow_resume_threshold
-    found, wanted = (*thresholds, options.default_message_group), (stop, resume, group)
-    return FINE if found == wanted else f"qpidd starts with {found} in place of {wanted}"
+def _tool_line(answer: Callable[..., str], queue: str, limit: int, stop: int, resume: int) -> str:
+    trial = Trial()
+    declaration = _declare_line(trial, answer(queue, limit, stop, resume), queue)
+    if isinstance(declaration, str):
+        return declaration
+    on, off = trial.turns(queue, limit)
+    if declaration.arguments.get("qpid.max_count") != limit:
+        return "the queue has not the limit in messages that was asked for"
+    return FINE if (on, off) == (stop + 1, resume - 1) else f"ON at {on} and OFF at {off} messages"
 
 
 def _options(stop: str, resume: str, group: str, of: int = 0) -> Callable[..., list[str]]:
@@ -202,9 +173,7 @@ def _options(stop: str, resume: str, group: str, of: int = 0) -> Callable[..., l
     ]
 
 
-add_task(
-    "broker_start",
-    _try_start,
+@design_task(
     misconceptions={
         "the manual's example of a default group": (
             _options("default-flow-stop-threshold", "default-flow-resume-threshold", "default-msg-group"),
@@ -226,9 +195,39 @@ add_task(
         ),
     },
 )
+def _broker_start(answer: Callable[..., list[str]], stop: int, resume: int, group: str) -> str:
+    given = answer(stop, resume, group)
+    if not (isinstance(given, list | tuple) and all(isinstance(option, str) for option in given)):
+        return f"a list of options is needed, each a text; got {given!r}"
+    try:
+        options = BrokerOptions.parse(given)
+    except StartupError as error:
+        return f"qpidd does not start: {error}"
+    thresholds = options.default_flow_stop_threshold, options.default_flow_resume_threshold
+    found, wanted = (*thresholds, options.default_message_group), (stop, resume, group)
+    return FINE if found == wanted else f"qpidd starts with {found} in place of {wanted}"
 
 
-def _try_switching_off(answer: Callable[..., Arguments], limit: int, volume: int) -> str:
+def _limits_and(**short: object) -> Callable[[int, int], _Arguments]:
+    return lambda limit, volume: _qpid(max_count=limit, max_size=volume, **short)
+
+
+@design_task(
+    misconceptions={
+        "one zero is enough": _limits_and(flow_stop_count=0),
+        "zero bytes is enough": _limits_and(flow_stop_size=0),
+        "zero for resume": (
+            _limits_and(flow_resume_count=0, flow_resume_size=0),
+            lambda given: "qpid.flow_stop_count" not in given and given["qpid.flow_resume_count"] == 0,
+        ),
+        "no limit, no flow control": lambda limit, volume: _qpid(max_count=0, max_size=0),
+        "a ring never stops anybody": (
+            _limits_and(policy_type="ring"),
+            lambda given: given["qpid.policy_type"] == "ring",
+        ),
+    },
+)
+def _switched_off(answer: Callable[..., _Arguments], limit: int, volume: int) -> str:
     arguments = answer(limit, volume)
     for unit, size in (("messages", 40), ("bytes", 3 * volume // limit)):
         trial = Trial()
@@ -249,30 +248,31 @@ def _try_switching_off(answer: Callable[..., Arguments], limit: int, volume: int
     return FINE
 
 
-def _limits_and(**short: object) -> Callable[[int, int], Arguments]:
-    return lambda limit, volume: _qpid(max_count=limit, max_size=volume, **short)
+def _both(broker: dict[str, int]) -> Callable[..., dict[str, dict[str, int]]]:
+    return lambda limit, manual: {
+        "broker": dict(broker),
+        "queue": {"qpid.max_count": limit, "qpid.flow_stop_count": manual},
+    }
 
 
-add_task(
-    "switched_off",
-    _try_switching_off,
+@design_task(
     misconceptions={
-        "one zero is enough": _limits_and(flow_stop_count=0),
-        "zero bytes is enough": _limits_and(flow_stop_size=0),
-        "zero for resume": (
-            _limits_and(flow_resume_count=0, flow_resume_size=0),
-            lambda given: "qpid.flow_stop_count" not in given and given["qpid.flow_resume_count"] == 0,
+        "zero for stop is enough": _both({"default_flow_stop_threshold": 0}),
+        "zero for resume is enough": _both({"default_flow_resume_threshold": 0}),
+        "off is off for every queue": (
+            lambda limit, manual: {
+                "broker": {"default_flow_stop_threshold": 0, "default_flow_resume_threshold": 0},
+                "queue": {"qpid.max_count": limit},
+            },
+            lambda given: "qpid.flow_stop_count" not in given["queue"],
         ),
-        "no limit, no flow control": lambda limit, volume: _qpid(max_count=0, max_size=0),
-        "a ring never stops anybody": (
-            _limits_and(policy_type="ring"),
-            lambda given: given["qpid.policy_type"] == "ring",
+        "the limit is the switch": (
+            _both({"default_queue_limit": 0}),
+            lambda given: "default_queue_limit" in given["broker"],
         ),
     },
 )
-
-
-def _broker_without(answer: Callable[..., dict[str, int]], limit: int, manual: int) -> str:
+def _broker_without_defaults(answer: Callable[..., dict[str, int]], limit: int, manual: int) -> str:
     given = answer(limit, manual)
     if not (isinstance(given, dict) and set(given) == {"broker", "queue"}):
         return f'the answer is a dict with the keys "broker" and "queue"; got {given!r}'
@@ -291,29 +291,104 @@ def _broker_without(answer: Callable[..., dict[str, int]], limit: int, manual: i
     return FINE if found == manual + 1 else f"the second queue turns ON at {found}, not at {manual + 1}"
 
 
-def _both(broker: dict[str, int]) -> Callable[..., dict[str, dict[str, int]]]:
-    return lambda limit, manual: {
-        "broker": dict(broker),
-        "queue": {"qpid.max_count": limit, "qpid.flow_stop_count": manual},
-    }
-
-
-add_task(
-    "broker_without_defaults",
-    _broker_without,
+@design_task(
     misconceptions={
-        "zero for stop is enough": _both({"default_flow_stop_threshold": 0}),
-        "zero for resume is enough": _both({"default_flow_resume_threshold": 0}),
-        "off is off for every queue": (
-            lambda limit, manual: {
-                "broker": {"default_flow_stop_threshold": 0, "default_flow_resume_threshold": 0},
-                "queue": {"qpid.max_count": limit},
-            },
-            lambda given: "qpid.flow_stop_count" not in given["queue"],
+        "the key is enough": lambda header: {"qpid.group_header_key": header},
+        "shared is enough": lambda header: {"qpid.shared_msg_group": 1},
+        "the tool's names are the broker's keys": (
+            lambda header: {"group-header": header, "shared-groups": True},
+            lambda given: any(not key.startswith("qpid.") for key in given),
         ),
-        "the limit is the switch": (
-            _both({"default_queue_limit": 0}),
-            lambda given: "default_queue_limit" in given["broker"],
+        "the header's name is the key": (
+            lambda header: {f"qpid.{header}": 1, "qpid.shared_msg_group": 1},
+            lambda given: "qpid.group_header_key" not in given and len(given) == 2,
         ),
     },
 )
+def _group_arguments(answer: Callable[[str], _Arguments], header: str) -> str:
+    trial = Trial()
+    return trial.refusal("q", answer(header)) or _in_groups(trial, "q", header)
+
+
+def _in_groups(trial: Trial, queue: str, header: str) -> str:
+    """Say whether a second consumer is kept from a group that the first one owns."""
+    trial.send(queue, ["A-1", "A-2", "B-1"], header=header)
+    trial.reader(queue, "first").fetch()
+    got = trial.reader(queue, "second").fetch()
+    return FINE if got == "B-1" else f"a second consumer gets {got} while A is owned, so there are no groups"
+
+
+_GROUPS = "'qpid.group_header_key': '{header}', 'qpid.shared_msg_group': 1"
+
+
+def _address(pattern: str) -> Callable[[str, str], str]:
+    return lambda queue, header: f"{queue}; " + pattern.replace("{header}", header)
+
+
+@design_task(
+    misconceptions={
+        "x-declare takes the arguments itself": (
+            _address("{create: always, node: {x-declare: {" + _GROUPS + "}}}"),
+            lambda address: "x-declare" in address and "arguments" not in address,
+        ),
+        "arguments belong to the node": (
+            _address("{create: always, node: {arguments: {" + _GROUPS + "}}}"),
+            lambda address: "x-declare" not in address,
+        ),
+        "an address makes its queue by itself": (
+            _address("{node: {x-declare: {arguments: {" + _GROUPS + "}}}}"),
+            lambda address: "create" not in address,
+        ),
+        "keys need no quotes": (
+            _address(
+                "{create: always, node: {x-declare: {arguments: {qpid.group_header_key: '{header}', "
+                "qpid.shared_msg_group: 1}}}}"
+            ),
+            lambda address: "'qpid." not in address and '"qpid.' not in address,
+        ),
+    },
+)
+def _group_address(answer: Callable[[str, str], str], queue: str, header: str) -> str:
+    from qflow.messaging.address import parse
+
+    address = answer(queue, header)
+    if not isinstance(address, str):
+        return f"an address string is needed; got {address!r}"
+    trial = Trial()
+    try:
+        declaration = _declare_queue(trial, read_address(address), queue)
+    except ConfigurationError as error:
+        return str(error)
+    if isinstance(declaration, str):
+        return declaration
+    if (parse(address).options or {}).get("create") not in ("always", "sender", "receiver"):
+        return "a client would look for the queue, and not make it"
+    return _in_groups(trial, queue, header)
+
+
+@design_task(
+    misconceptions={
+        "the header is enough": (
+            lambda queue, header: f"qpid-config add queue {queue} --group-header={header}",
+            lambda line: "--group-header" in line and "--shared-groups" not in line,
+        ),
+        "sharing is enough": (
+            lambda queue, header: f"qpid-config add queue {queue} --shared-groups",
+            lambda line: "--shared-groups" in line and "group" not in line.replace("--shared-groups", ""),
+        ),
+        "the broker's keys are the tool's options": (
+            lambda queue, header: (
+                f"qpid-config add queue {queue} --group_header_key={header} --shared_msg_group=1"
+            ),
+            lambda line: "header_key" in line or "msg_group" in line,
+        ),
+        "shared groups take a value": (
+            lambda queue, header: f"qpid-config add queue {queue} --group-header={header} --shared-groups=1",
+            lambda line: "--shared-groups=" in line,
+        ),
+    },
+)
+def _group_line(answer: Callable[[str, str], str], queue: str, header: str) -> str:
+    trial = Trial()
+    declaration = _declare_line(trial, answer(queue, header), queue)
+    return declaration if isinstance(declaration, str) else _in_groups(trial, queue, header)

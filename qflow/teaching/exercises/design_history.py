@@ -6,19 +6,8 @@ from functools import partial
 
 from qflow.broker import BrokerOptions
 from qflow.broker.errors import AmqpException
-from qflow.teaching.exercise import add_exercise
+from qflow.teaching.exercise import exercise
 from qflow.teaching.trial import Trial
-
-
-def _what_happens(design: str, limit: int, threshold: int, sends: int) -> tuple[int, int, int]:
-    trial = Trial(BrokerOptions(flow_control=design)).declare_stop("q", threshold, 1, max_count=limit)
-    incomplete = code = 0
-    try:
-        for _ in range(sends):
-            incomplete += not trial.send("q")[0].is_complete
-    except AmqpException as error:
-        code = error.code
-    return trial.depth("q"), incomplete, code
 
 
 def _designs(design: str, limit: int, threshold: int, sends: int, **other: object) -> tuple[int, int, int]:
@@ -35,9 +24,7 @@ def _designs(design: str, limit: int, threshold: int, sends: int, **other: objec
     return depth, max(0, depth - first + 1), 0 if other.get("never") else code
 
 
-add_exercise(
-    "what_happens",
-    _what_happens,
+@exercise(
     misconceptions={
         "the proposal is what shipped": partial(_designs, same=True),
         "flow control prevents overflow": partial(_designs, never=True),
@@ -48,15 +35,15 @@ add_exercise(
         ),
     },
 )
-
-
-def _enqueue(sends: list[str], limits: dict[str, int]) -> list[int]:
-    trial = Trial(BrokerOptions(flow_control="overflow-list"))
-    for queue, limit in limits.items():
-        trial.declare(queue, max_count=limit)
-    for number, queue in enumerate(sends):
-        trial.send(queue, [str(number)])
-    return sorted(int(label) for queue in limits for label in trial.left(queue))
+def _what_happens(design: str, limit: int, threshold: int, sends: int) -> tuple[int, int, int]:
+    trial = Trial(BrokerOptions(flow_control=design)).declare_stop("q", threshold, 1, max_count=limit)
+    incomplete = code = 0
+    try:
+        for _ in range(sends):
+            incomplete += not trial.send("q")[0].is_complete
+    except AmqpException as error:
+        code = error.code
+    return trial.depth("q"), incomplete, code
 
 
 def _fitting(sends: list[str], limits: dict[str, int]) -> list[int]:
@@ -68,9 +55,7 @@ def _first_that_fails(sends: list[str], limits: dict[str, int]) -> int:
     return next((n for n in range(len(sends)) if n not in fitting), len(sends))
 
 
-add_exercise(
-    "on_the_queues",
-    _enqueue,
+@exercise(
     misconceptions={
         "other queues go on": _fitting,
         "the list empties itself": lambda sends, limits: list(range(len(sends))),
@@ -79,3 +64,10 @@ add_exercise(
         ),
     },
 )
+def _on_the_queues(sends: list[str], limits: dict[str, int]) -> list[int]:
+    trial = Trial(BrokerOptions(flow_control="overflow-list"))
+    for queue, limit in limits.items():
+        trial.declare(queue, max_count=limit)
+    for number, queue in enumerate(sends):
+        trial.send(queue, [str(number)])
+    return sorted(int(label) for queue in limits for label in trial.left(queue))

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from qflow.logs.components import components_of
 from qflow.spark.lake import pack
-from qflow.teaching.exercise import add_exercise
+from qflow.teaching.exercise import exercise
 
 _Touches = list[tuple[str, str]]
 Holds = list[tuple[int, int | None]]
 
 
-def _parts(touches: _Touches) -> int:
-    return len(set(components_of(("log", client, queue) for client, queue in touches).values()))
-
-
-add_exercise(
-    "how_many_parts",
-    _parts,
+@exercise(
     cases=(
         ([("p", "a"), ("c", "a"), ("q", "b"), ("d", "b")],),
         ([("p", "a"), ("p", "b"), ("c", "a"), ("d", "b")],),
@@ -33,18 +27,11 @@ add_exercise(
         ),
     },
 )
+def _how_many_parts(touches: _Touches) -> int:
+    return len(set(components_of(("log", client, queue) for client, queue in touches).values()))
 
 
-def _busiest(events: dict[str, int], workers: int) -> int:
-    loads = [0] * workers
-    for component, worker in pack(events, workers).items():
-        loads[worker] += events[component]
-    return max(loads)
-
-
-add_exercise(
-    "busiest_worker",
-    _busiest,
+@exercise(
     misconceptions={
         "the work is shared evenly": lambda events, workers: -(-sum(events.values()) // workers),
         "the largest component is all": lambda events, workers: max(events.values()),
@@ -53,15 +40,14 @@ add_exercise(
         ),
     },
 )
+def _busiest_worker(events: dict[str, int], workers: int) -> int:
+    loads = [0] * workers
+    for component, worker in pack(events, workers).items():
+        loads[worker] += events[component]
+    return max(loads)
 
 
-def _wait(holds: Holds, log_end: int) -> int:
-    return sum((log_end if end is None else end) - begin for begin, end in holds)
-
-
-add_exercise(
-    "waited",
-    _wait,
+@exercise(
     cases=(
         ([(10, 30), (15, 30), (20, None)], 100),
         ([(0, 5), (5, 10)], 10),
@@ -80,3 +66,5 @@ add_exercise(
         "how often, not how long": lambda holds, log_end: len(holds),
     },
 )
+def _waited(holds: Holds, log_end: int) -> int:
+    return sum((log_end if end is None else end) - begin for begin, end in holds)

@@ -1,4 +1,4 @@
-"""Exercises on message groups: who may have which message, what its group is, and how to ask for groups."""
+"""Exercises on message groups and the consumers that share a queue: who gets what, wakes, and lets go."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from qflow.broker import BrokerOptions, Message
-from qflow.configuration.declaration import ConfigurationError
-from qflow.configuration.notations import read_address
-from qflow.teaching.exercise import FINE, add_exercise, add_task
-from qflow.teaching.exercises.configuration import declare_line, declare_queue
+from qflow.broker import BYTE_UNIT, INFINITE, MESSAGE_UNIT, BrokerOptions, Message
+from qflow.teaching.exercise import FINE, design_task, exercise
 from qflow.teaching.trial import GROUP, Reader, Trial
 
 
@@ -26,18 +23,7 @@ def group_of(label: str) -> str:
     return label.partition("-")[0]
 
 
-def _second_gets(labels: list[str], first_accepts: bool) -> str | None:
-    trial = _fill_groups(labels)
-    first, second = trial.reader("q", "first"), trial.reader("q", "second")
-    first.fetch()
-    if first_accepts:
-        first.accept()
-    return second.fetch()
-
-
-add_exercise(
-    "second_gets",
-    _second_gets,
+@exercise(
     misconceptions={
         "first come, first served": lambda labels, first_accepts: labels[1] if len(labels) > 1 else None,
         "a blocked group blocks the queue": lambda labels, first_accepts: (
@@ -50,13 +36,13 @@ add_exercise(
         ),
     },
 )
-
-
-def _shares(labels: list[str], first_prefetch: int, second_prefetch: int) -> tuple[list[str], list[str]]:
+def _second_gets(labels: list[str], first_accepts: bool) -> str | None:
     trial = _fill_groups(labels)
-    first = trial.reader("q", "first", first_prefetch)
-    second = trial.reader("q", "second", second_prefetch)
-    return first.got, second.got
+    first, second = trial.reader("q", "first"), trial.reader("q", "second")
+    first.fetch()
+    if first_accepts:
+        first.accept()
+    return second.fetch()
 
 
 def _by_groups(labels: list[str], first: int, second: int, whole: bool) -> tuple[list[str], list[str]]:
@@ -68,9 +54,7 @@ def _by_groups(labels: list[str], first: int, second: int, whole: bool) -> tuple
     return mine, rest[:second]
 
 
-add_exercise(
-    "shares",
-    _shares,
+@exercise(
     misconceptions={
         "an owner gets the whole group": partial(_by_groups, whole=True),
         "groups do not matter to prefetch": lambda labels, first, second: (
@@ -83,19 +67,11 @@ add_exercise(
         ),
     },
 )
-
-
-def _next_owner_gets(held: int, actions: list[str], more: int) -> list[str]:
-    labels = [f"A-{n}" for n in range(1, held + more + 1)]
+def _shares(labels: list[str], first_prefetch: int, second_prefetch: int) -> tuple[list[str], list[str]]:
     trial = _fill_groups(labels)
-    first = trial.reader("q", "first")
-    first.fetch(held)
-    for label, action in zip(labels, actions, strict=False):
-        getattr(first, action)(label)
-    second = trial.reader("q", "second")
-    while second.fetch() is not None:
-        pass
-    return [label.rstrip("*") for label in second.got]
+    first = trial.reader("q", "first", first_prefetch)
+    second = trial.reader("q", "second", second_prefetch)
+    return first.got, second.got
 
 
 def _later(held: int, more: int) -> list[str]:
@@ -106,9 +82,7 @@ def _select_answered(actions: list[str], *how: str) -> list[str]:
     return [f"A-{n}" for n, action in enumerate(actions, 1) if action in how]
 
 
-add_exercise(
-    "next_gets",
-    _next_owner_gets,
+@exercise(
     misconceptions={
         "a release goes to the end": lambda held, actions, more: (
             [] if len(actions) < held else _later(held, more) + _select_answered(actions, "release")
@@ -124,9 +98,32 @@ add_exercise(
         ),
     },
 )
+def _next_gets(held: int, actions: list[str], more: int) -> list[str]:
+    labels = [f"A-{n}" for n in range(1, held + more + 1)]
+    trial = _fill_groups(labels)
+    first = trial.reader("q", "first")
+    first.fetch(held)
+    for label, action in zip(labels, actions, strict=False):
+        getattr(first, action)(label)
+    second = trial.reader("q", "second")
+    while second.fetch() is not None:
+        pass
+    return [label.rstrip("*") for label in second.got]
 
 
-def _kept_order(answer: Callable[[Reader, list[str], str], None], held: int, failing: int) -> str:
+@design_task(
+    misconceptions={
+        "release this one, accept the rest": lambda consumer, held, target: (
+            consumer.release(target),
+            [consumer.accept(label) for label in held if label != target],
+        ),
+        "accept it all the same": lambda consumer, held, target: consumer.accept(*held),
+        "release this one and keep the rest": lambda consumer, held, target: consumer.release(target),
+        "reject everything": lambda consumer, held, target: consumer.reject(*held),
+        "nothing is told to the broker": lambda consumer, held, target: None,
+    },
+)
+def _give_up(answer: Callable[[Reader, list[str], str], None], held: int, failing: int) -> str:
     labels = [f"A-{n}" for n in range(1, held + 3)]
     trial = _fill_groups(labels)
     first = trial.reader("q", "first")
@@ -153,43 +150,14 @@ def _kept_order(answer: Callable[[Reader, list[str], str], None], held: int, fai
     return f"{target} is processed after {', '.join(passed)}" if passed else FINE
 
 
-add_task(
-    "give_up",
-    _kept_order,
-    misconceptions={
-        "release this one, accept the rest": lambda consumer, held, target: (
-            consumer.release(target),
-            [consumer.accept(label) for label in held if label != target],
-        ),
-        "accept it all the same": lambda consumer, held, target: consumer.accept(*held),
-        "release this one and keep the rest": lambda consumer, held, target: consumer.release(target),
-        "reject everything": lambda consumer, held, target: consumer.reject(*held),
-        "nothing is told to the broker": lambda consumer, held, target: None,
-    },
-)
-
-
 _Headers = dict[str, Any]
-
-
-def _group_id(headers: _Headers, key: str, default: str) -> str:
-    trial = Trial(BrokerOptions(default_message_group=default)).declare(
-        "q", group_header_key=key, shared_msg_group=1
-    )
-    trial.producer.message_transfer(Message(10, "q", headers=headers))
-    answer = trial.broker.management.query("queue", "q")
-    state: Any = answer["qpid.message_group_queue"]
-    found: str = state["group_state"][0]["group_id"]
-    return found
 
 
 def _text(value: object, default: str) -> str:
     return default if value is None or value == "" else str(value)
 
 
-add_exercise(
-    "group_id",
-    _group_id,
+@exercise(
     misconceptions={
         "no identifier, no group": lambda headers, key, default: _text(headers.get(key), ""),
         "only text counts": lambda headers, key, default: (
@@ -201,118 +169,84 @@ add_exercise(
         ),
     },
 )
+def _group_id(headers: _Headers, key: str, default: str) -> str:
+    trial = Trial(BrokerOptions(default_message_group=default)).declare(
+        "q", group_header_key=key, shared_msg_group=1
+    )
+    trial.producer.message_transfer(Message(10, "q", headers=headers))
+    answer = trial.broker.management.query("queue", "q")
+    state: Any = answer["qpid.message_group_queue"]
+    found: str = state["group_state"][0]["group_id"]
+    return found
 
 
-def _makes_groups(answer: Callable[[str], _Headers], header: str) -> str:
-    trial = Trial()
-    return trial.refusal("q", answer(header)) or _in_groups(trial, "q", header)
+def _believed_wake_up(steps: list[str], wakers: set[str]) -> list[str]:
+    """Work out what the idle consumer gets if just these steps make it look."""
+    queue, got, is_owned = ["A-1", "A-2"], [], True
+    for step in steps:
+        if step in ("owner accepts", "owner rejects"):
+            queue, is_owned = [label for label in queue if label != "A-1"], False
+        elif step == "owner releases":
+            is_owned = False
+        elif step.endswith("arrives"):
+            queue.append(step.split()[0])
+        if step in wakers:
+            found = [label for label in queue if not (is_owned and label.startswith("A"))]
+            got += found
+            queue = [label for label in queue if label not in found]
+    return got
 
 
-add_task(
-    "group_arguments",
-    _makes_groups,
+_ARRIVALS = {"B-1 arrives", "A-3 arrives"}
+
+
+@exercise(
     misconceptions={
-        "the key is enough": lambda header: {"qpid.group_header_key": header},
-        "shared is enough": lambda header: {"qpid.shared_msg_group": 1},
-        "the tool's names are the broker's keys": (
-            lambda header: {"group-header": header, "shared-groups": True},
-            lambda given: any(not key.startswith("qpid.") for key in given),
+        "an accept wakes the others": partial(
+            _believed_wake_up, wakers=_ARRIVALS | {"owner accepts", "owner rejects", "owner releases"}
         ),
-        "the header's name is the key": (
-            lambda header: {f"qpid.{header}": 1, "qpid.shared_msg_group": 1},
-            lambda given: "qpid.group_header_key" not in given and len(given) == 2,
+        "only arrivals wake": partial(_believed_wake_up, wakers=_ARRIVALS),
+        "an idle consumer never gets them": lambda steps: ["B-1"] if "B-1 arrives" in steps else [],
+        "the freed group is served last": lambda steps: sorted(
+            _believed_wake_up(steps, _ARRIVALS | {"owner releases"}), key=lambda label: label[0] != "B"
         ),
     },
 )
+def _idle_gets(steps: list[str]) -> list[str]:
+    trial = Trial().declare_groups("q")
+    owner = trial.reader("q", "owner", prefetch=1)
+    idle = trial.reader("q", "idle", prefetch=10)
+    trial.send("q", ["A-1", "A-2"], header=GROUP)
+    for step in steps:
+        who, act = step.split()[:2]
+        if who == "owner":
+            owner.session.message_stop("owner")
+            getattr(owner, act.removesuffix("s"))()
+        elif act == "arrives":
+            trial.send("q", [who], header=GROUP)
+        else:
+            idle.session.message_flow("idle", BYTE_UNIT, INFINITE)
+            idle.session.message_flow("idle", MESSAGE_UNIT, 10)
+    return [label.rstrip("*") for label in idle.got]
 
 
-def _in_groups(trial: Trial, queue: str, header: str) -> str:
-    """Say whether a second consumer is kept from a group that the first one owns."""
-    trial.send(queue, ["A-1", "A-2", "B-1"], header=header)
-    trial.reader(queue, "first").fetch()
-    got = trial.reader(queue, "second").fetch()
-    return FINE if got == "B-1" else f"a second consumer gets {got} while A is owned, so there are no groups"
-
-
-def _group_address(answer: Callable[[str, str], str], queue: str, header: str) -> str:
-    from qflow.messaging.address import parse
-
-    address = answer(queue, header)
-    if not isinstance(address, str):
-        return f"an address string is needed; got {address!r}"
-    trial = Trial()
-    try:
-        declaration = declare_queue(trial, read_address(address), queue)
-    except ConfigurationError as error:
-        return str(error)
-    if isinstance(declaration, str):
-        return declaration
-    if (parse(address).options or {}).get("create") not in ("always", "sender", "receiver"):
-        return "a client would look for the queue, and not make it"
-    return _in_groups(trial, queue, header)
-
-
-_GROUPS = "'qpid.group_header_key': '{header}', 'qpid.shared_msg_group': 1"
-
-
-def _address(pattern: str) -> Callable[[str, str], str]:
-    return lambda queue, header: f"{queue}; " + pattern.replace("{header}", header)
-
-
-add_task(
-    "group_address",
-    _group_address,
+@exercise(
     misconceptions={
-        "x-declare takes the arguments itself": (
-            _address("{create: always, node: {x-declare: {" + _GROUPS + "}}}"),
-            lambda address: "x-declare" in address and "arguments" not in address,
-        ),
-        "arguments belong to the node": (
-            _address("{create: always, node: {arguments: {" + _GROUPS + "}}}"),
-            lambda address: "x-declare" not in address,
-        ),
-        "an address makes its queue by itself": (
-            _address("{node: {x-declare: {arguments: {" + _GROUPS + "}}}}"),
-            lambda address: "create" not in address,
-        ),
-        "keys need no quotes": (
-            _address(
-                "{create: always, node: {x-declare: {arguments: {qpid.group_header_key: '{header}', "
-                "qpid.shared_msg_group: 1}}}}"
-            ),
-            lambda address: "'qpid." not in address and '"qpid.' not in address,
-        ),
+        "in blocks": lambda messages, consumers: [
+            list(range(messages))[n * -(-messages // consumers) : (n + 1) * -(-messages // consumers)]
+            for n in range(consumers)
+        ],
+        "the first takes all it can hold": lambda messages, consumers: [
+            list(range(messages)),
+            *[[] for _ in range(consumers - 1)],
+        ],
+        "everybody gets everything": lambda messages, consumers: [
+            list(range(messages)) for _ in range(consumers)
+        ],
     },
 )
-
-
-def _group_line(answer: Callable[[str, str], str], queue: str, header: str) -> str:
-    trial = Trial()
-    declaration = declare_line(trial, answer(queue, header), queue)
-    return declaration if isinstance(declaration, str) else _in_groups(trial, queue, header)
-
-
-add_task(
-    "group_line",
-    _group_line,
-    misconceptions={
-        "the header is enough": (
-            lambda queue, header: f"qpid-config add queue {queue} --group-header={header}",
-            lambda line: "--group-header" in line and "--shared-groups" not in line,
-        ),
-        "sharing is enough": (
-            lambda queue, header: f"qpid-config add queue {queue} --shared-groups",
-            lambda line: "--shared-groups" in line and "group" not in line.replace("--shared-groups", ""),
-        ),
-        "the broker's keys are the tool's options": (
-            lambda queue, header: (
-                f"qpid-config add queue {queue} --group_header_key={header} --shared_msg_group=1"
-            ),
-            lambda line: "header_key" in line or "msg_group" in line,
-        ),
-        "shared groups take a value": (
-            lambda queue, header: f"qpid-config add queue {queue} --group-header={header} --shared-groups=1",
-            lambda line: "--shared-groups=" in line,
-        ),
-    },
-)
+def _turns(messages: int, consumers: int) -> list[list[int]]:
+    trial = Trial().declare("q")
+    readers = [trial.reader("q", f"c{n}", prefetch=messages) for n in range(consumers)]
+    trial.send("q", [str(n) for n in range(messages)])
+    return [[int(label) for label in reader.got] for reader in readers]

@@ -8,17 +8,9 @@ from functools import partial
 from operator import lt
 
 from qflow.broker.errors import ManagementError
-from qflow.teaching.exercise import add_exercise
+from qflow.teaching.exercise import exercise
 from qflow.teaching.exercises.message_groups import group_of
 from qflow.teaching.trial import GROUP, Trial
-
-
-def _ring_priorities(limit: int, priorities: list[int]) -> list[int]:
-    trial = Trial().declare("q", max_count=limit, policy_type="ring", priorities=10)
-    for number, priority in enumerate(priorities):
-        trial.send("q", [str(number)], priority=priority)
-    return [int(label) for label in trial.left("q")]
-
 
 Queue = list[tuple[int, int]]
 """Priority and number of each message, in the order they came."""
@@ -46,9 +38,7 @@ def _lowest(queue: Queue) -> tuple[int, int]:
     return min(queue, key=lambda message: message[0])
 
 
-add_exercise(
-    "ring_priorities",
-    _ring_priorities,
+@exercise(
     misconceptions={
         "the oldest has to go": partial(
             _ring_model, victim=lambda queue: queue[0], gives_way=lambda old, new: True
@@ -62,13 +52,11 @@ add_exercise(
         ),
     },
 )
-
-
-def _ring_last_values(limit: int, keys: list[str]) -> list[str]:
-    trial = Trial().declare("q", max_count=limit, policy_type="ring", last_value_queue_key="key")
-    for key in keys:
-        trial.send("q", [key], header="key")
-    return trial.left("q")
+def _ring_priorities(limit: int, priorities: list[int]) -> list[int]:
+    trial = Trial().declare("q", max_count=limit, policy_type="ring", priorities=10)
+    for number, priority in enumerate(priorities):
+        trial.send("q", [str(number)], priority=priority)
+    return [int(label) for label in trial.left("q")]
 
 
 def _last_values(limit: int, keys: list[str]) -> list[str]:
@@ -82,9 +70,7 @@ def _last_values(limit: int, keys: list[str]) -> list[str]:
     return queue
 
 
-add_exercise(
-    "ring_last_values",
-    _ring_last_values,
+@exercise(
     misconceptions={
         "a replacement needs no room": _last_values,
         "a ring of everything": lambda limit, keys: keys[-limit:],
@@ -92,15 +78,11 @@ add_exercise(
         "first values": lambda limit, keys: list(dict.fromkeys(keys))[:limit],
     },
 )
-
-
-def _ring_group(limit: int, labels: list[str], fetched: int) -> str | None:
-    trial = Trial().declare_groups("q", max_count=limit, policy_type="ring")
-    trial.send("q", labels[:limit], header=GROUP)
-    first = trial.reader("q", "first")
-    first.fetch(fetched)
-    trial.send("q", labels[limit:], header=GROUP)
-    return trial.reader("q", "second").fetch()
+def _ring_last_values(limit: int, keys: list[str]) -> list[str]:
+    trial = Trial().declare("q", max_count=limit, policy_type="ring", last_value_queue_key="key")
+    for key in keys:
+        trial.send("q", [key], header="key")
+    return trial.left("q")
 
 
 def _ring_group_model(limit: int, labels: list[str], fetched: int, evicts: bool) -> str | None:
@@ -111,9 +93,7 @@ def _ring_group_model(limit: int, labels: list[str], fetched: int, evicts: bool)
     return next((label for label in rest if group_of(label) not in owned), None)
 
 
-add_exercise(
-    "ring_group",
-    _ring_group,
+@exercise(
     misconceptions={
         "an owner keeps its group": partial(_ring_group_model, evicts=True),
         "only waiting messages are evicted": partial(_ring_group_model, evicts=False),
@@ -122,19 +102,16 @@ add_exercise(
         ],
     },
 )
+def _ring_group(limit: int, labels: list[str], fetched: int) -> str | None:
+    trial = Trial().declare_groups("q", max_count=limit, policy_type="ring")
+    trial.send("q", labels[:limit], header=GROUP)
+    first = trial.reader("q", "first")
+    first.fetch(fetched)
+    trial.send("q", labels[limit:], header=GROUP)
+    return trial.reader("q", "second").fetch()
 
 
-def _lvq_at_stop(stop: int, replacements: int) -> tuple[int, str, int, int]:
-    trial = Trial().declare_stop("q", stop, last_value_queue_key="key")
-    trial.send("q", [f"k{n}" for n in range(stop)], header="key")
-    trial.send("q", ["k0"] * replacements, header="key")
-    count = trial.statistics("q").flowStoppedCount
-    return trial.depth("q"), trial.state("q"), count, len(trial.producer.held)
-
-
-add_exercise(
-    "lvq_at_stop",
-    _lvq_at_stop,
+@exercise(
     misconceptions={
         "a replacement changes nothing": lambda stop, replacements: (stop, "OFF", 0, 0),
         "back at stop is OFF again": lambda stop, replacements: (stop, "OFF", replacements, 0),
@@ -146,14 +123,12 @@ add_exercise(
         ),
     },
 )
-
-
-def _self_destruct(limit: int, sends: int) -> tuple[bool, int, int]:
-    trial = Trial().declare("q", max_count=limit, policy_type="self-destruct")
-    transfers = trial.send("q", sends)
-    exists = trial.exists("q")
-    held = sum(not transfer.is_complete for transfer in transfers)
-    return exists, trial.depth("q") if exists else 0, held
+def _lvq_at_stop(stop: int, replacements: int) -> tuple[int, str, int, int]:
+    trial = Trial().declare_stop("q", stop, last_value_queue_key="key")
+    trial.send("q", [f"k{n}" for n in range(stop)], header="key")
+    trial.send("q", ["k0"] * replacements, header="key")
+    count = trial.statistics("q").flowStoppedCount
+    return trial.depth("q"), trial.state("q"), count, len(trial.producer.held)
 
 
 def _alive(limit: int, sends: int) -> tuple[bool, int, int]:
@@ -161,9 +136,7 @@ def _alive(limit: int, sends: int) -> tuple[bool, int, int]:
     return True, sends, max(0, sends - int(limit * 0.8 + 0.5))
 
 
-add_exercise(
-    "self_destruct",
-    _self_destruct,
+@exercise(
     misconceptions={
         "it starts again with the last message": lambda limit, sends: (
             _alive(limit, sends) if sends <= limit else (True, sends - limit, 0)
@@ -177,20 +150,15 @@ add_exercise(
         "full is too full": lambda limit, sends: _alive(limit, sends) if sends < limit else (False, 0, 0),
     },
 )
+def _self_destruct(limit: int, sends: int) -> tuple[bool, int, int]:
+    trial = Trial().declare("q", max_count=limit, policy_type="self-destruct")
+    transfers = trial.send("q", sends)
+    exists = trial.exists("q")
+    held = sum(not transfer.is_complete for transfer in transfers)
+    return exists, trial.depth("q") if exists else 0, held
 
 
-def _purge(stop: int, resume: int, sent: int, fetched: int) -> tuple[int, str, int]:
-    trial = Trial().declare_stop("q", stop, resume)
-    trial.send("q", sent)
-    reader = trial.reader("q")
-    reader.fetch(fetched)
-    trial.admin.queue_purge("q")
-    return trial.depth("q"), trial.state("q"), len(trial.producer.held)
-
-
-add_exercise(
-    "after_purge",
-    _purge,
+@exercise(
     misconceptions={
         "a purge removes everything": lambda stop, resume, sent, fetched: (0, "OFF", 0),
         "what is fetched no longer counts": lambda stop, resume, sent, fetched: (fetched, "OFF", 0),
@@ -206,9 +174,24 @@ add_exercise(
         ),
     },
 )
+def _after_purge(stop: int, resume: int, sent: int, fetched: int) -> tuple[int, str, int]:
+    trial = Trial().declare_stop("q", stop, resume)
+    trial.send("q", sent)
+    reader = trial.reader("q")
+    reader.fetch(fetched)
+    trial.admin.queue_purge("q")
+    return trial.depth("q"), trial.state("q"), len(trial.producer.held)
 
 
-def _delete(stop: int, sent: int, fetched: int) -> tuple[int, int, bool]:
+@exercise(
+    misconceptions={
+        "the messages are lost": lambda stop, sent, fetched: (0, 0, True),
+        "only waiting messages move on": lambda stop, sent, fetched: (sent - fetched, 0, True),
+        "the producer waits for ever": lambda stop, sent, fetched: (sent, max(0, sent - stop), True),
+        "the producer is thrown out": lambda stop, sent, fetched: (sent, 0, sent <= stop),
+    },
+)
+def _after_delete(stop: int, sent: int, fetched: int) -> tuple[int, int, bool]:
     trial = Trial().declare("spare")
     trial.admin.exchange_declare("spare exchange", "fanout")
     trial.admin.exchange_bind("spare", "spare exchange", "")
@@ -221,33 +204,7 @@ def _delete(stop: int, sent: int, fetched: int) -> tuple[int, int, bool]:
     return trial.depth("spare"), len(trial.producer.held), trial.producer.is_attached
 
 
-add_exercise(
-    "after_delete",
-    _delete,
-    misconceptions={
-        "the messages are lost": lambda stop, sent, fetched: (0, 0, True),
-        "only waiting messages move on": lambda stop, sent, fetched: (sent - fetched, 0, True),
-        "the producer waits for ever": lambda stop, sent, fetched: (sent, max(0, sent - stop), True),
-        "the producer is thrown out": lambda stop, sent, fetched: (sent, 0, sent <= stop),
-    },
-)
-
-
-def _move(messages: int, limit: int, already: int) -> tuple[int, int, int]:
-    trial = Trial().declare("source")
-    trial.declare("target", max_count=limit, flow_stop_count=0)
-    trial.send("source", messages)
-    trial.send("target", already)
-    # What the exercise is about: the call fails, and has done something all the same.
-    with suppress(ManagementError):
-        trial.broker.management.queueMoveMessages("source", "target")
-    left, there = trial.depth("source"), trial.depth("target")
-    return left, there, messages + already - left - there
-
-
-add_exercise(
-    "after_move",
-    _move,
+@exercise(
     misconceptions={
         "what finds no room stays": lambda messages, limit, already: (
             max(0, messages - (limit - already)),
@@ -263,8 +220,28 @@ add_exercise(
         ),
     },
 )
+def _after_move(messages: int, limit: int, already: int) -> tuple[int, int, int]:
+    trial = Trial().declare("source")
+    trial.declare("target", max_count=limit, flow_stop_count=0)
+    trial.send("source", messages)
+    trial.send("target", already)
+    # What the exercise is about: the call fails, and has done something all the same.
+    with suppress(ManagementError):
+        trial.broker.management.queueMoveMessages("source", "target")
+    left, there = trial.depth("source"), trial.depth("target")
+    return left, there, messages + already - left - there
 
 
+@exercise(
+    misconceptions={
+        "only the last consumer's end deletes it": lambda messages, purged, read: not read,
+        "any purge deletes it": lambda messages, purged, read: not read and purged == 0,
+        "an empty queue is deleted": lambda messages, purged, read: not read and messages > purged,
+        "messages keep it alive": lambda messages, purged, read: (
+            messages > purged or (messages == 0 and not read)
+        ),
+    },
+)
 def _survives(messages: int, purged: int, read: bool) -> bool:
     trial = Trial()
     trial.admin.queue_declare("q", auto_delete=True)
@@ -276,35 +253,11 @@ def _survives(messages: int, purged: int, read: bool) -> bool:
     return trial.exists("q")
 
 
-add_exercise(
-    "survives",
-    _survives,
-    misconceptions={
-        "only the last consumer's end deletes it": lambda messages, purged, read: not read,
-        "any purge deletes it": lambda messages, purged, read: not read and purged == 0,
-        "an empty queue is deleted": lambda messages, purged, read: not read and messages > purged,
-        "messages keep it alive": lambda messages, purged, read: (
-            messages > purged or (messages == 0 and not read)
-        ),
-    },
-)
-
-
-def _transaction(limit: int, stop: int, sends: int) -> tuple[int, int, str, bool]:
-    trial = Trial().declare_stop("q", stop, 1, max_count=limit)
-    trial.producer.tx_select()
-    transfers = trial.send("q", sends)
-    code = trial.code_of(trial.producer.tx_commit)
-    return code, trial.depth("q"), trial.state("q"), any(not transfer.is_complete for transfer in transfers)
-
-
 def _after_commit(sends: int, stop: int, is_held: bool = False) -> tuple[int, int, str, bool]:
     return 0, sends, "ON" if sends > stop else "OFF", is_held and sends > stop
 
 
-add_exercise(
-    "transaction",
-    _transaction,
+@exercise(
     misconceptions={
         "what fits is kept": lambda limit, stop, sends: (
             (506, limit, "ON" if limit > stop else "OFF", False)
@@ -322,3 +275,9 @@ add_exercise(
         ),
     },
 )
+def _transaction(limit: int, stop: int, sends: int) -> tuple[int, int, str, bool]:
+    trial = Trial().declare_stop("q", stop, 1, max_count=limit)
+    trial.producer.tx_select()
+    transfers = trial.send("q", sends)
+    code = trial.code_of(trial.producer.tx_commit)
+    return code, trial.depth("q"), trial.state("q"), any(not transfer.is_complete for transfer in transfers)
