@@ -15,7 +15,7 @@ The engine may be the judge since it agrees with recordings of the real broker, 
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -48,9 +48,6 @@ PAGES = {
 Step = tuple[str, object, object]
 """What was done, what was seen, and what has to be seen."""
 
-_Experiment = Callable[[], Iterator[Step]]
-_EXPERIMENTS: dict[str, _Experiment] = {}
-
 
 class _Observation(NamedTuple):
     """One step of an experiment."""
@@ -75,15 +72,20 @@ class Erratum:
         """Whether it needs a correction."""
         return self.id.startswith("X")
 
-    def observe(self) -> list[_Observation]:
+    def observe(self) -> tuple[_Observation, ...]:
         """Try the sentence on the engine, and return what was seen at each step."""
-        steps = _EXPERIMENTS[self.id]()
-        return [_Observation(tried, str(seen), seen == expected) for tried, seen, expected in steps]
+        return _observe(self.id)
 
     @property
     def is_checked(self) -> bool:
         """Whether the engine shows what the correction says, in each step."""
         return all(step.is_right for step in self.observe())
+
+
+@cache
+def _observe(sentence: str) -> tuple[_Observation, ...]:
+    steps: Iterator[Step] = getattr(_Experiments(), sentence.lower().replace("-", "_"))()
+    return tuple(_Observation(tried, str(seen), seen == expected) for tried, seen, expected in steps)
 
 
 @cache
@@ -236,10 +238,6 @@ def to_store(page: str) -> tuple[dict[str, Any], dict[str, Any]]:
 EXAMPLE: dict[str, Any] = {"max_count": 1000, "flow_stop_count": 900, "flow_resume_count": 500}
 
 
-def _experiment(identifier: str) -> Callable[[_Experiment], _Experiment]:
-    return lambda experiment: _EXPERIMENTS.setdefault(identifier, experiment)
-
-
 def _fill(messages: int, options: BrokerOptions | None = None, size: int = 100, **short: Any) -> Trial:
     """Return a broker whose queue ``q``, declared with these arguments, got some messages."""
     trial = Trial(options).declare("q", **short)
@@ -303,9 +301,8 @@ def _try_depths(
         yield said.format(number), _fill(number, **(short or EXAMPLE)).state("q"), state
 
 
-def _try_starts(outcomes: dict[str, str]) -> Iterator[Step]:
-    for option, outcome in outcomes.items():
-        yield f"qpidd {option}", _start(option), outcome
+def _try_start(option: str, outcome: str) -> Iterator[Step]:
+    yield f"qpidd {option}", _start(option), outcome
 
 
 def _try_declaration(said: str, outcome: str, **short: int) -> Iterator[Step]:
@@ -313,276 +310,7 @@ def _try_declaration(said: str, outcome: str, **short: int) -> Iterator[Step]:
 
 
 _REFUSED = 'refused: Queue "q": qpid.flow_resume_count={} must be less or equal to qpid.flow_stop_count={}'
-_EXPERIMENTS |= {
-    "T-01": lambda: _try_depths({900: "OFF", 901: "ON"}),
-    "X-01": lambda: _try_depths({0: "OFF", 900: "OFF", 901: "ON"}),
-    "T-02": lambda: _try_depths({0: "OFF"}, "no message on the queue"),
-    "T-03": lambda: _try_depths({80: "OFF", 81: "ON"}, "max_count 100, {} messages", max_count=100),
-    "T-12": lambda: _try_depths(
-        {10: "OFF"},
-        "max_count 10, both stops 0, {} messages",
-        max_count=10,
-        flow_stop_count=0,
-        flow_stop_size=0,
-    ),
-    "X-10": lambda: _try_depths({9: "ON"}, "max_count 10 and nothing else, {} messages", max_count=10),
-    "X-08": lambda: _try_declaration(
-        "max_count 100, stop 100", "accepted", max_count=100, flow_stop_count=100
-    ),
-    "T-04": lambda: _try_declaration(
-        "stop 50, resume 60", _REFUSED.format(60, 50), max_count=100, flow_stop_count=50, flow_resume_count=60
-    ),
-    "X-20": lambda: _try_declaration(
-        "max_count 100, stop 5, and no resume", _REFUSED.format(70, 5), max_count=100, flow_stop_count=5
-    ),
-    "X-03": lambda: _try_starts(
-        {"--default-msg-group=EMPTY-GROUP": "does not start", "--default-message-group=EMPTY-GROUP": "starts"}
-    ),
-    "X-04": lambda: _try_starts(
-        {"--default-flow-stop-threshold=100": "starts", "--default-flow-stop-threshold=101": "does not start"}
-    ),
-}
-
-
-# On and off
-
-
-@_experiment("X-06")
-def _() -> Iterator[Step]:
-    proposed = BrokerOptions(flow_control="watermark")
-    yield from _try_depths({900: "OFF", 901: "ON"}, "{} messages, as shipped")
-    yield "900 messages, as the ticket proposed", _fill(900, proposed, **EXAMPLE).state("q"), "ON"
-
-
-@_experiment("X-07")
-def _() -> Iterator[Step]:
-    trial = _fill(901, **EXAMPLE)
-    reader = trial.reader("q")
-    yield "901 messages on the queue", trial.state("q"), "ON"
-    reader.take(401)
-    yield "401 are taken off it: 500 are left", trial.state("q"), "ON"
-    reader.take(1)
-    yield "one more: 499 are left", trial.state("q"), "OFF"
-
-
-@_experiment("T-08")
-def _() -> Iterator[Step]:
-    for left, state in ((500, "ON"), (499, "OFF")):
-        trial = _fill(901, **EXAMPLE)
-        trial.reader("q").take(901 - left)
-        yield f"901 messages, of which {left} are left", trial.state("q"), state
-
-
-@_experiment("X-19")
-def _() -> Iterator[Step]:
-    trial = _fill(901, **EXAMPLE)
-    trial.reader("q").take(300)
-    statistics = trial.statistics("q")
-    yield "901 messages, of which 300 are read: msgDepth", statistics.msgDepth, 601
-    yield "flowStopped, although 601 does not exceed 900", statistics.flowStopped, True
-    yield "flowStoppedCount", statistics.flowStoppedCount, 1
-
-
-@_experiment("T-09")
-def _() -> Iterator[Step]:
-    for count, size in ((10, 5000), (50, 1000)):
-        said = f"stop {count} and {size} bytes, {{}} messages of 100 bytes"
-        stops: dict[str, Any] = {"flow_stop_count": count, "flow_stop_size": size, "flow_resume_size": 500}
-        yield from _try_depths({10: "OFF", 11: "ON"}, said, **stops)
-
-
-@_experiment("X-30")
-def _() -> Iterator[Step]:
-    trial = _fill(3, flow_stop_count=1)
-    reader = trial.reader("q", prefetch=3)
-    yield "3 messages, stop 1: completions held", len(trial.producer.held), 2
-    reader.accept(reader.got[1])
-    yield "a held message is accepted, and the queue is still", trial.state("q"), "ON"
-    yield "completions held then", len(trial.producer.held), 1
-
-
-@_experiment("X-31")
-def _() -> Iterator[Step]:
-    for k in (1000, 1024):
-        trial = _fill(8, size=k, max_size=10 * k, flow_stop_size=8 * k, flow_resume_size=6 * k)
-        yield f"K is {k:,}: 8 messages of 1 K", trial.state("q"), "OFF"
-        trial.send("q", size=50)
-        yield f"K is {k:,}: 50 bytes more", trial.state("q"), "ON"
-
-
-# Names and units
-
-
-@_experiment("X-02")
-def _() -> Iterator[Step]:
-    statistics = _fill(0).statistics("q")
-    for name, found in (("flowStopped", "there"), ("flowState", "missing")):
-        yield f"a statistic {name}", "there" if hasattr(statistics, name) else "missing", found
-
-
-@_experiment("T-10")
-def _() -> Iterator[Step]:
-    trial = _fill(3, flow_stop_count=2, flow_resume_count=1)
-    yield "3 messages, stop 2: flowStoppedCount", trial.statistics("q").flowStoppedCount, 1
-    trial.reader("q").take(3)
-    trial.send("q", 4)
-    yield "emptied, and 4 more", trial.statistics("q").flowStoppedCount, 2
-
-
-@_experiment("T-11")
-def _() -> Iterator[Step]:
-    for said, options, name in (
-        ("qpidd", (), "qpid.no-group"),
-        ("qpidd --default-message-group=none", ("--default-message-group=none",), "none"),
-    ):
-        trial = Trial(BrokerOptions.parse(options)).declare_groups("q")
-        trial.send("q")
-        yield f"{said}: a message without a group is of", _groups(trial)[0]["group_id"], name
-
-
-@_experiment("X-05")
-def _() -> Iterator[Step]:
-    trial = _fill(0)
-    trial.producer.message_transfer(Message(100, routing_key="q"))
-    yield "one message with 100 bytes of content: byteDepth", trial.statistics("q").byteDepth, 111
-
-
-@_experiment("X-23")
-def _() -> Iterator[Step]:
-    trial = Trial()
-    trial.admin.queue_declare("q", {"default-queue-limit": 10_000})
-    limit: Any = trial.broker.queue("q").flow_limit
-    stop = limit.thresholds.stop_size
-    yield "declared with default-queue-limit 10,000: stop in bytes", stop, 83_886_080
-
-
-# Configuration
-
-
-@_experiment("X-09")
-def _() -> Iterator[Step]:
-    stop, resume = "--default-flow-stop-threshold=0", "--default-flow-resume-threshold=0"
-    yield "0 for both", _start(stop, resume), "starts"
-    yield "0 for resume alone", _start(resume), "starts"
-    yield "0 for stop alone", _start(stop), "does not start"
-
-
-@_experiment("X-11")
-def _() -> Iterator[Step]:
-    for policy, state in (("ring", "OFF"), ("ring_strict", "ON")):
-        trial = _fill(5, max_count=10, flow_stop_count=2, flow_resume_count=1, policy_type=policy)
-        yield f"{policy} with stop 2, 5 messages", trial.state("q"), state
-
-
-@_experiment("T-13")
-def _() -> Iterator[Step]:
-    off = ("--default-flow-stop-threshold=0", "--default-flow-resume-threshold=0")
-    none = "no thresholds"
-    yield "both options 0, max_count 10", _thresholds(*off, max_count=10) or none, none
-    stop = _thresholds(*off, max_count=10, flow_stop_count=5).stop_count
-    yield "the same with flow_stop_count 5: stop", stop, 5
-
-
-@_experiment("T-14")
-def _() -> Iterator[Step]:
-    stop = _thresholds("--default-flow-stop-threshold=90", max_size=10_000).stop_size
-    yield "max_size 10,000: stop in bytes", stop, 9_000
-
-
-@_experiment("X-24")
-def _() -> Iterator[Step]:
-    trial = _fill(3, max_count=3, policy_type="ring")
-    yield "a ring of 3, all acquired by a reader", len(trial.reader("q", prefetch=3).got), 3
-    trial.send("q")
-    yield "one message more: discardsRing", trial.statistics("q").discardsRing, 1
-
-
-@_experiment("X-25")
-def _() -> Iterator[Step]:
-    for policy in ("reject", "ring_strict", "flow_to_disk"):
-        seen = _try_sending(11, max_count=10, policy_type=policy)
-        yield f"{policy}, limit 10, 11 messages", seen, "refused with 506"
-
-
-@_experiment("X-26")
-def _() -> Iterator[Step]:
-    arguments = read_any("q --max-queue-count=10 --limit-policy=ring-strict").arguments
-    yield "what is declared then", ", ".join(arguments), "qpid.max_count"
-
-
-@_experiment("T-15")
-def _() -> Iterator[Step]:
-    arguments = read_any("q --max-queue-count=10 --flow-stop-count=8").arguments
-    yield "what is declared then", ", ".join(arguments), "qpid.max_count, qpid.flow_stop_count"
-
-
-@_experiment("X-28")
-def _() -> Iterator[Step]:
-    trial = Trial()
-    groups = {"qpid.group_header_key": GROUP, "qpid.shared_msg_group": 1, "qpid.group_timestamp": 1}
-    more = {"qpid.alert_repeat_gap": 5, "no-such-key": 1}
-    trial.broker.management.create("queue", "q", {**groups, **more}, strict=True)
-    trial.send("q", ["A-1"], header=GROUP)
-    yield "all three, and an unknown key", "accepted", "accepted"
-    yield "the group's timestamp", _groups(trial)[0]["timestamp"], 0
-
-
-# Producers and full queues
-
-
-@_experiment("X-12")
-def _() -> Iterator[Step]:
-    for kind, step in (("ideal", "SEND"), ("qpid-cpp", "SYNC")):
-        window = make_window(kind, 3)
-        for number in range(3):
-            window.sent(number)
-        reported = RangeSet()
-        reported.add(1)
-        window.reported(reported)
-        said = f"window of 3 ({kind}), the second is complete: what it does next"
-        yield said, window.next_step().name, step
-
-
-@_experiment("X-13")
-def _() -> Iterator[Step]:
-    broker = Broker()
-    full, other = (broker.session(name, connection="one") for name in ("full", "other"))
-    full.queue_declare("q", {"qpid.max_count": 1, "qpid.flow_stop_count": 0, "qpid.flow_stop_size": 0})
-    outcome = "accepted"
-    try:
-        send(full, "q", 2)
-    except AmqpException as error:
-        outcome = f"refused with {error.code}"
-    yield "a second message to a queue of 1", outcome, "refused with 506"
-    yield "the session that sent it", _describe_session(full), "ended"
-    yield "another session on its connection", _describe_session(other), "lives"
-
-
-@_experiment("T-16")
-def _() -> Iterator[Step]:
-    trial = _fill(101, flow_stop_count=100)
-    yield "stop 100, 101 messages: on the queue", trial.depth("q"), 101
-    yield "completions held", len(trial.producer.held), 1
-
-
-@_experiment("T-17")
-def _() -> Iterator[Step]:
-    for capacity, outcome in ((2, "accepted"), (3, "refused with 506")):
-        seen = _try_sending(8 + capacity, max_count=10, flow_stop_count=8)
-        yield f"limit 10, stop 8, and a capacity of {capacity} on top", seen, outcome
-
-
-@_experiment("T-05")
-def _() -> Iterator[Step]:
-    yield "stop 100, one client of 50: messages sent", _stall("ideal", 1, 50), 150
-
-
-@_experiment("X-21")
-def _() -> Iterator[Step]:
-    depths = {_stall("qpid-cpp", 10 * seed, 50, 15) for seed in range(30)}
-    yield "two ideal clients: messages sent", _stall("ideal", 0, 50, 15), 165
-    yield "30 runs of C++ clients: the most", max(depths), 165
-    yield "different numbers among them: more than 5", len(depths) > 5, True
+_BY_SIZE: dict[str, Any] = {"flow_stop_size": 300, "flow_resume_size": 200}
 
 
 def _stall(window: str, seed: int, *capacities: int) -> int:
@@ -595,129 +323,324 @@ def _stall(window: str, seed: int, *capacities: int) -> int:
     return sum(event.kind == "enqueued" for event in simulate(workload).events)
 
 
-@_experiment("X-27")
-def _() -> Iterator[Step]:
-    trial = Trial()
-    (transfer,) = trial.send("nowhere")
-    seen = "complete" if transfer.is_complete else "held"
-    yield "a message to a queue that does not exist", seen, "complete"
-    yield "its session", _describe_session(trial.producer), "lives"
+class _Experiments:
+    """What is tried for each sentence, by its id."""
 
+    def t_01(self) -> Iterator[Step]:
+        return _try_depths({900: "OFF", 901: "ON"})
 
-# Groups
+    def x_01(self) -> Iterator[Step]:
+        return _try_depths({0: "OFF", 900: "OFF", 901: "ON"})
 
+    def t_02(self) -> Iterator[Step]:
+        return _try_depths({0: "OFF"}, "no message on the queue")
 
-@_experiment("X-15")
-def _() -> Iterator[Step]:
-    for name in ("accept", "reject", "release"):
-        trial = _fill_groups("A-1 A-2")
+    def t_03(self) -> Iterator[Step]:
+        return _try_depths({80: "OFF", 81: "ON"}, "max_count 100, {} messages", max_count=100)
+
+    def t_12(self) -> Iterator[Step]:
+        said = "max_count 10, both stops 0, {} messages"
+        return _try_depths({10: "OFF"}, said, max_count=10, flow_stop_count=0, flow_stop_size=0)
+
+    def x_10(self) -> Iterator[Step]:
+        return _try_depths({9: "ON"}, "max_count 10 and nothing else, {} messages", max_count=10)
+
+    def x_08(self) -> Iterator[Step]:
+        return _try_declaration("max_count 100, stop 100", "accepted", max_count=100, flow_stop_count=100)
+
+    def t_04(self) -> Iterator[Step]:
+        levels = {"max_count": 100, "flow_stop_count": 50, "flow_resume_count": 60}
+        return _try_declaration("stop 50, resume 60", _REFUSED.format(60, 50), **levels)
+
+    def x_20(self) -> Iterator[Step]:
+        said = "max_count 100, stop 5, and no resume"
+        return _try_declaration(said, _REFUSED.format(70, 5), max_count=100, flow_stop_count=5)
+
+    def x_03(self) -> Iterator[Step]:
+        yield from _try_start("--default-msg-group=EMPTY-GROUP", "does not start")
+        yield from _try_start("--default-message-group=EMPTY-GROUP", "starts")
+
+    def x_04(self) -> Iterator[Step]:
+        yield from _try_start("--default-flow-stop-threshold=100", "starts")
+        yield from _try_start("--default-flow-stop-threshold=101", "does not start")
+
+    # On and off
+
+    def x_06(self) -> Iterator[Step]:
+        proposed = BrokerOptions(flow_control="watermark")
+        yield from _try_depths({900: "OFF", 901: "ON"}, "{} messages, as shipped")
+        yield "900 messages, as the ticket proposed", _fill(900, proposed, **EXAMPLE).state("q"), "ON"
+
+    def x_07(self) -> Iterator[Step]:
+        trial = _fill(901, **EXAMPLE)
         reader = trial.reader("q")
-        reader.fetch()
-        getattr(reader, name)()
-        yield f"the reader's message A-1, after {name}: group A", _owner(trial), "free"
+        yield "901 messages on the queue", trial.state("q"), "ON"
+        reader.take(401)
+        yield "401 are taken off it: 500 are left", trial.state("q"), "ON"
+        reader.take(1)
+        yield "one more: 499 are left", trial.state("q"), "OFF"
 
+    def t_08(self) -> Iterator[Step]:
+        for left, state in ((500, "ON"), (499, "OFF")):
+            trial = _fill(901, **EXAMPLE)
+            trial.reader("q").take(901 - left)
+            yield f"901 messages, of which {left} are left", trial.state("q"), state
 
-@_experiment("T-18")
-def _() -> Iterator[Step]:
-    names = ", ".join(group["group_id"] for group in _groups(_fill_groups("A-1 B-1 C-1")))
-    yield "A-1, B-1 and C-1 are sent: groups", names, "A, B, C"
+    def x_19(self) -> Iterator[Step]:
+        trial = _fill(901, **EXAMPLE)
+        trial.reader("q").take(300)
+        statistics = trial.statistics("q")
+        yield "901 messages, of which 300 are read: msgDepth", statistics.msgDepth, 601
+        yield "flowStopped, although 601 does not exceed 900", statistics.flowStopped, True
+        yield "flowStoppedCount", statistics.flowStoppedCount, 1
 
+    def t_09(self) -> Iterator[Step]:
+        for count, size in ((10, 5000), (50, 1000)):
+            said = f"stop {count} and {size} bytes, {{}} messages of 100 bytes"
+            stops = {"flow_stop_count": count, "flow_stop_size": size, "flow_resume_size": 500}
+            yield from _try_depths({10: "OFF", 11: "ON"}, said, **stops)
 
-@_experiment("X-16")
-def _() -> Iterator[Step]:
-    groups = {"group_header_key": GROUP, "shared_msg_group": 1}
-    others: dict[str, dict[str, Any]] = {
-        "paging": {**groups, "paging": True},
-        "priorities": {**groups, "priorities": 2},
-        "a last-value key": {**groups, "last_value_queue_key": "k"},
-        "no sharing": {"group_header_key": GROUP},
-    }
-    for name, short in others.items():
-        yield f"groups with {name}", _declare(**short).split(":")[0], "refused"
+    def x_30(self) -> Iterator[Step]:
+        trial = _fill(3, flow_stop_count=1)
+        reader = trial.reader("q", prefetch=3)
+        yield "3 messages, stop 1: completions held", len(trial.producer.held), 2
+        reader.accept(reader.got[1])
+        yield "a held message is accepted, and the queue is still", trial.state("q"), "ON"
+        yield "completions held then", len(trial.producer.held), 1
 
+    def x_31(self) -> Iterator[Step]:
+        for k in (1000, 1024):
+            trial = _fill(8, size=k, max_size=10 * k, flow_stop_size=8 * k, flow_resume_size=6 * k)
+            yield f"K is {k:,}: 8 messages of 1 K", trial.state("q"), "OFF"
+            trial.send("q", size=50)
+            yield f"K is {k:,}: 50 bytes more", trial.state("q"), "ON"
 
-@_experiment("X-17")
-def _() -> Iterator[Step]:
-    for value, name in (("5", "5"), (5, "5"), (True, "qpid.no-group")):
-        trial = _fill_groups("")
-        trial.producer.message_transfer(Message(1, "q", {GROUP: value}))
-        yield f"a message with {value!r} is of group", _groups(trial)[0]["group_id"], name
+    # Names and units
 
+    def x_02(self) -> Iterator[Step]:
+        statistics = _fill(0).statistics("q")
+        for name, found in (("flowStopped", "there"), ("flowState", "missing")):
+            yield f"a statistic {name}", "there" if hasattr(statistics, name) else "missing", found
 
-@_experiment("T-19")
-def _() -> Iterator[Step]:
-    trial = _fill_groups("A-1 A-2")
-    first = trial.reader("q", "first")
-    first.fetch(2)
-    first.release("A-1")
-    first.accept("A-2")
-    said = "A-1 and A-2 are read, A-1 released, A-2 accepted: then comes"
-    yield said, trial.reader("q", "second").fetch(), "A-1*"
-
-
-@_experiment("T-06")
-def _() -> Iterator[Step]:
-    trial = _fill_groups("A-1 A-2 B-1")
-    yield "a first reader takes one message", trial.reader("q", "first").fetch(), "A-1"
-    said = "a second one then, while A belongs to the first"
-    yield said, trial.reader("q", "second").fetch(), "B-1"
-
-
-@_experiment("X-18")
-def _() -> Iterator[Step]:
-    trial = _fill_groups("A-1 A-2")
-    first = trial.reader("q", "first")
-    first.fetch()
-    waiting = trial.reader("q", "waiting", prefetch=5)
-    first.accept()
-    yield "A-1 is accepted, so group A is", _owner(trial), "free"
-    yield "what the waiting consumer got", ", ".join(waiting.got) or "nothing", "nothing"
-    yield "messages on the queue, that it could have", trial.statistics("q").messageCount, 1
-
-
-# History and neighbours
-
-_BY_SIZE: dict[str, Any] = {"flow_stop_size": 300, "flow_resume_size": 200}
-
-
-@_experiment("X-14")
-def _() -> Iterator[Step]:
-    limit: Any = _fill(3, flow_stop_count=1).broker.queue("q").flow_limit
-    state = replicate(limit)
-    yield "3 messages, stop 1: bytes that a second node is sent", len(state.encoded), 36
-    yield "and the messages held, in them", str(state.pending_msg_seqs), "((2, 3),)"
-
-
-@_experiment("T-20")
-def _() -> Iterator[Step]:
-    trial = _fill(5, BrokerOptions(flow_control="overflow-list"), max_count=3)
-    yield "5 messages to a queue of 3: on the queue", trial.depth("q"), 3
-    yield "the session that sent them", _describe_session(trial.producer), "lives"
-
-
-@_experiment("X-22")
-def _() -> Iterator[Step]:
-    said = "the manual says 0.10, and what it was merged into became 0.10"
-    yield "no machine can check this", said, said
-
-
-@_experiment("X-29")
-def _() -> Iterator[Step]:
-    trial = _fill(4, BrokerOptions(flow_control="java"), **_BY_SIZE)
-    reader = trial.reader("q")
-    reader.take(1)
-    yield "capacity 300, resume 200: with 300 bytes", trial.state("q"), "ON"
-    reader.take(1)
-    yield "with 200 bytes", trial.state("q"), "OFF"
-
-
-@_experiment("T-07")
-def _() -> Iterator[Step]:
-    for kind, asked in (("java", "asked to stop"), ("shipped", "not asked")):
-        trial = _fill(0, BrokerOptions(flow_control=kind), **_BY_SIZE)
-        events: list[Event] = []
-        trial.broker.observe(events.append)
+    def t_10(self) -> Iterator[Step]:
+        trial = _fill(3, flow_stop_count=2, flow_resume_count=1)
+        yield "3 messages, stop 2: flowStoppedCount", trial.statistics("q").flowStoppedCount, 1
+        trial.reader("q").take(3)
         trial.send("q", 4)
-        heard = any(event.kind == "channel_flow" for event in events)
-        seen = "asked to stop" if heard else "not asked"
-        yield f"4 messages of 100 bytes, {kind}: the client is", seen, asked
+        yield "emptied, and 4 more", trial.statistics("q").flowStoppedCount, 2
+
+    def t_11(self) -> Iterator[Step]:
+        for said, options, name in (
+            ("qpidd", (), "qpid.no-group"),
+            ("qpidd --default-message-group=none", ("--default-message-group=none",), "none"),
+        ):
+            trial = Trial(BrokerOptions.parse(options)).declare_groups("q")
+            trial.send("q")
+            yield f"{said}: a message without a group is of", _groups(trial)[0]["group_id"], name
+
+    def x_05(self) -> Iterator[Step]:
+        trial = _fill(0)
+        trial.producer.message_transfer(Message(100, routing_key="q"))
+        yield "one message with 100 bytes of content: byteDepth", trial.statistics("q").byteDepth, 111
+
+    def x_23(self) -> Iterator[Step]:
+        trial = Trial()
+        trial.admin.queue_declare("q", {"default-queue-limit": 10_000})
+        limit: Any = trial.broker.queue("q").flow_limit
+        stop = limit.thresholds.stop_size
+        yield "declared with default-queue-limit 10,000: stop in bytes", stop, 83_886_080
+
+    # Configuration
+
+    def x_09(self) -> Iterator[Step]:
+        stop, resume = "--default-flow-stop-threshold=0", "--default-flow-resume-threshold=0"
+        yield "0 for both", _start(stop, resume), "starts"
+        yield "0 for resume alone", _start(resume), "starts"
+        yield "0 for stop alone", _start(stop), "does not start"
+
+    def x_11(self) -> Iterator[Step]:
+        for policy, state in (("ring", "OFF"), ("ring_strict", "ON")):
+            trial = _fill(5, max_count=10, flow_stop_count=2, flow_resume_count=1, policy_type=policy)
+            yield f"{policy} with stop 2, 5 messages", trial.state("q"), state
+
+    def t_13(self) -> Iterator[Step]:
+        off = ("--default-flow-stop-threshold=0", "--default-flow-resume-threshold=0")
+        none = "no thresholds"
+        yield "both options 0, max_count 10", _thresholds(*off, max_count=10) or none, none
+        stop = _thresholds(*off, max_count=10, flow_stop_count=5).stop_count
+        yield "the same with flow_stop_count 5: stop", stop, 5
+
+    def t_14(self) -> Iterator[Step]:
+        stop = _thresholds("--default-flow-stop-threshold=90", max_size=10_000).stop_size
+        yield "max_size 10,000: stop in bytes", stop, 9_000
+
+    def x_24(self) -> Iterator[Step]:
+        trial = _fill(3, max_count=3, policy_type="ring")
+        yield "a ring of 3, all acquired by a reader", len(trial.reader("q", prefetch=3).got), 3
+        trial.send("q")
+        yield "one message more: discardsRing", trial.statistics("q").discardsRing, 1
+
+    def x_25(self) -> Iterator[Step]:
+        for policy in ("reject", "ring_strict", "flow_to_disk"):
+            seen = _try_sending(11, max_count=10, policy_type=policy)
+            yield f"{policy}, limit 10, 11 messages", seen, "refused with 506"
+
+    def x_26(self) -> Iterator[Step]:
+        arguments = read_any("q --max-queue-count=10 --limit-policy=ring-strict").arguments
+        yield "what is declared then", ", ".join(arguments), "qpid.max_count"
+
+    def t_15(self) -> Iterator[Step]:
+        arguments = read_any("q --max-queue-count=10 --flow-stop-count=8").arguments
+        yield "what is declared then", ", ".join(arguments), "qpid.max_count, qpid.flow_stop_count"
+
+    def x_28(self) -> Iterator[Step]:
+        trial = Trial()
+        groups = {"qpid.group_header_key": GROUP, "qpid.shared_msg_group": 1, "qpid.group_timestamp": 1}
+        more = {"qpid.alert_repeat_gap": 5, "no-such-key": 1}
+        trial.broker.management.create("queue", "q", {**groups, **more}, strict=True)
+        trial.send("q", ["A-1"], header=GROUP)
+        yield "all three, and an unknown key", "accepted", "accepted"
+        yield "the group's timestamp", _groups(trial)[0]["timestamp"], 0
+
+    # Producers and full queues
+
+    def x_12(self) -> Iterator[Step]:
+        for kind, step in (("ideal", "SEND"), ("qpid-cpp", "SYNC")):
+            window = make_window(kind, 3)
+            for number in range(3):
+                window.sent(number)
+            reported = RangeSet()
+            reported.add(1)
+            window.reported(reported)
+            said = f"window of 3 ({kind}), the second is complete: what it does next"
+            yield said, window.next_step().name, step
+
+    def x_13(self) -> Iterator[Step]:
+        broker = Broker()
+        full, other = (broker.session(name, connection="one") for name in ("full", "other"))
+        full.queue_declare("q", {"qpid.max_count": 1, "qpid.flow_stop_count": 0, "qpid.flow_stop_size": 0})
+        outcome = "accepted"
+        try:
+            send(full, "q", 2)
+        except AmqpException as error:
+            outcome = f"refused with {error.code}"
+        yield "a second message to a queue of 1", outcome, "refused with 506"
+        yield "the session that sent it", _describe_session(full), "ended"
+        yield "another session on its connection", _describe_session(other), "lives"
+
+    def t_16(self) -> Iterator[Step]:
+        trial = _fill(101, flow_stop_count=100)
+        yield "stop 100, 101 messages: on the queue", trial.depth("q"), 101
+        yield "completions held", len(trial.producer.held), 1
+
+    def t_17(self) -> Iterator[Step]:
+        for capacity, outcome in ((2, "accepted"), (3, "refused with 506")):
+            seen = _try_sending(8 + capacity, max_count=10, flow_stop_count=8)
+            yield f"limit 10, stop 8, and a capacity of {capacity} on top", seen, outcome
+
+    def t_05(self) -> Iterator[Step]:
+        yield "stop 100, one client of 50: messages sent", _stall("ideal", 1, 50), 150
+
+    def x_21(self) -> Iterator[Step]:
+        depths = {_stall("qpid-cpp", 10 * seed, 50, 15) for seed in range(30)}
+        yield "two ideal clients: messages sent", _stall("ideal", 0, 50, 15), 165
+        yield "30 runs of C++ clients: the most", max(depths), 165
+        yield "different numbers among them: more than 5", len(depths) > 5, True
+
+    def x_27(self) -> Iterator[Step]:
+        trial = Trial()
+        (transfer,) = trial.send("nowhere")
+        seen = "complete" if transfer.is_complete else "held"
+        yield "a message to a queue that does not exist", seen, "complete"
+        yield "its session", _describe_session(trial.producer), "lives"
+
+    # Groups
+
+    def x_15(self) -> Iterator[Step]:
+        for name in ("accept", "reject", "release"):
+            trial = _fill_groups("A-1 A-2")
+            reader = trial.reader("q")
+            reader.fetch()
+            getattr(reader, name)()
+            yield f"the reader's message A-1, after {name}: group A", _owner(trial), "free"
+
+    def t_18(self) -> Iterator[Step]:
+        names = ", ".join(group["group_id"] for group in _groups(_fill_groups("A-1 B-1 C-1")))
+        yield "A-1, B-1 and C-1 are sent: groups", names, "A, B, C"
+
+    def x_16(self) -> Iterator[Step]:
+        groups = {"group_header_key": GROUP, "shared_msg_group": 1}
+        others: dict[str, dict[str, Any]] = {
+            "paging": {**groups, "paging": True},
+            "priorities": {**groups, "priorities": 2},
+            "a last-value key": {**groups, "last_value_queue_key": "k"},
+            "no sharing": {"group_header_key": GROUP},
+        }
+        for name, short in others.items():
+            yield f"groups with {name}", _declare(**short).split(":")[0], "refused"
+
+    def x_17(self) -> Iterator[Step]:
+        for value, name in (("5", "5"), (5, "5"), (True, "qpid.no-group")):
+            trial = _fill_groups("")
+            trial.producer.message_transfer(Message(1, "q", {GROUP: value}))
+            yield f"a message with {value!r} is of group", _groups(trial)[0]["group_id"], name
+
+    def t_19(self) -> Iterator[Step]:
+        trial = _fill_groups("A-1 A-2")
+        first = trial.reader("q", "first")
+        first.fetch(2)
+        first.release("A-1")
+        first.accept("A-2")
+        said = "A-1 and A-2 are read, A-1 released, A-2 accepted: then comes"
+        yield said, trial.reader("q", "second").fetch(), "A-1*"
+
+    def t_06(self) -> Iterator[Step]:
+        trial = _fill_groups("A-1 A-2 B-1")
+        yield "a first reader takes one message", trial.reader("q", "first").fetch(), "A-1"
+        said = "a second one then, while A belongs to the first"
+        yield said, trial.reader("q", "second").fetch(), "B-1"
+
+    def x_18(self) -> Iterator[Step]:
+        trial = _fill_groups("A-1 A-2")
+        first = trial.reader("q", "first")
+        first.fetch()
+        waiting = trial.reader("q", "waiting", prefetch=5)
+        first.accept()
+        yield "A-1 is accepted, so group A is", _owner(trial), "free"
+        yield "what the waiting consumer got", ", ".join(waiting.got) or "nothing", "nothing"
+        yield "messages on the queue, that it could have", trial.statistics("q").messageCount, 1
+
+    # History and neighbours
+
+    def x_14(self) -> Iterator[Step]:
+        limit: Any = _fill(3, flow_stop_count=1).broker.queue("q").flow_limit
+        state = replicate(limit)
+        yield "3 messages, stop 1: bytes that a second node is sent", len(state.encoded), 36
+        yield "and the messages held, in them", str(state.pending_msg_seqs), "((2, 3),)"
+
+    def t_20(self) -> Iterator[Step]:
+        trial = _fill(5, BrokerOptions(flow_control="overflow-list"), max_count=3)
+        yield "5 messages to a queue of 3: on the queue", trial.depth("q"), 3
+        yield "the session that sent them", _describe_session(trial.producer), "lives"
+
+    def x_22(self) -> Iterator[Step]:
+        said = "the manual says 0.10, and what it was merged into became 0.10"
+        yield "no machine can check this", said, said
+
+    def x_29(self) -> Iterator[Step]:
+        trial = _fill(4, BrokerOptions(flow_control="java"), **_BY_SIZE)
+        reader = trial.reader("q")
+        reader.take(1)
+        yield "capacity 300, resume 200: with 300 bytes", trial.state("q"), "ON"
+        reader.take(1)
+        yield "with 200 bytes", trial.state("q"), "OFF"
+
+    def t_07(self) -> Iterator[Step]:
+        for kind, asked in (("java", "asked to stop"), ("shipped", "not asked")):
+            trial = _fill(0, BrokerOptions(flow_control=kind), **_BY_SIZE)
+            events: list[Event] = []
+            trial.broker.observe(events.append)
+            trial.send("q", 4)
+            heard = any(event.kind == "channel_flow" for event in events)
+            seen = "asked to stop" if heard else "not asked"
+            yield f"4 messages of 100 bytes, {kind}: the client is", seen, asked
