@@ -196,14 +196,14 @@ def exercises(theme: str) -> list[Exercise]:
     return [_added[name] for name in _read_words()[theme]]
 
 
-def all_exercises() -> dict[str, Exercise]:
+def _all_exercises() -> dict[str, Exercise]:
     """Return every exercise by its name, in order."""
     return {asked.name: asked for theme in themes() for asked in exercises(theme)}
 
 
 def find(name: str) -> Exercise:
     """Find an exercise by its name, which is that of the function it asks for."""
-    known = all_exercises()
+    known = _all_exercises()
     if name in known:
         return known[name]
     advice = did_you_mean(name, known) or "; check(…) takes the function the task asks for."

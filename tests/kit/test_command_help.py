@@ -95,12 +95,14 @@ def test_examples_run_at_the_top_of_a_checkout(root, tmp_path, monkeypatch, caps
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("QFLOW_PROGRESS", str(tmp_path / "progress.json"))
     recordings = tmp_path / "data" / "recordings"
-    # A part of what lies there: tests/conformance plays all scenarios, and a third of a run is a run.
+    # A part of what lies there: tests/conformance plays all scenarios, and a thirtieth of a run is a run.
     for part in ("workloads/ring.json", "scenarios/random-ring.jsonl", "scenarios/random-tx.jsonl"):
         (recordings / part).parent.mkdir(parents=True, exist_ok=True)
         (recordings / part).symlink_to(root / "data" / "recordings" / part)
     slow = json.loads((root / "data/recordings/workloads/slow-consumer.json").read_text())
-    (recordings / "workloads/slow-consumer.json").write_text(json.dumps({**slow, "duration": 10}))
+    producers = [{**one, "rate": one["rate"] / 10} for one in slow["producers"]]
+    shorter = {**slow, "duration": 10, "producers": producers}
+    (recordings / "workloads/slow-consumer.json").write_text(json.dumps(shorter))
     for name in ("rules", "config add queue", "config address", "run", "trace info", "trace replay",
                  "trace why", "exercises", "conform"):  # fmt: skip
         for line in _examples_of(f"qflow {name}"):

@@ -67,18 +67,8 @@ def tables() -> dict[str, object]:
     }
 
 
-NAMES = [
-    "run",
-    "trace",
-    "log",
-    "audit",
-    "prediction",
-    "recommendation",
-    "frontier",
-    "statistics",
-    "diary",
-    "table",
-]
+NAMES = ["run", "trace", "log", "audit", "prediction"]
+NAMES += ["recommendation", "frontier", "statistics", "diary", "table"]
 
 
 @pytest.mark.parametrize("name", NAMES)

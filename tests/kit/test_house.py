@@ -4,25 +4,29 @@ import ast
 import re
 import sys
 from collections import Counter
+from functools import cache
 from importlib import import_module
 
 from networkx import DiGraph, simple_cycles
 
 from qflow.broker import Broker, Message
 from qflow.messaging import Connection
+from qflow.teaching.rules import RULE
 
+WITH_DOCSTRING = (ast.Module, ast.ClassDef, ast.FunctionDef)
 SAME_NAME_EVERYWHERE = {"__init__.py", "__main__.py", "cli.py"}
 
 
 def modules(root):
     """Return each module's file by its dotted name."""
     files = sorted((root / "qflow").rglob("*.py"))
-    return {
-        ".".join(
-            (file.parent if file.stem == "__init__" else file.with_suffix("")).relative_to(root).parts
-        ): file
-        for file in files
-    }
+    places = [file.parent if file.stem == "__init__" else file.with_suffix("") for file in files]
+    return {".".join(place.relative_to(root).parts): file for place, file in zip(places, files, strict=True)}
+
+
+@cache
+def parse(file):
+    return ast.parse(file.read_text("utf-8"))
 
 
 def imported(tree, known):
@@ -42,9 +46,7 @@ def test_no_two_modules_import_each_other_by_any_way(root):
     for name, file in known.items():
         # A room's own list of names is read by type checkers; the room loads nothing.
         if file.stem != "__init__":
-            graph.add_edges_from(
-                (name, other) for other in imported(ast.parse(file.read_text("utf-8")), known)
-            )
+            graph.add_edges_from((name, other) for other in imported(parse(file), known))
     assert len(graph) > 100
     assert next(simple_cycles(graph), None) is None
 
@@ -62,7 +64,7 @@ PROTOCOLS_HAVE_IT = {"Agent", "Broker", "Connection", "Event", "Message", "Node"
 def top_level(root):
     """Yield file, node and parsed module of each public function and class at the top of a module."""
     for file in modules(root).values():
-        tree = ast.parse(file.read_text("utf-8"))
+        tree = parse(file)
         for node in tree.body:
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
                 yield file, node, tree
@@ -137,10 +139,18 @@ def test_what_no_room_exports_is_documented_on_one_line(root):
         name
         for file in modules(root).values()
         if file.stem not in exported  # a room may export a module, with all that is public in it
-        for name, text in documented(ast.parse(file.read_text("utf-8")), exported)
+        for name, text in documented(parse(file), exported)
         if "\n" in text.split(">>>")[0].strip()
     }
     assert long - DOCUMENTED_WHOLE.keys() == set()
+
+
+def test_no_docstring_opens_with_three_ids(root):
+    """They belong below its first paragraph, where they do not get between the reader and the sentence."""
+    nodes = [node for file in modules(root).values() for node in ast.walk(parse(file))]
+    texts = [ast.get_docstring(node) for node in nodes if isinstance(node, WITH_DOCSTRING)]
+    opened = [re.search(r"\(([^()]*)\)\.?$", (text or "").partition("\n\n")[0]) for text in texts]
+    assert [found[0] for found in opened if found and len(RULE.findall(found[1])) > 2] == []
 
 
 def test_one_transfer_is_followed_through_few_files(root):

@@ -23,10 +23,10 @@ from qflow.teaching import check, checking, hint, hints
 from qflow.teaching import learner as progress
 from qflow.teaching.cases import _case_lab, case_picture
 from qflow.teaching.checking import judge, report
-from qflow.teaching.exercise import Exercise, all_exercises, exercises, find, themes
+from qflow.teaching.exercise import Exercise, _all_exercises, exercises, find, themes
 from qflow.teaching.rules import rule_book
 
-ALL = all_exercises()
+ALL = _all_exercises()
 FILES = {file.name: file for file in select(kind="exercises")}
 TABLE = [(name, misconception) for name, answers in WRONG.items() for misconception in answers]
 

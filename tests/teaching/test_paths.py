@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,7 @@ def questions(name: str, body: str) -> int:
     return len(named) if named else len(asked) * (".ask(" in body)
 
 
+@cache
 def sections(name: str, speed: int) -> dict[str, float]:
     """Return the minutes of each section of a chapter, by its heading, in order."""
     minutes: dict[str, float] = {}

@@ -210,23 +210,6 @@ def test_what_is_written_in_the_cell_wins(file):
     assert (predictions.asked["on"].guess, predictions.asked["on"].sure) == (901, None)
 
 
-def test_progress_survives_a_broken_file(file):
-    file.parent.mkdir()
-    file.write_text("{ not json")
-    assert learner.read("exercises") == {}
-    with pytest.warns(UserWarning, match="is damaged; it is kept as progress.damaged.json"):
-        assert learner.keep("exercises", "a", {"solved": True})
-    assert learner.read("exercises") == {"a": {"solved": True}}
-
-
-def test_progress_keeps_what_was_there(file):
-    learner.keep("exercises", "a", {"solved": True})
-    learner.keep("predictions", "01", {"on": {"right": True}})
-    learner.keep("exercises", "b", {"solved": False})
-    assert set(learner.read("exercises")) == {"a", "b"}
-    assert set(learner.read("predictions")) == {"01"}
-
-
 def test_progress_under_the_old_numbers_of_chapters_is_found_and_kept_under_the_new_ones(file):
     """Chapters 5 to 8 changed places; a file from before, and a chapter's old copy, go on working."""
     kept = {"stop": {"guess": 72, "sure": 90}}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from fnmatch import fnmatch
@@ -100,19 +99,6 @@ def test_a_citation_of_a_place_leads_there():
     assert cited <= places
     numbered = re.compile(r"rule book,?\s+(?:section|table|\d)|\btable 8\.\d", re.IGNORECASE)
     assert not [path for path in TEXTS if numbered.search(path.read_text("utf-8"))]
-
-
-def test_no_docstring_opens_with_three_ids():
-    """They belong below its first paragraph, where they do not get between the reader and the sentence."""
-    long = []
-    for path in (ROOT / "qflow").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
-                first = (ast.get_docstring(node) or "").partition("\n\n")[0]
-                ids = re.search(r"\(([^()]*)\)\.?$", first)
-                if ids and len(RULE.findall(ids[1])) > 2:
-                    long.append(f"{path.name}: {first}")
-    assert long == []
 
 
 def test_recordings_that_are_named_are_there(root):

@@ -8,7 +8,9 @@ misconception's own answer is told by its name, every exercise is tested for.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from operator import add, ge, gt, le, lt
 from typing import Any
 
 
@@ -58,56 +60,35 @@ def both_ways(changes, stop, resume):
     return number
 
 
-def two_units(on_if, off_if):
+def two_units(on_if, off_if, above=gt, below=lt):
     def answer(levels, stop, resume):
-        state, out = "OFF", []
-        for n, b in levels:
-            if state == "OFF":
-                state = "ON" if on_if(n > stop[0], b > stop[1]) else "OFF"
-            elif off_if(n < resume[0], b < resume[1]):
-                state = "OFF"
-            out.append(state)
+        on, out = False, []
+        for level in levels:
+            if on:
+                on = not off_if(map(below, level, resume))
+            else:
+                on = on_if(map(above, level, stop))
+            out.append("ON" if on else "OFF")
         return out
 
     return answer
 
 
-def two_units_equal(levels, stop, resume):
-    on, out = False, []
-    for n, b in levels:
-        if not on:
-            on = n >= stop[0] or b >= stop[1]
-        else:
-            on = not (n <= resume[0] and b <= resume[1])
-        out.append("ON" if on else "OFF")
-    return out
+def by_depth(is_complete):
+    def answer(sends, stops):
+        depth, out = Counter(), []
+        for number, queue in enumerate(sends):
+            depth[queue] += 1
+            if is_complete(depth[queue], stops[queue]):
+                out.append(number)
+        return out
+
+    return answer
 
 
 def first_hole(sends, stops):
-    depth = {}
-    for number, queue in enumerate(sends):
-        depth[queue] = depth.get(queue, 0) + 1
-        if depth[queue] > stops[queue]:
-            return list(range(number))
-    return list(range(len(sends)))
-
-
-def one_held_each(sends, stops):
-    depth, out = {}, []
-    for number, queue in enumerate(sends):
-        depth[queue] = depth.get(queue, 0) + 1
-        if depth[queue] != stops[queue] + 1:
-            out.append(number)
-    return out
-
-
-def too_strict(sends, stops):
-    depth, out = {}, []
-    for number, queue in enumerate(sends):
-        depth[queue] = depth.get(queue, 0) + 1
-        if not depth[queue] >= stops[queue]:
-            out.append(number)
-    return out
+    complete = by_depth(lambda depth, stop: depth <= stop)(sends, stops)
+    return [number for place, number in enumerate(complete) if number == place]
 
 
 def purges(is_complete):
@@ -188,26 +169,19 @@ def ring_by_age(limit, priorities):
     return sorted(left, key=lambda n: -priorities[n])
 
 
-def ring_always_lowest(limit, priorities):
-    queue = []
-    for n in range(len(priorities)):
-        if len(queue) >= limit:
-            queue.remove(min(queue, key=priorities.__getitem__))
-        queue.append(n)
-    return sorted(queue, key=lambda n: -priorities[n])
-
-
-def ring_strictly(limit, priorities):
-    queue = []
-    for n, new in enumerate(priorities):
-        if len(queue) < limit:
+def ring_lowest(gives_way):
+    def answer(limit, priorities):
+        queue = []
+        for n, new in enumerate(priorities):
+            worst = min(queue, key=priorities.__getitem__, default=None)
+            if len(queue) == limit and not gives_way(priorities[worst], new):
+                continue
+            if len(queue) == limit:
+                queue.remove(worst)
             queue.append(n)
-            continue
-        worst = min(queue, key=priorities.__getitem__)
-        if priorities[worst] < new:
-            queue.remove(worst)
-            queue.append(n)
-    return sorted(queue, key=lambda n: -priorities[n])
+        return sorted(queue, key=lambda n: -priorities[n])
+
+    return answer
 
 
 def last_values_in_room(limit, keys):
@@ -220,42 +194,35 @@ def last_values_in_room(limit, keys):
     return queue
 
 
-def ring_owner_keeps(limit, labels, fetched):
-    owned = {group_of(label) for label in labels[:fetched]}
-    left = labels[max(fetched, len(labels) - limit) :]
-    return next((label for label in left if group_of(label) not in owned), None)
+def ring_group(first_left):
+    def answer(limit, labels, fetched):
+        owned = {group_of(label) for label in labels[:fetched]}
+        left = labels[first_left(fetched, len(labels) - limit) :]
+        return next((label for label in left if group_of(label) not in owned), None)
 
-
-def ring_spares_acquired(limit, labels, fetched):
-    owned = {group_of(label) for label in labels[:fetched]}
-    left = labels[fetched + len(labels) - limit :]
-    return next((label for label in left if group_of(label) not in owned), None)
+    return answer
 
 
 def history(design, limit, threshold, sends):
     refused = 506 if sends > limit else 0
     depth = min(limit, sends)
     held = {"pre-feature": 0, "overflow-list": sends - depth}
-    return depth, held.get(design, max(0, depth - threshold)), refused, refused
+    return depth, held.get(design, max(0, depth - threshold)), refused
 
 
 def proposal_is_shipped(design, limit, threshold, sends):
-    depth, held, code, _ = history(design, limit, threshold, sends)
+    depth, held, code = history(design, limit, threshold, sends)
     return depth, held, 0 if design == "overflow-list" else code
 
 
-def no_overflow_ever(design, limit, threshold, sends):
-    depth, held, code, _ = history(design, limit, threshold, sends)
-    if design == "watermark":
-        held = max(0, depth - threshold + 1)
-    return depth, held, code if design == "pre-feature" else 0
-
-
 def all_throw(design, limit, threshold, sends):
-    depth, held, code, _ = history(design, limit, threshold, sends)
-    if design == "watermark":
-        held = max(0, depth - threshold + 1)
-    return depth, held, code
+    depth, held, code = history(design, limit, threshold, sends)
+    return depth, max(0, depth - threshold + 1) if design == "watermark" else held, code
+
+
+def no_overflow_ever(design, limit, threshold, sends):
+    depth, held, code = all_throw(design, limit, threshold, sends)
+    return depth, held, code if design == "pre-feature" else 0
 
 
 def fits(sends, limits):
@@ -278,14 +245,14 @@ WRONG: dict[str, dict[str, Callable[..., Any]]] = {
         "every step that ends above stop": steps_above,
     },
     "states_both": {
-        "both stop thresholds have to be passed": two_units(lambda n, b: n and b, lambda n, b: n and b),
-        "either resume threshold will do": two_units(lambda n, b: n or b, lambda n, b: n or b),
-        "reached is enough": two_units_equal,
+        "both stop thresholds have to be passed": two_units(all, all),
+        "either resume threshold will do": two_units(any, any),
+        "reached is enough": two_units(any, all, ge, le),
     },
     "completed": {
         "completions come in order": first_hole,
-        "only the first above is held": one_held_each,
-        "reached is enough": too_strict,
+        "only the first above is held": by_depth(lambda depth, stop: depth != stop + 1),
+        "reached is enough": by_depth(lambda depth, stop: depth < stop),
     },
     "completed_after_purges": {
         "one queue letting go is enough": purges(
@@ -349,15 +316,15 @@ WRONG: dict[str, dict[str, Callable[..., Any]]] = {
     },
     "ring_priorities": {
         "the oldest has to go": ring_by_age,
-        "the lowest has to go, whatever comes": ring_always_lowest,
-        "the new one has to be strictly higher": ring_strictly,
+        "the lowest has to go, whatever comes": ring_lowest(lambda old, new: True),
+        "the new one has to be strictly higher": ring_lowest(lt),
     },
     "ring_last_values": {
         "a replacement needs no room": last_values_in_room,
     },
     "ring_group": {
-        "an owner keeps its group": ring_owner_keeps,
-        "only waiting messages are evicted": ring_spares_acquired,
+        "an owner keeps its group": ring_group(max),
+        "only waiting messages are evicted": ring_group(add),
     },
     "what_happens": {
         "the proposal is what shipped": proposal_is_shipped,
