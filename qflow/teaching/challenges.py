@@ -97,98 +97,78 @@ def _deepest(picture: Picture) -> int:
     return max(picture.frames.column("queue.orders.depth"))
 
 
-def _look_at_overflow(picture: Picture) -> _Found:
-    frames, (queue,) = picture.frames, picture.frames.topology.queues
-    flow = frames.column("queue.orders.flow")
-    refused = sum(bool(flow[frame]) for frame, _, _ in frames.deaths)
-    return refused > 0, {"refused": refused, "deepest": _deepest(picture), "limit": queue.max_count}
-
-
-def _look_at_depth(picture: Picture) -> _Found:
-    (queue,), deaths, deepest = picture.frames.topology.queues, len(picture.run.errors), _deepest(picture)
-    won = deepest > 165 and queue.stop_count == 100 and not deaths
-    return won, {"deepest": deepest, "stop": queue.stop_count, "deaths": deaths}
-
-
 def _times_on(picture: Picture) -> int:
     return sum(change.is_on for change in picture.frames.transitions)
-
-
-def _look_at_gate(picture: Picture) -> _Found:
-    (queue,), deaths, on = picture.frames.topology.queues, len(picture.run.errors), _times_on(picture)
-    facts = {"on": on, "stop": queue.stop_count, "resume": queue.resume_count, "deaths": deaths}
-    return on >= _MANY and not deaths, facts
-
-
-def _look_at_waits(picture: Picture) -> _Found:
-    on, deaths = _times_on(picture), len(picture.run.errors)
-    waits = len(picture.frames.spans("producer.p1.blocked"))
-    return on > 0 and not waits and not deaths, {"on": on, "waits": waits, "deaths": deaths}
-
-
-def _look_at_off(picture: Picture) -> _Found:
-    depth = picture.frames.column("queue.orders.depth")
-    off = [depth[change.frame] for change in picture.frames.transitions if not change.is_on]
-    depths = ", ".join(map(str, sorted(set(off)))) or "none"
-    return bool(off) and not any(off), {"on": _times_on(picture), "depths": depths}
-
-
-def _look_at_units(picture: Picture) -> _Found:
-    from qflow.labs.experiments import turns_by_unit
-
-    on, off = turns_by_unit(picture)
-    won = on["bytes"] > 0 == on["messages"] and off["messages"] > 0 == off["bytes"]
-    facts = {f"on_{unit}": number for unit, number in on.items()}
-    facts |= {f"off_{unit}": number for unit, number in off.items()}
-    return won, facts
-
-
-def _look_at_idleness(picture: Picture) -> _Found:
-    frames = picture.frames
-
-    def percent(channel: str) -> float:
-        return 100 * sum(to - start for start, to in frames.spans(channel)) / frames.topology.end
-
-    idle, waited = 100 - percent("consumer.c-fast.holds"), percent("producer.p1.blocked")
-    return idle > _IDLE and waited >= _WAITED, {"idle": f"{idle:.1f}", "waited": f"{waited:.1f}"}
-
-
-def _look_at_policies(pictures: Comparison) -> _Found:
-    deaths, gone = len(pictures["reject"].run.errors), _last(pictures["self-destruct"], "gone")
-    thrown = _last(pictures["ring"], "discards")
-    facts = {"deaths": deaths, "gone": "yes" if gone else "no", "thrown": format_count(thrown, "message")}
-    return not deaths and not gone and thrown > 0, facts
 
 
 def _last(picture: Picture, channel: str) -> int:
     return picture.frames.at(-1)[f"queue.orders.{channel}"]
 
 
-def _look_at_order(picture: Picture) -> _Found:
-    from qflow.labs.group import groups_out_of_order
+class _Judges:
+    """For each challenge: whether the run of a picture meets its goal, and the numbers of what it did."""
 
-    grouped, broken = bool(picture.drawing["grouped"]), groups_out_of_order(picture)
-    facts = {"grouped": "on" if grouped else "off", "broken": ", ".join(broken) or "none"}
-    return grouped and bool(broken), facts
+    def overflow(self, picture: Picture) -> _Found:
+        frames, (queue,) = picture.frames, picture.frames.topology.queues
+        flow = frames.column("queue.orders.flow")
+        refused = sum(bool(flow[frame]) for frame, _, _ in frames.deaths)
+        return refused > 0, {"refused": refused, "deepest": _deepest(picture), "limit": queue.max_count}
 
+    def deeper(self, picture: Picture) -> _Found:
+        (queue,), deaths, deepest = picture.frames.topology.queues, len(picture.run.errors), _deepest(picture)
+        won = deepest > 165 and queue.stop_count == 100 and not deaths
+        return won, {"deepest": deepest, "stop": queue.stop_count, "deaths": deaths}
 
-def _look_at_sleepers(picture: Picture) -> _Found:
-    told = [claim.partition(" waits")[0] for claim in picture.claims if claim.endswith("(MG-13).")]
-    return bool(told), {"sleepers": ", ".join(told) or "none"}
+    def nervous(self, picture: Picture) -> _Found:
+        (queue,), deaths, on = picture.frames.topology.queues, len(picture.run.errors), _times_on(picture)
+        facts = {"on": on, "stop": queue.stop_count, "resume": queue.resume_count, "deaths": deaths}
+        return on >= _MANY and not deaths, facts
 
+    def unnoticed(self, picture: Picture) -> _Found:
+        on, deaths = _times_on(picture), len(picture.run.errors)
+        waits = len(picture.frames.spans("producer.p1.blocked"))
+        return on > 0 and not waits and not deaths, {"on": on, "waits": waits, "deaths": deaths}
 
-_LOOKS: dict[str, Callable[[Any], _Found]] = {
-    "overflow": _look_at_overflow,
-    "deeper": _look_at_depth,
-    "nervous": _look_at_gate,
-    "unnoticed": _look_at_waits,
-    "drained": _look_at_off,
-    "mixed": _look_at_units,
-    "starve": _look_at_idleness,
-    "ring": _look_at_policies,
-    "order": _look_at_order,
-    "asleep": _look_at_sleepers,
-}
+    def drained(self, picture: Picture) -> _Found:
+        depth = picture.frames.column("queue.orders.depth")
+        off = [depth[change.frame] for change in picture.frames.transitions if not change.is_on]
+        depths = ", ".join(map(str, sorted(set(off)))) or "none"
+        return bool(off) and not any(off), {"on": _times_on(picture), "depths": depths}
+
+    def mixed(self, picture: Picture) -> _Found:
+        from qflow.labs.experiments import turns_by_unit
+
+        on, off = turns_by_unit(picture)
+        won = on["bytes"] > 0 == on["messages"] and off["messages"] > 0 == off["bytes"]
+        facts = {f"on_{unit}": number for unit, number in on.items()}
+        facts |= {f"off_{unit}": number for unit, number in off.items()}
+        return won, facts
+
+    def starve(self, picture: Picture) -> _Found:
+        frames = picture.frames
+
+        def percent(channel: str) -> float:
+            return 100 * sum(to - start for start, to in frames.spans(channel)) / frames.topology.end
+
+        idle, waited = 100 - percent("consumer.c-fast.holds"), percent("producer.p1.blocked")
+        return idle > _IDLE and waited >= _WAITED, {"idle": f"{idle:.1f}", "waited": f"{waited:.1f}"}
+
+    def ring(self, pictures: Comparison) -> _Found:
+        deaths, gone = len(pictures["reject"].run.errors), _last(pictures["self-destruct"], "gone")
+        thrown = _last(pictures["ring"], "discards")
+        facts = {"deaths": deaths, "gone": "yes" if gone else "no", "thrown": format_count(thrown, "message")}
+        return not deaths and not gone and thrown > 0, facts
+
+    def order(self, picture: Picture) -> _Found:
+        from qflow.labs.group import groups_out_of_order
+
+        grouped, broken = bool(picture.drawing["grouped"]), groups_out_of_order(picture)
+        facts = {"grouped": "on" if grouped else "off", "broken": ", ".join(broken) or "none"}
+        return grouped and bool(broken), facts
+
+    def asleep(self, picture: Picture) -> _Found:
+        told = [claim.partition(" waits")[0] for claim in picture.claims if claim.endswith("(MG-13).")]
+        return bool(told), {"sleepers": ", ".join(told) or "none"}
 
 
 @cache
@@ -200,7 +180,7 @@ def challenges() -> tuple[Challenge, ...]:
     """
     words = tomllib.loads((kit_path("data") / "challenges.toml").read_text(encoding="utf-8"))
     return tuple(
-        Challenge(name, look=_LOOKS[name], **{**said, "hints": tuple(said["hints"])})
+        Challenge(name, look=getattr(_Judges(), name), **{**said, "hints": tuple(said["hints"])})
         for name, said in words.items()
     )
 

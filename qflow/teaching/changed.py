@@ -24,15 +24,12 @@ _copies: dict[str, ModuleType] = {}
 class _ChangedEngine:
     """What can be asked of an engine with a change in it; made by :func:`changed_engine`."""
 
-    def scenarios(self, area: str = "") -> Sequence[Any]:
-        """Return the recorded scenarios of an area, or all of them."""
-        found: Mapping[str, Any] = importlib.import_module("qflow.teaching.recorded").scenarios()
-        return [scenario for scenario in found.values() if not area or scenario.area == area]
-
     def noticed_by(self, area: str = "") -> list[str]:
-        """Return the ids of the scenarios that the changed engine no longer agrees with."""
+        """Return the ids of the recorded scenarios, of an area or all, that it no longer agrees with."""
+        found: Mapping[str, Any] = importlib.import_module("qflow.teaching.recorded").scenarios()
         check = importlib.import_module("qflow.conformance.scenario_player").check
-        return [scenario.id for scenario in self.scenarios(area) if not check(scenario).agrees]
+        asked = (scenario for scenario in found.values() if area in ("", scenario.area))
+        return [scenario.id for scenario in asked if not check(scenario).agrees]
 
     def beside(self, scenario: str, steps: Sequence[int] = (), **columns: str) -> Any:
         """Lay a scenario beside the changed engine; see :func:`qflow.teaching.recorded.beside`."""
