@@ -115,47 +115,25 @@ _TWO_FRAMES = "() => new Promise(done => requestAnimationFrame(() => requestAnim
 
 @dataclass
 class LabServer:
-    """A running JupyterLab.
+    """A running JupyterLab."""
 
-    Parameters
-    ----------
-    url
-        Its address, without a slash at the end.
-    folder
-        The folder of chapters it shows.
-    log
-        The file its output goes to.
-    """
-
-    url: str
-    folder: Path
-    log: Path
+    url: str  # without a slash at the end
+    folder: Path  # of the chapters it shows
+    log: Path  # of its output
 
 
 @dataclass(eq=False)
 class LabPage:
-    """A page of JupyterLab and what a learner does with it.
+    """A page of JupyterLab and what a learner does with it."""
 
-    Parameters
-    ----------
-    page
-        Playwright's page.
-    server
-        The JupyterLab it shows.
-    page_errors
-        Uncaught JavaScript errors so far.
-    foreign_requests
-        Addresses outside this machine that the page asked for so far.
-    """
-
-    page: Any
+    page: Any  # Playwright's
     server: LabServer
-    page_errors: list[str] = field(default_factory=list)
-    foreign_requests: list[str] = field(default_factory=list)
+    page_errors: list[str] = field(default_factory=list)  # of JavaScript, uncaught so far
+    foreign_requests: list[str] = field(default_factory=list)  # outside this machine, asked for so far
 
-    def open_notebook(self, name: str, is_fresh: bool = False) -> None:
-        """Open a chapter alone, in a page of its own if asked for, and wait until its kernel is ready."""
-        if not is_fresh and self.page.url.startswith(self.server.url):
+    def open_notebook(self, name: str) -> None:
+        """Open a chapter alone, and wait until its kernel is ready."""
+        if self.page.url.startswith(self.server.url):
             self.page.evaluate(_OPEN, name)
         else:
             # The address is that of any chapter opened before, but for the name; so leave the page first.

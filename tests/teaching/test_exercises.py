@@ -308,7 +308,7 @@ wrong_on_and_off = on_and_off
         (lambda *_: Incomparable(), "gave a Incomparable that cannot be shown (RuntimeError); the broker"),
         (lambda *_: [Incomparable()], "gave a tuple that cannot be shown (RuntimeError); the broker says"),
         (lambda *_: range(10**6).__iter__(), "gave <range_iterator object at"),
-        (lambda *_: list(range(10**5)), "… (688890 characters); the broker says"),
+        (lambda *_: list(range(10**4)), "… (58890 characters); the broker says"),
         (lambda *_: "x" * 10**6, "… (1000002 characters); the broker says"),
         (unspeakable, "ended with the error Unspeakable: a Unspeakable that cannot be shown (RuntimeError)."),
     ],
@@ -482,12 +482,6 @@ def test_unknown_names_are_refused():
             check(nameless)
     with pytest.raises(RefusalError, match="hints 1, 2 and 3"):
         hint("turns", 0)
-
-
-def test_the_command_checks_and_refuses(capsys):
-    assert maintain.main(["exercises", "check", "01-thresholds"]) == 0
-    assert maintain.main(["exercises", "check", "01-nothing"]) == 2
-    assert "there are: 01-thresholds" in capsys.readouterr().err
 
 
 def test_drift_is_seen(tmp_path, capsys):
