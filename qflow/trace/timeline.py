@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import gc
 import io
-import operator
 import pickle
 from array import array
 from bisect import bisect_right
@@ -303,6 +302,9 @@ def _group_rows(keys: Iterable[_Key], names: Iterable[str]) -> dict[_Key, array[
 _UNCHANGING: tuple[type[Any], ...] = (Frozen, Selector)
 """What never changes is shared by all states and all brokers restored from them."""
 
+_NUMBERED: tuple[type[Any], ...] = (Restorable, Selector)
+"""What a packed state refers to by its number."""
+
 FIXED: dict[type[Any], tuple[str, ...]] = {
     QueuedMessage: ("transfer", "position", "group"),
     Transfer: ("number", "message", "size", "_label", "expiration", "origin", "connection", "serial"),
@@ -335,7 +337,7 @@ class Parts:
 class Checkpoint:
     """A broker's state between two commands, to go back to; with `parts` it is one of many of one broker."""
 
-    __slots__ = ("_packed", "_parts", "_is_for_one", "size", "count")
+    __slots__ = ("_packed", "_parts", "_is_for_one", "count")
 
     def __init__(self, broker: Broker, parts: Parts | None = None) -> None:
         self._is_for_one = parts is not None
@@ -349,8 +351,6 @@ class Checkpoint:
         finally:
             broker.observe(observer)
             broker.agent = agent
-        self.size = len(self._packed)
-        """Bytes it takes."""
         self.count = packer.count
         """How many parts have fields to set."""
 
@@ -361,35 +361,6 @@ class Checkpoint:
             if not self._is_for_one:
                 parts = [part if isinstance(part, _UNCHANGING) else _empty(type(part)) for part in parts]
             return _Unpacker(self._packed, parts).unpack()
-
-
-class _Shelf:
-    """In a packed state: the list of the parts."""
-
-    __slots__ = ()
-
-
-class _Table:
-    """In a packed state: a long dict of parts, such as a queue's messages by position."""
-
-    __slots__ = ("keys", "numbers")
-
-    def __init__(self, keys: Iterable[int], numbers: Iterable[int]) -> None:
-        self.keys = array("q", keys)
-        self.numbers = array("q", numbers)
-
-
-def _shelf() -> list[Any]:
-    """Return the parts of the state that is being unpacked; :meth:`_Unpacker.find_class` replaces this."""
-    raise pickle.UnpicklingError("parts are only there while a checkpoint is restored")
-
-
-def _table(parts: list[Any], keys: array[int], numbers: array[int]) -> dict[int, Any]:
-    return dict(zip(keys, map(parts.__getitem__, numbers), strict=True))
-
-
-_SHELF = _Shelf()
-_LONG_PART = 20
 
 
 class _Packer(pickle.Pickler):
@@ -403,19 +374,17 @@ class _Packer(pickle.Pickler):
         # By class: number to part, of those that were met since the last round.
         self._met: dict[type, dict[int, object]] = {}
         self._seen: set[int] = set()
-        # By identity, as two parts may hold the same dict.
-        self._tables: dict[int, _Table] = {}
         self.count = 0
 
+    def persistent_id(self, item: Any) -> int | None:
+        """Return the number of a part, which stands for it wherever a field holds it."""
+        return self._meet(item) if isinstance(item, _NUMBERED) else None
+
     def reducer_override(self, item: Any) -> Any:
-        if isinstance(item, Restorable | Selector):
-            return operator.getitem, (_SHELF, self._meet(item))
-        if isinstance(item, _Table):
-            return _table, (_SHELF, item.keys, item.numbers)
         if is_dataclass(item) and not isinstance(item, type):
             # A frozen one that is compiled has fields that only its constructor can set.
             return type(item), tuple(getattr(item, field.name) for field in fields(item))
-        return (_shelf, ()) if item is _SHELF else NotImplemented
+        return NotImplemented
 
     def _meet(self, part: Any) -> int:
         number = self._number_of(part)
@@ -440,23 +409,9 @@ class _Packer(pickle.Pickler):
                 for part in parts.values():
                     self._meet(getattr(part, name))
         names = [name for name in _fields(kind) if name not in fixed]
-        columns = [_shorten(self._column(name, parts.values())) for name in names]
+        columns = [_shorten([getattr(part, name) for part in parts.values()]) for name in names]
         self.dump((kind, names, array("q", parts), columns))
         self.count += len(parts)
-
-    def _column(self, name: str, parts: Iterable[object]) -> list[Any]:
-        column = [getattr(part, name) for part in parts]
-        return [self._show(item) for item in column] if isinstance(column[0], dict) else column
-
-    def _show(self, value: Any) -> Any:
-        """Return a long dict of parts in a form that takes a tenth of the time to unpack."""
-        if type(value) is not dict or len(value) < _LONG_PART:
-            return value
-        if not all(isinstance(key, int) and isinstance(part, Restorable) for key, part in value.items()):
-            return value
-        if id(value) not in self._tables:
-            self._tables[id(value)] = _Table(value, map(self._meet, value.values()))
-        return self._tables[id(value)]
 
 
 def _shorten(column: list[Any]) -> list[Any]:
@@ -474,26 +429,20 @@ class _Unpacker(pickle.Unpickler):
         self._parts = parts
         self._end = len(packed)
 
-    def find_class(self, module: str, name: str) -> Any:
-        """Return a class or function that the packed state names; :func:`_shelf` with these parts."""
-        if name == _shelf.__name__ and module == __name__:
-            # Not of self, which will hold this for as long as it lives.
-            parts = self._parts
-            return lambda: parts
-        return super().find_class(module, name)
+    def persistent_load(self, number: int) -> Any:
+        """Return the part that a number stands for."""
+        return self._parts[number]
 
     def unpack(self) -> Broker:
         broker: Broker = self.load()
         while self._file.tell() < self._end:
             kind, names, numbers, columns = self.load()
-            self._fill(kind, names, [self._parts[number] for number in numbers], columns)
+            parts = [self._parts[number] for number in numbers]
+            for name, column in zip(names, columns, strict=True):
+                values: Iterable[Any] = column if len(column) == len(parts) else repeat(column[0])
+                # The fastest way to call something for its effect many times.
+                deque(map(getattr(kind, name).__set__, parts, values), maxlen=0)
         return broker
-
-    def _fill(self, kind: type, names: Sequence[str], parts: list[Any], columns: list[list[Any]]) -> None:
-        for name, column in zip(names, columns, strict=True):
-            values: Iterable[Any] = column if len(column) == len(parts) else repeat(column[0])
-            # The fastest way to call something for its effect many times.
-            deque(map(getattr(kind, name).__set__, parts, values), maxlen=0)
 
 
 def _empty(kind: Any) -> Any:
