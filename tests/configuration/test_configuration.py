@@ -12,7 +12,7 @@ from dataclasses import asdict
 
 import pytest
 from commands import room_command
-from hypothesis import HealthCheck, given, reject, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from qflow.broker import Broker, BrokerOptions
@@ -828,16 +828,23 @@ def test_a_line_reads_back(name, arguments, durable, auto_delete, alternate):
     assert read.remarks == () or "ring" in arguments.values()
 
 
+# Of most characters a text has no spelling that both clients read alike: these have one, but for both quotes.
+SPELLED = st.text("aZ09_.-:,;{}[]é日 '\"", max_size=6)
 SPOKEN = st.recursive(
-    st.one_of(st.booleans(), st.integers(-(1 << 63), (1 << 63) - 1), TEXTS, st.just(2.5)),
-    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(TEXTS, inner, max_size=3)),
+    st.one_of(st.booleans(), st.integers(-(1 << 63), (1 << 63) - 1), SPELLED, st.just(2.5)),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(SPELLED, inner, max_size=3)),
     max_leaves=6,
 )
 
 
-# Most texts with unusual characters have no spelling that both clients read alike, and are passed over.
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
-@given(NAMES, st.dictionaries(TEXTS, SPOKEN, max_size=4), st.booleans(), st.booleans(), st.booleans())
+@settings(max_examples=60, deadline=None)
+@given(
+    SPELLED.filter(bool),
+    st.dictionaries(SPELLED, SPOKEN, max_size=4),
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+)
 def test_both_clients_read_an_address_alike(name, arguments, durable, auto_delete, exclusive):
     """CF-14: what is written, qpid-cpp and qpid-python read as the same declaration."""
     declaration = Declaration(name, arguments, durable=durable, auto_delete=auto_delete, exclusive=exclusive)
