@@ -700,11 +700,6 @@ class QueuedMessage(Restorable):
         self.group = ""
         self.annotations: dict[str, HeaderValue] | None = transfer.annotations
 
-    @property
-    def redelivered(self) -> bool:
-        """Whether the message has been delivered before."""
-        return self.delivery_count > 0
-
     def annotate(self, key: str, value: HeaderValue) -> None:
         """Add a header of the queue's own to the message's for its consumers (QT-15); not counted."""
         self.annotations = {**(self.annotations or {}), key: value}

@@ -85,11 +85,6 @@ class DelayedStore(MessageStore):
                 return
         raise KeyError(f"no message {label!r} is pending in the store; pending are {self.pending}")
 
-    def finish_all(self) -> None:
-        """Be done with everything, in order of arrival."""
-        for label in self.pending:
-            self.finish(label)
-
     def flush(self) -> None:
         """Finish what is pending, if this store is one that a sync hurries."""
         if self.flushes_on_sync:

@@ -113,6 +113,6 @@ def test_a_snapshot_holds_what_is_pending(store, broker):
     durable(session)
     twin = Broker.restore(broker.snapshot())
     assert isinstance(twin.store, DelayedStore)
-    twin.store.finish_all()
+    twin.store.finish("p-1")
     assert twin.sessions["p"].held == []
     assert len(session.held) == 1

@@ -39,7 +39,8 @@ def play(moves, flushes_on_sync=False):
         elif name == "finish" and store.pending:
             store.finish(store.pending[arguments[0] % len(store.pending)])
         elif name == "finish all":
-            store.finish_all()
+            for label in store.pending:
+                store.finish(label)
         elif name == "sync":
             session.execution_sync()
         elif name == "purge":
