@@ -37,8 +37,6 @@ class RangeSet(Restorable):
     (False, 4)
     """
 
-    ONLY_COUNTS: ClassVar[bool] = True
-
     __slots__ = ("front", "_blocks", "_behind")
 
     def __init__(self) -> None:
@@ -166,8 +164,6 @@ class Completions(CommandOwner):
     """Numbers a session's commands, and keeps which of them are complete."""
 
     VOLATILE: ClassVar[tuple[str, ...]] = ("on_report", "on_channel_flow", "_has_parked")
-    ONLY_COUNTS: ClassVar[bool] = True
-
     __slots__ = (
         "context", "session", "next_number", "completed", "reported", "incomplete", "wants_report",
         "blocking_queues", "_is_in_order", "_done_early", "_awaited", "_due", "_wants_all", "on_report",

@@ -163,8 +163,6 @@ _FRAME_CONTENT: Final = 65_535 - 12
 class Traffic(Restorable):
     """Messages that went over a connection in one direction, with their bytes and frames (CF-10)."""
 
-    ONLY_COUNTS: ClassVar[bool] = True
-
     __slots__ = ("messages", "size", "frames")
 
     def __init__(self) -> None:
@@ -384,8 +382,6 @@ class DeliveryRecord(Dependent):
 class Subscription(QueueConsumer):
     """One consumer or browser, made by ``message_subscribe`` (CN-01)."""
 
-    ONLY_COUNTS: ClassVar[bool] = True
-
     __slots__ = (
         "target", "connection", "is_scheduled", "queue", "credit", "selector", "is_explicit",
         "is_exclusive", "is_enabled", "delivered", "sync_frequency",
@@ -583,8 +579,6 @@ class SemanticState(Dependent):
     """What a session consumes (compare ``SemanticState.cpp``)."""
 
     VOLATILE: ClassVar[tuple[str, ...]] = ("on_delivery",)
-    ONLY_COUNTS: ClassVar[bool] = True
-
     __slots__ = (
         "context", "session", "connection", "peer", "blocked", "subscriptions", "cancelled", "records",
         "next_number", "unacked_messages", "on_delivery",

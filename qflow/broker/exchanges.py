@@ -48,8 +48,6 @@ _REQUEST_KEYS: Final = {
 
 
 class _Binding(Dependent):
-    ONLY_COUNTS: ClassVar[bool] = True
-
     __slots__ = ("queue", "key", "arguments", "matched")
 
     def __init__(self, queue: Queue, key: str, arguments: Arguments) -> None:
@@ -406,8 +404,6 @@ class DirectExchange(Exchange):
     """Routing key equals binding key (EX-04); the default exchange is one, too (EX-02)."""
 
     type: ClassVar[str] = "direct"
-    ONLY_COUNTS: ClassVar[bool] = True
-
     __slots__ = ("_by_key",)
 
     def __init__(self, context: BrokerContext, name: str) -> None:
@@ -441,8 +437,6 @@ class _FanoutExchange(Exchange):
     """Every bound queue, whatever the key; a queue is bound at most once (EX-05)."""
 
     type: ClassVar[str] = "fanout"
-    ONLY_COUNTS: ClassVar[bool] = True
-
     __slots__ = ()
 
     def _normal_key(self, key: str) -> str:
@@ -460,8 +454,6 @@ class _TopicExchange(Exchange):
     """Patterns over words, found in the order of the branches of the broker's tree (EX-06)."""
 
     type: ClassVar[str] = "topic"
-    ONLY_COUNTS: ClassVar[bool] = True
-
     __slots__ = ()
 
     def _normal_key(self, key: str) -> str:
@@ -482,8 +474,6 @@ class _HeadersExchange(Exchange):
     """Application headers against binding arguments (EX-07)."""
 
     type: ClassVar[str] = "headers"
-    ONLY_COUNTS: ClassVar[bool] = True
-
     __slots__ = ()
 
     def _check(self, arguments: Arguments) -> None:

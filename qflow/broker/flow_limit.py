@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import ClassVar, Final
+from typing import Final
 
 from qflow.broker.context import BrokerContext
 from qflow.broker.errors import InvalidArgumentException
@@ -209,8 +209,6 @@ def is_exempt(settings: QueueSettings) -> bool:
 class QueueFlowLimit(FlowState):
     """Turns ON above a stop threshold, OFF below both resume thresholds, fixed for its life (FC-12)."""
 
-    # A queue that is empty is OFF and holds nothing.
-    ONLY_COUNTS: ClassVar[bool] = True
     __slots__ = ("thresholds", "held")
 
     def __init__(self, context: BrokerContext, queue: str, thresholds: FlowThresholds) -> None:

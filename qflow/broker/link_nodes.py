@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import ClassVar, Final
+from typing import Final
 
 from qflow.broker.errors import LinkException, ManagementError
 from qflow.broker.exchanges import EXCHANGE_TYPES, Exchange
@@ -78,8 +78,6 @@ class Node(Dependent):
 
 class LinkNodes(Dependent):
     """Finds and makes the nodes of links."""
-
-    ONLY_COUNTS: ClassVar[bool] = True
 
     __slots__ = ("queues", "exchanges", "policies", "topics")
 
@@ -199,7 +197,7 @@ def _arguments(properties: Properties) -> dict[str, object]:
 # What the answer to an attach repeats (LNK-17)
 
 
-def granted_capabilities(node: Node, asked: list[str], is_source: bool) -> list[str]:
+def granted_capabilities(node: Node, asked: list[str]) -> list[str]:
     """Return those of the capabilities asked for that the node has, in the order asked."""
     if node.queue is not None:
         known = {_CREATE_ON_DEMAND, QUEUE, *_FILTERS}

@@ -186,8 +186,6 @@ def _subject(message: QueuedMessage) -> str:
 class _LinkDeliveries(SemanticState):
     """What a session of links receives: each delivery is settled by itself."""
 
-    ONLY_COUNTS: ClassVar[bool] = True
-
     __slots__ = ()
 
     def send_command(self) -> int:
@@ -358,8 +356,6 @@ class LinkSession(Session):
     """A session of AMQP 1.0, made by :meth:`qflow.broker.Broker.link_session`."""
 
     VOLATILE: ClassVar[tuple[str, ...]] = ("on_outcome", "on_link_closed", "on_ended")
-    ONLY_COUNTS: ClassVar[bool] = True
-
     __slots__ = ("container", "nodes", "senders", "on_outcome", "on_link_closed", "on_ended")
 
     def __init__(
@@ -461,11 +457,8 @@ class LinkSession(Session):
         node = self.nodes.resolve(name, is_dynamic, capabilities, properties, self.name)
         if node.is_new and node.queue is not None and node.queue.lifetime.owner == self.name:
             self.exclusive_queues.append(node.queue.name)
-        granted = _Granted(
-            name,
-            granted_capabilities(node, capabilities, not is_sender),
-            shown_properties(node, properties),
-        )
+        shown_as = shown_properties(node, properties)
+        granted = _Granted(name, granted_capabilities(node, capabilities), shown_as)
         if is_sender:
             return self._attach_sender(tag, node, granted)
         return self._attach_receiver(tag, node, granted, given)

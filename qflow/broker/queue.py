@@ -78,8 +78,6 @@ class LimitPolicy(Restorable):
 class Queue(Dependent):
     """One queue."""
 
-    ONLY_COUNTS: ClassVar[bool] = True
-
     __slots__ = (
         "context", "name", "settings", "policy", "lifetime", "alternate", "durable", "depth", "counters",
         "store", "listeners", "flow_limit", "groups", "distributor", "observers", "filter", "annotates",
@@ -459,8 +457,6 @@ _COUNTER_NAMES: tuple[str, ...] = (
 
 class QueueCounters(Restorable):
     """What one queue counts; see :class:`~qflow.broker.statistics.QueueStatistics` for the meanings."""
-
-    ONLY_COUNTS: ClassVar[bool] = True
 
     __slots__ = _COUNTER_NAMES
 

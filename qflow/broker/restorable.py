@@ -29,9 +29,6 @@ Containers = Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]]
 class Restorable:
     """A part of a broker's state; its constructor can do without arguments."""
 
-    ONLY_COUNTS: ClassVar[bool] = False
-    """Whether a part of an empty broker only counts what no rule asks for; not inherited."""
-
     WRITTEN_AS: ClassVar[Containers] = {}
     """For a field that is hashed as another container: what makes that one, and what makes it back."""
 

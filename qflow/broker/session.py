@@ -38,7 +38,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any, ClassVar, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 from qflow.broker.completions import Completions, RangeSet
 from qflow.broker.consuming import (
@@ -145,8 +145,6 @@ class Session(Dependent):
     >>> [transfer.label for transfer in producer.held]
     ['p-3']
     """
-
-    ONLY_COUNTS: ClassVar[bool] = True
 
     __slots__ = (
         "context", "queues", "exchanges", "name", "connection", "is_attached", "error", "completions",

@@ -53,6 +53,13 @@ Flag = bool | Refused
 
 Snapshot = dict[str, Any]
 
+ONLY_COUNT = frozenset((
+    "Completions", "DirectExchange", "LinkNodes", "LinkSession", "MessageDeque", "Queue", "QueueCounters",
+    "QueueCursor", "QueueFlowLimit", "RangeSet", "SemanticState", "Session", "Subscription", "Traffic",
+    "_Binding", "_FanoutExchange", "_HeadersExchange", "_LinkDeliveries", "_PositionSet", "_TopicExchange",
+))  # fmt: skip
+"""Classes whose objects, in an empty broker, only count what has been, which no rule asks for."""
+
 
 class SnapshotError(QflowError):
     """A value is no snapshot of this version of the engine; the text says why."""
@@ -229,15 +236,6 @@ def _state_fields(kind: type) -> tuple[str, ...]:
         # The compiler counts the __hash__ = None of a class that defines equality among the fields.
         _FIELDS[kind] = tuple(sorted(name for name in names if not name.startswith("__")))
     return _FIELDS[kind]
-
-
-def only_counts(name: str) -> bool:
-    """Return whether objects of a class only count what has been (``Restorable.ONLY_COUNTS``).
-
-    >>> only_counts("MessageDeque"), only_counts("MessageMap")
-    (True, False)
-    """
-    return bool(vars(_find_class(name)).get("ONLY_COUNTS", False))
 
 
 def _class_name(kind: type) -> str:

@@ -15,7 +15,7 @@ that are not empty, up to three layers (2**30 positions per top key).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, Final
+from typing import Final
 
 from qflow.broker.message import AVAILABLE, QueuedMessage
 from qflow.broker.restorable import Restorable
@@ -26,8 +26,6 @@ State = tuple[bool, int, int, "list[QueueCursor] | None"]
 
 class QueueCursor(Restorable):
     """A place in a queue at a version; a newer one sends acquirers back to the head (MG-11, MG-17)."""
-
-    ONLY_COUNTS: ClassVar[bool] = True
 
     __slots__ = ("acquires", "is_valid", "position", "version", "levels")
 
@@ -66,8 +64,6 @@ _LAYERS: Final = 3
 
 class _PositionSet(Restorable):
     """Positions (integers from 0 up) in layers of blocks, in which the next one is found quickly."""
-
-    ONLY_COUNTS: ClassVar[bool] = True
 
     __slots__ = ("_layers", "_count")
 
@@ -197,8 +193,6 @@ class Messages(Restorable):
 
 class MessageDeque(Messages):
     """First in, first out."""
-
-    ONLY_COUNTS: ClassVar[bool] = True
 
     __slots__ = (
         "_messages", "_available", "_blocks", "_last_block", "_last_available", "_count", "_head", "_tail",

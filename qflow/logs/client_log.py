@@ -39,7 +39,7 @@ from qflow.broker.consuming import DeliveryRecord
 from qflow.broker.errors import AmqpException, SessionException
 from qflow.broker.events import Event, EventTable
 from qflow.broker.session import Session
-from qflow.broker.snapshot import only_counts
+from qflow.broker.snapshot import ONLY_COUNT
 from qflow.logs.log_file import (
     SAMPLE_FIELDS,
     SETTLEMENTS,
@@ -430,7 +430,7 @@ class LogPlayer:
         # What only counts what has been is left out; who waits in which order, credit, flow state, groups,
         # alarms, timers, settings, and stores of other kinds are compared as they are.
         parts = [
-            [kind, "counts" if only_counts(kind) else fields]
+            [kind, "counts" if kind in ONLY_COUNT else fields]
             for kind, fields in state["broker"]["objects"][1:]
         ]
         return json.dumps([parts, state["joins"], state["errors"]], separators=(",", ":"))

@@ -11,6 +11,7 @@ import pytest
 
 import qflow.broker
 from qflow.broker.restorable import Dependent, Frozen, Restorable
+from qflow.broker.snapshot import ONLY_COUNT
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +100,11 @@ def parts(kind: type = Restorable) -> set[type]:
 def import_all() -> None:
     for info in pkgutil.walk_packages(qflow.broker.__path__, "qflow.broker."):
         importlib.import_module(info.name)
+
+
+def test_what_only_counts_is_a_part_of_a_state():
+    """By its name, as a snapshot has it."""
+    assert {kind.__name__ for kind in parts()} >= ONLY_COUNT
 
 
 def test_every_part_of_a_state_can_be_made_empty():

@@ -15,10 +15,11 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from engine_life import numpy_values
-from ledger import GROUP, Ledger, Levels, holds, levels_of
+from engine_life import NUMPY
+from ledger import GROUP, Ledger, holds, levels_of
 
 from qflow.broker import Broker, BrokerOptions
 from qflow.messaging import (
@@ -105,7 +106,7 @@ class ClientLife:
         # Each life takes the place of the last one, which is over.
         self.url = "fuzz"
         self.broker: Broker = brokers.install(self.url, BrokerOptions(default_queue_limit=0))
-        self.ledger = Ledger(self._levels_of)
+        self.ledger = Ledger(partial(levels_of, self.broker))
         # Commands are not seen one by one here, so nothing is said of what is parked behind one.
         self.ledger.check_completions = lambda broker: None  # type: ignore[method-assign]
         self.broker.observe(self.ledger.take)
@@ -117,10 +118,6 @@ class ClientLife:
         self.fetched: list[tuple[Session, Message]] = []
         self.sent: list[Any] = []
         self._calls = [name for weight, name in CALLS for _ in range(weight)]
-        self._strange = numpy_values()
-
-    def _levels_of(self, queue: str) -> Levels | None:
-        return levels_of(self.broker, queue)
 
     # Drawing
 
@@ -134,7 +131,7 @@ class ClientLife:
         legal, risky = self._legal(method), self._risky(method)
         if risky and self.chance.random() < 0.06:
             name = self.chance.choice(list(risky))
-            value = self.chance.choice((*risky[name], *self._strange))
+            value = self.chance.choice((*risky[name], *NUMPY))
             return Call(method, self.chance.randrange(8), {**legal, name: value}, is_illegal=True)
         return Call(method, self.chance.randrange(8), legal)
 

@@ -22,7 +22,8 @@ from functools import partial
 from typing import Any
 from uuid import UUID
 
-from ledger import GROUP, KINDS, Ledger, Levels, holds, levels_of, same, through_json, visible
+import numpy as np
+from ledger import GROUP, KINDS, Ledger, holds, levels_of, same, through_json, visible
 
 from qflow.broker import INFINITE, Broker, BrokerOptions, Event, Message, Session
 from qflow.broker.errors import AmqpException, ManagementError
@@ -150,13 +151,10 @@ MANAGED = (
 )  # fmt: skip
 
 
-def numpy_values() -> tuple[Any, ...]:
-    """Return values of NumPy, which look like numbers; () where it is not installed."""
-    try:
-        import numpy as np
-    except ImportError:
-        return ()
-    return np.int64(1), np.float64("nan"), np.bool_(True), np.array([1, 2]), np.str_("a")
+NUMPY: tuple[Any, ...] = (
+    np.int64(1), np.float64("nan"), np.bool_(True), np.array([1, 2]), np.str_("a"),
+)  # fmt: skip
+"""Values of NumPy, which look like plain ones."""
 
 
 class Drawing:
@@ -167,7 +165,6 @@ class Drawing:
         self.broker = broker
         self.labels = 0
         self.is_illegal = False
-        self._strange = numpy_values()
         self._methods = [name for weight, name in METHODS for _ in range(weight)]
         self._opening = list(self._begin())
 
@@ -246,7 +243,7 @@ class Drawing:
             return legal()
         if chance >= self._most / 2 and odd:
             return self.chance.choice(odd)
-        value = self.chance.choice((*illegal, *self._strange, *(() if is_optional else (None,))))
+        value = self.chance.choice((*illegal, *NUMPY, *(() if is_optional else (None,))))
         self.is_illegal = True
         return value
 
@@ -344,9 +341,7 @@ class Drawing:
         if self.chance.random() < 0.9:
             return moment if moment < 1 << 62 else self.broker.now
         self.is_illegal = True
-        return self.chance.choice(
-            (-1, self.broker.now - 1, 1 << 63, float(moment), *ILLEGAL_NUMBERS, *self._strange)
-        )
+        return self.chance.choice((-1, self.broker.now - 1, 1 << 63, float(moment), *ILLEGAL_NUMBERS, *NUMPY))
 
     def _message(self) -> dict[str, Any]:
         """Return what a message is made with; making it is a part of the command."""
@@ -370,9 +365,7 @@ class Drawing:
         if self.chance.random() < self._most:
             name = pick(list(made))
             if name != "label":
-                made[name] = pick(
-                    (*ILLEGAL_NUMBERS[1:], *ILLEGAL_TEXTS, *ILLEGAL_MAPS, -1, 2**64, *self._strange)
-                )
+                made[name] = pick((*ILLEGAL_NUMBERS[1:], *ILLEGAL_TEXTS, *ILLEGAL_MAPS, -1, 2**64, *NUMPY))
                 self.is_illegal = True
         return made
 
@@ -404,7 +397,7 @@ class EngineLife:
         )
         self.broker = Broker(self.options)
         is_shipped = self.options.flow_control == "shipped" and self.options.completions == "any-order"
-        self.ledger = Ledger(self._levels_of, follows_flow=is_shipped)
+        self.ledger = Ledger(partial(levels_of, self.broker), follows_flow=is_shipped)
         self.drawing = Drawing(self.chance, self.broker)
         self.done: list[Command] = []
         self.twin: Broker | None = None
@@ -415,9 +408,6 @@ class EngineLife:
     def _take(self, event: Event) -> None:
         self.seen += 1
         self.ledger.take(event)
-
-    def _levels_of(self, queue: str) -> Levels | None:
-        return levels_of(self.broker, queue)
 
     def draw(self) -> Command:
         """Return the next command; the first ones make queues."""

@@ -40,7 +40,7 @@ def import_sources() -> None:
 if __name__ == "__main__" and sys.argv[1] == READABLE:
     import_sources()
 
-from engine_life import EngineLife, numpy_values, perform  # noqa: E402
+from engine_life import NUMPY, EngineLife, perform  # noqa: E402
 
 import qflow.broker.queue  # noqa: E402
 from qflow.broker import Broker, BrokerOptions, DelayedStore, Message, RangeSet  # noqa: E402
@@ -100,7 +100,7 @@ VALUES: tuple[Any, ...] = (
     Count(3), Words("w"), Fields(a=1), Items([1]), Octets(b"o"), OrderedDict(a=1), "", "a", "1", "é", "\0",
     "\ud800", "n" * 255, "n" * 256, b"", b"b", bytearray(b"x"), memoryview(b"m"), UUID(int=1), (), (1, 2),
     [], [1, "a"], {}, {"a": 1}, {1: "a"}, {"a": {1}}, set(), frozenset((1,)), range(3), object, int, len,
-    Ellipsis, *numpy_values(),
+    Ellipsis, *NUMPY,
 )  # fmt: skip
 DEPTHS = (2, 31, 99, 100, 101, 600, 1200, 5_000, 200_000)
 
