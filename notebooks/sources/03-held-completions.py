@@ -352,7 +352,7 @@ predictions.compare(complete=complete, sync="yes" if answered else "no", after=a
 #
 # - Next: [4 · Capacity](04-capacity.ipynb), how many held transfers a producer can have.
 # - What one slow queue does to the others: [8 · Several queues](08-several-queues.ipynb).
-# - In code: `qflow/broker/completions.py` and `qflow/broker/transfer.py`, the broker's `AsyncCompletion`.
+# - In code: `qflow/broker/completions.py` and `qflow/broker/message.py`, the broker's `AsyncCompletion`.
 
 # %% [markdown] id="exercises"
 # ## Exercises

@@ -228,7 +228,7 @@ predictions.compare(**answers, woken="yes" if woken else "no")
 #
 # ## Links on
 #
-# - In code: `qflow/broker/dispatch.py` (one attempt to deliver) and `qflow/broker/groups.py`.
+# - In code: `qflow/broker/consuming.py` (one attempt to deliver) and `qflow/broker/groups.py`.
 
 # %% [markdown] id="exercises"
 # ## Exercises

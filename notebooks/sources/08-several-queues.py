@@ -235,7 +235,7 @@ predictions.compare(holders=holders, after_purge=after_purge, rate=round(found["
 #
 # ## Links on
 #
-# - In code: `qflow/broker/transfer.py`, how a transfer counts who holds it.
+# - In code: `qflow/broker/message.py`, how a transfer counts who holds it.
 
 # %% [markdown] id="exercises"
 # ## Exercises
