@@ -199,18 +199,15 @@ def _arguments(properties: Properties) -> dict[str, object]:
 
 def granted_capabilities(node: Node, asked: list[str]) -> list[str]:
     """Return those of the capabilities asked for that the node has, in the order asked."""
-    if node.queue is not None:
-        known = {_CREATE_ON_DEMAND, QUEUE, *_FILTERS}
-        return [one for one in asked if one in known or (one == DURABLE and node.queue.durable)]
-    exchange = node.exchange
-    if exchange is None:
+    place = node.queue or node.exchange
+    if place is None:
         return []
-    known = {_CREATE_ON_DEMAND, TOPIC, SHARED}
-    return [
-        one
-        for one in asked
-        if one in known or (one == DURABLE and exchange.durable) or _FILTERS.get(one) == exchange.type
-    ]
+    if isinstance(place, Queue):
+        known = {_CREATE_ON_DEMAND, QUEUE, *_FILTERS}
+    else:
+        fitting = [name for name, kind in _FILTERS.items() if kind == place.type]
+        known = {_CREATE_ON_DEMAND, TOPIC, SHARED, *fitting}
+    return [one for one in asked if one in known or (one == DURABLE and place.durable)]
 
 
 def shown_properties(node: Node, asked: Properties) -> dict[str, HeaderValue]:

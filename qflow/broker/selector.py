@@ -171,32 +171,19 @@ def _is_between(value: Value, low: Value, high: Value) -> Value:
     return _compare(">=", value, low) is True and _compare("<=", value, high) is True
 
 
-def _is_one_of(value: Value, choices: list[Expression], subject: _SelectorInput) -> Value:
-    """Return whether a value is one of some others; ask for no more of them than needed."""
+def _is_in(value: Value, choices: list[Expression], subject: _SelectorInput, is_negated: bool) -> Value:
+    """Return whether a value is one of some others, or is known to differ from each; ask no more of them."""
     if value is None:
         return None
-    found: Value = False
+    found: Value = is_negated
     for part in choices:
         choice = part(subject)
         if choice is None:
             found = None
         elif _compare("=", value, choice):
-            return True
-    return found
-
-
-def _is_none_of(value: Value, choices: list[Expression], subject: _SelectorInput) -> Value:
-    """Return whether a value is known to differ from each of some others; unlike kinds do not differ."""
-    if value is None:
-        return None
-    found: Value = True
-    for part in choices:
-        choice = part(subject)
-        if choice is None:
-            found = None
-        elif _compare("=", value, choice):
-            return False
-        elif found is not None and not _compare("<>", value, choice):
+            return not is_negated
+        elif is_negated and found is not None and not _compare("<>", value, choice):
+            # Unlike kinds do not differ.
             found = False
     return found
 
@@ -511,9 +498,7 @@ class _Parser:
         while self._take(","):
             choices.append(self._sum())
         self._expect(")", "missing ',' or ')' after IN")
-        if is_negated:
-            return lambda subject: _is_none_of(left(subject), choices, subject)
-        return lambda subject: _is_one_of(left(subject), choices, subject)
+        return lambda subject: _is_in(left(subject), choices, subject, is_negated)
 
     def _sum(self) -> Expression:
         return self._chain(self._product, "+", "-")

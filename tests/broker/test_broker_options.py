@@ -24,9 +24,6 @@ def refusal(*arguments: str, environment: dict | None = None, lines: tuple[str, 
     return str(raised.value)
 
 
-# What the real broker was recorded doing
-
-
 # Values
 
 

@@ -207,9 +207,6 @@ def test_the_default_size_of_the_suites():
     assert (bench.stat("q").msgDepth, bench.stat("q").byteDepth) == (128, 9984)
 
 
-# Several producers, each with an ideal window
-
-
 # Where it is not, and where it is
 
 
