@@ -84,7 +84,7 @@ class TrafficSource:
     def __post_init__(self) -> None:
         if type(self.capacity) is not int or self.capacity < 1:
             raise DesignError(f"capacity must be a whole number from 1, got {self.capacity!r}")
-        if not 0 <= self.smallest <= max(self.largest, self.smallest):
+        if self.smallest < 0:
             raise DesignError(f"smallest must be a number of bytes from 0, got {self.smallest!r}")
 
 
@@ -237,18 +237,8 @@ class _Probe:
 
 
 def _without_limits(arguments: Mapping[str, Argument]) -> dict[str, Argument]:
-    return {key: value for key, value in arguments.items() if key not in _LIMITING}
-
-
-_LIMITING = (
-    "qpid.max_count",
-    "qpid.max_size",
-    "qpid.policy_type",
-    "qpid.flow_stop_count",
-    "qpid.flow_resume_count",
-    "qpid.flow_stop_size",
-    "qpid.flow_resume_size",
-)
+    limiting = ("qpid.max_", "qpid.flow_", "qpid.policy_type")
+    return {key: value for key, value in arguments.items() if not key.startswith(limiting)}
 
 
 # What is proved
@@ -268,6 +258,12 @@ class Depth:
 
     count: int | None
     size: int | None
+
+
+def full_windows(traffic: Traffic) -> tuple[int, int]:
+    """Return the sum of the capacities: in messages, and in bytes if each message is the largest."""
+    senders = traffic.values()
+    return sum(one.capacity for one in senders), sum(one.capacity * one.largest for one in senders)
 
 
 def _before_stop(thresholds: FlowThresholds, traffic: Traffic) -> Depth:
@@ -320,9 +316,7 @@ def maximum_depth(thresholds: FlowThresholds | None, traffic: Traffic) -> Depth:
         return Depth(0, 0)
     if thresholds is None:
         return Depth(None, None)
-    off = _before_stop(thresholds, traffic)
-    count = sum(sender.capacity for sender in traffic.values())
-    size = sum(sender.capacity * sender.largest for sender in traffic.values())
+    off, (count, size) = _before_stop(thresholds, traffic), full_windows(traffic)
     is_drawn = any(sender.is_drawn for sender in traffic.values())
     return Depth(
         None if off.count is None else off.count + count,
@@ -375,7 +369,7 @@ def stays_on(thresholds: FlowThresholds, traffic: Traffic) -> bool:
     >>> stays_on(FlowThresholds(100, 50, 0, 0), clients), stays_on(FlowThresholds(100, 80, 0, 0), clients)
     (True, False)
     """
-    return 0 < thresholds.resume_count < sum(sender.capacity for sender in traffic.values())
+    return 0 < thresholds.resume_count < full_windows(traffic)[0]
 
 
 def largest_stop(limit: int, traffic: Traffic, unit: str = "count") -> int:
@@ -389,9 +383,7 @@ def largest_stop(limit: int, traffic: Traffic, unit: str = "count") -> int:
     >>> largest_stop(200, {"C1": TrafficSource(50), "C2": TrafficSource(15)})
     135
     """
-    if unit == "count":
-        return limit - sum(sender.capacity for sender in traffic.values())
-    return limit - sum(sender.capacity * sender.largest for sender in traffic.values())
+    return limit - full_windows(traffic)[unit == "size"]
 
 
 # What is exceeded once in a million

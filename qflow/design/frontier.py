@@ -28,7 +28,7 @@ from qflow.broker.errors import AmqpException
 from qflow.broker.events import Event
 from qflow.broker.flow_limit import effective_max_size
 from qflow.broker.settings import Argument, QueueSettings
-from qflow.design.bounds import DesignError, Traffic, find_unrouted, largest_stop, traffic_of
+from qflow.design.bounds import DesignError, Traffic, find_unrouted, full_windows, largest_stop, traffic_of
 from qflow.design.verdict import judge
 from qflow.progress import Progress
 from qflow.table import Tabular, columns_of
@@ -675,13 +675,12 @@ def best(rows: Sequence[FrontierRow]) -> FrontierRow:
 def _no_room(
     part: Part, designed: Collection[str], traffic: Mapping[str, Traffic], keep_capacities: bool
 ) -> str:
-    needs = []
-    for queue in part.queues:
-        if queue in designed and traffic[queue]:
-            senders = traffic[queue].values()
-            windows = sum(sender.capacity for sender in senders)
-            volume = sum(sender.capacity * sender.largest for sender in senders)
-            needs.append(f"{queue} needs room for {windows} messages of windows, {volume} bytes, and a stop")
+    windows = {queue: full_windows(traffic[queue]) for queue in part.queues if queue in designed}
+    needs = [
+        f"{queue} needs room for {count} messages of windows, {size} bytes, and a stop"
+        for queue, (count, size) in windows.items()
+        if count
+    ]
     change = "let the capacities change" if keep_capacities else "use fewer producers"
     tried = "" if keep_capacities else f", and so do windows of {_CAPACITY_SHARES[-1]:.0%} of that"
     return (

@@ -25,7 +25,16 @@ from qflow.broker.flow_limit import FlowThresholds
 from qflow.broker.settings import QueueSettings
 from qflow.configuration.declaration import Declaration
 from qflow.configuration.notations import qpid_config_line
-from qflow.design.bounds import RISK, DesignError, Traffic, bytes_at_risk, find_unrouted, stays_on, traffic_of
+from qflow.design.bounds import (
+    RISK,
+    DesignError,
+    Traffic,
+    bytes_at_risk,
+    find_unrouted,
+    full_windows,
+    stays_on,
+    traffic_of,
+)
 from qflow.design.frontier import (
     ALONE,
     ENOUGH,
@@ -132,13 +141,11 @@ class Recommendation(Tabular):
         remarks: dict[str, tuple[str, ...]] = {}
         for queue in self.chosen:
             thresholds = _thresholds(self.workload, queue)
-            is_ideal = set(traffic[queue]) <= ideal
-            if is_ideal and thresholds is not None and stays_on(thresholds, traffic[queue]):
-                windows = sum(sender.capacity for sender in traffic[queue].values())
+            if traffic[queue].keys() <= ideal and thresholds and stays_on(thresholds, traffic[queue]):
                 remarks[queue] = (
-                    f"resume {thresholds.resume_count} is below the sum of the capacities, {windows}: while "
-                    "its producers always have something to send, the queue, once ON, stays ON (FC-16, "
-                    "FC-17)",
+                    f"resume {thresholds.resume_count} is below the sum of the capacities, "
+                    f"{full_windows(traffic[queue])[0]}: while its producers always have something to send, "
+                    "the queue, once ON, stays ON (FC-16, FC-17)",
                 )
         return remarks
 
@@ -379,14 +386,11 @@ class _Tried:
     def _play(self, made: Workload, rows: Sequence[FrontierRow], count: int = 0) -> list[Costs]:
         # Long runs differ less.
         count = count or (_RUNS if self._sent < 100_000 else _FEW)
-        safe = [queue for row in rows for queue in row.arguments]
-        played, others = (
-            partial(_costs, self._limit, self.scale, safe),
-            [_vary(made, n) for n in range(count)],
-        )
+        played = partial(_costs, self._limit, self.scale, [queue for row in rows for queue in row.arguments])
+        varied = [_vary(made, n) for n in range(count)]
         processes = 1 if self._sent * count < ALONE else None
         runs: dict[int, Costs] = {}
-        with closing(run_many(played, others, processes=processes)) as results:
+        with closing(run_many(played, varied, processes=processes)) as results:
             for place, found in results:
                 runs[place] = found
                 if self._progress is not None:

@@ -31,7 +31,7 @@ from qflow.broker.settings import QueueSettings
 from qflow.design.bounds import DesignError, traffic_of
 from qflow.design.frontier import UNITS, cover, messages_to_cover, meter_run, scale_of
 from qflow.design.goals import Goal, worst_use
-from qflow.design.verdict import judge
+from qflow.design.verdict import WINDOWS, judge
 from qflow.progress import Progress
 from qflow.table import Tabular, columns_of
 from qflow.workload.attributes import is_whole
@@ -191,7 +191,7 @@ in a part of a cycle, 1 reached it, 4 ended with a dead session (506).
             law = f"No queue has a limit in messages, so none of the {size} settings can fill one."
         else:
             law = (
-                f"The law: where stop + {_WINDOWS[self.unit]} is at most the limit, {self.limit}, no "
+                f"The law: where stop + {WINDOWS[self.unit]} is at most the limit, {self.limit}, no "
                 f"message can be refused (CAP-11). It holds for {safe} of the {size} settings."
             )
         known = [self.kind(place) for place in self.found]
@@ -428,9 +428,6 @@ def _limit_of(workload: Workload, queue: str, unit: str = "count") -> int:
     return max(getattr(settings, f"max_{unit}") or 0 for settings in found)
 
 
-_WINDOWS = {"count": "capacities", "size": "capacities × largest messages"}
-
-
 # The drawing
 
 
@@ -566,17 +563,17 @@ class _MapDrawing:
         if len(self._map.found) < len(self._map):
             rows["promised"] = "faint: not run yet; safe by the law, or as a run beside it"
         for number, (kind, words) in enumerate(rows.items()):
-            y = self.TOP + 4 + 24 * number
-            yield f'<rect x="{self.SIDE}" y="{y}" width="18" height="16" class="qf-map-{kind}"/>'
-            yield f'<text x="{self.SIDE + 28}" y="{y + 13}" class="qf-map-facts">{words}</text>'
+            yield from self._sample(self.TOP + 4 + 24 * number, words, kind)
         if self._map.limit:
             yield f'<path d="M{self.SIDE + 300},{self.TOP + 12}h24" class="qf-map-law"/>'
             place = f'x="{self.SIDE + 332}" y="{self.TOP + 17}"'
             yield f'<text {place} class="qf-map-facts">the law\'s line</text>'
         if self._map.goals:
-            words = escape(" and ".join(goal.text for goal in self._map.goals))
-            place = f'x="{self.SIDE}" y="{self.TOP + 24 * len(rows) + 12}"'
-            yield f'<rect {place} width="18" height="16" class="qf-map-missed"/>'
-            yield f'<rect {place} width="18" height="16" class="qf-map-goal"/>'
-            place = f'x="{self.SIDE + 28}" y="{self.TOP + 24 * len(rows) + 25}"'
-            yield f'<text {place} class="qf-map-facts">beyond the dashed line: misses {words}</text>'
+            missed = escape(" and ".join(goal.text for goal in self._map.goals))
+            y = self.TOP + 24 * len(rows) + 12
+            yield from self._sample(y, f"beyond the dashed line: misses {missed}", "missed", "goal")
+
+    def _sample(self, y: int, words: str, *kinds: str) -> Iterator[str]:
+        for kind in kinds:
+            yield f'<rect x="{self.SIDE}" y="{y}" width="18" height="16" class="qf-map-{kind}"/>'
+        yield f'<text x="{self.SIDE + 28}" y="{y + 13}" class="qf-map-facts">{words}</text>'

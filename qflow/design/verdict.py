@@ -16,7 +16,7 @@ from qflow.broker.flow_limit import FlowThresholds, effective_max_size
 from qflow.broker.history import ARGUMENT
 from qflow.broker.options import BrokerOptions
 from qflow.broker.settings import Argument, QueueSettings
-from qflow.design.bounds import DesignError, Traffic, attained_depth, maximum_depth, traffic_of
+from qflow.design.bounds import DesignError, Traffic, attained_depth, full_windows, maximum_depth, traffic_of
 from qflow.workload.model import Workload
 
 _WHAT_FOLLOWS = {
@@ -24,6 +24,9 @@ _WHAT_FOLLOWS = {
     "ring": "the oldest messages would be dropped (LP-10)",
     "self-destruct": "the queue would be deleted with all it holds (LP-15)",
 }
+
+WINDOWS = {"count": "capacities", "size": "capacities × largest messages"}
+"""What full windows hold, by unit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,7 @@ class Verdict:
 
     queue: str
     policy: str
-    units: tuple[UnitVerdict, ...]
+    units: tuple[UnitVerdict, UnitVerdict]
     seen: str = ""
 
     @property
@@ -77,12 +80,12 @@ class Verdict:
     @property
     def never_more_than(self) -> int | None:
         """How many messages can be on the queue at most, as is proved; None if nothing is."""
-        return min((unit.bound for unit in self.units if unit.unit == "count" and unit.bound), default=None)
+        return self.units[0].bound or None
 
     @property
     def never_more_bytes_than(self) -> int | None:
         """The same in bytes."""
-        return min((unit.bound for unit in self.units if unit.unit == "size" and unit.bound), default=None)
+        return self.units[1].bound or None
 
     @property
     def reasons(self) -> tuple[str, ...]:
@@ -133,8 +136,7 @@ def judge(
         raise DesignError(f"the broker refuses queue {queue!r}: {error}") from None
     bound, attained = maximum_depth(thresholds, traffic), attained_depth(thresholds, traffic)
     stops = thresholds or FlowThresholds(0, 0, 0, 0)
-    capacity = sum(sender.capacity for sender in traffic.values())
-    volume = sum(sender.capacity * sender.largest for sender in traffic.values())
+    capacity, volume = full_windows(traffic)
     drawn = ", ".join(name for name, sender in traffic.items() if sender.is_drawn)
     size = effective_max_size(settings, options)
     units = (
@@ -167,7 +169,7 @@ def _unit(
     unit: str, limit: int, stop: int, bound: int | None, attained: int | None, window: int, drawn: str = ""
 ) -> UnitVerdict:
     what = {"count": "messages", "size": "bytes"}[unit]
-    windows = {"count": "capacities", "size": "capacities × largest messages"}[unit]
+    windows = WINDOWS[unit]
     if not limit:
         reason = f"{what}: no limit, so none is exceeded (LP-01)"
     elif bound is None and drawn:
