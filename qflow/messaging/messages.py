@@ -290,23 +290,20 @@ def to_broker(
         )
     if not isinstance(message.properties, dict):
         raise EncodeError(text=f"cannot encode the message: properties is a dict; got {message.properties!r}")
+    texts: dict[str, Any] = {}
     try:
         headers, body = _as_sent(message.properties), _as_sent(message.content)
         extras, extras_size = _extras(message)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise EncodeError(text=f"cannot encode the message: {error}") from error
-    if subject is not None:
-        headers[SUBJECT] = subject
-    app_id = headers.get(APP_ID)
-    texts: dict[str, Any] = {}
-    for name, value in (
-        ("correlation_id", message.correlation_id),
-        ("user_id", message.user_id),
-        ("app_id", app_id if app_id is None or isinstance(app_id, bytes) else str(app_id)),
-    ):
-        texts[name], size = _as_text(name, value, extras)
-        extras_size += size
-    try:
+        if subject is not None:
+            headers[SUBJECT] = subject
+        app_id = headers.get(APP_ID)
+        for name, value in (
+            ("correlation_id", message.correlation_id),
+            ("user_id", message.user_id),
+            ("app_id", app_id if app_id is None or isinstance(app_id, bytes) else str(app_id)),
+        ):
+            texts[name], size = _as_text(name, value, extras)
+            extras_size += size
         encoded = BrokerMessage(
             content_size=content_size(body, message.content_type) + (extras_size if counts_header else 0),
             routing_key=routing_key,
@@ -320,7 +317,7 @@ def to_broker(
             **texts,
         )
         encoded.encoded_size("")
-    except (TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError, RecursionError) as error:
         raise EncodeError(text=f"cannot encode the message: {error}") from error
     return encoded
 

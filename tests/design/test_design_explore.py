@@ -71,14 +71,6 @@ def test_bytes_have_a_bound_of_their_own():
     assert (max(sizes), states.maximum_depth) == (found.size, found.count) == (500, 8)
 
 
-def test_a_queue_that_nobody_reads_stalls_at_its_bound():
-    """CAP-08: with the ideal window, in whatever order producers send."""
-    for stop, capacities in product((3, 5), ((1,), (3,), (2, 2), (3, 2))):
-        states = explore(of(stop, capacities, is_consumed=False))
-        stalls = {states.graph.nodes[node]["depth"] for node in states.ends}
-        assert stalls == {stop + sum(capacities)}
-
-
 # Marks
 
 

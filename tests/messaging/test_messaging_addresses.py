@@ -213,16 +213,6 @@ def test_exclusive_subscription_queue() -> None:
     assert (texts(one), texts(two)) == ("0 2 4", "1 3 5")
 
 
-def test_unsubscribe_on_close() -> None:
-    """CF-14: the subscription's queue goes with the receiver."""
-    bench = Bench()
-    receiver = bench.receiver("amq.topic")
-    assert bench.exists("queue", receiver.queue)
-    receiver.close()
-    assert not bench.exists("queue", receiver.queue)
-    assert bench.object("exchange", "amq.topic").bindingCount == 0
-
-
 def test_selector() -> None:
     bench = Bench()
     sender = bench.sender("q; {create: always}")

@@ -153,6 +153,10 @@ def test_a_thread_that_fetches_for_ever() -> None:
     assert seen == [f"{number}" for number in range(100)]
     until_waiting(bench, worker)
     assert bench.stat("q").msgDepth == 0
+    # LP-06, CN-18: its queue goes, and it learns of that.
+    with bench.connection.broker_host:
+        bench.broker.management.delete("queue", "q")
+    assert isinstance(worker.result(), SessionError)
 
 
 def test_a_thread_that_is_about_to_use_the_broker() -> None:
@@ -432,15 +436,9 @@ def test_threads_on_a_running_clock() -> None:
 # What goes wrong in one thread
 
 
-def test_the_death_of_a_session_ends_its_waits() -> None:
-    """CN-18: a blocked thread learns that its session is gone, or its queue."""
+def test_the_death_of_a_session_leaves_the_waits_of_another() -> None:
+    """CAP-07: a rival's overflow ends the rival's session only; a purge frees who is blocked."""
     bench = Bench()
-    receiver = bench.consumer(address("q"))
-    worker = Worker(receiver.fetch)
-    until_waiting(bench, worker)
-    with bench.connection.broker_host:
-        bench.broker.management.delete("queue", "q")
-    assert isinstance(worker.result(), SessionError)
     sender = bench.new_session().sender(
         address("full", {"qpid.max_count": 2, "qpid.flow_stop_count": 1}), capacity=1
     )
