@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from qflow.design.bounds import Depth as Depth
     from qflow.design.bounds import DesignError as DesignError
     from qflow.design.bounds import TrafficSource as TrafficSource
+    from qflow.design.bounds import Verdict as Verdict
+    from qflow.design.bounds import judge as judge
+    from qflow.design.bounds import judge_workload as judge_workload
     from qflow.design.bounds import largest_stop as largest_stop
     from qflow.design.bounds import maximum_depth as maximum_depth
     from qflow.design.bounds import stays_on as stays_on
@@ -33,8 +36,5 @@ if TYPE_CHECKING:
     from qflow.design.recommend import Recommendation as Recommendation
     from qflow.design.recommend import recommend as recommend
     from qflow.design.settings_map import SettingsMap as SettingsMap
-    from qflow.design.verdict import Verdict as Verdict
-    from qflow.design.verdict import judge as judge
-    from qflow.design.verdict import judge_workload as judge_workload
 
 open_room(__name__)

@@ -28,8 +28,15 @@ from qflow.broker.errors import AmqpException
 from qflow.broker.events import Event
 from qflow.broker.flow_limit import effective_max_size
 from qflow.broker.settings import Argument, QueueSettings
-from qflow.design.bounds import DesignError, Traffic, find_unrouted, full_windows, largest_stop, traffic_of
-from qflow.design.verdict import judge
+from qflow.design.bounds import (
+    DesignError,
+    Traffic,
+    find_unrouted,
+    full_windows,
+    judge,
+    largest_stop,
+    traffic_of,
+)
 from qflow.progress import Progress
 from qflow.table import Tabular, columns_of
 from qflow.workload.agenda import SECOND

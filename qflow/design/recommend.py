@@ -29,9 +29,11 @@ from qflow.design.bounds import (
     RISK,
     DesignError,
     Traffic,
+    Verdict,
     bytes_at_risk,
     find_unrouted,
     full_windows,
+    judge_workload,
     stays_on,
     traffic_of,
 )
@@ -53,7 +55,6 @@ from qflow.design.frontier import (
 )
 from qflow.design.goals import Goal, Outcome, worst_use
 from qflow.design.settings_map import SettingsMap, map_of_queue
-from qflow.design.verdict import Verdict, judge_workload
 from qflow.prediction.replays import vary_chance
 from qflow.progress import Progress
 from qflow.table import Tabular, columns_of

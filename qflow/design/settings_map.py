@@ -28,10 +28,9 @@ from math import ceil
 from typing import Any, NamedTuple
 
 from qflow.broker.settings import QueueSettings
-from qflow.design.bounds import DesignError, traffic_of
+from qflow.design.bounds import WINDOWS, DesignError, judge, traffic_of
 from qflow.design.frontier import UNITS, cover, messages_to_cover, meter_run, scale_of
 from qflow.design.goals import Goal, worst_use
-from qflow.design.verdict import WINDOWS, judge
 from qflow.progress import Progress
 from qflow.table import Tabular, columns_of
 from qflow.workload.attributes import is_whole
