@@ -1,9 +1,9 @@
 """Explore: visit every state that a small configuration can reach, with the engine itself.
 
-A :class:`SmallConfiguration` has queues, producers and consumers so few that every state can be visited.
-There is no time in it, only order: producers may send whenever their window lets them, consumers may take
-whenever there is something.  So what is found holds for every workload with these settings, however fast or
-slow its clients are.
+A :class:`SmallConfiguration` is a queue with so few clients that every state can be visited.  There is no
+time in it, only order: producers may send whenever their window lets them, a consumer may take whenever there
+is something.  So what is found holds for every workload with these settings, however fast or slow its clients
+are.
 
 A :class:`Situation` is a broker of the engine with its clients between two actions; each client says what it
 may do next, and whatever follows is left to the engine: nothing here knows a rule of the broker.  Two
@@ -21,16 +21,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from qflow.broker.broker import Broker
 from qflow.broker.consuming import BYTE_UNIT, CREDIT_MODE, INFINITE, MESSAGE_UNIT
 from qflow.broker.errors import AmqpException, ResourceLimitExceededException
 from qflow.broker.events import Event
-from qflow.broker.message import Message, Transfer
+from qflow.broker.message import Message
 from qflow.broker.options import BrokerOptions
 from qflow.broker.session import Session
 from qflow.broker.settings import Argument
@@ -49,50 +48,40 @@ _STATE_LIMIT = 50_000
 
 # Small configurations
 
-_CONSUMER = "consumer"
+_QUEUE, _CONSUMER, _SIZE = "q", "consumer", 100
 
 
 @dataclass(frozen=True, slots=True)
 class SmallConfiguration:
-    """What :func:`qflow.design.explore` explores.
+    """A queue ``q`` with producers ``C1``, ``C2``, …: what :func:`qflow.design.explore` explores.
 
     Parameters:
-        queues: Queue name to declare arguments.
+        arguments: What the queue is declared with.
         capacities: Producer name to its window, in transfers; each producer has a session of its own.
-        to: Producer name to the queues each of its messages goes to; a producer that is left out sends to
-            all.
-        consumed: Queues that have a consumer; None for all.
-        sizes: Content bytes; each message is of one of these sizes, any of them.
-        options: What the broker is started with.
+        is_consumed: Whether the queue has a consumer.
 
     Raises:
         DesignError: If a value is not allowed.
 
-    >>> SmallConfiguration.of(stop=100, capacities=(50, 15)).most_outstanding("q")
-    65
+    >>> SmallConfiguration.of(stop=100, capacities=(50, 15)).capacities
+    {'C1': 50, 'C2': 15}
     """
 
-    queues: Mapping[str, Mapping[str, Argument]]
+    arguments: Mapping[str, Argument]
     capacities: Mapping[str, int]
-    to: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    consumed: tuple[str, ...] | None = None
-    sizes: tuple[int, ...] = (100,)
-    options: BrokerOptions = field(default_factory=BrokerOptions)
+    is_consumed: bool = True
+    options: ClassVar[BrokerOptions] = BrokerOptions()
 
     def __post_init__(self) -> None:
-        _require(bool(self.queues), "queues", dict(self.queues), "at least one")
-        for name, arguments in self.queues.items():
-            policy = arguments.get("qpid.policy_type")
-            _require(policy != "self-destruct", f"policy of {name}", policy, "one that keeps the queue")
+        if self.arguments.get("qpid.policy_type") == "self-destruct":
+            raise DesignError(
+                "configuration: the policy must be one that keeps the queue, got 'self-destruct'"
+            )
         for name, capacity in self.capacities.items():
-            _require(is_whole(capacity, 1), f"capacity of {name}", capacity, "a whole number from 1")
-        known = f"queues of it ({', '.join(self.queues)})"
-        for name, targets in self.to.items():
-            _require(name in self.capacities, "to", name, f"one of {', '.join(self.capacities)}")
-            _require(bool(targets) and set(targets) <= set(self.queues), f"to of {name}", targets, known)
-        _require(set(self.consumed or ()) <= set(self.queues), "consumed", self.consumed, known)
-        is_right = bool(self.sizes) and all(is_whole(size, 0) for size in self.sizes)
-        _require(is_right, "sizes", self.sizes, "whole numbers of bytes, at least one")
+            if not is_whole(capacity, 1):
+                raise DesignError(
+                    f"configuration: capacity of {name} must be a whole number from 1, got {capacity!r}"
+                )
 
     @classmethod
     def of(
@@ -102,47 +91,36 @@ class SmallConfiguration:
         resume: int | None = None,
         limit: int | None = None,
         is_consumed: bool = True,
-        **further: object,
     ) -> SmallConfiguration:
-        """Return one queue ``q`` and producers ``C1``, ``C2``, ….
+        """Return a configuration by its numbers.
 
         Parameters:
             stop, resume: Thresholds in messages; no resume means: as the stop (FC-05).
             capacities: The producers' windows.
             limit: ``qpid.max_count``; None for no limit.
             is_consumed: Whether the queue has a consumer.
-            further: Other parameters of the class.
 
-        >>> SmallConfiguration.of(stop=3, capacities=(2, 1), is_consumed=False).capacities
-        {'C1': 2, 'C2': 1}
+        >>> SmallConfiguration.of(stop=3, capacities=(2, 1)).arguments
+        {'qpid.flow_stop_count': 3, 'qpid.flow_resume_count': 3}
         """
         arguments: dict[str, Argument] = {"qpid.flow_stop_count": stop}
         arguments["qpid.flow_resume_count"] = stop if resume is None else resume
         if limit is not None:
             arguments["qpid.max_count"] = limit
-        named = {f"C{number}": capacity for number, capacity in enumerate(capacities, 1)}
-        consumed = None if is_consumed else ()
-        return cls({"q": arguments}, named, consumed=consumed, **further)  # type: ignore[arg-type]
+        return cls(arguments, {f"C{n}": size for n, size in enumerate(capacities, 1)}, is_consumed)
 
-    def targets(self, producer: str) -> tuple[str, ...]:
-        """Return the queues that each message of a producer goes to."""
-        return tuple(self.to.get(producer, tuple(self.queues)))
+    @property
+    def queues(self) -> dict[str, Mapping[str, Argument]]:
+        """The queue's name and declare arguments."""
+        return {_QUEUE: self.arguments}
 
     def consumers(self) -> dict[str, str]:
-        """Return the consumers, each with its queue."""
-        queues = self.queues if self.consumed is None else self.consumed
-        if len(self.queues) == 1:
-            return dict.fromkeys([_CONSUMER] if queues else [], next(iter(self.queues)))
-        return {f"{_CONSUMER} of {queue}": queue for queue in queues}
+        """Return the consumer, if there is one, with its queue."""
+        return {_CONSUMER: _QUEUE} if self.is_consumed else {}
 
     def most_outstanding(self, queue: str) -> int:
         """Return the sum of the capacities of all producers of a queue, in transfers (CAP-11)."""
-        return sum(size for name, size in self.capacities.items() if queue in self.targets(name))
-
-
-def _require(holds: bool, attribute: str, value: object, allowed: str) -> None:
-    if not holds:
-        raise DesignError(f"configuration: {attribute} must be {allowed}, got {value!r}")
+        return sum(self.capacities.values())
 
 
 # Clients and their broker
@@ -151,12 +129,11 @@ _EXCHANGE = "amq.direct"
 
 
 class _SmallProducer:
-    """A producer: its session and its window; its name is the key that leads to its queues."""
+    """A producer: its session and its window; its name is the key that leads to the queue."""
 
     def __init__(self, name: str, broker: Broker, configuration: SmallConfiguration) -> None:
         self.name = name
         self.session: Session = broker.session(name)
-        self._sizes = configuration.sizes
         self._window = IdealWindow(configuration.capacities[name])
         self.session.completions.on_report = self._window.reported
 
@@ -172,17 +149,14 @@ class _SmallProducer:
 
     def actions(self) -> dict[str, Action]:
         """Return what the client may do next."""
-        if not self.session.is_attached or self._window.next_step() is not WindowStep.SEND:
-            return {}
-        if len(self._sizes) == 1:
-            return {f"{self.name} sends": partial(self._send, self._sizes[0])}
-        return {f"{self.name} sends {size} bytes": partial(self._send, size) for size in self._sizes}
+        may_send = self.session.is_attached and self._window.next_step() is WindowStep.SEND
+        return {f"{self.name} sends": self._send} if may_send else {}
 
-    def _send(self, size: int) -> None:
+    def _send(self) -> None:
         self._window.sent(self.session.completions.next_number)
         # LP-06: the session is gone then, which :attr:`is_attached` shows.
         with suppress(ResourceLimitExceededException):
-            self.session.message_transfer(Message(size, routing_key=self.name), _EXCHANGE, sync=True)
+            self.session.message_transfer(Message(_SIZE, routing_key=self.name), _EXCHANGE, sync=True)
 
     def key(self) -> Hashable:
         """Return the part of the client's state that decides its future."""
@@ -192,13 +166,13 @@ class _SmallProducer:
 class _SmallConsumer:
     """A consumer, in credit mode: it asks for each message when it is ready for it, and accepts it."""
 
-    def __init__(self, name: str, queue: str, broker: Broker) -> None:
+    def __init__(self, name: str, broker: Broker) -> None:
         self.name = name
-        self._queue = broker.queue(queue)
+        self._queue = broker.queue(_QUEUE)
         self._session = broker.session(name)
         self._taken: list[int] = []
         self._session.consuming.on_delivery = lambda record: self._taken.append(record.id)
-        self._session.message_subscribe(queue, name)
+        self._session.message_subscribe(_QUEUE, name)
         self._session.message_set_flow_mode(name, CREDIT_MODE)
         self._session.message_flow(name, BYTE_UNIT, INFINITE)
 
@@ -222,17 +196,12 @@ class Situation:
         if observer is not None:
             self.broker.observe(observer)
         setup = self.broker.session("setup")
-        for name, arguments in configuration.queues.items():
-            setup.queue_declare(name, arguments)
+        setup.queue_declare(_QUEUE, configuration.arguments)
         for producer in configuration.capacities:
-            for queue in configuration.targets(producer):
-                setup.exchange_bind(queue, _EXCHANGE, producer)
+            setup.exchange_bind(_QUEUE, _EXCHANGE, producer)
         setup.close()
-        self._read = frozenset(configuration.consumers().values())
         self.senders = [_SmallProducer(name, self.broker, configuration) for name in configuration.capacities]
-        self.readers = [
-            _SmallConsumer(name, queue, self.broker) for name, queue in configuration.consumers().items()
-        ]
+        self.readers = [_SmallConsumer(name, self.broker) for name in configuration.consumers()]
 
     def actions(self) -> dict[str, Action]:
         """Return all that can happen next, by name: what producers do first, then consumers."""
@@ -249,38 +218,25 @@ class Situation:
 
     def key(self) -> Hashable:
         """Return the key of this state: two states with one key have the same future."""
-        # Two messages differ only by their size, and by whether a stopped queue holds their transfer and
-        # whose it is.  So a queue is a word with a letter for each message; without a consumer, in any order.
-        queues = self.broker.queues.queues
-        parts: list[Hashable] = [sender.key() for sender in self.senders]
-        for name in self.configuration.queues:
-            queue = queues[name]
-            word = [self._letter(name, entry.transfer) for entry in queue.store]
-            if name not in self._read:
-                word.sort()
-            flow_limit = queue.flow_limit
-            is_on = flow_limit is not None and flow_limit.stopped
-            parts.append((is_on, tuple((letter, len(list(run))) for letter, run in groupby(word))))
-        return tuple(parts)
-
-    def _letter(self, queue: str, transfer: Transfer) -> tuple[Hashable, ...]:
-        holders = transfer.held_by
-        if transfer.owner is None or queue not in holders:
-            return (".", transfer.size, "")
-        # Copies of one transfer on several queues belong together; the names of its holders tell which do.
-        # In one producer's row those with the same holders need no telling apart: a queue that holds one
-        # holds all later ones too, and the oldest is the first to go.
-        return (transfer.origin, transfer.size, " ".join(holders))
+        # Two messages differ only by whether the stopped queue holds their transfer, and whose it is.  So the
+        # queue is a word with a letter for each message; without a consumer, in any order.
+        queue = self.broker.queues.queues[_QUEUE]
+        word = [
+            transfer.origin if transfer.owner is not None and _QUEUE in transfer.held_by else "."
+            for transfer in (entry.transfer for entry in queue.store)
+        ]
+        if not self.readers:
+            word.sort()
+        is_on = queue.flow_limit is not None and queue.flow_limit.stopped
+        runs = tuple((letter, len(list(run))) for letter, run in groupby(word))
+        return (*(sender.key() for sender in self.senders), is_on, runs)
 
     def facts(self) -> dict[str, Any]:
-        """Return what an observer sees: depths, flow states, windows, who is blocked and who died."""
-        statistics = {name: self.broker.queue(name).statistics() for name in self.configuration.queues}
-        depths = {name: values.msgDepth for name, values in statistics.items()}
+        """Return what an observer sees: depth, flow state, windows, who is blocked and who died."""
+        statistics = self.broker.queue(_QUEUE).statistics()
         return {
-            "depth": max(depths.values()),
-            "depths": depths,
-            "bytes": {name: values.byteDepth for name, values in statistics.items()},
-            "on": tuple(name for name, values in statistics.items() if values.flowStopped),
+            "depth": statistics.msgDepth,
+            "on": statistics.flowStopped,
             "held": {sender.name: len(sender.session.held) for sender in self.senders},
             "outstanding": {sender.name: sender.outstanding for sender in self.senders},
             "blocked": tuple(sender.name for sender in self.senders if sender.is_blocked),
@@ -305,10 +261,10 @@ class StateGraph:
 
     Attributes:
         graph (networkx.DiGraph): Nodes are numbers, 0 the start, in the order of their distance from it.
-            Node attributes: ``depth`` (messages on the fullest queue), ``depths`` and ``bytes`` (by queue),
-            ``on`` (names of the queues that are ON), ``held`` and ``outstanding`` (by producer), ``blocked``
-            and ``dead`` (names of producers), ``marks`` (keys of :data:`MARKS`) and ``distance``.  Edges have
-            ``actions``, all that lead from one to the other, and ``action``, the first of them.
+            Node attributes: ``depth`` (messages on the queue), ``on`` (whether it is ON), ``held`` and
+            ``outstanding`` (by producer), ``blocked`` and ``dead`` (names of producers), ``marks`` (keys of
+            :data:`MARKS`) and ``distance``.  Edges have ``actions``, all that lead from one to the other, and
+            ``action``, the first of them.
 
     >>> graph = explore(SmallConfiguration.of(stop=1, capacities=(1,)))
     >>> graph.deepest, graph.path_to(graph.deepest), graph.label(graph.deepest)
@@ -321,18 +277,12 @@ class StateGraph:
 
     @property
     def maximum_depth(self) -> int:
-        """The greatest depth of any queue in any state that can be reached, in messages."""
+        """The greatest depth of the queue in any state that can be reached, in messages."""
         return max(self.depths().values())
 
-    def depths(self, queue: str | None = None) -> dict[int, int]:
-        """Return each node's depth in messages: of one queue, or of the fullest at that node (None)."""
-        nodes = self.graph.nodes(data=True)
-        if queue is None:
-            return {node: facts["depth"] for node, facts in nodes}
-        if queue not in self.configuration.queues:
-            known = ", ".join(self.configuration.queues)
-            raise DesignError(f"queue must be one of {known}, got {queue!r}")
-        return {node: facts["depths"][queue] for node, facts in nodes}
+    def depths(self) -> dict[int, int]:
+        """Return each node's depth in messages."""
+        return dict(self.graph.nodes(data="depth"))
 
     @property
     def deepest(self) -> int:
@@ -375,11 +325,7 @@ class StateGraph:
         """Return a node in words, such as ``depth 3 ON · C1 2/2``: outstanding of capacity."""
         self._require_node(node)
         facts = self.graph.nodes[node]
-        states = []
-        for queue in self.configuration.queues:
-            name = "" if len(self.configuration.queues) == 1 else f"{queue}: "
-            flow = " ON" if queue in facts["on"] else ""
-            states.append(f"{name}depth {facts['depths'][queue]}{flow}")
+        states = [f"depth {facts['depth']}{' ON' if facts['on'] else ''}"]
         for name, capacity in self.configuration.capacities.items():
             is_dead = name in facts["dead"]
             states.append(f"{name} died" if is_dead else f"{name} {facts['outstanding'][name]}/{capacity}")
@@ -401,7 +347,7 @@ def _marks_of(facts: dict[str, Any], can_go_on: bool, has_consumer: bool) -> tup
     """Return the marks of a state, by its :meth:`Situation.facts`."""
     idle = len(facts["blocked"]) + len(facts["dead"]) == len(facts["outstanding"])
     holds = {
-        "on": bool(facts["on"]),
+        "on": facts["on"],
         "blocked": bool(facts["blocked"]),
         "stalled": idle,
         "overflow": bool(facts["dead"]),
@@ -419,7 +365,7 @@ def positions(states: StateGraph) -> dict[int, tuple[float, float]]:
     In this plane flow control shows its shape: every state that is OFF is on the line at the bottom, those
     that are ON are above it, and the farthest corner is the stall at stop plus all capacities (CAP-11).
     States with the same place are spread to the right, in the order of their numbers, by less than one
-    message.  Of several queues, x is the sum of their depths.
+    message.
 
     >>> states = explore(SmallConfiguration.of(stop=1, capacities=(2,)))
     >>> positions(states)[states.deepest]
@@ -427,8 +373,7 @@ def positions(states: StateGraph) -> dict[int, tuple[float, float]]:
     """
     shared: dict[tuple[int, int], list[int]] = {}
     for node, facts in states.graph.nodes(data=True):
-        place = sum(facts["depths"].values()), sum(facts["held"].values())
-        shared.setdefault(place, []).append(node)
+        shared.setdefault((facts["depth"], sum(facts["held"].values())), []).append(node)
     return {
         node: (depth + _SPREAD * index / len(nodes), float(held))
         for (depth, held), nodes in shared.items()

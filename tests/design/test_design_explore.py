@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from qflow.broker import Broker, BrokerOptions
+from qflow.broker import Broker
 from qflow.broker.flow_limit import FlowThresholds
 from qflow.design import (
     MARKS,
@@ -53,33 +53,14 @@ def test_165_is_the_greatest_depth_of_the_example():
     assert 1_000 < len(states.graph) < 5_000
 
 
-def test_a_producer_of_several_queues_has_the_bound_of_each():
-    """The window is shared, and each queue may have all of it."""
-    queues = {"a": {"qpid.flow_stop_count": 1}, "b": {"qpid.flow_stop_count": 2}}
-    states = explore(SmallConfiguration(queues, {"C1": 2, "C2": 1}, to={"C2": ("a",)}))
-    assert max(states.depths("a").values()) == 1 + 3
-    assert max(states.depths("b").values()) == 2 + 2
-
-
-def test_bytes_have_a_bound_of_their_own():
-    """CAP-11 in bytes: stop_size + Σ capacity × largest, attained where the stop is exactly filled."""
-    queue = {"qpid.max_size": 0, "qpid.flow_stop_size": 300, "qpid.flow_resume_size": 100}
-    content = BrokerOptions(message_size="content")
-    states = explore(SmallConfiguration({"q": queue}, {"C1": 2}, sizes=(50, 100), options=content))
-    sizes = [facts["bytes"]["q"] for _, facts in states.graph.nodes(data=True)]
-    found = maximum_depth(FlowThresholds(0, 0, 300, 100), {"C1": TrafficSource(2, largest=100, smallest=50)})
-    assert (max(sizes), states.maximum_depth) == (found.size, found.count) == (500, 8)
-
-
 # Marks
 
 
 @pytest.mark.parametrize("limit", [3, 4, 5, 6, 7])
 def test_a_queue_overflows_just_if_its_limit_is_below_the_bound(limit):
-    """CAP-11, FC-24: judged by the bound, confirmed by visiting every state."""
+    """CAP-11: judged by the bound, confirmed by visiting every state."""
     states = explore(of(stop=3, capacities=(2, 1), resume=2, limit=limit))
-    arguments = states.configuration.queues["q"]
-    verdict = judge("q", arguments, {"C1": TrafficSource(2), "C2": TrafficSource(1)})
+    verdict = judge("q", states.configuration.arguments, {"C1": TrafficSource(2), "C2": TrafficSource(1)})
     assert bool(states.marks["overflow"]) is verdict.can_overflow is (limit < 6)
     assert states.maximum_depth == min(limit, 6)
 
@@ -91,13 +72,6 @@ def test_an_overflow_kills_the_session_of_the_producer():
     assert states.graph.nodes[end]["dead"] == ("C1",)
     assert states.situation(end).broker.sessions["C1"].error.code == 506
     assert states.label(end) == "depth 2 ON · C1 died"
-
-
-def test_a_consumer_may_starve_because_another_queue_is_on():
-    """Queue b has no consumer; a is empty, and its consumer waits for ever."""
-    queues = {"a": {"qpid.flow_stop_count": 2}, "b": {"qpid.flow_stop_count": 1}}
-    states = explore(SmallConfiguration(queues, {"C1": 2}, consumed=("a",)))
-    assert [states.graph.nodes[node]["depths"] for node in states.marks["deadlock"]] == [{"a": 0, "b": 3}]
 
 
 def test_marks_say_what_the_engine_says():
@@ -120,18 +94,8 @@ def test_marks_say_what_the_engine_says():
 CONFIGURATIONS = {
     "one queue": of(3, (2, 1), resume=2),
     "limit": of(2, (2, 1), limit=4),
-    "fan-out": SmallConfiguration(
-        {"a": {"qpid.flow_stop_count": 1}, "b": {"qpid.flow_stop_count": 2}},
-        {"C1": 2, "C2": 1},
-        {"C2": ("b",)},
-    ),
-    "sizes": SmallConfiguration(
-        {"q": {"qpid.flow_stop_size": 250, "qpid.flow_resume_size": 150}},
-        {"C1": 2},
-        sizes=(40, 100),
-        options=BrokerOptions(message_size="content"),
-    ),
-    "ring": SmallConfiguration({"q": {"qpid.max_count": 3, "qpid.policy_type": "ring"}}, {"C1": 2}),
+    "nobody reads": of(2, (2, 1), is_consumed=False),
+    "ring": SmallConfiguration({"qpid.max_count": 3, "qpid.policy_type": "ring"}, {"C1": 2}),
 }
 
 
@@ -191,7 +155,7 @@ def test_no_two_states_are_drawn_in_one_place():
 
 
 def test_more_states_than_the_limit_end_in_one_sentence():
-    endless = SmallConfiguration({"q": {}}, {"C1": 1})
+    endless = SmallConfiguration({}, {"C1": 1})
     with pytest.raises(DesignError, match="more than 50 states: the last one has depth 5"):
         explore(endless, state_limit=50)
 
@@ -213,19 +177,12 @@ def test_progress_is_told_and_can_stop_it():
     ("make", "sentence"),
     [
         (lambda: of(1, (0,)), "capacity of C1 must be a whole number from 1, got 0"),
-        (lambda: SmallConfiguration({}, {"C1": 1}), "queues must be at least one"),
-        (
-            lambda: SmallConfiguration({"q": {}}, {"C1": 1}, to={"C1": ("r",)}),
-            "to of C1 must be queues of it (q)",
-        ),
-        (lambda: of(1, (1,), sizes=()), "sizes must be"),
         (lambda: explore(of(1, (1,)), state_limit=0), "state_limit must be"),
         (lambda: explore(of(5, (1,), limit=3)), "qpid.flow_stop_count=5 must be less than qpid.max_count=3"),
         (lambda: explore(of(1, (1,))).path_to(99), "node must be a number from 0 to"),
-        (lambda: explore(of(1, (1,))).depths("r"), "queue must be one of q, got 'r'"),
         (
-            lambda: SmallConfiguration({"q": {"qpid.policy_type": "self-destruct"}}, {"C1": 1}),
-            "policy of q must be one that keeps the queue, got 'self-destruct'",
+            lambda: SmallConfiguration({"qpid.policy_type": "self-destruct"}, {"C1": 1}),
+            "the policy must be one that keeps the queue, got 'self-destruct'",
         ),
     ],
 )  # fmt: skip
