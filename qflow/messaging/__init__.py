@@ -84,7 +84,6 @@ if TYPE_CHECKING:
     from qflow.messaging.messages import Constant as Constant
     from qflow.messaging.messages import Disposition as Disposition
     from qflow.messaging.messages import Message as Message
-    from qflow.messaging.messages import Serial as Serial
     from qflow.messaging.messages import timestamp as timestamp
     from qflow.messaging.sessions import Connection as Connection
     from qflow.messaging.sessions import Session as Session

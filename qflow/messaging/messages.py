@@ -11,7 +11,6 @@ import copy
 import math
 import time
 from datetime import datetime, timedelta
-from functools import total_ordering
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
@@ -87,45 +86,6 @@ class timestamp(float):  # noqa: N801  (the real client's name)
 
     def __repr__(self) -> str:
         return f"timestamp({float(self)!r})"
-
-
-@total_ordering
-class Serial:
-    """A number of 32 bits that counts round: 0 comes after 4,294,967,295, and is the later of the two.
-
-    >>> Serial(0xFFFFFFFF) + 1, Serial(0xFFFFFFFF) < Serial(0), Serial(5) - 2
-    (serial(0), True, serial(3))
-    """
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: int) -> None:
-        self.value = value & 0xFFFFFFFF
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Serial | int) and self.value == _number(other)
-
-    def __lt__(self, other: Serial | int) -> bool:
-        return (self.value - _number(other)) & 0x80000000 != 0
-
-    def __hash__(self) -> int:
-        return hash(self.value)
-
-    def __add__(self, other: int) -> Serial:
-        return Serial(self.value + other)
-
-    def __sub__(self, other: Serial | int) -> Serial:
-        return Serial(self.value - _number(other))
-
-    def __int__(self) -> int:
-        return self.value
-
-    def __repr__(self) -> str:
-        return f"serial({self.value})"
-
-
-def _number(other: Serial | int) -> int:
-    return (other.value if isinstance(other, Serial) else other) & 0xFFFFFFFF
 
 
 MAP, LIST = "amqp/map", "amqp/list"

@@ -8,7 +8,7 @@ import pytest
 from messaging_support import Bench, address
 
 from qflow.broker import Message as BrokerMessage
-from qflow.messaging import EncodeError, Message, Serial, timestamp
+from qflow.messaging import EncodeError, Message, timestamp
 
 MAP = {
     "key1": "string",
@@ -176,15 +176,6 @@ def test_points_in_time() -> None:
     assert all(isinstance(found, timestamp) for found in (message.properties["when"], message.content[0]))
     assert message.content[0].datetime() == datetime.fromtimestamp(1_298_118_615)
     assert timestamp(10) + timedelta(minutes=1) - 5 == timestamp(65)
-
-
-def test_serial_numbers() -> None:
-    """They count round at 2^32, and the later one is the greater."""
-    last = Serial(2**32 - 1)
-    assert (last + 1, last + 3 - last, int(Serial(2**32 + 7))) == (Serial(0), Serial(3), 7)
-    assert last < last + 1 < last + 2
-    assert sorted([Serial(1), last, Serial(0)]) == [last, Serial(0), Serial(1)]
-    assert len({Serial(1), Serial(2**32 + 1)}) == 1
 
 
 # Bytes
