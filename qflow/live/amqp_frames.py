@@ -62,49 +62,39 @@ def foreign_protocol(first: bytes) -> str:
     return "HTTP" if _HTTP.match(first) else f"no AMQP, its first bytes are {first[:_HEADER]!r}"
 
 
-def _performative(name: str, fields: str) -> Any:
+def _fields(name: str, fields: str) -> Any:
     """Return a kind of named tuples; what was not sent is None."""
     names = fields.split()
     return namedtuple(name, names, defaults=[None] * len(names))
 
 
-Open = _performative(
-    "Open",
-    "container_id hostname max_frame_size channel_max idle_time_out outgoing_locales incoming_locales "
-    "offered_capabilities desired_capabilities properties",
-)
-# An answer names the channel that it answers.
-Begin = _performative("Begin", "remote_channel")
-# Both peers attach a link, under one name and each under its own handle.
-Attach = _performative(
-    "Attach",
-    "name handle role snd_settle_mode rcv_settle_mode source target unsettled incomplete_unsettled "
+_NAMES = {
+    "Open": "container_id hostname max_frame_size channel_max idle_time_out outgoing_locales "
+    "incoming_locales offered_capabilities desired_capabilities properties",
+    # An answer names the channel that it answers.
+    "Begin": "remote_channel",
+    # Both peers attach a link, under one name and each under its own handle.
+    "Attach": "name handle role snd_settle_mode rcv_settle_mode source target unsettled incomplete_unsettled "
     "initial_delivery_count",
-)
-# Credit of a link, if there is a handle.
-Flow = _performative(
-    "Flow",
-    "next_incoming_id incoming_window next_outgoing_id outgoing_window handle delivery_count link_credit",
-)
-# A message, or a piece of one.
-Transfer = _performative(
-    "Transfer",
-    "handle delivery_id delivery_tag message_format settled more rcv_settle_mode state resume aborted",
-)
-# Outcomes of deliveries; the role is that of the peer that says so.
-Disposition = _performative("Disposition", "role first last settled state")
-Detach = _performative("Detach", "handle closed error")
-End = _performative("End", "error")
-Close = _performative("Close", "error")
+    # Credit of a link, if there is a handle.
+    "Flow": "next_incoming_id incoming_window next_outgoing_id outgoing_window handle delivery_count "
+    "link_credit",
+    # A message, or a piece of one.
+    "Transfer": "handle delivery_id delivery_tag message_format settled more rcv_settle_mode state resume "
+    "aborted",
+    # Outcomes of deliveries; the role is that of the peer that says so.
+    "Disposition": "role first last settled state",
+    "Detach": "handle closed error",
+    "End": "error",
+    "Close": "error",
+}
+_PERFORMATIVES = {code: _fields(*each) for code, each in enumerate(_NAMES.items(), 0x10)}
+Open, Begin, Attach, Flow, Transfer, Disposition, Detach, End, Close = _PERFORMATIVES.values()
 # What a source and a target have in common, and what only a source has.
-Terminus = _performative(
+Terminus = _fields(
     "Terminus",
     "address durable expiry_policy timeout dynamic dynamic_node_properties distribution_mode filter "
     "default_outcome outcomes capabilities",
-)
-
-_PERFORMATIVES: dict[int, Any] = dict(
-    enumerate((Open, Begin, Attach, Flow, Transfer, Disposition, Detach, End, Close), 0x10)
 )
 _SOURCE, _TARGET, COORDINATOR = 0x28, 0x29, 0x30
 # Fields that both have, and then those that only a source has before the capabilities.

@@ -16,7 +16,6 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from qflow.broker import Broker, BrokerOptions
-from qflow.broker.snapshot import hash_snapshot, without_contents
 from qflow.configuration.declaration import Declaration
 from qflow.configuration.notations import read_any
 from qflow.kit import RefusalError, install_command
@@ -99,11 +98,6 @@ class Serving:
             trace = Trace(run, self.broker.options)
             trace.extend(events)
             return trace
-
-    def state_hash(self) -> str:
-        """Return the hash of the broker's state now, without what messages carry: that of a replay."""
-        with self.lock:
-            return hash_snapshot(without_contents(self.broker.snapshot()))
 
     def table(self) -> Table:
         """Return the broker's queues, with the state of their flow control."""

@@ -18,17 +18,15 @@ pytest.importorskip("pyarrow")
 
 from commands import status_of
 from proton import Message, SSLDomain
-from proton.handlers import MessagingHandler
-from proton.reactor import Container
 from proton.utils import BlockingConnection, SendException
 from small_recording import Recorder, recording, recording_here
-from test_serving import Flood
 from waiting import wait_until
 
 from qflow import __version__
 from qflow.kit import INTERRUPTED, RefusalError
 from qflow.live import serve
 from qflow.live.certificates import make_certificate
+from qflow.live.hand_client import HandClient
 from qflow.live.recording import CaptureReader, Recording, Upstream, _CaptureWriter, _RecordingTap
 from qflow.logs import ClientLog, audit
 from qflow.logs.client_log import client_rows
@@ -41,21 +39,6 @@ SETTLED = ("accept", "release", "reject")
 CLIENTS = ("shop", "kitchen")
 
 
-class Receiver(MessagingHandler):
-    def __init__(self, port, count):
-        super().__init__(prefetch=10)
-        self.port, self.count = port, count
-
-    def on_start(self, event):
-        connection = event.container.connect(f"127.0.0.1:{self.port}", reconnect=False)
-        event.container.create_receiver(connection, "orders")
-
-    def on_message(self, event):
-        self.count -= 1
-        if not self.count:
-            event.connection.close()
-
-
 def send_slowly(port, is_over, sent):
     """Send one message after the other, each of which is accepted, until the connection is lost."""
     connection = BlockingConnection(f"127.0.0.1:{port}", container_id="shop")
@@ -65,14 +48,6 @@ def send_slowly(port, is_over, sent):
             sender.send(Message(body="one"))
             sent.append(1)
             is_over.wait(0.005)
-
-
-def in_thread(handler, name):
-    container = Container(handler)
-    container.container_id = name
-    thread = threading.Thread(target=container.run, daemon=True)
-    thread.start()
-    return thread
 
 
 def report_of(out):
@@ -100,14 +75,20 @@ def recorded(tmp_path_factory):
     out = tmp_path_factory.mktemp("recorded") / "orders.parquet"
     with serve(QUEUE) as server:
         with recording(server.url, out) as tap:
-            sender = Flood(f"127.0.0.1:{tap.port}", 400, window=40, container="shop")
-            sender.start()
-            wait_until(lambda: sender.sent == 50, "the window is full: 10 accepted, 40 held")
-            wait_until(lambda: statistics(out), "the broker's statistics")
-            receiving = in_thread(Receiver(tap.port, 400), "kitchen")
-            receiving.join(60)
-            wait_until(lambda: sender.settled == 400, "all are settled")
-            sender.stop()
+            shop, kitchen = (HandClient(f"127.0.0.1:{tap.port}", name) for name in CLIENTS)
+            sender, inbox = shop.sender("orders"), None
+            while sender.count("accepted") < 400:
+                for _ in range(min(40 - sender.count(), 400 - len(sender.deliveries))):
+                    sender.send("x")
+                shop.round_trip()
+                if inbox is not None:
+                    inbox.received()
+                    taken = len(inbox.deliveries)
+                    inbox.accept(taken), inbox.give_credit(taken)
+                elif sender.count() == 40:
+                    wait_until(lambda: statistics(out), "the broker's statistics while the window is full")
+                    inbox = kitchen.receiver("orders", credit=10)
+            shop.close(), kitchen.close()
         trace = server.trace()
     return out, list(client_rows(trace.events())), tap.words
 
