@@ -98,7 +98,7 @@ def _add_serve(rooms: argparse._SubParsersAction[Any]) -> None:
 
 def _serve(namespace: argparse.Namespace) -> int:
     """Serve until Ctrl-C, then write the trace if one was asked for."""
-    from qflow.live.serving import make_server
+    from qflow.live.serving import require_proton
     from qflow.trace.files import TraceLines, write_trace
     from qflow.trace.schema import Trace
     from qflow.workload.cli import check_target
@@ -109,9 +109,12 @@ def _serve(namespace: argparse.Namespace) -> int:
     password = _password(namespace)
     certificate = given_certificate(namespace.cert, namespace.key)
     workload = Workload.load(namespace.workload) if namespace.workload else None
-    server = make_server(
+    require_proton()
+    from qflow.live.server import Server
+
+    server = Server(
         namespace.queue,
-        workload,
+        workload=workload,
         host=namespace.host,
         port=namespace.port,
         password=password,

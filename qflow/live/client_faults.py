@@ -234,21 +234,17 @@ class _FaultyServer(Server):
     """A server in which something goes wrong when so many messages have been taken."""
 
     def __init__(self, fault: str, strikes: tuple[int, ...], given: Conditions) -> None:
-        super().__init__(tls=server_context(given.certificate))
+        self._declared = read_any(f"{quote(given.queue)} --flow-stop-count=0 --flow-stop-size=0")
+        super().__init__([self._declared], tls=server_context(given.certificate))
         self.fault, self.strikes, self.output = fault, strikes, ""
         self.taken: list[bytes] = []
         self.struck: list[float] = []
         self.back: list[float] = []
         self.status: int | None = None
-        self._declared = read_any(f"{quote(given.queue)} --flow-stop-count=0 --flow-stop-size=0")
         self._silent: list[socket.socket] = []
         # When a program is not expected to come back any more, and when a fault that lasts is over.
         self.patient_until, self._lasts_until = inf, 0.0
         self.on_taken = self._take
-        self._declare()
-
-    def _declare(self) -> None:
-        self.broker.management.create("queue", self._declared.name, self._declared.properties())
 
     def _take(self, peer: Peer, bare: bytes) -> None:
         if len(self.back) < len(self.struck):
@@ -306,7 +302,7 @@ class _FaultyServer(Server):
 
     def make_again(self, peer: Peer) -> None:
         self.broker.management.delete("queue", self._declared.name)
-        self._declare()
+        self.broker.management.create("queue", self._declared.name, self._declared.properties())
 
     def close(self) -> None:
         self.end_silence()

@@ -30,6 +30,8 @@ from uuid import uuid4
 
 from qflow.broker import Broker, BrokerOptions, Message
 from qflow.broker.events import EventTable
+from qflow.configuration.declaration import Declaration
+from qflow.configuration.notations import read_any
 from qflow.kit import RefusalError
 from qflow.live.brakes import BRAKES, CREDIT, SILENCE
 from qflow.live.client_book import is_a_name
@@ -56,6 +58,7 @@ class Server:
 
     def __init__(
         self,
+        queues: Iterable[str | Declaration] = (),
         options: BrokerOptions | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
@@ -78,6 +81,9 @@ class Server:
         events = EventTable() if self.stage is None else self.stage.events
         self.events = events if is_traced else None
         self.broker.observe(self.events)
+        for queue in queues:
+            asked = queue if isinstance(queue, Declaration) else read_any(queue)
+            self.broker.management.create("queue", asked.name, asked.properties())
         self.agent = qmf.Agent.of(self.broker)
         self.password = password
         self.limits = limits or ClientLimits()

@@ -8,7 +8,6 @@ looked at while clients come and go: the broker's table of queues, its trace so 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from importlib import import_module
 from itertools import count
 from pathlib import Path
@@ -17,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from qflow.broker import Broker, BrokerOptions
 from qflow.configuration.declaration import Declaration
-from qflow.configuration.notations import read_any
 from qflow.kit import RefusalError, install_command
 from qflow.live.certificates import Certificate, server_context
 from qflow.table import Table
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     from qflow.live.server import Server
 
 
-def _require_proton() -> None:
+def require_proton() -> None:
     """Refuse what needs real clients where Proton is not installed."""
     try:
         import_module("proton")
@@ -41,27 +39,6 @@ def _require_proton() -> None:
         raise RefusalError(
             f"real clients need Proton, which is not installed; this brings it: {install_command('live')}"
         ) from None
-
-
-def make_server(
-    queues: Iterable[str | Declaration] = (),
-    workload: Workload | None = None,
-    options: BrokerOptions | None = None,
-    **given: Any,
-) -> Server:
-    """Return a server that does not run yet, with its queues declared; all is given as to :func:`serve`."""
-    _require_proton()
-    from qflow.live.server import Server
-
-    made = Server(options, workload=workload, **given)
-    try:
-        for queue in queues:
-            asked = queue if isinstance(queue, Declaration) else read_any(queue)
-            made.broker.management.create("queue", asked.name, asked.properties())
-    except BaseException:
-        made.close()
-        raise
-    return made
 
 
 class Serving:
@@ -216,10 +193,13 @@ def serve(
     ...     connection.close()
     1
     """
-    server = make_server(
+    require_proton()
+    from qflow.live.server import Server
+
+    server = Server(
         queues,
-        Workload.load(workload) if isinstance(workload, str | Path) else workload,
         options,
+        workload=Workload.load(workload) if isinstance(workload, str | Path) else workload,
         host=host,
         port=port,
         password=password,

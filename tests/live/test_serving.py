@@ -18,7 +18,7 @@ from waiting import wait_until
 import qflow as qf
 from qflow.broker.snapshot import without_contents
 from qflow.kit import RefusalError
-from qflow.live import serve, serving
+from qflow.live import serve
 from qflow.live.certificates import make_certificate
 from qflow.trace.replaying import Replay
 from qflow.workload import Consumer, Producer, Workload
@@ -230,7 +230,7 @@ def test_without_proton_the_command_that_installs_it_is_named(monkeypatch):
     for name in ("peer", "encoded", "sasl", "terminus", "coordinator"):
         monkeypatch.delitem(sys.modules, f"qflow.live.{name}", raising=False)
     with pytest.raises(RefusalError, match=r"pip install .*\[live\]"):
-        serving.make_server()
+        serve()
 
 
 def test_a_port_with_tls_serves_those_who_trust_it_and_names_the_others(tmp_path):
