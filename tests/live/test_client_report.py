@@ -1,6 +1,7 @@
 """What a build does with a card: a baseline, JUnit, Markdown, several brakes, short runs, TLS."""
 
 import json
+import re
 import sys
 from xml.etree import ElementTree
 
@@ -129,18 +130,22 @@ def test_brakes_stand_side_by_side():
     assert max(len(line) for line in text.splitlines()) <= 110
 
 
-@pytest.mark.slow
-def test_a_build_keeps_a_card_and_fails_where_it_got_worse(monkeypatch, tmp_path, capsys, root):
-    """By TLS, as short as a build has it."""
-    cured = [sys.executable, root / "data" / "clients" / "proton_window_cured.py"]
-    assert status_of("check-client", "--short", "--messages", 100, "--json", "--tls", "--", *cured) == 0
+def test_a_build_keeps_a_card_and_fails_where_it_got_worse(monkeypatch, tmp_path, capsys):
+    made = [card(), card(lost=7)]
+    monkeypatch.setattr(client_check, "check_client", lambda *given, progress: made.pop(0))
+    assert status_of("check-client", "--json", "--", "send") == 0
     baseline = tmp_path / "card.json"
     baseline.write_text(capsys.readouterr().out)
     junit, page = tmp_path / "junit.xml", tmp_path / "card.md"
     reports = ["--baseline", baseline, "--junit", junit, "--markdown", page]
-    monkeypatch.setattr(client_check, "check_client", lambda *given, progress: card(lost=7))
     assert status_of("check-client", *reports, "--", "send") == 1
     errors = capsys.readouterr().err
-    assert "worse than the baseline, limit 30, without (silence): was: 30 on the queue, " in errors
+    assert "worse than the baseline, limit 30, without (silence): was: 30 on the queue; loses nothing, " in errors
     assert int(ElementTree.parse(junit).getroot().get("failures")) >= 1
     assert "**worse, limit 30, without** (silence)" in page.read_text()
+
+
+def test_with_tls_a_program_is_told_of_its_authority(capsys):
+    words = "import os; print(os.environ['AMQP_URL'], os.path.exists(os.environ['AMQP_CA']))"
+    assert status_of("check-client", "--tls", "--", sys.executable, "-c", words) == 2
+    assert re.search(r"amqps://localhost:\d+ True$", capsys.readouterr().err, re.MULTILINE)

@@ -17,9 +17,10 @@ FEW = Conditions(messages=300, still=0.5, timeout=10.0)
 
 
 def check(program, tmp_path, *manner, **variables):
-    """Return the card of a program; uamqp speaks TLS only."""
+    """Return the card of a program, of some by TLS; uamqp speaks nothing else."""
     command = client_command(program, *manner)
-    given = FEW._replace(certificate=make_certificate(tmp_path)) if program.startswith("uamqp") else FEW
+    is_secure = program.startswith(("uamqp", "proton_window"))
+    given = FEW._replace(certificate=make_certificate(tmp_path)) if is_secure else FEW
     return check_client(["env", *(f"{name}={value}" for name, value in variables.items()), *command], given)
 
 
@@ -43,12 +44,11 @@ CURES = [
 
 
 @pytest.fixture(scope="module")
-def cured():
+def cured(tmp_path_factory):
     """The cards to come of those that are run each time: they mostly wait, so all at once."""
+    folder = tmp_path_factory.mktemp("certificate")
     with ThreadPoolExecutor() as pool:
-        yield {
-            program: pool.submit(check, program, None, WINDOW=window) for program, window in CURES_OF_PROTON
-        }
+        yield {name: pool.submit(check, name, folder, WINDOW=window) for name, window in CURES_OF_PROTON}
 
 
 @pytest.mark.slow
