@@ -65,15 +65,6 @@ class _StatisticsClient:
             if "partial" not in (answer.properties or {}):
                 return found
 
-    def queue(self, name: str) -> dict[str, Any] | None:
-        """Return what is reported of a queue; None if there is none of that name."""
-        found = self.query(_object_id={"_object_name": f"{_PACKAGE}:queue:{name}"})
-        return found[0] if found else None
-
-    def exchanges(self) -> list[str]:
-        schema = {"_class_name": "exchange", "_package_name": _PACKAGE}
-        return [str(each["name"]) for each in self.query(_schema_id=schema) if each.get("name")]
-
 
 def _sample(name: str, values: dict[str, Any]) -> dict[str, Any]:
     """Return what a recording keeps of a queue's report.
@@ -93,14 +84,15 @@ def _reports(
     management: _StatisticsClient, names: set[str], asked: queue.SimpleQueue[str], ended: threading.Event
 ) -> Iterator[dict[str, Any]]:
     """Yield a report of each queue, and again every 50 ms, until it is over."""
-    yield {"exchanges": management.exchanges()}
+    exchanges = management.query(_schema_id={"_class_name": "exchange", "_package_name": _PACKAGE})
+    yield {"exchanges": [str(each["name"]) for each in exchanges if each.get("name")]}
     while not ended.is_set():
         begin = time.monotonic()
         while not asked.empty():
             names.add(asked.get())
         for name in sorted(names):
-            values = management.queue(name)
-            if values is not None:
+            # None, if there is no queue of that name.
+            for values in management.query(_object_id={"_object_name": f"{_PACKAGE}:queue:{name}"}):
                 yield _sample(name, values)
         ended.wait(max(0.0, _EVERY - (time.monotonic() - begin)))
 

@@ -28,7 +28,7 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from operator import itemgetter
 from pathlib import Path
@@ -83,7 +83,7 @@ class SeenClient:
     key: str
     # When its link was made, in microseconds; its container, link, product and peer, for readers.
     start: int
-    origin: Mapping[str, str]
+    origin: Mapping[str, str] = field(default_factory=dict)
     # The most messages that it was ready to take.
     most_credit: int = 0
     messages: int = 0
@@ -196,22 +196,11 @@ class ClientBook:
     # Clients
 
     def client(
-        self,
-        container: str,
-        role: str,
-        queue: str,
-        time: int,
-        *,
-        exchange: str = "",
-        key: str = "",
-        origin: Mapping[str, str] | None = None,
-        most_credit: int = 0,
+        self, time: int, container: str, role: str, queue: str, exchange: str = "", key: str = ""
     ) -> SeenClient:
         """Return a new client, named after its container, and where that is taken, after its queue too."""
         name = self._name(container, queue)
-        facts = origin or {}
-        client = SeenClient(name, role, queue, exchange, key, time, facts, most_credit)
-        self.clients[name] = client
+        client = self.clients[name] = SeenClient(name, role, queue, exchange, key, time)
         if not exchange:
             self.queues.setdefault(queue, {})
         return client

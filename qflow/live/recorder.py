@@ -276,9 +276,8 @@ class _Sender:
         is_exchange = name.startswith("amq.")
         exchange, key = (name, subject) if is_exchange else ("", name)
         with recorder.lock:
-            self.client = recorder.book.client(
-                recorder.name, "producer", key or exchange, recorder.now(), exchange=exchange, key=key
-            )
+            where = (key or exchange, exchange, key)
+            self.client = recorder.note(recorder.book.client, recorder.name, "producer", *where)
             if not is_exchange:
                 recorder.book.queues[name].update(arguments)
         self.waiting: deque[str] = deque()
@@ -343,7 +342,7 @@ class _Receiver:
         recorder, address = session.recorder, str(getattr(receiver, "source", "") or "")
         name, _, arguments = _parse_node(address)
         with recorder.lock:
-            self.client = recorder.book.client(recorder.name, "consumer", name, recorder.now())
+            self.client = recorder.note(recorder.book.client, recorder.name, "consumer", name)
             recorder.book.queues[name].update(arguments)
             if name.startswith("amq."):
                 words = (

@@ -328,17 +328,11 @@ class _Connection:
     def _client(self, link: _Link, exchange: str, key: str, time: int) -> SeenClient:
         client = link.clients.get((exchange, key))
         if client is None:
+            role, queue = ("producer", key or exchange) if link.is_incoming else ("consumer", link.queue)
+            client = self.book.client(time, self._container, role, queue, exchange, key)
             origin = {"container": self._container, "link": link.name, "product": self._product}
-            client = link.clients[exchange, key] = self.book.client(
-                self._container,
-                "producer" if link.is_incoming else "consumer",
-                key or exchange if link.is_incoming else link.queue,
-                time,
-                exchange=exchange,
-                key=key,
-                origin={**origin, "peer": self.peer},
-                most_credit=link.most_credit,
-            )
+            client.origin, client.most_credit = {**origin, "peer": self.peer}, link.most_credit
+            link.clients[exchange, key] = client
         return client
 
     def _flow(self, session: _Session, side: int, time: int, said: Any) -> None:

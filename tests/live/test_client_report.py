@@ -140,7 +140,10 @@ def test_a_build_keeps_a_card_and_fails_where_it_got_worse(monkeypatch, tmp_path
     reports = ["--baseline", baseline, "--junit", junit, "--markdown", page]
     assert status_of("check-client", *reports, "--", "send") == 1
     errors = capsys.readouterr().err
-    assert "worse than the baseline, limit 30, without (silence): was: 30 on the queue; loses nothing, " in errors
+    assert (
+        "worse than the baseline, limit 30, without (silence): was: 30 on the queue; loses nothing, "
+        in errors
+    )
     assert int(ElementTree.parse(junit).getroot().get("failures")) >= 1
     assert "**worse, limit 30, without** (silence)" in page.read_text()
 
