@@ -265,16 +265,14 @@ class _FaultyServer(Server):
 
     def reset(self, peer: Peer) -> None:
         peer.end()
-        channel = self._channels[peer]
-        _reset_at_close(channel.socket)
-        self._drop(channel)
+        _reset_at_close(peer.socket)
+        self._drop(peer)
 
     def fall_silent(self, peer: Peer) -> None:
         """Read and write nothing more on a client's connection, and leave it open for a while."""
         peer.end()
-        channel = self._channels[peer]
-        self._silent.append(socket.socket(fileno=socket.dup(channel.socket.fileno())))
-        self._drop(channel)
+        self._silent.append(socket.socket(fileno=socket.dup(peer.socket.fileno())))
+        self._drop(peer)
         self._lasts_until = monotonic() + _SILENCE
 
     def end_silence(self) -> None:

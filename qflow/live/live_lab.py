@@ -31,7 +31,7 @@ from typing import Any, Self
 from qflow.broker.events import EventTable
 from qflow.kit import RefusalError
 from qflow.labs.fold import Fold, channel_names
-from qflow.labs.frames import NEVER, Frames, Spans
+from qflow.labs.frames import NEVER, Spans
 from qflow.labs.lab import Lab
 from qflow.labs.picture import Comparison, Picture, picture_of
 from qflow.labs.topology import (
@@ -196,12 +196,12 @@ class _Follower:
 
     def __init__(self, serving: Any) -> None:
         self.serving = serving
+        # Those who are or were there, when each was seen last, and the most that each had under way.
         self._clients: dict[str, dict[str, Any]] = {}
         self._last_seen: dict[str, int] = {}
         self._most: dict[str, int] = {}
         self._known: set[str] = set()
-        self._is_crowd = False
-        self._base = 0
+        self._is_crowd, self._base = False, 0
         self.fold = Fold(Topology((), (), (), (), 0), _GRAIN)
 
     def look(self) -> tuple[dict[str, Any], bytes]:
@@ -222,7 +222,9 @@ class _Follower:
         run = Run(Workload("served", 1, {}), [], 0)
         payload = picture_of(run, frames=frames, room=max(1, seen["now"] - self._base)).payload()
         numbers = payload.pop("numbers")
-        self._note_windows(frames)
+        for spot in frames.topology.producers:
+            most = max(frames.column(f"producer.{spot.name}.outstanding"))
+            self._most[spot.name] = max(self._most[spot.name], most)
         assert isinstance(numbers, bytes)
         return {
             "picture": {**payload, "lanes": [], "every": every},
@@ -250,14 +252,12 @@ class _Follower:
             raise RefusalError("there is no queue yet, so there is nothing to draw")
         base = max(0, run.end - _LATEST)
         part = replace(part_of(whole, names), end=run.end - base)
-        said = []
-        if len(part.producers) > _MOST_DRAWN:
-            said.append(
-                f"{len(part.producers)} clients that send are too many to draw; their messages are here."
-            )
+        said, senders, readers = [], len(part.producers), len(part.consumers)
+        if senders > _MOST_DRAWN:
+            said.append(f"{senders} clients that send are too many to draw; their messages are here.")
             part = replace(part, producers=(), routes=())
-        if len(part.consumers) > _MOST_DRAWN:
-            said.append(f"{len(part.consumers)} clients that receive are too many to draw.")
+        if readers > _MOST_DRAWN:
+            said.append(f"{readers} clients that receive are too many to draw.")
             part = replace(part, consumers=())
         folding = Fold(part)
         folding.add(_about(EventTable(events).tuples(), set(names), base))
@@ -274,15 +274,12 @@ class _Follower:
 
     def _topology(self, seen: Mapping[str, Any]) -> Topology:
         now = seen["now"]
-        for client in seen["clients"]:
-            self._clients[client["name"]] = {**client, "is_gone": False}
-            self._last_seen[client["name"]] = now
-        here = {client["name"] for client in seen["clients"]}
-        for name in list(self._clients):
-            if now - self._last_seen[name] > _LINGERS:
-                del self._clients[name], self._last_seen[name]
-            elif name not in here:
-                self._clients[name] = {**self._clients[name], "is_gone": True}
+        here = {client["name"]: {**client, "is_gone": False} for client in seen["clients"]}
+        lately = (self._last_seen | dict.fromkeys(here, now)).items()
+        self._last_seen = {name: time for name, time in lately if now - time <= _LINGERS}
+        self._clients = {
+            name: here.get(name) or {**self._clients[name], "is_gone": True} for name in self._last_seen
+        }
         queues = self._queues(seen)
         names = [queue.name for queue in queues]
         producers, consumers = self._spots(names)
@@ -322,11 +319,6 @@ class _Follower:
                     name = full if client["name"] in consumers else client["name"]
                     consumers[name] = ConsumerSpot(name, queues.index(node), most, who, full)
         return tuple(producers.values()), tuple(consumers.values())
-
-    def _note_windows(self, frames: Frames) -> None:
-        for spot in frames.topology.producers:
-            most = max(frames.column(f"producer.{spot.name}.outstanding"))
-            self._most[spot.name] = max(self._most[spot.name], most)
 
     # The fold
 
@@ -382,11 +374,8 @@ def _rows(name: str, table: Spans, every: int, stays: Mapping[int, int]) -> list
     if name == "locks":
         return list(range(len(table)))
     if name == "holdings":
-        over = [row for row, stay in enumerate(table.column("stay")) if stay in stays and ends[row] != NEVER]
+        chosen = [stay in stays for stay in table.column("stay")]
     else:
-        over = [
-            row
-            for row, number in enumerate(table.column("number"))
-            if not number % every and ends[row] != NEVER
-        ]
+        chosen = [not number % every for number in table.column("number")]
+    over = [row for row, is_chosen in enumerate(chosen) if is_chosen and ends[row] != NEVER]
     return sorted({*alive, *over[-_MOST_ROWS:]})

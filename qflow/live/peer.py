@@ -24,6 +24,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from socket import socket
 from typing import Any, Final, NamedTuple, Protocol
 
 from cproton import ffi, lib
@@ -240,9 +241,10 @@ class Receiving:
 class Peer:
     """One client's connection."""
 
-    def __init__(self, server: _PeerServer, address: str) -> None:
+    def __init__(self, server: _PeerServer, address: str, connected: socket) -> None:
         self.server = server
-        self.address = address
+        # The server's: where the client is, and whether it has been told that no more will come.
+        self.address, self.socket, self.is_leaving = address, connected, False
         self.container = self.product = self.name = ""
         self.incident = ""
         # Over: nothing more is to be expected; the socket can be closed once all is written.

@@ -20,7 +20,6 @@ import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import chain, count
 from selectors import EVENT_READ, EVENT_WRITE, DefaultSelector
 from threading import RLock
@@ -98,7 +97,8 @@ class Server:
         self.lines: TraceLines | None = None
         self.departed: Counter[str] = Counter()
         self._started = monotonic()
-        self._channels: dict[Peer, _Channel] = {}
+        # Those that are there, in the order in which they came.
+        self._connected: dict[Peer, None] = {}
         self._unnamed = 0
         self._names: dict[str, Peer | None] = {qmf.AGENT_SESSION: None}
         self._room = memoryview(bytearray(READ_SIZE))
@@ -199,7 +199,7 @@ class Server:
                 self._selector.unregister(self._listener)
                 self._listens_at = monotonic() + _PAUSE
                 return
-            if len(self._channels) >= self.limits.connections:
+            if len(self._connected) >= self.limits.connections:
                 self.note_incident(str(address[0]), f"more than {self.limits.connections} connections")
                 connected.close()
                 continue
@@ -209,22 +209,21 @@ class Server:
             if self.tls is not None:
                 # The handshake is made by the first bytes that are read and written.
                 connected = self.tls.wrap_socket(connected, server_side=True, do_handshake_on_connect=False)
-            peer = Peer(self, f"{address[0]}:{address[1]}")
-            channel = self._channels[peer] = _Channel(peer, connected)
+            peer = Peer(self, f"{address[0]}:{address[1]}", connected)
+            self._connected[peer] = None
             self.ticking[peer] = monotonic() + self.limits.handshake
-            self._selector.register(connected, EVENT_READ, channel)
+            self._selector.register(connected, EVENT_READ, peer)
 
-    def _serve(self, channel: _Channel, mask: int) -> None:
+    def _serve(self, peer: Peer, mask: int) -> None:
         if mask & EVENT_WRITE:
-            self.dirty[channel.peer] = None
+            self.dirty[peer] = None
         if not mask & EVENT_READ:
             return
-        peer = channel.peer
         try:
-            data = channel.socket.recv(self.read_size)
+            data = peer.socket.recv(self.read_size)
             # What TLS has decrypted no selector knows of.
-            while data and self.tls is not None and channel.socket.pending():  # type: ignore[attr-defined]
-                data += channel.socket.recv(self.read_size)
+            while data and self.tls is not None and peer.socket.pending():  # type: ignore[attr-defined]
+                data += peer.socket.recv(self.read_size)
         except _NOT_NOW:
             return
         except OSError as error:
@@ -233,7 +232,7 @@ class Server:
             data = b""
         if not data:
             self._guard(peer, peer.end_of_stream)
-            self._drop(channel)
+            self._drop(peer)
         elif not peer.is_over:
             peer.receive(data)
             self.dirty[peer] = None
@@ -244,14 +243,13 @@ class Server:
             self._listens_at = 0.0
             self._selector.register(self._listener, EVENT_READ, None)
         for peer, due in [item for item in self.ticking.items() if item[1] <= now]:
-            channel = self._channels.get(peer)
-            if channel is None:
+            if peer not in self._connected:
                 del self.ticking[peer]
-            elif channel.is_leaving:
-                self._drop(channel)
+            elif peer.is_leaving:
+                self._drop(peer)
             elif not peer.name:
                 peer.incident = f"not open after {self.limits.handshake:g} s"
-                self._drop(channel)
+                self._drop(peer)
             elif due <= now:
                 next_due = self._guard(peer, peer.tick, now) or 0.0
                 if next_due and peer in self.ticking:
@@ -275,69 +273,65 @@ class Server:
         while self.dirty:
             dirty, self.dirty = self.dirty, {}
             for peer in dirty:
-                channel = self._channels.get(peer)
-                if channel is not None:
-                    self._write(channel)
+                if peer in self._connected:
+                    self._write(peer)
 
-    def _write(self, channel: _Channel) -> None:
-        peer = channel.peer
+    def _write(self, peer: Peer) -> None:
         if peer.queued > self.limits.queued_bytes and not peer.is_over:
             most = self.limits.queued_bytes
             text = f"{peer.queued} bytes wait to be read, at most {most} are kept"
             self._guard(peer, peer.refuse, "amqp:resource-limit-exceeded", text)
-        while not channel.is_leaving:
+        while not peer.is_leaving:
             size = self._guard(peer, peer.output, self._room) or 0
             if size <= 0:
                 break
             try:
-                sent = channel.socket.send(self._room[:size])
+                sent = peer.socket.send(self._room[:size])
             except _NOT_NOW:
-                self._listen(channel, EVENT_READ | EVENT_WRITE)
+                self._listen(peer, EVENT_READ | EVENT_WRITE)
                 if peer.is_over:
                     self.ticking[peer] = monotonic() + _GRACE
                 return
             except OSError:
                 self._guard(peer, peer.end_of_stream)
-                self._drop(channel)
+                self._drop(peer)
                 return
             peer.pop_output(sent)
-        self._listen(channel, EVENT_READ)
+        self._listen(peer, EVENT_READ)
         if peer.is_over:
-            self._leave(channel)
+            self._leave(peer)
         else:
             self._guard(peer, peer.feed)
 
-    def _listen(self, channel: _Channel, mask: int) -> None:
-        if channel.mask != mask:
-            channel.mask = mask
-            self._selector.modify(channel.socket, mask, channel)
+    def _listen(self, peer: Peer, mask: int) -> None:
+        if self._selector.get_key(peer.socket).events != mask:
+            self._selector.modify(peer.socket, mask, peer)
 
-    def _leave(self, channel: _Channel) -> None:
+    def _leave(self, peer: Peer) -> None:
         """Say that no more will come; the client closes, or it is dropped after a while."""
-        if channel.is_leaving:
+        if peer.is_leaving:
             return
-        peer = channel.peer
-        channel.is_leaving = True
+        peer.is_leaving = True
         self._note_end(peer)
         self.ticking[peer] = monotonic() + _GRACE
         with suppress(OSError):
-            channel.socket.shutdown(socket.SHUT_WR)
+            peer.socket.shutdown(socket.SHUT_WR)
 
-    def _drop(self, channel: _Channel) -> None:
-        peer = channel.peer
-        if self._channels.pop(peer, None) is None:
+    def _drop(self, peer: Peer) -> None:
+        if peer not in self._connected:
             return
+        del self._connected[peer]
         self._guard(peer, peer.end)
         self.ticking.pop(peer, None)
         self.dirty.pop(peer, None)
         if self._names.get(peer.name) is peer:
             del self._names[peer.name]
         self.departed.update(peer.outcomes)
-        if not channel.is_leaving:
+        if not peer.is_leaving:
             self._note_end(peer)
         with suppress(KeyError, ValueError):
-            self._selector.unregister(channel.socket)
-        channel.socket.close()
+            self._selector.unregister(peer.socket)
+        peer.socket.close()
 
     def _note_end(self, peer: Peer) -> None:
         """Note for what a connection is closed, as soon as it is."""
@@ -347,15 +341,14 @@ class Server:
     def close(self) -> None:
         """Close all connections, and give the port back; :meth:`run` does it at its end."""
         text = "the broker is shutting down"
-        for channel in list(self._channels.values()):
-            peer = channel.peer
+        for peer in list(self._connected):
             if not peer.is_over:
                 self._guard(peer, peer.refuse, "amqp:connection:forced", text)
             peer.incident = ""
-            self._write(channel)
-        for channel in list(self._channels.values()):
-            channel.peer.incident = ""
-            self._drop(channel)
+            self._write(peer)
+        for peer in list(self._connected):
+            peer.incident = ""
+            self._drop(peer)
         self._selector.close()
         for end in (self._listener, self._wake_in, self._wake_out):
             end.close()
@@ -409,12 +402,4 @@ class Server:
 
     def peers(self) -> list[Peer]:
         """Return the clients that are there, in the order in which they came."""
-        return [peer for peer in self._channels if peer.name]
-
-
-@dataclass(slots=True, eq=False)
-class _Channel:
-    peer: Peer
-    socket: socket.socket
-    mask: int = EVENT_READ
-    is_leaving: bool = False
+        return [peer for peer in self._connected if peer.name]
