@@ -83,16 +83,6 @@ def restore_snapshot(snapshot: object) -> Any:
         raise SnapshotError(f"the snapshot is damaged: {error!r}") from error
 
 
-def without_contents(snapshot: Snapshot) -> Snapshot:
-    """Return a snapshot without the contents of messages, which the broker never looks at."""
-    place = _state_fields(_find_class("Message")).index("content")
-    objects = [
-        [name, [*fields[:place], None, *fields[place + 1 :]] if name == "Message" else fields]
-        for name, fields in snapshot["objects"]
-    ]
-    return {**snapshot, "objects": objects}
-
-
 def hash_snapshot(snapshot: Snapshot) -> str:
     """Return the SHA-256 of a snapshot, in hexadecimal; the same on every machine."""
     text = json.dumps(snapshot["objects"], separators=(",", ":"), ensure_ascii=True)
