@@ -46,6 +46,7 @@ from typing import Any, NamedTuple
 
 from qflow.live.amqp_frames import (
     COORDINATOR,
+    MOST_KEPT,
     TRANSACTIONAL,
     Attach,
     Begin,
@@ -69,7 +70,6 @@ from qflow.live.client_book import MOST_ROWS_OF_A_PART, ClientBook, Mark, Record
 from qflow.live.recording import BROKER, CLIENT, OPENED, STATISTICS, CaptureReader
 
 _SIDES = ("the client", "the broker")
-_KEPT_OF_A_MESSAGE = 1 << 20
 _SERIAL = 1 << 32
 _MANAGEMENT = ("qmf.", "$", "/management")
 _DEFAULT_KEYS = {"amq.topic": "#"}
@@ -177,7 +177,7 @@ class _Link:
             self.first = None
             return None
         self.length += frame.length
-        if len(self.payload) < _KEPT_OF_A_MESSAGE:
+        if len(self.payload) < MOST_KEPT:
             self.payload += frame.payload
         if transfer.more:
             return None

@@ -23,7 +23,7 @@ class Recorder:
         command += ["--upstream", str(upstream), "--out", str(out), *options]
         pipe = subprocess.PIPE
         self.out = Path(out)
-        self.process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
+        self.process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
         first = self.process.stdout.readline()
         assert first.startswith("recording: clients connect to 127.0.0.1:"), self.process.stderr.read()
         self.port = int(first.split(",")[0].rpartition(":")[2])
