@@ -118,6 +118,11 @@ class LiveScene(ScenePage):
         script = "run => Number(document.querySelector('.qf-stage').dataset.run) > run"
         self.page.wait_for_function(script, arg=after)
 
+    def wait(self, seconds: int) -> None:
+        """Let the page's clock go on: ten pictures a second of it."""
+        for _ in range(10 * seconds):
+            self.page.clock.fast_forward(100)
+
     def await_words(self, words: str) -> None:
         """Play until the sentence below the picture has some words in it."""
         script = "words => document.querySelector('.qf-step').textContent.includes(words)"

@@ -91,8 +91,13 @@ def test_whatever_goes_wrong_is_told_in_the_lab_and_not_as_a_traceback(lab, monk
 
 
 def test_a_slower_earlier_run_never_overwrites_a_later_one(lab):
-    late = flow_run(messages=20, stop=5, resume=3)
-    early = flow_run(messages=10, stop=5, resume=3)
+    """Nor does a beginning the whole run."""
+    late, early = (flow_run(messages=number, stop=5, resume=3) for number in (20, 10))
+    assert not lab.scene.show(early, 1, is_whole=False)
+    assert lab.scene.show(early, 3, is_whole=False)
+    assert not lab.scene.show(early, 2)
+    assert lab.scene.show(early, 3)
+    assert not lab.scene.show(early, 3)
     assert lab.show(late, 7)
     assert not lab.show(early, 6)
     assert lab.picture is late
@@ -140,15 +145,6 @@ def test_a_late_instant_is_shown_with_the_whole_run(lab, drawn):
     assert [(run, is_whole) for run, is_whole, _ in drawn] == [(2, True)]
 
 
-def test_a_beginning_never_overwrites_the_whole_nor_a_later_run(lab):
-    early = flow_run(messages=10, stop=5, resume=3)
-    assert not lab.scene.show(early, 1, is_whole=False)
-    assert lab.scene.show(early, 3, is_whole=False)
-    assert not lab.scene.show(early, 2)
-    assert lab.scene.show(early, 3)
-    assert not lab.scene.show(early, 3)
-
-
 def test_a_run_that_fails_after_its_beginning_was_drawn_leaves_the_last_whole_picture(
     lab, drawn, monkeypatch
 ):
@@ -182,11 +178,6 @@ def test_the_next_move_ends_a_run_whose_beginning_is_drawn(lab, drawn):
     assert lab.picture.frames.topology.queues[0].stop_count == 60
 
 
-def test_unknown_settings_are_named():
-    with pytest.raises(TypeError, match="flow_lab has no setting 'stopp'; it has stop, resume, limit"):
-        flow_lab(stopp=3)
-
-
 def test_a_declare_argument_is_a_slider_if_it_is_given_a_number():
     """CF-01, FC-08: it begins where it was asked to, moves, travels in a token, and the map knows it."""
     lab = flow_lab(messages=300, stop=0, resume=0, limit=0, **{"qpid.max_size": 30_000})
@@ -195,7 +186,7 @@ def test_a_declare_argument_is_a_slider_if_it_is_given_a_number():
     assert lab.claims[0] == "orders has no flow control."
     assert open_token(lab.token(0, 0)).sliders["qpid.max_size"].value == 0
     assert "none of the 4 settings" in lab.map(cells=2, messages=50).claims[0]
-    with pytest.raises(TypeError, match="flow_lab has no setting 'max_size'"):
+    with pytest.raises(TypeError, match="flow_lab has no setting 'max_size'; it has stop, resume, limit"):
         flow_lab(max_size=3)
 
 
@@ -251,11 +242,10 @@ def test_agreement_tells_a_broker_that_differs(recorded):
     assert _on_spans(lying) == ((0, 3_950_000),)
 
 
-def test_a_recording_that_is_not_there_is_named():
-    with pytest.raises(LogError, match="there is no recording 'slow'; there are .*slow-consumer"):
-        recorded_lab("slow")
-    with pytest.raises(LogError, match="there is no recording"):
-        recorded_lab("../workloads/slow-consumer")
+@pytest.mark.parametrize("name", ["slow", "../workloads/slow-consumer"])
+def test_a_recording_that_is_not_there_is_named(name):
+    with pytest.raises(LogError, match=f"there is no recording '{name}'; there are .*slow-consumer"):
+        recorded_lab(name)
 
 
 # Charts
@@ -276,9 +266,6 @@ def test_thinning_keeps_every_extreme(recorded):
     assert max(kept.y) == max(depths)
     assert len(kept.x) < 1_700
     assert list(kept.x) == sorted(kept.x)
-
-
-def test_a_queue_that_is_not_there_is_named(recorded):
     with pytest.raises(KeyError, match="no queue 'order' in this picture; there are orders"):
         depth_chart(recorded, "order")
 

@@ -7,6 +7,7 @@ import random
 import zlib
 from array import array
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -115,10 +116,12 @@ class Driver:
 @pytest.mark.parametrize("seed", range(8))
 def test_every_frame_is_what_the_engine_says_at_that_moment(seed):
     driver = Driver(seed)
+    folding = Fold(Topology.of(driver.workload, 0))
     for _ in range(150):
         driver.step()
-        frames = fold(Run(driver.workload, driver.events, driver.broker.now))
-        last = frames.at(-1)
+        folding.follow(driver.events)
+        folding.end()
+        last = folding.so_far(driver.broker.now).at(-1)
         assert {name: last[name] for name in driver.expected()} == driver.expected()
 
 
@@ -133,16 +136,18 @@ def test_a_transfer_held_by_two_queues_fills_one_cell_of_the_window():
     assert any(sum(column[index] for column in by_queue) > held[index] for index in both)
 
 
-def test_the_first_frame_is_from_before_everything():
-    frames = flow_run(messages=10).frames
-    assert not any(frames.at(0).values())
-    assert step_sentence(frames, 0) == "Nothing has happened yet."
+@pytest.fixture(scope="module")
+def small():
+    """The frames of a small run of the flow experiment."""
+    return flow_run(messages=300, stop=20, resume=10, capacity=5).frames
 
 
-def test_every_frame_differs_from_the_one_before():
-    frames = flow_run(messages=300, stop=20, resume=10).frames
-    rows = [frames.at(index) for index in range(frames.count)]
-    assert all(rows[index] != rows[index + 1] for index in range(frames.count - 1))
+def test_every_frame_differs_from_the_one_before(small):
+    """The first is from before everything."""
+    assert not any(small.at(0).values())
+    assert step_sentence(small, 0) == "Nothing has happened yet."
+    rows = [small.at(index) for index in range(small.count)]
+    assert all(one != other for one, other in pairwise(rows))
     assert [row["time"] for row in rows] == sorted(row["time"] for row in rows)
 
 
@@ -197,13 +202,12 @@ def test_the_frames_are_those_that_the_first_fold_made(name):
     assert digest(shown) == FOLDED[name]
 
 
-def test_index_at_finds_the_last_frame_not_later():
-    frames = flow_run(messages=200, stop=20, resume=10).frames
-    times = frames.column("time")
+def test_index_at_finds_the_last_frame_not_later(small):
+    times = small.column("time")
     for wanted in (0, 1, times[50], times[50] + 1, times[-1], times[-1] + 10**6):
-        index = frames.index_at(wanted)
+        index = small.index_at(wanted)
         assert times[index] <= wanted
-        assert index == frames.count - 1 or times[index + 1] > wanted
+        assert index == small.count - 1 or times[index + 1] > wanted
 
 
 def test_an_idle_end_is_cut_off_and_a_stalled_one_is_not():
@@ -232,9 +236,8 @@ def test_a_refused_message_ends_the_window_and_is_told():
     assert min(frames.column("queue.orders.held")) == 0  # the queue lets go of what no session waits for
 
 
-def test_every_sentence_can_be_told():
-    for run in (simulate(two_queues()), flow_run(messages=400, stop=20, resume=10, capacity=5).run):
-        frames = fold(run)
+def test_every_sentence_can_be_told(small):
+    for frames in (fold(simulate(two_queues())), small):
         for index in range(frames.count):
             assert "{" not in step_sentence(frames, index) + state_sentence(frames, index)
             assert step_sentence(frames, index) or not frames.at(index)["step.parts"]
@@ -251,12 +254,11 @@ def read_back(sent: bytes, *lengths: int) -> list[array]:
     return [numbers[start : start + length] for start, length in zip(starts, lengths, strict=True)]
 
 
-def test_what_is_packed_is_whole_and_small():
-    frames = flow_run(messages=400, stop=20, resume=10, capacity=5).frames
-    sent = frames.pack()
-    columns = [*frames.columns, *(column for table in frames.lasting.values() for column in table.data)]
+def test_what_is_packed_is_whole_and_small(small):
+    sent = small.pack()
+    columns = [*small.columns, *(column for table in small.lasting.values() for column in table.data)]
     assert read_back(sent, *map(len, columns)) == columns
-    assert len(sent) < frames.count * len(frames.channels) * 4 / 8
+    assert len(sent) < small.count * len(small.channels) * 4 / 8
 
 
 @given(st.lists(st.lists(st.integers(-(2**31), 2**31 - 1) | st.just(0), max_size=20), max_size=5))
@@ -275,12 +277,11 @@ def test_spans_are_where_a_channel_is_not_0(numbers):
     assert frames.spans("seen") == spans_of(zip(times, numbers, strict=True), 999)
 
 
-def test_what_is_not_there_is_named():
-    frames = flow_run(messages=5).frames
+def test_what_is_not_there_is_named(small):
     with pytest.raises(KeyError, match=r"no channel 'queue\.order\.depth'; there are time"):
-        frames.column("queue.order.depth")
+        small.column("queue.order.depth")
     with pytest.raises(IndexError, match="no frame 99999; there are"):
-        frames.at(99_999)
+        small.at(99_999)
 
 
 def test_a_run_longer_than_the_clock_is_refused():
@@ -352,16 +353,15 @@ def test_a_fold_that_forgets_counts_on_as_if_it_had_not(grain):
         kept, seen = part.so_far(run.end), whole.so_far(run.end)
         for back in range(1, min(5, kept.count) + 1):
             assert kept.at(-back) == seen.at(-back)
-        for name, spans in seen.lasting.items():
-            shown = [
-                [spans.row(row)[column] for column in spans.columns if column in ("number", "group", "queue")]
-                for row in spans.alive(seen.count - 1)
-            ]
-            table = kept.lasting[name]
-            assert shown == [
-                [table.row(row)[column] for column in table.columns if column in ("number", "group", "queue")]
-                for row in table.alive(kept.count - 1)
-            ]
+        for name in seen.lasting:
+            shown, left = (
+                [
+                    {key: value for key, value in row.items() if key in ("number", "group", "queue")}
+                    for row in map(frames.lasting[name].row, frames.lasting[name].alive(frames.count - 1))
+                ]
+                for frames in (seen, kept)
+            )
+            assert shown == left
 
 
 def test_clients_may_come_and_go_while_a_fold_counts():

@@ -72,9 +72,9 @@ def take(page: Any, what: str) -> dict[str, float]:
 @pytest.mark.parametrize("name", LABS)
 def test_at_the_end_of_a_run_every_mark_has_landed(live, name):
     live.open(LABS[name]())
-    live.scene("scene.player.setSpeed(10); scene.player.show(0); scene.player.play();")
+    live.scene("scene.player.setSpeed(40); scene.player.show(0); scene.player.play();")
     play_until(live.page, PLAYS)
-    live.page.clock.run_for(6_000)
+    live.wait(6)
     shown = live.lab.picture
     first = next(iter(shown.pictures.values())) if hasattr(shown, "pictures") else shown
     last = first.frames.at(-1)
@@ -91,7 +91,7 @@ def test_where_a_question_pauses_a_run_nothing_flies(live):
     lab.ask(ChapterQuestion("n", "How deep?", mark="deepest", chapter="99-test"))
     live.open(lab)
     play_until(live.page, PLAYS)
-    live.page.clock.run_for(8_000)
+    live.wait(8)
     frame = lab.scene.asking["frame"]
     assert live.scene("return scene.player.place;") == frame
     assert live.scene("return scene.marks;") == lab.first.frames.at(frame)["queue.orders.held"]
@@ -103,7 +103,7 @@ def test_a_step_lands_too_and_nothing_later_has_set_out(live):
     on = next(change.frame for change in frames.transitions if change.is_on)
     live.show(on)
     live.scene("scene.player.step(1);")
-    live.page.clock.run_for(4_000)
+    live.wait(4)
     held = frames.at(on + 1)["queue.orders.held"]
     assert live.scene("return scene.marks;") == held, "what is held is the only thing that is not at home"
 
@@ -113,14 +113,13 @@ def test_a_step_lands_too_and_nothing_later_has_set_out(live):
 
 def test_a_story_tells_six_beats_within_ninety_seconds(live):
     live.open(flow_lab(**FRONT).tell())
-    page = live.page
     beats = live.lab.first.drawing["story"]
     assert len(beats) == 6
     assert all(len(beat["text"].split()) <= MOST_WORDS for beat in beats)
     told = []
     for _ in range(90):
         told.append(live.text(".qf-story-text"))
-        page.clock.run_for(1_000)
+        live.wait(1)
         if live.scene("return !scene.player.isPlaying && scene.player.place;") == beats[-1]["to"]:
             break
     assert list(dict.fromkeys(told)) == [beat["text"] for beat in beats]
@@ -136,7 +135,7 @@ def test_a_story_is_driven_by_keys_skipped_and_told_again(live):
     for _ in range(3):
         page.keyboard.press("ArrowRight")
     assert live.text(".qf-story-text") == beats[3]["text"]
-    page.clock.run_for(12_000)
+    live.wait(12)
     frame = live.lab.first.frames.at(int(page.locator(".qf-stage").get_attribute("data-frame")))
     assert (frame["queue.orders.depth"], frame["queue.orders.held"]) == (41, 1), "one completion is held"
     assert "scale" in page.locator(".qf-stage").get_attribute("style"), "the camera is near"
@@ -173,7 +172,7 @@ def test_the_sum_stands_at_the_tank_and_follows_its_windows(live):
 
 
 def test_an_answer_stands_beside_the_click_and_moves_nothing(live):
-    live.open(capacity_lab())
+    live.open(capacity_lab(messages=200))
     page = live.page
     live.show(live.scene("return scene.player.track.at(1.5e6);"))
     before = page.evaluate(BOXES)
@@ -234,13 +233,13 @@ def test_a_grip_follows_the_pointer_over_its_rows_in_one_drag(live):
     edge, middle = page.evaluate(TENTH)
     take(page, "[data-setting=capacity_1]")
     page.mouse.move(edge, middle, steps=8)
-    page.clock.run_for(1_000)
+    live.wait(1)
     left = page.evaluate(
         "() => document.querySelector('[data-setting=capacity_1]').getBoundingClientRect().x"
     )
     assert abs(left - edge) < 14, "the grip is under the hand"
     page.mouse.up()
-    page.clock.run_for(1_000)
+    live.wait(1)
     assert live.lab.sliders["capacity_1"].value == 10
 
 

@@ -26,7 +26,7 @@ from qflow.labs import (
     state_space_run,
     trace_picture,
 )
-from qflow.labs.experiments import flow_workload
+from qflow.labs.experiments import NAMES, flow_workload
 from qflow.labs.frames import NEVER
 from qflow.labs.group import GroupTable, group_picture
 from qflow.labs.opened import MOST_QUEUES, run_picture
@@ -38,8 +38,6 @@ from qflow.trace.files import write_trace
 from qflow.trace.replaying import trace_of
 from qflow.trace.schema import TraceError
 from qflow.workload import Consumer, Producer, Workload, WorkloadError, simulate
-
-RECORDINGS = kit_path("data") / "recordings" / "workloads"
 
 
 def last(picture) -> dict[str, int]:
@@ -91,7 +89,7 @@ def test_one_unit_turns_it_on_and_both_turn_it_off(size, resume_size, on, last):
 # Capacity
 
 
-@pytest.mark.parametrize(("one", "two"), [(50, 15), (10, 40), (1, 1)])
+@pytest.mark.parametrize(("one", "two"), [(50, 15), (1, 1)])
 def test_a_run_is_as_deep_as_stop_plus_all_capacities(one, two):
     """The bound is reached before the consumer comes; within the limit none is refused."""
     picture = capacity_run(capacity_1=one, capacity_2=two, messages=600)
@@ -150,13 +148,9 @@ def test_the_owner_in_the_picture_is_the_engines():
         if table.holds(consumer):
             table.settle(consumer, verdict)
         frames = table.picture().frames
-        locks = frames.lasting["locks"]
-        shown = {
-            frames.groups[locks.row(row)["group"] - 1]: frames.topology.consumers[
-                locks.row(row)["consumer"] - 1
-            ].name
-            for row in locks.alive(frames.count - 1)
-        }
+        locks, consumers = frames.lasting["locks"], frames.topology.consumers
+        last = map(locks.row, locks.alive(frames.count - 1))
+        shown = {frames.groups[row["group"] - 1]: consumers[row["consumer"] - 1].name for row in last}
         assert shown == table.owners()
 
 
@@ -257,13 +251,7 @@ def test_with_flow_control_the_limit_is_never_reached():
 
 def test_the_alternatives_differ_as_the_rule_book_says():
     both = history_run()
-    assert list(both.pictures) == [
-        "shipped in 0.10",
-        "before the feature",
-        "proof of concept",
-        "watermark proposal",
-        "Java broker",
-    ]
+    assert list(both.pictures) == list(NAMES.values())
     assert set(both["before the feature"].run.errors) == {"p1"}
     assert all(not both[name].run.errors for name in both.pictures if name != "before the feature")
     assert max(both["proof of concept"].frames.column("queue.orders.depth")) == 80
@@ -307,19 +295,16 @@ def test_a_trace_without_its_workload_shows_what_the_run_shows(tmp_path):
 
 
 def test_a_client_log_is_replayed_with_its_workload(tmp_path):
-    picture = trace_picture(RECORDINGS / "overflow-despite-flow-control.csv.gz")
+    """A recorded producer whose session died is never free to send again."""
+    log = kit_path("data") / "recordings" / "workloads" / "overflow-despite-flow-control.csv.gz"
+    picture = trace_picture(log)
     assert any("the engine agrees" in claim for claim in picture.claims)
-    (tmp_path / "log.csv.gz").write_bytes((RECORDINGS / "capacity-165.csv.gz").read_bytes())
+    moods = picture.frames.column("producer.p1.mood").tolist()
+    assert set(moods[moods.index(DEAD) :]) == {DEAD}
+    assert last(picture)["producer.p1.blocked"] == 0
+    (tmp_path / "log.csv.gz").write_bytes(log.read_bytes())
     with pytest.raises(LogError, match="put it beside the log as log.json"):
         trace_picture(tmp_path / "log.csv.gz")
-
-
-def test_a_recorded_producer_whose_session_died_is_never_free_to_send_again():
-    kept = kit_path("data") / "recordings" / "workloads"
-    frames = trace_picture(kept / "overflow-despite-flow-control.csv.gz").frames
-    moods = frames.column("producer.p1.mood").tolist()
-    assert set(moods[moods.index(DEAD) :]) == {DEAD}
-    assert frames.at(-1)["producer.p1.blocked"] == 0
 
 
 def test_of_many_queues_some_are_shown_and_which_is_said():
@@ -340,9 +325,10 @@ def test_of_many_queues_some_are_shown_and_which_is_said():
 
 
 def test_a_state_in_the_picture_is_the_state_of_the_graph():
-    space = state_space_run(stop=2, resume=1, capacity_1=2, capacity_2=1)
+    small = {"stop": 2, "resume": 1, "capacity_1": 2, "capacity_2": 1}
+    space = state_space_run(**small)
     for node in (0, space.states.deepest, max(space.states.graph)):
-        picture = state_space_run(stop=2, resume=1, capacity_1=2, capacity_2=1, state=node).picture
+        picture = state_space_run(**small, state=node).picture
         facts, seen = space.states.graph.nodes[node], last(picture)
         assert seen["queue.q.depth"] == facts["depth"]
         assert seen["queue.q.flow"] == bool(facts["on"])
@@ -361,26 +347,21 @@ def test_refused_thresholds_are_the_brokers_refusal_everywhere():
 # Spans, layout, the standard library
 
 
-def test_spans_agree_with_the_counts_in_every_frame():
-    frames = policy_run(messages=60)["ring"].frames
+@pytest.mark.parametrize(
+    "run",
+    [lambda: policy_run(messages=60)["ring"], lambda: flow_run(messages=100, stop=20, resume=10, capacity=7)],
+    ids=["ring", "held"],
+)
+def test_spans_agree_with_the_counts_in_every_frame(run):
+    frames = run().frames
     stays, holdings, sendings = (frames.lasting[name] for name in ("stays", "holdings", "sendings"))
-    for index in range(0, frames.count, 7):
-        now = frames.at(index)
-        assert len(list(stays.alive(index))) == now["queue.orders.depth"]
+    starts, ends = stays.column("held_start"), stays.column("held_end")
+    for index in range(frames.count):
+        now, waiting = frames.at(index), list(stays.alive(index))
+        assert len(waiting) == now["queue.orders.depth"]
+        assert sum(starts[row] <= index < ends[row] for row in waiting) == now["queue.orders.held"]
         assert len(list(holdings.alive(index))) == now["queue.orders.acquired"]
         assert len(list(sendings.alive(index))) == now["producer.p1.outstanding"]
-
-
-def test_held_spans_agree_with_the_counts():
-    frames = flow_run(messages=300, stop=20, resume=10, capacity=7).frames
-    stays = frames.lasting["stays"]
-    for index in range(frames.count):
-        held = [
-            row
-            for row in stays.alive(index)
-            if stays.get(row, "held_start") <= index < stays.get(row, "held_end")
-        ]
-        assert len(held) == frames.at(index)["queue.orders.held"]
 
 
 def test_the_layout_needs_no_numpy_and_crosses_few_lines():
