@@ -13,10 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qflow.kit import RefusalError
 from qflow.labs.frames import NEVER, Frames, Span
 from qflow.labs.picture import Picture
 from qflow.labs.topology import QueueSpot
@@ -65,27 +63,6 @@ class Chart:
         from qflow.labs.still import still
 
         return still(self.figure)
-
-    def save(self, path: str | Path) -> Path:
-        """Write the chart as ``.html`` (a whole page), ``.svg`` (a still) or ``.png``; return the path."""
-        path = Path(path)
-        ending = path.suffix.lower()
-        if ending == ".svg":
-            path.write_text(self.svg, encoding="utf-8")
-        elif ending == ".html":
-            self.figure.write_html(path, include_plotlyjs=True, full_html=True)
-        elif ending == ".png":
-            try:
-                self.figure.write_image(path)
-            except (ValueError, RuntimeError, ImportError):
-                raise RefusalError(
-                    f"{path.name}: to write a PNG from Python, plotly needs the package kaleido "
-                    "(pip install kaleido) and a Chrome; without them, the camera in the chart's tool bar "
-                    "saves a PNG, and a chart can be saved as .svg or .html"
-                ) from None
-        else:
-            raise RefusalError(f"a chart can be saved as .svg, .html or .png, got {path.name!r}")
-        return path
 
     def __repr__(self) -> str:
         return "\n".join(self.claims)

@@ -31,7 +31,7 @@ from qflow.labs import knobs
 from qflow.labs.frames import Frames
 from qflow.labs.knobs import Knob, begin, fit_levels
 from qflow.labs.picture import Comparison, Picture
-from qflow.labs.running import Steps, draw_steps, finish_steps, side_by_side
+from qflow.labs.running import Steps, draw_steps, finish_steps, part_of_steps
 from qflow.labs.words import BITS, seconds, share, times
 from qflow.workload import Consumer, Producer, Workload
 
@@ -46,10 +46,10 @@ class Experiment(Generic[Shown]):
     """Describes a workload by settings, runs it, and opens its lab."""
 
     name: str
+    # Returns the workload of some settings; its parameters are those that a knob may set.
     describe: Callable[..., Workload]
-    """Returns the workload of some settings; its parameters are those that a knob may set."""
+    # How many a run sends, unless it is told otherwise.
     messages: int
-    """How many a run sends, unless it is told otherwise."""
     knobs: Sequence[Knob]
 
     def steps(self, *, messages: int, **settings: Any) -> Steps[Shown]:
@@ -74,8 +74,8 @@ class _OneRun(Experiment[Picture]):
     """Shows one run, with claims of its own before those of any picture."""
 
     claims: Callable[[Picture], list[str]] = lambda picture: []
+    # Changes the picture when it is whole.
     finish: Callable[[Picture], Picture] = lambda picture: picture
-    """Changes the picture when it is whole."""
 
     def steps(self, *, messages: int, **settings: Any) -> Steps[Picture]:
         """Run, and draw the run as it goes."""
@@ -88,16 +88,19 @@ class _SideBySide(Experiment[Comparison]):
     """Shows runs that differ in one setting, side by side, with a sentence about each."""
 
     setting: str
+    # Each value of that setting, and what its run is called.
     names: Mapping[str, str]
-    """Each value of that setting, and what its run is called."""
     verdict: Callable[[Picture], str]
 
     def steps(self, *, messages: int, **settings: Any) -> Steps[Comparison]:
         """Run one after the other."""
-        workloads = {
-            name: self.describe(**settings, **{self.setting: value}) for value, name in self.names.items()
-        }
-        return (yield from side_by_side(workloads, messages, self.verdict))
+        values = {name: {self.setting: value} for value, name in self.names.items()}
+        workloads = {name: self.describe(**settings, **value) for name, value in values.items()}
+        pictures = {}
+        for index, (name, workload) in enumerate(workloads.items()):
+            pictures[name] = yield from part_of_steps(draw_steps(workload, messages), index, len(workloads))
+        said = (f"{name}: {self.verdict(picture)}" for name, picture in pictures.items())
+        return Comparison(pictures, tuple(said))
 
 
 def _one_queue(
@@ -179,13 +182,10 @@ FLOW = _OneRun(
 )
 
 
-def flow_run(
-    workload: Workload | None = None, *, messages: int = FLOW.messages, **settings: float
-) -> Picture:
+def flow_run(*, messages: int = FLOW.messages, **settings: float) -> Picture:
     """Run the flow control experiment, and return its picture.
 
     Parameters:
-        workload: Any workload; None for :func:`flow_workload` with `settings`.
         messages: The run ends when so many have been sent and the rest has been served.
         settings: As in :func:`flow_workload`.
 
@@ -204,8 +204,6 @@ def flow_run(
     qflow.broker.errors.InvalidArgumentException: invalid-argument: Queue "orders": \
 qpid.flow_resume_count=600 must be less or equal to qpid.flow_stop_count=500
     """
-    if workload is not None:
-        return finish_steps(draw_steps(workload, messages))
     return FLOW.run(messages, settings)
 
 
@@ -214,7 +212,7 @@ def flow_lab(*, messages: int = FLOW.messages, **settings: float) -> SliderLab:
 
     Parameters:
         messages: How many messages a run sends.
-        **settings: Where the sliders begin; as in :func:`qflow.labs.flow_workload`. A declare argument is a
+        settings: Where the sliders begin; as in :func:`qflow.labs.flow_workload`. A declare argument is a
             slider, too, if it is given a number: ``**{"qpid.alert_count": 500}``.
 
     Returns:
@@ -384,18 +382,15 @@ def bytes_workload(
 
 def _verdicts_beside(picture: Picture) -> Picture:
     """Return the picture with what each unit says beside its tank."""
-    topology = picture.frames.topology
-    verdicts = {
-        "messages": _verdicts(picture.frames, "depth", "count"),
-        "bytes": _verdicts(picture.frames, "bytes", "size"),
-    }
+    frames, size = picture.frames, picture.run.workload.producers[0].size
+    verdicts = {"messages": _verdicts(frames, "depth", "count"), "bytes": _verdicts(frames, "bytes", "size")}
     # Beside two tanks there is less room for words.
-    consumers = tuple(replace(c, note=c.note.replace("for each message", "each")) for c in topology.consumers)
-    return replace(
-        picture,
-        frames=replace(picture.frames, topology=replace(topology, consumers=consumers)),
-        drawing={"verdicts": verdicts, "size": picture.run.workload.producers[0].size},
+    (c1,) = frames.topology.consumers
+    topology = replace(
+        frames.topology, consumers=(replace(c1, note=c1.note.replace("for each message", "each")),)
     )
+    shown = replace(frames, topology=topology)
+    return replace(picture, frames=shown, drawing={"verdicts": verdicts, "size": size})
 
 
 def _verdicts(frames: Frames, channel: str, unit: str) -> list[tuple[int, str]]:
@@ -407,10 +402,10 @@ def _verdicts(frames: Frames, channel: str, unit: str) -> list[tuple[int, str]]:
     for frame, (level, is_on) in enumerate(zip(*columns, strict=True)):
         if is_on and resume:
             said = f"below {resume:,}" if level < resume else f"not below {resume:,}"
+        elif stop:
+            said = f"above {stop:,}" if level > stop else f"not above {stop:,}"
         else:
-            said = (
-                "no threshold" if not stop else f"above {stop:,}" if level > stop else f"not above {stop:,}"
-            )
+            said = "no threshold"
         if not found or found[-1][1] != said:
             found.append((frame, said))
     return found
@@ -435,12 +430,11 @@ def turns_by_unit(picture: Picture) -> tuple[dict[str, int], dict[str, int]]:
 def _units(picture: Picture) -> list[str]:
     """Say which unit turned the queue ON, and which was the last to be below its resume threshold."""
     on, last = (
-        ", ".join(f"{unit} {times(number)}" for unit, number in turns.items())
-        for turns in turns_by_unit(picture)
+        [f"{unit} {times(number)}" for unit, number in turns.items()] for turns in turns_by_unit(picture)
     )
-    said = [f"It turned ON by {on.replace(', ', ', by ')} (FC-14)."]
+    said = [f"It turned ON by {', by '.join(on)} (FC-14)."]
     if any(not change.is_on for change in picture.frames.transitions):
-        said.append(f"The last to fall below its resume threshold: {last} (FC-16).")
+        said.append(f"The last to fall below its resume threshold: {', '.join(last)} (FC-16).")
     return said
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -17,7 +17,7 @@ from typing import TypeVar
 from qflow.broker.errors import AmqpException
 from qflow.kit import RefusalError
 from qflow.labs.fold import Fold
-from qflow.labs.picture import Comparison, Picture, picture_of
+from qflow.labs.picture import Picture, picture_of
 from qflow.labs.topology import Topology
 from qflow.workload import Run, Workload, WorkloadError
 from qflow.workload.agenda import SECOND, SEND
@@ -45,8 +45,12 @@ class SoFar(float):
 
 def draw_steps(workload: Workload, messages: int) -> Steps[Picture]:
     """Run a workload in small steps, and fold it as it goes; each yields a :class:`SoFar`."""
+    is_allowed = is_whole(messages, 1) and messages <= MOST_MESSAGES
+    # Without a limit it would have no end.
+    allowed = f"a whole number from 1 to {MOST_MESSAGES:,}"
+    require(is_allowed, "a lab", "messages", messages, allowed)
     with pause_collector():
-        stage = _set_up(workload, messages)
+        stage = set_up(workload, messages)
         folding = Fold(Topology.of(workload, stage.agenda.end))
     done, length, aim = 0, _SLICE, None
     try:
@@ -88,14 +92,6 @@ def simulate_with(
     return stage.finish(workload)
 
 
-def _set_up(workload: Workload, messages: int) -> Stage:
-    """Return the stage of a run with so many messages; without a limit it would have no end."""
-    allowed = f"a whole number from 1 to {MOST_MESSAGES:,}"
-    is_allowed = is_whole(messages, 1) and messages <= MOST_MESSAGES
-    require(is_allowed, "a lab", "messages", messages, allowed)
-    return set_up(workload, messages)
-
-
 def _sketch(run: Run, folding: Fold, room: int) -> Picture:
     """Return the picture of what there is of a run."""
     return picture_of(run, frames=folding.so_far(run.end), room=max(room, run.end))
@@ -118,17 +114,7 @@ def finish_steps(steps: Steps[Result]) -> Result:
             return result
 
 
-def side_by_side(
-    workloads: Mapping[str, Workload], messages: int, verdict: Callable[[Picture], str]
-) -> Steps[Comparison]:
-    """Run workloads one after the other into one comparison, with one sentence about each picture."""
-    pictures = {}
-    for index, (name, workload) in enumerate(workloads.items()):
-        pictures[name] = yield from _part(draw_steps(workload, messages), index, len(workloads))
-    return Comparison(pictures, tuple(f"{name}: {verdict(picture)}" for name, picture in pictures.items()))
-
-
-def _part(steps: Steps[Picture], index: int, of: int) -> Steps[Picture]:
+def part_of_steps(steps: Steps[Picture], index: int, of: int) -> Steps[Picture]:
     """Take steps that are one of several parts of the work."""
     while True:
         try:
