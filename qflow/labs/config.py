@@ -59,27 +59,27 @@ def _in_force(explanation: SettingsExplanation) -> tuple[Effective, ...]:
 
 def _scale(values: dict[str, int], unit: str, noun: str, x: int) -> list[str]:
     keys = {"limit": f"max_{unit}", "stop": f"stop_{unit}", "resume": f"resume_{unit}"}
-    marks = [(name, values[key]) for name, key in keys.items() if values.get(key)]
+    marks = {name: values[key] for name, key in keys.items() if values.get(key)}
     floor = HEIGHT - BOTTOM
     parts = [f'<text class="n" x="{x}" y="{TOP - 12}">{noun}</text>']
     glass = f'<rect class="g" x="{x}" y="{TOP}" width="{_SCALE}" height="{floor - TOP}"/>'
     if not marks:
         return [*parts, glass, f'<text x="{x + _SCALE + 16}" y="{TOP + 20}">no limit</text>']
-    top = max(value for _, value in marks) * 1.08
-    levels = {name: round(floor - (floor - TOP) * value / top, 1) for name, value in marks}
-    if "stop" in levels:
-        parts.append(
-            f'<rect class="h" x="{x}" y="{TOP}" width="{_SCALE}" height="{levels["stop"] - TOP:.1f}"/>'
-        )
+    top = max(marks.values()) * 1.08
+    levels = {name: round(floor - (floor - TOP) * value / top, 1) for name, value in marks.items()}
+    if stop := levels.get("stop"):
         low = levels.get("resume", floor)
-        parts.append(f'<rect class="b" x="{x}" y="{low}" width="{_SCALE}" height="{floor - low:.1f}"/>')
+        parts += [
+            f'<rect class="h" x="{x}" y="{TOP}" width="{_SCALE}" height="{stop - TOP:.1f}"/>',
+            f'<rect class="b" x="{x}" y="{low}" width="{_SCALE}" height="{floor - low:.1f}"/>',
+        ]
     return [*parts, glass, *_labels(marks, levels, x)]
 
 
-def _labels(marks: list[tuple[str, int]], levels: dict[str, float], x: int) -> Iterator[str]:
+def _labels(marks: dict[str, int], levels: dict[str, float], x: int) -> Iterator[str]:
     """Yield a line at each mark, and its number beside it: below the one before where both would touch."""
     free = 0.0
-    for name, value in marks:
+    for name, value in marks.items():
         at, color = levels[name], _COLORS[name]
         label = max(at, free)
         free = label + 18
@@ -112,12 +112,9 @@ class ConfigPicture:
     def claims(self) -> tuple[str, ...]:
         """What the configuration comes to, in sentences; each ends with its rules."""
         explanation = self.explanation
-        if explanation.refusal:
-            return (self.refusal, *(_with_rules(remark.text, remark.rules) for remark in explanation.remarks))
-        values = _in_force(explanation)
         return (
-            _with_rules(explanation.flow, explanation.flow_rules),
-            *(_with_rules(f"{level.name} = {level.value}: {level.why}.", level.rules) for level in values),
+            self.refusal or _with_rules(explanation.flow, explanation.flow_rules),
+            *(_with_rules(f"{it.name} = {it.value}: {it.why}.", it.rules) for it in _in_force(explanation)),
             *(_with_rules(remark.text, remark.rules) for remark in explanation.remarks),
         )
 

@@ -48,8 +48,8 @@ class ConfigLab(widgets.VBox):
         self._button.on_click(self._share)
         self._token = widgets.Text(disabled=True, layout={"width": "420px", "display": "none"})
         self.picture = config_run(text, broker_options=broker_options.split())
-        hint = widgets.HTML(f"<small>{html.escape(_HINT)}</small>")
         self._read = (text, broker_options)
+        hint = widgets.HTML(f"<small>{html.escape(_HINT)}</small>")
         shared = widgets.Box([self._button, self._token]).add_class("qf-buttons")
         parts = [_Dress(), self.typed, hint, self.options, self._refusal, self._gauge, self._claims, shared]
         super().__init__(parts)
@@ -87,14 +87,15 @@ class ConfigLab(widgets.VBox):
         super().close()
 
     def _on_change(self, _: object) -> None:
+        kept = "The picture is that of the last"
         try:
             self.picture = config_run(self.typed.value, broker_options=self.options.value.split())
         except ConfigurationError as error:
-            self._refuse(f"This cannot be read: {error}", "The picture is that of the last text that could.")
+            self._refuse(f"This cannot be read: {error}", f"{kept} text that could.")
         except StartupError as error:
-            self._refuse(f"The broker does not start: {error}", "The picture is that of the last that did.")
+            self._refuse(f"The broker does not start: {error}", f"{kept} that did.")
         except Exception as error:  # a reader who only typed is never shown a traceback
-            self._refuse(f"{type(error).__name__}: {error}", "The picture is that of the last that worked.")
+            self._refuse(f"{type(error).__name__}: {error}", f"{kept} that worked.")
         else:
             self._read = (self.typed.value, self.options.value)
             self._show()
@@ -144,40 +145,35 @@ def config_lab(text: str = EXAMPLE, *, broker_options: str = "") -> ConfigLab:
 
 
 def _field(label: str, text: str, tooltip: str) -> widgets.Textarea:
+    # Its margins would push one of the full width out of sight.
+    layout = {"width": "auto", "max_width": "1000px"}
     return widgets.Textarea(
-        value=text,
-        description=label,
-        tooltip=tooltip,
-        continuous_update=False,
-        rows=2,
-        # Its margins would push one of the full width out of sight.
-        layout={"width": "auto", "max_width": "1000px"},
+        text, description=label, tooltip=tooltip, continuous_update=False, rows=2, layout=layout
     )
 
 
 def _list_claims(picture: ConfigPicture) -> str:
-    explanation = picture.explanation
-    values = picture.values().values()
-    if explanation.refusal:
-        # The refusal itself is said above the drawing.
-        said = tuple(claim for claim in picture.claims if picture.refusal not in claim)
-    else:
-        said = picture.claims[:1] + picture.claims[1 + len(values) :]
+    explanation, values = picture.explanation, picture.values().values()
+    # What is refused has no values; the refusal itself is said above the drawing.
+    first = () if explanation.refusal else picture.claims[:1]
+    said = first + picture.claims[1 + len(values) :]
     items = "".join(f"<li>{html.escape(claim)}</li>" for claim in said)
-    rows = "" if explanation.refusal else "".join(map(_row, values))
+    rows = "".join(map(_row, values))
     spelled = "".join(
         f"<div><small>{name}</small><pre>{html.escape(text)}</pre></div>"
         for name, text in (("qpid-config", explanation.line), ("address", explanation.address))
         if text
     )
-    table = f'<table class="qf-values">{_HEAD}<tbody>{rows}</tbody></table>' if rows else ""
+    head = "".join(f"<th>{name}</th>" for name in ("value", "is", "because", "rule"))
+    table = (
+        f'<table class="qf-values"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+        if rows
+        else ""
+    )
     # Beside the table, which is what is asked for first, the other spellings are for those who open them.
     if table and spelled:
         spelled = f"<details><summary>the same in other spellings</summary>{spelled}</details>"
     return f"<b>What this comes to</b><ul>{items}</ul>{table}{spelled}"
-
-
-_HEAD = "<thead><tr><th>value</th><th>is</th><th>because</th><th>rule</th></tr></thead>"
 
 
 def _row(value: Effective) -> str:

@@ -10,15 +10,16 @@ read off its events, and only some of them are shown.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
+from statistics import median_high
 from typing import Any
 
 from qflow.broker.events import Event
 from qflow.kit import kit_path
-from qflow.labs.frames import Frames, Span, Transition, spans_of
+from qflow.labs.frames import Frames, Span, spans_of
 from qflow.labs.picture import Lane, Picture, Samples, picture_of
 from qflow.labs.topology import Topology, neighbours, part_of, sessions_of, topology_of_events
 from qflow.labs.words import seconds, times
@@ -58,14 +59,11 @@ class ReplayAgreement:
         The real broker reported the state of q 100 times, about every 50 ms until 6.000 s: 99 times the \
 engine agrees; the one other report is within 20 ms of a change.
         """
-        others = self.polls - self.agreeing
-        if not others:
-            verdict = "the engine agrees every time."
-        else:
+        others, verdict = self.polls - self.agreeing, "the engine agrees every time."
+        if others:
             rest = "the one other report is" if others == 1 else f"the {others} others are"
-            verdict = (
-                f"{self.agreeing} times the engine agrees; {rest} within {_ms(self.farthest)} of a change."
-            )
+            near = f"within {_ms(self.farthest)} of a change"
+            verdict = f"{self.agreeing} times the engine agrees; {rest} {near}."
         return [
             f"The real broker reported the state of {self.queue} {self.polls} times, "
             f"about every {_ms(self.gap)} until {seconds(self.until)}: {verdict}",
@@ -94,18 +92,22 @@ def _replay_picture(
 ) -> Picture:
     """Return a client log, replayed through the engine, with the real broker's reports beside it."""
     run = replay(log, workload, progress)
-    reports = {queue: log.statistics(queue) for queue in workload.queues}
-    lanes, samples, said = [], [], []
-    for index, heard in enumerate(reports.values()):
-        if not heard:
-            continue
-        depths = tuple((report.ts_us, report.msgDepth) for report in heard if report.ts_us >= 0)
-        lanes.append(Lane(index, "real broker ON", "real", _on_spans(heard)))
-        samples.append(Samples(index, "reported by the real broker", depths))
+    reports = {index: log.statistics(queue) for index, queue in enumerate(workload.queues)}
+    reports = {index: heard for index, heard in reports.items() if heard}
+    lanes = [Lane(index, "real broker ON", "real", _on_spans(heard)) for index, heard in reports.items()]
+    samples = [
+        Samples(
+            index,
+            "reported by the real broker",
+            tuple((at.ts_us, at.msgDepth) for at in heard if at.ts_us >= 0),
+        )
+        for index, heard in reports.items()
+    ]
     picture = picture_of(run, more_lanes=lanes, samples=samples)
-    for queue, heard in reports.items():
-        said += [] if not heard else agreement(picture.frames, queue, heard).sentences()
-    return replace(picture, claims=(*picture.claims, *said))
+    queues, said = list(workload.queues), list(picture.claims)
+    for index, heard in reports.items():
+        said += agreement(picture.frames, queues[index], heard).sentences()
+    return replace(picture, claims=tuple(said))
 
 
 def agreement(frames: Frames, queue: str, reports: Sequence[QueueSample]) -> ReplayAgreement:
@@ -116,30 +118,24 @@ def agreement(frames: Frames, queue: str, reports: Sequence[QueueSample]) -> Rep
     # Before the first event nothing had happened yet.
     heard = [(report, frames.index_at(report.ts_us)) for report in reports if report.ts_us >= 0]
     others = [report.ts_us for report, index in heard if bool(flow[index]) != report.flowStopped]
-    gaps = sorted(after[0].ts_us - before[0].ts_us for before, after in pairwise(heard))
-    differences = sorted(abs(depth[index] - report.msgDepth) for report, index in heard)
+    near = [min((abs(time - change.time) for change in changes), default=0) for time in others]
+    last = reports[-1]
     return ReplayAgreement(
         queue,
         len(heard),
         len(heard) - len(others),
-        max((_distance(time, changes) for time in others), default=0),
-        gaps[len(gaps) // 2] if gaps else 0,
+        max(near, default=0),
+        median_high([after[0].ts_us - before[0].ts_us for before, after in pairwise(heard)] or [0]),
         sum(change.is_on for change in changes),
-        reports[-1].flowStoppedCount if reports else 0,
-        reports[-1].ts_us if reports else 0,
-        differences[len(differences) // 2] if differences else 0,
+        last.flowStoppedCount,
+        last.ts_us,
+        median_high([abs(depth[index] - report.msgDepth) for report, index in heard] or [0]),
     )
 
 
 def _on_spans(reports: Sequence[QueueSample]) -> tuple[Span, ...]:
     """Return when a real broker reported ON, each time from the first report of it to the first of OFF."""
-    return spans_of(
-        ((report.ts_us, report.flowStopped) for report in reports), reports[-1].ts_us if reports else 0
-    )
-
-
-def _distance(time: int, changes: Sequence[Transition]) -> int:
-    return min((abs(time - change.time) for change in changes), default=0)
+    return spans_of(((report.ts_us, report.flowStopped) for report in reports), reports[-1].ts_us)
 
 
 def _load(name: str) -> tuple[ClientLog, Workload]:
@@ -236,14 +232,13 @@ def _about(events: Iterable[Event], whole: Topology, part: Topology) -> Iterable
 
 
 def _log_of(path: Path) -> ClientLog | None:
+    """Return the client log in a file; None for a trace."""
     if path.name.endswith(_LOG_ENDINGS):
         return ClientLog.load(path)
-    if not path.name.endswith(".parquet"):
-        return None
-    try:
-        return ClientLog.load(path)
-    except LogError:
-        return None
+    if path.name.endswith(".parquet"):
+        with suppress(LogError):
+            return ClientLog.load(path)
+    return None
 
 
 def _workload_path(path: Path, given: str | Path | None) -> Path:
