@@ -47,10 +47,10 @@ class Question(Protocol):
 class Mark:
     """What a learner marks in a picture."""
 
+    # What it says: before its number on a tank, after its name at a client.
     word: str
-    """What it says: before its number on a tank, after its name at a client."""
+    # The answer as a sentence.
     told: str
-    """The answer as a sentence."""
     # Called with the picture and what follows the mark's key in the question: the frame at which to ask;
     # the frame that answers, and the answer. ValueError if the run has none.
     pause: Callable[[Picture, str], int]
@@ -70,11 +70,10 @@ def _half_full(picture: Picture, _: str) -> int:
 
 def _turn(picture: Picture, state: str) -> tuple[int, int]:
     name = picture.frames.topology.queues[0].name
-    turns = picture.frames.transitions
-    found = [turn.frame for turn in turns if (turn.queue, turn.is_on) == (name, state == "ON")]
-    if not found:
-        raise ValueError(f"{name} never turns {state}")
-    return found[0], _depths(picture.frames)[found[0]]
+    for turn in picture.frames.transitions:
+        if (turn.queue, turn.is_on) == (name, state == "ON"):
+            return turn.frame, _depths(picture.frames)[turn.frame]
+    raise ValueError(f"{name} never turns {state}")
 
 
 def _half_empty(picture: Picture, _: str) -> int:
@@ -105,10 +104,10 @@ def _all_hold(picture: Picture, _: str) -> int:
     """Return the first frame at which each consumer holds a message."""
     frames = picture.frames
     columns = [frames.column(f"consumer.{spot.name}.holds") for spot in frames.topology.consumers]
-    found = next((frame for frame, holds in enumerate(zip(*columns, strict=True)) if all(holds)), None)
-    if found is None:
-        raise ValueError("its consumers never all hold a message")
-    return found
+    for frame, holds in enumerate(zip(*columns, strict=True)):
+        if all(holds):
+            return frame
+    raise ValueError("its consumers never all hold a message")
 
 
 def _receiver(picture: Picture, label: str) -> tuple[int, str]:

@@ -192,19 +192,17 @@ def _flow_lanes(frames: Frames) -> list[Lane]:
 def _window_lanes(frames: Frames) -> list[Lane]:
     """Return a lane for each producer that waits, under the queue it feeds that was ON for longest."""
     topology = frames.topology
-    on = [
-        sum(end - start for start, end in frames.spans(f"queue.{spot.name}.flow")) for spot in topology.queues
-    ]
+    spans = [frames.spans(f"queue.{spot.name}.flow") for spot in topology.queues]
+    on = [sum(end - start for start, end in times) for times in spans]
     lanes = []
     for index, spot in enumerate(topology.producers):
-        if spot.is_measured:
-            # When it waits is not in its trace.
-            continue
-        fed = [queue for producer, queue in topology.routes if producer == index]
-        spans = frames.spans(f"producer.{spot.name}.blocked")
-        lanes.append(
-            Lane(max(fed, key=lambda queue: on[queue], default=0), f"{spot.name} waits", "wait", spans)
-        )
+        # When a client of AMQP 1.0 waits is not in its trace.
+        if not spot.is_measured:
+            fed = [queue for producer, queue in topology.routes if producer == index]
+            under = max(fed, key=lambda queue: on[queue], default=0)
+            lanes.append(
+                Lane(under, f"{spot.name} waits", "wait", frames.spans(f"producer.{spot.name}.blocked"))
+            )
     return lanes
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from qflow.broker.consuming import INFINITE, MESSAGE_UNIT
@@ -109,38 +110,37 @@ class Topology:
         """Return the topology of a workload whose run ended at `end`, but for routes through exchanges."""
         names = list(workload.queues)
         queues = [QueueSpot.of(name, workload.queues[name], workload.options) for name in names]
-        sent_to = [producer.to[0] for producer in workload.producers if producer.to[0]]
-        exchanges = list(dict.fromkeys([*(bind[0] for bind in workload.binds), *sent_to]))
+        binds = [(exchange, queue) for exchange, queue, _ in workload.binds]
+        exchanges, bindings = _bound(binds, (p.to[0] for p in workload.producers), names)
         producers = [
-            ProducerSpot(
-                p.name,
-                p.capacity,
-                _pace(p),
-                p.session or p.name,
-                exchanges.index(p.to[0]) if p.to[0] else -1,
-            )
+            ProducerSpot(p.name, p.capacity, _pace(p), p.session or p.name, _place(p.to[0], exchanges))
             for p in workload.producers
         ]
         consumers = [
             ConsumerSpot(c.name, names.index(c.queue), c.prefetch, _service(c), f"{c.name}::{c.name}")
             for c in workload.consumers
         ]
-        bindings = dict.fromkeys((exchanges.index(e), names.index(q)) for e, q, _ in workload.binds)
-        direct = [
+        direct = tuple(
             (index, names.index(p.to[1]))
             for index, p in enumerate(workload.producers)
             if not p.to[0] and p.to[1] in names
-        ]
-        return cls(
-            tuple(producers),
-            tuple(queues),
-            tuple(consumers),
-            tuple(direct),
-            end,
-            tuple(exchanges),
-            tuple(bindings),
-            group_key(workload.queues.values()),
         )
+        clients = tuple(producers), tuple(queues), tuple(consumers), direct
+        return cls(*clients, end, exchanges, bindings, group_key(workload.queues.values()))
+
+
+def _bound(
+    binds: Iterable[tuple[str, str]], sent_to: Iterable[str], queues: list[str]
+) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...]]:
+    """Return the exchanges that are bound or sent to, and which of them leads to which queue."""
+    binds = list(binds)
+    exchanges = list(dict.fromkeys([*(exchange for exchange, _ in binds), *filter(None, sent_to)]))
+    pairs = ((exchanges.index(exchange), queues.index(queue)) for exchange, queue in binds if queue in queues)
+    return tuple(exchanges), tuple(dict.fromkeys(pairs))
+
+
+def _place(exchange: str, exchanges: tuple[str, ...]) -> int:
+    return exchanges.index(exchange) if exchange else -1
 
 
 def group_key(queues: Iterable[Mapping[str, Argument]]) -> str:
@@ -156,7 +156,7 @@ def _policy(settings: QueueSettings) -> str:
     if settings.policy == "self-destruct":
         return "self-destruct"
     kind = "last value" if settings.last_value_queue_key else "priority" if settings.priorities else ""
-    return " ".join(word for word in (kind, settings.policy if settings.policy == "ring" else "") if word)
+    return " ".join(filter(None, (kind, "ring" if settings.policy == "ring" else "")))
 
 
 def _pace(producer: Producer) -> str:
@@ -179,16 +179,15 @@ _SOURCES_FIRST, _ALL = ("producer", "exchange", "consumer"), ("exchange", "produ
 
 def layout_of(topology: Topology) -> dict[str, list[int]]:
     """Return the order of each column of the picture from top to bottom, such that few lines cross."""
-    sizes = {
-        "producer": len(topology.producers),
-        "exchange": len(topology.exchanges),
-        "queue": len(topology.queues),
-        "consumer": len(topology.consumers),
-    }
     near: dict[tuple[str, int], dict[tuple[str, int], None]] = defaultdict(dict)
     for one, other in _links(topology):
         near[one][other] = near[other][one] = None
-    order = {kind: list(range(size)) for kind, size in sizes.items()}
+    order = {
+        "producer": list(range(len(topology.producers))),
+        "exchange": list(range(len(topology.exchanges))),
+        "queue": list(range(len(topology.queues))),
+        "consumer": list(range(len(topology.consumers))),
+    }
     for number in range(_ROUNDS):
         for kind in _ALL if number % 2 else _SOURCES_FIRST:
             heights = {
@@ -251,11 +250,8 @@ def part_of(topology: Topology, queues: Collection[str]) -> Topology:
     direct = {producer for producer, queue in topology.routes if queue in place}
     exchanges = sorted({exchange for exchange, _ in bindings})
     hubs = {exchange: number for number, exchange in enumerate(exchanges)}
-    members = [
-        index
-        for index, spot in enumerate(topology.producers)
-        if spot.exchange in exchanges or index in direct
-    ]
+    spots = enumerate(topology.producers)
+    members = [index for index, spot in spots if spot.exchange in exchanges or index in direct]
     producers = [topology.producers[index] for index in members]
     routes = [(members.index(one), place[queue]) for one, queue in topology.routes if queue in place]
     return replace(
@@ -342,44 +338,27 @@ class _Witness:
 
     def topology(self, run: Run) -> Topology:
         names, senders = list(self.queues), list(self.senders)
-        sent_to = [exchange for targets in self.senders.values() for exchange in targets if exchange]
-        exchanges = list(dict.fromkeys([*(exchange for exchange, _ in self.bindings), *sent_to]))
+        exchanges, bindings = _bound(self.bindings, chain.from_iterable(self.senders.values()), names)
+        # Of several exchanges, the first that a client sent to.
+        first = {name: next(filter(None, targets), "") for name, targets in self.senders.items()}
+        sends, works = "sends as it was recorded", "works as it was recorded"
         producers = [
-            ProducerSpot(
-                name,
-                self.window[name],
-                "sends as it was recorded",
-                name,
-                next((exchanges.index(target) for target in targets if target), -1),
-                name in self.linked,
-            )
-            for name, targets in self.senders.items()
+            ProducerSpot(name, self.window[name], sends, name, _place(to, exchanges), name in self.linked)
+            for name, to in first.items()
         ]
         consumers = [
-            ConsumerSpot(
-                self._name(link),
-                names.index(queue),
-                self._prefetch(link),
-                "works as it was recorded",
-                link,
-            )
+            ConsumerSpot(self._name(link), names.index(queue), self._prefetch(link), works, link)
             for link, queue in self.subscriptions.items()
             if queue in names
         ]
-        return Topology(
-            tuple(producers),
-            tuple(QueueSpot.of(name, self.queues[name], run.workload.options) for name in names),
-            tuple(_tell_apart(consumers)),
-            tuple(
-                (senders.index(session), names.index(queue))
-                for session, queue in self.routes
-                if session in self.senders and queue in self.queues
-            ),
-            run.end,
-            tuple(exchanges),
-            tuple((exchanges.index(e), names.index(q)) for e, q in self.bindings if q in names),
-            group_key(self.queues.values()),
+        routes = tuple(
+            (senders.index(session), names.index(queue))
+            for session, queue in self.routes
+            if session in self.senders and queue in self.queues
         )
+        queues = tuple(QueueSpot.of(name, self.queues[name], run.workload.options) for name in names)
+        clients = tuple(producers), queues, tuple(_tell_apart(consumers)), routes
+        return Topology(*clients, run.end, exchanges, bindings, group_key(self.queues.values()))
 
     def _name(self, link: str) -> str:
         """Return a subscription's name: of AMQP 1.0 the client's if it has one only, or the link's tag."""

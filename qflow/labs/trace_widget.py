@@ -40,31 +40,24 @@ class TraceLab(Lab):
     name = "trace"
 
     def __init__(
-        self,
-        path: str | Path,
-        workload: str | Path | None,
-        queues: Sequence[str],
-        digest: str,
-        at: float = 0.0,
+        self, path: str | Path, workload: str | Path | None, queues: Sequence[str], digest: str, at: float
     ) -> None:
         self._at = round(at * 1_000_000)
-        self._opened = (path, workload, queues)
-        self._expected = digest
+        self._path, self._workload, self._queues, self._expected = Path(path), workload, queues, digest
         self._task: asyncio.Task[None] | None = None
         read = partial(trace_picture, path, workload=workload, queues=queues)
-        loop = running_loop() if _is_large(Path(path)) else None
+        loop = running_loop() if _is_large(self._path) else None
         if loop is None:
             # Without progress: whether a line of it appears would hang on the machine's speed.
             super().__init__(read(progress=lambda *_: None))
             self._open_at()
             return
-        super().__init__(Comparison({}, (f"{Path(path).name} is being read.",)))
+        super().__init__(Comparison({}, (f"{self._path.name} is being read.",)))
         self._task = loop.create_task(self._follow(read))
 
     async def _follow(self, read: Callable[..., Picture]) -> None:
         """Show how far the reading is, and then its picture, unless it is cancelled."""
-        name = Path(self._opened[0]).name
-        done, is_over = 0.0, False
+        name, done, is_over = self._path.name, 0.0, False
 
         def report(rows: int, total: int | None = None, _: str = "", /) -> None:
             nonlocal done
@@ -98,9 +91,8 @@ class TraceLab(Lab):
     @property
     def settings(self) -> dict[str, Any]:
         """Which file, and what its bytes are."""
-        path, workload, queues = self._opened
-        found = {"path": share_path(path), "queues": list(queues), "digest": _digest(path)}
-        return found if workload is None else {**found, "workload": share_path(workload)}
+        found = {"path": share_path(self._path), "queues": list(self._queues), "digest": _digest(self._path)}
+        return found if self._workload is None else {**found, "workload": share_path(self._workload)}
 
     def close(self) -> None:
         """Free everything the lab used, and stop reading its file."""
@@ -111,10 +103,8 @@ class TraceLab(Lab):
     def go_to(self, token: Token) -> None:
         """Go to a token's instant, with a notice if the file or the engine is not the token's."""
         super().go_to(token)
-        if self._expected not in ("", _digest(self._opened[0])):
-            text = (
-                f"{Path(self._opened[0]).name} is not the file that this token was made of: its bytes differ."
-            )
+        if self._expected not in ("", _digest(self._path)):
+            text = f"{self._path.name} is not the file that this token was made of: its bytes differ."
             self.scene.refusal = "\n".join(filter(None, (text, self.scene.refusal)))
 
 
@@ -126,7 +116,7 @@ def _is_large(path: Path) -> bool:
     return size >= (LARGE if path.suffix in _PACKED else LARGE * _PACKING)
 
 
-def _digest(path: str | Path) -> str:
+def _digest(path: Path) -> str:
     """Return twelve digits that change whenever a file's bytes do."""
     with open(path, "rb") as file:
         return file_digest(file, "sha256").hexdigest()[:12]

@@ -135,13 +135,9 @@ def shot(lab: Lab, name: str, tmp_path: Path, of: str = LAB) -> None:
     assert path.stat().st_size > 20_000
 
 
-def test_the_chapter_runs_and_asks_nobody_outside(lab):
-    assert lab.lab_page.cell_errors() == []
-    assert lab.lab_page.page_errors == []
-    assert lab.lab_page.foreign_requests == []
-
-
-def test_what_is_drawn_is_what_python_says(lab):
+def test_what_is_drawn_is_what_python_says_and_the_chapter_asks_nobody_outside(lab):
+    page = lab.lab_page
+    assert page.cell_errors() == page.page_errors == page.foreign_requests == []
     frames = flow_run().frames
     seen = lab.seen()
     assert_true(seen)
@@ -155,32 +151,25 @@ def test_pictures_in_both_themes(lab, tmp_path):
     lab.seek(0.57)
     assert (lab.seen()["flow"], lab.seen()["held"]) == ("ON", "100")
     assert int(lab.seen()["depth"]) < int(lab.seen()["stop"])
-    shot(lab, "flow-lab", tmp_path)
     theme = "name => window.jupyterapp.commands.execute('apputils:change-theme', { theme: name })"
-    lab.page.evaluate(theme, "JupyterLab Dark")
-    lab.page.wait_for_selector("[data-jp-theme-light=false]", state="attached")
-    shot(lab, "flow-lab-dark", tmp_path)
-    lab.page.evaluate(theme, "JupyterLab Light")
-    lab.page.wait_for_selector("[data-jp-theme-light=true]", state="attached")
+    for name, is_light in (("Dark", "false"), ("Light", "true")):
+        lab.page.evaluate(theme, f"JupyterLab {name}")
+        lab.page.wait_for_selector(f"[data-jp-theme-light={is_light}]", state="attached")
+        shot(lab, f"flow-lab-{name}", tmp_path)
 
 
 def test_the_keyboard_does_all_of_it(lab):
     cells = "() => window.jupyterapp.shell.currentWidget.content.activeCellIndex"
-    lab.press("Home")
-    active = lab.page.evaluate(cells)
-    assert lab.seen()["frame"] == "0"
-    lab.press("ArrowRight")
-    assert lab.seen()["frame"] == "1"
-    lab.press("ArrowLeft")
-    assert lab.seen()["frame"] == "0"
-    lab.press("Shift+ArrowRight")
-    assert lab.seen()["flow"] == "ON"
-    lab.press("Shift+ArrowRight")
-    assert lab.seen()["flow"] == "OFF"
-    lab.press("End")
-    assert int(lab.seen()["frame"]) == int(lab.seen()["frames"]) - 1
-    lab.press("Shift+ArrowLeft")
-    assert lab.seen()["flow"] == "OFF"
+    last = str(int(lab.seen()["frames"]) - 1)
+    active = None
+    for key, what, value in [
+        *(("Home", "frame", "0"), ("ArrowRight", "frame", "1"), ("ArrowLeft", "frame", "0")),
+        *(("Shift+ArrowRight", "flow", "ON"), ("Shift+ArrowRight", "flow", "OFF")),
+        *(("End", "frame", last), ("Shift+ArrowLeft", "flow", "OFF")),
+    ]:
+        lab.press(key)
+        active = lab.page.evaluate(cells) if active is None else active
+        assert lab.seen()[what] == value, key
     assert lab.page.evaluate(cells) == active, "JupyterLab took the arrow keys for itself"
 
 
@@ -219,19 +208,17 @@ def grip(lab: Lab, setting: str) -> tuple[float, float]:
 
 def test_a_level_dragged_on_the_tank_redraws(lab):
     """The line is under the hand, its runs come while it is held, and the slider follows."""
-    for _ in range(MOVES):
-        before = lab.seen()
-        x, y = grip(lab, "stop")
-        lab.page.mouse.move(x, y + (14 if int(before["stop"]) >= 850 else -14), steps=1)
-        lab.await_run(int(before["run"]))
-        held = lab.seen()
-        assert held["stop"] != before["stop"]
-        assert_true(held)
-        lab.page.mouse.up()
-        slider = ".qf-slider-stop .widget-readout"
-        follows = f"stop => document.querySelector('{slider}').innerText === stop"
-        lab.page.wait_for_function(follows, arg=held["stop"])
-        assert lab.seen()["stop"] == held["stop"]
+    before = lab.seen()
+    x, y = grip(lab, "stop")
+    lab.page.mouse.move(x, y + (14 if int(before["stop"]) >= 850 else -14), steps=1)
+    lab.await_run(int(before["run"]))
+    held = lab.seen()
+    assert held["stop"] != before["stop"]
+    assert_true(held)
+    lab.page.mouse.up()
+    follows = "stop => document.querySelector('.qf-slider-stop .widget-readout').innerText === stop"
+    lab.page.wait_for_function(follows, arg=held["stop"])
+    assert lab.seen()["stop"] == held["stop"]
 
 
 def test_a_hand_that_moves_on_sees_pictures_on_its_way(lab):
@@ -341,15 +328,10 @@ def test_a_slider_that_comes_back_to_where_it_was_brings_its_picture_back(lab):
     assert lab.page.locator(STAGE).evaluate(VISIBLE) == drawing
 
 
-def test_a_slider_tells_its_rule(lab):
+def test_the_stop_slider_tells_its_rule_and_moves_with_the_keyboard_too(lab):
     assert "(FC-14)" in lab.page.locator(".qf-slider-stop [title]").first.get_attribute("title")
-
-
-def test_the_stop_slider_moves_with_the_keyboard_too(lab):
     before = lab.seen()
-    handle = lab.page.locator(".qf-slider-stop .noUi-handle")
-    handle.focus()
-    handle.press("ArrowLeft")
+    lab.page.locator(".qf-slider-stop .noUi-handle").press("ArrowLeft")
     lab.await_run(int(before["run"]))
     after = lab.seen()
     assert int(after["stop"]) < int(before["stop"])

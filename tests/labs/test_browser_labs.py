@@ -125,11 +125,6 @@ class Seen:
         script = "([stage, run]) => Number(stage.dataset.run) > run && stage.dataset.whole !== 'no'"
         self.page.wait_for_function(script, arg=[stage, after])
 
-    def await_frame_after(self, frame: int) -> None:
-        stage = self.root.locator(".qf-stage").first.element_handle()
-        script = "([stage, frame]) => Number(stage.dataset.frame) > frame"
-        self.page.wait_for_function(script, arg=[stage, frame])
-
     def shot(self, moment: str) -> None:
         """Keep a picture of the lab for a look at it, where QFLOW_SCREENSHOTS asks for it."""
         if "QFLOW_SCREENSHOTS" not in os.environ:
@@ -150,9 +145,7 @@ class Seen:
 
 
 def test_all_labs_open_and_ask_nobody_outside(opened):
-    assert opened.cell_errors() == []
-    assert opened.page_errors == []
-    assert opened.foreign_requests == []
+    assert opened.cell_errors() == opened.page_errors == opened.foreign_requests == []
     assert opened.page.locator(".qflow-lab").count() == len(OPEN)
 
 

@@ -35,10 +35,11 @@ ABOVE = """() => {
     ("name", "cells"),
     [
         ("00-tour", 2),
-        ("01-thresholds", 3),
+        # Of the drawings one each: the tank is the tour's, too.
+        pytest.param("01-thresholds", 3, marks=pytest.mark.release),
         ("02-bytes-and-counts", 5),
         ("03-held-completions", 5),
-        ("04-capacity", 5),
+        pytest.param("04-capacity", 5, marks=pytest.mark.release),
         ("05-message-groups", 5),
     ],
 )
@@ -54,5 +55,4 @@ def test_the_lab_is_seen_as_a_whole_and_plays(lab_page, name, cells):
     page.wait_for_function(SEEN)
     assert page.locator(".qflow-stored").count() == 0, "the widget, and not what the notebook keeps as well"
     assert page.evaluate(ABOVE) < 1_080, "a screen and a half"
-    assert lab_page.cell_errors() == []
-    assert lab_page.page_errors == []
+    assert lab_page.cell_errors() == lab_page.page_errors == []
