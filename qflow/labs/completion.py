@@ -51,10 +51,9 @@ class SessionTable:
             "busy": {"qpid.flow_stop_count": stop, "qpid.flow_resume_count": 1},
             "idle": {"qpid.flow_stop_count": 0, "qpid.flow_stop_size": 0},
         }
-        admin = self.broker.session("admin")
+        self._admin = self.broker.session("admin")
         for queue, arguments in self.arguments.items():
-            admin.queue_declare(queue, arguments)
-        self._admin = admin
+            self._admin.queue_declare(queue, arguments)
         self.session = self.broker.session("p1")
         self._reader = self.broker.session("c1")
         self._reader.consuming.on_delivery = lambda record: self._browsed.update({record.label: record})
@@ -80,8 +79,9 @@ class SessionTable:
             raise ValueError(f"there is no queue {name!r}; there are {', '.join(QUEUES)}")
         self.broker.advance(self.broker.now + PAUSE)
         if what in QUEUES:
-            self._known[number] = (what, f"p1-{number}")
-            message = Message(100, routing_key=what, label=f"p1-{number}")
+            label = f"p1-{number}"
+            self._known[number] = (what, label)
+            message = Message(100, routing_key=what, label=label)
             self.session.message_transfer(message, sync=bool(name))
         elif what == "sync":
             self._known[number] = ("sync", "")
@@ -135,22 +135,20 @@ class SessionTable:
         return replace(picture, drawing=drawing, claims=self._claims(strip))
 
     def _claims(self, strip: _Strip) -> tuple[str, ...]:
-        complete, held = self.session.completed, self.session.held
+        completions, complete = self.session.completions, self.session.completed
         said = [f"Complete are the commands {complete or 'none'} of {len(self._known)} (CM-04)."]
-        if held:
-            numbers = ", ".join(str(transfer.number) for transfer in held)
-            said.append(f"Held by busy: {numbers}. The messages are on the queue (CM-01).")
+        if held := ", ".join(str(transfer.number) for transfer in self.session.held):
+            said.append(f"Held by busy: {held}. The messages are on the queue (CM-01).")
         for number, (kind, _) in self._known.items():
             if kind == "sync" and number not in complete:
                 said.append(f"The sync with number {number} waits for all before it (CM-06).")
         reported = strip.reports[-1][1] if strip.reports else "none"
         said.append(f"The last report to the client names {reported} (CM-05).")
-        completions = self.session.completions
         unreported = RangeSet()
         for number in self._known:
             if number in complete and number not in completions.reported:
                 unreported.add(number)
-        if len(unreported) and not any(completions.is_awaited(number) for number in completions.incomplete):
+        if len(unreported) and not any(map(completions.is_awaited, completions.incomplete)):
             outstanding = len(self._known) - completions.reported.front
             said.append(
                 f"Complete and not reported: {unreported}, and nobody has asked."

@@ -48,9 +48,8 @@ class Picture:
         frames: What each step shows.
         claims: What the picture shows, in sentences.
         lanes, samples: What is drawn beside the depth.
-        room: Of a run that still goes on: how far the time axis reaches, in microseconds; 0 of a whole run.
-        messages: Of a simulated run: the most messages that it sent; 0 of one that was recorded or done by
-            hand.
+        room: How far the time axis of a run that goes on reaches, in microseconds; 0 of a whole run.
+        messages: The most that a simulated run sent; 0 of one that was recorded or done by hand.
         drawing: What a drawing of another form needs besides, its ``form`` first; empty for tanks and gates.
 
     >>> from qflow.labs import flow_run
@@ -72,12 +71,7 @@ class Picture:
         return "\n".join(self.claims)
 
     def measures(self) -> dict[str, Measures]:
-        """Return each queue's measures over the time that is drawn; of a run that is not simulated none.
-
-        >>> from qflow.labs import flow_run
-        >>> flow_run(messages=200, stop=20, resume=10).measures()["orders"]["max_depth"]
-        103
-        """
+        """Return each queue's measures over the time that is drawn; of a run that is not simulated none."""
         # The log of a real run does not hold all that they count.
         end = self.frames.topology.end if self.messages else 0
         return queue_measures(self.run.events, self.run.workload, end) if end else {}
@@ -139,10 +133,9 @@ def picture_of(
 
     Parameters:
         run: What a simulation or a replay gave.
-        more_lanes, samples: What else is drawn beside the depth.
+        more_lanes, samples, room: As in :class:`Picture`.
         topology: The clients and queues to show; None for all of the run's workload.
         frames: The run's frames, if the caller has them.
-        room: Of a run that still goes on: how far the time axis reaches, in microseconds.
 
     >>> from qflow.labs import flow_workload
     >>> from qflow.workload import simulate

@@ -38,12 +38,10 @@ LABS = (
 )
 """The labs that a token can open: all experiments, and those with which a stranger's token can do no harm."""
 
-FILES = {"trace": ("path", "workload")}
+_FILES = {"trace": ("path", "workload")}
 """The settings of a lab that name files."""
 
 _MARK = "qf1."
-_SHOWN = 60
-_SENTENCE = 300
 _MOST = 1_000_000
 """More bytes than any token unpacks to: what was typed into a lab, or played in one."""
 _KINDS: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
@@ -62,8 +60,7 @@ def _engine_hash() -> str:
     digest = sha256()
     for room in ("qflow.broker", "qflow.workload"):
         found = (item for item in files(room).iterdir() if item.name.endswith(".py"))
-        sources = sorted(found, key=lambda item: str(item.name))
-        for source in sources:
+        for source in sorted(found, key=lambda item: str(item.name)):
             digest.update(source.name.encode() + b"\0" + source.read_bytes())
     return digest.hexdigest()[:12]
 
@@ -80,9 +77,8 @@ def _unpack(body: str) -> bytes:
     return plain
 
 
-def _shorten(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+def _shorten(text: str, most: int = 60) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 @dataclass(frozen=True)
@@ -116,10 +112,12 @@ class Token:
             raise TokenError("this token is not whole: copy all of it, from the first letter to the last")
         lab, settings, time, back, engine = values
         if lab not in LABS:
-            raise TokenError(f"this token is of a lab {_shorten(lab)}; here there are {', '.join(LABS)}")
+            raise TokenError(
+                f"this token is of a lab {_shorten(repr(lab))}; here there are {', '.join(LABS)}"
+            )
         for value, (what, holds, allowed) in zip(values, _KINDS, strict=True):
             if not holds(value):
-                raise TokenError(f"this token's {what} must be {allowed}, got {_shorten(value)}")
+                raise TokenError(f"this token's {what} must be {allowed}, got {_shorten(repr(value))}")
         return cls(lab, settings, time, back, engine)
 
     def difference(self) -> str:
@@ -166,8 +164,7 @@ sender, allow it: open_token(text, allow_files=True)
     except AmqpException as error:
         raise TokenError(f"the broker here refuses the settings of this token: {error}") from error
     except Exception as error:  # settings from anywhere: what a lab says of them is shown in a sentence
-        words = " ".join(str(error).split()) or type(error).__name__
-        said = words if len(words) <= _SENTENCE else f"{words[:_SENTENCE]}…"
+        said = _shorten(" ".join(str(error).split()) or type(error).__name__, 300)
         raise TokenError(f"the lab of this token is another one here: {said}") from error
     lab.go_to(token)
     return lab
@@ -203,7 +200,7 @@ def _check(token: Token, allow_files: bool) -> dict[str, Any]:
     """Return a token's settings, with files where they are here; TokenError for one that is not allowed."""
     settings = dict(token.settings)
     recordings = (kit_path("data") / "recordings").resolve()
-    for name in FILES.get(token.lab, ()):
+    for name in _FILES.get(token.lab, ()):
         if isinstance(settings.get(name), str):
             shipped = (recordings.parent / settings[name]).resolve()
             if shipped.is_relative_to(recordings):
@@ -219,6 +216,6 @@ def _check(token: Token, allow_files: bool) -> dict[str, Any]:
 
 def _not_allowed(path: str) -> TokenError:
     return TokenError(
-        f"this token opens the file {_shorten(path)} of this machine; if you trust its sender, allow it: "
-        "open_token(text, allow_files=True)"
+        f"this token opens the file {_shorten(repr(path))} of this machine; if you trust its sender, allow "
+        "it: open_token(text, allow_files=True)"
     )

@@ -66,8 +66,7 @@ class SliderLab(Lab):
     """Sliders, the picture, and what it shows in words.
 
     Parameters:
-        knobs: The sliders.
-        settings: Where they begin.
+        knobs, settings: The sliders, and where they begin.
         steps: Called with the settings by name; runs, and returns the picture.
         name: What opens this lab again: one of :data:`qflow.labs.share.LABS`.
         more: Further arguments of `steps`, which no slider sets.
@@ -384,7 +383,6 @@ class Prose(anywidget.AnyWidget):
     # Least, most and step of each number.
     bounds = traitlets.Dict().tag(sync=True)
     scene = traitlets.Instance(Scene).tag(sync=True, **widgets.widget_serialization)
-    _sliders: Mapping[str, widgets.IntSlider] = {}
 
     def __init__(self, text: str, sliders: Mapping[str, widgets.IntSlider], scene: Scene) -> None:
         parts = list(_parts_of(text))
@@ -400,14 +398,6 @@ class Prose(anywidget.AnyWidget):
 
     def _follow(self, _: object) -> None:
         self.values = {name: slider.value for name, slider in self._sliders.items()}
-
-    def close(self) -> None:
-        """Free the widget; the lab goes on."""
-        # What is refused has no sliders, and Python closes what it collects once more.
-        sliders, self._sliders = self._sliders, {}
-        for slider in sliders.values():
-            slider.unobserve(self._follow, names="value")
-        super().close()
 
     def _text(self, number: Callable[[str], str], term: Callable[[str], str]) -> str:
         def say(part: str | list[str]) -> str:
