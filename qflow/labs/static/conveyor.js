@@ -6,7 +6,7 @@ import { TAKES } from "./flights.js";
 import { AGAIN, colorOf, letterOf, offerAnswer, shapeOf } from "./glyphs.js";
 import { buildButton, buildGrip } from "./handles.js";
 import { EYE, PASSED, TAKEN } from "./looks.js";
-import { drawLock, drawText, ring } from "./marks.js";
+import { drawLock, drawShape, drawText, ring } from "./marks.js";
 import { Painter } from "./motion.js";
 import { clamp, easeOut, mix, smooth } from "./numbers.js";
 import { fitted, patterns, set, svg, textWidth, write } from "./svg.js";
@@ -34,10 +34,6 @@ export class Conveyor extends Painter {
   // Which consumers had a message, one after the other: rows of the holdings.
   had(stay) {
     return this.byStay.get(stay) ?? [];
-  }
-
-  at(frame, seconds = 0) {
-    return this.flights.time(frame) + seconds * this.pace;
   }
 
   paint(brush, now, frame) {
@@ -95,13 +91,7 @@ export class Conveyor extends Painter {
     const kind = group || this.timeline.picture.groups.length + stays.get(stay, "producer");
     const again = stays.get(stay, "again") <= this.frame;
     const draw = (pen, colour) => {
-      pen.save();
-      pen.scale(size / 5.4, size / 5.4);
-      const path = new Path2D(shapeOf(kind));
-      [pen.fillStyle, pen.strokeStyle, pen.lineWidth] = [colorOf(kind), colour("card"), 0.5];
-      pen.fill(path);
-      pen.stroke(path);
-      pen.restore();
+      drawShape(pen, shapeOf(kind), size / 5.4, colorOf(kind), colour("card"), 0.5);
       const { pitch } = this.places;
       const small = size < 10 ? 9 : 12;
       drawText(pen, letterOf([label.split("-")[0]], 1), 0, size * 0.1, `700 ${Math.round(size * 0.7)}px`, DARK.has(colorOf(kind)) ? "#fff" : "#1c2126");
@@ -135,7 +125,7 @@ export class Conveyor extends Painter {
         const part = smooth(this.part(back.until, TAKES.release));
         this.see("release", back.row);
         this.item(stay, mix(sx, x, part), mix(sy, LINE.middle, part), size);
-      } else this.item(stay, x, LINE.middle, size, this.lockOf(stay) ? 0.62 : 1);
+      } else this.item(stay, x, LINE.middle, size, this.isLocked(stay) ? 0.62 : 1);
     }
   }
 
@@ -168,14 +158,10 @@ export class Conveyor extends Painter {
 
   // When a consumer was last done with another message.
   freeSince({ consumer, row }) {
-    const { holdings } = this.timeline;
-    let since = -Infinity;
-    for (const other of this.flights.byEnd.holdings.rows) {
-      const end = this.at(holdings.get(other, "end"));
-      if (end > this.time) break;
-      if (other !== row && holdings.get(other, "consumer") === consumer) since = end;
-    }
-    return since;
+    const { rows, column: end } = this.flights.byEnd.holdings;
+    const isDone = (other) => other !== row && this.timeline.holdings.get(other, "consumer") === consumer && this.at(end[other]) <= this.time;
+    const last = rows.findLast(isDone);
+    return last === undefined ? -Infinity : this.at(end[last]);
   }
 
   paintDone() {
@@ -217,13 +203,10 @@ export class Conveyor extends Painter {
     });
   }
 
-  // The lock that a message of the line wears: that of its group, once it has snapped.
-  lockOf(stay) {
+  // Whether a message of the line wears the lock of its group, which has snapped.
+  isLocked(stay) {
     const { stays, locks } = this.timeline;
-    for (const row of this.aliveLocks()) {
-      if (locks.get(row, "group") === stays.get(stay, "group") && this.snapped(row) <= this.time) return { row, consumer: locks.get(row, "consumer") };
-    }
-    return null;
+    return this.aliveLocks().some((row) => locks.get(row, "group") === stays.get(stay, "group") && this.snapped(row) <= this.time);
   }
 
   aliveLocks() {
@@ -300,8 +283,7 @@ export class Conveyor extends Painter {
     const [homeX, homeY] = places.eye(index);
     const rail = places.rail(index);
     const looks = this.looks.of[index];
-    let at = -1;
-    for (let next = 0; next < looks.length && this.at(looks[next].frame, looks[next].at) <= this.time; next += 1) at = next;
+    const at = looks.findLastIndex((one) => this.at(one.frame, one.at) <= this.time);
     const look = looks[at];
     const spot = (one) => [one.stay < 0 ? Math.max(16, this.places.right - (this.length + 0.5) * places.pitch) : (this.x.get(one.stay) ?? this.places.right), rail];
     let [x, y, open] = [homeX, homeY, 0.12];

@@ -206,20 +206,32 @@ export function ring(pen, size) {
   pen.arc(0, 0, size, 0, 7);
 }
 
+export function square(pen, size, radius = size / 2) {
+  pen.beginPath();
+  pen.roundRect(-size, -size, 2 * size, 2 * size, radius);
+}
+
+// A shape around 0, 0, filled and with an edge.
+export function drawShape(pen, shape, scale, fill, edge, line) {
+  const path = new Path2D(shape);
+  pen.save();
+  pen.scale(scale, scale);
+  [pen.fillStyle, pen.strokeStyle, pen.lineWidth] = [fill, edge, line];
+  pen.fill(path);
+  pen.stroke(path);
+  pen.restore();
+}
+
 const DRAWN = {
   message(pen, size, colour, group, groups) {
     if (group) {
-      const path = new Path2D(shapeOf(group));
+      drawShape(pen, shapeOf(group), size / 5.4, colorOf(group), colour("card"), 0.7);
       pen.scale(size / 5.4, size / 5.4);
-      [pen.fillStyle, pen.strokeStyle, pen.lineWidth] = [colorOf(group), colour("card"), 0.7];
-      pen.fill(path);
-      pen.stroke(path);
       if (size >= 7) drawText(pen, letterOf(groups, group), 0, 0.3, "700 5px", "#fff");
       return;
     }
     pen.fillStyle = colour("blue");
-    pen.beginPath();
-    pen.roundRect(-size, -size, 2 * size, 2 * size, size / 2);
+    square(pen, size);
     pen.fill();
     pen.fillStyle = colour("card");
     ring(pen, size * 0.32);
@@ -227,21 +239,15 @@ const DRAWN = {
   },
   // On its way to a queue, which counts it when it is there.
   sent(pen, size, colour, group) {
-    const path = new Path2D(group ? shapeOf(group) : "M-4.4,-3A1.4,1.4 0 0 1 -3,-4.4H3A1.4,1.4 0 0 1 4.4,-3V3A1.4,1.4 0 0 1 3,4.4H-3A1.4,1.4 0 0 1 -4.4,3Z");
-    pen.scale(size / 5.4, size / 5.4);
-    [pen.fillStyle, pen.strokeStyle, pen.lineWidth] = [colour("card"), group ? colorOf(group) : colour("blue"), 1.7];
-    pen.fill(path);
-    pen.stroke(path);
+    const shape = group ? shapeOf(group) : "M-4.4,-3A1.4,1.4 0 0 1 -3,-4.4H3A1.4,1.4 0 0 1 4.4,-3V3A1.4,1.4 0 0 1 3,4.4H-3A1.4,1.4 0 0 1 -4.4,3Z";
+    drawShape(pen, shape, size / 5.4, colour("card"), group ? colorOf(group) : colour("blue"), 1.7);
   },
   waiting(pen, size, colour, group) {
     [pen.fillStyle, pen.strokeStyle, pen.lineWidth] = [colour("card"), colour("stop"), 2];
-    pen.beginPath();
-    pen.roundRect(-size, -size, 2 * size, 2 * size, size / 2);
+    square(pen, size);
     pen.fill();
     pen.stroke();
-    pen.save();
     DRAWN.message(pen, size - 4, colour, group);
-    pen.restore();
   },
   completion(pen, size, colour) {
     pen.fillStyle = colour("go");

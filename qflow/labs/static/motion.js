@@ -56,6 +56,11 @@ export class Painter {
     sinks.forEach((sink, index) => sink.paintLocks(alive.filter((row) => locks.get(row, "consumer") === index + 1), topology.consumers[index].name, (lock) => this.hasLanded(lock)));
   }
 
+  // The instant of so many seconds of the reader after a frame.
+  at(frame, seconds = 0) {
+    return this.flights.time(frame) + seconds * this.pace;
+  }
+
   // How much is over, at this instant, of what takes so many seconds of the reader.
   part(from, seconds) {
     return (this.time - from) / (seconds * this.pace);
@@ -413,11 +418,9 @@ export class Motion extends Painter {
 
   lockFrom(lock) {
     const { locks, holdings, stays } = this.timeline;
-    for (const row of holdings.alive(this.frame)) {
-      const stay = holdings.get(row, "stay");
-      if (stay >= 0 && stays.get(stay, "group") === locks.get(lock, "group") && stays.get(stay, "queue") === locks.get(lock, "queue")) return this.spotOf(stay);
-    }
-    return this.places.tanks[locks.get(lock, "queue")].spot(0);
+    const held = holdings.alive(this.frame).map((row) => holdings.get(row, "stay"));
+    const first = held.find((stay) => stay >= 0 && ["group", "queue"].every((name) => stays.get(stay, name) === locks.get(lock, name)));
+    return first === undefined ? this.places.tanks[locks.get(lock, "queue")].spot(0) : this.spotOf(first);
   }
 
   lockHome(lock) {

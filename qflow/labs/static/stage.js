@@ -8,30 +8,26 @@ import { buildTank, buildUnits } from "./tank.js";
 const GAP = 14;
 const TOP = 8;
 
-// Where the columns stand. One picture has the whole width; of several, each has half of it.
-function geometryOf(topology, isNarrow, hasBytes = false, isCrowd = false) {
-  const { producers, queues, consumers, exchanges } = topology;
+// Where the columns stand. One picture has the whole width; of two, each has half of it, of more a third.
+const COLUMNS = {
+  third: { width: 500, bend: 9, turn: 12, gate: 154, reach: 16, sign: 158, card: { x: 2, width: 126 }, desk: { x: 376, width: 122 }, tank: { x: 178, width: 78, foot: 30 } },
+  half: { width: 548, bend: 11, turn: 14, gate: 184, reach: 16, sign: 192, card: { x: 4, width: 148 }, desk: { x: 432, width: 112 }, tank: { x: 214, width: 92, foot: 30 } },
+  // A second tank, for bytes.
+  bytes: { width: 1040, bend: 40, turn: 16, gate: 276, reach: 31, card: { x: 8, width: 228 }, desk: { x: 842, width: 194 }, tank: { x: 408, width: 112, foot: 54 }, bytes: { x: 640, width: 56 } },
+  exchange: { width: 1040, bend: 15, turn: 30, gate: 384, reach: 18, card: { x: 8, width: 212 }, exchange: { x: 246, width: 100 }, desk: { x: 800, width: 232 }, tank: { x: 484, width: 176, foot: 30 } },
+  // Clients that are too many to draw are named beside the drawing.
+  alone: { width: 570, bend: 60, turn: 18, gate: 60, reach: 31, card: { x: 8, width: 0 }, desk: { x: 562, width: 0 }, tank: { x: 214, width: 190, foot: 34 } },
+  whole: { width: 1040, turn: 18, gate: 332, card: { x: 8, width: 276 }, desk: { x: 816, width: 220 }, tank: { x: 486, width: 144, foot: 34 } },
+};
+
+function geometryOf({ producers, queues, consumers, exchanges }, isNarrow, hasBytes = false, isCrowd = false) {
   const isSmall = isNarrow || queues.length > 2;
   const clients = Math.max(producers.length, consumers.length);
-  const head = isSmall ? 44 : 76;
-  const shared = { isSmall, isNarrow, form: formOf(clients, isNarrow, isCrowd), least: isCrowd ? 254 : isNarrow ? 214 : isSmall ? 152 : 210, gateWords: !isSmall };
-  // Of more than two, each has a third.
-  if (isCrowd) {
-    return { ...shared, width: 500, bend: 9, turn: 12, gate: 154, reach: 16, sign: 158, card: { x: 2, width: 126 }, exchange: null, desk: { x: 376, width: 122 }, tank: { x: 178, width: 78, head, foot: 30 } };
-  }
-  if (isNarrow) {
-    return { ...shared, width: 548, bend: 11, turn: 14, gate: 184, reach: 16, sign: 192, card: { x: 4, width: 148 }, exchange: null, desk: { x: 432, width: 112 }, tank: { x: 214, width: 92, head, foot: 30 } };
-  }
-  // A second tank, for bytes.
-  if (hasBytes) {
-    return { ...shared, form: { ...shared.form, isSmall: true }, width: 1040, bend: 40, turn: 16, gate: 276, reach: 31, card: { x: 8, width: 228 }, exchange: null, desk: { x: 842, width: 194 }, tank: { x: 408, width: 112, head, foot: 54 }, bytes: { x: 640, width: 56 } };
-  }
-  if (exchanges.length) {
-    return { ...shared, width: 1040, bend: 15, turn: 30, gate: 384, reach: 18, card: { x: 8, width: 212 }, exchange: { x: 246, width: 100 }, desk: { x: 800, width: 232 }, tank: { x: 484, width: 176, head, foot: 30 } };
-  }
-  // Clients that are too many to draw are named beside the drawing.
-  if (!clients) return { ...shared, width: 570, bend: 60, turn: 18, gate: 60, reach: 31, card: { x: 8, width: 0 }, exchange: null, desk: { x: 562, width: 0 }, tank: { x: 214, width: 190, head, foot: 34 } };
-  return { ...shared, width: 1040, bend: producers.length > 1 ? 24 : 60, turn: 18, gate: 332, reach: isSmall ? 22 : 31, card: { x: 8, width: 276 }, exchange: null, desk: { x: 816, width: 220 }, tank: { x: 486, width: 144, head, foot: 34 } };
+  const kind = isCrowd ? "third" : isNarrow ? "half" : hasBytes ? "bytes" : exchanges.length ? "exchange" : clients ? "whole" : "alone";
+  const columns = { bend: producers.length > 1 ? 24 : 60, reach: isSmall ? 22 : 31, ...COLUMNS[kind] };
+  const form = { ...formOf(clients, isNarrow, isCrowd), ...(kind === "bytes" && { isSmall: true }) };
+  const least = { third: 254, half: 214 }[kind] ?? (isSmall ? 152 : 210);
+  return { ...columns, isSmall, isNarrow, form, least, gateWords: !isSmall, tank: { ...columns.tank, head: isSmall ? 44 : 76 } };
 }
 
 // What a card says, and where.

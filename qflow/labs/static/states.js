@@ -1,5 +1,6 @@
 // States: the graph of everything that can happen; a click, or the arrow keys, choose a state.
 
+import { smooth } from "./numbers.js";
 import { classify, html, keep, listen, set, svg, write } from "./svg.js";
 
 export function renderStates({ model, el }) {
@@ -132,7 +133,7 @@ function walker(root, ways, lines, dots, radius) {
     const [length, begun] = [line.getTotalLength(), performance.now()];
     const step = (now) => {
       const part = Math.min(1, (now - begun) / STRIDE);
-      const { x, y } = line.getPointAtLength(length * (part < 0.5 ? 2 * part * part : 1 - 2 * (1 - part) ** 2));
+      const { x, y } = line.getPointAtLength(length * smooth(part));
       set(mark, { cx: x, cy: y });
       if (part < 1) walking = requestAnimationFrame(step);
       else stand(here);

@@ -3,7 +3,7 @@
 
 import { TAKES } from "./flights.js";
 import { buildButton } from "./handles.js";
-import { drawText } from "./marks.js";
+import { drawShape, drawText, square } from "./marks.js";
 import { Painter } from "./motion.js";
 import { mix, smooth } from "./numbers.js";
 import { classify, set, svg, textWidth, write } from "./svg.js";
@@ -22,10 +22,6 @@ class StripMotion extends Painter {
     const { stays } = timeline;
     // The stay of each transfer, by its number.
     this.stayOf = new Map(Array.from({ length: stays.count }, (_, row) => [stays.get(row, "number"), row]));
-  }
-
-  at(frame) {
-    return frame < this.timeline.count ? this.flights.time(frame) : Infinity;
   }
 
   paint(brush, now, frame) {
@@ -78,8 +74,7 @@ class StripMotion extends Painter {
   paintMessage(number, x, y, alpha) {
     const draw = (pen, colour) => {
       pen.fillStyle = colour("blue");
-      pen.beginPath();
-      pen.roundRect(-17, -17, 34, 34, 7);
+      square(pen, 17, 7);
       pen.fill();
       drawText(pen, String(number), 0, 1, "700 16px", colour("card"));
     };
@@ -91,10 +86,7 @@ class StripMotion extends Painter {
     const { brush } = this;
     const isDone = this.time >= done;
     const draw = (pen, colour) => {
-      const flag = new Path2D("M-11,17V-17L14,-9L-11,0");
-      [pen.strokeStyle, pen.fillStyle, pen.lineWidth] = [colour(isDone ? "go" : "stop"), colour(isDone ? "go" : "stop-pale"), 2.4];
-      pen.fill(flag);
-      pen.stroke(flag);
+      drawShape(pen, "M-11,17V-17L14,-9L-11,0", 1, colour(isDone ? "go" : "stop-pale"), colour(isDone ? "go" : "stop"), 2.4);
     };
     brush.stamp(`flag ${isDone}`, x, y, 22, draw);
     if (isDone) brush.put("completion", x + 12, y + 10, 7 * smooth(this.part(done, 0.3)) + 2);

@@ -12,11 +12,9 @@ export function stepSentence(timeline, frame) {
   if (!seen.parts) return frame === 0 ? state.start : "";
   const { producers, queues, consumers } = timeline.topology;
   const queue = queues[seen.queue];
-  const level = timeline.queue(frame, seen.queue);
   const values = {
-    freed: seen.freed,
-    deliveries: seen.deliveries,
-    waiters: seen.waiters,
+    ...seen,
+    ...timeline.queue(frame, seen.queue),
     message: messageName(timeline, seen.sender, seen.number),
     lost: messageName(timeline, seen.lost_sender, seen.lost_number),
     delivery: messageName(timeline, seen.delivery_sender, seen.delivery_number),
@@ -26,8 +24,6 @@ export function stepSentence(timeline, frame) {
     queue: queue?.name,
     stop: queue?.stop_count,
     stop_size: queue?.stop_size,
-    depth: level.depth,
-    bytes: level.bytes,
   };
   return step.filter((_, bit) => (seen.parts >> bit) & 1).map((template) => fill(template, values)).join(" ");
 }

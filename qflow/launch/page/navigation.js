@@ -1,4 +1,4 @@
-// Navigation: the search of the book, which section of the page is being read, and tables on a phone.
+// Navigation: the search of the book, which section of the page is being read, tables on a phone, and where a page cannot lead.
 
 import { unpackedJson } from "../../labs/static/packed.js";
 import { findSections, placeOf, searchedWords } from "./search.js";
@@ -73,6 +73,12 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
   input.focus();
 });
+
+// From a folder no browser starts JupyterLab, or Python: that needs a server.
+for (const link of location.protocol === "file:" ? document.querySelectorAll("a.live") : []) {
+  link.textContent = "make it live: how";
+  link.href = `${document.querySelector("a.home")?.getAttribute("href") ?? ""}#live`;
+}
 
 // What is beside the text on a wide screen is folded on a narrow one.
 function foldWhenNarrow(details, width) {
