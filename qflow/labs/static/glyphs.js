@@ -96,7 +96,3 @@ export class Cell {
     });
   }
 }
-
-export function drawGlyph(parent, group, x, y, scale = 1) {
-  return svg("path", { d: shapeOf(group), fill: colorOf(group), class: "qf-glyph", transform: `translate(${x},${y}) scale(${scale})` }, parent);
-}

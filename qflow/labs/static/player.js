@@ -5,9 +5,9 @@ import { clamp } from "./numbers.js";
 
 export const SPEEDS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10];
 // Seconds that a run takes the reader at first, at least: what happens in it can then be followed.
-export const FIRST_LOOK = 18;
+const FIRST_LOOK = 18;
 // And a run of few steps no longer than it takes to follow each of them.
-export const STEP_LOOK = 0.3;
+const STEP_LOOK = 0.3;
 // Where the picture rests, the clock stands still and what flies arrives: so many seconds are enough, after the beat of the step.
 const LANDS = 2;
 
@@ -122,8 +122,8 @@ export class Player {
 
   jump(direction) {
     this.pause();
-    const places = this.track.transitions();
-    const found = direction > 0 ? places.find((place) => place > this.place) : places.findLast((place) => place < this.place);
+    const { turns } = this.track;
+    const found = direction > 0 ? turns.find((place) => place > this.place) : turns.findLast((place) => place < this.place);
     if (found === undefined) return;
     this.show(found);
     if (direction > 0) this.land();

@@ -169,7 +169,8 @@ function heedClicks(views, model, player, why) {
   };
   views.addEventListener("click", ask);
   views.addEventListener("keydown", (event) => {
-    if (!(event.key === "Enter" && event.target.matches?.(".qf-consumer")) && !(["Enter", " "].includes(event.key) && event.target.matches?.(".qf-slot"))) return;
+    const asks = { Enter: ".qf-consumer, .qf-slot", " ": ".qf-slot" }[event.key];
+    if (!asks || !event.target.matches?.(asks)) return;
     keep(event);
     ask(event);
   });

@@ -71,7 +71,7 @@ export function buildStage(root, timeline, id, isNarrow, room) {
   const sources = producers.map((spot, index) => reused.card(["producer", index, spot, laidOut(timeline, spot), cardPlaces[index], cards[index], geometry.card, form], () => buildProducer(back, timeline, index, cardPlaces[index], cards[index], geometry.card, form, marks)));
   const sinks = consumers.map((spot, index) => reused.card(["consumer", index, spot, laidOut(timeline, spot), deskPlaces[index], desks[index], geometry.desk, form], () => buildConsumer(back, timeline, index, deskPlaces[index], desks[index], geometry.desk, form, marks)));
   const units = geometry.bytes ? buildUnits(front, timeline, tanks[0], geometry, sources[0]) : { paint: () => {}, levels: [] };
-  const hubs = geometry.exchange ? placeExchanges(front, timeline, room, geometry) : [];
+  const hubs = geometry.exchange ? buildExchanges(front, timeline, room, geometry.exchange) : [];
   const out = buildWays(links, timeline, sources, tanks, hubs, geometry, marks);
   const drains = consumers.map((consumer, index) => buildDrain(links, tanks[consumer.queue], sinks[index], geometry, marks));
   const height = room + TOP + 10;
@@ -135,13 +135,16 @@ class Reused {
   }
 }
 
-function placeExchanges(root, timeline, room, geometry) {
+function buildExchanges(root, timeline, room, { x, width }) {
   const { exchanges } = timeline.topology;
   const places = timeline.picture.layout.exchange;
   const hubs = [];
   places.forEach((index, place) => {
     const y = TOP + (room * (place + 0.5)) / places.length;
-    hubs[index] = buildExchange(root, exchanges[index], geometry.exchange.x, y, geometry.exchange.width);
+    const group = svg("g", { class: "qf-exchange", "data-name": exchanges[index], transform: `translate(${x},${y})` }, root);
+    svg("path", { d: `M12,-18H${width - 12}L${width},0L${width - 12},18H12L0,0Z`, class: "qf-exchange-box" }, group);
+    svg("text", { x: width / 2, y: 4.5, class: "qf-exchange-name" }, group, exchanges[index] || "(default)");
+    hubs[index] = { left: x, right: x + width, y };
   });
   return hubs;
 }
@@ -175,13 +178,6 @@ function stack(order, heights, room) {
 }
 
 // Links: what is sent on its way to a queue, what is known complete on its way back, and deliveries
-
-function buildExchange(root, name, x, y, width) {
-  const group = svg("g", { class: "qf-exchange", "data-name": name, transform: `translate(${x},${y})` }, root);
-  svg("path", { d: `M12,-18H${width - 12}L${width},0L${width - 12},18H12L0,0Z`, class: "qf-exchange-box" }, group);
-  svg("text", { x: width / 2, y: 4.5, class: "qf-exchange-name" }, group, name || "(default)");
-  return { left: x, right: x + width, y };
-}
 
 // The way of messages to a queue, and of completions from its gate back to the card; marks keep to these lines.
 function buildRoute(parent, source, tank, geometry, marks, via = null) {

@@ -330,8 +330,6 @@ export const LOST = new Set(["ring", "reject", "lvq", "queue-deleted"]);
 
 // The second tank is that of the bytes: a queue counts its messages and their bytes, and compares each with thresholds of its own.
 
-const thousands = (number) => number.toLocaleString("en");
-
 // What each unit says of ON or OFF comes with the run; it stands below its tank.
 export function buildUnits(root, timeline, tank, geometry, source) {
   const spot = timeline.topology.queues[0];
@@ -352,7 +350,7 @@ export function buildUnits(root, timeline, tank, geometry, source) {
   buildSize(root, timeline, source, geometry);
   const paint = (seen, frame) => {
     slab(level, y, 0, seen.bytes);
-    write(amount, `${thousands(seen.bytes)} bytes`);
+    write(amount, `${seen.bytes.toLocaleString("en")} bytes`);
     lines(seen.flow);
     for (const [said, text] of words) {
       const word = said.findLast(([at]) => at <= frame)?.[1] ?? "";

@@ -8,6 +8,7 @@ export const NEVER = 2 ** 31 - 1;
 // Seconds of the reader: from completions that are let go until a message that waited for them lands; after a turn ON; after a death;
 // between two steps of the instant of an OFF, and for all of them together.
 export const BEAT = { off: 0.74, on: 0.3, death: 0.8, step: 0.05, steps: 1.2 };
+const BEATS = { died: BEAT.death, refused: BEAT.death, turned_off: BEAT.off, turned_on: BEAT.on, turned_on_at: BEAT.on, turned_on_bytes: BEAT.on };
 
 // The numbers of a picture: first the low bytes of all are sent, then the next.
 export async function inflated(packed) {
@@ -51,32 +52,23 @@ export class Timeline {
 
   // The frames of the first ON and of the first full window after it, before an OFF; null if there is none.
   get filled() {
-    if (this.filledFrames === undefined) {
-      const flows = this.topology.queues.map((_, index) => this.column("queue", index, "flow"));
-      const blocked = 1 << this.picture.words.parts.indexOf("blocked");
-      const isOn = (frame) => flows.some((flow) => flow[frame]);
-      let from = 0;
-      while (from < this.count && !isOn(from)) from += 1;
-      let to = from;
-      while (to < this.count && isOn(to) && !(this.columns[1][to] & blocked)) to += 1;
-      this.filledFrames = to < this.count && to > from && isOn(to) ? [from, to] : null;
-    }
-    return this.filledFrames;
+    const flows = this.topology.queues.map((_, index) => this.column("queue", index, "flow"));
+    const blocked = 1 << this.picture.words.parts.indexOf("blocked");
+    const isOn = (frame) => flows.some((flow) => flow[frame]);
+    let from = 0;
+    while (from < this.count && !isOn(from)) from += 1;
+    let to = from;
+    while (to < this.count && isOn(to) && !(this.columns[1][to] & blocked)) to += 1;
+    return to < this.count && to > from && isOn(to) ? [from, to] : null;
   }
 
   // How long the picture stays at a frame at least, in seconds of the reader.
   beat(frame) {
     if (this.picture.beat) return this.picture.beat;
     if (this.looksInTime) return this.looksInTime.beats.get(frame) ?? 0;
-    if (!this.beats) {
-      this.beats = Object.entries({ died: BEAT.death, refused: BEAT.death, turned_off: BEAT.off, turned_on: BEAT.on, turned_on_at: BEAT.on, turned_on_bytes: BEAT.on }).map(([part, beat]) => [1 << this.picture.words.parts.indexOf(part), beat]);
-      this.beating = this.beats.reduce((bits, [bit]) => bits | bit, 0);
-    }
+    this.beats ??= Object.entries(BEATS).map(([part, beat]) => [1 << this.picture.words.parts.indexOf(part), beat]);
     const parts = this.columns[1][frame];
-    // Hardly any step has one.
-    if (!(parts & this.beating)) return 0;
-    for (const [bit, beat] of this.beats) if (parts & bit) return beat;
-    return 0;
+    return this.beats.find(([bit]) => parts & bit)?.[1] ?? 0;
   }
 
   row(frame, start, names) {
@@ -155,8 +147,6 @@ export async function timelineOf(picture, run) {
   return new Timeline(picture, run, await inflated(picture.numbers));
 }
 
-const EVERY = 256;
-
 // Tables of what lasts for some frames, such as a message's stay on a queue.
 class Spans {
   constructor(names, columns, count) {
@@ -164,7 +154,6 @@ class Spans {
     this.count = count;
     this.start = this.columns.start;
     this.end = this.columns.end;
-    this.marks = null;
     this.seen = [-1, []];
   }
 
@@ -172,27 +161,11 @@ class Spans {
     return this.columns[name][row];
   }
 
-  // Every so many frames, what lasts over that frame; and the first row that begins after it.
-  index() {
-    this.marks = [];
-    let [row, active] = [0, []];
-    const last = this.count ? this.start[this.count - 1] : 0;
-    for (let frame = 0; frame <= last + EVERY; frame += EVERY) {
-      while (row < this.count && this.start[row] <= frame) active.push(row++);
-      active = active.filter((one) => this.end[one] > frame);
-      this.marks.push([active.slice(), row]);
-    }
-  }
-
   // The rows that last over a frame, in the order in which they began.
   alive(frame) {
     if (this.seen[0] === frame) return this.seen[1];
-    if (!this.marks) this.index();
-    const [before, next] = this.marks[Math.min(this.marks.length - 1, Math.floor(frame / EVERY))];
-    const found = before.filter((row) => this.end[row] > frame);
-    for (let row = next; row < this.count && this.start[row] <= frame; row += 1) {
-      if (this.end[row] > frame) found.push(row);
-    }
+    const found = [];
+    for (let row = 0; row < this.count && this.start[row] <= frame; row += 1) if (this.end[row] > frame) found.push(row);
     this.seen = [frame, found];
     return found;
   }

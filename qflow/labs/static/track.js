@@ -35,6 +35,9 @@ export class Track {
       heads.forEach((head, index) => this.places[index].push(Math.max(0, head - 1)));
     }
     this.count = this.times.length;
+    // Where flow control turns, a discard is the first, a session ends.
+    const turns = timelines.flatMap((timeline, index) => timeline.picture.turns.map((frame) => this.place(index, frame)));
+    this.turns = [...new Set(turns)].sort((one, other) => one - other);
   }
 
   // A run that took longer than a later one must not come back over it, nor its beginning over the whole.
@@ -123,15 +126,5 @@ export class Track {
   // The last place that is not later than a time.
   at(time) {
     return Math.max(0, firstOf(this.times, (shown) => shown > time) - 1);
-  }
-
-  transitions() {
-    if (!this.found) {
-      const places = this.timelines.flatMap((timeline, index) =>
-        timeline.picture.turns.map((frame) => this.place(index, frame)),
-      );
-      this.found = [...new Set(places)].sort((one, other) => one - other);
-    }
-    return this.found;
   }
 }

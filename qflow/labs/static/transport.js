@@ -51,8 +51,8 @@ export function buildTransport(parent, player, root) {
     speed.value = factor;
     back.disabled = place === 0;
     on.disabled = place === track.count - 1;
-    earlier.disabled = !track.transitions().some((at) => at < place);
-    later.disabled = !track.transitions().some((at) => at > place);
+    earlier.disabled = !track.turns.some((at) => at < place);
+    later.disabled = !track.turns.some((at) => at > place);
   };
 }
 

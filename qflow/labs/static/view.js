@@ -1,7 +1,7 @@
 // View: one run: its name, its stage, its sentences, its plots.
 
 import { buildConveyor } from "./conveyor.js";
-import { AGAIN, drawGlyph } from "./glyphs.js";
+import { AGAIN, colorOf, shapeOf } from "./glyphs.js";
 import { Brush } from "./marks.js";
 import { buildPlots } from "./plot.js";
 import { buildStage, roomOf } from "./stage.js";
@@ -164,7 +164,8 @@ function buildLegend(root, timeline, y, geometry, marks) {
   }
   const names = timeline.picture.groups.map((name, index) => [name, index + 1]).slice(0, 10);
   names.sort(([one], [other]) => one.localeCompare(other, "en", { numeric: true }));
-  for (const [name, number] of names) item((at, down) => drawGlyph(group, number, at + 7, down - 4.5), name);
+  const glyph = (number) => (at, down) => svg("path", { d: shapeOf(number), fill: colorOf(number), class: "qf-glyph", transform: `translate(${at + 7},${down - 4.5})` }, group);
+  for (const [name, number] of names) item(glyph(number), name);
   return line;
 }
 

@@ -2,22 +2,19 @@
 
 const fill = (template, values) => template.replace(/\{(\w+)\}/g, (_, name) => values[name]);
 
-function messageName(timeline, sender, number) {
-  return sender ? `${timeline.topology.producers[sender - 1].name}-${number}` : "a message";
-}
-
 export function stepSentence(timeline, frame) {
   const { step, state } = timeline.picture.words;
   const seen = timeline.step(frame);
   if (!seen.parts) return frame === 0 ? state.start : "";
   const { producers, queues, consumers } = timeline.topology;
   const queue = queues[seen.queue];
+  const name = (sender, number) => timeline.label(sender, number) || "a message";
   const values = {
     ...seen,
     ...timeline.queue(frame, seen.queue),
-    message: messageName(timeline, seen.sender, seen.number),
-    lost: messageName(timeline, seen.lost_sender, seen.lost_number),
-    delivery: messageName(timeline, seen.delivery_sender, seen.delivery_number),
+    message: name(seen.sender, seen.number),
+    lost: name(seen.lost_sender, seen.lost_number),
+    delivery: name(seen.delivery_sender, seen.delivery_number),
     producer: producers[seen.producer]?.name,
     waiter: producers[seen.waiter]?.name,
     consumer: consumers[seen.consumer]?.name,

@@ -76,8 +76,7 @@ function showPrediction(home, place) {
   const draw = async () => {
     const answer = answers[id];
     if (!answer) return;
-    fields.hidden = Boolean(answer.isSeen);
-    show.hidden = Boolean(answer.isSeen);
+    fields.hidden = show.hidden = Boolean(answer.isSeen);
     if (!answer.isSeen) write(told, `${inWords(answer)} The chapter finds out; compare at its end, or now.`);
     else {
       const known = await answerOf(place);
@@ -124,10 +123,10 @@ function showComparison(home, { asked, words }) {
 // Text in which the ids of rules lead to the rules, as everywhere in the book.
 function writeRules(element, text) {
   clear(element);
-  for (const part of text.split(/\b([A-Z]{2,3}-\d\d)\b/)) {
-    if (/^[A-Z]{2,3}-\d\d$/.test(part)) html("a", { class: "rule", href: new URL(`notebooks/reference/rules.html#${part.toLowerCase()}`, script) }, element, part);
+  text.split(/\b([A-Z]{2,3}-\d\d)\b/).forEach((part, number) => {
+    if (number % 2) html("a", { class: "rule", href: new URL(`notebooks/reference/rules.html#${part.toLowerCase()}`, script) }, element, part);
     else element.append(part);
-  }
+  });
 }
 
 // The errata game, as the notebook has it: see errata.js.

@@ -10,7 +10,6 @@ import { loadPython } from "./worker.js";
 
 const page = { held: null, python: null, settings: null, drawn: null, run: 1, asked: 0 };
 const inWords = (text) => write(document.querySelector(".python"), text);
-const aSecond = (count) => `${count} runs of the engine, one for every second stop threshold, are in this page.`;
 const isFolder = location.protocol === "file:";
 
 async function openDoor() {
@@ -23,21 +22,19 @@ async function openDoor() {
   render({ model, el: document.querySelector(".door") });
   page.held = holdRuns(packed);
   const count = Object.keys((await page.held).runs).length;
+  const addWords = (text) => inWords(`${count} runs of the engine, one for every second stop threshold, are in this page. ${text}`);
   if (shared) await openShared(model, begun, shared);
-  if (isFolder) {
-    inWords(`${aSecond(count)} It is opened from a folder, where a browser starts no Python: the line moves from run to run.`);
-    return;
-  }
-  inWords(`${aSecond(count)} Python, for all others, is loaded when you touch the picture.`);
+  if (isFolder) return addWords("It is opened from a folder, where a browser starts no Python: the line moves from run to run.");
+  addWords("Python, for all others, is loaded when you touch the picture.");
   if (!page.python) await touched(document.querySelector(".door"));
-  inWords(`${aSecond(count)} Python is being loaded for all others …`);
+  addWords("Python is being loaded for all others …");
   try {
     await startPython();
     model.change({ handles });
     if (!shared?.token) showRun(model, page.drawn);
     inWords("Python is here, in your browser. Every line, the window and the prefetch can be dragged; each picture is a run of the engine, made for you.");
   } catch (error) {
-    inWords(`${aSecond(count)} Python could not be loaded here (${error.message}): the line moves from run to run.`);
+    addWords(`Python could not be loaded here (${error.message}): the line moves from run to run.`);
   }
 }
 

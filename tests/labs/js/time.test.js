@@ -49,7 +49,7 @@ test("the picture waits after a turn, and each of its instants leads back to its
     assert.equal(track.placeAt(track.shown[place]), place);
     assert.equal(track.timeAt(track.shown[place]), track.time(place));
   }
-  assert.deepEqual(track.transitions(), [1, 3]);
+  assert.deepEqual(track.turns, [1, 3]);
 });
 
 test("the first window that fills after ON takes more than a second", () => {
