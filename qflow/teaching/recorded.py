@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from qflow.conformance.scenario import Scenario, load_scenarios
@@ -21,22 +19,8 @@ def scenarios() -> Mapping[str, Scenario]:
     >>> scenarios()["fc-doc-900-500"].title
     'Stop 900, resume 500, limit 1000 messages'
     """
-    return {found.id: found for path in _files() for found in load_scenarios(path)}
-
-
-def _files() -> list[Path]:
-    return sorted((kit_path("data") / "recordings" / "scenarios").glob("*.jsonl"))
-
-
-def _scenario(wanted: str) -> Scenario:
-    """Return one scenario, of the file that names it: to read all files takes longer than to play it."""
-    name = json.dumps(wanted).encode()
-    for path in _files():
-        if name in path.read_bytes():
-            for found in load_scenarios(path):
-                if found.id == wanted:
-                    return found
-    raise RefusalError(f"There is no recorded scenario {wanted!r}; FORMAT.md beside them says what there is.")
+    folder = kit_path("data") / "recordings" / "scenarios"
+    return {found.id: found for path in sorted(folder.glob("*.jsonl")) for found in load_scenarios(path)}
 
 
 class _Beside(Table):
@@ -68,24 +52,18 @@ the model agrees with all of it.
        7  c accepts p-1..405    500  yes  p-901..905
        9  c accepts p-406       499  no   –
     """
-    found = _scenario(scenario)
-    texts: list[tuple[int, str]] = []
-    pairs: list[list[tuple[object, object]]] = []
-    player = Player(found.broker)
-    for number, step in enumerate(found.steps, 1):
+    if scenario not in scenarios():
+        raise RefusalError(
+            f"There is no recorded scenario {scenario!r}; FORMAT.md beside them says what there is."
+        )
+    found = scenarios()[scenario]
+    player, seen = Player(found.broker), []
+    for step in found.steps:
         player.play(step)
-        real, model = normalize(step["expect"]), observe(player)
-        pairs.append([(_find(real, path), _find(model, path)) for path in columns.values()])
-        texts.append((number, words(step)))
-    absent = [
-        _default_of_column(path, column)
-        for path, column in zip(columns.values(), zip(*pairs, strict=True), strict=True)
-    ]
-    rows = [
-        [*text, *(_pair(*pair, none) for pair, none in zip(values, absent, strict=True))]
-        for text, values in zip(texts, pairs, strict=True)
-        if not steps or text[0] in steps
-    ]
+        seen.append((normalize(step["expect"]), observe(player)))
+    shown_columns = [_compare(path, seen) for path in columns.values()]
+    told = zip(range(1, len(seen) + 1), map(words, found.steps), *shown_columns, strict=True)
+    rows = [row for row in told if not steps or row[0] in steps]
     verdict = check(found)
     differs = f"the model differs, first at step {verdict.steps + 1}"
     outcome = "the model agrees with all of it" if verdict.agrees else differs
@@ -147,14 +125,11 @@ def _owner(entry: object) -> str:
     return str(entry)
 
 
-def _default_of_column(path: str, column: Sequence[tuple[object, object]]) -> object:
-    """Say what it means in this column that nothing was recorded: false, 0 or an empty list."""
-    kinds = {type(value) for pair in column for value in pair if value is not None}
-    if path.endswith(".flow"):
-        return False
-    return 0 if int in kinds else None
-
-
-def _pair(real: object, model: object, absent: object) -> object:
-    real, model = (absent if value is None else value for value in (real, model))
-    return real if real == model else f"{shown(real)} ≠ {shown(model)}"
+def _compare(path: str, seen: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[object]:
+    """Return what was found at a path in broker and model: once where they agree, or else both."""
+    pairs = [(_find(real, path), _find(model, path)) for real, model in seen]
+    # What it means in this column that nothing was recorded: false, 0 or an empty list.
+    kinds = {type(value) for pair in pairs for value in pair if value is not None}
+    absent = False if path.endswith(".flow") else 0 if int in kinds else None
+    filled = [[absent if value is None else value for value in pair] for pair in pairs]
+    return [real if real == model else f"{shown(real)} ≠ {shown(model)}" for real, model in filled]
