@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from qflow.broker.events import COMMANDS, Event
+from qflow.broker.events import COMMANDS
 from qflow.kit import RefusalError
 from qflow.labs.opened import run_picture
 from qflow.labs.picture import Picture, picture_of
@@ -143,20 +144,9 @@ def _draw(run: Run) -> Picture:
 def _spread_commands(trace: Trace) -> Run:
     """Return a trace as a run in which each command has an instant of its own."""
     events = list(trace.events())
-    shown = sum(_begins_an_instant(event) for event in events)
-    pause = max(1, min(PAUSE, LONGEST // max(shown, 1)))
-    timed = list(_retime(events, pause))
-    return Run(
-        Workload(trace.run, 1, {}, options=trace.options), timed, timed[-1].time + pause if timed else 0
-    )
-
-
-def _retime(events: Iterable[Event], pause: int) -> Iterator[Event]:
-    instant = 0
-    for event in events:
-        instant += _begins_an_instant(event)
-        yield event._replace(time=event.time + instant * pause)
-
-
-def _begins_an_instant(event: Event) -> bool:
-    return event.kind in COMMANDS and event.kind not in _SEEN_AT_ONCE
+    begins = [event.kind in COMMANDS and event.kind not in _SEEN_AT_ONCE for event in events]
+    pause = max(1, min(PAUSE, LONGEST // max(sum(begins), 1)))
+    instants = accumulate(begins)
+    timed = [event._replace(time=event.time + pause * next(instants)) for event in events]
+    end = timed[-1].time + pause if timed else 0
+    return Run(Workload(trace.run, 1, {}, options=trace.options), timed, end)
