@@ -37,7 +37,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from qflow.kit import RefusalError, checkout_root
 from qflow.launch.chapters import require
@@ -226,9 +226,11 @@ _MARKERS = re.compile(r"^ *# (?:BEGIN|END) SOLUTION\n?", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Chapter:
-    """One chapter: its text source and the notebook built from it."""
+    """One chapter: its text source and what is built from it."""
 
     source: Path
+    kind: ClassVar[str] = "notebooks"
+    word: ClassVar[str] = "chapter"
 
     @property
     def name(self) -> str:
@@ -240,48 +242,40 @@ class Chapter:
         """The notebook that a learner opens, ``NN-name.ipynb``."""
         return self.source.parent.parent / f"{self.name}.ipynb"
 
+    def notebooks(self) -> list[tuple[Path, Any, bool]]:
+        """Return each notebook that comes from the source: where it lies, its cells, if they are executed."""
+        return [(self.built, read_source(self.source), True)]
+
     def build(self) -> str:
-        """Execute the source and write the notebook; return what went wrong, or an empty string."""
-        notebook = read_source(self.source)
-        problem = _execute(notebook, self.source, self.built.parent)
-        if not problem:
-            write(notebook, self.built)
-        return problem
+        """Execute the source and write what comes from it; return what went wrong, or an empty string."""
+        made = self.notebooks()
+        for path, notebook, is_run in made:
+            path.parent.mkdir(exist_ok=True)
+            if is_run and (problem := _execute(notebook, self.source, path.parent)):
+                return problem
+        for path, notebook, _ in made:
+            write(notebook, path)
+        return ""
 
     def drift(self) -> list[str]:
-        """Return how the notebook differs from its source: one sentence with its cure, or nothing."""
-        return [*_drift(self.built, read_source(self.source), f"notebooks build {self.name}")]
+        """Return how what is there differs from the source: a sentence each with its cure, or nothing."""
+        action = f"{self.kind} build {self.name}"
+        return [problem for made in self.notebooks() for problem in _drift(action, *made)]
 
 
 class _ExerciseBook(Chapter):
     """A source of exercises: the task, which a learner opens, and the solution, executed."""
 
-    @property
-    def solution(self) -> Path:
-        """The notebook with the answers."""
-        return self.built.parent / "solutions" / self.built.name
+    kind = "exercises"
+    word = "exercise"
 
-    def build(self) -> str:
-        """Execute the solution and write both notebooks; return what went wrong, or an empty string."""
-        notebook = _solution_of(self)
-        self.solution.parent.mkdir(exist_ok=True)
-        problem = _execute(notebook, self.source, self.solution.parent)
-        if not problem:
-            write(notebook, self.solution)
-            write(_task_of(self), self.built)
-        return problem
-
-    def drift(self) -> list[str]:
-        """Return how the notebooks differ from their source: one sentence each with its cure, or nothing."""
-        action = f"exercises build {self.name}"
-        task = _drift(self.built, _task_of(self), action, is_run=False)
-        return [*task, *_drift(self.solution, _solution_of(self), action)]
+    def notebooks(self) -> list[tuple[Path, Any, bool]]:
+        """Return the task, not executed, and the solution."""
+        solution = self.built.parent / "solutions" / self.built.name
+        return [(self.built, _task_of(self), False), (solution, _solution_of(self), True)]
 
 
-_KINDS: dict[str, tuple[str, type[Chapter]]] = {
-    "notebooks": ("chapter", Chapter),
-    "exercises": ("exercise", _ExerciseBook),
-}
+_KINDS = {kind.kind: kind for kind in (Chapter, _ExerciseBook)}
 
 
 def build(names: Sequence[str] = (), *, folder: str | None = None, kind: str = "notebooks") -> int:
@@ -311,16 +305,16 @@ def check(names: Sequence[str] = (), *, folder: str | None = None, kind: str = "
 
 def select(names: Sequence[str] = (), folder: str | None = None, kind: str = "notebooks") -> list[Chapter]:
     """Return the notebooks of these names, with or without folder and ending, in order; no name means all."""
-    word, make = _KINDS[kind]
+    make = _KINDS[kind]
     top = Path(folder).resolve() if folder is not None else checkout() / kind
     books = {path.stem: make(path) for path in sorted((top / "sources").glob("[0-9][0-9]-*.py"))}
     if not books:
         raise RefusalError(
-            f"There is no {word} source (a file such as 01-thresholds.py) in {top / 'sources'}."
+            f"There is no {make.word} source (a file such as 01-thresholds.py) in {top / 'sources'}."
         )
     wanted = {Path(name).stem for name in names} or set(books)
     if unknown := sorted(wanted - set(books)):
-        raise RefusalError(f"There is no {word} {unknown[0]!r}; there are: {', '.join(books)}.")
+        raise RefusalError(f"There is no {make.word} {unknown[0]!r}; there are: {', '.join(books)}.")
     return [book for name, book in books.items() if name in wanted]
 
 
@@ -342,36 +336,27 @@ def read_source(source: Path) -> Any:
     return _tidy(notebook)
 
 
-def _solution_of(book: _ExerciseBook) -> Any:
+def _solution_of(book: Chapter) -> Any:
     """Return the solution of a source: without outputs, markers and cells meant for the task."""
-    notebook = _without(book, "task")
-    for cell in notebook.cells:
-        cell.source = _MARKERS.sub("", cell.source)
-    return _tidy(notebook)
+    return _rewrite(book, "task", _MARKERS, "")
 
 
-def _task_of(book: _ExerciseBook) -> Any:
+def _task_of(book: Chapter) -> Any:
     """Return the task of a source: the learner's part is replaced, cells of the solution are missing."""
-    notebook = _without(book, "solution")
+    placeholder = rf"\g<indent>{PLACEHOLDER}\n\g<indent>raise NotImplementedError"
+    return _rewrite(book, "solution", _SOLUTION, placeholder)
+
+
+def _rewrite(book: Chapter, left_out: str, pattern: re.Pattern[str], new: str) -> Any:
+    notebook = read_source(book.source)
+    notebook.cells = [cell for cell in notebook.cells if left_out not in cell.metadata.get("tags", [])]
     for cell in notebook.cells:
-        cell.source = _task_text(cell.source)
+        cell.metadata.pop("tags", None)
+        cell.source = pattern.sub(new, cell.source)
     return _tidy(notebook)
 
 
-def _task_text(source: str) -> str:
-    """Replace what the learner has to find."""
-    return _SOLUTION.sub(rf"\g<indent>{PLACEHOLDER}\n\g<indent>raise NotImplementedError", source)
-
-
-def _without(book: _ExerciseBook, tag: str) -> Any:
-    kept = read_source(book.source)
-    kept.cells = [cell for cell in kept.cells if tag not in cell.metadata.get("tags", [])]
-    for cell in kept.cells:
-        cell.metadata.pop("tags", None)
-    return kept
-
-
-def _drift(path: Path, wanted: Any, action: str, is_run: bool = True) -> Iterator[str]:
+def _drift(action: str, path: Path, wanted: Any, is_run: bool) -> Iterator[str]:
     """Yield how a notebook differs from what is wanted, in one sentence with its cure, or nothing."""
     cure = f"build it again with: python -m qflow.maintain {action}"
     if not path.exists():

@@ -1,6 +1,5 @@
 """The distribution's name, the command that installs it, and what does not travel in it."""
 
-import ast
 import json
 import re
 import subprocess
@@ -106,20 +105,3 @@ def test_nothing_names_the_package_of_another_project():
         for match in re.finditer(pattern, path.read_text(encoding="utf-8", errors="replace"))
     ]
     assert found == []
-
-
-def test_what_travels_does_not_import_what_maintainers_run():
-    importing = []
-    for path in sorted((ROOT / "qflow").rglob("*.py")):
-        if path.is_relative_to(ROOT / "qflow" / "maintain"):
-            continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom):
-                names = [f"{node.module}.{name.name}" for name in node.names]
-            elif isinstance(node, ast.Import):
-                names = [name.name for name in node.names]
-            else:  # importlib.import_module takes a text
-                names = [str(node.value)] if isinstance(node, ast.Constant) else []
-            if any(re.match(r"qflow\.maintain\b", name) for name in names):
-                importing.append(path.relative_to(ROOT).as_posix())
-    assert importing == []

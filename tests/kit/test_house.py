@@ -51,6 +51,18 @@ def test_no_two_modules_import_each_other_by_any_way(root):
     assert next(simple_cycles(graph), None) is None
 
 
+def test_what_travels_does_not_import_what_maintainers_run(root):
+    known = modules(root)
+    importing = set()
+    for name, file in known.items():
+        # importlib.import_module takes a text.
+        texts = [node.value for node in ast.walk(parse(file)) if isinstance(node, ast.Constant)]
+        names = [*imported(parse(file), known), *map(str, texts)]
+        if any(re.match(r"qflow\.maintain\b", one) for one in names):
+            importing.add(name)
+    assert {name for name in importing if not name.startswith("qflow.maintain")} == set() != importing
+
+
 def test_no_two_files_have_one_name(root):
     files = [*modules(root).values(), *(root / "tests").rglob("*.py")]
     names = Counter(file.name for file in files if "conftest" not in file.name)
