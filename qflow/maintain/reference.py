@@ -405,36 +405,34 @@ def made(kind: str) -> dict[str, Callable[[], list[str]]]:
     return {f"{FOLDER}/{name}": page for name, page in pages().items()}
 
 
-def _write(page: Callable[[], list[str]]) -> str:
-    return "\n".join(page()) + "\n"
+def _find_changes(kind: str, root: Path) -> dict[str, str | None]:
+    """Return what generated pages that differ have to hold, by their path; None for one that has to go."""
+    wanted = {name: "\n".join(page()) + "\n" for name, page in made(kind).items()}
+    # A module that was taken away or renamed leaves its page behind.
+    pages = (root / FOLDER / "functions").glob("*.md") if kind == "reference" else ()
+    left = sorted({page.relative_to(root).as_posix() for page in pages} - wanted.keys())
+    there = {name: (root / name).read_text("utf-8") for name in wanted if (root / name).exists()}
+    changed = {name: text for name, text in wanted.items() if there.get(name) != text}
+    return {**changed, **dict.fromkeys(left)}
 
 
 def build(kind: str = "reference", top: Path | None = None) -> list[str]:
     """Write the generated pages that differ from what is there; return their paths."""
-    names = stale(kind, top)
-    written = made(kind)
-    for name in names:
-        path = (top or checkout()) / name
-        if name not in written:
+    root = top or checkout()
+    changes = _find_changes(kind, root)
+    for name, text in changes.items():
+        path = root / name
+        if text is None:
             path.unlink()
-            continue
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(_write(written[name]), encoding="utf-8", newline="\n")
-    return names
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8", newline="\n")
+    return list(changes)
 
 
-def stale(kind: str = "reference", top: Path | None = None) -> list[str]:
+def stale(kind: str = "reference") -> list[str]:
     """Return the paths of the generated pages that are no longer what they are made from."""
-    root, written = top or checkout(), made(kind)
-    paths = {name: root / name for name in written}
-    differ = [
-        name
-        for name, page in written.items()
-        if not paths[name].exists() or paths[name].read_text(encoding="utf-8") != _write(page)
-    ]
-    # A module that was taken away or renamed leaves its page behind.
-    there = sorted((root / FOLDER / "functions").glob("*.md")) if kind == "reference" else []
-    return differ + [f"{FOLDER}/functions/{path.name}" for path in there if path not in paths.values()]
+    return list(_find_changes(kind, checkout()))
 
 
 GLOSSARY = "notebooks/teachers/glossary.md"
