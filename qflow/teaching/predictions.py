@@ -30,6 +30,7 @@ from __future__ import annotations
 import importlib
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -212,11 +213,10 @@ def _field(asked: ChapterQuestion) -> Any:
 
 def _number(text: str) -> int | float | None:
     cleaned = text.strip().replace(",", "")
-    for kind in (int, float):
-        try:
-            return kind(cleaned)
-        except ValueError:
-            continue
+    with suppress(ValueError):
+        return int(cleaned)
+    with suppress(ValueError):
+        return float(cleaned)
     return None
 
 
@@ -273,15 +273,6 @@ class Predictions:
             ValueError: If `sure` is no percentage, the guess is none of the choices, or one guess is for
                 several questions.
         """
-        asked = [self._ask_one(name, guess, sure) for name in self._choose_names(names, guess)]
-        if lab is not None:
-            _show(_ShownQuestions(*asked, lab=lab.ask(*asked)))
-            self._select_answered |= lab.asking.answers()
-            return
-        for question in asked:
-            _show(_ShownQuestions(question))
-
-    def _choose_names(self, names: Sequence[str], guess: _AnyGuess | None) -> Sequence[str]:
         known = questions(self.chapter)
         if unknown := [name for name in names if name not in known]:
             listed = ", ".join(known)
@@ -289,11 +280,16 @@ class Predictions:
         wanted = names or list(known)
         if guess is not None and len(wanted) != 1:
             raise ValueError(f"a guess is for one question; got {len(wanted)}: {', '.join(wanted)}")
-        return wanted
+        asked = [self._note(known[name], guess, sure) for name in wanted]
+        if lab is not None:
+            _show(_ShownQuestions(*asked, lab=lab.ask(*asked)))
+            self._select_answered |= lab.asking.answers()
+            return
+        for question in asked:
+            _show(_ShownQuestions(question))
 
-    def _ask_one(self, name: str, guess: _AnyGuess | None, sure: int | None) -> ChapterQuestion:
+    def _note(self, asked: ChapterQuestion, guess: _AnyGuess | None, sure: int | None) -> ChapterQuestion:
         """Note a question as asked, with its guess or the one that is remembered."""
-        asked = questions(self.chapter)[name]
         # What NumPy computes is as good as a number of Python's own, and can be kept.
         guess, sure = make_plain(guess), make_plain(sure)
         if sure is not None and not 0 <= sure <= 100:
@@ -303,8 +299,10 @@ class Predictions:
             raise ValueError(f"the guess is one of {', '.join(choices)}; got {guess!r}")
         asked.is_typed = guess is None
         # Running the cell again, or all of them, shall not lose what was typed.
-        asked.guess, asked.sure = learner.recall(self.chapter, name) if asked.is_typed else (guess, sure)
-        self.asked[name] = asked
+        asked.guess, asked.sure = (
+            learner.recall(self.chapter, asked.name) if asked.is_typed else (guess, sure)
+        )
+        self.asked[asked.name] = asked
         return asked
 
     def compare(self, **answers: _AnyGuess) -> None:
@@ -327,11 +325,12 @@ class Predictions:
         for asked, answer in answered:
             print(f"{asked.name:<{widths[0]}}   {answer!s:>{widths[1]}}   {asked.verdict(answer)}")
         print("", *_describe_calibration(answered), sep="\n")
-        made = [(asked, answer) for asked, answer in answered if asked.guess is not None]
-        if made:
-            kept = {
-                asked.name: {"right": asked.is_right(answer), "sure": asked.sure} for asked, answer in made
-            }
+        kept = {
+            asked.name: {"right": asked.is_right(answer), "sure": asked.sure}
+            for asked, answer in answered
+            if asked.guess is not None
+        }
+        if kept:
             learner.keep("predictions", self.chapter, kept)
 
 
