@@ -235,6 +235,10 @@ def one_more(sends, limits):
     return list(range(len(sends))) if first is None else list(range(first + 1))
 
 
+def named(*names, **besides):
+    return lambda *values: {**dict(zip(names, values, strict=False)), **besides}
+
+
 WRONG: dict[str, dict[str, Callable[..., Any]]] = {
     "flow_states": {
         "reached is enough": states_with_equal,
@@ -266,27 +270,16 @@ WRONG: dict[str, dict[str, Callable[..., Any]]] = {
         ),
     },
     "declare_arguments": {
-        "the tool's names are the broker's keys": lambda limit, stop, resume: {
-            "--max-queue-count": limit,
-            "--flow-stop-count": stop,
-            "--flow-resume-count": resume,
-        },
-        "a hyphen is as good as an underscore": lambda limit, stop, resume: {
-            "qpid.max_count": limit,
-            "qpid.flow-stop-count": stop,
-            "qpid.flow-resume-count": resume,
-        },
+        "the tool's names are the broker's keys": named(
+            "--max-queue-count", "--flow-stop-count", "--flow-resume-count"
+        ),
+        "a hyphen is as good as an underscore": named(
+            "qpid.max_count", "qpid.flow-stop-count", "qpid.flow-resume-count"
+        ),
     },
     "switched_off": {
-        "zero for resume": lambda limit, volume: {
-            "qpid.max_count": limit,
-            "qpid.max_size": volume,
-            "qpid.flow_resume_count": 0,
-        },
-        "a ring never stops anybody": lambda limit, volume: {
-            "qpid.max_count": limit,
-            "qpid.policy_type": "ring",
-        },
+        "zero for resume": named("qpid.max_count", "qpid.max_size", **{"qpid.flow_resume_count": 0}),
+        "a ring never stops anybody": named("qpid.max_count", **{"qpid.policy_type": "ring"}),
     },
     "shares": {
         "an owner gets the whole group": whole_group,
@@ -302,10 +295,7 @@ WRONG: dict[str, dict[str, Callable[..., Any]]] = {
         "release this one, accept the rest": release_one,
     },
     "group_arguments": {
-        "the tool's names are the broker's keys": lambda header: {
-            "--group-header": header,
-            "--shared-groups": 1,
-        },
+        "the tool's names are the broker's keys": named("--group-header", **{"--shared-groups": 1}),
     },
     "idle_gets": {
         "an accept wakes the others": idle(("owner", "arrives")),
@@ -342,16 +332,14 @@ WRONG: dict[str, dict[str, Callable[..., Any]]] = {
         "50 is the default, so it is right": lambda limit, stop, producers: (50,) * producers,
     },
     "tool_line": {
-        "the broker's keys are the tool's options": lambda queue, limit, stop, resume: (
-            f"qpid-config add queue {queue} --argument qpid.max-count={limit} --qpid.flow_stop_count {stop}"
+        "the broker's keys are the tool's options": (
+            "qpid-config add queue {} --argument qpid.max-count={} --qpid.flow_stop_count {}".format
         ),
-        "an underscore is as good as a hyphen": lambda queue, limit, stop, resume: (
-            f"qpid-config add queue {queue} --max-queue-count {limit} --flow_stop_count {stop} "
-            f"--flow_resume_count {resume}"
+        "an underscore is as good as a hyphen": (
+            "qpid-config add queue {} --max-queue-count {} --flow_stop_count {} --flow_resume_count {}".format
         ),
-        "size is the number of messages": lambda queue, limit, stop, resume: (
-            f"qpid-config add queue {queue} --max-queue-count={limit} --flow-stop-size={stop} "
-            f"--flow-resume-size={resume}"
+        "size is the number of messages": (
+            "qpid-config add queue {} --max-queue-count={} --flow-stop-size={} --flow-resume-size={}".format
         ),
     },
     "broker_start": {
@@ -384,11 +372,9 @@ WRONG: dict[str, dict[str, Callable[..., Any]]] = {
         ),
     },
     "group_line": {
-        "the header is enough": lambda queue, header: (
-            f"qpid-config add queue {queue} --group-header {header}"
-        ),
-        "the broker's keys are the tool's options": lambda queue, header: (
-            f"qpid-config add queue {queue} --qpid.group_header_key={header} --qpid.shared_msg_group=1"
+        "the header is enough": "qpid-config add queue {} --group-header {}".format,
+        "the broker's keys are the tool's options": (
+            "qpid-config add queue {} --qpid.group_header_key={} --qpid.shared_msg_group=1".format
         ),
     },
 }
