@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache, wraps
-from typing import Any, TypeVar, cast
+from functools import cache
+from typing import Any, TypeVar
 
 from qflow.broker import (
     BYTE_UNIT,
@@ -32,7 +32,7 @@ from qflow.trace.replaying import record
 from qflow.trace.schema import Trace
 from qflow.workload import Run, Workload, simulate
 
-Judge = TypeVar("Judge", bound=Callable[..., object])
+Outcome = TypeVar("Outcome")
 
 GROUP = "group"
 """The application header that names a message's group on a :class:`Trial`."""
@@ -53,15 +53,10 @@ def record_trials() -> Iterator[list[Trace | Run]]:
         _recorded.reset(token)
 
 
-def cache_judgement(judge: Judge) -> Judge:
+def cache_judgement(judge: Callable[..., Outcome]) -> Callable[..., Outcome]:
     """Cache what a function returns for values that it gets again, unless :func:`record_trials` looks on."""
     kept = cache(judge)
-
-    @wraps(judge)
-    def ask(*given: Any) -> object:
-        return (kept if _recorded.get() is None else judge)(*given)
-
-    return cast(Judge, ask)
+    return lambda *given: (judge if _recorded.get() is not None else kept)(*given)
 
 
 def simulate_case(workload: Workload, *, message_limit: int | None = None) -> Run:
