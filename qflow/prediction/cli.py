@@ -153,7 +153,7 @@ def _unseen_text(unseen: Mapping[str, str]) -> str:
 
 
 def _settings(namespace: argparse.Namespace, workload: Any) -> Any:
-    from qflow.prediction.changes import Settings
+    from qflow.prediction.predict import Settings
     from qflow.workload import Workload
 
     settings = Settings()

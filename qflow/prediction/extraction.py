@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise, takewhile
+from itertools import cycle, pairwise, takewhile
 from statistics import median
 from typing import NamedTuple
 
@@ -259,14 +259,9 @@ def _write_out(producer: Producer, duration: float) -> Producer:
 def _as_recorded(model: Producer, sent: Sequence[SentTransfer], kind: str, times: Sequence[int]) -> Producer:
     """Return a producer with recorded times, and the sizes and groups of its log."""
     recorded = tuple(
-        (time / SECOND, item.size, item.group)
-        for time, item in zip(times, _repeat(sent, len(times)), strict=True)
+        (time / SECOND, item.size, item.group) for time, item in zip(times, cycle(sent), strict=False)
     )
     return replace(model, arrival="recorded", recorded=recorded, model=kind)
-
-
-def _repeat(sent: Sequence[SentTransfer], count: int) -> list[SentTransfer]:
-    return [sent[index % len(sent)] for index in range(count)]
 
 
 def _confirms_schedule(model: Producer, sent: Sequence[SentTransfer]) -> bool:

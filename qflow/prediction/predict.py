@@ -8,16 +8,17 @@ say for certain which one holds.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
-from contextlib import closing
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
-from qflow.broker.events import of_kinds
+from qflow import __version__
 from qflow.broker.flow_limit import FlowThresholds
-from qflow.broker.settings import QueueSettings
+from qflow.broker.settings import Argument, QueueSettings
 from qflow.logs.audit import audit
 from qflow.logs.client_log import ClientLog
-from qflow.prediction.changes import Settings
+from qflow.logs.workload_file import workload_json
 from qflow.prediction.extraction import Evidence, Extraction
 from qflow.prediction.inferred_thresholds import contradiction_of, infer_thresholds
 from qflow.prediction.intervals import (
@@ -29,44 +30,141 @@ from qflow.prediction.intervals import (
     queue_intervals,
     why_near_critical,
 )
-from qflow.prediction.receipt import inputs_of
 from qflow.prediction.replays import (
-    FEWEST,
-    PATIENCE,
-    REPLAYS,
-    ROUNDS,
     MeasuredReplay,
-    Polls,
+    ReplayTask,
     Sections,
     account,
-    as_reported,
-    course_of,
-    is_sure,
+    count_in_a_round,
     longest_silence,
     most_likely,
-    near_limits,
     polls_of,
-    predicted_sections,
     recorded_sections,
-    vary_chance,
+    replay_once,
+    replay_workload,
 )
 from qflow.progress import Progress
 from qflow.table import Tabular, columns_of
 from qflow.workload.agenda import SECOND
 from qflow.workload.attributes import is_whole, require
-from qflow.workload.many import run_many
 from qflow.workload.measures import Measures, unit_of
 from qflow.workload.model import MODELS, Workload
-from qflow.workload.run import Run, measure_text, measures_text
-from qflow.workload.simulate import simulate, simulate_in_slices
-from qflow.workload.stage import GRACE, pause_collector
+from qflow.workload.run import measure_text, measures_text
+from qflow.workload.stage import pause_collector
 
 _MOST_REPLAYS = 1_000
 
-ALONE = 500_000
-"""Events: fewer than that are simulated here, before other processes would have begun."""
-
 _SECTIONS = ("queues", "producers", "consumers")
+
+
+# What is changed
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Changes to a workload that leave its clients' behaviour alone.
+
+    Parameters:
+        queues: Queue name to declare arguments, which are added to those it has; None removes one.
+        capacity: Producer name to its capacity.
+        prefetch: Consumer name to its prefetch.
+        left_out: Queues and clients of which the file with these settings said nothing, or that only it has.
+
+    >>> from qflow.workload import Workload
+    >>> changed = Settings({"q": {"qpid.flow_stop_count": 300}}).apply(Workload("w", 1, {"q": {}}))
+    >>> changed.queues
+    {'q': {'qpid.flow_stop_count': 300}}
+    """
+
+    queues: Mapping[str, Mapping[str, Argument | None]] = field(default_factory=dict)
+    capacity: Mapping[str, int] = field(default_factory=dict)
+    prefetch: Mapping[str, int] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, other: Workload, workload: Workload) -> Settings:
+        """Return what must change in a workload so that it is set up as another one of the same clients.
+
+        Queues and clients that only one of them has are left out, and named.
+
+        Raises:
+            WorkloadError: If they have no queue in common.
+
+        >>> from qflow.workload import Workload
+        >>> this = Workload("a", 1, {"q": {"qpid.max_count": 10}})
+        >>> Settings.of(Workload("b", 1, {"q": {"qpid.max_size": 999}}), this).queues
+        {'q': {'qpid.max_count': None, 'qpid.max_size': 999}}
+        """
+        allowed = f"one of {', '.join(workload.queues)}"
+        is_kin = not workload.queues or bool(workload.queues.keys() & other.queues.keys())
+        require(is_kin, f"settings of {other.name!r}", "a queue", ", ".join(other.queues), allowed)
+        queues: dict[str, dict[str, Argument | None]] = {}
+        for name, arguments in workload.queues.items():
+            if name in other.queues:
+                gone: dict[str, Argument | None] = dict.fromkeys(arguments)
+                queues[name] = {**gone, **other.queues[name]}
+        producers = {producer.name for producer in workload.producers}
+        consumers = {consumer.name for consumer in workload.consumers}
+        return cls(
+            queues,
+            {producer.name: producer.capacity for producer in other.producers if producer.name in producers},
+            {consumer.name: consumer.prefetch for consumer in other.consumers if consumer.name in consumers},
+            tuple(sorted(_things(other) ^ _things(workload))),
+        )
+
+    def and_then(self, later: Settings) -> Settings:
+        """Return these settings with later ones on top.
+
+        >>> Settings(capacity={"p": 5}).and_then(Settings(capacity={"p": 9})).capacity
+        {'p': 9}
+        """
+        queues = {name: dict(arguments) for name, arguments in self.queues.items()}
+        for name, arguments in later.queues.items():
+            queues[name] = {**queues.get(name, {}), **arguments}
+        return Settings(
+            queues,
+            {**self.capacity, **later.capacity},
+            {**self.prefetch, **later.prefetch},
+            self.left_out + later.left_out,
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Return what is changed, ready for JSON.
+
+        >>> Settings(capacity={"p": 5}).as_json()
+        {'queue_arguments': {}, 'capacity': {'p': 5}, 'prefetch': {}, 'left_out': []}
+        """
+        return {
+            "queue_arguments": {name: dict(arguments) for name, arguments in self.queues.items()},
+            "capacity": dict(self.capacity),
+            "prefetch": dict(self.prefetch),
+            "left_out": list(self.left_out),
+        }
+
+    def apply(self, workload: Workload) -> Workload:
+        """Return a workload with these settings.
+
+        Raises:
+            WorkloadError: If it has no such queue or client, or a value is not allowed.
+        """
+        for queue, arguments in self.queues.items():
+            workload = workload.with_queue(queue, arguments)
+        for name, capacity in self.capacity.items():
+            workload = workload.with_producer(name, capacity=capacity)
+        for name, prefetch in self.prefetch.items():
+            workload = workload.with_consumer(name, prefetch=prefetch)
+        return workload
+
+
+def _things(workload: Workload) -> set[str]:
+    return {
+        *(f"queue {name}" for name in workload.queues),
+        *(f"producer {producer.name}" for producer in workload.producers),
+        *(f"consumer {consumer.name}" for consumer in workload.consumers),
+    }
+
+
+# What is predicted
 
 
 class Prediction(Tabular, dict[str, Any]):
@@ -149,7 +247,7 @@ def predict(
         seconds the broker reported nothing; ``model`` which one is used, ``models_differ`` by what the other
         differs; ``replays`` how many there were and how they ended; ``contradiction`` what the log disproves
         of the workload's thresholds, ``inferred`` what was read from the log instead; ``inputs`` what it is
-        made from (:mod:`qflow.prediction.receipt`).
+        made from.
 
     Raises:
         WorkloadError: If the settings name something that is not there, or a value is not allowed.
@@ -177,14 +275,13 @@ def predict(
     end = round(workload.duration * SECOND)
     polls = polls_of(log, end)
     what = f"{extraction.model} model"
-    runs = replay_workload(
-        extraction.workload, settings, end, polls, replays, seed, processes, progress, what
-    )
+    changed = settings.apply(extraction.workload)
+    runs = replay_workload(changed, end, polls, replays, seed, processes, progress, what)
     shown = most_likely(runs)
     report: dict[str, Any] = {
         "workload": workload.name,
         "contradiction": contradiction_of(findings),
-        "inputs": inputs_of(settings.apply(workload), log, seed),
+        "inputs": _inputs_of(settings.apply(workload), log, seed),
         "inferred": inferred.as_json() if inferred else None,
         "seconds": workload.duration,
         "model": extraction.model,
@@ -201,93 +298,12 @@ def predict(
     _add_intervals(report, settings.apply(workload), runs, shown)
     if compare_models:
         (other,) = (name for name in MODELS if name != extraction.model)
-        place = runs.index(shown)
-        of = replays or _in_a_round(runs[0])
-        task = _Task(evidence.extraction(other).workload, settings, end, place, of, seed)
-        others = _replay(task, f"{other} model", progress)
+        changed = settings.apply(evidence.extraction(other).workload)
+        of = replays or count_in_a_round(runs[0])
+        task = ReplayTask(changed, end, runs.index(shown), of, seed)
+        others = replay_once(task, f"{other} model", progress)
         report["models_differ"] = {"other": other, **_models_differ(others.sections, shown.sections)}
     return Prediction(report)
-
-
-class _Task(NamedTuple):
-    """One replay: of what, under which settings, with which chance."""
-
-    workload: Workload
-    settings: Settings
-    end: int
-    place: int
-    of: int
-    seed: int
-    polls: Polls = {}
-
-
-def replay_workload(
-    workload: Workload,
-    settings: Settings,
-    end: int,
-    polls: Polls | None = None,
-    number: int | None = None,
-    seed: int = 0,
-    processes: int | None = None,
-    progress: Progress | None = None,
-    what: str = "",
-) -> list[MeasuredReplay]:
-    """Return as many replays as asked for, or as are needed; long ones on all cores."""
-    task = _Task(workload, settings, end, 0, 1, seed, polls or {})
-    first = _replay(task, what, progress)
-    of = number or _in_a_round(first)
-    if first.events * of < ALONE:
-        processes = 1
-    runs = _further(task._replace(of=of), [first], of, processes, progress)
-    while number is None and len(runs) < ROUNDS * of and not is_sure(runs):
-        runs = _further(task._replace(of=of), runs, len(runs) + of, processes, progress)
-    return runs
-
-
-def _in_a_round(first: MeasuredReplay) -> int:
-    """Return how many replays there are if no number is asked for; where a session ends in some, a round."""
-    return max(FEWEST, min(REPLAYS, PATIENCE // max(1, first.events)))
-
-
-def _further(
-    task: _Task, runs: Sequence[MeasuredReplay], number: int, processes: int | None, progress: Progress | None
-) -> list[MeasuredReplay]:
-    """Return replays with further ones, until there are so many."""
-    tasks = [task._replace(place=place) for place in range(len(runs), number)]
-    seconds = round(task.workload.duration)
-    found: dict[int, MeasuredReplay] = {}
-    with closing(run_many(_replay, tasks, processes=processes)) as results:
-        for place, replay in results:
-            found[place] = replay
-            if progress is not None:
-                done = len(runs) + len(found)
-                progress(done * seconds, number * seconds, f"predicting, {number} replays")
-    return [*runs, *(found[place] for place in range(len(tasks)))]
-
-
-@pause_collector()
-def _replay(task: _Task, what: str = "", progress: Progress | None = None) -> MeasuredReplay:
-    workload = task.settings.apply(vary_chance(task.workload, task.place, task.of, task.seed))
-    run = _run(workload, what, progress)
-    errors = {name: str(error) for name, error in run.errors.items()}
-    filled: dict[str, float] = {}
-    sections = predicted_sections(run, workload, task.end, filled)
-    ended_at = {
-        event.session: event.time / SECOND
-        for event in (of_kinds(run.events, ("exception",)) if errors else ())
-    }
-    # The reports come at other instants, too.
-    later = POLL * (task.place % task.of) // task.of
-    polls = {queue: [time + later for time in times] for queue, times in task.polls.items()}
-    reported = as_reported(run.events, polls, task.end)
-    courses = course_of(run.events, workload.queues, task.end)
-    return MeasuredReplay(
-        sections, errors, near_limits(run), len(run.events), ended_at, filled, reported, courses
-    )
-
-
-POLL = 50_000
-"""Microseconds from one report to the next, about."""
 
 
 def _add_intervals(
@@ -305,6 +321,15 @@ def _add_intervals(
         entry["near_limit"] = sum(name in run.near for run in runs) / len(runs)
     for name, entry in report["producers"].items():
         entry.update(deaths(runs, name))
+
+
+def _inputs_of(workload: Workload, log: ClientLog, seed: int) -> dict[str, Any]:
+    """Return what a prediction is made from: the workload as it will be, the log's hash, seed and version."""
+    digest = hashlib.sha256()
+    for row in log.rows:
+        digest.update(repr(row).encode())
+    own = {"name": log.name, "rows": len(log.rows), "sha256": digest.hexdigest()}
+    return {"version": __version__, "workload": workload_json(workload), "log": own, "seed": seed}
 
 
 def _thresholds(workload: Workload, queue: str) -> dict[str, int]:
@@ -331,18 +356,6 @@ def _compare(predicted: Sections, recorded: Sections) -> dict[str, Any]:
         }
         for section in _SECTIONS
     }
-
-
-def _run(workload: Workload, what: str, progress: Progress | None) -> Run:
-    if progress is None:
-        return simulate(workload)
-    report, seconds = progress, round(workload.duration + GRACE / SECOND)
-    run, is_whole = simulate_in_slices(
-        workload, lambda time, _: report(time // SECOND, seconds, f"predicting, {what}")
-    )
-    if not is_whole:
-        raise KeyboardInterrupt
-    return run
 
 
 def _models_differ(others: Sections, used: Sections) -> dict[str, Any]:

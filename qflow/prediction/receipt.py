@@ -6,13 +6,10 @@ hash, the intervals and the branches.  A log recorded afterwards is held against
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from qflow import __version__
 from qflow.logs.client_log import ClientLog
-from qflow.logs.workload_file import workload_json
 from qflow.prediction.intervals import branch_of, ended_words, is_of_branch
 from qflow.prediction.replays import recorded_sections
 from qflow.workload.agenda import SECOND
@@ -21,15 +18,6 @@ from qflow.workload.model import Workload
 from qflow.workload.run import measure_text
 
 _FORMAT = "qflow receipt 1"
-
-
-def inputs_of(workload: Workload, log: ClientLog, seed: int) -> dict[str, Any]:
-    """Return what a prediction is made from: the workload as it will be, the log's hash, seed and version."""
-    digest = hashlib.sha256()
-    for row in log.rows:
-        digest.update(repr(row).encode())
-    own = {"name": log.name, "rows": len(log.rows), "sha256": digest.hexdigest()}
-    return {"version": __version__, "workload": workload_json(workload), "log": own, "seed": seed}
 
 
 def receipt_of(prediction: Mapping[str, Any]) -> dict[str, Any]:

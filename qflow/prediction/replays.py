@@ -9,7 +9,7 @@ work, at other instants, and of what happens at almost the same time something e
 So a replay is repeated with another such machine each time (:func:`vary_chance`).  Of those that ended as
 most did the one in the middle is shown (:func:`most_likely`), and where they all lie says how sure that is
 (:mod:`qflow.prediction.intervals`).  :data:`REPLAYS` are enough for that; where a session ends in some of
-them only there are more, as its share of few is luck (:func:`is_sure`).
+them only there are more, as its share of few is luck (:func:`_is_sure`).
 """
 
 from __future__ import annotations
@@ -17,19 +17,23 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import ceil, exp, sqrt
 from operator import itemgetter
 from random import Random
 from statistics import NormalDist, median
+from typing import NamedTuple
 
 from qflow.broker.events import Event, of_kinds
 from qflow.broker.settings import QueueSettings
 from qflow.logs.client_log import ClientLog, rows_by_client
 from qflow.logs.log_file import LogRow
 from qflow.prediction.costs import USUAL, works_of
+from qflow.progress import Progress
 from qflow.workload.agenda import SECOND
+from qflow.workload.many import run_many
 from qflow.workload.measures import (
     DepthMeter,
     Measures,
@@ -41,6 +45,8 @@ from qflow.workload.measures import (
 from qflow.workload.model import Client, Consumer, Producer, Workload
 from qflow.workload.network import Steps
 from qflow.workload.run import Run
+from qflow.workload.simulate import simulate, simulate_in_slices
+from qflow.workload.stage import GRACE, pause_collector
 
 Sections = Mapping[str, Mapping[str, Measures]]
 """Measures by name, in three sections: queues, producers and consumers."""
@@ -65,7 +71,7 @@ def recorded_sections(workload: Workload, log: ClientLog, end: int) -> dict[str,
     return {"queues": queues, **clients}
 
 
-def predicted_sections(
+def _predicted_sections(
     run: Run, workload: Workload, end: int, filled: dict[str, float] | None = None
 ) -> dict[str, dict[str, Measures]]:
     """Return the same measures of a simulated run; ``filled`` gets the share of time with messages."""
@@ -120,37 +126,45 @@ def polls_of(log: ClientLog, end: int) -> dict[str, tuple[int, ...]]:
     return {queue: tuple(times) for queue, times in polls.items()}
 
 
-def as_reported(events: Iterable[Event], polls: Polls, end: int) -> dict[str, Measures]:
-    """Measure the queues of a run by what the broker would have reported, as :func:`_recorded_queue` does.
+_STEPS = {"enqueued": 1, "dequeued": -1}
 
-    >>> events = [Event(1, "enqueued", queue="q"), Event(400_000, "dequeued", queue="q")]
-    >>> as_reported(events, {"q": (100_000, 500_000)}, SECOND)["q"]["mean_depth"]
-    0.4
-    """
-    # A depth that is looked at twenty times a second is averaged less exactly, and its peak is missed.
-    if not polls:
-        return {}
-    meters = {queue: DepthMeter(end) for queue in polls}
-    depth, is_stopped = dict.fromkeys(polls, 0), dict.fromkeys(polls, False)
-    waiting = {queue: deque(times) for queue, times in polls.items()}
-    for event in of_kinds(events, _SEEN):
+
+def _states_at(events: Iterable[Event], times: Polls) -> dict[str, list[tuple[int, int, bool]]]:
+    """Return of each queue how deep it is and whether it is ON at instants, after all that happens then."""
+    depth, is_on = dict.fromkeys(times, 0), dict.fromkeys(times, False)
+    found: dict[str, list[tuple[int, int, bool]]] = {queue: [] for queue in times}
+    waiting = {queue: deque(own) for queue, own in times.items()}
+    for event in of_kinds(events, (*_STEPS, "flow_stopped", "flow_resumed")):
         queue = event.queue
-        if queue not in polls:
+        if queue not in times:
             continue
         left = waiting[queue]
         while left and left[0] < event.time:
-            meters[queue].at(left.popleft(), depth[queue], is_stopped[queue])
-        if event.kind in ("enqueued", "dequeued"):
-            depth[queue] += 1 if event.kind == "enqueued" else -1
+            found[queue].append((left.popleft(), depth[queue], is_on[queue]))
+        if event.kind in _STEPS:
+            depth[queue] += _STEPS[event.kind]
         else:
-            is_stopped[queue] = event.kind == "flow_stopped"
+            is_on[queue] = event.kind == "flow_stopped"
     for queue, left in waiting.items():
-        for time in left:
-            meters[queue].at(time, depth[queue], is_stopped[queue])
-    return {queue: meter.measures() for queue, meter in meters.items()}
+        found[queue] += [(time, depth[queue], is_on[queue]) for time in left]
+    return found
 
 
-_SEEN = frozenset(("enqueued", "dequeued", "flow_stopped", "flow_resumed"))
+def _as_reported(events: Iterable[Event], polls: Polls, end: int) -> dict[str, Measures]:
+    """Measure the queues of a run by what the broker would have reported, as :func:`_recorded_queue` does.
+
+    >>> events = [Event(1, "enqueued", queue="q"), Event(400_000, "dequeued", queue="q")]
+    >>> _as_reported(events, {"q": (100_000, 500_000)}, SECOND)["q"]["mean_depth"]
+    0.4
+    """
+    # A depth that is looked at twenty times a second is averaged less exactly, and its peak is missed.
+    found = {}
+    for queue, states in _states_at(events, polls).items() if polls else ():
+        meter = DepthMeter(end)
+        for state in states:
+            meter.at(*state)
+        found[queue] = meter.measures()
+    return found
 
 
 def longest_silence(log: ClientLog, end: int) -> float | None:
@@ -175,29 +189,15 @@ _COURSE = 120
 """In how many equal parts of the time the depth is shown."""
 
 
-def course_of(events: Iterable[Event], queues: Iterable[str], end: int) -> dict[str, tuple[int, ...]]:
+def _course_of(events: Iterable[Event], queues: Iterable[str], end: int) -> dict[str, tuple[int, ...]]:
     """Return the depth of each queue at the end of each of :data:`_COURSE` equal parts of the time.
 
-    >>> course_of([Event(SECOND // 2, "enqueued", queue="q")], ["q"], SECOND)["q"][58:61]
+    >>> _course_of([Event(SECOND // 2, "enqueued", queue="q")], ["q"], SECOND)["q"][58:61]
     (0, 1, 1)
     """
-    depth = dict.fromkeys(queues, 0)
-    found: dict[str, list[int]] = {queue: [] for queue in depth}
-    done = 0
-
-    def note(until: int) -> None:
-        for queue, course in found.items():
-            course += [depth[queue]] * (until - done)
-
-    for event in of_kinds(events, ("enqueued", "dequeued")):
-        if event.queue in depth:
-            part = min(_COURSE, max(0, event.time - 1) * _COURSE // end)
-            if part > done:
-                note(part)
-                done = part
-            depth[event.queue] += 1 if event.kind == "enqueued" else -1
-    note(_COURSE)
-    return {queue: tuple(course) for queue, course in found.items()}
+    times = [-(-part * end // _COURSE) for part in range(1, _COURSE + 1)]
+    states = _states_at(events, dict.fromkeys(queues, times))
+    return {queue: tuple(depth for _, depth, _ in own) for queue, own in states.items()}
 
 
 def _consumer_measures(rows: Sequence[LogRow], end: int) -> Measures:
@@ -213,6 +213,12 @@ def _consumer_measures(rows: Sequence[LogRow], end: int) -> Measures:
 REPLAYS = 19
 """How many there are: between the second smallest and largest of 19 lies the next one in 8 of 10 cases."""
 
+ALONE = 500_000
+"""Events: fewer than that are simulated here, before other processes would have begun."""
+
+POLL = 50_000
+"""Microseconds from one report to the next, about."""
+
 FEWEST = 5
 """How many there are at least, of however long a log."""
 
@@ -220,7 +226,7 @@ PATIENCE = 6_000_000
 """Events of all replays together from which on there are fewer: a quarter of a minute on two cores."""
 
 ROUNDS = 3
-"""How many times as many there are at most, where a session ends in some only (:func:`is_sure`)."""
+"""How many times as many there are at most, where a session ends in some only (:func:`_is_sure`)."""
 
 _SURE = 0.06
 """Standard error that is small enough of the share of replays in which a session ends."""
@@ -244,12 +250,12 @@ class MeasuredReplay:
     sections: Sections
     # What sessions ended by, and at which second.
     errors: Mapping[str, str]
-    # Queues of :func:`near_limits`.
+    # Queues of :func:`_near_limits`.
     near: tuple[str, ...] = ()
     # How many there were.
     events: int = 0
     ended_at: Mapping[str, float] = field(default_factory=dict)
-    # The share of time with messages; :func:`as_reported`; :func:`course_of`.
+    # The share of time with messages; :func:`_as_reported`; :func:`_course_of`.
     filled: Mapping[str, float] = field(default_factory=dict)
     reported: Mapping[str, Measures] = field(default_factory=dict)
     courses: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -286,7 +292,7 @@ class MeasuredReplay:
         return total
 
 
-def is_sure(replays: Sequence[MeasuredReplay]) -> bool:
+def _is_sure(replays: Sequence[MeasuredReplay]) -> bool:
     """Return whether it is known well enough in what share of replays each session ends."""
     # A measure's interval needs few replays, a share does not.  To each share two replays are added in which
     # the session ended and two in which it lived (Agresti and Coull), as none of 19 is not never.  Where no
@@ -443,7 +449,7 @@ def _rotate(items: tuple[float, ...], turn: float) -> tuple[float, ...]:
     return items[first:] + items[:first]
 
 
-def near_limits(run: Run) -> tuple[str, ...]:
+def _near_limits(run: Run) -> tuple[str, ...]:
     """Return the queues that came so near their limit that a message more might have ended a session."""
     # A queue whose stop count leaves room for all that its producers may have outstanding cannot reach its
     # limit (CAP-11).
@@ -465,6 +471,102 @@ def near_limits(run: Run) -> tuple[str, ...]:
             if event.detail["depth"] >= depth or event.detail["bytes"] >= size:
                 near[event.queue] = True
     return tuple(name for name, came in near.items() if came)
+
+
+# Running
+
+
+class ReplayTask(NamedTuple):
+    """One replay: of what, until when, with which chance."""
+
+    workload: Workload
+    end: int
+    place: int
+    of: int
+    seed: int
+    polls: Polls = {}
+
+
+def replay_workload(
+    workload: Workload,
+    end: int,
+    polls: Polls | None = None,
+    number: int | None = None,
+    seed: int = 0,
+    processes: int | None = None,
+    progress: Progress | None = None,
+    what: str = "",
+) -> list[MeasuredReplay]:
+    """Return as many replays as asked for, or as are needed; long ones on all cores."""
+    task = ReplayTask(workload, end, 0, 1, seed, polls or {})
+    first = replay_once(task, what, progress)
+    of = number or count_in_a_round(first)
+    if first.events * of < ALONE:
+        processes = 1
+    runs = _add_replays(task._replace(of=of), [first], of, processes, progress)
+    while number is None and len(runs) < ROUNDS * of and not _is_sure(runs):
+        runs = _add_replays(task._replace(of=of), runs, len(runs) + of, processes, progress)
+    return runs
+
+
+def count_in_a_round(first: MeasuredReplay) -> int:
+    """Return how many replays there are if no number is asked for; where a session ends in some, a round."""
+    return max(FEWEST, min(REPLAYS, PATIENCE // max(1, first.events)))
+
+
+def _add_replays(
+    task: ReplayTask,
+    runs: Sequence[MeasuredReplay],
+    number: int,
+    processes: int | None,
+    progress: Progress | None,
+) -> list[MeasuredReplay]:
+    """Return replays with further ones, until there are so many."""
+    tasks = [task._replace(place=place) for place in range(len(runs), number)]
+    seconds = round(task.workload.duration)
+    found: dict[int, MeasuredReplay] = {}
+    with closing(run_many(replay_once, tasks, processes=processes)) as results:
+        for place, replay in results:
+            found[place] = replay
+            if progress is not None:
+                done = len(runs) + len(found)
+                progress(done * seconds, number * seconds, f"predicting, {number} replays")
+    return [*runs, *(found[place] for place in range(len(tasks)))]
+
+
+@pause_collector()
+def replay_once(task: ReplayTask, what: str = "", progress: Progress | None = None) -> MeasuredReplay:
+    """Run a workload with one chance, and measure it."""
+    workload = vary_chance(task.workload, task.place, task.of, task.seed)
+    run = _simulate(workload, what, progress)
+    errors = {name: str(error) for name, error in run.errors.items()}
+    filled: dict[str, float] = {}
+    sections = _predicted_sections(run, workload, task.end, filled)
+    deaths = of_kinds(run.events, ("exception",)) if errors else ()
+    ended_at = {event.session: event.time / SECOND for event in deaths}
+    # The reports come at other instants, too.
+    later = POLL * (task.place % task.of) // task.of
+    polls = {queue: [time + later for time in times] for queue, times in task.polls.items()}
+    reported = _as_reported(run.events, polls, task.end)
+    courses = _course_of(run.events, workload.queues, task.end)
+    return MeasuredReplay(
+        sections, errors, _near_limits(run), len(run.events), ended_at, filled, reported, courses
+    )
+
+
+def _simulate(workload: Workload, what: str, progress: Progress | None) -> Run:
+    if progress is None:
+        return simulate(workload)
+    report, seconds = progress, round(workload.duration + GRACE / SECOND)
+    run, is_whole = simulate_in_slices(
+        workload, lambda time, _: report(time // SECOND, seconds, f"predicting, {what}")
+    )
+    if not is_whole:
+        raise KeyboardInterrupt
+    return run
+
+
+# What is shown of them
 
 
 def most_likely(replays: Sequence[MeasuredReplay]) -> MeasuredReplay:

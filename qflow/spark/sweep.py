@@ -25,11 +25,10 @@ from qflow.kit import RefusalError
 from qflow.logs.audit import BEGIN, END, LakeRow
 from qflow.logs.client_log import ClientLog
 from qflow.logs.log_file import LogRow
-from qflow.prediction.changes import Settings
 from qflow.prediction.extraction import extract
 from qflow.prediction.intervals import Interval, deaths, queue_intervals
-from qflow.prediction.predict import replay_workload
-from qflow.prediction.replays import most_likely, polls_of, recorded_sections
+from qflow.prediction.predict import Settings
+from qflow.prediction.replays import most_likely, polls_of, recorded_sections, replay_workload
 from qflow.progress import Progress
 from qflow.spark.lake import count_events, in_order, read_lake
 from qflow.spark.tables import (
@@ -262,7 +261,7 @@ def _measure_component(
     polls = polls_of(log, end) if replays > 1 else None
     for setting in settings:
         try:
-            runs = replay_workload(extracted, setting.of(workload), end, polls, replays, processes=1)
+            runs = replay_workload(setting.of(workload).apply(extracted), end, polls, replays, processes=1)
         except (AmqpException, WorkloadError) as error:
             yield _note(component, setting, f"refused: {error}")
             continue

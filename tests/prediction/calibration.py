@@ -21,11 +21,10 @@ from typing import Any, NamedTuple
 from test_extract import logged
 
 from qflow.logs.client_log import ClientLog
-from qflow.prediction.changes import Settings
 from qflow.prediction.costs import USUAL
 from qflow.prediction.extraction import extract
 from qflow.prediction.intervals import _is_wide, ended_words, interval
-from qflow.prediction.predict import predict, replay_workload
+from qflow.prediction.predict import Settings, predict
 from qflow.prediction.receipt import receipt_of, score
 from qflow.prediction.replays import (
     BUSY,
@@ -33,6 +32,7 @@ from qflow.prediction.replays import (
     PACE,
     polls_of,
     recorded_sections,
+    replay_workload,
     vary_chance,
 )
 from qflow.workload.agenda import SECOND
@@ -247,7 +247,8 @@ def _with_fewer_costs(
         consumers=tuple(replace(client, network=None, overhead=()) for client in full.consumers),
     )
     for costs, world in zip(COSTS[1:], (free, constants, full), strict=True):
-        (run,) = replay_workload(world, settings or Settings(), end, polls_of(log, end), 1)
+        changed = (settings or Settings()).apply(world)
+        (run,) = replay_workload(changed, end, polls_of(log, end), 1)
         yield costs, run.measure
 
 

@@ -2,7 +2,7 @@
 
 import json
 from functools import cache
-from importlib import import_module
+from statistics import median
 
 import pytest
 from recordings import WORKLOADS
@@ -10,7 +10,7 @@ from test_extract import logged
 
 from qflow.labs import depth_chart
 from qflow.logs import ClientLog
-from qflow.prediction import Settings, predict
+from qflow.prediction import Settings, predict, replays
 from qflow.prediction.costs import CreditReturn
 from qflow.prediction.disturbances import _is_ticking
 from qflow.prediction.intervals import interval, why_near_critical
@@ -56,12 +56,11 @@ def test_releases_of_groups_are_predicted_since_all_that_is_read_at_once_goes_fi
     ("source", "run"), [("slow-consumer", 1), pytest.param("slow-consumer", 3, marks=pytest.mark.release)]
 )
 def test_the_intervals_hold_what_other_runs_of_the_same_workload_show(source, run):
-    workload, log = beginning(source, run)
-    report = predict(workload, log, compare_models=False, replays=9)
+    report = predict(*beginning(source, run, seconds=7), compare_models=False, replays=9)
     held = [
         low <= truth[measure] <= high
         for other in {1, 2, 3} - {run}
-        for name, truth in recorded(*beginning(source, other)).items()
+        for name, truth in recorded(*beginning(source, other, seconds=7)).items()
         for measure, (low, high) in report["queues"][name]["interval"].items()
     ]
     assert sum(held) >= 0.75 * len(held)
@@ -72,10 +71,20 @@ def test_the_intervals_hold_what_other_runs_of_the_same_workload_show(source, ru
 @pytest.mark.slow
 def test_a_session_that_died_in_every_recording_dies_in_some_replays():
     """Which one, and when, is chance: who wakes up late, and so is first at a tick or not (CN-30)."""
-    workload, log = beginning("fanout-wide")
-    report = predict(workload, log, compare_models=False, replays=9)
+    report = predict(*beginning("fanout-wide"), compare_models=False, replays=9)
     assert max(entry["dies"] for entry in report["producers"].values()) >= 0.2
     assert "sessions end in some replays and not in others" in report["queues"]["fast"]["near_critical"]
+    # Branches are narrow where one interval over all is not.
+    assert sum(branch["share"] for branch in report["branches"]) == pytest.approx(1)
+    widths = [
+        (high - low) / high
+        for branch in report["branches"]
+        for measures in branch["queues"].values()
+        for low, high in measures.values()
+        if high
+    ]
+    assert median(widths) <= 0.3
+    assert "every session lives" in report_text(report)
     json.dumps(report)
 
 
@@ -112,8 +121,7 @@ def small():
 
 
 def test_the_same_seed_gives_the_same_over_any_number_of_processes(monkeypatch):
-    # The room's face gives its name to the function.
-    monkeypatch.setattr(import_module("qflow.prediction.predict"), "ALONE", 0)
+    monkeypatch.setattr(replays, "ALONE", 0)
 
     @cache
     def report(seed, processes):
@@ -162,8 +170,11 @@ def test_the_depth_over_time_is_a_band_around_what_is_shown():
         depth_chart(report, "r")
 
 
-def test_a_single_replay_has_no_band():
+def test_a_single_replay_has_neither_interval_nor_band():
     report = predict(*small(), compare_models=False, replays=1)
+    assert report["replays"]["number"] == 1
+    assert report["replays"]["outcomes"] == [{"ended": [], "replays": 1}]
+    assert report["queues"]["q"]["interval"] == {}
     assert report["queues"]["q"]["course"]["low"] == []
     assert [trace.name for trace in depth_chart(report).figure.data] == ["predicted depth of q"]
 

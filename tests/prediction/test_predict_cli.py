@@ -79,26 +79,28 @@ def test_settings_of_a_file_with_other_clients_name_what_is_left_out(tmp_path, c
     assert said in report_text(report)
 
 
+def test_the_command_writes_a_receipt_and_scores_it(tmp_path, capsys, beginning):
+    (workload, log), receipt = beginning, tmp_path / "receipt.json"
+    words = "--replays", "3", "--receipt", str(receipt), "--detail", "constants"
+    assert room_command(cli, "predict", workload, log, *words) == 0
+    assert json.loads(receipt.read_text())["detail"] == "constants"
+    capsys.readouterr()
+    assert room_command(cli, "predict", "--score", str(receipt), log) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("from capacity-165, ")
+    assert "of 6 lie inside; 80 of 100 are to" in text
+    assert status_of("predict", "--score", workload, log) == 2
+    assert "a receipt must be one that --receipt wrote, got None" in capsys.readouterr().err
+    assert status_of("predict", workload) == 2
+    assert "needs WORKLOAD.json and LOG" in capsys.readouterr().err
+
+
 def write(tmp_path, arguments=None, **more):
     producer = {"name": "p", "to": ["", "q"], "rate": 100, "capacity": 5, "size": 9, **more}
     queues = {"q": arguments or {"qpid.flow_stop_count": 5}}
     path = tmp_path / "small.json"
     path.write_text(json.dumps({"duration": 1, "queues": queues, "producers": [producer]}))
     return str(path)
-
-
-def test_run_prints_a_summary_and_writes_a_trace(tmp_path, capsys):
-    trace = tmp_path / "out.jsonl"
-    path = write(tmp_path, network={"latency": 0.001})
-    assert room_command(run_cli, "run", path, "--seed", "4", "--json", "--trace", str(trace)) == 0
-    summary = json.loads(capsys.readouterr().out)
-    assert summary["queues"]["q"]["max_depth"] == 10
-    producer = summary["producers"]["p"]
-    assert (producer["sent"], producer["blocks"]) == (10, 1)
-    assert 0 < producer["wait_p50"] <= producer["wait_max"]
-    assert trace.stat().st_size > 0
-    assert room_command(run_cli, "run", path) == 0
-    assert "queue q: mean_depth" in capsys.readouterr().out
 
 
 def test_run_refuses_in_one_sentence(tmp_path, capsys):

@@ -9,9 +9,9 @@ from recordings import beginning, load
 
 from qflow.logs import ClientLog
 from qflow.logs.client_log import client_rows
-from qflow.prediction import Settings, predict
+from qflow.prediction import Settings, predict, replays
 from qflow.prediction.predict import report_text
-from qflow.prediction.replays import PACE, REPLAYS, MeasuredReplay, near_limits, vary_chance
+from qflow.prediction.replays import PACE, REPLAYS, MeasuredReplay, _near_limits, vary_chance
 from qflow.workload import Consumer, Network, Producer, Workload, simulate
 
 
@@ -21,7 +21,7 @@ def on_the_edge():
     log, workload = load("bytes-and-count")
     _, target = load("overflow-despite-flow-control")
     source = workload.replace(duration=target.duration)
-    return predict(source, log, Settings.of(target, source), compare_models=False, replays=11)
+    return predict(source, log, Settings.of(target, source), compare_models=False, replays=5)
 
 
 def test_what_ends_most_often_is_shown_where_few_bytes_decide(on_the_edge):
@@ -36,7 +36,7 @@ def test_what_ends_most_often_is_shown_where_few_bytes_decide(on_the_edge):
 
 def test_the_report_says_how_often_it_ended_so(on_the_edge):
     replays = on_the_edge["replays"]
-    assert replays["number"] == sum(outcome["replays"] for outcome in replays["outcomes"]) == 11
+    assert replays["number"] == sum(outcome["replays"] for outcome in replays["outcomes"]) == 5
     # Recorded: p1's session died, p2's did not.
     producers = on_the_edge["producers"]
     assert producers["p1"]["dies"] >= 0.5 > producers["p2"]["dies"]
@@ -62,13 +62,6 @@ def log_of(workload):
 def test_there_are_as_many_replays_as_are_worth_their_time_unless_a_number_is_asked_for():
     workload = small().replace(duration=1)
     assert predict(workload, log_of(workload), compare_models=False)["replays"]["number"] == REPLAYS
-
-
-def test_a_single_replay_has_no_interval():
-    report = predict(small(), ClientLog("empty", []), compare_models=False, replays=1)
-    assert report["replays"]["number"] == 1
-    assert report["replays"]["outcomes"] == [{"ended": [], "replays": 1}]
-    assert report["queues"]["q"]["interval"] == {}
 
 
 def test_the_replay_in_the_middle_is_shown():
@@ -104,7 +97,8 @@ def test_there_are_more_replays_where_a_session_ends_in_some_only(monkeypatch, e
         )
 
     # The room's face gives its name to the function.
-    monkeypatch.setattr(import_module("qflow.prediction.predict"), "_replay", replay)
+    for module in (replays, import_module("qflow.prediction.predict")):
+        monkeypatch.setattr(module, "replay_once", replay)
     found = predict(small(), ClientLog("empty", []), replays=asked)["replays"]
     assert found["number"] == number
     ended = sum(ends(place) for place in range(number))
@@ -205,7 +199,7 @@ def test_all_that_a_machine_does_is_slower_by_the_same_factor():
     ],
 )
 def test_a_limit_is_near_unless_the_thresholds_keep_away_from_it(queue, is_near):
-    assert near_limits(simulate(small(**queue))) == (("q",) if is_near else ())
+    assert _near_limits(simulate(small(**queue))) == (("q",) if is_near else ())
 
 
 @pytest.mark.parametrize(("room", "share"), [(1, 1.0), (100, 0.0)])

@@ -12,7 +12,7 @@ from qflow.logs.audit import Intervals
 from qflow.logs.client_log import ClientLog
 from qflow.logs.components import lake_of
 from qflow.logs.log_file import LogRow
-from qflow.prediction.replays import _rows_of_run, predicted_sections, recorded_sections
+from qflow.prediction.replays import _predicted_sections, _rows_of_run, recorded_sections
 from qflow.spark.sweep import AS_RECORDED, _measure_component
 from qflow.trace import Trace
 from qflow.trace.cli import _summarize
@@ -46,7 +46,7 @@ def test_p99_of_a_queue_that_stopped_and_that_nobody_reads_is_what_was_waited():
     """It was 9.76 s in ``design`` and 0.0 in ``predict``, of the same run."""
     run = simulate(STALLED)
     end = 10 * SECOND
-    predicted = predicted_sections(run, STALLED, end)["producers"]["p"]
+    predicted = _predicted_sections(run, STALLED, end)["producers"]["p"]
     # The eleventh message is held at 0.11 s, the fifteenth and last at 0.15 s.
     assert predicted["latency_p99"] == pytest.approx(9.89) and predicted["latency_p50"] == 0
     assert costs(run, ["q"], ["p"]).latency_p99 == predicted["latency_p99"]
@@ -79,7 +79,7 @@ def test_all_ways_give_the_same(workload):
     names = [producer.name for producer in workload.producers]
     queue = queue_measures(run.events, workload, end)["q"]
     max_bytes = max(event.detail["bytes"] for event in run.events if event.kind == "enqueued")
-    predicted = predicted_sections(run, workload, end)
+    predicted = _predicted_sections(run, workload, end)
     assert predicted["queues"]["q"] == queue
     assert _summarise(run)["queues"]["q"] == queue_measures(run.events, workload, run.end)["q"]
     log = ClientLog("same", _rows_of_run(run.events, workload.producers))
