@@ -8,13 +8,14 @@ becomes, and of what clients report only the waits are kept.  What happens is th
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from qflow.broker.message import QueuedMessage, QueueObserver
 from qflow.workload.agenda import SECOND, Agenda
 from qflow.workload.measures import ProducerMeter
 from qflow.workload.model import Workload
-from qflow.workload.stage import GRACE, ClientObserver, Stage
+from qflow.workload.stage import GRACE, Stage
 
 POINTS: Final = 40
 """How many points a course has."""
@@ -78,29 +79,16 @@ class _Gauge(QueueObserver):
         return bytes([255 * depth // max(1, self.max_depth) for depth in most])
 
 
-class Waits(ClientObserver):
-    """Keeps when producers wait."""
-
-    def __init__(self, agenda: Agenda, producers: list[str]) -> None:
-        self.agenda = agenda
-        self.meters = {name: ProducerMeter() for name in producers}
-
-    def receive(self, kind: str, client: str) -> None:
-        """Note that a producer begins to wait, goes on, or has lost its session."""
-        if client in self.meters:
-            self.meters[client].note(kind.removeprefix("client."), self.agenda.now)
-
-    def blocked_share(self, end: int) -> float:
-        """Return the mean over the producers, up to an instant."""
-        shares = [meter.blocked_share(end) for meter in self.meters.values()]
-        return sum(shares) / max(1, len(shares))
-
-
 def measure(stage: Stage, workload: Workload, queue: str = "") -> Measured:
     """Run a stage that is set up for a workload, and measure a queue, or the one that becomes deepest."""
     stage.broker.observe(None)
-    waits = Waits(stage.agenda, [producer.name for producer in workload.producers])
-    stage.client_observer = waits
+    meters = {producer.name: ProducerMeter() for producer in workload.producers}
+
+    def note(kind: str, client: str) -> None:
+        if client in meters:
+            meters[client].note(kind.removeprefix("client."), stage.agenda.now)
+
+    stage.on_client = note
     names = [queue] if queue else list(workload.queues)
     gauges = [_Gauge(stage.agenda) for _ in names]
     for gauge, name in zip(gauges, names, strict=True):
@@ -114,9 +102,7 @@ def measure(stage: Stage, workload: Workload, queue: str = "") -> Measured:
     if len(died) == len(workload.producers):
         end = min(end, max([gauge.last for gauge in gauges], default=end))
     end = max(1, end)
-    deepest = max(gauges, key=_deepest, default=_Gauge(stage.agenda))
-    return Measured(deepest.max_depth, waits.blocked_share(end), tuple(died), deepest.course(end))
-
-
-def _deepest(gauge: _Gauge) -> int:
-    return gauge.max_depth
+    deepest = max(gauges, key=attrgetter("max_depth"), default=_Gauge(stage.agenda))
+    shares = [meter.blocked_share(end) for meter in meters.values()]
+    blocked_share = sum(shares) / max(1, len(shares))
+    return Measured(deepest.max_depth, blocked_share, tuple(died), deepest.course(end))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
@@ -23,13 +23,6 @@ UNLIMITED: Final = 1 << 60
 """So many messages, or acts of clients, as no run ever has."""
 
 
-class ClientObserver:
-    """Sees what only a client can report, though no event is made of it."""
-
-    def receive(self, kind: str, client: str) -> None:
-        """Note what a client reports: a kind of :data:`qflow.workload.CLIENT_EVENTS`, or "client.error"."""
-
-
 class Stage:
     """One broker with the workload's queues, one agenda that ends at ``end``, one table of events."""
 
@@ -38,7 +31,8 @@ class Stage:
         self.broker = Broker(workload.options)
         self.agenda = Agenda(end)
         self.events = EventTable()
-        self.client_observer: ClientObserver | None = None
+        # Told what a client reports, though no event is made of it: one of CLIENT_EVENTS, or "client.error".
+        self.on_client: Callable[[str, str], None] | None = None
         self.errors: dict[str, AmqpException] = {}
         # How many messages the producers together may still send.
         self.remaining = UNLIMITED if message_limit is None else message_limit
@@ -79,8 +73,8 @@ class Stage:
 
     def note(self, kind: str, client: str, queue: str = "", message: str = "", detail: Detail = None) -> None:
         """Show what only a client can report: a kind of :data:`qflow.workload.CLIENT_EVENTS`."""
-        if self.client_observer is not None:
-            self.client_observer.receive(kind, client)
+        if self.on_client is not None:
+            self.on_client(kind, client)
         if self.broker.observer is not None:
             self.broker.emit(kind, queue, client, message=message, detail=detail)
 
@@ -88,8 +82,8 @@ class Stage:
         """Note what the session of some producers died of."""
         for name in names:
             self.errors[name] = error
-            if self.client_observer is not None:
-                self.client_observer.receive("client.error", name)
+            if self.on_client is not None:
+                self.on_client("client.error", name)
 
     def finish(self, workload: Workload) -> Run:
         """Return the run; the stage is of no more use then."""
@@ -108,7 +102,7 @@ class Stage:
             action()
         self.at_end.clear()
         self.broker.observe(None)
-        self.client_observer = None
+        self.on_client = None
         self.agenda.clear()
         for session in self.broker.sessions.values():
             session.completions.on_report = session.completions.on_channel_flow = None

@@ -121,16 +121,12 @@ def test_a_run_that_turns_out_too_large_is_refused(monkeypatch, clients):
 
 def test_whole_numbers_are_printed_whole(tmp_path, capsys):
     file = tmp_path / "many.json"
-    producers = [{**SMALL["producers"][0], "rate": 20_000, "capacity": 100_000}]
+    producers = [{**SMALL["producers"][0], "rate": 11_000, "capacity": 100_000}]
     file.write_text(json.dumps(SMALL | {"queues": {"q": {}}, "producers": producers, "consumers": []}))
-    assert status_of("run", file, "--json") == 0
-    made = json.loads(capsys.readouterr().out)
-    sent, depth = made["producers"]["p"]["sent"], made["queues"]["q"]["max_depth"]
-    assert sent == depth > 15_000
     assert status_of("run", file) == 0
     said = capsys.readouterr().out
-    assert f"producer p: sent {sent} messages, blocks 0 times" in said
-    assert f"max_depth {depth} messages, " in said
+    sent = re.search(r"producer p: sent (\d{5}) messages, blocks 0 times", said)[1]
+    assert f"max_depth {sent} messages, " in said
 
 
 def test_messages_that_reach_no_queue_are_mentioned(tmp_path, capsys):
@@ -176,10 +172,13 @@ def test_a_key_that_is_given_twice_is_refused(tmp_path, capsys, text, sentence):
     assert sentence in capsys.readouterr().err
 
 
-def test_every_number_of_the_summary_has_a_unit(root, capsys):
-    assert status_of("run", root / "data" / "recordings" / "workloads" / "capacity-165.json") == 0
+def test_every_number_of_the_summary_has_a_unit(tmp_path, capsys):
+    file = tmp_path / "small.json"
+    file.write_text(json.dumps(SMALL))
+    assert status_of("run", file) == 0
     first, *lines = capsys.readouterr().out.splitlines()
     assert re.search(r": [\d.]+ s, \d+ events$", first)
+    assert len(lines) == 3
     for line in lines:
         for part in line.partition(": ")[2].split(", "):
             assert re.fullmatch(r"\w+ [\d.]+ (messages(/s)?|bytes|times|of the time|s)", part), part
