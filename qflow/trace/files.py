@@ -29,7 +29,6 @@ from qflow.trace.schema import COLUMNS, KINDS, NAMES, Row, Trace, TraceError, de
 from qflow.workload.model import Workload
 from qflow.writing import write_whole
 
-_WHOLE_ROW = ""
 _LARGEST = (1 << 63) - 1
 _SHOWN = 500
 _BACK = "must not go back"
@@ -106,29 +105,24 @@ class _Checker:
     def finish(self) -> None:
         """Note what is missing at the end, if the header said how many rows there are."""
         promised = self.trace.expected
-        if promised is not None and len(self.trace) >= promised:
-            self.trace.expected = None
-        elif promised is not None and self._is_cut_off:
-            last = self.quarantine.pop()
-            reason = f"{last.reason}; its header promises {promised} rows"
-            self.quarantine.append(last._replace(reason=reason))
-        elif promised is not None and self.seen < promised:
-            reason = f"the file is cut off: its header promises {promised} rows, it holds {self.seen}"
-            self.quarantine.add(self.seen + 1, _WHOLE_ROW, reason)
-
-    @property
-    def _is_cut_off(self) -> bool:
+        if promised is None:
+            return
         last = self.quarantine[-1] if self.quarantine else None
-        return last is not None and last.row == self.seen and last.reason == _CUT_OFF
+        if len(self.trace) >= promised:
+            self.trace.expected = None
+        elif last is not None and (last.row, last.reason) == (self.seen, _CUT_OFF):
+            reason = f"{last.reason}; its header promises {promised} rows"
+            self.quarantine[-1] = last._replace(reason=reason)
+        elif self.seen < promised:
+            reason = f"the file is cut off: its header promises {promised} rows, it holds {self.seen}"
+            self.quarantine.add(self.seen + 1, "", reason)
 
     def _problem(self, values: Sequence[object]) -> tuple[str, str] | None:
         """Return the first column that makes no sense, and why."""
         if tuple(map(type, values)) != _TYPES:
             return _wrong_type(values)
         row = Row(*values)  # type: ignore[arg-type]
-        if not (0 <= row.seq <= _LARGEST and 0 <= row.time <= _LARGEST and 0 <= row.size <= _LARGEST):
-            return _out_of_range(row)
-        return self._out_of_place(row) or _wrong_detail(row)
+        return _out_of_range(row) or self._out_of_place(row) or _wrong_detail(row)
 
     def _out_of_place(self, row: Row) -> tuple[str, str] | None:
         if row.run != self.trace.run:
@@ -160,14 +154,11 @@ def _out_of_range(row: Row) -> tuple[str, str] | None:
 
 
 def _wrong_detail(row: Row) -> tuple[str, str] | None:
-    if row.detail:
-        try:
-            detail = decode_detail(row.detail)
-        except (ValueError, RecursionError) as error:
-            return "detail", f"must be a JSON object as qflow writes it: {error}"
-        if row.kind == "message.transfer" and "message" not in detail:
-            return "detail", "must hold the message of a message.transfer, got none"
-    elif row.kind == "message.transfer":
+    try:
+        detail = decode_detail(row.detail)
+    except (ValueError, RecursionError) as error:
+        return "detail", f"must be a JSON object as qflow writes it: {error}"
+    if row.kind == "message.transfer" and "message" not in detail:
         return "detail", "must hold the message of a message.transfer, got none"
     return None
 
@@ -249,12 +240,11 @@ class TraceLines:
         self._file.flush()
 
 
-def _parts(trace: Trace | LongTrace) -> Iterator[tuple[Trace, int, int]]:
+def _parts(trace: Trace | LongTrace) -> Iterable[tuple[Trace, int, int]]:
     if isinstance(trace, LongTrace):
-        yield from trace.parts()
-    else:
-        for start in range(0, len(trace), ROWS_IN_A_GROUP):
-            yield trace, start, min(start + ROWS_IN_A_GROUP, len(trace))
+        return trace.parts()
+    starts = range(0, len(trace), ROWS_IN_A_GROUP)
+    return ((trace, start, min(start + ROWS_IN_A_GROUP, len(trace))) for start in starts)
 
 
 ENDINGS = (".parquet", ".jsonl", ".jsonl.gz")

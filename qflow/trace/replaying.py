@@ -17,7 +17,7 @@ from __future__ import annotations
 import heapq
 import operator
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from types import NoneType
 from typing import Any, NamedTuple
@@ -26,9 +26,7 @@ from qflow.broker.broker import Broker
 from qflow.broker.errors import AmqpException, ManagementError, SessionDetached
 from qflow.broker.events import COMMANDS, Event, EventTable
 from qflow.broker.links import LinkSession
-from qflow.broker.options import BrokerOptions
 from qflow.broker.session import Session
-from qflow.broker.settings import Argument
 from qflow.broker.store import DelayedStore, MessageStore
 from qflow.progress import Progress
 from qflow.trace.schema import NAMES, Row, Trace, TraceError, decode_detail, encode_detail
@@ -224,12 +222,9 @@ class Difference(NamedTuple):
     def text(self, first: str = "the first", second: str = "the second") -> str:
         """Word it as a sentence."""
         place = f"row {self.place + 1}"
-        for trace, row in ((second, self.a), (first, self.b)):
-            if row is None:
-                other = self.b or self.a
-                return (
-                    f"{place}: {first if trace == second else second} has ended, {trace} has {_show(other)}"
-                )
+        if self.a is None or self.b is None:
+            ended, other = (first, second) if self.a is None else (second, first)
+            return f"{place}: {ended} has ended, {other} has {_show(self.b or self.a)}"
         parts = (
             f"{name} is {getattr(self.a, name)!r} in {first}, {getattr(self.b, name)!r} in {second}"
             for name in self.columns
@@ -245,14 +240,12 @@ def first_difference(a: Trace, b: Trace) -> Difference | None:
     """Return the first row in which two traces differ, or None; ``run`` and ``seq`` do not count."""
     common = min(len(a), len(b))
     index = min((_first_unequal(a, b, name, common) for name in _COMPARED), default=common)
-    if index < common:
-        columns = tuple(name for name in _COMPARED if getattr(a, name)[index] != getattr(b, name)[index])
-        return Difference(index, a.row(index), b.row(index), columns)
-    if len(a) == len(b):
+    if index == len(a) == len(b):
         return None
-    return Difference(
-        index, a.row(index) if len(a) > index else None, b.row(index) if len(b) > index else None, ()
-    )
+    row, other = (trace.row(index) if index < len(trace) else None for trace in (a, b))
+    is_there = row is not None and other is not None
+    columns = (name for name in _COMPARED if is_there and getattr(row, name) != getattr(other, name))
+    return Difference(index, row, other, tuple(columns))
 
 
 def _first_unequal(a: Trace, b: Trace, name: str, common: int) -> int:
@@ -306,46 +299,21 @@ class Replay:
 
 # Another course of events
 
-Changes = Mapping[str, Mapping[str, Argument | None]]
 Delivery = tuple[str, str, str, int]
 """Session, tag, label, and how many times that message has been delivered there."""
 
 
-def fork(
-    trace: Trace,
-    row: int,
-    commands: Iterable[Event] = (),
-    *,
-    queues: Changes | None = None,
-    options: BrokerOptions | None = None,
-    start: Broker | None = None,
-) -> Trace:
+def fork(trace: Trace, row: int, commands: Iterable[Event], broker: Broker) -> Trace:
     """Return a trace that is the same up to the command of a row, and goes another way from there."""
-    if options is not None and row >= 0:
-        allowed = "a broker keeps its options as long as it runs, and a fork with others starts at row -1"
-        raise TraceError(f"{allowed}; got row {row}")
     rest = [step for step in steps_of(trace) if step.row > row]
     end = rest[0].row if rest else len(trace)
-    rest = _change_steps(rest, queues or {}, trace)
-    now = trace.time[end - 1] if end else 0
-    added = [_add_command(command, now) for command in commands]
+    added = [_add_command(command, trace.time[end - 1]) for command in commands]
     when = operator.attrgetter("time")
     with pause_collector():
-        broker = Broker(options) if options is not None else start or _state(trace, row)
         continuation = _Fork(trace, end, broker)
         for step in heapq.merge(sorted(added, key=when), rest, key=when):
             continuation.give(step)
     return continuation.trace
-
-
-def _state(trace: Trace, row: int) -> Broker:
-    broker = Replay(trace.empty()).broker
-    broker.observe(None)
-    for step in steps_of(trace):
-        if step.row > row:
-            break
-        give(broker, step)
-    return broker
 
 
 def _add_command(command: Event, now: int) -> Step:
@@ -354,49 +322,6 @@ def _add_command(command: Event, now: int) -> Step:
     # As a file would hold it, so that the fork's trace can be replayed to the last byte.
     arguments = decode_detail(encode_detail(command.detail))
     return Step(-1, max(now, command.time), command.kind, command.session, arguments)
-
-
-def _change_steps(rest: list[Step], changes: Changes, trace: Trace) -> list[Step]:
-    missing = set(changes)
-    changed = []
-    for step in rest:
-        holder, name, key = _read_declaration(step)
-        if name in changes:
-            missing.discard(name)
-            merged = {**(holder.get(key) or {}), **changes[name]}
-            holder = {**holder, key: {item: value for item, value in merged.items() if value is not None}}
-            in_management = step.kind == "management"
-            step = step._replace(
-                arguments={**step.arguments, "arguments": holder} if in_management else holder
-            )
-        changed.append(step)
-    for name in sorted(missing):
-        declared = [
-            number
-            for number, pair in enumerate(zip(trace.kind, trace.queue, strict=True), 1)
-            if pair == ("queueDeclare", name)
-        ]
-        where = (
-            f"it is declared by row {declared[-1]}: fork before that"
-            if declared
-            else "there is no such queue"
-        )
-        raise TraceError(
-            f"queue {name!r} is not declared after the fork, and keeps its arguments for life; {where}"
-        )
-    return changed
-
-
-def _read_declaration(step: Step) -> tuple[dict[str, Any], str, str]:
-    """Return the arguments of a declaration, the queue's name, and where its own arguments lie."""
-    arguments = step.arguments
-    if step.kind == "queue.declare" and not arguments.get("passive"):
-        return arguments, arguments["queue"], "arguments"
-    if step.kind == "management" and arguments["method"] == "create":
-        inner = arguments["arguments"]
-        if inner.get("type") == "queue":
-            return inner, inner["name"], "properties"
-    return {}, "", ""
 
 
 class _Deliveries:
@@ -423,10 +348,7 @@ class _Fork:
 
     def __init__(self, original: Trace, end: int, broker: Broker) -> None:
         self.broker = broker
-        workload = original.workload
-        if workload is not None and workload.options != broker.options:
-            workload = workload.replace(options=broker.options)
-        self.trace = Trace(f"{original.run}, forked", broker.options, workload)
+        self.trace = Trace(f"{original.run}, forked", original.options, original.workload)
         self.theirs, self.ours = _Deliveries(), _Deliveries()
         self.early: defaultdict[Delivery, list[Step]] = defaultdict(list)
         self.arrived: list[Delivery] = []

@@ -31,10 +31,8 @@ from qflow.broker.broker import Broker
 from qflow.broker.consuming import DeliveryRecord
 from qflow.broker.events import Event
 from qflow.broker.message import QueuedMessage, Transfer
-from qflow.broker.options import BrokerOptions
 from qflow.broker.restorable import Frozen, Restorable
 from qflow.broker.selector import Selector
-from qflow.broker.settings import Argument
 from qflow.progress import Progress
 from qflow.trace.replaying import Replay, Step, fork, give, step_at
 from qflow.trace.schema import Row, Trace, TraceError
@@ -138,11 +136,6 @@ class Timeline:
         return self.trace.row(self.cursor)
 
     @property
-    def event(self) -> Event:
-        """The event under the cursor, its detail decoded."""
-        return self.trace.event(self.cursor)
-
-    @property
     def broker(self) -> Broker:
         """The broker after the command that the cursor's row belongs to; to look at only.
 
@@ -198,29 +191,16 @@ class Timeline:
         self.cursor = place
         return self.row
 
-    # Other courses of events
-
-    def fork(
-        self,
-        commands: Iterable[Event] = (),
-        *,
-        queues: Mapping[str, Mapping[str, Argument | None]] | None = None,
-        options: BrokerOptions | None = None,
-    ) -> Trace:
+    def fork(self, commands: Iterable[Event] = ()) -> Trace:
         """Return a trace that goes another way from the cursor on.
 
         Parameters:
             commands: What is done besides; one whose time has passed is given at once.
-            queues: Declare arguments of queues that are declared after the cursor; None removes one.
-            options: What its broker is started with, and keeps; with others the trace goes another way
-                from the start, wherever the cursor is.
 
         Raises:
-            TraceError: If a queue is not declared after the cursor, or an event is no command.
+            TraceError: If an event is no command, or the engine cannot do it.
         """
-        if options is not None:
-            return fork(self.trace, -1, commands, queues=queues, options=options)
-        return fork(self.trace, self.cursor, commands, queues=queues, start=self.restore())
+        return fork(self.trace, self.cursor, commands, self.restore())
 
     def __repr__(self) -> str:
         return f"Timeline({self.trace.run!r}, row {self.cursor} of {len(self.trace)})"
@@ -359,7 +339,9 @@ class Checkpoint:
         with pause_collector():
             parts = self._parts.objects
             if not self._is_for_one:
-                parts = [part if isinstance(part, _UNCHANGING) else _empty(type(part)) for part in parts]
+                parts = [
+                    part if isinstance(part, _UNCHANGING) else part.__new__(type(part)) for part in parts
+                ]
             return _Unpacker(self._packed, parts).unpack()
 
 
@@ -443,10 +425,6 @@ class _Unpacker(pickle.Unpickler):
                 # The fastest way to call something for its effect many times.
                 deque(map(getattr(kind, name).__set__, parts, values), maxlen=0)
         return broker
-
-
-def _empty(kind: Any) -> Any:
-    return kind.__new__(kind)
 
 
 def _fields(kind: type) -> tuple[str, ...]:

@@ -12,7 +12,11 @@ from qflow.trace.replaying import record
 class Story:
     """Commands in order; ``ask`` notes that something is to be explained as it is now."""
 
-    def __init__(self, **options):
+    def __init__(self):
+        self.begin()
+
+    def begin(self, **options):
+        """Begin with a broker of these options."""
         self.broker = Broker(BrokerOptions(**options))
         self.trace = record(self.broker, "story")
         self.questions = []
@@ -87,6 +91,12 @@ class Story:
     def manage(self, method, *arguments):
         with suppress(ManagementError):
             getattr(self.broker.management, method)(*arguments)
+
+
+def story_of(tell):
+    story = Story()
+    tell(story)
+    return story
 
 
 def numbered(name, first, last):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from explain_story import story_of
 from test_explain_documents import flow_165
 
 from qflow.cli import main
@@ -16,7 +17,7 @@ from qflow.workload import Producer, Workload, simulate
 @pytest.fixture(scope="module")
 def file(tmp_path_factory):
     path = tmp_path_factory.mktemp("why") / "165.jsonl"
-    write_trace(flow_165().trace, path)
+    write_trace(story_of(flow_165).trace, path)
     return str(path)
 
 

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from explain_story import Story, numbered
+from explain_story import numbered, story_of
 
 from qflow.broker.errors import AmqpException
 from qflow.trace.explain import explain
@@ -22,9 +22,8 @@ from qflow.workload import Producer, Workload, simulate
 EXPECTED = Path(__file__).parent / "explained"
 
 
-def g_01():
+def g_01(story):
     """Fanout to two stopped queues."""
-    story = Story()
     for number in (1, 2):
         story.queue(f"f{number}", flow_stop_count=number, max_size=0)
         story.session("admin").exchange_bind(f"f{number}", "amq.fanout", "")
@@ -36,24 +35,20 @@ def g_01():
     story.at(9)
     story.session("admin").queue_purge("f2")
     story.ask("transfer:m3")
-    return story
 
 
-def g_02():
+def g_02(story):
     """Completions with a hole; a sync waits for all."""
-    story = Story()
     story.queue("x", flow_stop_count=1, max_size=0)
     story.queue("y", max_size=0)
     story.send("P", "m1", "m2", to="x")
     story.send("P", "m3", "m4", to="y")
     story.session("P").execution_sync()
     story.ask("producer:P", "transfer:m3", "queue:y")
-    return story
 
 
-def g_03():
-    """165, 100 and still ON, 99 and OFF."""
-    story = Story()
+def g_03(story):
+    """CAP-08: 165, 100 and still ON, 99 and OFF."""
     story.queue("q", flow_stop_count=100, max_size=0)
     story.send("load", *numbered("l", 1, 100))
     story.at(1)
@@ -71,48 +66,40 @@ def g_03():
     story.send("C1", *numbered("C1", 51, 100))
     story.send("C2", *numbered("C2", 16, 30))
     story.ask("producer:C2")
-    return story
 
 
-def one_sender(window):
-    """Stop 10 with one sender; each client's window."""
+def one_sender(story, window):
+    """CAP-08: stop 10 with one sender; each client's window."""
     producer = Producer("P", ("", "q"), rate=100, arrival="const", capacity=3, size=10, window=window)
     queues = {"q": {"qpid.flow_stop_count": 10, "qpid.max_size": 0}}
-    story = Story()
     story.trace = trace_of(simulate(Workload("g-04", 1, queues, producers=(producer,))))
     story.ask("producer:P")
-    return story
 
 
 g_04_ideal, g_04_qpid_cpp, g_04_qpid_python = (
-    partial(one_sender, window) for window in ("ideal", "qpid-cpp", "qpid-python")
+    partial(one_sender, window=window) for window in ("ideal", "qpid-cpp", "qpid-python")
 )
 
 
-def g_05():
+def g_05(story):
     """506 while flow control is ON."""
-    story = Story()
     story.queue("q", max_count=3)
     story.send("P", "a", "b", "c", "d")
     story.ask("producer:P", "queue:q", "transfer:c", "transfer:d", "message:d")
-    return story
 
 
-def g_06():
+def g_06(story):
     """LP-16: self-destruct with the default thresholds."""
-    story = Story()
     story.queue("q", max_count=10, policy_type="self-destruct")
     story.send("P", *numbered("m", 1, 10))
     story.ask("producer:P")
     story.at(7)
     story.send("P", "m-11")
     story.ask("queue:q", "transfer:m-9", "transfer:m-11", "message:m-11", "message:m-1", "producer:P")
-    return story
 
 
-def g_07():
+def g_07(story):
     """FC-09: a unit that cannot stop still gates the resume."""
-    story = Story()
     story.queue(
         "q", max_count=100, max_size=100_000, flow_stop_count=0, flow_stop_size=2000, flow_resume_size=1900
     )
@@ -124,12 +111,10 @@ def g_07():
     story.at(2)
     story.accept("c", *numbered("m", 11, 25))
     story.ask("queue:q")
-    return story
 
 
-def g_08():
+def g_08(story):
     """FC-23: a replacement at the stop level turns a last value queue ON."""
-    story = Story()
     story.queue("q", flow_stop_count=2, max_size=0, last_value_queue_key="k")
     story.send("P", "a1", headers={"k": "a"})
     story.send("P", "b1", headers={"k": "b"})
@@ -139,12 +124,10 @@ def g_08():
     story.at(4)
     story.send("P", "a3", headers={"k": "a"})
     story.ask("transfer:a2", "transfer:a3")
-    return story
 
 
-def g_09():
+def g_09(story):
     """MG-18: release A-1, accept A-2, and A-1 comes after A-2."""
-    story = Story()
     story.grouped()
     story.send_grouped("P", "A-1", "A-2", "A-3")
     story.consume("c1", credit=2)
@@ -159,12 +142,10 @@ def g_09():
     story.at(3)
     story.send_grouped("P", "B-1")
     story.ask("message:A-1", "message:A-3", "group:A")
-    return story
 
 
-def g_10():
+def g_10(story):
     """The lost wake-up."""
-    story = Story()
     story.grouped()
     story.consume("c1", credit=2)
     story.consume("c2", credit=2)
@@ -177,12 +158,10 @@ def g_10():
     story.at(3)
     story.send_grouped("P", "B-1")
     story.ask("consumer:c2")
-    return story
 
 
-def g_11():
+def g_11(story):
     """MG-20: a ring drops an acquired message and so frees its group."""
-    story = Story()
     story.grouped(policy_type="ring", max_count=3)
     story.send_grouped("P", "A-1")
     story.consume("c1", credit=1)
@@ -191,32 +170,26 @@ def g_11():
     story.send_grouped("P", "A-2", "A-3", "A-4")
     story.at(2)
     story.ask("message:A-1", "group:A", "queue:q", "consumer:c1")
-    return story
 
 
-def g_12_last_value():
+def g_12_last_value(story):
     """LP-13: a ring of last values evicts one message and replaces another."""
-    story = Story()
     story.queue("q", policy_type="ring", max_count=3, last_value_queue_key="k", max_size=0)
     for label in ("a1", "b1", "c1", "b2"):
         story.send("P", label, headers={"k": label[0]})
     story.ask("queue:q", "message:a1", "message:b1", "message:b2")
-    return story
 
 
-def g_12_priority():
+def g_12_priority(story):
     """LP-12: a ring of priorities drops the new message if all others are above it."""
-    story = Story()
     story.queue("q", policy_type="ring", max_count=3, priorities=10, max_size=0)
     for label, priority in zip("abcdef", (5, 6, 7, 4, 5, 9), strict=True):
         story.send("P", label, priority=priority)
     story.ask("message:d", "transfer:d", "message:a", "queue:q")
-    return story
 
 
-def g_13():
+def g_13(story):
     """A purge leaves what is acquired, which still counts."""
-    story = Story()
     story.queue("q", flow_stop_count=4, flow_resume_count=2, max_size=0)
     story.send("P", *numbered("m", 1, 6))
     story.consume("c", credit=2)
@@ -226,12 +199,10 @@ def g_13():
     story.at(2)
     story.finish("c", "m-1")
     story.ask("queue:q")
-    return story
 
 
-def g_14():
+def g_14(story):
     """FC-21: deleting a stopped queue lets its producer go on."""
-    story = Story()
     story.queue("spare", max_size=0)
     story.session("admin").exchange_declare("alt", "fanout")
     story.session("admin").exchange_bind("spare", "alt", "")
@@ -241,23 +212,19 @@ def g_14():
     story.at(1)
     story.session("admin").queue_delete("q")
     story.ask("producer:P", "queue:q", "transfer:m2", "message:m2")
-    return story
 
 
-def g_15():
+def g_15(story):
     """QT-23: what is moved to a full queue is lost."""
-    story = Story()
     story.queue("q", max_size=0)
     story.queue("small", max_count=2, max_size=0, flow_stop_count=0)
     story.send("P", "m1", "m2", "m3", "m4")
     story.manage("queueMoveMessages", "q", "small")
     story.ask("message:m1", "message:m3", "queue:small", "queue:q")
-    return story
 
 
-def g_16():
+def g_16(story):
     """QT-09: an auto-delete queue, its last consumer and its messages."""
-    story = Story()
     story.queue("q", auto_delete=True)
     story.send("P", "m1")
     story.consume("c", credit=0)
@@ -265,12 +232,10 @@ def g_16():
     story.at(1)
     story.session("c").message_cancel("c")
     story.ask("queue:q", "message:m1", "consumer:c")
-    return story
 
 
-def g_17():
+def g_17(story):
     """CN-19: strict round robin, as each message finds three idle consumers."""
-    story = Story()
     story.queue("q", max_size=0)
     for name in "abc":
         story.consume(name, credit="inf")
@@ -280,12 +245,10 @@ def g_17():
     story.ask("message:m-3", "consumer:b")
     story.at(2)
     story.finish("a", "m-0")
-    return story
 
 
-def g_18_too_much():
+def g_18_too_much(story):
     """LP-09: a transaction of ten into a queue for five."""
-    story = Story()
     story.queue("q", max_count=5)
     session = story.session("T")
     session.tx_select()
@@ -295,12 +258,10 @@ def g_18_too_much():
     with suppress(AmqpException):
         session.tx_commit()
     story.ask("producer:T", "queue:q", "message:m-1")
-    return story
 
 
-def g_18_stop():
+def g_18_stop(story):
     """A transaction is never held, the next producer is."""
-    story = Story()
     story.queue("q", flow_stop_count=5, max_size=0)
     session = story.session("T")
     session.tx_select()
@@ -309,11 +270,11 @@ def g_18_stop():
     session.tx_commit()
     story.send("P", "p-1")
     story.ask("queue:q", "transfer:m-10", "transfer:p-1", "producer:T", "message:m-10")
-    return story
 
 
-def told(story):
-    """Return a story's questions and answers as text."""
+def told(tell):
+    """Return the questions and answers of a story, which a function tells, as text."""
+    story = story_of(tell)
     timeline = Timeline(story.trace)
     lines = []
     for seq, subject in story.questions:
@@ -328,5 +289,5 @@ def told(story):
 
 @pytest.mark.parametrize("path", sorted(EXPECTED.glob("G-*.txt")), ids=lambda path: path.stem)
 def test_the_chain_of_each_golden_scenario(path):
-    story = globals()[path.stem.lower().replace("-", "_")]
-    assert told(story()) == path.read_text(encoding="utf-8")
+    tell = globals()[path.stem.lower().replace("-", "_")]
+    assert told(tell) == path.read_text(encoding="utf-8")

@@ -9,11 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from trace_commands import Cast, all_commands, fresh
 
-from qflow.broker import INFINITE, Broker, BrokerOptions, Event, Message
+from qflow.broker import INFINITE, Broker, Event, Message
 from qflow.broker.events import COMMANDS
-from qflow.trace.cli import _summarize
 from qflow.trace.files import read_trace, write_trace
-from qflow.trace.replaying import Replay, first_difference, fork, give, record, steps_of, trace_of
+from qflow.trace.replaying import Replay, first_difference, give, record, steps_of, trace_of
 from qflow.trace.schema import Trace, TraceError
 from qflow.trace.timeline import Checkpoint, Timeline
 from qflow.workload import Consumer, Producer, Workload, simulate
@@ -53,46 +52,11 @@ def timeline(trace):
 @quick
 @given(all_commands, st.data())
 def test_the_state_at_any_instant_is_that_of_the_uninterrupted_run(commands, data):
-    """A snapshot at any point, by either codec, goes on exactly as if nothing had happened."""
-    broker = fresh()
-    trace = record(broker)
-    cast = Cast(broker)
-    hashes = {len(trace) - 1: broker.state_hash()}
-    for command in commands:
-        cast.give(command)
-        hashes[len(trace) - 1] = broker.state_hash()
-    timeline = Timeline(trace, spacing=data.draw(st.integers(1, 60)))
-    instants = list(hashes)
-    for row in data.draw(st.lists(st.sampled_from(instants), min_size=1, max_size=6)):
-        timeline.seek(row)
-        assert timeline.broker.now <= trace.time[row]
-        # Time that was told when nothing was due leaves no row; the state is that of the last command.
-        timeline.broker.advance(max(timeline.broker.now, trace.time[row]))
-    row = data.draw(st.sampled_from(instants))
-    timeline.seek(row)
-    for twin in (Broker.restore(timeline.broker.snapshot()), timeline.restore()):
-        continued = trace.empty()
-        for place in range(row + 1):
-            continued.append_row(trace.row(place))
-        twin.observe(continued.append)
-        for step in steps_of(trace):
-            if step.row > row:
-                give(twin, step)
-        assert first_difference(trace, continued) is None
-        twin.advance(max(twin.now, broker.now))
-        assert twin.state_hash() == broker.state_hash()
-
-
-@quick
-@given(all_commands, st.data())
-def test_an_instant_is_the_same_however_one_gets_there(commands, data):
-    """The timeline's broker goes back and forth; the other one is given the commands, once, in order."""
-    first = fresh()
-    trace, cast = record(first), Cast(first)
-    for command in commands:
-        cast.give(command)
-    hashes, broker = {}, Broker(trace.options)
-    steps = list(steps_of(trace))
+    """However one gets there, and it goes on exactly as if nothing had happened, restored by either codec."""
+    recorded = fresh()
+    trace = record(recorded)
+    Cast(recorded).play(commands)
+    hashes, broker, steps = {}, Broker(trace.options), list(steps_of(trace))
     for step, after in zip(steps, [*steps[1:], None], strict=True):
         give(broker, step)
         hashes[len(trace) - 1 if after is None else after.row - 1] = broker.state_hash()
@@ -100,6 +64,16 @@ def test_an_instant_is_the_same_however_one_gets_there(commands, data):
     for row in data.draw(st.lists(st.sampled_from(list(hashes)), min_size=2, max_size=12)):
         timeline.seek(row)
         assert timeline.broker.state_hash() == hashes[row]
+    for twin in (Broker.restore(timeline.broker.snapshot()), timeline.restore()):
+        continued = trace.empty()
+        for place in range(row + 1):
+            continued.append_row(trace.row(place))
+        twin.observe(continued.append)
+        for step in steps:
+            if step.row > row:
+                give(twin, step)
+        assert first_difference(trace, continued) is None
+        assert twin.state_hash() == broker.state_hash()
 
 
 def test_every_instant_has_the_depth_that_the_rows_tell(trace, timeline):
@@ -157,7 +131,6 @@ def test_seek_and_steps(trace, timeline):
     time_us = trace.time[200]
     assert timeline.seek_time(time_us).time == time_us
     assert timeline.seek_time(0).time == 0
-    assert timeline.event == trace.event(timeline.cursor)
     with pytest.raises(TraceError, match=r"this trace has seq 0 to \d+, got -1"):
         timeline.seek(-1)
 
@@ -211,11 +184,12 @@ def test_a_trace_that_is_cut_off_can_be_looked_at(trace, tmp_path):
 
 
 def test_a_fork_without_a_change_is_the_same_run(trace, timeline):
-    for row in (-1, 0, 500, len(trace) - 1):
-        same = fork(trace, row)
-        engine_rows = [row for row in trace.rows() if not row.kind.startswith("client.")]
-        forked_rows = [row for row in same.rows() if not row.kind.startswith("client.")]
-        assert [row[2:] for row in engine_rows] == [row[2:] for row in forked_rows]
+    for row in (0, 500, len(trace) - 1):
+        timeline.seek(row)
+        rows = [
+            [row[2:] for row in one.rows() if "client." not in row.kind] for one in (trace, timeline.fork())
+        ]
+        assert rows[0] == rows[1]
 
 
 def test_a_fork_with_an_injected_command_is_a_trace_of_its_own(trace, timeline):
@@ -230,32 +204,6 @@ def test_a_fork_with_an_injected_command_is_a_trace_of_its_own(trace, timeline):
     rows = [row for row in forked.rows() if row.kind == "dequeued" and '"purge' in row.detail.lower()]
     assert rows
     assert rows[0].time == 1_200_000
-
-
-def test_a_fork_with_other_settings_shows_what_they_change(trace):
-    wide = fork(trace, -1, queues={"orders": {"qpid.flow_stop_count": 1000, "qpid.flow_resume_count": None}})
-    assert Replay(wide).run() == wide
-    before, after = _summarize(trace)["orders"], _summarize(wide)["orders"]
-    assert before["flowStoppedCount"] > 0 == after["flowStoppedCount"] == after["held"]
-    assert after["enqueued"] == before["enqueued"]
-    assert after["dequeued"] == before["dequeued"], (
-        "clients settle the same messages, each as soon as it has it"
-    )
-
-
-def test_a_fork_with_other_options_goes_another_way_from_the_start(trace, timeline):
-    eager = BrokerOptions(flow_control="pre-feature", message_size="content")
-    timeline.seek(500)
-    forked = timeline.fork(options=eager)
-    assert forked.options == forked.workload.options == eager
-    assert trace.options == trace.workload.options == BrokerOptions()
-    assert Replay(forked).run() == forked
-    assert "held" in trace.kind
-    assert "held" not in forked.kind
-    same = timeline.fork(options=BrokerOptions())
-    assert [row[2:] for row in same.rows()] == [row[2:] for row in fork(trace, -1).rows()]
-    with pytest.raises(TraceError, match="a broker keeps its options as long as it runs.*got row 500"):
-        fork(trace, 500, options=eager)
 
 
 def test_a_message_that_comes_later_in_a_fork_is_settled_then():
@@ -275,7 +223,9 @@ def test_a_message_that_comes_later_in_a_fork_is_settled_then():
         Event(5, "message.flow", session="c", detail={"tag": "t", "unit": unit, "value": 1000})
         for unit in (1, 0)
     ]
-    forked = fork(trace, start, [stop, *grants])
+    timeline = Timeline(trace)
+    timeline.seek(start)
+    forked = timeline.fork([stop, *grants])
     told = ("delivered", "dequeued", "message.accept")
     assert [(row.time, row.kind) for row in forked.rows() if row.kind in told] == [
         (0, "message.accept"),
@@ -286,14 +236,8 @@ def test_a_message_that_comes_later_in_a_fork_is_settled_then():
     assert Replay(forked).run() == forked
 
 
-def test_a_fork_that_cannot_be_says_why(trace, timeline):
+def test_a_fork_that_cannot_be_says_why(timeline):
     timeline.seek(500)
-    with pytest.raises(
-        TraceError, match="keeps its arguments for life; it is declared by row 3: fork before that"
-    ):
-        timeline.fork(queues={"orders": {"qpid.flow_stop_count": 20}})
-    with pytest.raises(TraceError, match="'nowhere' is not declared after the fork.*there is no such queue"):
-        timeline.fork(queues={"nowhere": {}})
     with pytest.raises(TraceError, match="got 'enqueued', which is none"):
         timeline.fork([Event(0, "enqueued", queue="orders")])
     with pytest.raises(

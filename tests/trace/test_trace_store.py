@@ -10,7 +10,7 @@ from qflow.broker import Broker, Event, Message
 from qflow.broker.store import DelayedStore
 from qflow.trace.explain import explain
 from qflow.trace.files import read_trace, write_trace
-from qflow.trace.replaying import Replay, fork, record
+from qflow.trace.replaying import Replay, record
 from qflow.trace.schema import Trace, TraceError
 from qflow.trace.timeline import Checkpoint, Timeline
 
@@ -95,11 +95,13 @@ def test_why_a_durable_transfer_is_not_complete():
 
 def test_a_fork_may_let_the_store_be_done_earlier():
     _, trace = play([("send", True), ("advance", 50), ("purge",), ("finish", 0)])
-    start = trace.kind.index("enqueued")
-    forked = fork(trace, start, [Event(10, "store.finish", detail={"message": "P-1"})])
+    timeline = Timeline(trace)
+    timeline.seek(trace.kind.index("enqueued"))
+    forked = timeline.fork([Event(10, "store.finish", detail={"message": "P-1"})])
     assert Replay(forked).run() == forked
-    assert fork(trace, start) == Replay(fork(trace, start)).run()
-    assert [row[2:] for row in fork(trace, -1).rows()] == [row[2:] for row in trace.rows()]
+    same = timeline.fork()
+    assert Replay(same).run() == same
+    assert [row[2:] for row in same.rows()] == [row[2:] for row in trace.rows()]
     done = [row.time for row in forked.rows() if row.kind == "completed" and row.message == "P-1"]
     assert done == [10]
 

@@ -13,6 +13,7 @@ in the broker's own order (RF-07):
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from qflow.broker.consuming import (
     BYTE_UNIT,
@@ -71,14 +72,13 @@ class Subscriber:
         (held,) = self.explain_work()
         # The work is said already.
         kept = [item for item in reason.because if item.rules != ("CN-10",) or item.subject != reason.subject]
-        rest = Reason(reason.text, reason.rules, reason.row, reason.subject, tuple(kept))
-        return self._say(text, ("CN-10",), held.row, *held.because, rest)
+        return self._say(text, ("CN-10",), held.row, *held.because, replace(reason, because=tuple(kept)))
 
     def explain_more(self) -> Reason:
         """Say why it takes nothing more, and what it works on."""
         reason, held = self._explain_nothing_more(), self.explain_work()
         if held and not any(item.rules == ("CN-10",) for item in reason.because):
-            return Reason(reason.text, reason.rules, reason.row, reason.subject, (*reason.because, *held))
+            return replace(reason, because=(*reason.because, *held))
         return reason
 
     def _explain_nothing_more(self) -> Reason:

@@ -327,15 +327,14 @@ def _complete(instant: Instant, label: str, sent: int, session: Session) -> Reas
 
 def _explain_other_hold(instant: Instant, label: str, row: int, session: Session) -> Reason:
     """Say what withheld a completion, if it was no queue: the list of ALT-06, the store, or the order."""
-    when, subject = instant.when(row), Subject("transfer", label)
+    rules: tuple[str, ...] = ("CM-12",)
+    words = "until then the message store was not done"
     if session.overflow is not None:
-        text = f"Transfer {label} has been complete since {when}: until then it waited in the overflow list."
-        return Reason(text, ("ALT-06",), row, subject)
-    if instant.broker.options.completions == "in-order":
-        text = f"Transfer {label} has been complete since {when}: before, an earlier command was not."
-        return Reason(text, ("CM-04", "ALT-11"), row, subject)
-    text = f"Transfer {label} has been complete since {when}: until then the message store was not done."
-    return Reason(text, ("CM-12",), row, subject)
+        rules, words = ("ALT-06",), "until then it waited in the overflow list"
+    elif instant.broker.options.completions == "in-order":
+        rules, words = ("CM-04", "ALT-11"), "before, an earlier command was not"
+    text = f"Transfer {label} has been complete since {instant.when(row)}: {words}."
+    return Reason(text, rules, row, Subject("transfer", label))
 
 
 def _why_never_held(instant: Instant, label: str, sent: int) -> Reason:

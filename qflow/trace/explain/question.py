@@ -95,10 +95,6 @@ def _producers(subjects: _Subjects) -> list[str]:
     return subjects.index.names("session", ("message.transfer",))
 
 
-def _queues(subjects: _Subjects) -> list[str]:
-    return subjects.index.names("queue", ("queueDeclare", "queue.declare"))
-
-
 def _consumers(subjects: _Subjects) -> list[str]:
     trace, index = subjects.trace, subjects.index
     found = [
@@ -118,7 +114,7 @@ def _groups(subjects: _Subjects) -> list[str]:
 
 _LISTERS: dict[str, Callable[[_Subjects], Iterable[str]]] = {
     "producer": _producers,
-    "queue": _queues,
+    "queue": lambda subjects: subjects.index.names("queue", ("queueDeclare", "queue.declare")),
     "consumer": _consumers,
     "group": _groups,
     "message": lambda subjects: subjects.index.labels,

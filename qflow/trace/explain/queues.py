@@ -7,6 +7,8 @@ refused with its sender's session, dropped, evicted, replaced, expired or purged
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from qflow.broker.flow_limit import FlowLevels, FlowThresholds, Level, Origin, is_exempt
 from qflow.broker.history import JavaCapacity
 from qflow.broker.queue import Queue
@@ -36,7 +38,7 @@ def explain_queue(instant: Instant, name: str) -> Reason:
     reason = explain_on(instant, queue) if queue.flow_limit.stopped else _explain_off(instant, queue)
     said = {(item.row, item.subject) for item in reason.because}
     lost = tuple(item for item in lost if (item.row, item.subject) not in said)
-    return Reason(reason.text, reason.rules, reason.row, reason.subject, (*reason.because, *lost))
+    return replace(reason, because=(*reason.because, *lost))
 
 
 # ON
@@ -199,34 +201,28 @@ def origin(instant: Instant, queue: Queue, name: str) -> Reason:
     if level.value or name.startswith("resume"):
         level = getattr(levels.validate(queue.name), name)
     row = instant.last("queueDeclare", "queue", queue.name)
-    rules, words = _origin(instant, queue, name, level.origin, level)
     verb, unit = name.split("_")
-    text = f"The {verb} threshold of {queue.name} is {format_count(level.value, UNITS[unit])}: {words}."
-    return Reason(text, rules, row, Subject("queue", queue.name))
-
-
-def _origin(
-    instant: Instant, queue: Queue, name: str, source: Origin, level: Level
-) -> tuple[tuple[str, ...], str]:
-    options = instant.broker.options
-    verb, unit = name.split("_")
+    options, settings = instant.broker.options, queue.settings
     ratio = options.default_flow_stop_threshold if verb == "stop" else options.default_flow_resume_threshold
     default = f"default-flow-{verb}-threshold takes {ratio} % of"
-    if source is Origin.GIVEN:
-        return ("FC-01", "FC-12"), f"it is declared with qpid.flow_{name}"
-    if source is Origin.RATIO:
-        maximum = queue.settings.max_count if unit == "count" else queue.settings.max_size
-        return ("FC-02", "FC-04"), f"{default} qpid.max_{unit}={maximum}"
-    if source is Origin.BROKER_LIMIT:
-        return ("FC-02", "LP-01"), f"{default} default-queue-limit={options.default_queue_limit}"
-    if source is Origin.AS_STOP:
-        return ("FC-05",), "a resume threshold of 0 means the stop threshold"
-    if source is Origin.RESIDUE:
-        _, words = _origin(instant, queue, name, level.basis or Origin.GIVEN, level)
-        return ("FC-09",), f"{words}; this unit cannot stop, and still must be below it to resume"
-    if source is Origin.RATIO_OFF:
-        return ("FC-10",), f"the broker is started with default-flow-{verb}-threshold=0"
-    return ("FC-02",), f"{queue.name} has no limit to take a percentage of"
+    limit = f"qpid.max_{unit}={settings.max_count if unit == 'count' else settings.max_size}"
+    said: dict[Origin, tuple[tuple[str, ...], str]] = {
+        Origin.GIVEN: (("FC-01", "FC-12"), f"it is declared with qpid.flow_{name}"),
+        Origin.RATIO: (("FC-02", "FC-04"), f"{default} {limit}"),
+        Origin.BROKER_LIMIT: (
+            ("FC-02", "LP-01"),
+            f"{default} default-queue-limit={options.default_queue_limit}",
+        ),
+        Origin.NO_LIMIT: (("FC-02",), f"{queue.name} has no limit to take a percentage of"),
+        Origin.RATIO_OFF: (("FC-10",), f"the broker is started with default-flow-{verb}-threshold=0"),
+        Origin.AS_STOP: (("FC-05",), "a resume threshold of 0 means the stop threshold"),
+    }
+    is_residue = level.origin is Origin.RESIDUE
+    rules, words = said[level.basis or Origin.GIVEN if is_residue else level.origin]
+    if is_residue:
+        rules, words = ("FC-09",), f"{words}; this unit cannot stop, and still must be below it to resume"
+    text = f"The {verb} threshold of {queue.name} is {format_count(level.value, UNITS[unit])}: {words}."
+    return Reason(text, rules, row, Subject("queue", queue.name))
 
 
 def explain_unknown(instant: Instant, queue: Queue) -> Reason:
