@@ -5,9 +5,9 @@ Code written for the real client runs with only its import changed::
     from qflow.messaging import *
 
 What differs: there is no network, and time is virtual.  A time-out passes at once, once nothing else
-can happen; :func:`sleep` takes the place of ``time.sleep`` (or give the broker a clock, see
-:meth:`Brokers.install`).  While another thread uses the broker a call blocks, as on a network; one that could
-never return raises a :class:`WouldBlockForever`.  :func:`refuse` makes a URL one that nothing listens at.
+can happen; :func:`sleep` takes the place of ``time.sleep``.  While another thread uses the broker a call
+blocks, as on a network; one that could never return raises a :class:`WouldBlockForever`.  :func:`refuse`
+makes a URL one that nothing listens at.
 :data:`brokers` gets at the broker behind a URL, for its management, its statistics and its events;
 :mod:`qflow.messaging.console` shows them under the names QMF consoles have for them.
 

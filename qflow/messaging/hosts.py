@@ -1,14 +1,13 @@
 """The brokers of this process by URL, how time passes in them, and how threads wait for one another.
 
-A :class:`Host` is one broker with what its clients share: names that never repeat, a clock if there is one,
-the consoles that its management events are published to, and one lock.
+A :class:`Host` is one broker with what its clients share: names that never repeat, the consoles that its
+management events are published to, and one lock.
 
 **Time.**  The engine has no clock: its time is *virtual*, and passes only when a caller says so.  Here the
 calls that wait are those callers.  A wait runs the broker's own timers in their order (auto-delete
 time-outs, the expiry cleaner), looks after each of them whether what it waits for has come, and at last lets
 the rest of its time-out pass, at once.  A wait without a time-out ends when the broker has nothing more to
-do by itself.  With a clock that runs, such as ``time.monotonic``, virtual time follows the clock, and a wait
-lasts as long as it says.
+do by itself.
 
 **Threads.**  Every call of the API holds the host's lock, so that one thread at a time works on the engine.
 A call that waits gives the lock away.  What happens meanwhile depends on the other threads that *use this
@@ -74,7 +73,6 @@ _URL = re.compile(
     r"(?P<host>\[[^\]]*\]|[^:/]+)(?::(?P<port>\d+))?/?"
 )
 
-Clock = Callable[[], float]
 _Warn = Callable[[], str | None]
 """Returns why a wait cannot end, or None if it can."""
 
@@ -139,7 +137,7 @@ _waits: dict[threading.Thread, _Wait] = {}
 class Host:
     """One broker with what its clients share; ``with host:`` is how one of them works on it."""
 
-    def __init__(self, broker: Broker, clock: Clock | None = None) -> None:
+    def __init__(self, broker: Broker) -> None:
         self.broker = broker
         self.agent = Agent.of(broker)
         # Held by every call of the API, and by a thread that works on the broker while others use it.
@@ -147,8 +145,6 @@ class Host:
         # Why connections are refused, if they are.
         self.refusal: str | None = None
         self._names = 0
-        self._clock = clock
-        self._read_at = clock() if clock is not None else 0.0
         # Clients that were sent something, in that order.
         self._news: dict[SessionReader, None] = {}
         self._is_settling = False
@@ -219,12 +215,7 @@ class Host:
         return (wait.deadline is not None and self.broker.now >= wait.deadline) or wait.is_done()
 
     def begin(self) -> None:
-        """Let the clock's time pass, and observe events if a console does; called before each command."""
-        if self._clock is not None:
-            now = self._clock()
-            passed, self._read_at = round((now - self._read_at) * _MICROSECONDS), now
-            if passed > 0:
-                self.broker.advance(self.broker.now + passed)
+        """Observe events if a console does; called before each command."""
         agent = self.agent
         if agent.bindings or agent.listeners or self.broker.observer is agent.own_observer:
             agent.watch()
@@ -278,44 +269,29 @@ class Host:
             steps += wait.deadline is None
             if due is None or steps > _MOST_STEPS:
                 return False
-            if not self._follow_clock(wait, due):
-                self.broker.advance(max(due, self.broker.now))
-                self._wake()
+            self.broker.advance(max(due, self.broker.now))
+            self._wake()
         return True
 
     def _sleep(self, wait: _Wait, ends: float | None) -> None:
         """Let other threads act for a moment; what is over in real time is over in virtual time, too."""
         left = POLL if ends is None else min(POLL, ends - time.monotonic())
         if left > 0:
-            self._pause(wait, left)
+            wait.is_asleep = True
+            try:
+                wait.noticed.wait(left)
+            finally:
+                wait.is_asleep = False
             self.begin()
         elif wait.deadline is not None:
             self.broker.advance(max(wait.deadline, self.broker.now))
             self._wake()
-
-    def _pause(self, wait: _Wait, seconds: float) -> bool:
-        """Give the lock away until this wait is over, or so long; return whether it was woken."""
-        wait.is_asleep = True
-        try:
-            return wait.noticed.wait(seconds)
-        finally:
-            wait.is_asleep = False
 
     def _warn(self, wait: _Wait) -> None:
         text = None if wait.warn is None or wait.is_done() else wait.warn()
         if text is not None:
             wait.warn = None
             warnings.warn(text, RuntimeWarning, stacklevel=2)
-
-    def _follow_clock(self, wait: _Wait, due: int) -> bool:
-        """Let the clock run for a moment; return False if there is none, or none that runs by itself."""
-        if self._clock is None:
-            return False
-        before = self._clock()
-        was_woken = self._pause(wait, min(POLL, max(0, due - self.broker.now) / _MICROSECONDS))
-        runs = was_woken or self._clock() != before
-        self.begin()
-        return runs
 
     def _next_moment(self) -> int | None:
         """Return when something happens next, while all threads wait: a timer, or the end of a time-out."""
@@ -415,20 +391,16 @@ class Brokers:
         self,
         url: object = DEFAULT_URL,
         broker: Broker | BrokerOptions | None = None,
-        clock: Clock | None = None,
     ) -> Broker:
         """Put a broker behind a URL, instead of the one that is there, and return it.
 
         Parameters:
             url: Anything whose ``str()`` is a URL.
             broker: Yours; or what a new one is started with; None for the defaults.
-            clock: A source of time, in seconds: with ``time.monotonic`` code that sleeps runs unchanged, and
-                ``fetch(timeout=2)`` lasts 2 s, but no two runs are the same then.  One that does not run by
-                itself is moved on by the calls that wait.  None: time passes in calls only.
         """
         made = broker if isinstance(broker, Broker) else Broker(broker)
         known = next((host for host in self._hosts.values() if host.broker is made), None)
-        self._hosts[_key(url)] = known or Host(made, clock)
+        self._hosts[_key(url)] = known or Host(made)
         self._hosts[_key(url)].refusal = None
         return made
 

@@ -42,7 +42,7 @@ asynchronous command of the first followed by a sync.
 
 The broker carries a command out within the call.  If it refuses one, the session ends there, and the client
 learns of that as it would over a network: the refusal becomes the session's error, and the next call that
-waits raises it.  Waiting is in virtual time, unless other threads use the broker, or it has a clock
+waits raises it.  Waiting is in virtual time, unless other threads use the broker
 (:mod:`qflow.messaging.hosts`).  A wait that nothing in this process can end raises a
 :class:`~qflow.messaging.exceptions.WouldBlockForever`, which names what it waits for.
 """

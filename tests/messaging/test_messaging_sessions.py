@@ -264,22 +264,6 @@ def test_fetch_waits_for_what_time_brings() -> None:
     assert bench.broker.now == 5_000_000
 
 
-def test_a_clock_tells_the_time() -> None:
-    """With a clock, code that sleeps by itself needs no change; virtual time passes beside it."""
-    seconds = [100.0]
-    brokers.install("with-a-clock", clock=lambda: seconds[0])
-    broker = brokers.get("with-a-clock")
-    session = Connection.establish("with-a-clock").session()
-    sender, receiver = session.sender(Q), session.receiver("q")
-    sender.send(Message("short", ttl=1))
-    sender.send(Message("long", ttl=10))
-    seconds[0] += 2
-    assert texts(receiver) == "long"
-    with pytest.raises(Empty):
-        receiver.fetch(3)
-    assert broker.now == 5_000_000
-
-
 # Sessions
 
 

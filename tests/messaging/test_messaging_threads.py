@@ -26,7 +26,6 @@ from qflow.messaging import (
     SyncWouldBlock,
     TargetCapacityExceeded,
     Timeout,
-    brokers,
     hosts,
     sleep,
 )
@@ -399,7 +398,7 @@ def test_a_timer_of_the_broker_frees_a_thread_when_all_wait() -> None:
 
 
 def test_a_time_out_ends_in_real_time_while_another_thread_works() -> None:
-    """Without a clock: the main thread does something else, and the worker's fetch ends nevertheless."""
+    """The main thread does something else, and the worker's fetch ends nevertheless."""
     bench = Bench()
     worker = Worker(lambda: bench.new_session().receiver(address("q")).fetch(timeout=0.05))
     wait_until(lambda: not worker.is_alive(), "the time-out is over")
@@ -416,20 +415,6 @@ def test_sleep_lets_other_threads_work() -> None:
     sleep(1, bench.url)
     assert bench.broker.now == 1_000_000
     bench.sender("q").send("x")
-    assert worker.result() == "x"
-
-
-def test_threads_on_a_running_clock() -> None:
-    """A time-out of a blocked thread is one of the clock; a message ends it at once."""
-    broker = brokers.install("threads-on-a-clock", clock=time.monotonic)
-    session = Connection.establish("threads-on-a-clock").session()
-    receiver = session.receiver(address("q"))
-    worker = Worker(lambda: receiver.fetch(timeout=HOUR).content)
-    other = Connection.establish("threads-on-a-clock").session()
-    with pytest.raises(Empty):
-        other.receiver(address("empty")).fetch(timeout=0.05)
-    assert 50_000 <= broker.now < HOUR * 1e6
-    other.sender("q").send("x")
     assert worker.result() == "x"
 
 
