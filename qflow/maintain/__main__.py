@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from qflow.cli import Parser, run_guarded
 from qflow.maintain import checkout
@@ -34,29 +33,26 @@ def _answer(given: list[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="python -m qflow.maintain", description="What maintainers of qflow run.")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    for kind, what in (("notebooks", "the chapters"), ("exercises", "the exercises, tasks and solutions,")):
-        for action in _builder(commands, kind, f"{what} from their text sources", _notebooks):
-            action.add_argument(
-                "names", nargs="*", metavar="NAME", help="such as 01-thresholds; default: all"
-            )
-            action.add_argument("--dir", metavar="FOLDER", help=f"their folder; default: {kind}")
-    _builder(commands, "reference", "the reference pages that are read off the code", _pages)
-    _builder(commands, "glossary", "the page of data/glossary.csv", _pages)
+    for kind, what, work in (
+        ("notebooks", "the chapters from their text sources", _notebooks),
+        ("exercises", "the exercises, tasks and solutions, from their text sources", _notebooks),
+        ("reference", "the reference pages that are read off the code", _pages),
+        ("glossary", "the page of data/glossary.csv", _pages),
+    ):
+        named = commands.add_parser(kind, help=f"build or check {what}")
+        actions = named.add_subparsers(dest="action", metavar="ACTION", required=True)
+        building = actions.add_parser("build", help=f"write {what}")
+        checking = actions.add_parser("check", help=f"compare {what} with what would be built")
+        for action in (building, checking):
+            action.set_defaults(work=work)
+            if work is _notebooks:
+                example = "such as 01-thresholds; default: all"
+                action.add_argument("names", nargs="*", metavar="NAME", help=example)
+                action.add_argument("--dir", metavar="FOLDER", help=f"their folder; default: {kind}")
     picture = commands.add_parser("moving-picture", help="write the README's moving picture")
     picture.add_argument("file", nargs="?", metavar="FILE.gif", help=f"default: {PICTURE.as_posix()}")
     picture.set_defaults(work=_picture)
     return parser
-
-
-def _builder(commands: Any, name: str, what: str, work: Any) -> Iterable[argparse.ArgumentParser]:
-    actions = commands.add_parser(name, help=f"build or check {what}").add_subparsers(
-        dest="action", metavar="ACTION", required=True
-    )
-    made = []
-    for action, does in (("build", f"write {what}"), ("check", f"compare {what} with what would be built")):
-        made.append(actions.add_parser(action, help=does))
-        made[-1].set_defaults(work=work)
-    return made
 
 
 def _notebooks(chosen: argparse.Namespace) -> int:

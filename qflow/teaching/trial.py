@@ -6,7 +6,7 @@ through as it is. :class:`Trial` is a broker with such clients, on which every e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -27,7 +27,7 @@ from qflow.broker.consuming import DeliveryRecord
 from qflow.broker.errors import AmqpException
 from qflow.broker.message import HeaderValue, Transfer
 from qflow.broker.statistics import QueueStatistics
-from qflow.table import Table, Tabular
+from qflow.table import Table
 from qflow.trace.replaying import record
 from qflow.trace.schema import Trace
 from qflow.workload import Run, Workload, simulate
@@ -210,7 +210,7 @@ class Reader:
         self.session.session_completed(ids)
 
 
-class Diary(Tabular):
+class Diary(Table):
     """A table that is written line by line while things happen.
 
     Parameters:
@@ -229,9 +229,8 @@ class Diary(Tabular):
     """
 
     def __init__(self, caption: str = "", **columns: Callable[[], object]) -> None:
-        self.caption = caption
-        self._read = columns
-        self.rows: list[dict[str, object]] = []
+        super().__init__((), ["after", *columns], caption)
+        self._read = columns.values()
 
     @classmethod
     def of_queue(cls, broker: Broker, queue: str, *producers: Session, caption: str = "") -> Diary:
@@ -246,22 +245,7 @@ class Diary(Tabular):
 
     def note(self, after: str) -> None:
         """Write one line: what happened, and every column's value now."""
-        self.rows.append({"after": after, **{name: read() for name, read in self._read.items()}})
-
-    def column(self, name: str) -> list[object]:
-        """Return one column's values, in the order written."""
-        return [row[name] for row in self.rows]
-
-    def preview(self) -> Table:
-        """Return the lines written so far."""
-        return Table(self.rows, ["after", *self._read], self.caption)
-
-    def columns(self, start: int = 0, end: int | None = None) -> Mapping[str, Sequence[Any]]:
-        """Return the columns, or a slice of their lines, by name."""
-        return self.preview().columns(start, end)
-
-    def __repr__(self) -> str:
-        return repr(self.preview())
+        self.rows.append([after, *(read() for read in self._read)])
 
 
 class Trial:
