@@ -475,7 +475,7 @@ def visible(broker: Broker, without: str = "") -> dict[str, object]:
     queues = {}
     for name, queue in broker.queues.queues.items():
         queues[name] = {
-            "statistics": queue.statistics().asdict(),
+            "statistics": queue.statistics(),
             "messages": [
                 (m.transfer.label, m.position, m.state, m.delivery_count, m.group) for m in queue.store
             ],

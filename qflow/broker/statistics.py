@@ -7,7 +7,7 @@ Rules: CF-09, CF-10, CM-15.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +45,6 @@ class QueueStatistics:
     flowStoppedCount: int
     redirectPeer: str = ""
     redirectSource: bool = False
-
-    def asdict(self) -> dict[str, object]:
-        """Return the record as a plain mapping."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

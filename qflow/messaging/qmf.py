@@ -159,7 +159,7 @@ def _queues(broker: Broker) -> _Named:
             "arguments": dict(queue.settings.arguments),
             "altExchange": _alternate(queue),
         }
-        yield name, {**queue.statistics().asdict(), **_DEPRECATED, **own}
+        yield name, {**asdict(queue.statistics()), **_DEPRECATED, **own}
 
 
 def _exchanges(broker: Broker) -> _Named:

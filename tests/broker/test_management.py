@@ -1,5 +1,7 @@
 """Management methods, statistics and status codes (CF-07 … CF-10, QT-22 … QT-24, RF-11, RF-23)."""
 
+from dataclasses import asdict
+
 import pytest
 from support import Bench, bench_with, management_refused, of_group, queue_of, refused, run
 
@@ -464,7 +466,7 @@ def test_queue_statistics():
         "consumerCount": 2, "bindingCount": 2,
         "flowStopped": False, "flowStoppedCount": 1,
     }  # fmt: skip
-    shown = bench.stat("q").asdict()
+    shown = asdict(bench.stat("q"))
     assert {key: shown[key] for key in expected} == expected
 
 
