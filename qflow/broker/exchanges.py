@@ -312,7 +312,9 @@ def _normalize_pattern(pattern: str) -> str:
     words: list[str] = []
     for is_wild, run in groupby(pattern.split("."), lambda word: word in ("*", "#")):
         part = list(run)
-        words += [*["*"] * part.count("*"), *["#"] * ("#" in part)] if is_wild else part
+        if is_wild:
+            part = ["*"] * part.count("*") + ["#"] * ("#" in part)
+        words += part
     return ".".join(words)
 
 

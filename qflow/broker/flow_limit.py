@@ -185,8 +185,8 @@ class FlowThresholds(Frozen):
         levels = FlowLevels.of(queue, settings, options)
         if levels is None:
             return None
-        count, size = (levels.stop_count, levels.resume_count), (levels.stop_size, levels.resume_size)
-        return cls(*[level.value for level in (*count, *size)])
+        four = (levels.stop_count, levels.resume_count, levels.stop_size, levels.resume_size)
+        return cls(*[level.value for level in four])
 
 
 def exceeds_stop(levels: FlowThresholds, count: int, size: int) -> bool:

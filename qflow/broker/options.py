@@ -103,6 +103,7 @@ def ignored_variables(environment: Mapping[str, str]) -> tuple[str, ...]:
 def ignored_words(arguments: Iterable[str]) -> tuple[str, ...]:
     """Return a command line's words that are no option and no value of one; qpidd ignores them (RF-47)."""
     ignored: list[str] = []
+    # Read for what is passed over.
     list(_from_command_line(list(arguments), ignored))
     return tuple(ignored)
 

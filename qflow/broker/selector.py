@@ -136,12 +136,13 @@ def _negate(value: Value) -> Value:
 
 def _join(parts: list[Expression], subject: _SelectorInput, decisive: bool) -> Value:
     """Return OR if ``decisive`` is True, else AND; ask for no more than needed, which may divide by 0."""
-    found: Value = not decisive
+    other = not decisive
+    found: Value = other
     for part in parts:
         value = part(subject)
         if value is decisive:
             return decisive
-        if value is not (not decisive):
+        if value is not other:
             found = None
     return found
 
