@@ -477,17 +477,14 @@ class LinkSession(Session):
             if not isinstance(one, list | tuple) or len(one) != 2:
                 raise TypeError(f"link.attach: a filter is a descriptor and a value; got {shown(one)}")
         arguments = _selector_of(filters, granted)
-        own_queue, queue = False, node.queue
-        is_browser = bool(given.get("copy"))
+        queue, own_queue = node.queue, node.queue is None
+        is_exclusive = own_queue and SHARED not in granted.capabilities
+        is_browser = bool(given.get("copy")) and not own_queue
         subject = ""
-        is_exclusive = False
         if queue is None:
-            is_exclusive = SHARED not in granted.capabilities
-            own_queue = True
             queue = self._subscription_queue(tag, node, granted, given, filters, arguments, is_exclusive)
             # It is the queue that passes over messages then (LNK-14).
             arguments = {}
-            is_browser = False
         else:
             name, descriptor, subject = _subject_filter(filters) or ("", "", "")
             if subject:

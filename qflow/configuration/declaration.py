@@ -98,11 +98,6 @@ class Declaration:
             raise ConfigurationError(f"{', '.join(PROPERTIES[:2])} are yes or no: {error}") from error
 
     @classmethod
-    def of_json(cls, name: str, text: str) -> Declaration:
-        """Return the queue with the declare arguments of a JSON map."""
-        return cls.of_properties(name, read_json_map(text))
-
-    @classmethod
     def of_address(cls, name: str, options: Mapping[str, object]) -> Declaration:
         """Return the queue that a parsed address creates: its name and, of its options, ``node`` (CF-14)."""
         node = _map(options, "node")

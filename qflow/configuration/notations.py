@@ -3,8 +3,7 @@
 =====================================  ==================================  ==========================
 a line of ``qpid-config add queue``    :func:`read_line`                   :func:`qpid_config_line`
 an address string                      :func:`read_address` (CF-14)        :func:`address_string`
-declare arguments as a JSON map        :meth:`.Declaration.of_json`
-any of the three                       :func:`read_any`
+a JSON map, or any of the three        :func:`read_any`
 =====================================  ==================================  ==========================
 
 All come to a :class:`~qflow.configuration.declaration.Declaration`; what is written is read back as the same
@@ -103,7 +102,7 @@ def read_any(text: str, name: str = "queue") -> Declaration:
     True
     """
     if text.lstrip().startswith("{"):
-        return Declaration.of_json(name, text)
+        return Declaration.of_properties(name, read_json_map(text))
     if re.match(r"[^;]*;\s*\{", text):
         return read_address(text)
     return read_line(text)
