@@ -235,14 +235,15 @@ def forced(workload, queue):
     Any client is free to do so: windows, groups, sizes and properties of the messages are as they were.
     """
     senders = workload.producers
-    # With header and properties no message has fewer than 40 bytes.
-    enough = max(150, workload.queues[queue]["qpid.max_size"] // 40)
+    arguments = workload.queues[queue]
+    # With header and properties no message has fewer than 40 bytes; a filter may let one group in.
+    enough = max(150, arguments["qpid.max_size"] // 40)
     for leader in range(len(senders)):
         place, made = 0, {}
         for number in (leader, *(n for n in range(len(senders)) if n != leader)):
             sender = senders[number]
             kinds = kinds_of(sender)
-            several = len({group for _, group in kinds})
+            several = len({group for _, group in kinds}) if "qpid.filter" in arguments else 1
             count = (enough if number == leader else 60) * several
             times = [(place + n + 1) / 50 for n in range(count)]
             made[number] = tuple((time, *kinds[n % len(kinds)]) for n, time in enumerate(times))
