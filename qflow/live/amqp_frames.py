@@ -218,13 +218,16 @@ def value_of(data: Data) -> Any:
     return data.get_object() if data.next() else None
 
 
+_PLAIN_ALREADY = {type(None), bool, int, float, str, UUID}
+
+
 def plain(value: Any, keeps_descriptors: bool = False) -> Any:
     """Return a value of Proton's as one that the engine and a trace can keep, copied.
 
     >>> plain({"a": memoryview(b"x"), "b": Described("amqp:x", [None, True])})
     {'a': b'x', 'b': [None, True]}
     """
-    if value is None or isinstance(value, bool | UUID):
+    if type(value) in _PLAIN_ALREADY:
         return value
     for kind in (int, float, str):
         if isinstance(value, kind):

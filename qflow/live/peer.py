@@ -449,11 +449,9 @@ class Peer:
         for session in self.sessions.values():
             if session is not None:
                 session.end()
-        self.sessions.clear()
-        self.sending.clear()
-        self.receiving.clear()
-        self._to_credit.clear()
-        self._to_feed.clear()
+        known: dict[Any, Any]
+        for known in (self.sessions, self.sending, self.receiving, self._to_credit, self._to_feed):
+            known.clear()
 
     # Connection and sessions
 
@@ -826,7 +824,8 @@ class Peer:
 
     def _act(self) -> None:
         """Note that something is asked for, after the accepts that came before it."""
-        self._flush_accepts()
+        if self._accepted:
+            self._flush_accepts()
         self._has_acted = True
 
     # Credit
