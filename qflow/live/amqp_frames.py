@@ -62,7 +62,7 @@ def foreign_protocol(first: bytes) -> str:
     return "HTTP" if _HTTP.match(first) else f"no AMQP, its first bytes are {first[:_HEADER]!r}"
 
 
-def _fields(name: str, fields: str) -> Any:
+def _name_fields(name: str, fields: str) -> Any:
     """Return a kind of named tuples; what was not sent is None."""
     names = fields.split()
     return namedtuple(name, names, defaults=[None] * len(names))
@@ -88,10 +88,10 @@ _NAMES = {
     "End": "error",
     "Close": "error",
 }
-_PERFORMATIVES = {code: _fields(*each) for code, each in enumerate(_NAMES.items(), 0x10)}
+_PERFORMATIVES = {code: _name_fields(*each) for code, each in enumerate(_NAMES.items(), 0x10)}
 Open, Begin, Attach, Flow, Transfer, Disposition, Detach, End, Close = _PERFORMATIVES.values()
 # What a source and a target have in common, and what only a source has.
-Terminus = _fields(
+Terminus = _name_fields(
     "Terminus",
     "address durable expiry_policy timeout dynamic dynamic_node_properties distribution_mode filter "
     "default_outcome outcomes capabilities",

@@ -18,7 +18,6 @@ from test_serving import opening
 from waiting import wait_until
 
 import qflow as qf
-from qflow import cli
 from qflow.live.amqp_frames import foreign_protocol
 
 QUEUE = "orders --flow-stop-count=3 --flow-resume-count=2"
@@ -115,19 +114,6 @@ def test_a_client_s_name_cannot_write_on_the_terminal(served):
     assert process.stderr.readline().startswith("qflow serve: a??[2Jb: amqp:internal-error: Expected")
 
 
-def test_it_serves_writes_a_trace_and_ends_when_it_is_told_to(tmp_path):
-    trace = tmp_path / "served.jsonl"
-    words = ["--port", "0", "--queue", QUEUE, "--trace", str(trace), "--host", "0.0.0.0"]
-    with command("serve", *words) as (process, port):
-        connection = BlockingConnection(url(port), timeout=10)
-        connection.create_sender("orders").send(Message(body="hello"))
-        connection.close()
-        process.terminate()
-        assert process.wait(timeout=20) == 0
-        assert process.stderr.read().count("--password-file asks for a password") == 1
-    assert qf.read_trace(trace)[0].kind.count("enqueued") == 1
-
-
 # Passwords
 
 
@@ -181,19 +167,35 @@ def test_what_makes_no_sense_is_refused_in_a_sentence(words, text, capsys):
 
 def test_a_port_that_is_taken_is_refused(capsys):
     with qf.serve() as broker:
-        assert cli.main(["serve", "--port", str(broker.server.address[1])]) == 2
+        assert status_of("serve", "--port", broker.server.address[1]) == 2
     assert "in use" in capsys.readouterr().err
 
 
 # A trace
 
 
-@pytest.mark.parametrize("name", ["served.jsonl", "served.jsonl.gz"])
-def test_a_trace_outlives_a_kill(name, tmp_path, capsys):
-    """What has happened is in lines of JSON at once; the file that was asked for is made at the end."""
+@pytest.mark.parametrize(
+    ("name", "lines"), [("served.jsonl", "served.jsonl"), ("served.parquet", "served.parquet.jsonl")]
+)
+def test_it_serves_writes_a_trace_and_ends_when_it_is_told_to(name, lines, tmp_path):
+    """The lines of a trace give way to the file that was asked for."""
     pytest.importorskip("pyarrow")
-    asked = tmp_path / name
-    lines = asked if name.endswith(".jsonl") else asked.with_name(f"{name}.jsonl")
+    words = ["--port", "0", "--queue", QUEUE, "--trace", str(tmp_path / name), "--host", "0.0.0.0"]
+    with command("serve", *words) as (process, port):
+        connection = BlockingConnection(url(port), timeout=10)
+        connection.create_sender("orders").send(Message(body="hello"))
+        connection.close()
+        assert [path.name for path in tmp_path.iterdir()] == [lines]
+        process.terminate()
+        assert process.wait(timeout=60) == 0
+        assert process.stderr.read().count("--password-file asks for a password") == 1
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert qf.read_trace(tmp_path / name)[0].kind.count("enqueued") == 1
+
+
+def test_a_trace_outlives_a_kill(tmp_path, capsys):
+    """What has happened is in lines of JSON at once; the file that was asked for is made at the end."""
+    asked, lines = tmp_path / "served.jsonl.gz", tmp_path / "served.jsonl.gz.jsonl"
     with command("serve", "--port", "0", "--queue", QUEUE, "--trace", str(asked)) as (process, port):
         connection = BlockingConnection(url(port), timeout=20)
         sender = connection.create_sender("orders")
@@ -205,20 +207,9 @@ def test_a_trace_outlives_a_kill(name, tmp_path, capsys):
     trace, quarantine = qf.read_trace(lines)
     assert not quarantine and trace.kind.count("enqueued") == 3
     assert list(trace.seq) == list(range(len(trace)))
-    assert cli.main(["trace", "info", str(lines)]) == 0
+    assert status_of("trace", "info", lines) == 0
     assert "orders" in capsys.readouterr().out
-    assert cli.main(["trace", "why", str(lines), str(trace.seq[-1]), "queue:orders"]) == 0
-
-
-def test_the_lines_of_a_trace_give_way_to_the_file_that_was_asked_for(tmp_path):
-    pytest.importorskip("pyarrow")
-    asked = tmp_path / "served.parquet"
-    with command("serve", "--port", "0", "--queue", QUEUE, "--trace", str(asked)) as (process, _):
-        assert [path.name for path in tmp_path.iterdir()] == ["served.parquet.jsonl"]
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=60) == 0
-    assert [path.name for path in tmp_path.iterdir()] == ["served.parquet"]
-    assert qf.read_trace(asked)[0].kind.count("queueDeclare") == 1
+    assert status_of("trace", "why", lines, trace.seq[-1], "queue:orders") == 0
 
 
 def test_a_disk_without_room_ends_no_server(tmp_path):
