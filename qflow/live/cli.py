@@ -71,27 +71,20 @@ def _add_serve(rooms: argparse._SubParsersAction[Any]) -> None:
     add("--port", type=port_number, default=_PORT, metavar="N", help=text)
     text = "the address to listen on; default: 127.0.0.1; 0.0.0.0 opens it to a room"
     add("--host", default=_HERE[0], metavar="H", help=text)
-    text = (
-        "a queue to begin with: a name, 'orders; {node: …}' or 'orders --flow-stop-count=10'; may be given "
-    )
-    add("--queue", action="append", default=[], metavar="QUEUE", help=f"{text}again")
+    text = "a queue to begin with: a name, 'orders; {node: …}' or 'orders --flow-stop-count=10'; "
+    add("--queue", action="append", default=[], metavar="QUEUE", help=f"{text}may be given again")
     text = "clients to simulate beside the real ones, in real time"
     add("--workload", metavar="FILE", help=text)
-    text = (
-        "write all events: .jsonl as they happen; .parquet or .jsonl.gz at the end, and until then OUT.jsonl "
-    )
-    add("--trace", metavar="OUT", help=f"{text}has them")
-    text = (
-        "how a sender is told that a queue is above its stop threshold: by silence, as Qpid's broker does, "
-    )
-    text += "by credit or by rejected transfers, as others do; default: silence"
+    text = "write all events: .jsonl as they happen; .parquet or .jsonl.gz at the end, "
+    add("--trace", metavar="OUT", help=f"{text}and until then OUT.jsonl has them")
+    text = "how a sender is told that a queue is above its stop threshold: by silence, as Qpid's broker "
+    text += "does, by credit or by rejected transfers, as others do; default: silence"
     add("--brake", choices=BRAKES, default=SILENCE, help=text)
     add_certificate(parser)
     secret = parser.add_mutually_exclusive_group()
-    text = (
-        "what clients have to know (SASL PLAIN); others on this machine can see it, so better give a file, "
-    )
-    secret.add_argument("--password", default="", help=f"{text}or the environment variable {_PASSWORD}")
+    text = "what clients have to know (SASL PLAIN); others on this machine can see it, so better give a "
+    text += f"file, or the environment variable {_PASSWORD}"
+    secret.add_argument("--password", default="", help=text)
     text = "a file whose first line is the password"
     secret.add_argument("--password-file", metavar="FILE", help=text)
 
@@ -229,10 +222,8 @@ def _add_broker(add: Callable[..., Any]) -> None:
     """Add what the broker does to the program."""
     text = f"how the broker stops a sender: {', '.join(BRAKES)}; with several, a column for each"
     add("--brake", type=_words_of(BRAKES), default=[SILENCE], metavar="BRAKE,…", help=text)
-    text = (
-        "of a sender: cut its connection, and worse, and add a ledger of what is lost, duplicated and out of "
-    )
-    add("--faults", action="store_true", help=f"{text}order")
+    text = "of a sender: cut its connection, and worse, and add a ledger of what is lost, duplicated "
+    add("--faults", action="store_true", help=f"{text}and out of order")
     text = "with --faults: the engine's trace of each, for qflow trace why"
     add("--traces", metavar="FOLDER", help=text)
     text = "listen with a certificate made for this run; AMQP_CA and {ca} name its authority's file"
