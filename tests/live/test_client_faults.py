@@ -2,63 +2,38 @@
 
 import json
 import sys
-import textwrap
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 pytest.importorskip("proton")
 
+from client_programs import PROGRAMS
 from commands import status_of
 from test_client_report import card
 
-from qflow.kit import RefusalError, kit_path
+from qflow.kit import RefusalError
 from qflow.live import Conditions, check_faults, cli, client_check, client_faults
 from qflow.live.client_faults import FAULTS, Ledger, _account, ledger_table
 from qflow.trace import read_trace
 
-CURED = [sys.executable, str(kit_path("data") / "clients" / "proton_window_cured.py")]
+CURED = [sys.executable, str(PROGRAMS / "proton_window_cured.py")]
 FEW = Conditions(messages=90, timeout=20)
-
-COUNTING = """
-    import os, sys
-    from proton import Message
-    from proton.handlers import MessagingHandler
-    from proton.reactor import Container
-
-    # As Proton's documentation sends; each message that is given to the library is counted.
-    class Sender(MessagingHandler):
-        sent = accepted = 0
-
-        def on_start(self, event):
-            connection = event.container.connect(os.environ["AMQP_URL"], reconnect=False)
-            event.container.create_sender(connection, os.environ["AMQP_QUEUE"])
-
-        def on_sendable(self, event):
-            while event.sender.credit and self.sent < int(os.environ["AMQP_MESSAGES"]):
-                event.sender.send(Message(body=f"order {self.sent}"))
-                self.sent += 1
-
-        def on_accepted(self, event):
-            self.accepted += 1
-            if self.accepted == int(os.environ["AMQP_MESSAGES"]):
-                event.connection.close()
-
-    sender = Sender()
-    Container(sender).run()
-    print(sender.sent, sender.accepted)
-"""
 
 
 @pytest.fixture(scope="module")
 def ledgers(tmp_path_factory):
     """The ledgers of the cured client and of the documented one, and where the traces of the first are."""
     folder = tmp_path_factory.mktemp("traces")
-    (folder / "client.py").write_text(textwrap.dedent(COUNTING))
-    traces = folder / "cured"
+    traces, program = folder / "cured", folder / "client.py"
+    # As Proton's documentation sends, once; each message that is given to the library is counted.
+    text = (PROGRAMS / "proton_credit.py").read_text("utf-8")
+    text = text.replace('environ["AMQP_URL"])', 'environ["AMQP_URL"], reconnect=False)')
+    counted = "sender = CreditSender()\n    Container(sender).run()\n    print(sender.sent, sender.accepted)"
+    program.write_text(text.replace("Container(CreditSender()).run()", counted))
     with ThreadPoolExecutor() as pool:
         cured = pool.submit(check_faults, CURED, FEW, traces=traces)
-        documented = pool.submit(check_faults, [sys.executable, str(folder / "client.py")], FEW)
+        documented = pool.submit(check_faults, [sys.executable, str(program)], FEW)
     made = ({ledger.fault: ledger for ledger in each.result()} for each in (cured, documented))
     return (*made, traces)
 
