@@ -1,14 +1,11 @@
 """check-client: the rows of the recorded client table, and programs that cannot be measured."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
 import textwrap
-import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 
@@ -16,6 +13,7 @@ pytest.importorskip("proton")
 
 from client_programs import PROGRAMS, client_command
 from commands import status_of
+from waiting import wait_until
 
 from qflow.kit import RefusalError
 from qflow.live import Conditions, check_client, client_check
@@ -477,33 +475,19 @@ def test_an_interrupt_ends_the_client_and_what_it_has_started(tmp_path, number):
     bench = subprocess.Popen(
         [sys.executable, "-m", "qflow", "check-client", "--", *command], stderr=subprocess.PIPE, text=True
     )
-    end = time.monotonic() + 60
-    while not (pids.exists() and pids.read_text().endswith(".")):
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    wait_until(lambda: pids.exists() and pids.read_text().endswith("."), "both run")
     bench.send_signal(number)
     error = bench.communicate(timeout=30)[1]
     assert bench.returncode == 130
     assert error == "qflow: interrupted\n"
     for pid in map(int, pids.read_text().rstrip(".").split()):
-        while is_running(pid):
-            assert time.monotonic() < end
-            time.sleep(0.05)
+        wait_until(lambda pid=pid: not is_running(pid), "it has ended")
 
 
 def is_running(pid):
     """Whether a process is there and has not ended; what waits for its parent has ended."""
-    status = Path(f"/proc/{pid}/stat")
-    if status.parent.parent.joinpath("self").exists():
-        try:
-            return status.read_text().rpartition(") ")[2][0] != "Z"
-        except (FileNotFoundError, ProcessLookupError):
-            return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+    asked = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True)
+    return asked.stdout.strip()[:1] not in ("", "Z")
 
 
 FIXTURE_TEST = """
