@@ -103,7 +103,6 @@ class _ContainerRecorder(Recorder):
         self.path, self._group_header = check_folder(out), group_header
         self._container, self._connect = container, container.connect
         self._recording: Recording | None = None
-        self._place = ""
         if name:
             container.container_id = name
         container.connect = self._connect_by_tap
@@ -114,14 +113,12 @@ class _ContainerRecorder(Recorder):
 
         given = url or address or (urls[0] if urls else None)
         if given is None:
-            raise RefusalError(
-                "a recorded container connects to a URL, and not to what a configuration file says"
-            )
+            words = "a recorded container connects to a URL, and not to what a configuration file says"
+            raise RefusalError(words)
         target = Url(str(given))
         if named.pop("ssl_domain", None) is not None:
-            raise RefusalError(
-                "the recorder itself speaks TLS, as the system trusts; ssl_domain cannot be given"
-            )
+            words = "the recorder itself speaks TLS, as the system trusts; ssl_domain cannot be given"
+            raise RefusalError(words)
         port = self._tap(f"{target.scheme or 'amqp'}://{target.host}:{target.port}")
         login = {"user": target.username, "password": target.password, "virtual_host": target.host}
         named = {key: value for key, value in login.items() if value} | named
@@ -129,15 +126,15 @@ class _ContainerRecorder(Recorder):
         return self._connect(f"amqp://127.0.0.1:{port}{path}", **named)
 
     def _tap(self, place: str) -> int:
-        if self._recording is None:
-            self._place = place
-            self._recording = Recording(
-                Upstream(place), self.path, group_header=self._group_header, asks_statistics=False
-            )
-            self._recording.start("127.0.0.1", 0)
-        if place != self._place:
-            raise RefusalError(f"one recording is of one broker, {self._place}; got {place}")
-        return self._recording.tap.port
+        upstream, recording = Upstream(place), self._recording
+        if recording is None:
+            header = self._group_header
+            recording = Recording(upstream, self.path, group_header=header, asks_statistics=False)
+            recording.start("127.0.0.1", 0)
+            self._recording = recording
+        if str(upstream) != str(recording.tap.upstream):
+            raise RefusalError(f"one recording is of one broker, {recording.tap.upstream}; got {place}")
+        return recording.tap.port
 
     def stop(self) -> None:
         atexit.unregister(self.stop)

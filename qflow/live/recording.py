@@ -59,7 +59,7 @@ _READ = 1 << 20
 
 
 class Recording:
-    """Records what passes between clients and a broker."""
+    """Records what passes between clients and a broker; the tap runs in a thread of its own."""
 
     def __init__(
         self, upstream: Upstream, out: Path, *, group_header: str = "", asks_statistics: bool = True
