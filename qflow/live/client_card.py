@@ -19,6 +19,7 @@ import csv
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from operator import attrgetter
 from pathlib import Path
 from textwrap import shorten
 from types import MappingProxyType
@@ -423,12 +424,10 @@ class ClientCard:
     def table(self) -> Table:
         """Return the figures of all runs."""
         names = ["run", "sent", "accepted", "released", "rejected", "most unsettled", "on queue", "stored"]
-        rows = []
-        for run in self.runs.values():
-            after = run.after
-            outcomes = (after.sent, after.accepted, after.released, after.rejected, run.most_unsettled)
-            end = (self.count_unsent(run.case), name_end(run.status))
-            rows.append((run.case, *outcomes, run.before.depth, after.stored, *end))
+        after = ("after.sent", "after.accepted", "after.released", "after.rejected")
+        counts = attrgetter("case", *after, "most_unsettled", "before.depth", "after.stored")
+        runs = self.runs.values()
+        rows = [(*counts(run), self.count_unsent(run.case), name_end(run.status)) for run in runs]
         return Table(rows, [*names, "never sent", "ended"])
 
     def as_json(self) -> dict[str, Any]:
