@@ -71,42 +71,47 @@ def test_a_snapshot_says_who_is_there_and_what_waits():
 
 
 class Flood(threading.Thread, MessagingHandler):
-    """A client that does not stop: it sends as long as it has credit."""
+    """Clients that do not stop: each sends as long as it has credit, or a window."""
 
-    def __init__(self, url, count, window=None, container="flood"):
+    def __init__(self, url, count, window=None, clients=1):
         threading.Thread.__init__(self, daemon=True)
         MessagingHandler.__init__(self)
-        self.url, self.count, self.window, self.container_id = url, count, window, container
-        self.sent = self.settled = 0
+        self.url, self.count, self.window, self.clients = url, count, window, clients
+        # Of each sender: how many it has sent, and how many are settled.
+        self.counts = {}
         self.is_over = False
 
     def run(self):
-        self.container = Container(self, container_id=self.container_id)
+        self.container = Container(self, container_id="flood")
         # Its own run() hears another thread every three seconds only.
         self.container.timeout = 0.05
         self.container.start()
         while self.container.process():
             # Proton's objects are of this thread alone.
             if self.is_over:
-                self.connection.close()
+                for sender in self.counts:
+                    sender.connection.close()
         self.container.stop()
 
     def on_start(self, event):
-        self.connection = event.container.connect(self.url, reconnect=False)
-        self.sender = event.container.create_sender(self.connection, "orders", name="floods")
+        for _ in range(self.clients):
+            connection = event.container.connect(self.url, reconnect=False)
+            self.counts[event.container.create_sender(connection, "orders", name="floods")] = [0, 0]
 
     def on_sendable(self, event):
-        self.go_on()
+        self.go_on(event.sender)
 
-    def go_on(self):
-        room = self.count if self.window is None else self.settled + self.window
-        while self.sender.credit and self.sent < min(self.count, room):
-            self.sender.send(Message(body="x", properties={"n": self.sent}))
-            self.sent += 1
+    def go_on(self, sender):
+        sent, settled = self.counts[sender]
+        room = self.count if self.window is None else settled + self.window
+        while sender.credit and sent < min(self.count, room):
+            sender.send(Message(body="x", properties={"n": sent}))
+            sent += 1
+        self.counts[sender][0] = sent
 
     def on_settled(self, event):
-        self.settled += 1
-        self.go_on()
+        self.counts[event.link][1] += 1
+        self.go_on(event.link)
 
     def stop(self):
         self.is_over = True
@@ -118,15 +123,13 @@ def test_thirty_clients_at_once_and_the_trace_of_it():
     with qf.serve("orders --flow-stop-count=100 --flow-resume-count=50") as broker:
         reader = broker.client("reader")
         inbox = reader.receiver("orders", credit=600)
-        clients = [Flood(broker.url, 20, window=10) for _ in range(30)]
-        for client in clients:
-            client.start()
+        clients = Flood(broker.url, 20, window=10, clients=30)
+        clients.start()
         wait_until(lambda: inbox.accept(600) or len(inbox.bodies) == 600, "all have come")
-        wait_until(lambda: all(client.settled == 20 for client in clients), "all are settled")
+        wait_until(lambda: all(settled == 20 for _, settled in clients.counts.values()), "all are settled")
         assert {client["name"] for client in broker.snapshot()["clients"]} >= {"flood", "flood#2", "flood#30"}
         assert_replays(broker)
-        for client in clients:
-            client.stop()
+        clients.stop()
         reader.close()
 
 
