@@ -113,14 +113,10 @@ def script_json(value: object) -> str:
 
 
 def to_html(
-    picture: Picture | Comparison,
-    title: str = "qflow: a run",
-    place: dict[str, int] | None = None,
-    *,
-    plays: bool = False,
+    picture: Picture | Comparison, title: str = "qflow: a run", place: dict[str, int] | None = None
 ) -> str:
     """Return a run as one HTML page that plays it, and asks no server for anything."""
-    return _PAGE.format(title=escape(title), theme=THEME, stored=to_fragment(picture, place, plays=plays))
+    return _PAGE.format(title=escape(title), theme=THEME, stored=to_fragment(picture, place))
 
 
 def save_html(picture: Picture | Comparison, path: str | Path, title: str = "qflow: a run") -> Path:

@@ -212,11 +212,6 @@ class Lab(widgets.VBox):
         """Whether :meth:`compare` has something to do: here, two runs side by side to end."""
         return isinstance(self.picture, Comparison) and self._alone is not None
 
-    def show_beside(self, both: Comparison) -> None:
-        """Show a run with another course of events beside it, until the comparison is ended."""
-        self._alone = self.picture
-        self.show(both, self.scene.run + 1)
-
     def compare(self) -> None:
         """End the comparison."""
         if self._alone is not None:
@@ -284,7 +279,9 @@ class Lab(widgets.VBox):
     def _fork(self, content: dict[str, Any]) -> None:
         if isinstance(self.picture, Picture):
             time = int(content["time"])
-            self.show_beside(self._fork_at(self.picture, str(content["action"]), int(content["frame"]), time))
+            both = self._fork_at(self.picture, str(content["action"]), int(content["frame"]), time)
+            self._alone = self.picture
+            self.show(both, self.scene.run + 1)
             self.scene.place = {"time": time, "back": 0, "number": self.scene.run}
 
     def _fork_at(self, picture: Picture, action: str, frame: int, time: int) -> Comparison:

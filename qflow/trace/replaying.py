@@ -5,7 +5,7 @@ outside, time included (``advance``), so a trace that begins with a fresh broker
 its course: its commands, given to a fresh engine, give back its own rows, byte for byte (:class:`Replay`).
 
 - :func:`record` observes a broker from its start; :func:`trace_of` takes a simulated run.
-- :func:`steps_of` yields the commands of a trace, and :func:`give` gives one to a broker.
+- ``_steps_of`` yields the commands of a trace, and :func:`give` gives one to a broker.
 - :class:`Replay` gives them all, and says where the engine differs from the trace.
 - :func:`fork` takes the same clients another way from some row on.  They do what the trace says they did,
   when it says so; but what was delivered may be another message, or come at another time.  So a client
@@ -103,7 +103,7 @@ class Step(NamedTuple):
     arguments: dict[str, Any]
 
 
-def steps_of(trace: Trace) -> Iterator[Step]:
+def _steps_of(trace: Trace) -> Iterator[Step]:
     """Yield the commands of a trace; a TraceError names the row whose detail cannot be read."""
     for row, kind in enumerate(trace.kind):
         if kind in COMMANDS:
@@ -268,7 +268,7 @@ class Replay:
     def run(self, before: Callable[[Step], None] | None = None, progress: Progress | None = None) -> Trace:
         """Give all commands, each shown to `before` first; return the trace of what the engine did."""
         with pause_collector():
-            for step in steps_of(self.original):
+            for step in _steps_of(self.original):
                 if progress is not None:
                     progress(step.row)
                 if before is not None:
@@ -305,7 +305,7 @@ Delivery = tuple[str, str, str, int]
 
 def fork(trace: Trace, row: int, commands: Iterable[Event], broker: Broker) -> Trace:
     """Return a trace that is the same up to the command of a row, and goes another way from there."""
-    rest = [step for step in steps_of(trace) if step.row > row]
+    rest = [step for step in _steps_of(trace) if step.row > row]
     end = rest[0].row if rest else len(trace)
     added = [_add_command(command, trace.time[end - 1]) for command in commands]
     when = operator.attrgetter("time")

@@ -9,10 +9,12 @@ from __future__ import annotations
 import base64
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from browser import play_until
+from browser import chromium_page, play_until
 
 from qflow.labs.lab import Lab
 from qflow.labs.scripts import STYLES, join_modules, read_styles
@@ -132,6 +134,15 @@ class LiveScene(ScenePage):
     def run(self) -> int:
         """The number of the run that is drawn."""
         return int(self.page.locator(".qf-stage").first.get_attribute("data-run"))
+
+
+@contextmanager
+def live_page(folder: Path, scene: type[LiveScene] = LiveScene, height: int = 720) -> Iterator[Any]:
+    """Open a page for labs; at the end it has asked nobody outside, and nothing went wrong in it."""
+    with chromium_page(None) as lab:  # type: ignore[arg-type]
+        lab.page.set_viewport_size({"width": 1280, "height": height})
+        yield scene(lab.page, folder)
+        assert lab.page_errors == lab.foreign_requests == []
 
 
 def _as_text(picture: dict[str, Any]) -> dict[str, Any]:

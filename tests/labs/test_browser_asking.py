@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from browser import chromium_page, play_until
-from live_scene import LiveScene
+from browser import play_until
+from live_scene import LiveScene, live_page
 from test_motion import OVERLAPS
 
 from qflow.labs import capacity_lab, completion_lab, flow_lab, group_lab
@@ -76,10 +76,8 @@ class Asked(LiveScene):
 
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
-    with chromium_page(None) as lab:  # type: ignore[arg-type]
-        lab.page.set_viewport_size({"width": 1280, "height": 720})
-        yield Asked(lab.page, tmp_path_factory.mktemp("asked"))
-        assert lab.page_errors == []
+    with live_page(tmp_path_factory.mktemp("asked"), Asked) as page:
+        yield page
 
 
 @pytest.fixture(autouse=True)

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from ipywidgets.widgets.widget import _instances
 from sentences import ask, state_sentence
 from waiting import all_else_is_over, until
 
@@ -694,39 +695,30 @@ def slow_lab(steps: int) -> tuple[SliderLab, Slow]:
     return SliderLab([replace(STOP, high=100)], {"stop": 1}, slow), slow
 
 
-def test_a_long_run_makes_room_for_a_later_one_and_never_comes_back_over_it():
+def rest(lab: SliderLab, value: int) -> None:
+    """Say what the browser says of a slider that is still held."""
+    lab._receive(lab.scene, {"ask": "rest", "setting": "stop", "value": value}, [])
+
+
+def let_go(lab: SliderLab, value: int) -> None:
+    lab.sliders["stop"].value = value
+
+
+@pytest.mark.parametrize("begin", [rest, let_go])
+def test_a_long_run_makes_room_for_a_later_one_and_never_comes_back_over_it(begin):
     lab, slow = slow_lab(400)
 
     async def learner() -> None:
-        lab.sliders["stop"].value = 50
-        await until(lambda: lab.scene.progress, "the run of 50 tells how far it is")
-        assert lab.scene.progress < 1
-        lab.sliders["stop"].value = 3
+        before = slow.taken
+        begin(lab, 50)
+        await until(lambda: slow.taken > before, "the run of 50 has begun")
+        let_go(lab, 3)
         await all_else_is_over()
 
     asyncio.run(learner())
     assert slow.finished == [1, 3]
     assert lab.first.frames.topology.queues[0].stop_count == 3
     assert lab.scene.progress == 0
-
-
-def rest(lab: SliderLab, value: int) -> None:
-    """Say what the browser says of a slider that is still held."""
-    lab._receive(lab.scene, {"ask": "rest", "setting": "stop", "value": value}, [])
-
-
-def test_a_slider_that_moves_on_is_heard_before_a_run_of_where_it_rested_is_over():
-    lab, slow = slow_lab(400)
-
-    async def learner() -> None:
-        before = slow.taken
-        rest(lab, 50)
-        await until(lambda: slow.taken > before, "the run of where it rested has begun")
-        lab.sliders["stop"].value = 3
-        await all_else_is_over()
-
-    asyncio.run(learner())
-    assert slow.finished == [1, 3]
 
 
 def test_where_a_slider_rested_is_not_where_it_is():
@@ -758,6 +750,7 @@ def test_a_long_run_can_be_cancelled():
     async def learner() -> None:
         lab.sliders["stop"].value = 50
         await until(lambda: lab.scene.running, "the run can be cancelled")
+        assert 0 < lab.scene.progress < 1
         lab.scene.cancelled = lab.scene.running
         await all_else_is_over()
 
@@ -861,19 +854,13 @@ def test_a_file_that_is_none_is_refused_at_once_or_told_in_the_lab(tmp_path, mon
 
 
 def test_closing_a_lab_frees_its_widgets():
-    before = set(_instances())
+    before = set(_instances)
     labs = [flow_lab(messages=20), group_lab(), config_lab(), state_space_lab(stop=1, resume=1)]
-    assert set(_instances()) - before
+    assert set(_instances) - before
     for lab in labs:
         lab.close()
-    left = set(_instances()) - before
-    assert not left, [type(_instances()[key]).__name__ for key in left]
-
-
-def _instances():
-    from ipywidgets.widgets import widget
-
-    return widget._instances
+    left = set(_instances) - before
+    assert not left, [type(_instances[key]).__name__ for key in left]
 
 
 def test_a_lab_that_played_plays_again():

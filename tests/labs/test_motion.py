@@ -31,7 +31,7 @@ from qflow.labs import (
     save_html,
     state_space_lab,
 )
-from qflow.labs.html_export import to_html
+from qflow.labs.html_export import to_fragment
 from qflow.labs.lab import _fork_picture
 from qflow.labs.state_space import PAUSE, Walk
 from qflow.teaching.predictions import Predictions
@@ -304,7 +304,8 @@ def test_one_thing_at_first(saved):
 
 
 def test_a_page_can_play_by_itself_when_it_is_opened(saved):
-    saved.open_text(to_html(flow_run(messages=60, **SLOW), plays=True), "plays")
+    kept = to_fragment(flow_run(messages=60, **SLOW), plays=True)
+    saved.open_text(f"<!doctype html><body>{kept}</body>", "plays")
     moved = "() => document.querySelector('.qf-stage')?.dataset.frame > 3"
     saved.page.wait_for_function(moved)
     assert saved.scene("return scene.player.isPlaying;")

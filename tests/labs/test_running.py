@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import random
+from functools import cache
 
 import pytest
 from hypothesis import given, settings
@@ -20,16 +21,19 @@ from qflow.labs.topology import Topology
 from qflow.workload import Run, Workload, simulate
 from qflow.workload.stage import pause_collector
 
-RUNS = [
-    simulate(workload, message_limit=60)
-    for workload in (
-        flow_workload(stop=20, resume=10, capacity=5),
-        fanout_workload(stop=6, resume=3, capacity=4),
-        policy_workload(policy="self-destruct"),
-        policy_workload(policy="priority"),
-        history_workload(flow_control="java"),
-    )
+WORKLOADS = [
+    flow_workload(stop=20, resume=10, capacity=5),
+    fanout_workload(stop=6, resume=3, capacity=4),
+    policy_workload(policy="self-destruct"),
+    policy_workload(policy="priority"),
+    history_workload(flow_control="java"),
 ]
+
+
+@cache
+def run_of(number: int) -> Run:
+    """Return a run of one of the workloads."""
+    return simulate(WORKLOADS[number], message_limit=60)
 
 
 def numbers(frames: Frames) -> list[object]:
@@ -65,8 +69,9 @@ def some_workload(seed: int) -> Workload:
 
 
 @settings(deadline=None, max_examples=40)
-@given(st.sampled_from(RUNS), st.lists(st.integers(0, 700), max_size=5))
-def test_a_run_may_be_folded_in_portions(run: Run, cuts: list[int]):
+@given(st.integers(0, len(WORKLOADS) - 1), st.lists(st.integers(0, 700), max_size=5))
+def test_a_run_may_be_folded_in_portions(number: int, cuts: list[int]):
+    run = run_of(number)
     folding = Fold(Topology.of(run.workload, run.end))
     for cut in sorted(cuts):
         folding.follow(run.events[: max(cut, folding.seen)])

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +16,25 @@ import pytest
 from sentences import state_sentence, step_sentence
 
 from qflow.labs import capacity_run, compare, fanout_run, flow_run, group_run, policy_run
+from qflow.labs.experiments import POLICIES
 from qflow.labs.group import GroupTable, group_picture
 from qflow.labs.picture import Comparison, Picture, payload_of
 from qflow.labs.scripts import STATIC, join_modules
 from qflow.qflow_error import QflowError
 
-PICTURES: dict[str, Picture] = {
-    "flow": flow_run(messages=120, stop=20, resume=10, capacity=5),
-    "fanout": fanout_run(messages=60, stop=6, resume=3, capacity=4),
-    "groups": group_run(messages="AABAB", prefetch=(1, 2)),
-    **policy_run(messages=60).pictures,
-}
+NAMES = ("flow", "fanout", "groups", *POLICIES)
+
+
+@cache
+def pictures() -> dict[str, Picture]:
+    """Return a picture of each kind, by its name."""
+    return {
+        "flow": flow_run(messages=120, stop=20, resume=10, capacity=5),
+        "fanout": fanout_run(messages=60, stop=6, resume=3, capacity=4),
+        "groups": group_run(messages="AABAB", prefetch=(1, 2)),
+        **policy_run(messages=60).pictures,
+    }
+
 
 _SCRIPT = """
 import { timelineOf } from "%(static)s/timeline.js";
@@ -99,9 +108,9 @@ def evaluate(shown: Picture | Comparison, expression: str) -> Any:
     return json.loads(run_node(script))
 
 
-@pytest.mark.parametrize("name", PICTURES)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_frame_is_said_in_the_words_of_python(name):
-    picture = PICTURES[name]
+    picture = pictures()[name]
     frames = picture.frames
     sentences = "[stepSentence(timelines[0], at), stateSentence(timelines[0], at)]"
     told = f"Array.from(timelines[0].times, (_, at) => {sentences})"
@@ -109,9 +118,9 @@ def test_every_frame_is_said_in_the_words_of_python(name):
     assert evaluate(picture, told) == ours
 
 
-@pytest.mark.parametrize("name", PICTURES)
+@pytest.mark.parametrize("name", NAMES)
 def test_numbers_and_spans_are_those_of_the_frames(name):
-    picture = PICTURES[name]
+    picture = pictures()[name]
     frames = picture.frames
     depths = "timelines[0].topology.queues.map((_, at) => [...timelines[0].column('queue', at, 'depth')])"
     columns = [list(frames.column(f"queue.{spot.name}.depth")) for spot in frames.topology.queues]
@@ -128,7 +137,7 @@ def test_numbers_and_spans_are_those_of_the_frames(name):
 
 def test_runs_side_by_side_have_one_order_of_time():
     """Each place of the track shows of every run the last frame that is not later."""
-    both = compare(PICTURES["flow"], flow_run(messages=120, stop=30, resume=5, capacity=5))
+    both = compare(pictures()["flow"], flow_run(messages=120, stop=30, resume=5, capacity=5))
     frames_at = "(track) => track.times.map((time, at) => [time, track.frame(0, at), track.frame(1, at)])"
     places = evaluate(both, f"({frames_at})(new Track(timelines))")
     runs = [picture.frames for picture in both.pictures.values()]

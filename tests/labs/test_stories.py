@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from browser import chromium_page, play_until
-from live_scene import LiveScene
+from browser import play_until
+from live_scene import LiveScene, live_page
 from sentences import step_sentence
 from test_motion import OVERLAPS
 
@@ -61,11 +61,8 @@ TASKS: dict[str, tuple[Callable[[], Any], list[tuple[Any, ...]], Callable[[Any],
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveScene]:
-    with chromium_page(None) as lab:  # type: ignore[arg-type]
-        lab.page.set_viewport_size({"width": 1280, "height": 720})
-        yield LiveScene(lab.page, tmp_path_factory.mktemp("stories"))
-        assert lab.page_errors == []
-        assert lab.foreign_requests == []
+    with live_page(tmp_path_factory.mktemp("stories")) as page:
+        yield page
 
 
 @pytest.mark.parametrize("name", LABS)
@@ -198,8 +195,9 @@ def test_marks_have_the_colours_of_a_page_whose_theme_changes(live):
 
 
 def test_the_bound_is_reached_before_the_consumer_comes(live):
-    """100 + 50 + 15 = 165, in the picture and in the words below it."""
+    """CAP-08: 100 + 50 + 15 = 165, in the picture and in the words below it; the sum follows its windows."""
     live.open(capacity_lab())
+    assert live.text(".qf-law > text") == "100 + 50 + 15 = 165"
     depths = live.lab.first.frames.column("queue.orders.depth")
     live.show(depths.index(165))
     assert live.text(".qf-depth") == "165"
@@ -209,6 +207,9 @@ def test_the_bound_is_reached_before_the_consumer_comes(live):
     assert live.lab.claims[0].startswith("The bound is 100 + 50 + 15 = 165 messages")
     for name, setting in (("C1", "capacity_1"), ("C2", "capacity_2")):
         assert shown[name].locator("[data-handle]").get_attribute("data-setting") == setting
+    live.page.locator("[data-setting=capacity_2]").press("ArrowRight")
+    follows = "() => document.querySelector('.qf-law > text')?.textContent.endsWith('= 166')"
+    live.page.wait_for_function(follows)
 
 
 def test_each_unit_says_what_it_says_of_on_and_off(live):

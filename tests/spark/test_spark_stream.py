@@ -146,7 +146,7 @@ def test_structured_streaming_gives_what_the_batch_gives(spark, incoming, tmp_pa
 
     query = start(audit_stream(read_stream(spark, incoming, files=3)), tmp_path, once=True)
     query.awaitTermination()
-    assert len(steps_of(tmp_path)) >= 2
+    assert len(_steps_of(tmp_path)) >= 2
     # Of three files the reading stage makes three tasks at most; the auditors are in four.
     tracker = spark.sparkContext.statusTracker()
     stages = [
@@ -156,7 +156,7 @@ def test_structured_streaming_gives_what_the_batch_gives(spark, incoming, tmp_pa
     assert result_hash(read_results(spark, tmp_path).collect()) == expected()
 
 
-def steps_of(folder):
+def _steps_of(folder):
     """Return what Spark has noted of each step, and when; what is not noted there counts for nothing."""
     noted = (folder / "results" / "_spark_metadata").glob("[0-9]*")
     return {path: path.stat().st_mtime_ns for path in noted if path.suffix == ""}
@@ -171,14 +171,14 @@ def test_killed_in_the_middle_it_goes_on_and_nothing_is_lost_or_twice(spark, inc
     first = subprocess.Popen(
         command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
-    wait_until(lambda: steps_of(tmp_path) or first.poll() is not None, "one step is done")
+    wait_until(lambda: _steps_of(tmp_path) or first.poll() is not None, "one step is done")
     os.killpg(first.pid, signal.SIGKILL)
     assert first.wait() == -signal.SIGKILL, first.stderr.read()
-    done = steps_of(tmp_path)
+    done = _steps_of(tmp_path)
     assert 1 <= len(done) < 6
     # Another driver goes on: this process, with the session of all tests.
     assert main([str(word) for word in command[3:]]) == 0
-    assert done.items() <= steps_of(tmp_path).items()
+    assert done.items() <= _steps_of(tmp_path).items()
     assert result_hash(read_results(spark, tmp_path).collect()) == expected()
 
 

@@ -12,7 +12,7 @@ from trace_commands import Cast, all_commands, fresh
 from qflow.broker import INFINITE, Broker, Event, Message
 from qflow.broker.events import COMMANDS
 from qflow.trace.files import read_trace, write_trace
-from qflow.trace.replaying import Replay, first_difference, give, record, steps_of, trace_of
+from qflow.trace.replaying import Replay, _steps_of, first_difference, give, record, trace_of
 from qflow.trace.schema import Trace, TraceError
 from qflow.trace.timeline import Checkpoint, Timeline
 from qflow.workload import Consumer, Producer, Workload, simulate
@@ -56,7 +56,7 @@ def test_the_state_at_any_instant_is_that_of_the_uninterrupted_run(commands, dat
     recorded = fresh()
     trace = record(recorded)
     Cast(recorded).play(commands)
-    hashes, broker, steps = {}, Broker(trace.options), list(steps_of(trace))
+    hashes, broker, steps = {}, Broker(trace.options), list(_steps_of(trace))
     for step, after in zip(steps, [*steps[1:], None], strict=True):
         give(broker, step)
         hashes[len(trace) - 1 if after is None else after.row - 1] = broker.state_hash()
