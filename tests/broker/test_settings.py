@@ -18,6 +18,14 @@ def thresholds(bench: Bench, queue: str = "q") -> tuple[int, int, int, int] | No
     return in_force.stop_count, in_force.resume_count, in_force.stop_size, in_force.resume_size
 
 
+def assert_refused(text: str, others: dict[str, object] | None = None, **short: object) -> None:
+    """Declare a queue with arguments that are refused with 542; there is none afterwards."""
+    bench = Bench()
+    with refused(542, text):
+        bench.declare("q", others, **short)
+    assert not bench.exists("q")
+
+
 # Flow thresholds
 
 
@@ -193,10 +201,7 @@ REFUSED = [
 @pytest.mark.parametrize(("short", "text"), REFUSED)
 def test_thresholds_refused(short, text):
     """FC-05, FC-06, FC-07: the broker's own words, and nothing is created."""
-    bench = Bench()
-    with refused(542, text):
-        bench.declare("q", **short)
-    assert not bench.exists("q")
+    assert_refused(text, **short)
 
 
 def test_thresholds_are_for_life():
@@ -225,10 +230,7 @@ CONVERSIONS = [
 @pytest.mark.parametrize(("value", "text"), CONVERSIONS)
 def test_threshold_conversions(key, value, text):
     """FC-11: every value that is not an integer, nor a string which holds one, is refused."""
-    bench = Bench()
-    with refused(542, text):
-        bench.declare("q", **{key: value})
-    assert not bench.exists("q")
+    assert_refused(text, **{key: value})
 
 
 # Broker options
@@ -445,10 +447,7 @@ COMBINATIONS = [
 @pytest.mark.parametrize(("declared", "text"), COMBINATIONS)
 def test_combinations(declared, text):
     """MG-01, QT-06, QT-19: what does not go together, in the order in which the broker asks."""
-    bench = Bench()
-    with refused(542, text):
-        bench.declare("q", declared)
-    assert not bench.exists("q")
+    assert_refused(text, declared)
 
 
 @pytest.mark.parametrize(
@@ -511,10 +510,7 @@ def test_an_integer_header_key_is_its_text():
 )  # fmt: skip
 def test_order_of_checks(declared, text):
     """CF-05: conversions, combinations, thresholds; the first error wins and nothing is created."""
-    bench = Bench()
-    with refused(542, text):
-        bench.declare("q", declared)
-    assert not bench.exists("q")
+    assert_refused(text, declared)
 
 
 def test_an_unknown_alternate():
