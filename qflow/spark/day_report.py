@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from qflow.kit import RefusalError
-from qflow.labs.still import still
+from qflow.labs.charts import Chart
 from qflow.logs.audit import finding_of
 from qflow.spark import figures, questions
 from qflow.spark.lake_audit import results_with_keys
@@ -53,7 +53,7 @@ class DayReport:
     """The queues whose held transfers waited longest: rows of :func:`qflow.spark.questions.offenders`."""
     findings: Sequence[Any]
     """Findings that break a rule, the first of them, as rows of RESULTS."""
-    charts: tuple[figures.FleetChart, ...]
+    charts: tuple[Chart, ...]
 
     def __repr__(self) -> str:
         return "\n".join((self.title, *self.claims))
@@ -90,7 +90,7 @@ class DayReport:
         yield _table(heads, found, texts=3) if found else "<p>None: nothing in the logs breaks a rule.</p>"
         for chart in self.charts:
             claims = "".join(f"<li>{escape(claim)}</li>" for claim in chart.claims)
-            yield f'<figure><div class="qflow-wide">{still(chart.figure)}</div><ul>{claims}</ul></figure>'
+            yield f'<figure><div class="qflow-wide">{chart.svg}</div><ul>{claims}</ul></figure>'
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], texts: int) -> str:
@@ -140,7 +140,7 @@ def report_on(results: DataFrame, of: str) -> DayReport:
     return DayReport(f"Flow control: {of}", claims, worst, found.findings, charts)
 
 
-def _charts(results: DataFrame, worst: Sequence[Any]) -> Iterator[figures.FleetChart]:
+def _charts(results: DataFrame, worst: Sequence[Any]) -> Iterator[Chart]:
     """Yield the charts of the worst queues."""
     from pyspark.sql import functions as sf
 

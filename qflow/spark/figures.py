@@ -3,33 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import Any
 
-from qflow.labs.charts import plain
-from qflow.labs.still import still
+from qflow.labs.charts import Chart, plain
 from qflow.workload.agenda import SECOND
 
 _BLUE, _STOP, _SOFT = "#0072b2", "#c04c00", "#57606a"
-
-
-@dataclass(frozen=True)
-class FleetChart:
-    """A figure, and what it shows in sentences."""
-
-    figure: Any
-    claims: tuple[str, ...]
-
-    def __repr__(self) -> str:
-        return "\n".join(self.claims)
-
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        return {
-            "application/vnd.plotly.v1+json": self.figure.to_plotly_json(),
-            "image/svg+xml": still(self.figure),
-            "text/plain": repr(self),
-        }
 
 
 def _lay_out(
@@ -49,7 +29,7 @@ def _lay_out(
     )
 
 
-def heat_map(rows: Sequence[Any], queues: Sequence[str], seconds: int, step: int) -> FleetChart:
+def heat_map(rows: Sequence[Any], queues: Sequence[str], seconds: int, step: int) -> Chart:
     """Draw which queue was ON when: queues down, time across, darker for a larger share of the step.
 
     Parameters:
@@ -78,7 +58,7 @@ def heat_map(rows: Sequence[Any], queues: Sequence[str], seconds: int, step: int
     # A shade is drawn around the second with which its step begins.
     title = "When each queue was ON; the darker, the larger the share of the time"
     _lay_out(figure, title, "seconds", [-step / 2, (count - 0.5) * step], names)
-    return FleetChart(figure, tuple(_heat_claims(rows, len(queues), seconds, step)))
+    return Chart(figure, tuple(_heat_claims(rows, len(queues), seconds, step)))
 
 
 def _heat_claims(rows: Sequence[Any], queues: int, seconds: int, step: int) -> Iterator[str]:
@@ -98,7 +78,7 @@ def _heat_claims(rows: Sequence[Any], queues: int, seconds: int, step: int) -> I
     )
 
 
-def offender_bars(rows: Sequence[Any], shown: int = 8) -> FleetChart:
+def offender_bars(rows: Sequence[Any], shown: int = 8) -> Chart:
     """Draw the queues that held transfers longest; rows as of :func:`qflow.spark.questions.offenders`."""
     import plotly.graph_objects as go
 
@@ -121,10 +101,10 @@ def offender_bars(rows: Sequence[Any], shown: int = 8) -> FleetChart:
         f"transfers, {row.held_us / SECOND:.1f} s taken together ({row.held_us / total:.0%} of all waiting)."
         for row in top[:4]
     )
-    return FleetChart(figure, claims)
+    return Chart(figure, claims)
 
 
-def hold_boxes(rows: Sequence[Any]) -> FleetChart:
+def hold_boxes(rows: Sequence[Any]) -> Chart:
     """Draw how long transfers were held; rows as of :func:`qflow.spark.questions.hold_times`."""
     import plotly.graph_objects as go
 
@@ -146,7 +126,7 @@ def hold_boxes(rows: Sequence[Any]) -> FleetChart:
     slow = max(rows, key=lambda row: (row.p50_us, row.queue))
     quick = min(rows, key=lambda row: (row.p50_us, row.queue))
     spread = max(rows, key=lambda row: (row.p99_us / max(row.p50_us, 1), row.queue))
-    return FleetChart(
+    return Chart(
         figure,
         (
             f"The longest median is that of {slow.queue}: {slow.p50_us / SECOND:.2f} s; the shortest that of "
@@ -157,7 +137,7 @@ def hold_boxes(rows: Sequence[Any]) -> FleetChart:
     )
 
 
-def group_bars(rows: Sequence[Any], shown: int = 10) -> FleetChart:
+def group_bars(rows: Sequence[Any], shown: int = 10) -> Chart:
     """Draw the groups that were owned longest; rows as of :func:`qflow.spark.questions.group_spots`."""
     import plotly.graph_objects as go
 
@@ -169,7 +149,7 @@ def group_bars(rows: Sequence[Any], shown: int = 10) -> FleetChart:
     queues = len({row.queue for row in rows})
     total = sum(row.owned_us for row in rows) or 1
     share = sum(row.owned_us for row in top) / total
-    return FleetChart(
+    return Chart(
         figure,
         (
             f"{len(rows)} groups on {queues} queues; the first {len(top)} of them take {share:.0%} of all "
@@ -180,7 +160,7 @@ def group_bars(rows: Sequence[Any], shown: int = 10) -> FleetChart:
     )
 
 
-def frontier(rows: Sequence[Any], queue: str, producer: str) -> FleetChart:
+def frontier(rows: Sequence[Any], queue: str, producer: str) -> Chart:
     """Draw what settings cost a queue's producer, and how deep they let it become; rows of MEASURES."""
     import plotly.graph_objects as go
 
@@ -208,7 +188,7 @@ def frontier(rows: Sequence[Any], queue: str, producer: str) -> FleetChart:
         f"time, ON {_times(points[name][2])}."
         for name in ordered
     )
-    return FleetChart(figure, claims)
+    return Chart(figure, claims)
 
 
 def _points(rows: Sequence[Any], queue: str, producer: str) -> Mapping[str, tuple[float, float, float]]:
