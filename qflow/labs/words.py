@@ -98,18 +98,14 @@ def vocabulary() -> dict[str, object]:
 def claims_of(frames: Frames, errors: Mapping[str, AmqpException] | None = None) -> tuple[str, ...]:
     """Return a run's claims; `errors` is what each client's session died of."""
     topology = frames.topology
-    said: list[str] = []
-    for queue in topology.queues:
-        said += _of_queue(frames, queue)
-    for producer in topology.producers:
-        said += _of_producer(frames, producer)
-    for name, error in (errors or {}).items():
-        said.append(f"{name}'s session died of “{error}”")
     last = frames.at(-1)
-    for consumer in topology.consumers:
-        accepted = format_count(last[f"consumer.{consumer.name}.accepted"], "message")
-        said.append(f"{consumer.name} accepted {accepted}.")
-    return tuple(said)
+    accepted = {spot.name: last[f"consumer.{spot.name}.accepted"] for spot in topology.consumers}
+    return (
+        *(claim for queue in topology.queues for claim in _of_queue(frames, queue)),
+        *(_of_producer(frames, producer) for producer in topology.producers),
+        *(f"{name}'s session died of “{error}”" for name, error in (errors or {}).items()),
+        *(f"{name} accepted {format_count(number, 'message')}." for name, number in accepted.items()),
+    )
 
 
 def seconds(time: int) -> str:
@@ -156,60 +152,49 @@ def _of_queue(frames: Frames, queue: QueueSpot) -> Iterator[str]:
         reached = f"at most {format_count(deepest, 'message')} against a stop threshold of {_stop(queue)}"
         yield f"{queue.name} never turned ON: {reached}."
     else:
-        first = on[0]
-        now = frames.at(first.frame)
-        spans = frames.spans(f"queue.{queue.name}.flow")
-        by_bytes = now["step.parts"] & BITS["turned_on_bytes"]
-        level = (
-            f"{now[f'queue.{queue.name}.bytes']} bytes large"
-            if by_bytes
-            else f"{depth[first.frame]} messages deep"
-        )
+        now, spans = frames.at(on[0].frame), frames.spans(f"queue.{queue.name}.flow")
+        level = f"{depth[on[0].frame]} messages deep"
+        if now["step.parts"] & BITS["turned_on_bytes"]:
+            level = f"{now[f'queue.{queue.name}.bytes']} bytes large"
         label = _message(frames, now["step.sender"], now["step.number"])
-        cause = f"{label} made it {level}"
         yield (
-            f"{queue.name} turned ON {times(len(on))}; first at {seconds(first.time)}, when {cause}. "
-            f"It was ON for {share(spans, frames.topology.end)} of the time."
+            f"{queue.name} turned ON {times(len(on))}; first at {seconds(on[0].time)}, when {label} made it "
+            f"{level}. It was ON for {share(spans, frames.topology.end)} of the time."
         )
-        yield from _releases(frames, queue)
+        yield _releases(frames, queue)
     limit = f" (its limit is {queue.max_count})" if queue.max_count else ""
     yield f"At its deepest, {queue.name} had {format_count(deepest, 'message')}{limit}."
 
 
-def _releases(frames: Frames, queue: QueueSpot) -> Iterator[str]:
+def _releases(frames: Frames, queue: QueueSpot) -> str:
     depth = frames.column(f"queue.{queue.name}.depth")
     freed = frames.column("step.freed")
     off = [change for change in frames.transitions if change.queue == queue.name and not change.is_on]
     if not off:
-        yield f"{queue.name} was still ON at the end."
-        return
+        return f"{queue.name} was still ON at the end."
     levels = sorted({depth[change.frame] for change in off})
     at_once = [freed[change.frame] for change in off]
     amount = str(at_once[0]) if len(set(at_once)) == 1 else f"{min(at_once)} to {max(at_once)}"
     noun = "completion" if amount == "1" else "completions"
-    yield (
+    return (
         f"{queue.name} turned OFF {times(len(off))}, at {' or '.join(map(str, levels))} messages, "
         f"and released {amount} held {noun} at once."
     )
 
 
-def _of_producer(frames: Frames, producer: ProducerSpot) -> Iterator[str]:
+def _of_producer(frames: Frames, producer: ProducerSpot) -> str:
     held = max(frames.column(f"producer.{producer.name}.held"))
     sent = frames.at(-1)[f"producer.{producer.name}.sent"]
     waits = frames.spans(f"producer.{producer.name}.blocked")
+    fate, wait = "none of its transfers was ever held", "; it never had to wait"
     if held:
         fate = f"at most {held} of its {producer.capacity} transfers were held"
-    else:
-        fate = "none of its transfers was ever held"
     if producer.is_measured:
         # When a client of AMQP 1.0 waits, only that client knows.
-        yield f"{producer.name} sent {format_count(sent, 'message')}; {fate}."
-        return
-    if waits:
-        wait = f"it had to wait {times(len(waits))}, {share(waits, frames.topology.end)} of the time"
-    else:
-        wait = "it never had to wait"
-    yield f"{producer.name} sent {format_count(sent, 'message')}; {fate}; {wait}."
+        wait = ""
+    elif waits:
+        wait = f"; it had to wait {times(len(waits))}, {share(waits, frames.topology.end)} of the time"
+    return f"{producer.name} sent {format_count(sent, 'message')}; {fate}{wait}."
 
 
 def _stop(queue: QueueSpot) -> str:
