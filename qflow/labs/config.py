@@ -142,7 +142,7 @@ def config_run(text: str = EXAMPLE, *, broker_options: Sequence[str] = ()) -> Co
         broker_options: Options of ``qpidd``, such as ``--default-flow-stop-threshold=90``.
 
     Returns:
-        With a ``refusal`` if the broker refuses; nothing is raised for that.
+        With a ``refusal`` if the broker refuses.
 
     Raises:
         ConfigurationError: If the text cannot be read as what it looks like.

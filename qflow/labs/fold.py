@@ -164,7 +164,7 @@ class Fold:
         self.grain = grain
         self._own_steps = frozenset(own_steps)
         self.count = self.seen = 0
-        _, queues_at, consumers_at = (at for at, _ in places_of(topology).values())
+        _, queues_at, consumers_at = [at for at, _ in places_of(topology).values()]
         width = len(channel_names(topology))
         self._producers = {
             spot.name: _Producer(index, AFTER_STEP + len(PRODUCER_CHANNELS) * index, spot.capacity)

@@ -133,10 +133,9 @@ class Frames:
 
     def switches(self, channel: str) -> list[int]:
         """Return the first frame in which a channel is not 0, then the next in which it is, and so on."""
-        found = self._found.get(channel)
-        if found is None:
-            found = self._found[channel] = _switches(self.column(channel))
-        return found
+        if channel not in self._found:
+            self._found[channel] = _switches(self.column(channel))
+        return self._found[channel]
 
     @cached_property
     def _found(self) -> dict[str, list[int]]:

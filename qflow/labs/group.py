@@ -263,14 +263,11 @@ def group_run(
             called by its group and its place in it: ``A-1``, ``A-2``.
         prefetch: For each consumer, the most messages it may hold.
         actions: What the consumers do: (consumer, "accept" or "release" or "reject"), and which message if it
-            is not the oldest it holds. None lets them work at their `paces` until none holds any; without
-            paces, each accepts in turn.
+            is not the oldest it holds. None lets them work at their `paces` until none holds any, or accept
+            in turn.
         wake_up: Whether freeing a group wakes idle consumers; ``faithful`` as in the real broker (MG-13).
         grouped: Whether the queue has groups; without, every consumer may have every message.
         paces: For each consumer, the seconds that it works on a message before it accepts it.
-
-    Returns:
-        Its first claims say who owned which group, and whether a group's messages kept their order.
 
     Raises:
         ValueError: If an action cannot be done.

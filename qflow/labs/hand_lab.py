@@ -192,11 +192,8 @@ def group_lab(
     """Open the group lab: a queue of shopping carts, and consumers that share it, with groups and without.
 
     Parameters:
-        messages: One letter a message: its group, here a cart. The first of a cart adds an item, the second
-            removes it.
-        prefetch: For each consumer, the most messages it may hold.
-        wake_up: Whether freeing a group wakes idle consumers; ``faithful`` as in the real broker (MG-13).
-        grouped: Whether the queue has groups.
+        messages, prefetch, wake_up, grouped: As in :func:`qflow.labs.group_run`. A group is a cart; its
+            first message adds an item, the second removes it.
         paces: For each consumer, the seconds it works on a message; None for a slow, a middling and a quick
             one, () for consumers that only do what the reader has them do.
         moves: What is done by hand at once, such as ``[("accept", "A-1", "c1"), ("send", "C")]``; a token

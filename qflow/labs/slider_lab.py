@@ -137,9 +137,8 @@ class SliderLab(Lab):
         """Return the map of this lab: a run for each stop and each capacity; a click moves the lab there.
 
         Parameters:
-            **options: `stop`, `capacity`: the sliders on its two sides, of several capacities otherwise the
-                first; `cells`: how many rows and columns at most, 30; `messages`: how many each run sends,
-                2,000.
+            options: `stop`, `capacity`: the sliders on its two sides, if not the first; `cells`: how many
+                rows and columns at most, 30; `messages`: how many each run sends, 2,000.
 
         Raises:
             RefusalError: If the lab has no such sliders.
@@ -182,11 +181,8 @@ holds for 3 of the 9 settings.
             RefusalError: If the lab has no such handle.
 
         >>> from qflow.labs import flow_lab
-        >>> lab = flow_lab(messages=60, stop=20, resume=10)
-        >>> text = lab.prose("Above {stop}, [orders](queue:orders) is ON.")
-        >>> lab.sliders["stop"].value = 30
-        >>> text
-        Above 30, orders is ON.
+        >>> flow_lab(messages=60, stop=20, resume=10).prose("Above {stop}, [orders](queue:orders) is ON.")
+        Above 20, orders is ON.
         """
         return Prose(text, self._handles(), self.scene)
 

@@ -243,12 +243,9 @@ class _Pen:
             yield f'<text x="{self.left - 8}" y="{at:.1f}" text-anchor="end">{_text(row)}</text>'
         if not self.rows:
             axis = self.layout["yaxis"]
+            is_share = axis.get("tickformat") == ".0%"
             for value in axis.get("tickvals") or _ticks(axis["range"][1]):
-                text = (
-                    f"{value:,g}".replace(",", "\u2009")
-                    if axis.get("tickformat") != ".0%"
-                    else f"{value:.0%}"
-                )
+                text = f"{value:.0%}" if is_share else f"{value:,g}".replace(",", "\u2009")
                 yield f'<text x="{self.left - 8}" y="{self.y(value) + 4}" text-anchor="end">{text}</text>'
             title = _text(axis["title"]["text"])
             yield f'<text x="10" y="{self.top - 12}">{title}</text>'

@@ -141,9 +141,8 @@ def trace_lab(
         A widget; without widgets, use :func:`qflow.labs.trace_picture`.
 
     Raises:
-        TraceError, LogError: If the file is neither, or a queue is not in it; one sentence says why. A large
-            file (300 kB packed, 3 MB of text) is opened while the lab is there already, with its progress;
-            then the lab says so.
+        TraceError, LogError: If the file is neither, or a queue is not in it. A large one (300 kB packed,
+            3 MB of text) is read while the lab is there already, with its progress; then the lab says so.
         OSError: If a file cannot be opened.
 
     >>> from qflow.kit import kit_path
@@ -158,10 +157,7 @@ def recorded_lab(name: str = "slow-consumer") -> Lab:
     """Open a recorded workload: the engine's replay, compared with the real broker's own reports.
 
     Parameters:
-        name: A recording of the kit.
-
-    Returns:
-        A widget; without widgets, use :func:`qflow.labs.recorded_picture`.
+        name: A recording of the kit, as for :func:`qflow.labs.recorded_picture`, which needs no widgets.
 
     Raises:
         LogError: If there is no such recording.

@@ -36,18 +36,10 @@ ALL_DRAWN = """number => {
 RUNS = "() => window.jupyterapp.shell.currentWidget.content.widgets.map(cell => cell.model.executionCount)"
 
 
-# Waits until so many scenes are drawn in the notebook in front; returns each by the elements it lies in.
-SCENES = """async number => {
-    const panel = window.jupyterapp.shell.currentWidget.node;
-    const drawn = () => [...panel.querySelectorAll('.qf-stage[data-run]')];
-    for (let tries = 0; tries < 900 && drawn().length !== number; tries += 1) {
-        await new Promise(done => setTimeout(done, 100));
-    }
-    return drawn().map(stage => {
-        const around = [];
-        for (let element = stage; element; element = element.parentElement) around.push(element.className);
-        return around.slice(0, 16).join(' < ');
-    });
+# Whether so many scenes are drawn in the notebook in front.
+SCENES = """number => {
+    const { node } = window.jupyterapp.shell.currentWidget;
+    return node.querySelectorAll(".qf-stage[data-run]").length === number;
 }"""
 
 
@@ -332,10 +324,10 @@ def test_many_labs_leave_the_page_alive_and_closing_them_frees_it(labs, number):
     for index in (0, 1):
         page.evaluate(run, index)
         labs.wait_idle(180)
-    assert len(page.evaluate(SCENES, number)) == number
+    page.wait_for_function(SCENES, arg=number)
     page.evaluate(run, 2)
     labs.wait_idle(60)
     assert labs.cell_errors() == []
     assert page.evaluate(RUNS) == [1, 2, 3]
-    assert page.evaluate(SCENES, 0) == []
+    page.wait_for_function(SCENES, arg=0)
     assert labs.page_errors == []

@@ -102,6 +102,7 @@ def test_a_step_lands_too_and_nothing_later_has_set_out(live):
 # A story
 
 
+@pytest.mark.release
 def test_a_story_tells_six_beats_within_ninety_seconds(live):
     live.open(flow_lab(**FRONT).tell())
     beats = live.lab.first.drawing["story"]
