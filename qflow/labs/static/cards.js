@@ -2,7 +2,7 @@
 
 import { Cell, colorOf, shapeOf } from "./glyphs.js";
 import { buildGrip } from "./handles.js";
-import { classify, fitted, set, svg, textWidth, write } from "./svg.js";
+import { fitted, set, svg, textWidth, write } from "./svg.js";
 import { moodOf } from "./words.js";
 
 // Cells as large as there is room for, in rows of the same length.
@@ -52,9 +52,7 @@ export function buildProducer(root, timeline, index, place, height, box, form, m
   buildGrip(group, timeline, ["capacity", `capacity_${index + 1}`], spot, spot.capacity, strip);
   const counts = svg("text", { x: 14, y: height - form.countsUp, class: "qf-count" }, group);
   const sent = form.sentUp ? svg("text", { x: 14, y: height - form.sentUp, class: "qf-note" }, group) : null;
-  // A card that another run leaves as it is shows that run, too (stage.js).
   const paint = (seen, rows, frame, words, flights) => {
-    const { timeline } = flights;
     const { sendings } = timeline;
     const cells = [];
     for (const row of rows) {
@@ -63,18 +61,17 @@ export function buildProducer(root, timeline, index, place, height, box, form, m
       cells[flights.cells[row]] = { state: held ? "held" : "full", group: sendings.get(row, "group"), why: `transfer:${label}`, title: label };
     }
     strip.paint(cells, seen.outstanding, seen.held);
-    const text = moodOf(words.moods, seen, spot.capacity);
-    write(mood, isBrief ? SHORT_MOODS[seen.mood] : text);
-    classify(mood, `qf-mood qf-mood-${seen.mood}${form.moodBelow ? " qf-mood-below" : ""}`);
+    write(mood, isBrief ? SHORT_MOODS[seen.mood] : moodOf(words.moods, seen, spot.capacity));
+    set(mood, { class: `qf-mood qf-mood-${seen.mood}${form.moodBelow ? " qf-mood-below" : ""}` });
     write(counts, firstThatFits(wordsOf(seen, spot.capacity, form), room, 1.2));
     if (sent) write(sent, form.isTiny ? `${seen.sent} sent` : form.short ? firstThatFits([`${seen.held} held, ${seen.sent} sent`, `${seen.held} held`], room, 1.1) : `${seen.sent} sent so far`);
     group.classList.toggle("qf-is-dead", seen.mood === DEAD);
-    set(group, { "data-outstanding": seen.outstanding, "data-held": seen.held, "data-mood": text });
+    set(group, { "data-held": seen.held });
   };
   // On a small card the cross of its death leaves the words free, who it was and how many it had sent: it is on the cells.
   const floor = strip.end[1] + strip.end[2];
   const cross = form.isSmall ? [box.x + 14 + (strip.end[0] - 22) / 2, place + (form.strip + floor) / 2, Math.max(9, (floor - form.strip) / 2), 5] : [box.x + box.width / 2, place + height / 2, Math.min(box.width, height) * 0.34, 9];
-  return { group, index, cross, box: { x: box.x, y: place, width: box.width, height }, cell: strip.at(box.x, place), right: box.x + box.width, out: place + Math.min(34, height * 0.32), back: place + height - Math.min(34, height * 0.3), middle: place + height / 2, paint };
+  return { index, cross, box: { x: box.x, y: place, width: box.width, height }, cell: strip.at(box.x, place), right: box.x + box.width, out: place + Math.min(34, height * 0.32), back: place + height - Math.min(34, height * 0.3), middle: place + height / 2, paint };
 }
 
 // What is outstanding and held, in fewer and fewer words.
@@ -97,8 +94,7 @@ export function buildConsumer(root, timeline, index, place, height, box, form, m
   const counts = svg("text", { x: 14, y: height - form.countsUp, class: "qf-count" }, group);
   const accepted = form.sentUp ? svg("text", { x: 14, y: height - form.sentUp, class: "qf-note" }, group) : null;
   const locks = buildLocks(group, timeline, box, form, form.short ? 16 : 28 + sizeOf(form) * textWidth(group.querySelector(".qf-name").textContent));
-  const paint = (seen, rows, frame, flights) => {
-    const { timeline } = flights;
+  const paint = (seen, rows, flights) => {
     const { stays, holdings } = timeline;
     const cells = [];
     for (const row of rows) {
@@ -112,7 +108,7 @@ export function buildConsumer(root, timeline, index, place, height, box, form, m
     if (accepted) write(accepted, form.short ? `${seen.accepted} accepted` : `${seen.accepted} accepted so far`);
   };
   const lockAt = (lock) => [box.x + locks.x(lock) + 5, place + locks.y];
-  return { group, index, box: { x: box.x, y: place, width: box.width, height }, cell: strip.at(box.x, place), left: box.x, middle: place + height / 2, paint, paintLocks: locks.paint, lockAt };
+  return { cell: strip.at(box.x, place), left: box.x, middle: place + height / 2, paint, paintLocks: locks.paint, lockAt };
 }
 
 // A strip of cells; past 240 they cannot be distinguished, and become lengths of one bar. `at` says where a cell lies on the stage.
@@ -120,11 +116,7 @@ function buildStrip(parent, capacity, room, x, y, width, marks, kind, form) {
   const grid = cellGrid(room, width, form);
   if (!grid) return { paint: buildBar(parent, capacity, x, y, width, marks, kind), at: () => () => null, end: [x + width - 8, y, 18], pull: [x, y, width / capacity, Infinity] };
   const corner = (index) => [x + (index % grid.columns) * grid.pitch, y + Math.floor(index / grid.columns) * grid.pitch];
-  const cells = Array.from({ length: capacity }, (_, index) => {
-    const cell = new Cell(parent, grid.size, kind, marks);
-    cell.move(...corner(index));
-    return cell;
-  });
+  const cells = Array.from({ length: capacity }, (_, index) => new Cell(parent, corner(index), grid.size, kind, marks));
   const paint = (shown) =>
     cells.forEach((cell, index) => {
       const one = shown[index];
@@ -180,7 +172,7 @@ export function buildLocks(parent, timeline, box, form, taken) {
       const number = locks.get(lock, "group");
       const name = groups[number - 1];
       const more = place === most - 1 && alive.length > most ? ` +${alive.length - most}` : "";
-      set(group, { transform: `translate(${x(lock)},${y})`, visibility: hasLanded(lock) ? "visible" : "hidden", "data-why": `group:${name}`, "data-group": name, "data-owner": owner });
+      set(group, { transform: `translate(${x(lock)},${y})`, visibility: hasLanded(lock) ? "visible" : "hidden", "data-why": `group:${name}` });
       set(glyph, { d: shapeOf(number), fill: colorOf(number) });
       write(text, `${names[number - 1]}${more}`);
       write(title, `${owner} owns group ${name}`);

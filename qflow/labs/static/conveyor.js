@@ -361,7 +361,6 @@ export function buildConveyor(root, timeline, id, isNarrow) {
   const motion = new Conveyor(timeline, places);
   const paint = (frame) => {
     const shown = timeline.messages(frame);
-    const seen = timeline.queue(frame, 0);
     shown.queued[0].slice(0, spots.length).forEach((row, place) => {
       const label = timeline.labelOf(row);
       set(spots[place], { "data-why": `message:${label}`, visibility: "visible" });
@@ -369,7 +368,6 @@ export function buildConveyor(root, timeline, id, isNarrow) {
     for (const spot of spots.slice(shown.queued[0].length)) set(spot, { visibility: "hidden" });
     sinks.forEach((sink, index) => sink.paint(timeline.consumer(frame, index), shown.taken[index], motion.flights));
     paintRace(frame);
-    set(root, { "data-held": seen.held });
   };
   const paintMarks = (brush, now, frame) => {
     motion.paint(brush, now, frame);
@@ -426,7 +424,7 @@ function buildRace(root, timeline, x, y) {
   const { picture } = timeline;
   svg("text", { x, y, class: "qf-count" }, root, "an item removed before it was added");
   const columns = [true, false].map((grouped, index) => {
-    const group = svg("g", { class: "qf-race", "data-grouped": grouped, transform: `translate(${x + index * 180},${y})` }, root);
+    const group = svg("g", { class: "qf-race", transform: `translate(${x + index * 180},${y})` }, root);
     const number = svg("text", { x: 0, y: 42, class: "qf-race-number" }, group);
     svg("text", { x: 32, y: 24 }, group, grouped ? "with groups" : "without groups");
     const of = svg("text", { x: 32, y: 42, class: "qf-note" }, group);
@@ -438,7 +436,7 @@ function buildRace(root, timeline, x, y) {
       const wrong = isNow ? (picture.carts.findLast(([at]) => at <= frame)?.[1] ?? 0) : picture.tried;
       write(number, wrong < 0 ? "?" : String(wrong));
       write(of, wrong < 0 ? "not tried yet" : `of ${picture.of} ${picture.of === 1 ? "cart" : "carts"}`);
-      set(group, { "data-wrong": wrong, class: `qf-race${isNow ? " qf-is-now" : ""}${wrong > 0 ? " qf-is-bad" : ""}` });
+      set(group, { class: `qf-race${isNow ? " qf-is-now" : ""}${wrong > 0 ? " qf-is-bad" : ""}` });
     }
   };
 }

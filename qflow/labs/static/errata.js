@@ -1,6 +1,6 @@
 // Errata: sentences of a page. The learner marks those that seem wrong; then all are tried on the engine, and the marks are scored.
 
-import { button, classify, html, listen, set, write } from "./svg.js";
+import { button, html, listen, set, write } from "./svg.js";
 
 export function render({ model, el }) {
   const root = html("div", { class: "qflow-scene qf-errata" }, el);
@@ -31,7 +31,7 @@ export function render({ model, el }) {
       const isMarked = marked.includes(place);
       set(toggle, { "aria-pressed": isMarked });
       const found = answers[place];
-      classify(item, found ? (found.isWrong ? "qf-errata-wrong" : "qf-errata-true") : isMarked ? "qf-errata-marked" : "");
+      set(item, { class: found ? (found.isWrong ? "qf-errata-wrong" : "qf-errata-true") : isMarked ? "qf-errata-marked" : "" });
       if (found && item.childElementCount < 3) showAnswer(item, found, isMarked);
     });
     judge.hidden = model.get("is_judged");

@@ -30,21 +30,10 @@ export function offerAnswer(slot, label) {
 
 // One cell of a window, a queue or a prefetch: what lies in it is said by fill, pattern, shape and mark.
 export class Cell {
-  constructor(parent, size, kind, marks) {
-    this.kind = kind;
-    this.marks = marks;
-    this.size = size;
-    this.key = "";
-    this.root = svg("g", { class: `qf-${kind} qf-${kind}-free` }, parent);
+  constructor(parent, [x, y], size, kind, marks) {
+    Object.assign(this, { kind, marks, size, key: "" });
+    this.root = svg("g", { class: `qf-${kind} qf-${kind}-free`, transform: `translate(${x.toFixed(1)},${y.toFixed(1)})` }, parent);
     this.rect = svg("rect", { width: size, height: size, rx: Math.min(3, size / 5), fill: "none" }, this.root);
-    this.glyph = this.letter = null;
-    this.again = null;
-  }
-
-  move(x, y) {
-    const place = `translate(${x.toFixed(1)},${y.toFixed(1)})`;
-    if (this.at !== place) set(this.root, { transform: place });
-    this.at = place;
   }
 
   // state: free, full, held, taken; group from 1 or 0; label for asking why.
@@ -76,7 +65,7 @@ export class Cell {
       transform: `translate(${this.size / 2},${this.size / 2}) scale(${scale.toFixed(3)})`,
       visibility: "visible",
       class: group ? "qf-glyph" : "qf-glyph-plain",
-      ...(group ? { fill: colorOf(group), "data-group": group } : {}),
+      ...(group ? { fill: colorOf(group) } : {}),
     });
     if (!group) this.glyph.removeAttribute("fill");
     const letter = group && this.size >= 15 ? letterOf(this.marks.groups, group) : "";

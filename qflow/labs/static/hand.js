@@ -189,10 +189,9 @@ export class Hand {
 
 // When two runs first differ in a turn; null if they never do.
 function firstChange(one, other) {
-  const turns = [one, other].map((timeline) => timeline.picture.turns.map((frame) => timeline.time(frame)));
-  const most = Math.max(turns[0].length, turns[1].length);
-  for (let at = 0; at < most; at += 1) if (turns[0][at] !== turns[1][at]) return Math.min(turns[0][at] ?? Infinity, turns[1][at] ?? Infinity);
-  return null;
+  const [before, after] = [one, other].map((timeline) => timeline.picture.turns.map((frame) => timeline.time(frame)));
+  const at = (before.length > after.length ? before : after).findIndex((_, place) => before[place] !== after[place]);
+  return at < 0 ? null : Math.min(before[at] ?? Infinity, after[at] ?? Infinity);
 }
 
 // Milliseconds without a move after which a hand rests on a slider.

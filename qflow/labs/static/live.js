@@ -4,7 +4,7 @@
 import { Flights } from "./flights.js";
 import { Hand } from "./hand.js";
 import { roundStep } from "./numbers.js";
-import { button, classify, html, set, write } from "./svg.js";
+import { button, html, set, write } from "./svg.js";
 import { Timeline, inflated } from "./timeline.js";
 import { Track } from "./track.js";
 import { setStage } from "./transport.js";
@@ -281,7 +281,7 @@ function fillCrowd(list, rows) {
   while (list.children.length > rows.length) list.lastChild.remove();
   rows.forEach((row, index) => {
     const item = list.children[index] ?? buildChip(list);
-    classify(item, `qf-chip${row.isGone ? " qf-is-gone" : row.unsettled ? " qf-is-waiting" : ""}${row.released ? " qf-has-lost" : ""}`);
+    set(item, { class: `qf-chip${row.isGone ? " qf-is-gone" : row.unsettled ? " qf-is-waiting" : ""}${row.released ? " qf-has-lost" : ""}` });
     set(item, { title: `${row.name}: ${row.product} ${row.address}, ${row.role === "sender" ? "sends to" : "reads"} ${row.node}`, "data-name": row.name });
     const [name, squares, word] = item.children;
     write(name, row.name);

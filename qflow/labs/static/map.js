@@ -32,7 +32,6 @@ function render({ model, el }) {
   const point = (place) => {
     state.cursor = place;
     state.drawn.point(place, cells());
-    set(root, { "data-cursor": place });
   };
   const choose = (place) => {
     const { across, up } = model.get("axes");

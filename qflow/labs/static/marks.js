@@ -9,15 +9,8 @@ export const COLOURS = ["ink", "soft", "rule", "ground", "card", "level", "sky",
 // Draws in the coordinates of the drawing below; a machine that cannot keep up gets a coarser picture, not a slower one.
 export class Brush {
   constructor(canvas, root) {
-    this.groups = [];
-    this.canvas = canvas;
-    this.root = root;
-    this.pen = canvas.getContext("2d");
-    this.sharp = 2;
-    this.slow = 0;
-    this.sprites = new Map();
-    this.look = "";
-    this.forget();
+    Object.assign(this, { canvas, root, pen: canvas.getContext("2d"), sharp: 2, slow: 0, sprites: new Map(), look: "" });
+    this.forget([]);
   }
 
   // Another theme has other colours, another run other groups; if not, what is drawn is kept.

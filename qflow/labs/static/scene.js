@@ -6,7 +6,7 @@ import { Live } from "./live.js";
 import { Player } from "./player.js";
 import { buildSharing } from "./share.js";
 import { Story } from "./story.js";
-import { bringIntoView, button, classify, heedTheme, html, isLive, keep, listen, set, write } from "./svg.js";
+import { bringIntoView, button, heedTheme, html, isLive, keep, listen, set, write } from "./svg.js";
 import { timelineOf } from "./timeline.js";
 import { Track } from "./track.js";
 import { KERNEL_KEYS, KEYS, buildTransport, listenToKeys, openMore, setStage } from "./transport.js";
@@ -246,7 +246,7 @@ function openMenu(view, slot, consumer, model, player, question) {
 function loadViews(parent, shown, track, id, player, model) {
   const { timelines } = track;
   for (const timeline of timelines) timeline.beside = timelines;
-  classify(parent, `qf-views${timelines.length > 1 ? " qf-many" : ""}${timelines.length > 2 ? " qf-crowd" : ""}${timelines.length > 4 ? " qf-three" : ""}${track.isNarrow ? " qf-slim" : ""}${timelines.some(({ picture }) => picture.name?.includes(" (")) ? " qf-is-noted" : ""}`);
+  set(parent, { class: `qf-views${timelines.length > 1 ? " qf-many" : ""}${timelines.length > 2 ? " qf-crowd" : ""}${timelines.length > 4 ? " qf-three" : ""}${track.isNarrow ? " qf-slim" : ""}${timelines.some(({ picture }) => picture.name?.includes(" (")) ? " qf-is-noted" : ""}` });
   for (const view of shown.splice(timelines.length)) view.root.remove();
   buildKey(parent, timelines, id, track.isNarrow && timelines.length === 1 ? 520 : 1040);
   timelines.forEach((timeline, index) => {

@@ -59,27 +59,26 @@ export function buildStage(root, timeline, id, isNarrow, room) {
   const geometry = geometryOf(timeline.topology, isNarrow, Boolean(verdicts) && !isNarrow, timeline.beside.length > 2);
   const { form } = geometry;
   const { cards, desks } = heightsOf(timeline, geometry);
-  const reused = new Reused(root, timeline, id);
-  const { back, front, marks } = reused;
-  const links = svg("g", {}, back);
+  root.replaceChildren();
+  const marks = { ...patterns(root, id), groups: timeline.picture.groups };
+  const links = svg("g", {}, root);
   const share = room / Math.max(1, queues.length);
   const { layout } = timeline.picture;
   const cardPlaces = stack(layout.producer, cards, room);
   const deskPlaces = stack(layout.consumer, desks, room);
   const rank = new Map(layout.queue.map((index, place) => [index, place]));
-  const tanks = queues.map((_, index) => buildTank(back, timeline, index, TOP + share * rank.get(index), share, geometry, marks));
-  const sources = producers.map((spot, index) => reused.card(["producer", index, spot, laidOut(timeline, spot), cardPlaces[index], cards[index], geometry.card, form], () => buildProducer(back, timeline, index, cardPlaces[index], cards[index], geometry.card, form, marks)));
-  const sinks = consumers.map((spot, index) => reused.card(["consumer", index, spot, laidOut(timeline, spot), deskPlaces[index], desks[index], geometry.desk, form], () => buildConsumer(back, timeline, index, deskPlaces[index], desks[index], geometry.desk, form, marks)));
-  const units = geometry.bytes ? buildUnits(front, timeline, tanks[0], geometry, sources[0]) : { paint: () => {}, levels: [] };
-  const hubs = geometry.exchange ? buildExchanges(front, timeline, room, geometry.exchange) : [];
+  const tanks = queues.map((_, index) => buildTank(root, timeline, index, TOP + share * rank.get(index), share, geometry, marks));
+  const sources = producers.map((_, index) => buildProducer(root, timeline, index, cardPlaces[index], cards[index], geometry.card, form, marks));
+  const sinks = consumers.map((_, index) => buildConsumer(root, timeline, index, deskPlaces[index], desks[index], geometry.desk, form, marks));
+  const units = geometry.bytes ? buildUnits(root, timeline, tanks[0], geometry, sources[0]) : { paint: () => {}, levels: [] };
+  const hubs = geometry.exchange ? buildExchanges(root, timeline, room, geometry.exchange) : [];
   const out = buildWays(links, timeline, sources, tanks, hubs, geometry, marks);
   const drains = consumers.map((consumer, index) => buildDrain(links, tanks[consumer.queue], sinks[index], geometry, marks));
   const height = room + TOP + 10;
   set(root, { viewBox: `0 0 ${geometry.width} ${height}` });
   const isWorded = !geometry.isSmall && !geometry.bytes && queues.length === 1 && producers.length + consumers.length > 0;
-  const word = (x, y) => svg("text", { x, y, class: "qf-lane-word" }, front);
+  const word = (x, y) => svg("text", { x, y, class: "qf-lane-word" }, root);
   const lanes = isWorded ? { transfer: word(geometry.gate + 8, tanks[0].inlet - 13), accept: word(geometry.tank.x + geometry.tank.width + 17, tanks[0].outlet + 22) } : {};
-  reused.show();
   // Where marks are too many to follow, their number in a second of the run.
   const say = (lane, text) => lanes[lane] && write(lanes[lane], text);
   const places = { width: geometry.width, height, size: geometry.isSmall ? 6 : 8, tanks, levels: [...tanks, ...units.levels], sources, sinks, drains, out, say };
@@ -90,49 +89,13 @@ export function buildStage(root, timeline, id, isNarrow, room) {
     tanks.forEach((tank, index) => tank.paint(timeline.queue(frame, index), shown, frame));
     units.paint(timeline.queue(frame, 0), frame);
     sources.forEach((source, index) => source.paint(timeline.producer(frame, index), shown.sent[index], frame, timeline.picture.words, motion.flights));
-    sinks.forEach((sink, index) => sink.paint(timeline.consumer(frame, index), shown.taken[index], frame, motion.flights));
+    sinks.forEach((sink, index) => sink.paint(timeline.consumer(frame, index), shown.taken[index], motion.flights));
   };
   const paintMarks = (brush, now, frame) => {
     motion.paint(brush, now, frame);
     if (timeline.locks.count) motion.paintOwned(sinks);
   };
   return { paint, paintMarks, motion, places, geometry };
-}
-
-// What another run leaves as it is stays on the page: a browser looks through all that is new, and most of a drawing are its cards.
-// The rest is made behind them and before them.
-class Reused {
-  constructor(root, timeline, id) {
-    this.root = root;
-    this.before = root.kept ?? { cards: new Map() };
-    const { groups } = timeline.picture;
-    // A consumer's locks are of one run.
-    this.shared = timeline.locks.count ? null : [id, groups, timeline.handles];
-    this.cards = new Map();
-    this.back = document.createDocumentFragment();
-    this.front = document.createDocumentFragment();
-    const isThere = this.before.id === id && this.before.defs.parentNode === root;
-    this.marks = isThere ? Object.assign(this.before.marks, { groups }) : { ...patterns(this.back, id), groups };
-    this.defs = isThere ? this.before.defs : this.back.firstChild;
-    this.id = id;
-  }
-
-  card(parts, build) {
-    const key = JSON.stringify([parts, this.shared]);
-    const before = this.shared && this.before.cards.get(key);
-    const card = before?.group.parentNode === this.root ? before : build();
-    if (this.shared) this.cards.set(key, card);
-    return card;
-  }
-
-  show() {
-    const { root, cards, defs, marks, id } = this;
-    const stay = new Set([defs, ...[...cards.values()].map((card) => card.group)]);
-    for (const child of [...root.childNodes]) if (!stay.has(child)) child.remove();
-    root.prepend(this.back);
-    root.append(this.front);
-    root.kept = { cards, defs, marks, id };
-  }
 }
 
 function buildExchanges(root, timeline, room, { x, width }) {

@@ -1,7 +1,7 @@
 // States: the graph of everything that can happen; a click, or the arrow keys, choose a state.
 
 import { smooth } from "./numbers.js";
-import { classify, html, keep, listen, set, svg, write } from "./svg.js";
+import { html, keep, listen, set, svg, write } from "./svg.js";
 
 export function renderStates({ model, el }) {
   const root = html("div", { class: "qflow-scene qf-states", tabindex: 0, role: "group", "aria-label": "States. Arrow keys go along a way, Home goes to the start." }, el);
@@ -24,7 +24,7 @@ export function renderStates({ model, el }) {
     if (!nodes || !nodes[chosen]) return;
     drawn.show(chosen);
     write(head, `state ${chosen} of ${nodes.length}: ${nodes[chosen][3]}`);
-    set(root, { "data-states": nodes.length, "data-chosen": chosen });
+    set(root, { "data-chosen": chosen });
   };
   root.addEventListener("keydown", (event) => {
     const { ways, nodes } = model.get("graph");
@@ -84,7 +84,7 @@ function drawStates(root, graph, choose) {
     return line;
   });
   const dots = nodes.map(([depth, held, marks, label], node) => {
-    const group = svg("g", { class: `qf-state-node ${marks.map((mark) => `qf-state-${mark}`).join(" ")}`, "data-node": node, "data-marks": marks.join(" "), transform: `translate(${x(depth)},${y(held)})` }, root);
+    const group = svg("g", { class: `qf-state-node ${marks.map((mark) => `qf-state-${mark}`).join(" ")}`, "data-node": node, transform: `translate(${x(depth)},${y(held)})` }, root);
     svg("circle", { r: radius }, group);
     if (marks.includes("overflow")) svg("path", { d: `M${-radius * 0.6},${-radius * 0.6}L${radius * 0.6},${radius * 0.6}M${radius * 0.6},${-radius * 0.6}L${-radius * 0.6},${radius * 0.6}`, class: "qf-cross" }, group);
     else if (marks.includes("stalled")) svg("rect", { x: -radius * 0.5, y: -radius * 0.5, width: radius, height: radius, class: "qf-state-stall" }, group);
@@ -96,7 +96,7 @@ function drawStates(root, graph, choose) {
     dots.forEach((dot, node) => dot.classList.toggle("qf-chosen", node === chosen));
     lines.forEach((line, index) => {
       const [from, to] = ways[index];
-      classify(line, from === chosen ? "qf-way qf-way-on" : to === chosen ? "qf-way qf-way-back" : "qf-way");
+      set(line, { class: from === chosen ? "qf-way qf-way-on" : to === chosen ? "qf-way qf-way-back" : "qf-way" });
     });
   };
   return { show, walk: walker(root, ways, lines, dots, radius) };
@@ -152,7 +152,7 @@ function drawKey(root, nodes, y) {
     x += 52 + label.length * 6.4;
   };
   const dot = (name) => (group) => {
-    classify(group, `qf-state-key ${name}`);
+    set(group, { class: `qf-state-key ${name}` });
     svg("circle", { r: 7 }, group);
     if (name === "qf-state-stalled") svg("rect", { x: -3.5, y: -3.5, width: 7, height: 7, class: "qf-state-stall" }, group);
     if (name === "qf-state-overflow") svg("path", { d: "M-4,-4L4,4M4,-4L-4,4", class: "qf-cross" }, group);

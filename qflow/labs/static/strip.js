@@ -6,7 +6,7 @@ import { buildButton } from "./handles.js";
 import { drawShape, drawText, square } from "./marks.js";
 import { Painter } from "./motion.js";
 import { mix, smooth } from "./numbers.js";
-import { classify, set, svg, textWidth, write } from "./svg.js";
+import { set, svg, textWidth, write } from "./svg.js";
 import { buildBadge } from "./tank.js";
 
 const STRIP = { tall: 62, row: 88, name: 182, from: 216 };
@@ -111,7 +111,7 @@ export function buildSession(root, timeline, id, isNarrow) {
   const cells = commands.map(([number, what]) => {
     const x = left + number * pitch + 3;
     const middle = x + (pitch - 6) / 2;
-    const group = svg("g", { class: "qf-command", "data-number": number }, root);
+    const group = svg("g", { class: "qf-command" }, root);
     svg("rect", { x, y: top, width: pitch - 6, height: STRIP.tall, rx: 6 }, group);
     svg("text", { x: x + 6, y: top + 15, class: "qf-number" }, group, String(number));
     svg("text", { x: middle, y: top + STRIP.tall + 16, class: "qf-note qf-middle" }, group, what);
@@ -173,9 +173,8 @@ function paintCells(cells, commands, frame) {
     const isSent = command[SENT] <= frame;
     const isComplete = command[COMPLETE] <= frame;
     const state = !isSent ? "later" : isComplete ? "complete" : command[WHAT] === "sync" ? "waits" : "held";
-    classify(cells[index].group, `qf-command qf-command-${state}`);
+    set(cells[index].group, { class: `qf-command qf-command-${state}`, "data-state": state });
     write(cells[index].word, state === "held" ? "held" : "");
-    set(cells[index].group, { "data-state": state });
   });
 }
 
@@ -206,7 +205,6 @@ function buildRow(root, timeline, queue, index, y, width) {
   const badge = queue.stop_count ? buildBadge(group, STRIP.name, y + 38, true) : () => {};
   return (seen) => {
     badge(seen.flow);
-    classify(group, `qf-queue ${seen.flow ? "qf-is-on" : "qf-is-off"}`);
-    set(group, { "data-depth": seen.depth, "data-held": seen.held });
+    set(group, { class: `qf-queue ${seen.flow ? "qf-is-on" : "qf-is-off"}` });
   };
 }

@@ -51,13 +51,9 @@ export function set(element, attributes) {
   }
 }
 
-// Changing text or a class costs layout, so leave alone what is right already.
+// Changing text costs layout, so leave alone what is right already.
 export function write(element, text) {
   if (element.textContent !== text) element.textContent = text;
-}
-
-export function classify(element, name) {
-  if (element.getAttribute("class") !== name) element.setAttribute("class", name);
 }
 
 // Hear of a model's changes; what comes back ends that.

@@ -3,7 +3,7 @@
 import { HEADROOM, heightOf } from "./axes.js";
 import { Cell, SHAPES, colorOf, shapeOf } from "./glyphs.js";
 import { asHandle, handleOf } from "./handles.js";
-import { classify, fitted, set, svg, textWidth, write } from "./svg.js";
+import { fitted, set, svg, textWidth, write } from "./svg.js";
 
 const MOST_CELLS = 160;
 
@@ -42,8 +42,6 @@ export function buildTank(root, timeline, index, place, room, geometry, marks) {
 
   const paint = (seen, shown, frame) => {
     fill(seen, shown.queued[index], shown.owner, frame);
-    const state = `${seen.flow ? "qf-is-on" : "qf-is-off"}${seen.gone ? " qf-is-gone" : ""}`;
-    classify(group, `qf-queue ${state}`);
     if (count) write(count, seen.gone ? "gone" : seen.depth === 1 ? "1 message" : `${seen.depth} messages`);
     badge(seen.flow);
     lines(seen.flow);
@@ -51,7 +49,8 @@ export function buildTank(root, timeline, index, place, room, geometry, marks) {
     chute(seen, frame);
     bytes(seen.bytes);
     law(seen);
-    set(group, { "data-depth": seen.depth, "data-held": seen.held, "data-flow": seen.flow ? "ON" : "OFF" });
+    const state = `${seen.flow ? "qf-is-on" : "qf-is-off"}${seen.gone ? " qf-is-gone" : ""}`;
+    set(group, { class: `qf-queue ${state}`, "data-held": seen.held });
   };
   const spots = grid
     ? (at) => [box.x + (box.width - grid.columns * grid.pitch) / 2 + ((at % grid.columns) + 0.5) * grid.pitch, bottom - 2 - (Math.floor(at / grid.columns) + 0.5) * grid.tall, grid.size]
@@ -108,12 +107,11 @@ export function tankGrid(scale, width, height, deepest) {
 function buildCells(group, timeline, index, box, bottom, grid, marks) {
   const cells = [];
   const left = box.x + (box.width - grid.columns * grid.pitch) / 2;
+  const corner = (place) => [left + (place % grid.columns) * grid.pitch, bottom - 2 - (Math.floor(place / grid.columns) + 1) * grid.tall + (grid.tall - grid.size) / 2];
   const { stays } = timeline;
   return (_, rows, owner, frame) => {
     rows.forEach((row, place) => {
-      const cell = (cells[place] ??= new Cell(group, grid.size, "entry", marks));
-      if (cell.place !== place) cell.move(left + (place % grid.columns) * grid.pitch, bottom - 2 - (Math.floor(place / grid.columns) + 1) * grid.tall + (grid.tall - grid.size) / 2);
-      cell.place = place;
+      const cell = (cells[place] ??= new Cell(group, corner(place), grid.size, "entry", marks));
       const held = stays.get(row, "held_start") <= frame && stays.get(row, "held_end") > frame;
       const label = timeline.labelOf(row);
       const again = stays.get(row, "again") <= frame;
@@ -135,11 +133,7 @@ function buildFluid(group, timeline, index, box, top, bottom, y, marks, geometry
   const low = geometry.isSmall ? 0.32 : 0.24;
   const big = svg("text", { x: centre, y: bottom - (bottom - top) * low, class: geometry.isSmall ? "qf-depth qf-depth-small" : "qf-depth" }, group);
   const unit = svg("text", { x: centre, y: bottom - (bottom - top) * low + (geometry.isSmall ? 15 : 19), class: "qf-unit" }, group);
-  const heads = timeline.picture.groups.length ? Array.from({ length: Math.floor(box.width / 15) }, (_, place) => {
-    const cell = new Cell(group, 12, "entry", marks);
-    cell.move(box.x + 4 + place * 15, bottom - 16);
-    return cell;
-  }) : [];
+  const heads = timeline.picture.groups.length ? Array.from({ length: Math.floor(box.width / 15) }, (_, place) => new Cell(group, [box.x + 4 + place * 15, bottom - 16], 12, "entry", marks)) : [];
   const { stays } = timeline;
   return (seen, rows, owner) => {
     slab(level, y, 0, seen.depth);
@@ -260,7 +254,7 @@ function buildGate(parent, { x, y, reach, right }, geometry, hasFlowControl, pil
   const number = svg("text", { x: words, y: y + reach + 27, class: geometry.gateWords ? "qf-gate-number" : "qf-gate-word" }, group);
   const [first, second, third] = [44, 60, 77].map((down) => svg("text", { x: words, y: y + reach + down, class: "qf-gate-word" }, group));
   return (isOn, held) => {
-    classify(group, isOn ? "qf-gate qf-gate-shut" : "qf-gate");
+    set(group, { class: isOn ? "qf-gate qf-gate-shut" : "qf-gate" });
     set(heap, { visibility: isHeap && held ? "visible" : "hidden" });
     write(number, isOn && held && !geometry.isNarrow ? String(held) : "");
     if (!geometry.gateWords) return;

@@ -1,7 +1,7 @@
 // Transport: play, pause, step, step back, scrub, jump to a flow control transition; mouse and keyboard alike.
 
 import { SPEEDS } from "./player.js";
-import { button, classify, html, keep, set, write } from "./svg.js";
+import { button, html, keep, set, write } from "./svg.js";
 import { seconds } from "./words.js";
 
 export const KEYS = [
@@ -46,7 +46,7 @@ export function buildTransport(parent, player, root) {
     scrub.setAttribute("aria-valuetext", `step ${place} of ${track.count - 1}, t = ${seconds(track.time(place))}`);
     write(clock, `t = ${seconds(time)}`);
     write(steps, `step ${place} of ${track.count - 1}${track.isWhole ? "" : " so far"}`);
-    classify(play, isPlaying ? "qf-play qf-is-playing" : "qf-play");
+    set(play, { class: isPlaying ? "qf-play qf-is-playing" : "qf-play" });
     write(play, isPlaying ? "pause" : "play");
     speed.value = factor;
     back.disabled = place === 0;
