@@ -233,9 +233,7 @@ def _find_chapters(folder: str | None) -> tuple[Path, list[str]]:
             f"{chapters} holds the kit's own chapters; a learner works on copies of them. "
             "Leave --dir out, or choose another folder."
         )
-    said = lay_out_all(chapters)
-    _first_chapter(chapters)
-    return chapters, said
+    return chapters, lay_out_all(chapters)
 
 
 def lay_out_all(folder: Path) -> list[str]:

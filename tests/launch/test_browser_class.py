@@ -35,6 +35,7 @@ def server(root, tmp_path_factory):
 def make_guess(page, depth: str) -> None:
     """Guess at the first question of a chapter, in a room that is held."""
     page.locator(".qf-ask input").first.fill(depth)
+    page.evaluate("() => document.querySelector('.qflow-scene').scene.player.setSpeed(10)")
     play_until(page, "() => document.querySelector('.qf-ask-go:enabled')")
     page.locator(".qf-ask-go").first.click()
     page.get_by_text("It goes on when your teacher says go.").wait_for()
