@@ -26,63 +26,43 @@ from qflow.kit import INTERRUPTED, RefusalError, form
 from qflow.qflow_error import QflowError
 from qflow.wording import did_you_mean
 
-# Rooms that read their own arguments; imported only when asked for, as importing one imports the engine.
+# Modules that read their own arguments; imported only when asked for, as importing one imports the engine.
 GROUPS = {
     "learn": {
-        "lab": ("qflow.launch.chapters", "open JupyterLab on the chapters"),
-        "exercises": ("qflow.teaching.checking", "show which exercises and challenges you have solved"),
-        "rules": (
-            "qflow.teaching.rules",
-            "list the broker's rules and the tests that hold the engine to each",
-        ),
+        "lab": ("launch.chapters", "open JupyterLab on the chapters"),
+        "exercises": ("teaching.checking", "show which exercises and challenges you have solved"),
+        "rules": ("teaching.rules", "list the broker's rules and the tests that hold the engine to each"),
     },
     "try settings and workloads": {
-        "config": (
-            "qflow.configuration.cli",
-            "read qpid-config's options and show what a queue will really do",
-        ),
-        "run": ("qflow.workload.cli", "run a workload file and say what happened"),
-        "design": ("qflow.design.cli", "find thresholds and capacities that cannot overflow"),
+        "config": ("configuration.cli", "read qpid-config's options and show what a queue will really do"),
+        "run": ("workload.cli", "run a workload file and say what happened"),
+        "design": ("design.cli", "find thresholds and capacities that cannot overflow"),
     },
     "look at your broker": {
-        "record": (
-            "qflow.live.cli",
-            "stand between AMQP 1.0 clients and their broker, and record what they do",
-        ),
-        "trace": ("qflow.trace.cli", "look at traces, replay them, and ask why"),
-        "predict": (
-            "qflow.prediction.cli",
-            "run the workload behind a client log again, under other settings",
-        ),
+        "record": ("live.cli", "stand between AMQP 1.0 clients and their broker, and record what they do"),
+        "trace": ("trace.cli", "look at traces, replay them, and ask why"),
+        "predict": ("prediction.cli", "run the workload behind a client log again, under other settings"),
         "spark": (
-            "qflow.spark.cli",
+            "spark.cli",
             "audit a fleet's logs, report a day, sweep settings, follow a stream, make a fleet",
         ),
-        "conform": (
-            "qflow.conformance.cli",
-            "say where the engine differs from recordings of the real broker",
-        ),
+        "conform": ("conformance.cli", "say where the engine differs from recordings of the real broker"),
     },
     "serve and check clients": {
-        "serve": ("qflow.live.cli", "let real clients of AMQP 1.0 connect to the engine"),
-        "check-client": ("qflow.live.cli", "measure what a client does when the broker stops it"),
+        "serve": ("live.cli", "let real clients of AMQP 1.0 connect to the engine"),
+        "check-client": ("live.cli", "measure what a client does when the broker stops it"),
     },
     "a site, a room, this machine": {
-        "site": ("qflow.launch.site", "build a site that runs the chapters with no server behind it"),
-        "class": (
-            "qflow.launch.classroom",
-            "serve the site to a room, and see its guesses and who is stuck",
-        ),
-        "workshop": ("qflow.launch.workshop", "prepare a folder for a room without network"),
-        "doctor": (
-            "qflow.launch.doctor",
-            "say if this machine is ready for the kit, and what cures what is not",
-        ),
-        "completion": ("qflow.launch.shells", "print what lets your shell complete these commands"),
+        "site": ("launch.site", "build a site that runs the chapters with no server behind it"),
+        "class": ("launch.classroom", "serve the site to a room, and see its guesses and who is stuck"),
+        "workshop": ("launch.workshop", "prepare a folder for a room without network"),
+        "doctor": ("launch.doctor", "say if this machine is ready for the kit, and what cures what is not"),
+        "completion": ("launch.shells", "print what lets your shell complete these commands"),
     },
 }
 
-ROOMS = {name: room for group in GROUPS.values() for name, room in group.items()}
+ROOMS = {name: (f"qflow.{room}", why) for group in GROUPS.values() for name, (room, why) in group.items()}
+"""Of each command the module that reads its arguments, and its purpose."""
 
 REFUSED = 2
 _READABLE = 1_200
