@@ -5,10 +5,10 @@ Of a design many are right, and the engine says whether yours is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from qflow.broker.errors import AmqpException
-from qflow.teaching.exercise import FINE, design_task, exercise
+from qflow.teaching.exercise import FINE, Answer, design_task, exercise
 from qflow.teaching.trial import Trial, cache_judgement, simulate_case
 from qflow.workload import Consumer, Producer, Workload
 from qflow.workload.agenda import SECOND
@@ -148,7 +148,7 @@ def _overflows(limit: int, stop: int, capacities: tuple[int, ...], resume: int =
         "the lower the safer": (lambda limit, capacities: 1, lambda stop: 0 < stop <= 5),
     },
 )
-def _safe_stop(answer: Callable[[int, list[int]], int], limit: int, capacities: list[int]) -> str:
+def _safe_stop(answer: Answer, limit: int, capacities: list[int]) -> str:
     stop = answer(limit, list(capacities))
     if isinstance(stop, bool) or not isinstance(stop, int):
         return f"a stop threshold is a whole number; got {stop!r}"
@@ -211,12 +211,7 @@ def _simulate_choice(limit: int, capacities: tuple[int, ...], burst_rate: int, s
         "drain it before going on": lambda limit, capacities, burst_rate: (limit - sum(capacities), 1),
     },
 )
-def _choose_thresholds(
-    answer: Callable[[int, list[int], int], tuple[int, int]],
-    limit: int,
-    capacities: list[int],
-    burst_rate: int,
-) -> str:
+def _choose_thresholds(answer: Answer, limit: int, capacities: list[int], burst_rate: int) -> str:
     chosen = answer(limit, list(capacities), burst_rate)
     if not (isinstance(chosen, tuple | list) and len(chosen) == 2 and all(type(n) is int for n in chosen)):
         return f"two whole numbers are needed, stop and resume; got {chosen!r}"
@@ -237,9 +232,7 @@ def _choose_thresholds(
         "round up": lambda limit, stop, producers: [-(-(limit - stop) // producers)] * producers,
     },
 )
-def _share_the_room(
-    answer: Callable[[int, int, int], list[int]], limit: int, stop: int, producers: int
-) -> str:
+def _share_the_room(answer: Answer, limit: int, stop: int, producers: int) -> str:
     shares = answer(limit, stop, producers)
     if not (isinstance(shares, list | tuple) and all(type(n) is int for n in shares)):
         return f"a list of whole numbers is needed, one for each producer; got {shares!r}"

@@ -11,7 +11,7 @@ from qflow.broker import BrokerOptions
 from qflow.broker.errors import AmqpException, StartupError
 from qflow.configuration.declaration import ConfigurationError, Declaration
 from qflow.configuration.notations import read_address, read_line
-from qflow.teaching.exercise import FINE, design_task, exercise
+from qflow.teaching.exercise import FINE, Answer, design_task, exercise
 from qflow.teaching.trial import Trial
 
 _Arguments = dict[str, Any]
@@ -70,7 +70,7 @@ def _keys(*names: str) -> Callable[..., _Arguments]:
         "a stop value alone": _keys("qpid.max_count", "qpid.flow_stop_count"),
     },
 )
-def _declare_arguments(answer: Callable[..., _Arguments], limit: int, stop: int, resume: int) -> str:
+def _declare_arguments(answer: Answer, limit: int, stop: int, resume: int) -> str:
     arguments, trial = answer(limit, stop, resume), Trial()
     if refusal := trial.refusal("q", arguments):
         return refusal
@@ -154,7 +154,7 @@ def _line(limit: str, stop: str, resume: str) -> Callable[..., str]:
         ),
     },
 )
-def _tool_line(answer: Callable[..., str], queue: str, limit: int, stop: int, resume: int) -> str:
+def _tool_line(answer: Answer, queue: str, limit: int, stop: int, resume: int) -> str:
     trial = Trial()
     declaration = _declare_line(trial, answer(queue, limit, stop, resume), queue)
     if isinstance(declaration, str):
@@ -195,7 +195,7 @@ def _options(stop: str, resume: str, group: str, of: int = 0) -> Callable[..., l
         ),
     },
 )
-def _broker_start(answer: Callable[..., list[str]], stop: int, resume: int, group: str) -> str:
+def _broker_start(answer: Answer, stop: int, resume: int, group: str) -> str:
     given = answer(stop, resume, group)
     if not (isinstance(given, list | tuple) and all(isinstance(option, str) for option in given)):
         return f"a list of options is needed, each a text; got {given!r}"
@@ -227,7 +227,7 @@ def _limits_and(**short: object) -> Callable[[int, int], _Arguments]:
         ),
     },
 )
-def _switched_off(answer: Callable[..., _Arguments], limit: int, volume: int) -> str:
+def _switched_off(answer: Answer, limit: int, volume: int) -> str:
     arguments = answer(limit, volume)
     for unit, size in (("messages", 40), ("bytes", 3 * volume // limit)):
         trial = Trial()
@@ -272,19 +272,19 @@ def _both(broker: dict[str, int]) -> Callable[..., dict[str, dict[str, int]]]:
         ),
     },
 )
-def _broker_without_defaults(answer: Callable[..., dict[str, int]], limit: int, manual: int) -> str:
+def _broker_without_defaults(answer: Answer, limit: int, manual: int) -> str:
     given = answer(limit, manual)
     if not (isinstance(given, dict) and set(given) == {"broker", "queue"}):
         return f'the answer is a dict with the keys "broker" and "queue"; got {given!r}'
     try:
-        options = BrokerOptions(**given["broker"])  # type: ignore[arg-type]
+        options = BrokerOptions(**given["broker"])
     except (StartupError, TypeError, ValueError) as error:
         return f"the broker does not start: {error}"
     trial = Trial(options).declare("plain", max_count=limit)
     if trial.turns("plain", limit)[0]:
         return "a queue with nothing but a limit still gets flow control"
     try:
-        trial.admin.queue_declare("manual", given["queue"])  # type: ignore[arg-type]
+        trial.admin.queue_declare("manual", given["queue"])
     except AmqpException as error:
         return f"the broker refuses the second queue: {error.code} {error}"
     found = trial.turns("manual", limit + 50)[0]
@@ -305,7 +305,7 @@ def _broker_without_defaults(answer: Callable[..., dict[str, int]], limit: int, 
         ),
     },
 )
-def _group_arguments(answer: Callable[[str], _Arguments], header: str) -> str:
+def _group_arguments(answer: Answer, header: str) -> str:
     trial = Trial()
     return trial.refusal("q", answer(header)) or _in_groups(trial, "q", header)
 
@@ -348,7 +348,7 @@ def _address(pattern: str) -> Callable[[str, str], str]:
         ),
     },
 )
-def _group_address(answer: Callable[[str, str], str], queue: str, header: str) -> str:
+def _group_address(answer: Answer, queue: str, header: str) -> str:
     from qflow.messaging.address import parse
 
     address = answer(queue, header)
@@ -388,7 +388,7 @@ def _group_address(answer: Callable[[str, str], str], queue: str, header: str) -
         ),
     },
 )
-def _group_line(answer: Callable[[str, str], str], queue: str, header: str) -> str:
+def _group_line(answer: Answer, queue: str, header: str) -> str:
     trial = Trial()
     declaration = _declare_line(trial, answer(queue, header), queue)
     return declaration if isinstance(declaration, str) else _in_groups(trial, queue, header)

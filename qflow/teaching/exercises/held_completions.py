@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from qflow.teaching.exercise import FINE, design_task, exercise
+from qflow.teaching.exercise import FINE, Answer, design_task, exercise
 from qflow.teaching.trial import Trial
 
 
@@ -135,7 +135,7 @@ def _can_sync(stops: dict[str, int], sends: list[str]) -> bool:
         },
     },
 )
-def _session_plan(answer: Callable[[list[str]], dict[str, str]], queues: list[str]) -> str:
+def _session_plan(answer: Answer, queues: list[str]) -> str:
     plan = answer(list(queues))
     if not (isinstance(plan, dict) and set(plan) == set(queues)):
         return f"the plan names a session for each of {', '.join(queues)}; got {plan!r}"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from qflow.broker import BYTE_UNIT, INFINITE, MESSAGE_UNIT, BrokerOptions, Message
-from qflow.teaching.exercise import FINE, design_task, exercise
-from qflow.teaching.trial import GROUP, Reader, Trial
+from qflow.teaching.exercise import FINE, Answer, design_task, exercise
+from qflow.teaching.trial import GROUP, Trial
 
 
 def _fill_groups(labels: list[str]) -> Trial:
@@ -123,7 +122,7 @@ def _next_gets(held: int, actions: list[str], more: int) -> list[str]:
         "nothing is told to the broker": lambda consumer, held, target: None,
     },
 )
-def _give_up(answer: Callable[[Reader, list[str], str], None], held: int, failing: int) -> str:
+def _give_up(answer: Answer, held: int, failing: int) -> str:
     labels = [f"A-{n}" for n in range(1, held + 3)]
     trial = _fill_groups(labels)
     first = trial.reader("q", "first")
