@@ -254,7 +254,7 @@ class Predictions:
     def __init__(self, chapter: str) -> None:
         self.chapter = chapter
         self.asked: dict[str, ChapterQuestion] = {}
-        self._select_answered: dict[str, _AnyGuess] = {}
+        self._lab_answers: dict[str, _AnyGuess] = {}
 
     def ask(
         self, *names: str, guess: _AnyGuess | None = None, sure: int | None = None, lab: Lab | None = None
@@ -283,7 +283,7 @@ class Predictions:
         asked = [self._note(known[name], guess, sure) for name in wanted]
         if lab is not None:
             _show(_ShownQuestions(*asked, lab=lab.ask(*asked)))
-            self._select_answered |= lab.asking.answers()
+            self._lab_answers |= lab.asking.answers()
             return
         for question in asked:
             _show(_ShownQuestions(question))
@@ -314,7 +314,7 @@ class Predictions:
         Raises:
             ValueError: If an answer belongs to no question, or a question gets no answer.
         """
-        answers = {**self._select_answered, **answers}
+        answers = {**self._lab_answers, **answers}
         if unknown := sorted(set(answers) ^ set(self.asked)):
             raise ValueError(f"questions and answers do not match: {', '.join(unknown)}")
         answers = {name: make_plain(answers[name]) for name in self.asked}
