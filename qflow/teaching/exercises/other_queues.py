@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import partial
 from operator import lt
@@ -12,43 +12,32 @@ from qflow.teaching.exercise import exercise
 from qflow.teaching.exercises.message_groups import group_of
 from qflow.teaching.trial import GROUP, Trial
 
-Queue = list[tuple[int, int]]
-"""Priority and number of each message, in the order they came."""
+
+def _sort(numbers: Iterable[int], priorities: list[int]) -> list[int]:
+    """Return messages in reading order, by their numbers."""
+    return sorted(numbers, key=lambda number: -priorities[number])
 
 
-def _ring_model(
-    limit: int,
-    priorities: list[int],
-    victim: Callable[[Queue], tuple[int, int]],
-    gives_way: Callable[[int, int], bool],
-) -> list[int]:
-    """Keep a ring as a learner might think: evict `victim` if `gives_way(old priority, new priority)`."""
-    queue: Queue = []
+def _evict_lowest(limit: int, priorities: list[int], gives_way: Callable[[int, int], bool]) -> list[int]:
+    """Keep a ring in which the lowest goes if `gives_way(its priority, the new one)`."""
+    queue: list[int] = []
     for number, new in enumerate(priorities):
         if len(queue) == limit:
-            oldest = victim(queue)
-            if not gives_way(oldest[0], new):
+            lowest = min(queue, key=priorities.__getitem__)
+            if not gives_way(priorities[lowest], new):
                 continue
-            queue.remove(oldest)
-        queue.append((new, number))
-    return [number for _, number in sorted(queue, key=lambda message: -message[0])]
-
-
-def _lowest(queue: Queue) -> tuple[int, int]:
-    return min(queue, key=lambda message: message[0])
+            queue.remove(lowest)
+        queue.append(number)
+    return _sort(queue, priorities)
 
 
 @exercise(
     misconceptions={
-        "the oldest has to go": partial(
-            _ring_model, victim=lambda queue: queue[0], gives_way=lambda old, new: True
-        ),
-        "the lowest has to go, whatever comes": partial(
-            _ring_model, victim=_lowest, gives_way=lambda old, new: True
-        ),
-        "the new one has to be strictly higher": partial(_ring_model, victim=_lowest, gives_way=lt),
-        "a full queue takes nothing": lambda limit, priorities: sorted(
-            range(len(priorities))[:limit], key=lambda n: -priorities[n]
+        "the oldest has to go": lambda limit, priorities: _sort(range(len(priorities))[-limit:], priorities),
+        "the lowest has to go, whatever comes": partial(_evict_lowest, gives_way=lambda old, new: True),
+        "the new one has to be strictly higher": partial(_evict_lowest, gives_way=lt),
+        "a full queue takes nothing": lambda limit, priorities: _sort(
+            range(len(priorities))[:limit], priorities
         ),
     },
 )
