@@ -22,16 +22,17 @@ def _qpid(**short: object) -> _Arguments:
     return {f"qpid.{name}": value for name, value in short.items()}
 
 
+def _round(limit: int, percent: int) -> int:
+    return floor(limit * percent / 100 + 0.5)
+
+
 @exercise(
     misconceptions={
-        "both are rounded": lambda limit, stop, resume: (
-            floor(limit * stop / 100 + 0.5),
-            floor(limit * resume / 100 + 0.5),
-        ),
+        "both are rounded": lambda limit, stop, resume: (_round(limit, stop), _round(limit, resume)),
         "both are cut off": lambda limit, stop, resume: (limit * stop // 100, limit * resume // 100),
         "resume is a share of stop": lambda limit, stop, resume: (
-            floor(limit * stop / 100 + 0.5),
-            int(floor(limit * stop / 100 + 0.5) * resume / 100),
+            _round(limit, stop),
+            int(_round(limit, stop) * resume / 100),
         ),
         "exact arithmetic": lambda limit, stop, resume: (
             floor(Fraction(limit * stop, 100) + Fraction(1, 2)),

@@ -24,11 +24,9 @@ def group_of(label: str) -> str:
 
 @exercise(
     misconceptions={
-        "first come, first served": lambda labels, first_accepts: labels[1] if len(labels) > 1 else None,
-        "a blocked group blocks the queue": lambda labels, first_accepts: (
-            (labels[1] if len(labels) > 1 else None)
-            if first_accepts or len(labels) < 2 or group_of(labels[1]) != group_of(labels[0])
-            else None
+        "first come, first served": lambda labels, first_accepts: next(iter(labels[1:]), None),
+        "a blocked group blocks the queue": lambda labels, first_accepts: next(
+            (label for label in labels[1:2] if first_accepts or group_of(label) != group_of(labels[0])), None
         ),
         "once an owner, always the owner": lambda labels, first_accepts: next(
             (label for label in labels[1:] if group_of(label) != group_of(labels[0])), None
@@ -73,28 +71,28 @@ def _shares(labels: list[str], first_prefetch: int, second_prefetch: int) -> tup
     return first.got, second.got
 
 
-def _later(held: int, more: int) -> list[str]:
-    return [f"A-{held + n}" for n in range(1, more + 1)]
-
-
-def _select_answered(actions: list[str], *how: str) -> list[str]:
-    return [f"A-{n}" for n, action in enumerate(actions, 1) if action in how]
+def _follow(
+    held: int,
+    actions: list[str],
+    more: int,
+    given_back: tuple[str, ...] = ("release",),
+    needs_all: bool = True,
+    at_end: bool = False,
+) -> list[str]:
+    """Work out what the next owner gets: what is given back, and what follows it, if it is free."""
+    if needs_all and len(actions) < held:
+        return []
+    back = [f"A-{n}" for n, action in enumerate(actions, 1) if action in given_back]
+    later = [f"A-{held + n}" for n in range(1, more + 1)]
+    return later + back if at_end else back + later
 
 
 @exercise(
     misconceptions={
-        "a release goes to the end": lambda held, actions, more: (
-            [] if len(actions) < held else _later(held, more) + _select_answered(actions, "release")
-        ),
-        "the first accept frees the group": lambda held, actions, more: (
-            _select_answered(actions, "release") + _later(held, more)
-        ),
-        "what is rejected comes back": lambda held, actions, more: (
-            [] if len(actions) < held else _select_answered(actions, "release", "reject") + _later(held, more)
-        ),
-        "what is released is lost": lambda held, actions, more: (
-            [] if len(actions) < held else _later(held, more)
-        ),
+        "a release goes to the end": partial(_follow, at_end=True),
+        "the first accept frees the group": partial(_follow, needs_all=False),
+        "what is rejected comes back": partial(_follow, given_back=("release", "reject")),
+        "what is released is lost": partial(_follow, given_back=()),
     },
 )
 def _next_gets(held: int, actions: list[str], more: int) -> list[str]:

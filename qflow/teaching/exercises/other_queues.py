@@ -51,11 +51,7 @@ def _ring_priorities(limit: int, priorities: list[int]) -> list[int]:
 def _last_values(limit: int, keys: list[str]) -> list[str]:
     queue: list[str] = []
     for key in keys:
-        if key in queue:
-            queue.remove(key)
-        elif len(queue) == limit:
-            del queue[0]
-        queue.append(key)
+        queue = [*(one for one in queue if one != key), key][-limit:]
     return queue
 
 
@@ -242,29 +238,26 @@ def _survives(messages: int, purged: int, read: bool) -> bool:
     return trial.exists("q")
 
 
-def _after_commit(sends: int, stop: int, is_held: bool = False) -> tuple[int, int, str, bool]:
-    return 0, sends, "ON" if sends > stop else "OFF", is_held and sends > stop
+_Committed = tuple[int, int, str, bool]
+
+
+def _commit(
+    limit: int, stop: int, sends: int, refused: _Committed = (541, 0, "OFF", False), is_held: bool = False
+) -> _Committed:
+    return refused if sends > limit else (0, sends, "ON" if sends > stop else "OFF", is_held and sends > stop)
 
 
 @exercise(
     misconceptions={
-        "what fits is kept": lambda limit, stop, sends: (
-            (506, limit, "ON" if limit > stop else "OFF", False)
-            if sends > limit
-            else _after_commit(sends, stop)
+        "what fits is kept": lambda limit, stop, sends: _commit(
+            limit, stop, sends, (506, limit, "ON" if limit > stop else "OFF", False)
         ),
-        "it fails with the limit's own error": lambda limit, stop, sends: (
-            (506, 0, "OFF", False) if sends > limit else _after_commit(sends, stop)
-        ),
-        "its transfers are held": lambda limit, stop, sends: (
-            (541, 0, "OFF", False) if sends > limit else _after_commit(sends, stop, is_held=True)
-        ),
-        "transactions do not count": lambda limit, stop, sends: (
-            (541, 0, "OFF", False) if sends > limit else (0, sends, "OFF", False)
-        ),
+        "it fails with the limit's own error": partial(_commit, refused=(506, 0, "OFF", False)),
+        "its transfers are held": partial(_commit, is_held=True),
+        "transactions do not count": lambda limit, stop, sends: _commit(limit, sends, sends),
     },
 )
-def _transaction(limit: int, stop: int, sends: int) -> tuple[int, int, str, bool]:
+def _transaction(limit: int, stop: int, sends: int) -> _Committed:
     trial = Trial().declare_stop("q", stop, 1, max_count=limit)
     trial.producer.tx_select()
     transfers = trial.send("q", sends)
