@@ -84,16 +84,9 @@ def _after_the_stall(stop: int, capacities: list[int]) -> tuple[int, int, int, i
     },
 )
 def _cpp_depth(stop: int, capacity: int) -> int:
-    workload = Workload(
-        "fresh",
-        duration=1,
-        queues={"q": {"qpid.flow_stop_count": stop, "qpid.flow_stop_size": 0, "qpid.flow_resume_count": 1}},
-        producers=(
-            Producer(
-                "p", ("", "q"), rate=100_000, capacity=capacity, size=10, arrival="const", window="qpid-cpp"
-            ),
-        ),
-    )
+    arguments = {"qpid.flow_stop_count": stop, "qpid.flow_stop_size": 0, "qpid.flow_resume_count": 1}
+    producer = Producer("p", ("", "q"), 100_000, capacity, 10, arrival="const", window="qpid-cpp")
+    workload = Workload("fresh", 1, {"q": arguments}, producers=(producer,))
     run = simulate_case(workload, message_limit=stop + 3 * capacity + 10)
     return sum(event.kind == "enqueued" for event in run.events)
 
@@ -163,17 +156,9 @@ def _safe_stop(answer: Answer, limit: int, capacities: list[int]) -> str:
 
 def _shop(limit: int, capacities: Sequence[int], burst_rate: int, stop: int, resume: int) -> Workload:
     """Two-second bursts every ten seconds, against a steady consumer that does 100 a second."""
+    rate = burst_rate / len(capacities)
     producers = tuple(
-        Producer(
-            f"p{n}",
-            ("", "orders"),
-            rate=burst_rate / len(capacities),
-            capacity=capacity,
-            size=100,
-            burst=(2, 8),
-            arrival="const",
-            seed=n,
-        )
+        Producer(f"p{n}", ("", "orders"), rate, capacity, 100, burst=(2, 8), arrival="const", seed=n)
         for n, capacity in enumerate(capacities)
     )
     arguments = {
