@@ -185,15 +185,6 @@ def challenges() -> tuple[Challenge, ...]:
     )
 
 
-def _find_challenge(name: str) -> Challenge:
-    """Find a challenge by its name."""
-    known = {one.name: one for one in challenges()}
-    if name not in known:
-        guess = did_you_mean(name, known).rstrip("?")
-        raise RefusalError(f"There is no challenge {name!r}{guess}; there are {', '.join(known)}.")
-    return known[name]
-
-
 # The challenge in a notebook
 
 
@@ -211,7 +202,7 @@ class _PlayedChallenge:
         self.lab: Lab = getattr(import_module("qflow.labs"), f"{asked.lab}_lab")(**given)
         self._begun = self.lab.settings
         self.moves, self.won = 0, 0
-        self.card: dict[str, str] = {}
+        self.card: list[str] = []  # in how many moves it was won, and what the run did
         self.words = widgets.HTML().add_class("qf-goal")
         self.hints = Hints("challenges", asked.name, asked.hints)
         buttons = widgets.HBox([self.hints.button]).add_class("qf-buttons")
@@ -244,12 +235,12 @@ class _PlayedChallenge:
         token = self.lab.token(frames.at(frames.most_telling())["time"], 0)
         won = f"Won in {self.asked.count(self.won)}."
         won += "" if self.won <= self.asked.par else " It can be done in fewer."
-        self.card = {"moves": won, "said": self.asked.tell(self.lab.picture), "token": token}
+        self.card = [won, self.asked.tell(self.lab.picture)]
         _keep_win(self.asked.name, self.moves)
         opens = f'qf.labs.open_token("{token}")'
         link = f'<a href="{site}#{token}">a link</a>, or ' if (site := site_address()) else ""
         paragraphs = "".join(
-            f"<p>{html.escape(text, quote=False)}</p>" for text in (self.card["said"], self.asked.because)
+            f"<p>{html.escape(text, quote=False)}</p>" for text in (self.card[1], self.asked.because)
         )
         self.shown_card.value = (
             f'<div role="status"><p><strong>{won}</strong></p>{paragraphs}'
@@ -268,12 +259,9 @@ class _PlayedChallenge:
         self._box.close()
 
     def __repr__(self) -> str:
-        won = self.card.get("moves") or f"Not won yet; so far {format_count(self.moves, 'move')}."
-        lines = [
-            f"{self.asked.title}. {self.asked.goal}",
-            f"Par: {format_count(self.asked.par, 'move')}. {won}",
-        ]
-        return "\n".join([*lines, *([self.card["said"]] if self.card else [])])
+        won, *said = self.card or [f"Not won yet; so far {format_count(self.moves, 'move')}."]
+        par = f"Par: {format_count(self.asked.par, 'move')}. {won}"
+        return "\n".join([f"{self.asked.title}. {self.asked.goal}", par, *said])
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
         bundle: dict[str, Any] = self._box._repr_mimebundle_(**kwargs)
@@ -312,7 +300,11 @@ def challenge(name: str) -> _PlayedChallenge:
     Overflow it with the brake on. The broker refuses a message because the queue is full, while ... is ON.
     Par: 1 move. Not won yet; so far 1 move.
     """
-    return _PlayedChallenge(_find_challenge(name))
+    known = {one.name: one for one in challenges()}
+    if name not in known:
+        guess = did_you_mean(name, known).rstrip("?")
+        raise RefusalError(f"There is no challenge {name!r}{guess}; there are {', '.join(known)}.")
+    return _PlayedChallenge(known[name])
 
 
 # Progress
