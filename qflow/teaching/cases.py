@@ -53,7 +53,7 @@ _SEEN_AT_ONCE = {
 def case_picture(exercise: Exercise, case: tuple[Any, ...], answer: Answer | None = None) -> Picture:
     """Return the picture of what the engine does in a case of an exercise."""
     with record_trials() as seen:
-        exercise.result(exercise.truth if exercise.outcome is None or answer is None else answer, case)
+        exercise.result(answer if answer and exercise.is_task else exercise.function, case)
     for found in reversed(seen):
         try:
             return run_picture(found) if isinstance(found, Run) else _draw(_spread_commands(found))
@@ -72,7 +72,7 @@ def _case_lab(exercise: Exercise, case: tuple[Any, ...], answer: Answer | None =
     except RefusalError:
         if exercise.lab != "configuration":
             raise
-        tried = case[0] if exercise.outcome is None else exercise.try_answer(answer, case) if answer else None
+        tried = exercise.try_answer(answer, case) if answer and exercise.is_task else case[0]
         text, options = _write_configuration(tried)
         # Typed into a lab that is open, what is refused is shown there with the refusal.
         lab = config_lab()

@@ -17,7 +17,7 @@ import inspect
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any
 
 from qflow.broker.errors import AmqpException
@@ -72,21 +72,21 @@ class Exercise:
 
     name: str
     title: str
-    truth: Answer  # of a design task: fine
+    function: Answer  # gives the engine's own answer; of a design task, what comes of a learner's
     cases: tuple[tuple[Any, ...], ...]
     misconceptions: Mapping[str, _Misconception]
     hints: tuple[str, str, str]
     rules: tuple[str, ...]
     shows: tuple[str, ...] = ()
-    outcome: Answer | None = None  # of an answer in a case: FINE, or what went wrong
     parts: tuple[str, ...] = ()
     lab: str = "run"
+    is_task: bool = False  # to design something: FINE, or what is wrong with it
 
     def result(self, answer: Answer, case: tuple[Any, ...]) -> Any:
         """Return the outcome of an answer in one case, made plain; a Failure if it raised."""
         given = copy.deepcopy(case)
         try:
-            return make_plain(self.outcome(answer, *given) if self.outcome is not None else answer(*given))
+            return make_plain(self.function(answer, *given) if self.is_task else answer(*given))
         except NotImplementedError as error:
             return Failure(f"NotImplementedError: {error}", is_unwritten=True)
         except AmqpException as error:
@@ -108,7 +108,8 @@ class Exercise:
     @cached_property
     def wanted(self) -> list[Any]:
         """The engine's own outcome in every case."""
-        return [make_plain(self.truth(*copy.deepcopy(case))) for case in self.cases]
+        cases = copy.deepcopy(self.cases)
+        return [FINE if self.is_task else make_plain(self.function(*case)) for case in cases]
 
     @cached_property
     def believed(self) -> dict[str, list[Any]]:
@@ -117,8 +118,7 @@ class Exercise:
 
     def call(self, case: tuple[Any, ...]) -> str:
         """Return the call of one case as a learner would write it."""
-        function = self.truth if self.outcome is None else self.outcome
-        names = list(inspect.signature(function).parameters)[-len(case) :]
+        names = list(inspect.signature(self.function).parameters)[-len(case) :]
         return f"{self.name}({', '.join(f'{n}={value!r}' for n, value in zip(names, case, strict=True))})"
 
 
@@ -135,23 +135,19 @@ def exercise(
     misconceptions: Mapping[str, _Idea], cases: Sequence[tuple[Any, ...]] = ()
 ) -> Callable[[Answer], Answer]:
     """Make an exercise of the engine's own answer; the file has no cases that hold a tuple or None."""
-    return lambda truth: _add(truth, truth, misconceptions, cases)
+    return partial(_add, misconceptions, cases, False)
 
 
 def design_task(misconceptions: Mapping[str, _Idea]) -> Callable[[Answer], Answer]:
     """Make an exercise of a function that says what comes of an answer in a case: FINE, or what is wrong."""
-    return lambda outcome: _add(outcome, lambda *_case: FINE, misconceptions, outcome=outcome)
+    return partial(_add, misconceptions, (), True)
 
 
 def _add(
-    named: Answer,
-    truth: Answer,
-    misconceptions: Mapping[str, _Idea],
-    cases: Sequence[tuple[Any, ...]] = (),
-    outcome: Answer | None = None,
+    misconceptions: Mapping[str, _Idea], cases: Sequence[tuple[Any, ...]], is_task: bool, function: Answer
 ) -> Answer:
     """Add the exercise that has the name of a function; return the function."""
-    name = named.__name__.removeprefix("_")
+    name = function.__name__.removeprefix("_")
     words = {key: value for theme in _read_words().values() for key, value in theme.get(name, {}).items()}
     because: dict[str, str] = words.pop("because")
     tried = tuple(map(tuple, words.pop("cases", cases)))
@@ -160,8 +156,10 @@ def _add(
         for idea, known in misconceptions.items()
     }
     words |= {key: tuple(said) for key, said in words.items() if isinstance(said, list)}
-    _added[name] = Exercise(name, truth=truth, cases=tried, misconceptions=ideas, outcome=outcome, **words)
-    return named
+    _added[name] = Exercise(
+        name, function=function, cases=tried, misconceptions=ideas, is_task=is_task, **words
+    )
+    return function
 
 
 def are_alike(mine: Any, theirs: Any) -> bool:
