@@ -66,10 +66,6 @@ class Story:
 
     def accept(self, who, *labels):
         self.settle("message_accept", who, labels)
-        return self
-
-    def complete(self, who, *labels):
-        self.settle("session_completed", who, labels)
 
     def release(self, who, *labels):
         self.settle("message_release", who, labels)

@@ -8,7 +8,7 @@ import pytest
 from explain_story import Story, story_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_explain_documents import flow_165
+from test_explain_stories import flow_165
 from trace_commands import Cast, all_commands, fresh
 
 from qflow.broker import Broker, Message

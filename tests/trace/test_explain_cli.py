@@ -6,7 +6,7 @@ import json
 
 import pytest
 from explain_story import story_of
-from test_explain_documents import flow_165
+from test_explain_stories import flow_165
 
 from qflow.cli import main
 from qflow.trace.files import write_trace

@@ -8,6 +8,7 @@ from commands import status_of
 
 from qflow.design.frontier import costs
 from qflow.labs import flow_lab, flow_run, policy_lab
+from qflow.labs.experiments import capacity_workload, fanout_workload, flow_workload
 from qflow.logs.audit import Intervals
 from qflow.logs.client_log import ClientLog
 from qflow.logs.components import lake_of
@@ -20,10 +21,11 @@ from qflow.workload import Consumer, Producer, Workload, simulate
 from qflow.workload.agenda import SECOND
 from qflow.workload.arrivals import due_messages
 from qflow.workload.cli import _summarise
-from qflow.workload.measured import measure
+from qflow.workload.measured import POINTS, measure
 from qflow.workload.measures import DepthMeter, ProducerMeter, meters_of, queue_measures
 from qflow.workload.network import Network
 from qflow.workload.simulate import set_up
+from qflow.workload.stage import GRACE
 
 STALLED = Workload(
     "stalled",
@@ -213,3 +215,64 @@ def test_nobody_waits_for_what_was_due_after_the_session_died():
 def test_a_log_says_no_waits():
     log = ClientLog("same", _rows_of_run(simulate(READ).events, READ.producers))
     assert not any("wait" in name for name in recorded_sections(READ, log, SECOND)["producers"]["p"])
+
+
+# A run that is only measured: the same as one with all its events
+
+
+STALL = Workload(
+    "stall",
+    1,
+    {"q": {"qpid.flow_stop_count": 5}},
+    producers=(Producer("p", ("", "q"), 100, 5, 10), Producer("r", ("", "q"), 50, 2, 10, seed=4)),
+)
+REAL_WINDOWS = STALL.replace(
+    producers=tuple(
+        p.__class__(p.name, p.to, 200, 9, 10, window="qpid-cpp", session="s") for p in STALL.producers
+    ),
+    consumers=(Consumer("c", "q", 2, ("const", 0.02)),),
+)
+
+
+def by_events(workload, messages):
+    """Return deepest, the mean share of waits, and who died, from all that happened."""
+    run = simulate(workload, message_limit=messages)
+    died = tuple(p.name for p in workload.producers if p.name in run.errors)
+    end = min(run.end - GRACE, round(workload.duration * SECOND))
+    if len(died) == len(workload.producers):
+        end = max(event.time for event in run.events if event.kind == "enqueued")
+    depths = [measures["max_depth"] for measures in queue_measures(run.events, workload, run.end).values()]
+    waits = [meter.blocked_share(end) for meter in meters_of(run.events, workload, run.end).values()]
+    return max(depths), sum(waits) / len(waits), died
+
+
+@pytest.mark.parametrize(
+    ("workload", "messages"),
+    [
+        (capacity_workload(), 300),
+        (capacity_workload(capacity_1=80), 800),
+        (capacity_workload(capacity_1=90, limit=120), 400),
+        (flow_workload(stop=20, resume=10), 300),
+        (fanout_workload(stop=10, resume=5), 200),
+        (STALL, 100),
+        (REAL_WINDOWS, 60),
+    ],
+)
+def test_measures_are_those_of_the_events(workload, messages):
+    found = measure(set_up(workload, messages), workload)
+    deepest, blocked, died = by_events(workload, messages)
+    assert (found.max_depth, found.sessions_ended) == (deepest, died)
+    assert found.blocked_share == pytest.approx(blocked)
+    assert len(found.course) == POINTS and max(found.course) == 255
+
+
+def test_the_course_is_level_while_nothing_happens():
+    """Both clients of the capacity lab stand still at the bound until the reader comes."""
+    workload = capacity_workload(stop=10, resume=5, capacity_1=5, capacity_2=5)
+    course = measure(set_up(workload, 200), workload).course
+    assert course[-1] > 0 and course.count(255) > 10 and 0 not in course[1:]
+
+
+def test_a_queue_never_used_has_a_flat_course():
+    workload = Workload("w", 1, {"q": {}})
+    assert measure(set_up(workload), workload)[:4] == (0, 0.0, (), bytes(POINTS))
