@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections import Counter
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -104,14 +105,14 @@ def _summarise(run: Run) -> dict[str, Any]:
         "unroutable": "unroutable",
     }
     producers, consumers = run.workload.producers, run.workload.consumers
-    clients = [*(producer.name for producer in producers), *(consumer.name for consumer in consumers)]
-    counts = {name: dict.fromkeys(kinds.values(), 0) for name in clients}
+    counts: Counter[tuple[str, str]] = Counter()
     senders = Senders(producers)
     for event in run.events:
         if event.kind in kinds:
             name = senders.of(event.session, event.message) or event.session
-            if name in counts:
-                counts[name][kinds[event.kind]] += 1
+            counts[name, kinds[event.kind]] += 1
+    sent = {p.name: {what: counts[p.name, what] for what in ("sent", "blocks")} for p in producers}
+    unroutable = {p.name: counts[p.name, "unroutable"] for p in producers}
     meters = meters_of(run.events, run.workload, run.end)
     measures = {name: meter.measures(run.end) if run.end else {} for name, meter in meters.items()}
     return {
@@ -119,15 +120,11 @@ def _summarise(run: Run) -> dict[str, Any]:
         "seconds": run.end / 1_000_000,
         "events": len(run.events),
         "queues": queue_measures(run.events, run.workload, run.end) if run.end else {},
-        "producers": {p.name: _of(counts[p.name], "sent", "blocks") | measures[p.name] for p in producers},
-        "consumers": {c.name: _of(counts[c.name], "accepts") for c in consumers},
+        "producers": {name: counted | measures[name] for name, counted in sent.items()},
+        "consumers": {c.name: {"accepts": counts[c.name, "accepts"]} for c in consumers},
         "errors": {name: str(error) for name, error in run.errors.items()},
-        "unroutable": {name: values["unroutable"] for name, values in counts.items() if values["unroutable"]},
+        "unroutable": {name: count for name, count in unroutable.items() if count},
     }
-
-
-def _of(counts: dict[str, int], *names: str) -> dict[str, int]:
-    return {name: counts[name] for name in names}
 
 
 def _text(summary: dict[str, Any]) -> str:
