@@ -13,22 +13,24 @@ SCENARIOS = RECORDINGS / "scenarios"
 WORKLOADS = RECORDINGS / "workloads"
 
 
-def paths(name: str) -> tuple[str, str]:
-    """Name the files of a recorded workload: what its clients were to do, and what they logged."""
-    return str(WORKLOADS / f"{name}.json"), str(WORKLOADS / f"{name}.csv.gz")
+def paths(name: str, run: int = 0) -> tuple[str, str]:
+    """Name the files of a recorded workload: what its clients were to do, and what they logged in a run."""
+    workload, repeats = WORKLOADS / f"{name}.json", WORKLOADS / "repeats"
+    log = repeats / f"{name}-{run}.parquet" if run else WORKLOADS / f"{name}.csv.gz"
+    return str(workload if workload.exists() else repeats / f"{name}.json"), str(log)
 
 
 @cache
-def load(name: str) -> tuple[ClientLog, Workload]:
+def load(name: str, run: int = 0) -> tuple[ClientLog, Workload]:
     """Read what the clients logged, and what they were to do; once, so that no test may change it."""
-    workload, log = paths(name)
+    workload, log = paths(name, run)
     return ClientLog.load(log), Workload.load(workload)
 
 
 @cache
-def beginning(name: str, seconds: int) -> tuple[ClientLog, Workload]:
+def beginning(name: str, seconds: int, run: int = 0) -> tuple[ClientLog, Workload]:
     """Read what was logged in the first seconds, of a workload that lasts no longer."""
-    log, workload = load(name)
+    log, workload = load(name, run)
     rows = [row for row in log.rows if row.ts_us < seconds * 1_000_000]
     return ClientLog(name, rows), workload.replace(duration=seconds)
 

@@ -142,19 +142,11 @@ def _middles(points: Sequence[Report]) -> list[tuple[float, float]]:
 class Work:
     """What a producer's pieces of work cost, and how long its transfers are on their way, in microseconds."""
 
-    def __init__(
-        self,
-        rows: Sequence[LogRow],
-        due: Sequence[int] = (),
-        pooled: Pieces | None = None,
-        grows: float | None = None,
-    ) -> None:
-        own = pieces(rows, due)
-        pooled = pooled or own
+    def __init__(self, rows: Sequence[LogRow], own: Pieces, pooled: Pieces, grows: float) -> None:
         sends = own.sends if len(own.sends) >= MANY else pooled.sends
         self.send_cost = float(median(sends)) if len(sends) >= FEW else 0.0
         reports = own.reports if len(own.reports) >= MANY else pooled.reports
-        self.report_cost = cost(reports, growth([reports]) if grows is None else grows)
+        self.report_cost = cost(reports, grows)
         trips = [trip - self.report_cost.of(sent) for _, sent, trip in round_trips(rows)]
         trips = [trip for trip in trips if trip < ANSWERED]
         self.round_trip = max(0.0, median(trips)) if len(trips) >= FEW else 0.0
@@ -173,7 +165,7 @@ def works(
         [report for own in found.values() for report in own.reports],
     )
     grows = growth(own.reports for own in found.values()) if grows is None else grows
-    return {name: Work(own, due[name], pooled, grows) for name, own in rows.items()}
+    return {name: Work(rows[name], own, pooled, grows) for name, own in found.items()}
 
 
 # The services of a consumer

@@ -18,6 +18,7 @@ from pathlib import Path
 from statistics import mean, median
 from typing import Any, NamedTuple
 
+from recordings import load
 from test_extract import logged
 
 from qflow.logs.client_log import ClientLog
@@ -155,32 +156,22 @@ def build(root: Path, replays: int | None = None, tell: Callable[[str], None] = 
     deaths: list[Death] = []
     came: list[Came] = []
     within: list[Within] = []
-    folder = root / "data" / "recordings" / "workloads"
     for case in CASES:
         tell(f"{case.source} {case.run}, of {case.target}")
-        own, ended, branched, kept = _recorded(folder, case, replays)
+        own, ended, branched, kept = _recorded(case, replays)
         pairs += own
         deaths += ended
         came += branched
         within += kept
     for name in MADE:
         tell(f"{name}, made")
-        pairs += _made(folder, name, replays)
+        pairs += _made(name, replays)
     tell("machines")
-    machines = [
-        [machine(extract(*_load(folder, name, run)[::-1]).workload) for run in RUNS] for name in REPEATED
-    ]
+    machines = [[machine(extract(*load(name, run)).workload) for run in RUNS] for name in REPEATED]
     chart = reliability(pairs)
     (root / DIAGRAM).write_text(chart.svg, encoding="utf-8")
     (root / PAGE).write_text(page(pairs, deaths, came, within, chart.claims, machines), "utf-8")
     return root / PAGE, root / DIAGRAM
-
-
-def _load(folder: Path, name: str, run: int) -> tuple[Workload, ClientLog]:
-    own = folder / f"{name}.json"
-    workload = Workload.load(own if own.exists() else folder / "repeats" / f"{name}.json")
-    log = folder / "repeats" / f"{name}-{run}.parquet" if run else folder / f"{name}.csv.gz"
-    return workload, ClientLog.load(log)
 
 
 def _title(case: Case, truth: int) -> str:
@@ -188,11 +179,9 @@ def _title(case: Case, truth: int) -> str:
     return title + _ANOTHER if bool(case.run) != bool(truth) else title
 
 
-def _recorded(
-    folder: Path, case: Case, replays: int | None
-) -> tuple[list[Pair], list[Death], list[Came], list[Within]]:
-    workload, log = _load(folder, case.source, case.run)
-    target, _ = _load(folder, case.target, case.truths[0])
+def _recorded(case: Case, replays: int | None) -> tuple[list[Pair], list[Death], list[Came], list[Within]]:
+    log, workload = load(case.source, case.run)
+    _, target = load(case.target, case.truths[0])
     workload = workload.replace(duration=target.duration)
     settings = Settings.of(target, workload) if case.target != case.source else None
     report = predict(workload, log, settings, compare_models=False, replays=replays)
@@ -202,7 +191,7 @@ def _recorded(
     simple = dict(_with_fewer_costs(workload, log, settings))
     died: dict[str, bool] = {}
     for run in case.truths:
-        truth = _load(folder, case.target, run)[1]
+        truth, _ = load(case.target, run)
         measured = recorded_sections(target, truth, round(target.duration * SECOND))
         pairs += _pairs(_title(case, run), report, measured["queues"])
         came += _came(case, score(receipt_of(report), truth))
@@ -276,9 +265,9 @@ def _pairs(title: str, report: dict[str, Any], truths: dict[str, dict[str, Any]]
             yield Pair(title, queue, measure, float(truth[measure] or 0), found, values[queue][measure])
 
 
-def _made(folder: Path, name: str, replays: int | None) -> list[Pair]:
+def _made(name: str, replays: int | None) -> list[Pair]:
     """Return pairs of made truth: the clients of a recording, simulated with two other chances."""
-    program, log = _load(folder, name, 1)
+    log, program = load(name, 1)
     world = extract(log, program, "open").workload
     report = predict(
         program, logged(vary_chance(world, 1, 7), program), compare_models=False, replays=replays

@@ -6,7 +6,7 @@ import pytest
 from recordings import load
 
 from qflow.logs import ClientLog, LogRow
-from qflow.prediction.costs import CreditReturn, Work, works_of
+from qflow.prediction.costs import CreditReturn, Pieces, Work, works_of
 from qflow.prediction.disturbances import (
     AckDelay,
     _client_pace,
@@ -180,7 +180,7 @@ def test_a_producer_still_behind_at_the_end_would_have_gone_on():
 def test_a_log_that_tells_nothing_of_costs():
     nothing = AckDelay.of([[]])
     assert _consumer_network([], nothing) == Network()
-    assert _producer_network(Work([]), nothing) == Network()
+    assert _producer_network(Work([], Pieces([], []), Pieces([], []), 0.0), nothing) == Network()
     assert catches_up(_sends_of([])) is None
     assert works_of([]) == []
 

@@ -5,7 +5,7 @@ from functools import cache
 from statistics import median
 
 import pytest
-from recordings import WORKLOADS
+from recordings import beginning, load
 from test_extract import logged
 
 from qflow.labs import depth_chart
@@ -19,49 +19,39 @@ from qflow.prediction.receipt import score_text
 from qflow.prediction.replays import MeasuredReplay, recorded_sections
 from qflow.workload import Consumer, Network, Producer, Workload
 
-REPEATS = WORKLOADS / "repeats"
 SECONDS = 10
 """How much of a recording nine replays are made of: 10 of 30 s show the same in a third of the time."""
 
 
-@cache
-def repeated(name, run=1):
-    path = WORKLOADS / f"{name}.json"
-    workload = Workload.load(path if path.exists() else REPEATS / f"{name}.json")
-    return workload, ClientLog.load(REPEATS / f"{name}-{run}.parquet")
+def predicted(name, run=1, seconds=SECONDS, **how):
+    """The prediction of the first seconds of a recording."""
+    log, workload = beginning(name, seconds, run)
+    return predict(workload, log, compare_models=False, **how)
 
 
-@cache
-def beginning(name, run=1, seconds=SECONDS):
-    """The first seconds of a recording."""
-    workload, log = repeated(name, run)
-    rows = [row for row in log.rows if row.ts_us < seconds * 1_000_000]
-    return workload.replace(duration=seconds), ClientLog(name, rows)
-
-
-def recorded(workload, log):
-    return recorded_sections(workload, log, round(workload.duration * 1_000_000))["queues"]
+def recorded(name, run=1, seconds=SECONDS):
+    log, workload = beginning(name, seconds, run)
+    return recorded_sections(workload, log, seconds * 1_000_000)["queues"]
 
 
 def test_releases_of_groups_are_predicted_since_all_that_is_read_at_once_goes_first():
-    """CN-29: with output after each accept a consumer would keep its group; recorded, it loses it."""
-    workload, log = beginning("groups-release", seconds=15)
-    predicted = predict(workload, log, compare_models=False, replays=1)["queues"]["q"]["predicted"]
-    truth = recorded(workload, log)["q"]
-    assert predicted["throughput"] == pytest.approx(truth["throughput"], rel=0.01)
-    assert predicted["mean_depth"] == pytest.approx(truth["mean_depth"], rel=0.01)
-    assert abs(predicted["flowStoppedCount"] - truth["flowStoppedCount"]) <= 1
+    """CN-29, RF-08: with output after each accept a consumer would keep its group; recorded, it loses it."""
+    found = predicted("groups-release", seconds=15, replays=1)["queues"]["q"]["predicted"]
+    truth = recorded("groups-release", seconds=15)["q"]
+    assert found["throughput"] == pytest.approx(truth["throughput"], rel=0.01)
+    assert found["mean_depth"] == pytest.approx(truth["mean_depth"], rel=0.01)
+    assert abs(found["flowStoppedCount"] - truth["flowStoppedCount"]) <= 1
 
 
 @pytest.mark.parametrize(
     ("source", "run"), [("slow-consumer", 1), pytest.param("slow-consumer", 3, marks=pytest.mark.release)]
 )
 def test_the_intervals_hold_what_other_runs_of_the_same_workload_show(source, run):
-    report = predict(*beginning(source, run, seconds=7), compare_models=False, replays=9)
+    report = predicted(source, run, 7, replays=9)
     held = [
         low <= truth[measure] <= high
         for other in {1, 2, 3} - {run}
-        for name, truth in recorded(*beginning(source, other, seconds=7)).items()
+        for name, truth in recorded(source, other, 7).items()
         for measure, (low, high) in report["queues"][name]["interval"].items()
     ]
     assert sum(held) >= 0.75 * len(held)
@@ -72,7 +62,7 @@ def test_the_intervals_hold_what_other_runs_of_the_same_workload_show(source, ru
 @pytest.mark.slow
 def test_a_session_that_died_in_every_recording_dies_in_some_replays():
     """Which one, and when, is chance: who wakes up late, and so is first at a tick or not (CN-30)."""
-    report = predict(*beginning("fanout-wide"), compare_models=False, replays=9)
+    report = predicted("fanout-wide", replays=9)
     assert max(entry["dies"] for entry in report["producers"].values()) >= 0.2
     assert "sessions end in some replays and not in others" in report["queues"]["fast"]["near_critical"]
     # Branches are narrow where one interval over all is not.
@@ -92,10 +82,9 @@ def test_a_session_that_died_in_every_recording_dies_in_some_replays():
 @cache
 def low_from_recorded():
     """What was recorded of bytes-and-count-low, and its intervals from a log of bytes-and-count."""
-    workload, log = beginning("bytes-and-count")
-    low = beginning("bytes-and-count-low")
-    report = predict(workload, log, Settings.of(low[0], workload), compare_models=False, replays=9)
-    return recorded(*low)["q"], report["queues"]["q"]["interval"]
+    low, workload = (load(name, 1)[1] for name in ("bytes-and-count-low", "bytes-and-count"))
+    report = predicted("bytes-and-count", settings=Settings.of(low, workload), replays=9)
+    return recorded("bytes-and-count-low")["q"], report["queues"]["q"]["interval"]
 
 
 @pytest.mark.slow

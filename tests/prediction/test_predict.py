@@ -19,21 +19,21 @@ MEASURES = {"mean_depth", "max_depth", "share_on", "flowStoppedCount", "throughp
 NETWORK = Network(ack_delay=0.042, send_cost=0.00008, report_cost=0.0002)
 
 
-SECONDS = {
+WITHIN = {
     "slow-consumer": 15,
     "capacity-165": 15,
     "bytes-and-count": 12,
     "groups-skewed": 10,
     "ring": 10,
 }
-"""Recordings of which every queue is predicted within the limits, and how much of them shows it.  The whole
-recordings are looked at with ``-m release``, and one that takes long."""
+"""Recordings of which every queue is predicted within the limits, and how many seconds of them show it; with
+``-m release`` the whole recordings are looked at, and one that takes long."""
 
 
 @cache
 def report_of(name, is_whole=False):
     """The prediction of a recording, or its beginning, under its own settings, once for all tests."""
-    log, workload = load(name) if is_whole else beginning(name, SECONDS[name])
+    log, workload = load(name) if is_whole else beginning(name, WITHIN[name])
     return predict(workload, log, compare_models=name == "slow-consumer", replays=1)
 
 
@@ -51,8 +51,8 @@ def assert_close(recorded, predicted):
 @pytest.mark.parametrize(
     ("name", "is_whole"),
     [
-        *((name, False) for name in SECONDS),
-        *(pytest.param(name, True, marks=pytest.mark.release) for name in (*SECONDS, "fanout-one-slow")),
+        *((name, False) for name in WITHIN),
+        *(pytest.param(name, True, marks=pytest.mark.release) for name in (*WITHIN, "fanout-one-slow")),
     ],
 )
 def test_the_recorded_settings_are_predicted(name, is_whole):
@@ -139,7 +139,7 @@ def test_where_nothing_blocks_the_models_agree_though_the_producers_caught_up(is
 
 
 def test_more_head_room_means_fewer_stops():
-    log, workload = beginning("slow-consumer", SECONDS["slow-consumer"])
+    log, workload = beginning("slow-consumer", WITHIN["slow-consumer"])
     settings = Settings({"orders": {"qpid.flow_resume_count": 100}}, capacity={"p1": 20})
     report = predict(workload, log, settings, compare_models=False, replays=1)
     predicted = report["queues"]["orders"]["predicted"]
