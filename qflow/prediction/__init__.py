@@ -10,10 +10,10 @@ from qflow.rooms import open_room
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from qflow.prediction.intervals import receipt_of as receipt_of
+    from qflow.prediction.intervals import score as score
     from qflow.prediction.predict import Prediction as Prediction
     from qflow.prediction.predict import Settings as Settings
     from qflow.prediction.predict import predict as predict
-    from qflow.prediction.receipt import receipt_of as receipt_of
-    from qflow.prediction.receipt import score as score
 
 open_room(__name__)

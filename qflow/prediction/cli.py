@@ -82,8 +82,8 @@ def run(namespace: argparse.Namespace) -> int:
     """Predict, and print the report; or score a receipt."""
     from qflow.logs.client_log import ClientLog
     from qflow.logs.workload_file import unseen_capacities
+    from qflow.prediction.intervals import receipt_of
     from qflow.prediction.predict import predict, report_text
-    from qflow.prediction.receipt import receipt_of
     from qflow.progress import progress
     from qflow.workload import Workload
     from qflow.workload.cli import look_over
@@ -132,7 +132,7 @@ def run(namespace: argparse.Namespace) -> int:
 
 def _score(file: str, path: str, namespace: argparse.Namespace) -> int:
     from qflow.logs.client_log import ClientLog
-    from qflow.prediction.receipt import score, score_text
+    from qflow.prediction.intervals import score, score_text
 
     try:
         receipt = json.loads(Path(file).read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""Intervals: how sure a prediction is.
+"""Intervals: how sure a prediction is; and receipts, by which one finds out.
 
 Two recordings of the same workload have two results.  What differs is chance: how fast the machine is that
 day, when and how often it has other work to do, which of two things that happen at almost the same time is
@@ -21,6 +21,9 @@ ended, and by when.  A session dies in a few instants only, those at which arriv
 limit, and its queue goes on as before until then: over the whole time a measure is nearly a straight line of
 when it died.  That line is drawn through all replays in which the same sessions ended; how far they lie from
 it, and the instant, give the interval of a branch, even of a rare one.
+
+A **receipt** is written before a change: a JSON file with the workload as it will be set up, the log by its
+hash, the intervals and the branches.  A log recorded afterwards is held against it (:func:`score`).
 """
 
 from __future__ import annotations
@@ -30,9 +33,13 @@ from math import ceil, floor, inf
 from statistics import linear_regression
 from typing import Any
 
-from qflow.prediction.replays import CHANCE, FEWEST, MeasuredReplay
+from qflow.logs.client_log import ClientLog
+from qflow.prediction.replays import CHANCE, FEWEST, MeasuredReplay, recorded_sections
+from qflow.workload.agenda import SECOND
+from qflow.workload.attributes import require
 from qflow.workload.measures import Measures
 from qflow.workload.model import Producer, Workload
+from qflow.workload.run import measure_text
 
 _COVER = 0.8
 """The share of recordings that an interval is to hold."""
@@ -204,7 +211,7 @@ def branches(replays: Sequence[MeasuredReplay]) -> list[dict[str, Any]]:
     return sorted(found, key=lambda branch: -branch["replays"])
 
 
-def is_of_branch(branch: Mapping[str, Any], ended: Mapping[str, float]) -> bool:
+def _is_of_branch(branch: Mapping[str, Any], ended: Mapping[str, float]) -> bool:
     """Return whether sessions ended when they do in a branch, or nearly so."""
     spans = branch["when"]["ended"].items()
     return all(low / _TOGETHER <= ended[name] <= high * _TOGETHER for name, (low, high) in spans)
@@ -241,7 +248,7 @@ def _values_at(points: Sequence[tuple[float, float]], span: Interval) -> list[fl
     return [value + slope * (time - own) for own, value in points for time in dict.fromkeys(span)]
 
 
-def branch_of(found: Sequence[Mapping[str, Any]], ended: Mapping[str, float]) -> Mapping[str, Any] | None:
+def _branch_of(found: Sequence[Mapping[str, Any]], ended: Mapping[str, float]) -> Mapping[str, Any] | None:
     """Return the branch that came, given the sessions that ended and when; None if none is like it."""
     alike = [branch for branch in found if branch["when"]["ended"].keys() == ended.keys()]
 
@@ -259,16 +266,16 @@ def branch_words(found: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the most frequent branches as sentences."""
     lines = []
     for branch in found[:_SHOWN]:
-        lines.append(f"{ended_words(branch['when']['ended'])} ({100 * branch['share']:.0f} %):")
+        lines.append(f"{_ended_words(branch['when']['ended'])} ({100 * branch['share']:.0f} %):")
         lines += [f"  queue {name}: {_queue_words(measures)}" for name, measures in branch["queues"].items()]
     more = len(found) - _SHOWN
     return lines + [f"… and {more} rarer branches; --json prints them all"] * (more > 0)
 
 
-def ended_words(ended: Mapping[str, Interval]) -> str:
+def _ended_words(ended: Mapping[str, Interval]) -> str:
     """Return whose sessions die, and when.
 
-    >>> ended_words({}), ended_words({"p1": [7.0, 7.12]})
+    >>> _ended_words({}), _ended_words({"p1": [7.0, 7.12]})
     ('every session lives', 'p1 dies at 7 to 7.12 s')
     """
     spans = [(name, *(f"{time:.3g}" for time in span)) for name, span in ended.items()]
@@ -318,3 +325,89 @@ def _part(measure: str, found: Interval) -> str:
         "on average between {} and {} messages" if measure == "mean_depth" else "{} to {} accepted a second"
     )
     return unit.format(f"{low:.4g}", f"{high:.4g}")
+
+
+# Receipts
+
+_FORMAT = "qflow receipt 1"
+
+
+def receipt_of(prediction: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the receipt of a prediction, for :func:`score`: a mapping ready for JSON.
+
+    >>> from qflow.logs import ClientLog
+    >>> from qflow.prediction import predict
+    >>> receipt_of(predict(Workload("w", 1, {"q": {}}), ClientLog("w", []), replays=1))["intervals"]
+    {'q': {}}
+    """
+    names = ("inputs", "settings", "model", "detail", "replays", "branches")
+    return {
+        "format": _FORMAT,
+        **{name: prediction[name] for name in names},
+        "intervals": {queue: entry["interval"] for queue, entry in prediction["queues"].items()},
+        "dies": {name: entry["dies"] for name, entry in prediction["producers"].items()},
+    }
+
+
+def score(receipt: Mapping[str, Any], log: ClientLog) -> dict[str, Any]:
+    """Return what came: for each measure whether it lies in its interval, and which branch came.
+
+    Parameters:
+        receipt: Of :func:`receipt_of`.
+        log: What the clients saw after the change.
+
+    Returns:
+        A mapping, ready for JSON: ``measures`` lists for each queue and measure what was ``recorded``, the
+        interval (``low``, ``high``), and whether it is ``inside``; of the branch that came also
+        ``in_branch``.  ``ended`` says which sessions ended, at which second; ``branch`` is the branch that
+        came, or None.
+
+    Raises:
+        WorkloadError: If it is no receipt.
+
+    >>> score({"format": "?"}, ClientLog("w", []))
+    Traceback (most recent call last):
+        ...
+    qflow.workload.attributes.WorkloadError: score: a receipt must be one that --receipt wrote, got '?'
+    """
+    kind = receipt.get("format") if isinstance(receipt, Mapping) else receipt
+    require(kind == _FORMAT, "score", "a receipt", kind, "one that --receipt wrote")
+    workload = Workload.from_json(receipt["inputs"]["workload"])
+    recorded = recorded_sections(workload, log, round(workload.duration * SECOND))["queues"]
+    errors = reversed([row for row in log.rows if row.event == "error"])
+    ended = {row.client: row.ts_us / SECOND for row in errors}
+    branch = _branch_of(receipt["branches"], ended)
+    measures = []
+    for queue, intervals in receipt["intervals"].items():
+        for measure, (low, high) in intervals.items():
+            value = recorded.get(queue, {}).get(measure)
+            if value is None:
+                continue
+            names = {"queue": queue, "measure": measure, "recorded": value, "low": low, "high": high}
+            measures.append(names | {"inside": low <= value <= high})
+            if branch is not None:
+                first, last = branch["queues"][queue][measure]
+                measures[-1]["in_branch"] = first <= value <= last
+    return {"inputs": receipt["inputs"], "measures": measures, "ended": ended, "branch": branch}
+
+
+def score_text(found: Mapping[str, Any]) -> str:
+    """Return what :func:`score` gives as lines of plain text."""
+    inputs, measures, branch = found["inputs"], found["measures"], found["branch"]
+    title = f"from {inputs['log']['name']}, {inputs['log']['sha256'][:8]}"
+    lines = [f"{title:<30}{'recorded':>12}{'low':>12}{'high':>12}"]
+    for one in measures:
+        words = "".join(f"{measure_text(one[name]):>12}" for name in ("recorded", "low", "high"))
+        is_inside = "inside" if one["inside"] else "OUTSIDE"
+        lines.append(f"{one['queue']:<12}{one['measure']:<18}{words}  {is_inside}")
+    lines.append(f"{sum(one['inside'] for one in measures)} of {len(measures)} lie inside; 80 of 100 are to")
+    if branch is not None:
+        held = sum(one["in_branch"] for one in measures)
+        which, share = _ended_words(branch["when"]["ended"]), 100 * branch["share"]
+        if not _is_of_branch(branch, found["ended"]):
+            came = _ended_words({name: [second, second] for name, second in found["ended"].items()})
+            which = f"{came}, as in no replay; nearest to that: {which}"
+        lines.append(
+            f"what came: {which} (predicted: {share:.0f} %); {held} of {len(measures)} lie inside of that"
+        )
+    return "\n".join(lines)

@@ -24,9 +24,8 @@ from test_extract import logged
 from qflow.logs.client_log import ClientLog
 from qflow.prediction.costs import USUAL
 from qflow.prediction.extraction import extract
-from qflow.prediction.intervals import _is_wide, ended_words, interval
+from qflow.prediction.intervals import _ended_words, _is_wide, interval, receipt_of, score
 from qflow.prediction.predict import Settings, predict
-from qflow.prediction.receipt import receipt_of, score
 from qflow.prediction.replays import (
     BUSY,
     CHANCE,
@@ -216,7 +215,7 @@ def _came(case: Case, found: Mapping[str, Any]) -> Iterator[Came]:
     widths = [(high - low) / recorded for (low, high), recorded in spans if recorded]
     held = sum(one["in_branch"] for one in measures)
     which = f"{case.target}, from {case.source} {case.run}"
-    when = ended_words(branch["when"]["ended"])
+    when = _ended_words(branch["when"]["ended"])
     yield Came(which, when, branch["share"], held, len(measures), median(widths))
 
 

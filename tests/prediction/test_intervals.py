@@ -13,9 +13,8 @@ from qflow.logs import ClientLog, LogRow
 from qflow.prediction import Settings, predict, receipt_of, replays, score
 from qflow.prediction.costs import CreditReturn
 from qflow.prediction.disturbances import _is_ticking
-from qflow.prediction.intervals import branch_of, branches, interval, why_near_critical
+from qflow.prediction.intervals import _branch_of, branches, interval, score_text, why_near_critical
 from qflow.prediction.predict import report_text
-from qflow.prediction.receipt import score_text
 from qflow.prediction.replays import MeasuredReplay, recorded_sections
 from qflow.workload import Consumer, Network, Producer, Workload
 
@@ -240,8 +239,8 @@ def test_replays_are_parted_by_whose_session_ended_and_by_when():
     assert shares == [(0.75, {}), (0.15, {"p": [2.0, 2.1]}), (0.1, {"p": [6.0, 6.05]})]
     low, high = found[1]["queues"]["q"]["mean_depth"]
     assert 9.5 < low < 10.1 < high < 11
-    assert branch_of(found, {"p": 5.0}) is found[2]
-    assert branch_of(found, {"c": 5.0}) is None
+    assert _branch_of(found, {"p": 5.0}) is found[2]
+    assert _branch_of(found, {"c": 5.0}) is None
 
 
 def test_a_death_at_another_instant_than_in_any_replay_is_said_to_be_one():
