@@ -92,7 +92,7 @@ except qf.LogError as error:
 
 
 def held_after(results, time):
-    return sum(result[2] == "held" and result[6] >= time for result in results)
+    return sum(result.kind == "held" and result.begin_us >= time for result in results)
 
 
 if in_memory:
@@ -104,7 +104,7 @@ if in_memory:
 
     print(f"q22, from the middle on, seen by one who knows all: {seen_by_whole} transfers held")
     print(f"and by one who begins there: {seen_by_half}")
-    print(next(qf.logs.finding_of(result).sentence() for result in half if result[5] == "gap"))
+    print(next(qf.logs.finding_of(result).sentence() for result in half if result.finding == "gap"))
     assert seen_by_half != seen_by_whole
 
 # %% [markdown] id="naive-then"
@@ -171,7 +171,7 @@ if spark:
 
 # %% id="trust"
 if spark:
-    reports = qf.spark.questions.findings(results).where("subject = 'reports'").collect()
+    reports = qf.spark.questions.findings(results).where("finding = 'reports'").collect()
     agreeing = sum(row.seen for row in reports)
     asked = sum(row.expected for row in reports)
     print(f"flowStopped agrees in {agreeing} of {asked} reports ({agreeing / asked:.2%})")

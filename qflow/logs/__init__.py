@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from qflow.logs.audit import Audit as Audit
     from qflow.logs.audit import Auditor as Auditor
     from qflow.logs.audit import audit as audit
-    from qflow.logs.audit import finding_of as finding_of
-    from qflow.logs.checks import Finding as Finding
-    from qflow.logs.checks import Tolerance as Tolerance
     from qflow.logs.client_log import ClientLog as ClientLog
     from qflow.logs.client_log import replay as replay
+    from qflow.logs.findings import Finding as Finding
+    from qflow.logs.findings import Result as Result
+    from qflow.logs.findings import finding_of as finding_of
     from qflow.logs.log_file import LogError as LogError
     from qflow.logs.log_file import LogRow as LogRow
     from qflow.logs.log_file import QueueSample as QueueSample
+    from qflow.logs.tolerance import Tolerance as Tolerance
 
 open_room(__name__)

@@ -20,9 +20,11 @@ from typing import Any, NamedTuple
 
 from qflow.broker.errors import AmqpException
 from qflow.broker.events import Event, EventTable
-from qflow.logs.checks import Finding, RuleChecks, Tolerance
+from qflow.logs.checks import RuleChecks
 from qflow.logs.client_log import ClientLog, LogPlayer
-from qflow.logs.log_file import LogRow, sample_values
+from qflow.logs.findings import Finding, Result, finding_of, result_of
+from qflow.logs.log_file import BEGIN, END, LakeRow, LogRow, sample_values
+from qflow.logs.tolerance import Tolerance
 from qflow.logs.workload_file import workload_text
 from qflow.table import Tabular, columns_of
 from qflow.workload.attributes import WorkloadError
@@ -32,21 +34,14 @@ from qflow.workload.stage import pause_collector
 
 FORMAT = "qflow auditor 4"
 
-LakeRow = tuple[int, int, str, str, str, str, int, str, str | None]
-"""Seq, ts_us, client, event, queue, label, size, group, workload: a row of LAKE without its component."""
-
-ResultRow = tuple[Any, ...]
-"""A row of RESULTS (:mod:`qflow.spark.tables`)."""
-
-BEGIN, END = "begin", "end"
-_NO_FINDING = (None, "", None, None, None, None, None)
-
 
 class Intervals:
     """Folds the engine's events; what has ended is in :attr:`results` until it is taken away."""
 
-    def __init__(self, state: dict[str, Any] | None = None) -> None:
-        self.results: list[Any] = []
+    def __init__(self, component: str, number: int = 0, state: dict[str, Any] | None = None) -> None:
+        self.results: list[Result] = []
+        # The component, and how many results there were.
+        self._component, self.number = component, number
         # Whose what is held is, where producers share a session.
         self.senders = Senders(())
         self._sender = ""
@@ -170,17 +165,16 @@ class Intervals:
                 self._end_group(queue, group, None)
         for client in sorted(self._blocked):
             self._end_block(client, None)
-        found = self.results.append
         for queue, depth in sorted(self._max_depth.items()):
             size = self._max_bytes.get(queue, 0)
-            found(Finding(0, time, "max_depth", queue=queue, number=depth, bytes=size))
+            self.find(Finding(0, time, "max_depth", queue=queue, max_depth=depth, max_bytes=size))
         for kind, counts in (("dropped", self._drops), ("differs", self._differs)):
             for queue, names in sorted(counts.items()):
                 for name, number in sorted(names.items()):
-                    found(Finding(0, time, kind, queue=queue, name=name, number=number))
+                    self.find(Finding(0, time, kind, queue=queue, name=name, number=number))
         for queue, (reports, agreeing, total, most, *_) in sorted(self._samples.items()):
-            found(Finding(0, time, "reports", queue=queue, seen=agreeing, expected=reports, number=reports,
-                          depth_off=total, depth_off_most=most))  # fmt: skip
+            self.find(Finding(0, time, "reports", queue=queue, seen=agreeing, expected=reports,
+                              number=reports, depth_off=total, depth_off_most=most))  # fmt: skip
 
     def agreements(self) -> dict[str, Agreement]:
         """Return for each queue that was reported how far the engine agrees."""
@@ -189,9 +183,18 @@ class Intervals:
             for queue, (reports, agreeing, total, most, recorded, engine) in self._samples.items()
         }
 
+    def _end(self, kind: str, queue: str, client: str, since: int, time: int | None, **of_kind: Any) -> None:
+        self.results.append(Result(self._component, self.number, kind, queue, client, since, time, **of_kind))
+        self.number += 1
+
+    def find(self, finding: Finding) -> None:
+        """Add a finding to the results."""
+        self.results.append(result_of(finding, self._component, self.number))
+        self.number += 1
+
     def _end_flow(self, queue: str, time: int | None) -> None:
         since, message, count, size = self._flow.pop(queue)
-        self.results.append(("flow_on", queue, "", "", since, time, message, count, size))
+        self._end("flow_on", queue, "", since, time, message=message, depth=count, bytes=size)
 
     def _let_go(self, session: str, command: str, queue: str, time: int | None) -> None:
         commands = self._held[session]
@@ -200,21 +203,22 @@ class Intervals:
             del commands[command]
             if not commands:
                 del self._held[session]
-        cause = "" if time is None else "dequeued" if queue in self._flow else "resumed"
-        self.results.append(("held", queue, session, label, since, time, cause, which, size))
+        cause = None if time is None else "dequeued" if queue in self._flow else "resumed"
+        self._end("held", queue, session, since, time, message=label, cause=cause, size=size,
+                  flowStoppedCount=which)  # fmt: skip
 
     def _end_group(self, queue: str, group: str, time: int | None) -> None:
         since, owner = self._groups[queue].pop(group)
         if not self._groups[queue]:
             del self._groups[queue]
-        self.results.append(("group_owned", queue, owner, group, since, time, "", 0, 0))
+        self._end("group_owned", queue, owner, since, time, group=group)
 
     def _end_block(self, client: str, time: int | None) -> None:
         begun = self._blocked.pop(client, None)
         if begun is not None:
             since, queues, held = begun
             cause = "held" if held else "round trip"
-            self.results.append(("blocked", queues, client, "", since, time, cause, held, 0))
+            self._end("blocked", queues, client, since, time, cause=cause, transfers=held)
 
     def is_at_rest(self) -> bool:
         """Return whether all queues are empty and OFF, and nothing is held, owned or blocked."""
@@ -223,6 +227,7 @@ class Intervals:
 
     def join(self, before: Intervals) -> None:
         """Add what was counted before these began at rest."""
+        self.number += before.number
         for counts, had in ((self._drops, before._drops), (self._differs, before._differs)):
             for queue, names in had.items():
                 for name, number in names.items():
@@ -275,7 +280,7 @@ class Auditor:
         component: Its name.
         state: What :meth:`state` returned, to continue there.
         tolerance: What is no finding; None for what the ``begin`` says: its label is what the whole log
-            showed (:meth:`qflow.logs.checks.Tolerance.text`), or empty, which means a second of each.
+            showed (:meth:`qflow.logs.tolerance.Tolerance.text`), or empty, which means a second of each.
         observer: Gets the engine's events as well.
 
     Attributes:
@@ -288,8 +293,9 @@ class Auditor:
     >>> auditor = Auditor("log/q")
     >>> rows = [(0, 0, "", "begin", "", "", 0, "", json.dumps(workload))]
     >>> rows += [(n, n, "p", "transfer", "q", f"p-{n}", 1, "", None) for n in (1, 2)]
-    >>> auditor.feed([*rows, (3, 9, "", "end", "", "", 0, "", None)])[0][:11]
-    ('log/q', 0, 'flow_on', 'q', '', '', 2, None, 'p-2', 2, 80)
+    >>> on = auditor.feed([*rows, (3, 9, "", "end", "", "", 0, "", None)])[0]
+    >>> on.kind, on.queue, on.begin_us, on.end_us, on.message, on.depth, on.bytes
+    ('flow_on', 'q', 2, None, 'p-2', 2, 80)
     """
 
     def __init__(
@@ -301,9 +307,9 @@ class Auditor:
     ) -> None:
         self.component, self.tolerance = component, tolerance or Tolerance()
         self._is_told = tolerance is not None
-        self.next_seq = self.duplicates = self._number = self._time = 0
+        self.next_seq = self.duplicates = self._time = 0
         self.is_finished, self._is_whole, self._cannot = False, True, ""
-        self.intervals = Intervals()
+        self.intervals = Intervals(component)
         self.player: LogPlayer | None = None
         self._checks: RuleChecks | None = None
         self._observer = observer
@@ -312,22 +318,23 @@ class Auditor:
         if state is not None:
             self._continue(json.loads(state))
 
-    def feed(self, rows: Iterable[LakeRow]) -> list[ResultRow]:
+    def feed(self, rows: Iterable[Iterable[Any]]) -> list[Result]:
         """Take the next rows and return the results that are certain now."""
         with pause_collector():
             self._feed(rows)
         return self._take_results()
 
-    def _feed(self, rows: Iterable[LakeRow]) -> None:
+    def _feed(self, rows: Iterable[Iterable[Any]]) -> None:
         pending = self._pending
-        for seq, time, client, event, queue, label, size, group, workload in rows:
+        for row in map(LakeRow._make, rows):
+            seq, time, client, event, queue, label, _, _, text = row
             if seq != self.next_seq and not self._is_next(seq, time):
                 continue
             self.next_seq = seq + 1
             self._time = time
             checks, player = self._checks, self.player
             if event == BEGIN:
-                self._begin_text(workload or "null", label)
+                self._begin_text(text or "null", label)
             elif event == END:
                 self._finish()
             elif checks is not None and player is not None:
@@ -336,26 +343,21 @@ class Auditor:
                 if event == "stats":
                     player.pass_time(time)
                     self.intervals.sample(queue, label)
-                elif (client, event, queue) in checks.known or checks.is_known(
-                    seq, time, client, event, queue, label
-                ):
+                elif (client, event, queue) in checks.known or checks.is_known(row):
                     check, play = checks.rows.get(event), player.rows.get(event)
                     if check is not None and self._is_whole:
-                        check(seq, time, client, event, queue, label, group)
+                        check(row)
                     if play is not None:
-                        play(time, client, queue, label, size, group)
+                        play(row)
 
     def _is_next(self, seq: int, time: int) -> bool:
         if seq < self.next_seq:
             self.duplicates += 1
             return False
         missing = Finding(seq, time, "gap", seen=seq - 1, expected=self.next_seq, number=seq - self.next_seq)
-        self._find(missing)
+        self.intervals.find(missing)
         self._is_whole = False
         return True
-
-    def _find(self, finding: Finding) -> None:
-        self.intervals.results.append(finding)
 
     # Edges
 
@@ -363,7 +365,7 @@ class Auditor:
         """Begin a component; raises the broker's own refusal of a queue."""
         intervals, observer = self.intervals, self._observer
         intervals.senders = Senders(workload.producers)
-        self._checks = checks = RuleChecks(workload, self.tolerance, self._find, self._pending, state[1])
+        self._checks = checks = RuleChecks(workload, self.tolerance, intervals.find, self._pending, state[1])
         handlers, checked = intervals.handlers, checks.events
 
         def observe(event: Event) -> None:
@@ -385,7 +387,7 @@ class Auditor:
             self.begin(Workload.from_json(json.loads(text), name=self.component))
         except (AmqpException, WorkloadError, ValueError) as error:
             self._cannot = str(error)
-            self._find(Finding(self.next_seq - 1, self._time, "refused", name=self._cannot))
+            self.intervals.find(Finding(self.next_seq - 1, self._time, "refused", name=self._cannot))
 
     def _finish(self) -> None:
         self.is_finished = True
@@ -395,10 +397,10 @@ class Auditor:
             if self._is_whole:
                 self._checks.finish(self._time, player.errors)
             for client, error in sorted(player.errors.items()):
-                self._find(Finding(0, self._time, "died", client, name=str(error)))
+                self.intervals.find(Finding(0, self._time, "died", client, name=str(error)))
             self.intervals.finish(self._time)
         elif not self._cannot:
-            self._find(Finding(0, self._time, "no-begin"))
+            self.intervals.find(Finding(0, self._time, "no-begin"))
 
     def skip_to(self, seq: int, time: int) -> None:
         """Begin with a later event, without those before: for pieces of a component."""
@@ -406,20 +408,17 @@ class Auditor:
         if self.player is not None:
             self.player.pass_time(time)
 
-    def cut_off(self) -> list[ResultRow]:
+    def cut_off(self) -> list[Result]:
         """Return what is known of a component whose end never came."""
         if self.is_finished:
             return []
-        self._find(Finding(0, self._time, "cut-off", seen=self.next_seq - 1))
+        self.intervals.find(Finding(0, self._time, "cut-off", seen=self.next_seq - 1))
         self._finish()
         return self._take_results()
 
-    def _take_results(self) -> list[ResultRow]:
+    def _take_results(self) -> list[Result]:
         results, self.intervals.results = self.intervals.results, []
-        first = self._number
-        self._number += len(results)
-        rows = (_finding_row(one) if isinstance(one, Finding) else (*one, *_NO_FINDING) for one in results)
-        return [(self.component, number, *row) for number, row in enumerate(rows, first)]
+        return results
 
     # Pieces
 
@@ -432,7 +431,7 @@ class Auditor:
 
     def counts(self) -> tuple[int, dict[str, int]]:
         """Return how many results were given so far, and how often each queue turned ON."""
-        return self._number, self.intervals.state()["flowStoppedCount"]
+        return self.intervals.number, self.intervals.state()["flowStoppedCount"]
 
     def join(self, before: Auditor) -> bool:
         """Add what was seen before this began at rest; return whether no message was seen by both."""
@@ -440,7 +439,6 @@ class Auditor:
         if not self._checks.join(before._checks):
             return False
         self.intervals.join(before.intervals)
-        self._number += before._number
         return True
 
     # State
@@ -449,7 +447,7 @@ class Auditor:
         """Return the state as JSON text; take it between calls of :meth:`feed`."""
         value = {
             "format": FORMAT,
-            "counts": [self.next_seq, self._number, self.duplicates, self._time],
+            "counts": [self.next_seq, self.intervals.number, self.duplicates, self._time],
             "flags": [self.is_finished, self._is_whole, self._cannot],
             "tolerance": [self.tolerance.skew, self.tolerance.lag],
             "intervals": self.intervals.state(),
@@ -463,35 +461,13 @@ class Auditor:
         if not isinstance(value, dict) or value.get("format") != FORMAT:
             got = value.get("format") if isinstance(value, dict) else value
             raise ValueError(f"an auditor's state has the format {FORMAT!r}, got {got!r}")
-        self.next_seq, self._number, self.duplicates, self._time = value["counts"]
+        self.next_seq, number, self.duplicates, self._time = value["counts"]
         self.is_finished, self._is_whole, self._cannot = value["flags"]
         self.tolerance = Tolerance(*value["tolerance"])
-        self.intervals = Intervals(value["intervals"])
+        self.intervals = Intervals(self.component, number, value["intervals"])
         if value["workload"] is not None:
             workload = Workload.from_json(json.loads(value["workload"]), name=self.component)
             self.begin(workload, (value["player"], value["checks"]))
-
-
-def _finding_row(found: Finding) -> tuple[Any, ...]:
-    """Return a finding as a row of RESULTS without its key."""
-    return (
-        "finding", found.queue, found.client, found.kind, found.time, found.time, found.name, found.number,
-        found.bytes, found.row, found.message, found.seen, found.expected, found.gap, found.depth_off,
-        found.depth_off_most,
-    )  # fmt: skip
-
-
-def finding_of(result: Any) -> Finding:
-    """Return the finding that a row of RESULTS holds, whose sentence can then be made.
-
-    >>> finding_of(Auditor("log/q").cut_off()[0]).sentence()
-    'the log breaks off after event -1: its end is missing'
-    """
-    (_, _, _, queue, client, kind, time, _, name, number, size, *own) = result
-    row, message, seen, expected, gap, off, most = own
-    return Finding(
-        row, time, kind, client, queue, message, name, seen, expected, gap, size, off, most, number
-    )
 
 
 # A whole log in memory
@@ -563,8 +539,8 @@ def audit_parts(
     done = end = 0
     found: list[Finding] = []
 
-    def keep(results: Iterable[ResultRow]) -> None:
-        found.extend(finding_of(result) for result in results if result[2] == "finding")
+    def keep(results: Iterable[Result]) -> None:
+        found.extend(finding_of(result) for result in results if result.kind == "finding")
 
     for rows in parts:
         keep(auditor.feed(_number_rows(rows, done + 1)))
@@ -572,7 +548,7 @@ def audit_parts(
         end = max(0, rows[-1].ts_us) if rows else end
         if tell is not None:
             tell(done)
-    keep(auditor.feed([(done + 1, end, "", END, "", "", 0, "", None)]))
+    keep(auditor.feed([LakeRow(done + 1, end, "", END, "", "", 0, "")]))
     player = auditor.player
     assert player is not None
     player.dissolve()
@@ -581,5 +557,5 @@ def audit_parts(
 
 
 def _number_rows(rows: Iterable[LogRow], first: int) -> Iterator[LakeRow]:
-    for number, (time, client, event, queue, label, size, group) in enumerate(rows, first):
-        yield (number, max(0, time), client, event, queue, label, size, group, None)
+    for number, row in enumerate(rows, first):
+        yield LakeRow(number, max(0, row.ts_us), *row[1:])

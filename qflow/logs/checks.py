@@ -8,7 +8,8 @@ held (CN-13); a completion comes when every queue has let go of the transfer (FC
 
 Whose completion a queue may hold is the engine's knowledge, so the checks also take the engine's events, as
 the player makes them.  A client's log says when the client did something, not when that reached the broker: a
-finding is only what no clock and no chance explains (:class:`Tolerance`, :class:`_QueueCourse`).
+finding is only what no clock and no chance explains (:class:`~qflow.logs.tolerance.Tolerance`,
+:class:`_QueueCourse`).
 
 What is remembered grows with what is under way, not with the log: of a message that is gone its number stays,
 in a set of ranges.  Between two rows the state is a plain value.
@@ -16,32 +17,22 @@ in a set of ranges.  Between two rows the state is a plain value.
 
 from __future__ import annotations
 
-import json
-from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from qflow.broker.completions import RangeSet
 from qflow.broker.events import Event
 from qflow.broker.flow_limit import FlowThresholds, exceeds_stop, may_resume
 from qflow.broker.settings import QueueSettings
-from qflow.logs.log_file import OF_CONSUMERS, OF_PRODUCERS, SETTLEMENTS, LogRow, forget_oldest
+from qflow.logs.findings import Finding
+from qflow.logs.log_file import OF_CONSUMERS, OF_PRODUCERS, SETTLEMENTS, LakeRow, forget_oldest
+from qflow.logs.tolerance import Tolerance
 from qflow.workload.agenda import SECOND
 from qflow.workload.model import Senders, Workload, is_unseen
 
-_SHORTEST_LAG = 60_000
-"""Microseconds: a settlement may wait for a delayed acknowledgement (40 to 44 ms) and for its turn."""
-
-_LONGEST_LAG = 1_000_000
 _PATIENCE = SECOND
 """Microseconds by which a busy client may learn late of what is complete."""
-
-MOST_UNDER_WAY = 100_000
-"""So many messages at most are remembered to measure their ways."""
-
-MOST_WAYS = 1_000_000
-"""So many measures at most are kept of them."""
 
 _MOST_DIGITS = 18
 """Of a label's number; what is longer is no number of a message."""
@@ -51,214 +42,6 @@ _MOST_ODD = 1_000
 
 _KEEPING = ("accept", "acquire", "reject")
 """Why a message leaves a queue when no policy drops it."""
-
-
-class Finding(NamedTuple):
-    """One thing that a log shows and that needs a reader: in columns, the sentence is made from them.
-
-    Fields:
-        row: Of the log, from 1, the header not counted; 0 if it is of none.
-        time: Microseconds since the start.
-        kind: A key of :data:`SENTENCES`, such as ``completed while held``.
-        client, queue, message: Whose row it is, and of what; empty if it is of none.
-        name: Another name that belongs to it: the holder, the group's owner, the row's event, the policy.
-        seen, expected: What was counted, and what the rules allow.
-        gap: By how many microseconds.
-        bytes, depth_off, depth_off_most: ``max_depth``: max_bytes; ``reports``: the sum and the largest of
-            msgDepth's differences.
-        number: How many it is about: messages, events or reports.
-
-    >>> Finding(7, 5_000, "never sent", "c", "q", "p-9", "deliver").text()
-    'row 7, 0.005 s: never sent (CM-01), c, q, p-9: deliver; allowed: what a producer sent before'
-    """
-
-    row: int
-    time: int
-    kind: str
-    client: str = ""
-    queue: str = ""
-    message: str = ""
-    name: str = ""
-    seen: int | None = None
-    expected: int | None = None
-    gap: int = 0
-    bytes: int = 0
-    depth_off: int = 0
-    depth_off_most: int = 0
-    number: int = 1
-
-    @property
-    def rule(self) -> str:
-        """The rule that it breaks, such as ``FC-15``; empty if it breaks none."""
-        return SENTENCES[self.kind][0]
-
-    def sentence(self) -> str:
-        """Return what was seen, in words; of what breaks a rule, also what is allowed."""
-        return SENTENCES[self.kind][1].format(**self._asdict(), mean=self._mean_off())
-
-    def text(self) -> str:
-        """Return one line: where, what, whose, and the sentence."""
-        what = ", ".join(part for part in (self.client, self.queue, self.message) if part)
-        rule = f" ({self.rule})" if self.rule else ""
-        gap = f"; gap {self.gap}" if self.gap else ""
-        return f"row {self.row}, {self.time / SECOND:g} s: {self.kind}{rule}, {what}: {self.sentence()}{gap}"
-
-    def _mean_off(self) -> str:
-        # In hundredths and whole numbers: the same text on every machine.
-        reports = self.expected or 1
-        mean = (100 * self.depth_off + reports // 2) // reports
-        return f"{mean // 100}.{mean % 100:02d}"
-
-
-SENTENCES: dict[str, tuple[str, str]] = {
-    # What the rules do not allow.
-    "unknown producer": ("CAP-01", "{name}; allowed: a producer of the workload"),
-    "not subscribed": ("CN-03", "{name}; allowed: a consumer of this queue, from when it subscribes on"),
-    "never sent": ("CM-01", "{name}; allowed: what a producer sent before"),
-    "sent twice": ("CM-01", "sent again; allowed: each label once"),
-    "before it was sent": ("CM-01", "delivered {gap} us early; allowed: after it was sent"),
-    "completed twice": ("CM-02", "complete again; allowed: once"),
-    "completed while held": (
-        "FC-15",
-        "complete, {queue} is ON; allowed: not before {queue} lets go of it, {gap} us later",
-    ),
-    "withheld without cause": (
-        "CM-02",
-        "complete after {gap} us; allowed: at once, no queue of the message can be ON",
-    ),
-    "delivered twice": ("CN-10", "delivered again, {name} has it; allowed: once, unless it is given back"),
-    "credit exceeded": ("CN-04", "{seen} at a time; allowed: {expected}"),
-    "order": ("CN-27", "delivered after {name}; allowed: the one sent first, first"),
-    "group order": ("MG-06", "delivered after {name}; allowed: the one sent first, first"),
-    "group owned by another": ("MG-07", "delivered while {name} owns its group; allowed: to {name}"),
-    "not held": ("CN-13", "{name}; allowed: what was delivered to the client and is not settled"),
-    "sends on": (
-        "LP-06",
-        "{number} messages left out, the engine has ended its session; allowed: an error in its log, then a "
-        "new session",
-    ),
-    "discarded": ("LP-05", "never delivered, later ones are; allowed: policy {name} drops nothing it took"),
-    # What makes a result uncertain.
-    "gap": ("", "events {expected} to {seen} are missing; what follows is not certain"),
-    "cut-off": ("", "the log breaks off after event {seen}: its end is missing"),
-    "no-begin": ("", "its workload is missing; nothing audited"),
-    "refused": ("", "the engine cannot start: {name}"),
-    "unknown": ("", "{name} is no event of a client's log"),
-    # What the engine counted.
-    "died": ("", "{name}"),
-    "max_depth": ("", "the deepest it was"),
-    "dropped": ("", "messages left without being accepted: {name}"),
-    "differs": ("", "settled in the log, in the engine {name}"),
-    "reports": (
-        "",
-        "flowStopped agrees in {seen} of {expected} reports of the broker; the depth is off by {mean} "
-        "messages on average, {depth_off_most} at most",
-    ),
-}
-"""Kind of finding to the rule that it breaks, and its sentence."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tolerance:
-    """What is no finding, in microseconds.
-
-    Parameters:
-        skew: By how much the clients' clocks may differ.
-        lag: How long what a client does may take to reach the broker, and the answer to come back.
-
-    >>> Tolerance.estimated([])
-    Tolerance(skew=0, lag=60000)
-    """
-
-    skew: int = SECOND
-    lag: int = _LONGEST_LAG
-
-    @classmethod
-    def estimated(cls, rows: Sequence[LogRow]) -> Tolerance:
-        """Estimate both from a whole log; a stream, whose end is not known, tolerates a second of each."""
-        seen = Ways()
-        for row in rows:
-            seen.take(row)
-        return seen.tolerance()
-
-    def text(self) -> str:
-        """Return both as the label of a component's ``begin`` has them."""
-        return f"[{self.skew},{self.lag}]"
-
-    @classmethod
-    def of_text(cls, text: str) -> Tolerance:
-        """Return what :meth:`text` wrote; ValueError if it is no such text."""
-        values = json.loads(text)
-        if not isinstance(values, list) or [type(value) for value in values] != [int, int] or min(values) < 0:
-            allowed = "a list of skew and lag in microseconds, whole numbers from 0"
-            raise ValueError(f"the label of a begin must be {allowed}, or empty, got {text!r}")
-        return cls(*values)
-
-
-class Ways:
-    """Measures how long messages and completions were on their way in a log: for a Tolerance."""
-
-    def __init__(self) -> None:
-        self._sent: dict[str, int] = {}
-        self._ahead: dict[str, list[int]] = {}
-        self._ways, self._trips = _Sample(), _Sample()
-        # Of a producer: how many are not complete; the one that is alone on its way, and since when.
-        self._alone: dict[str, list[Any]] = {}
-
-    def take(self, row: LogRow) -> None:
-        """Take a row, in the order of the log."""
-        time, client, event, _, label, _, _ = row
-        if event == "deliver":
-            if label in self._sent:
-                self._ways.add(time - self._sent[label])
-            else:
-                self._ahead.setdefault(label, []).append(time)
-                forget_oldest(self._ahead, MOST_UNDER_WAY)
-        elif event == "transfer":
-            if label not in self._sent:
-                self._sent[label] = time
-                forget_oldest(self._sent, MOST_UNDER_WAY)
-                for earlier in self._ahead.pop(label, ()):
-                    self._ways.add(earlier - time)
-            own = self._alone.setdefault(client, [0, "", 0])
-            own[0] += 1
-            own[1:] = (label, time) if own[0] == 1 else ("", 0)
-        elif event in ("complete", "refused"):
-            own = self._alone.setdefault(client, [0, "", 0])
-            own[0] -= 1
-            if label == own[1] and time - own[2] < _LONGEST_LAG:
-                self._trips.add(time - own[2])
-
-    def tolerance(self) -> Tolerance:
-        """Return the tolerance that these times explain."""
-        # If more than one in a hundred messages seems to arrive before it is sent, the clocks differ by that
-        # much; if fewer do, these are findings.
-        trips = sorted(self._trips.values)
-        lag = 3 * _at(trips, 99) if len(trips) >= 100 else 0
-        skew = max(0, -_at(sorted(self._ways.values), 1))
-        return Tolerance(skew, min(_LONGEST_LAG, max(_SHORTEST_LAG, lag)))
-
-
-class _Sample:
-    """All values up to a number of them; of more, each second, each fourth, ..., the same in every run."""
-
-    __slots__ = ("values", "_step", "_count")
-
-    def __init__(self) -> None:
-        self.values = array("q")
-        self._step, self._count = 1, 0
-
-    def add(self, value: int) -> None:
-        self._count += 1
-        if self._count % self._step == 0:
-            self.values.append(value)
-            if len(self.values) >= MOST_WAYS:
-                self.values = self.values[1::2]
-                self._step *= 2
-
-
-def _at(ordered: Sequence[int], percent: int) -> int:
-    return ordered[len(ordered) * percent // 100] if ordered else 0
 
 
 class _LabelSet:
@@ -469,7 +252,7 @@ class RuleChecks:
         self._suspects: dict[str, list[Any]] = {}
         # Of a producer: the first transfer on a session that the engine has ended, how many, until when.
         self._left_out: dict[str, list[Any]] = {}
-        self.rows: dict[str, Callable[..., None]] = {
+        self.rows: dict[str, Callable[[LakeRow], None]] = {
             "transfer": self._transfer,
             "complete": self._complete,
             "refused": self._note_refusal,
@@ -487,81 +270,79 @@ class RuleChecks:
         if state is not None:
             self._continue(state)
 
+    def _find_in(self, row: LakeRow, kind: str, **more: Any) -> None:
+        self._find(Finding(row.seq, row.ts_us, kind, row.client, row.queue, row.label, **more))
+
     # Who a row is of
 
-    def is_known(self, row: int, time: int, client: str, event: str, queue: str, label: str) -> bool:
+    def is_known(self, row: LakeRow) -> bool:
         """Return whether a row is an event of one of the workload's clients; if not, that is a finding."""
-        early = 0
+        client, event, early = row.client, row.event, 0
         if event in OF_PRODUCERS:
             kind, is_known = "unknown producer", client in self._capacity
         elif event in OF_CONSUMERS:
             kind, is_known = "not subscribed", False
             reader = self._readers.get(client)
-            if reader is not None and reader.queue == queue:
-                early = max(0, round(reader.start * SECOND) - self._skew - time)
+            if reader is not None and reader.queue == row.queue:
+                early = max(0, round(reader.start * SECOND) - self._skew - row.ts_us)
                 is_known = not early
         else:
             kind, is_known = "unknown", event == "error"
         if is_known:
-            self.known.add((client, event, queue))
+            self.known.add((client, event, row.queue))
         else:
-            self._find(Finding(row, time, kind, client, queue, label, event, gap=early))
+            self._find_in(row, kind, name=event, gap=early)
         return is_known
 
     # What producers log
 
-    def _transfer(
-        self, row: int, time: int, client: str, event: str, queue: str, label: str, group: str
-    ) -> None:
+    def _transfer(self, row: LakeRow) -> None:
+        label, time = row.label, row.ts_us
         if not self._sent_labels.add(label):
-            self._find(Finding(row, time, "sent twice", client, queue, label))
+            self._find_in(row, "sent twice")
             return
         self._place += 1
-        self._sent[label] = _Sent(row, time, self._place, client, group, freed=time)
+        self._sent[label] = _Sent(row.seq, time, self._place, row.client, row.group, freed=time)
         self._note_odd(label)
-        for its_row, its_time, consumer, its_queue in self._ahead.pop(label, ()):
+        for number, its_time, reader, queue in self._ahead.pop(label, ()):
             early = time - its_time
             if early > self._skew:
-                self._find(
-                    Finding(its_row, its_time, "before it was sent", consumer, its_queue, label, gap=early)
-                )
+                self._find(Finding(number, its_time, "before it was sent", reader, queue, label, gap=early))
 
-    def _complete(
-        self, row: int, time: int, client: str, event: str, queue: str, label: str, group: str
-    ) -> None:
+    def _complete(self, row: LakeRow) -> None:
+        label, time = row.label, row.ts_us
         sent = self._sent.get(label)
-        if sent.client != client if sent is not None else label not in self._sent_labels:
-            self._find(Finding(row, time, "never sent", client, queue, label, "complete"))
+        if sent.client != row.client if sent is not None else label not in self._sent_labels:
+            self._find_in(row, "never sent", name=row.event)
             return
         if not self._done_labels.add(label):
-            self._find(Finding(row, time, "completed twice", client, queue, label))
+            self._find_in(row, "completed twice")
             return
         if sent is None:
             return
-        since, until = sent.time - self._lag, time + self._lag
+        since, until, whose = sent.time - self._lag, time + self._lag, (row.seq, time, row.client)
         for held, (lows, is_high) in sent.holds.items():
-            self.pending.append([until, "held", row, time, client, held, label, since, lows, is_high])
+            self.pending.append([until, "held", *whose, held, label, since, lows, is_high])
         late = time - sent.freed
         if late > _PATIENCE + self._lag and not sent.holds and not self._can_have_been_on(sent.queues, since):
-            self.pending.append([until, "late", row, time, client, queue, label, since, late, sent.queues])
+            self.pending.append([until, "late", *whose, row.queue, label, since, late, sent.queues])
         sent.is_complete = True
         if not sent.open:
             del self._sent[label]
             self._odd.pop(label, None)
 
-    def _note_refusal(
-        self, row: int, time: int, client: str, event: str, queue: str, label: str, group: str
-    ) -> None:
+    def _note_refusal(self, row: LakeRow) -> None:
         """What the broker gave back is on no queue: nothing has to become of it."""
+        label = row.label
         sent = self._sent.pop(label, None)
         self._odd.pop(label, None)
         if sent is None:
             if label not in self._sent_labels:
-                self._find(Finding(row, time, "never sent", client, queue, label, event))
+                self._find_in(row, "never sent", name=row.event)
             return
         for state in self._queues.values():
             state.overtaken.pop(label, None)
-            state.waiting.get(client, {}).get(sent.group, {}).pop(label, None)
+            state.waiting.get(row.client, {}).get(sent.group, {}).pop(label, None)
 
     def _can_have_been_on(self, queues: Iterable[str], since: int) -> bool:
         states = (self._queues[name] for name in queues)
@@ -592,20 +373,18 @@ class RuleChecks:
 
     # What consumers log
 
-    def _deliver(
-        self, row: int, time: int, client: str, event: str, queue: str, label: str, group: str
-    ) -> None:
+    def _deliver(self, row: LakeRow) -> None:
+        client, queue, label, group = row.client, row.queue, row.label, row.group
         state = self._queues[queue]
         sent = self._sent.get(label)
         if sent is None and label not in self._sent_labels:
-            self._ahead.setdefault(label, []).append([row, time, client, queue])
+            self._ahead.setdefault(label, []).append([row.seq, row.ts_us, client, queue])
             if len(self._ahead) > _MOST_ODD:
                 self._never_sent(next(iter(self._ahead)))
         state.overtaken.pop(label, None)
         holder = state.holders.get(label)
         if holder is not None or ((sent is None or sent.is_settled) and label in state.gone):
-            name = holder[0] if holder else "a consumer that settled it"
-            self._find(Finding(row, time, "delivered twice", client, queue, label, name))
+            self._find_in(row, "delivered twice", name=holder[0] if holder else "a consumer that settled it")
             return
         if sent is not None:
             group = sent.group
@@ -614,21 +393,20 @@ class RuleChecks:
         held = self._held[client] = self._held[client] + 1
         prefetch = self._readers[client].prefetch
         if held > prefetch:
-            found = Finding(row, time, "credit exceeded", client, queue, label, "", held, prefetch)
-            self._find(found)
+            self._find_in(row, "credit exceeded", seen=held, expected=prefetch)
         if state.is_grouped:
             owners = state.owners.setdefault(group, {})
             for owner in owners:
                 if owner != client:
-                    state.pending.setdefault(group, []).append([row, time, client, queue, label, owner])
+                    early = [row.seq, row.ts_us, client, queue, label, owner]
+                    state.pending.setdefault(group, []).append(early)
             owners[client] = owners.get(client, 0) + 1
         if sent is not None and state.is_fifo and label not in state.returned:
-            self._order(row, time, client, queue, label, sent)
+            self._order(row, state, sent)
 
-    def _order(self, row: int, time: int, client: str, queue: str, label: str, sent: _Sent) -> None:
+    def _order(self, row: LakeRow, state: _Queue, sent: _Sent) -> None:
         """A queue gives the oldest first: of a group, or to one consumer, what one producer sent in order."""
-        state = self._queues[queue]
-        whose = sent.group if state.is_grouped else client
+        whose = sent.group if state.is_grouped else row.client
         newest = state.newest.get(whose)
         if newest is None:
             newest = state.newest[whose] = {}
@@ -636,20 +414,18 @@ class RuleChecks:
         last = newest.get(sent.client)
         if last is not None and sent.place < last[0]:
             kind = "group order" if state.is_grouped else "order"
-            self._find(Finding(row, time, kind, client, queue, label, last[1], gap=last[2] - sent.time))
+            self._find_in(row, kind, name=last[1], gap=last[2] - sent.time)
         else:
-            newest[sent.client] = [sent.place, label, sent.time]
+            newest[sent.client] = [sent.place, row.label, sent.time]
 
-    def _settle(
-        self, row: int, time: int, client: str, event: str, queue: str, label: str, group: str
-    ) -> None:
-        state = self._queues[queue]
+    def _settle(self, row: LakeRow) -> None:
+        client, event, label = row.client, row.event, row.label
+        state = self._queues[row.queue]
         holder = state.holders.get(label)
         if holder is None or holder[0] != client:
             # It did reach a consumer.
             state.overtaken.pop(label, None)
-            name = f"{event}, {holder[0]} holds it" if holder else event
-            self._find(Finding(row, time, "not held", client, queue, label, name))
+            self._find_in(row, "not held", name=f"{event}, {holder[0]} holds it" if holder else event)
             return
         del state.holders[label]
         self._held[client] -= 1
@@ -662,7 +438,7 @@ class RuleChecks:
             if sent is not None:
                 sent.is_settled = True
         if state.is_grouped:
-            self._leave_group(client, holder[1], state, time)
+            self._leave_group(client, holder[1], state, row.ts_us)
 
     def _leave_group(self, client: str, group: str, state: _Queue, now: int) -> None:
         owners = state.owners.get(group, {})
@@ -686,17 +462,16 @@ class RuleChecks:
                 kind = "group owned by another"
                 self._find(Finding(row, time, kind, client, queue, label, its_owner, gap=gap))
 
-    def _error(
-        self, row: int, time: int, client: str, event: str, queue: str, label: str, group: str
-    ) -> None:
+    def _error(self, row: LakeRow) -> None:
         """A session that ends gives back all that it holds (MG-16); until now its client did not know."""
+        client = row.client
         self._left_out.pop(client, None)
         for state in self._queues.values():
             for label in [label for label, holder in state.holders.items() if holder[0] == client]:
                 _, group = state.holders.pop(label)
                 state.returned[label] = None
                 if state.is_grouped:
-                    self._leave_group(client, group, state, time)
+                    self._leave_group(client, group, state, row.ts_us)
         if client in self._held:
             self._held[client] = 0
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from qflow.logs.audit import Audit
-    from qflow.logs.checks import Tolerance
     from qflow.logs.foreign_columns import Recognised
     from qflow.logs.log_file import LogRow
+    from qflow.logs.tolerance import Tolerance
     from qflow.logs.workload_file import Guess
     from qflow.trace.files import Quarantine
     from qflow.workload.model import Workload
@@ -138,8 +138,8 @@ class _Seen(NamedTuple):
 
 
 def _look_through(path: str, columns: str | None) -> _Seen:
-    from qflow.logs.checks import Ways
     from qflow.logs.log_file import LogError, read_log
+    from qflow.logs.tolerance import Ways
     from qflow.logs.workload_file import Guess
     from qflow.trace.files import Quarantine
 
@@ -204,9 +204,9 @@ def _audit_log(
     """Audit the log and write the trace; return also the number of events, and the depths not reported."""
     from qflow.broker.events import EventTable
     from qflow.logs.audit import audit_parts
-    from qflow.logs.checks import Tolerance
     from qflow.logs.client_log import ClientLog
     from qflow.logs.log_file import read_log, source_of
+    from qflow.logs.tolerance import Tolerance
     from qflow.trace.files import LongTrace, write_trace
     from qflow.workload.measures import QueueMeters
 
@@ -267,7 +267,7 @@ def _thresholds(namespace: argparse.Namespace, audited: Audit, workload: Workloa
 
 
 def _tolerance(skew: float | None, estimated: Tolerance) -> Tolerance:
-    from qflow.logs.checks import Tolerance
+    from qflow.logs.tolerance import Tolerance
     from qflow.workload.attributes import LARGEST_NUMBER
 
     if skew is None:

@@ -29,7 +29,6 @@ import json
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +42,7 @@ from qflow.broker.snapshot import ONLY_COUNT
 from qflow.logs.log_file import (
     SAMPLE_FIELDS,
     SETTLEMENTS,
+    LakeRow,
     LogError,
     LogRow,
     QueueSample,
@@ -185,6 +185,7 @@ def round_trips(rows: Sequence[LogRow]) -> list[tuple[int, int, int]]:
 
 # The player
 
+_Row = LogRow | LakeRow
 _Key = tuple[str, str]
 """A message on a queue: the queue, the label."""
 
@@ -219,13 +220,13 @@ class LogPlayer:
         self._arrived: list[tuple[_Key, str]] = []
         # Clients that know that their session has ended.
         self._ended: dict[str, None] = {}
-        # What is done with a row, by its event: given time, client, queue, label, size and group.
-        self.rows: dict[str, Callable[..., None]] = {
+        # What is done with a row, by its event.
+        self.rows: dict[str, Callable[[_Row], None]] = {
             "transfer": self._transfer,
             "deliver": self._deliver,
-            **{verdict: partial(self._settle_delivery, verdict) for verdict in SETTLEMENTS},
+            **dict.fromkeys(SETTLEMENTS, self._settle_delivery),
             "error": self._error,
-            **{act: partial(self._note_window, f"client.{act}") for act in ("block", "unblock")},
+            **dict.fromkeys(("block", "unblock"), self._note_window),
         }
         self._stage = Stage(workload, 0)
         if state is None:
@@ -242,27 +243,28 @@ class LogPlayer:
 
     # Rows
 
-    def _transfer(self, time: int, client: str, queue: str, label: str, size: int, group: str) -> None:
-        self.pass_time(time)
+    def _transfer(self, row: _Row) -> None:
+        self.pass_time(row.ts_us)
+        client, label = row.client, row.label
         session = self._sessions[client]
         if client in self._ended:
             session = self._begin_again(session.name)
         if not session.is_attached:
-            self._differs(client, queue, label, "transfer", "its session is dead")
+            self._differs(row, "its session is dead")
             return
         exchange, key = self._addresses[client]
         try:
-            session.message_transfer(make_message(key, label, size, group), exchange, sync=True)
+            session.message_transfer(make_message(key, label, row.size, row.group), exchange, sync=True)
         except SessionException as error:
             self._note_death(session, error)
         if self._arrived:
             self._settle_arrived()
 
-    def _deliver(self, time: int, client: str, queue: str, label: str, *_: object) -> None:
-        self.pass_time(time)
-        if client in self._ended and client in self._consumers:
-            self._join_again(client)
-        key = (queue, label)
+    def _deliver(self, row: _Row) -> None:
+        self.pass_time(row.ts_us)
+        if row.client in self._ended and row.client in self._consumers:
+            self._join_again(row.client)
+        key = (row.queue, row.label)
         holder = self._holders.get(key)
         if holder is not None:
             holder[2] = True
@@ -270,19 +272,20 @@ class LogPlayer:
             self._shown[key] = None
             forget_oldest(self._shown, _MOST_EARLY)
 
-    def _error(self, time: int, client: str, _queue: str, label: str, *_: object) -> None:
-        self.pass_time(time)
+    def _error(self, row: _Row) -> None:
+        self.pass_time(row.ts_us)
+        client = row.client
         session = self._sessions.get(client) or self.broker.sessions.get(client)
         if session is not None:
-            self._note_death(session, session.error or _error_of(label))
+            self._note_death(session, session.error or _error_of(row.label))
             session.close()
             self._ended |= dict.fromkeys(self._senders.on(session.name) or (client,))
             if self._arrived:
                 self._settle_arrived()
 
-    def _note_window(self, kind: str, time: int, client: str, *_: object) -> None:
-        self.pass_time(time)
-        self._observer(Event(self.broker.now, kind, session=client))
+    def _note_window(self, row: _Row) -> None:
+        self.pass_time(row.ts_us)
+        self._observer(Event(self.broker.now, f"client.{row.event}", session=row.client))
 
     def pass_time(self, until: int) -> None:
         """Do what is due until an instant: consumers subscribe, the broker's timers fire."""
@@ -362,24 +365,22 @@ class LogPlayer:
             if holder is not None:
                 self._settle(holder[0], holder[1], verdict)
 
-    def _settle_delivery(
-        self, verdict: str, time: int, client: str, queue: str, label: str, *_: object
-    ) -> None:
-        self.pass_time(time)
-        key = (queue, label)
+    def _settle_delivery(self, row: _Row) -> None:
+        self.pass_time(row.ts_us)
+        key, verdict = (row.queue, row.label), row.event
         holder = self._holders.pop(key, None)
         if holder is None:
             self._early[key] = verdict
             forget_oldest(self._early, _MOST_EARLY)
-            self._differs(client, queue, label, verdict, "not delivered")
-            self._drop_surplus(client)
+            self._differs(row, "not delivered")
+            self._drop_surplus(row.client)
         else:
             name, number, _ = holder
             session = self.broker.sessions.get(name)
             if session is None or not session.is_attached:
-                self._differs(client, queue, label, verdict, "its session is dead")
-            elif name != client:
-                self._differs(client, queue, label, verdict, f"delivered to {name}")
+                self._differs(row, "its session is dead")
+            elif name != row.client:
+                self._differs(row, f"delivered to {name}")
             self._settle(name, number, verdict)
         if self._arrived:
             self._settle_arrived()
@@ -401,9 +402,9 @@ class LogPlayer:
                 self._settle(name, number, "complete")
                 return
 
-    def _differs(self, client: str, queue: str, label: str, logged: str, engine: str) -> None:
-        detail = {"logged": logged, "engine": engine}
-        self._observer(Event(self.broker.now, "client.differs", queue, client, "", label, 0, "", detail))
+    def _differs(self, row: _Row, engine: str) -> None:
+        detail, now = {"logged": row.event, "engine": engine}, self.broker.now
+        self._observer(Event(now, "client.differs", row.queue, row.client, "", row.label, 0, "", detail))
 
     # State
 
@@ -494,12 +495,12 @@ def replay(log: ClientLog, workload: Workload, tell: Callable[[int], None] | Non
     events = EventTable()
     with pause_collector():
         player = LogPlayer(workload, events)
-        for number, (time, client, event, *rest) in enumerate(log.rows):
+        for number, row in enumerate(log.rows):
             if tell is not None and not number % 1000:
                 tell(number)
-            action = player.rows.get(event)
+            action = player.rows.get(row.event)
             if action is not None:
-                action(time, client, *rest)
+                action(row)
         end = max(0, log.rows[-1].ts_us) if log.rows else 0
         player.finish(end)
         player.dissolve()

@@ -15,9 +15,10 @@ from typing import Any
 
 from qflow.broker.errors import AmqpException
 from qflow.broker.events import Event
-from qflow.logs.audit import BEGIN, END, Auditor, LakeRow, ResultRow
-from qflow.logs.checks import Tolerance
-from qflow.logs.log_file import LogRow
+from qflow.logs.audit import Auditor
+from qflow.logs.findings import Result
+from qflow.logs.log_file import BEGIN, END, LakeRow, LogRow
+from qflow.logs.tolerance import Tolerance
 from qflow.logs.workload_file import workload_text
 from qflow.workload.model import Workload
 from qflow.workload.stage import Stage, make_message
@@ -130,7 +131,7 @@ class Splitter:
         """Yield each row of a known client or queue with its component, the begin of all components first."""
         for name, text in self._begins.items():
             self._next[name] = 1
-            yield name, (0, 0, "", BEGIN, "", self._tolerance, 0, "", text)
+            yield name, LakeRow(0, 0, "", BEGIN, "", self._tolerance, 0, "", text)
         self._begins = {}
         for row in rows:
             self._time = max(0, row.ts_us)
@@ -139,12 +140,12 @@ class Splitter:
             if component is not None:
                 seq = self._next[component]
                 self._next[component] = seq + 1
-                yield component, (seq, self._time, *row[1:], None)
+                yield component, LakeRow(seq, self._time, *row[1:])
 
     def end(self) -> Iterator[tuple[str, LakeRow]]:
         """Yield the end of all components: the end of each is the end of the log."""
         for name, seq in self._next.items():
-            yield name, (seq, self._time, "", END, "", "", 0, "", None)
+            yield name, LakeRow(seq, self._time, "", END, "", "", 0, "")
 
 
 def lake_of(source: str, workload: Workload, rows: Sequence[LogRow]) -> dict[str, list[LakeRow]]:
@@ -156,9 +157,9 @@ def lake_of(source: str, workload: Workload, rows: Sequence[LogRow]) -> dict[str
     return lake
 
 
-def audit_in_memory(lake: Mapping[str, Iterable[LakeRow]]) -> list[ResultRow]:
+def audit_in_memory(lake: Mapping[str, Iterable[LakeRow]]) -> list[Result]:
     """Audit each component; results in order of component and number."""
-    results: list[ResultRow] = []
+    results: list[Result] = []
     for component in sorted(lake):
         auditor = Auditor(component)
         results += auditor.feed(lake[component])

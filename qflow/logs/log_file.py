@@ -90,6 +90,23 @@ class LogRow(NamedTuple):
     group: str
 
 
+BEGIN, END = "begin", "end"
+
+
+class LakeRow(NamedTuple):
+    """One row of a component: of a log, with its number; first and last are ``begin`` and ``end``."""
+
+    seq: int
+    ts_us: int
+    client: str
+    event: str
+    queue: str
+    label: str
+    size: int
+    group: str
+    workload: str | None = None
+
+
 COLUMNS = LogRow._fields
 NUMBERED = ("seq", *COLUMNS)
 

@@ -20,8 +20,8 @@ from typing import Any
 from qflow.broker.flow_limit import FlowThresholds, exceeds_stop, is_exempt, may_resume
 from qflow.broker.settings import QueueSettings
 from qflow.logs.audit import audit
-from qflow.logs.checks import Finding
 from qflow.logs.client_log import ClientLog, replay
+from qflow.logs.findings import Finding
 from qflow.progress import Progress
 from qflow.workload.model import Workload
 

@@ -225,7 +225,7 @@ def _audit(spark: SparkSession, namespace: argparse.Namespace) -> int:
 
 def _audit_lake(spark: SparkSession, lake: str, namespace: argparse.Namespace) -> dict[str, Any]:
     from qflow.spark.lake import read_lake
-    from qflow.spark.lake_audit import LargeAudit, audit_to
+    from qflow.spark.lake_audit import audit_large, audit_to
     from qflow.spark.workers import TaskProgress, peak_accumulator
 
     form, cut = namespace.format, namespace.cut
@@ -235,13 +235,13 @@ def _audit_lake(spark: SparkSession, lake: str, namespace: argparse.Namespace) -
         if namespace.out:
             results = audit_to(spark, lake, namespace.out, shown, peak, form, cut)
         else:
-            results = LargeAudit(peak, cut).results(rows).persist()
+            results = audit_large(rows, peak=peak, cut=cut).persist()
         summary = _summary(results)
     return {"events": rows.count(), **summary, "worker_bytes": peak.value if peak is not None else 0}
 
 
 def _summary(results: DataFrame) -> dict[str, Any]:
-    from qflow.logs.audit import finding_of
+    from qflow.logs.findings import finding_of
     from qflow.spark.questions import summarise
 
     found = summarise(results, _SHOWN)
@@ -258,7 +258,7 @@ def _summary(results: DataFrame) -> dict[str, Any]:
 
 
 def _report(spark: SparkSession, namespace: argparse.Namespace) -> int:
-    from qflow.spark.day_report import report_day
+    from qflow.spark.figures import report_day
     from qflow.spark.workers import TaskProgress
 
     with TaskProgress(spark, "asking"):

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qflow.kit import RefusalError
-from qflow.logs.checks import Tolerance, Ways
 from qflow.logs.client_log import ClientLog, client_rows
 from qflow.logs.log_file import LOG_ENDINGS, Bit, LogError, read_log, source_of
+from qflow.logs.tolerance import Tolerance, Ways
 from qflow.logs.workload_file import workload_of, workload_text
-from qflow.spark.lake import assign, components, count_events, lay_out, strangers, touches, write_lake
+from qflow.spark.lake import assign, count_events, find_components, lay_out, strangers, write_lake
 from qflow.spark.tables import (
     EVENTS,
     FORMAT,
@@ -118,7 +118,7 @@ def _list_by_spark(spark: SparkSession, path: str) -> dict[str, str]:
     }
 
 
-_READ = Schema([*EVENTS, *QUARANTINE[2:]])
+_READ = Schema(EVENTS | QUARANTINE)
 """What is read of a log, at once: good rows, bad ones with their reason, and one row with its tolerance."""
 
 _TOLERANCE = -1
@@ -324,7 +324,8 @@ def make_lake(
         try:
             lake, aside = _laid_out(read, {source_of(file): known[source_of(file)] for file in new})
             aside.persist()
-            count, first = aside.count(), aside.orderBy("source", "row").limit(_SHOWN).collect()
+            first = aside.orderBy("source", "row").limit(_SHOWN).collect()
+            count = len(first) if len(first) < _SHOWN else aside.count()
             if first and read.where("reason IS NULL").isEmpty():
                 raise RefusalError(f"{first[0].source}: {first[0].reason}")
             events |= write_lake(lake, folder, buckets, made_of, day, form)
@@ -336,9 +337,9 @@ def make_lake(
 
 def _laid_out(read: DataFrame, known: Mapping[str, Workload]) -> tuple[DataFrame, DataFrame]:
     """Return the rows of a lake, and those that were set aside."""
-    events = read.where("reason IS NULL").select(*EVENTS.names)
-    bad = read.where(f"reason IS NOT NULL AND row != {_TOLERANCE}").select(*QUARANTINE.names)
-    found = components(touches(events, known))
+    events = read.where("reason IS NULL").select(*EVENTS)
+    bad = read.where(f"reason IS NOT NULL AND row != {_TOLERANCE}").select(*QUARANTINE)
+    found = find_components(events, known)
     assigned = assign(events, found)
     texts = read.where(f"row = {_TOLERANCE}").select("source", "values").collect()
     tolerances = {row.source: Tolerance.of_text(row["values"]) for row in texts}
@@ -350,7 +351,7 @@ def _kept_logs(there: DataFrame | None, made_of: Mapping[str, str], folder: str)
     """Return which logs a lake has whole; refuse another log of a name that it has."""
     if there is None:
         return set()
-    pairs = there.selectExpr("substring_index(component, '/', 1) AS source", *KEYS.names).distinct().collect()
+    pairs = there.selectExpr("substring_index(component, '/', 1) AS source", *KEYS).distinct().collect()
     parts: dict[str, list[str]] = {}
     for row in pairs:
         if row.source in made_of and row.part.split("-")[0] != made_of[row.source]:

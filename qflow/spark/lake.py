@@ -14,19 +14,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qflow.kit import RefusalError
-from qflow.logs.audit import BEGIN, END
-from qflow.logs.checks import Tolerance
 from qflow.logs.components import components_of, parts_of, touches_of
+from qflow.logs.log_file import BEGIN, END, LogRow
+from qflow.logs.tolerance import Tolerance
 from qflow.spark.tables import (
-    COMPONENTS,
     EVENTS,
     FORMAT,
     KEYS,
     LAKE,
     NO_DAY,
-    TOUCHES,
     GrowingTable,
     digest_of,
+    missing_of,
     part_names,
 )
 from qflow.workload.model import Workload
@@ -35,48 +34,42 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def touches(events: DataFrame, workloads: Mapping[str, Workload]) -> DataFrame:
-    """Return who touches what: what the workloads declare, and what the logs show in addition."""
-    from pyspark.sql import functions as sf
-
-    stated = [touch for source in sorted(workloads) for touch in touches_of(source, workloads[source])]
-    known = events.sparkSession.createDataFrame(stated, TOUCHES.ddl)
-    consumed = sf.col("event").isin("deliver", "accept", "release", "reject")
-    shown = events.where(consumed).select(*TOUCHES.names).distinct()
-    # A log may only add what a workload knows: unknown clients go to the quarantine, not into a component.
-    clients = known.select("source", "client").distinct()
-    queues = known.select("source", "queue").distinct()
-    shown = shown.join(clients, ["source", "client"], "left_semi")
-    shown = shown.join(queues, ["source", "queue"], "left_semi").select(*TOUCHES.names)
-    return known.union(shown).distinct()
-
-
-def components(touches: DataFrame) -> DataFrame:
-    """Return the component of each client and queue, as networkx finds them on the driver."""
+def find_components(events: DataFrame, workloads: Mapping[str, Workload]) -> dict[tuple[str, str, str], str]:
+    """Return the component of each client and queue: what workloads declare, and logs show in addition."""
+    known = {touch for source, workload in workloads.items() for touch in touches_of(source, workload)}
+    clients = {(source, client) for source, client, _ in known}
+    queues = {(source, queue) for source, _, queue in known}
+    consumed = events.where(events.event.isin("deliver", "accept", "release", "reject"))
     # Who touches what grows with clients, not with events: it is small.
-    found = components_of((row.source, row.client, row.queue) for row in touches.collect())
-    rows = [(source, component, member, role) for (source, role, member), component in found.items()]
-    return touches.sparkSession.createDataFrame(rows, COMPONENTS.ddl)
+    for row in consumed.select("source", "client", "queue").distinct().collect():
+        # A log may only add what a workload knows: others go to the quarantine, not into a component.
+        if (row.source, row.client) in clients and (row.source, row.queue) in queues:
+            known.add(tuple(row))
+    return components_of(known)
 
 
 _FIRST, _LAST = -1, (1 << 63) - 1
 _PLACED = f"component string, {EVENTS.ddl}, workload string"
 
 
-def assign(events: DataFrame, components: DataFrame) -> DataFrame:
+def assign(events: DataFrame, components: Mapping[tuple[str, str, str], str]) -> DataFrame:
     """Return events with their component; null where the workload has no such client or queue."""
     from pyspark.sql import functions as sf
 
+    rows = [(*member, component) for member, component in components.items()]
+    members = events.sparkSession.createDataFrame(
+        rows, "source string, role string, member string, component string"
+    )
     is_report = sf.col("event") == "stats"
     keyed = events.withColumn("role", sf.when(is_report, "queue").otherwise("client"))
     keyed = keyed.withColumn("member", sf.when(is_report, sf.col("queue")).otherwise(sf.col("client")))
-    found = keyed.join(sf.broadcast(components), ["source", "role", "member"], "left")
-    return found.select("component", *EVENTS.names)
+    found = keyed.join(sf.broadcast(members), ["source", "role", "member"], "left")
+    return found.select("component", *EVENTS)
 
 
 def strangers(assigned: DataFrame) -> DataFrame:
     """Return the rows that belong to no component, for the quarantine."""
-    values = ", ".join(f"`{name}`" for name in EVENTS.names[2:])
+    values = ", ".join(f"`{name}`" for name in LogRow._fields)
     return assigned.where("component IS NULL").selectExpr(
         "source",
         "`row` + 1 AS `row`",
@@ -88,7 +81,7 @@ def strangers(assigned: DataFrame) -> DataFrame:
 
 def lay_out(
     assigned: DataFrame,
-    components: DataFrame,
+    components: Mapping[tuple[str, str, str], str],
     workloads: Mapping[str, Workload],
     tolerances: Mapping[str, Tolerance] | None = None,
 ) -> DataFrame:
@@ -99,8 +92,7 @@ def lay_out(
     spark = assigned.sparkSession
     # With the component among the keys, a file of some components does without the rows of all others.
     known = assigned.where(sf.col("component").isNotNull()).dropDuplicates(["component", "source", "row"])
-    members = {(row.source, row.role, row.member): row.component for row in components.collect()}
-    parts = parts_of(workloads, members)
+    parts = parts_of(workloads, components)
     last = {
         row.source: row.last
         for row in assigned.groupBy("source").agg(sf.max("ts_us").alias("last")).collect()
@@ -115,7 +107,7 @@ def lay_out(
     rows = known.unionByName(spark.createDataFrame(edges, _PLACED), allowMissingColumns=True)
     in_component = Window.partitionBy("component").orderBy("row")
     numbered = rows.withColumn("seq", sf.row_number().over(in_component).cast("bigint") - 1)
-    return numbered.select(*LAKE.names)
+    return numbered.select(*LAKE)
 
 
 def pack(events: Mapping[str, int], buckets: int) -> dict[str, int]:
@@ -151,7 +143,7 @@ def write_lake(
     )
     in_parts = placed.repartition(len({part for _, _, part in table}), "part")
     rows = in_parts.sortWithinPartitions("part", "component", "seq")
-    GrowingTable(lake.sparkSession, folder, form).write(rows.select(*LAKE.names, *KEYS.names))
+    GrowingTable(lake.sparkSession, folder, form).write(rows.select(*LAKE, *KEYS))
     return counts
 
 
@@ -173,20 +165,21 @@ def read_lake(spark: SparkSession, folder: str | Path, form: str = FORMAT) -> Da
     Raises:
         RefusalError: If the folder holds no lake; the sentence says what is missing.
     """
-    table = GrowingTable(spark, folder, form)
-    frame = table.frame()
+    return require_lake(GrowingTable(spark, folder, form))
+
+
+def require_lake(table: GrowingTable) -> DataFrame:
+    """Return the same of a table."""
+    frame = table.read(LAKE, "a lake has")
     if frame is None:
-        raise RefusalError(f"{folder}: no lake can be read there: nothing is")
-    types = dict(frame.dtypes)
-    for column in LAKE:
-        got = types.get(column.name)
-        if got != column.type:
-            found = "missing" if got is None else f"of type {got}"
-            raise RefusalError(
-                f"{folder}: a lake has the column {column.name} of type {column.type}, here it is {found}"
-            )
-    table.require_whole()
-    return frame.select(*LAKE.names, *KEYS.names)
+        raise RefusalError(f"{table.place}: no lake can be read there: nothing is")
+    missing = missing_of(part for _, part in table.parts())
+    if missing:
+        raise RefusalError(
+            f"{table.place}: {missing[0]} of {missing[1]} parts are missing; "
+            "the command that made it goes on where it was"
+        )
+    return frame
 
 
 def count_events(lake: DataFrame) -> dict[str, int]:

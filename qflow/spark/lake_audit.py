@@ -1,17 +1,35 @@
-"""Audit: the engine over each component of a lake, in constant memory."""
+"""Audit of a lake: the engine over each component, in constant memory; and over a long one in pieces.
+
+A component is one task, and the largest decides how long all of them take.  It can be cut in two ways, with
+the result of the whole.  A *checkpoint* is the auditor's state at a row, recorded in one pass over the
+component; each piece then begins with the state that the row before it left (:func:`audit_from_checkpoint`).
+A *cut* needs no pass before: where every message sent has been accepted, a fresh engine goes on as the old
+one would. The log alone shows such places (:func:`rest_places`), so each piece begins with a fresh state.
+Whether that state was right shows afterwards (:func:`_follow`): what decides the future
+(:meth:`Auditor.rest_key`) has to be equal; what only counts (results, times ON) is added. Where it is not,
+the piece is audited again from the true state, so the result is never wrong.
+
+:func:`audit_cut` does this in memory, :class:`_CutAudit` on Spark: a task a piece. The driver compares the
+pieces' states and sees none of their results.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial, reduce
+from itertools import islice, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qflow.kit import RefusalError
 from qflow.logs.audit import Auditor
+from qflow.logs.components import touches_of
+from qflow.logs.findings import Result
+from qflow.logs.log_file import BEGIN, END, LakeRow
 from qflow.progress import Progress
-from qflow.spark.cuts import CUT_ROWS, CutAudit, find_cuts
-from qflow.spark.lake import count_events, in_order, read_lake
+from qflow.spark.lake import count_events, in_order, require_lake
 from qflow.spark.tables import (
     FORMAT,
     KEYS,
@@ -25,13 +43,19 @@ from qflow.spark.tables import (
     tuples,
 )
 from qflow.spark.workers import map_batches
+from qflow.workload.model import Workload
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
     from pyspark.sql import DataFrame, SparkSession
 
-_ROW = LAKE.names[1:]
-_KEPT = Schema([*RESULTS, *KEYS])
+CUT_ROWS = 1_000_000
+"""A component of more rows is cut, where it can be, into pieces of about so many."""
+_PROBE_ROWS = 20_000
+"""Whether a component can be cut is tried with so many of its first events."""
+_NO_END = (1 << 63) - 1
+_KEPT = Schema(RESULTS | KEYS)
+RESULTS_HAVE = "results have"
 
 
 def audit(lake: DataFrame, partitions: int | None = None) -> DataFrame:
@@ -44,36 +68,32 @@ def audit(lake: DataFrame, partitions: int | None = None) -> DataFrame:
     Returns:
         RESULTS, in no order; ``component`` and ``number`` are its key.
     """
-    return map_batches(in_order(lake.select(*LAKE.names), partitions), _audit_batches, RESULTS)
+    return map_batches(in_order(lake.select(*LAKE), partitions), _audit_batches, RESULTS)
 
 
-class LargeAudit:
-    """An audit that cuts components of more than so many rows, where it pays (:mod:`qflow.spark.cuts`)."""
+def audit_large(
+    lake: DataFrame,
+    table: Schema = RESULTS,
+    peak: Accumulator[int] | None = None,
+    cut: int = CUT_ROWS,
+    kept: list[DataFrame] | None = None,
+) -> DataFrame:
+    """Return the same, with what the table has after RESULTS; components of more rows are cut where it pays.
 
-    def __init__(self, peak: Accumulator[int] | None = None, cut: int = CUT_ROWS) -> None:
-        self._peak, self._cut = peak, cut
-        self._cuts: list[CutAudit] = []
-
-    def results(self, lake: DataFrame, table: Schema = RESULTS) -> DataFrame:
-        """Return intervals and findings of every component, with what the table has after RESULTS."""
-        events = count_events(lake)
-        places = find_cuts(lake, events, self._cut)
-        is_cut = lake.component.isin(list(places))
-        parts = []
-        whole = {name: count for name, count in events.items() if name not in places}
-        if whole or not places:
-            rows = lake.where(~is_cut).select(*LAKE.names, *table.names[len(RESULTS) :])
-            work = partial(_audit_batches, table=table)
-            parts.append(map_batches(in_order(rows, events=whole or None), work, table, self._peak))
-        if places:
-            self._cuts.append(CutAudit(lake.where(is_cut), places, events, table, self._peak))
-            parts.append(self._cuts[-1].results())
-        return reduce(lambda some, more: some.unionByName(more), parts)
-
-    def release(self) -> None:
-        """Let go of what Spark keeps of the pieces."""
-        while self._cuts:
-            self._cuts.pop().release()
+    What Spark keeps of the pieces is added to `kept`, to let go of it afterwards.
+    """
+    events = count_events(lake)
+    places = find_cuts(lake, events, cut)
+    is_cut = lake.component.isin(list(places))
+    whole = {name: count for name, count in events.items() if name not in places}
+    parts = []
+    if whole or not places:
+        rows = lake.where(~is_cut).select(*LAKE, *_keys_of(table))
+        work = partial(_audit_batches, table=table)
+        parts.append(map_batches(in_order(rows, events=whole or None), work, table, peak))
+    if places:
+        parts.append(_CutAudit(lake.where(is_cut), places, events, table, peak).results(kept))
+    return _union(parts)
 
 
 def audit_to(
@@ -86,38 +106,432 @@ def audit_to(
     cut: int = CUT_ROWS,
 ) -> DataFrame:
     """Audit what a lake holds and a table of results does not, and return the results of the whole lake."""
-    rows, table = read_lake(spark, lake, form), GrowingTable(spark, out, form)
-    wanted = GrowingTable(spark, lake, form).names()
-    audit = LargeAudit(peak, cut)
+    source, table = GrowingTable(spark, lake, form), GrowingTable(spark, out, form)
+    kept: list[DataFrame] = []
+    rows = require_lake(source)
+    table.read(RESULTS, RESULTS_HAVE)
+    wanted = source.parts()
     # Of a lake with few parts each may be worth several tasks.
-    for done in table.fill(wanted, lambda some: audit.results(of_parts(rows, some), _KEPT)):
-        audit.release()
+    for done in table.fill(wanted, lambda some: audit_large(of_parts(rows, some), _KEPT, peak, cut, kept)):
+        while kept:
+            kept.pop().unpersist()
         if progress is not None:
             progress(done, len(wanted))
-    return of_parts(results_with_keys(spark, out, form), wanted).select(*RESULTS.names)
+    return of_parts(_read_results(table), wanted).select(*RESULTS)
 
 
 def read_results(spark: SparkSession, folder: str | Path, form: str = FORMAT) -> DataFrame:
     """Return all results that :func:`audit_to` wrote there, of whatever day."""
-    return results_with_keys(spark, folder, form).select(*RESULTS.names)
+    return results_with_keys(spark, folder, form).select(*RESULTS)
 
 
 def results_with_keys(spark: SparkSession, folder: str | Path, form: str = FORMAT) -> DataFrame:
     """Return the same with the KEYS by which they grow."""
-    frame = GrowingTable(spark, folder, form).frame()
+    return _read_results(GrowingTable(spark, folder, form))
+
+
+def _read_results(table: GrowingTable) -> DataFrame:
+    frame = table.read(RESULTS, RESULTS_HAVE)
     if frame is None:
-        raise RefusalError(f"{folder}: there are no results of an audit")
+        raise RefusalError(f"{table.place}: there are no results of an audit")
     return frame
 
 
-def _audit_batches(batches: Iterator[Any], table: Schema = RESULTS) -> Iterator[Any]:
+def _keys_of(table: Schema) -> list[str]:
+    return [name for name in table if name not in RESULTS]
+
+
+def _union(parts: Iterable[DataFrame]) -> DataFrame:
+    return reduce(lambda some, more: some.unionByName(more), parts)
+
+
+def _audit_batches(
+    batches: Iterator[Any],
+    table: Schema = RESULTS,
+    auditor_of: Callable[[str], Auditor | _PieceAudit] = Auditor,
+) -> Iterator[Any]:
     """Audit the rows of one partition, batch by batch; each result gets what the table has after RESULTS."""
-    keys = table.names[len(RESULTS) :]
     for component, parts in by_component(batches):
-        auditor = Auditor(component)
-        own: tuple[Any, ...] = ()
+        auditor, own = auditor_of(component), tuple[Any, ...]()
         for part in parts:
-            own = own or tuple(part.column(name)[0].as_py() for name in keys)
-            results = auditor.feed(tuples(part, _ROW))
+            own = own or tuple(part.column(name)[0].as_py() for name in _keys_of(table))
+            results = auditor.feed(tuples(part, LakeRow._fields))
             yield from to_batches((result + own for result in results), table)
         yield from to_batches((result + own for result in auditor.cut_off()), table)
+
+
+# Checkpoints
+
+_Checkpoint = tuple[str, int, str]
+"""The component, the first event after the checkpoint, and the auditor's state before it, as JSON."""
+
+
+def take_checkpoints(component: str, rows: Iterable[LakeRow], every: int) -> Iterator[_Checkpoint]:
+    """Yield a checkpoint before the first and every so many events of a component.
+
+    It takes one audit from start to end; audits after that can begin anywhere.
+
+    Parameters:
+        rows (iterable of rows of LAKE, without the component): In order.
+        every: Events between two checkpoints.
+    """
+    auditor = Auditor(component)
+    iterator = iter(rows)
+    while part := list(islice(iterator, every)):
+        yield component, auditor.next_seq, auditor.state()
+        auditor.feed(part)
+
+
+def audit_from_checkpoint(component: str, state: str, rows: Iterable[LakeRow], is_last: bool) -> list[Result]:
+    """Audit a component from a checkpoint to the next one, or to the end.
+
+    The pieces' results, put together, are those of an audit in one go.
+    """
+    auditor = Auditor(component, state)
+    results = auditor.feed(rows)
+    return results + auditor.cut_off() if is_last else results
+
+
+def rest_places(rows: Sequence[LakeRow]) -> list[int]:
+    """Return the numbers of the events before which nothing is under way, as far as the log shows.
+
+    Parameters:
+        rows (sequence of rows of LAKE, without the component): The whole component, in order.
+
+    >>> from qflow.logs.components import lake_of
+    >>> rest_places(lake_of("log", Workload("w", 1, {"q": {}}), [])["log/q"])
+    []
+    """
+    return list(_rests((row[0], row[2], row[3], row[8]) for row in rows))
+
+
+_SEEN = ("seq", "client", "event", "workload")
+"""What of LAKE it takes to see where a component rests."""
+
+
+def _rests(rows: Iterable[tuple[int, str, str, str | None]]) -> Iterator[int]:
+    copies: dict[str, int] = {}
+    blocked: set[str] = set()
+    waiting, is_rested = 0, False
+    for seq, client, event, text in rows:
+        if event == "transfer":
+            # What had to be completed has been completed by now.
+            if is_rested and not waiting and not blocked:
+                yield seq
+            is_rested = False
+            waiting += copies.get(client, 0)
+        elif event == "accept":
+            waiting -= 1
+            is_rested = True
+        elif event == "block":
+            blocked.add(client)
+        elif event == "unblock":
+            blocked.discard(client)
+        elif event == BEGIN:
+            copies = _copies_of(Workload.from_json(json.loads(text or "null")))
+
+
+def _copies_of(workload: Workload) -> dict[str, int]:
+    """Return of how many queues each producer's messages reach one."""
+    copies = {producer.name: 0 for producer in workload.producers}
+    for _, client, _ in touches_of("", workload):
+        if client in copies:
+            copies[client] += 1
+    return copies
+
+
+def _choose_places(places: Iterable[int], total: int, pieces: int) -> list[int]:
+    """Return which of some places, in order, cut so many events into pieces of about the same size.
+
+    >>> _choose_places([10, 48, 60, 70, 90], 100, 4)
+    [10, 48, 70]
+    """
+    wanted = [number * total // pieces for number in range(pieces - 1, 0, -1)]
+    chosen: set[int] = set()
+    before: int | None = None
+    for place in places:
+        while wanted and place >= wanted[-1]:
+            aim = wanted.pop()
+            chosen.add(before if before is not None and aim - before <= place - aim else place)
+        before = place
+    return sorted({*chosen, *([before] if wanted and before is not None else [])})
+
+
+class _Piece(NamedTuple):
+    """A piece of a component, audited: what it takes to put its results after those of the one before."""
+
+    start_key: str | None
+    """What decided its future at its start; None for one that began in the true state."""
+    is_clean: bool
+    state: str
+    """The auditor's, at its end."""
+
+
+class _Counts(NamedTuple):
+    """What is added to a piece's results: results, and times ON of each queue, before it."""
+
+    results: int = 0
+    stops: Mapping[str, int] = {}
+
+    def add(self, result: Result, component: str) -> Result:
+        """Return a result as one of the whole component; one that was held says which time ON held it."""
+        stops = result.flowStoppedCount
+        if stops is not None:
+            stops += self.stops.get(result.queue, 0)
+        number = self.results + result.number
+        return result._replace(component=component, number=number, flowStoppedCount=stops)
+
+
+class _PieceAudit:
+    """An audit of one piece: from the true state, if it is known, else from a fresh one."""
+
+    def __init__(self, component: str, start: int, begin: LakeRow, state: str | None = None) -> None:
+        self._auditor = Auditor(component, state)
+        self._start_key: str | None = None
+        self._is_clean = True
+        self._start, self._begin, self._is_fresh = start, begin, state is None and start > 0
+
+    def feed(self, rows: Iterable[Sequence[Any]]) -> list[Result]:
+        """Take rows, which begin with the piece's first."""
+        rows = list(rows)
+        if self._is_fresh:
+            # The engine as it is when the clients have joined and nothing has been sent yet.
+            self._auditor.feed([self._begin])
+            self._auditor.skip_to(self._start, rows[0][1])
+            self._start_key, self._is_fresh = self._auditor.rest_key(), False
+        results = self._auditor.feed(row for row in rows if row[3] != END)
+        self._is_clean = self._is_clean and all(result.kind != "finding" for result in results)
+        return results
+
+    def piece(self) -> _Piece:
+        """Return what is known of the piece after its last row."""
+        return _Piece(self._start_key, self._is_clean, self._auditor.state())
+
+    def cut_off(self) -> list[Result]:
+        """Return the same as the last of its results."""
+        return [Result(self._auditor.component, 0, "piece", "", "", 0, 0, json.dumps(self.piece()))]
+
+
+def _follow(auditor: Auditor, piece: _Piece, start: int) -> tuple[Auditor, _Counts] | None:
+    """Return the auditor after a piece, and what to add to its results; None if it was begun wrongly."""
+    after = Auditor(auditor.component, piece.state)
+    if piece.start_key is None:
+        return after, _Counts()
+    # A fresh auditor knows nothing of what was before: it finds too much, and never too little.
+    if not piece.is_clean or auditor.next_seq != start or auditor.rest_key() != piece.start_key:
+        return None
+    counts = _Counts(*auditor.counts())
+    return (after, counts) if piece.start_key and after.join(auditor) else None
+
+
+class Stitched(NamedTuple):
+    """A component's results, put together from pieces, and how many pieces had to be audited again."""
+
+    results: list[Result]
+    repeated: int
+
+
+def audit_cut(component: str, rows: Sequence[LakeRow], pieces: int) -> Stitched:
+    """Audit a component in pieces, one after the other; on Spark each piece is a task.
+
+    >>> from qflow.logs.components import lake_of
+    >>> rows = lake_of("log", Workload("w", 1, {"q": {}}), [])["log/q"]
+    >>> audit_cut("log/q", rows, 4)
+    Stitched(results=[], repeated=0)
+    """
+    return _audit_at(component, rows, _choose_places(rest_places(rows), len(rows), pieces))
+
+
+def _audit_at(component: str, rows: Sequence[LakeRow], places: Iterable[int]) -> Stitched:
+    """Audit a component that is cut before the events with these numbers."""
+    auditor, results, repeated = Auditor(component), list[Result](), 0
+    for start, end in pairwise([0, *places, len(rows)]):
+        audit, part = _PieceAudit(component, start, rows[0]), rows[start:end]
+        own = audit.feed(part)
+        followed = _follow(auditor, audit.piece(), start)
+        if followed is None:
+            repeated += 1
+            results += auditor.feed(row for row in part if row[3] != END)
+        else:
+            auditor, counts = followed
+            results += (counts.add(result, component) for result in own)
+    results += auditor.feed(row for row in rows[-1:] if row[3] == END)
+    return Stitched(results + auditor.cut_off(), repeated)
+
+
+# Pieces on Spark
+
+_PLACES = Schema(component="string", place="bigint")
+"""Before which event of a component it is cut."""
+
+
+def find_cuts(lake: DataFrame, events: Mapping[str, int], rows: int = CUT_ROWS) -> dict[str, list[int]]:
+    """Return before which events to cut each component of more rows that it pays for."""
+    # It pays if one task would get more than its share, and if the engine at rest is as a fresh one.
+    tasks = int(str(lake.sparkSession.conf.get("spark.sql.shuffle.partitions")))
+    least = max(rows, sum(events.values()) / tasks)
+    large = {name: count for name, count in events.items() if count > least}
+    if large:
+        begins = lake.where(lake.component.isin(list(large)) & (lake.seq < _PROBE_ROWS))
+        rested = map_batches(in_order(begins.select(*LAKE)), _try_to_cut, _PLACES)
+        large = {row.component: large[row.component] for row in rested.collect()}
+    if not large:
+        return {}
+    seen = lake.where(lake.component.isin(list(large))).select("component", *_SEEN)
+    work = partial(_find_places, events=large, rows=rows)
+    found: dict[str, list[int]] = {}
+    for row in map_batches(in_order(seen, events=large), work, _PLACES).collect():
+        found.setdefault(row.component, []).append(row.place)
+    return {name: sorted(places) for name, places in found.items()}
+
+
+def _try_to_cut(batches: Iterator[Any]) -> Iterator[Any]:
+    """Give the components that rest, and whose engine is then as a fresh one."""
+    for component, parts in by_component(batches):
+        rows = [LakeRow(*row) for part in parts for row in tuples(part, LakeRow._fields)]
+        for place in rest_places(rows)[-1:]:
+            auditor, piece = Auditor(component), _PieceAudit(component, place, rows[0])
+            auditor.feed(rows[:place])
+            piece.feed(rows[place : place + 1])
+            if _follow(auditor, piece.piece(), place) is not None:
+                yield from to_batches([(component, place)], _PLACES)
+
+
+def _find_places(batches: Iterator[Any], events: Mapping[str, int], rows: int) -> Iterator[Any]:
+    for component, parts in by_component(batches):
+        places = _rests(row for part in parts for row in tuples(part, _SEEN))
+        total = events[component]
+        chosen = _choose_places(places, total, -(-total // rows))
+        yield from to_batches(((component, place) for place in chosen), _PLACES)
+
+
+@dataclass
+class _Seam:
+    """How far the pieces of a component are put together."""
+
+    auditor: Auditor
+    starts: Sequence[int]
+    pieces: dict[int, _Piece] = field(default_factory=dict)
+    done: int = 0
+
+    def follow(self) -> Iterator[tuple[int, _Counts]]:
+        """Yield which pieces hold, with what to add to their results, up to one that does not."""
+        while self.done < len(self.starts):
+            followed = _follow(self.auditor, self.pieces[self.done], self.starts[self.done])
+            if followed is None:
+                return
+            self.auditor, counts = followed
+            yield self.done, counts
+            self.done += 1
+
+
+class _CutAudit:
+    """An audit of cut components, each piece a task; the driver compares what the pieces begin with."""
+
+    def __init__(
+        self,
+        lake: DataFrame,
+        places: Mapping[str, Sequence[int]],
+        events: Mapping[str, int],
+        table: Schema,
+        peak: Accumulator[int] | None,
+    ) -> None:
+        self._lake, self._table, self._keys, self._peak = lake, table, _keys_of(table), peak
+        self._bounds = {name: list(pairwise([0, *own, _NO_END])) for name, own in places.items()}
+        self._events = events
+        edges = lake.where(lake.event.isin(BEGIN, END)).select(*LAKE, *self._keys)
+        self._edges = {(row.component, row.event): tuple(row) for row in edges.collect()}
+
+    def results(self, kept: list[DataFrame] | None) -> DataFrame:
+        """Audit the pieces, and again those that began in a wrong state; return the results of all."""
+        seams = {
+            name: _Seam(Auditor(name), [start for start, _ in own]) for name, own in self._bounds.items()
+        }
+        wanted: dict[_Cut, str | None] = {
+            (name, at): None for name in seams for at in range(len(seams[name].starts))
+        }
+        made: list[DataFrame] = []
+        made_in: dict[_Cut, int] = {}
+        placed: dict[_Cut, tuple[int, _Counts]] = {}
+        while wanted:
+            made_in |= dict.fromkeys(wanted, len(made))
+            made.append(self._audit_pieces(wanted).persist())
+            for row in made[-1].where("kind = 'piece'").select("component", "message").collect():
+                name, at = _parse_name(row.component)
+                seams[name].pieces[at] = _Piece(*json.loads(row.message))
+            for name, seam in seams.items():
+                placed |= {(name, at): (made_in[name, at], counts) for at, counts in seam.follow()}
+            unfinished = {name: seam for name, seam in seams.items() if seam.done < len(seam.starts)}
+            wanted = {(name, seam.done): seam.auditor.state() for name, seam in unfinished.items()}
+        if kept is not None:
+            kept += made
+        parts = [self._end({name: seam.auditor for name, seam in seams.items()})]
+        for number, frame in enumerate(made):
+            own = {_name(*cut): counts for cut, (at, counts) in placed.items() if at == number}
+            parts.append(map_batches(frame, partial(_add_counts, counts=own, table=self._table), self._table))
+        return _union(parts)
+
+    def _audit_pieces(self, wanted: Mapping[_Cut, str | None]) -> DataFrame:
+        from pyspark.sql import functions as sf
+
+        spark = self._lake.sparkSession
+        bounds = {_name(name, at): (name, *self._bounds[name][at]) for name, at in wanted}
+        table = [(name, start, end, piece) for piece, (name, start, end) in bounds.items()]
+        pieces = spark.createDataFrame(table, "component string, first bigint, next bigint, piece string")
+        names = sorted({name for name, _ in wanted})
+        rows = self._lake.where(self._lake.component.isin(names) & (self._lake.event != END))
+        inside = rows.join(sf.broadcast(pieces), "component").where("seq >= first AND seq < next")
+        named = inside.drop("component").withColumnRenamed("piece", "component")
+        # Of a component with rows that are missing a piece may seem to have none.
+        sizes = {
+            piece: max(1, min(end, self._events[name]) - start)
+            for piece, (name, start, end) in bounds.items()
+        }
+        begun = {
+            piece: (start, LakeRow(*self._edges[name, BEGIN][1 : len(LAKE)]), wanted[_parse_name(piece)])
+            for piece, (name, start, _) in bounds.items()
+        }
+        work = partial(
+            _audit_batches, table=self._table, auditor_of=lambda piece: _PieceAudit(piece, *begun[piece])
+        )
+        ordered = in_order(named.select(*LAKE, *self._keys), events=sizes)
+        return map_batches(ordered, work, self._table, self._peak)
+
+    def _end(self, auditors: Mapping[str, Auditor]) -> DataFrame:
+        """Return the last results of each component."""
+        rows = []
+        for name, auditor in auditors.items():
+            edges = [self._edges[edge] for edge in ((name, END), (name, BEGIN)) if edge in self._edges]
+            results = auditor.feed(edge[1 : len(LAKE)] for edge in edges if edge[4] == END)
+            rows += [result + edges[0][len(LAKE) :] for result in results + auditor.cut_off()]
+        return self._lake.sparkSession.createDataFrame(rows, self._table.ddl)
+
+
+def _add_counts(batches: Iterator[Any], counts: Mapping[str, _Counts], table: Schema) -> Iterator[Any]:
+    """Give the results of the pieces that hold, as those of whole components."""
+    for piece, parts in by_component(batches):
+        if piece in counts:
+            component, _ = _parse_name(piece)
+            for part in parts:
+                rows = ((Result(*row[: len(RESULTS)]), row[len(RESULTS) :]) for row in tuples(part, table))
+                yield from to_batches(
+                    (
+                        counts[piece].add(result, component) + own
+                        for result, own in rows
+                        if result.kind != "piece"
+                    ),
+                    table,
+                )
+
+
+_Cut = tuple[str, int]
+"""A component, and which of its pieces."""
+
+
+def _name(component: str, at: int) -> str:
+    return f"{at} {component}"
+
+
+def _parse_name(name: str) -> _Cut:
+    at, _, component = name.partition(" ")
+    return component, int(at)

@@ -9,18 +9,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from qflow.spark.tables import COUNTS
 from qflow.workload.agenda import SECOND
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_IS_COUNT = "kind = 'finding' AND subject IN ('max_depth', 'dropped', 'differs', 'reports')"
+_IS_COUNT = "kind = 'finding' AND finding IN ('max_depth', 'dropped', 'differs', 'reports')"
 """Findings that say only what the engine counted; a log without a fault has them, too."""
 
 
 def spans(results: DataFrame, kind: str) -> DataFrame:
-    """Return the intervals of one kind with ``source`` and ``length_us``; ``count`` is named as in COUNTS."""
+    """Return the intervals of one kind with ``source`` and ``length_us``."""
     from pyspark.sql import functions as sf
 
     ends = results.groupBy(_source().alias("of")).agg(
@@ -29,8 +28,7 @@ def spans(results: DataFrame, kind: str) -> DataFrame:
     mine = results.where(sf.col("kind") == kind).withColumn("source", _source())
     joined = mine.join(sf.broadcast(ends), sf.col("of") == sf.col("source"))
     closed = joined.withColumn("end_us", sf.coalesce("end_us", "log_end")).drop("of", "log_end")
-    named = closed.withColumnRenamed("count", COUNTS.get(kind, "count"))
-    return named.withColumn("length_us", sf.col("end_us") - sf.col("begin_us"))
+    return closed.withColumn("length_us", sf.col("end_us") - sf.col("begin_us"))
 
 
 def on_over_time(results: DataFrame, step_us: int = 5 * SECOND) -> DataFrame:
@@ -72,7 +70,7 @@ def group_spots(results: DataFrame) -> DataFrame:
     """Return ``tenures, owned_us, owners`` of each ``source, queue, group``, the longest owned first."""
     from pyspark.sql import functions as sf
 
-    grouped = spans(results, "group_owned").groupBy("source", "queue", sf.col("subject").alias("group"))
+    grouped = spans(results, "group_owned").groupBy("source", "queue", "group")
     counted = grouped.agg(
         sf.count("*").alias("tenures"),
         sf.sum("length_us").alias("owned_us"),
@@ -84,9 +82,9 @@ def group_spots(results: DataFrame) -> DataFrame:
 def findings(results: DataFrame) -> DataFrame:
     """Return the findings, in order of component, kind, queue and client.
 
-    Collected, each gives its sentence: ``finding_of(row).sentence()`` (:func:`qflow.logs.audit.finding_of`).
+    Collected, each gives its sentence: ``finding_of(row).sentence()`` (:mod:`qflow.logs.findings`).
     """
-    return results.where("kind = 'finding'").orderBy("component", "subject", "queue", "client", "number")
+    return results.where("kind = 'finding'").orderBy("component", "finding", "queue", "client", "number")
 
 
 class Summary(NamedTuple):

@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qflow.kit import RefusalError
-from qflow.logs.audit import END, Auditor, LakeRow, ResultRow
-from qflow.logs.checks import Tolerance
+from qflow.logs.audit import Auditor
 from qflow.logs.components import Splitter
-from qflow.logs.log_file import LogRow
+from qflow.logs.findings import Result
+from qflow.logs.log_file import END, LakeRow, LogRow
+from qflow.logs.tolerance import Tolerance
+from qflow.spark.lake_audit import RESULTS_HAVE
 from qflow.spark.tables import FORMAT, LAKE, RESULTS, GrowingTable, write_rows
 from qflow.workload.model import Workload
 
@@ -47,7 +49,7 @@ class _StreamedComponent:
         if state is not None and not self.is_over:
             value = json.loads(zlib.decompress(state))
             text = value["auditor"]
-            self._pending = {row[0]: tuple(row) for row in value["pending"]}
+            self._pending = {row[0]: LakeRow(*row) for row in value["pending"]}
         self._auditor = Auditor(component, text)
 
     @property
@@ -63,18 +65,18 @@ class _StreamedComponent:
     @property
     def has_end(self) -> bool:
         """Whether the component's end has come."""
-        return any(row[3] == END for row in self._pending.values())
+        return any(row.event == END for row in self._pending.values())
 
-    def take(self, rows: Iterable[LakeRow]) -> list[ResultRow]:
+    def take(self, rows: Iterable[LakeRow]) -> list[Result]:
         """Take events in any order, each any number of times; return the results that are certain now."""
         if self.is_over:
             # What comes now came before.
             return []
         auditor, pending = self._auditor, self._pending
         for row in rows:
-            if row[0] >= auditor.next_seq:
-                pending.setdefault(row[0], row)
-        results: list[ResultRow] = []
+            if row.seq >= auditor.next_seq:
+                pending.setdefault(row.seq, row)
+        results: list[Result] = []
         while pending:
             ready = self._ready()
             if not ready and len(pending) <= self.patience:
@@ -84,7 +86,7 @@ class _StreamedComponent:
         self.is_over = auditor.is_finished and not pending
         return results
 
-    def give_up(self) -> list[ResultRow]:
+    def give_up(self) -> list[Result]:
         """Wait no longer for what is missing; return the results that follow from that."""
         patience, self.patience = self.patience, 0
         try:
@@ -109,14 +111,11 @@ class _StreamedComponent:
         return zlib.compress(json.dumps(value, separators=(",", ":")).encode(), 1)
 
 
-_ROW = LAKE.names[1:]
-
-
 def audit_stream(
     lake: DataFrame, patience: int = PATIENCE, wait: float = WAIT_SECONDS, *, ends_count: bool = False
 ) -> DataFrame:
     """Return a stream of results; with `ends_count` a component whose end has come waits for nothing more."""
-    grouped = lake.select(*LAKE.names).groupBy("component")
+    grouped = lake.select(*LAKE).groupBy("component")
     if not hasattr(grouped, "transformWithState"):
         raise RefusalError("a stream needs Spark 4.1 or newer; audits and sweeps do not")
     return grouped.transformWithState(
@@ -140,7 +139,7 @@ def processor(patience: int = PATIENCE, wait: float = WAIT_SECONDS, ends_count: 
         def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
             streamed = self._streamed(key)
             missing = streamed.next_seq
-            results = streamed.take(tuple(row[name] for name in _ROW) for row in rows)
+            results = streamed.take(LakeRow(*(row[name] for name in LakeRow._fields)) for row in rows)
             if ends_count and streamed.has_end:
                 results += streamed.give_up()
             timers = list(self._handle.listTimers())
@@ -161,9 +160,9 @@ def processor(patience: int = PATIENCE, wait: float = WAIT_SECONDS, ends_count: 
             before = self._state.get()
             return _StreamedComponent(key[0], None if before is None else bytes(before[0]), patience)
 
-        def _keep(self, streamed: _StreamedComponent, results: Iterable[ResultRow]) -> Iterator[Any]:
+        def _keep(self, streamed: _StreamedComponent, results: Iterable[Result]) -> Iterator[Any]:
             self._state.update((streamed.state(),))
-            return (Row(**dict(zip(RESULTS.names, result, strict=True))) for result in results)
+            return (Row(**result._asdict()) for result in results)
 
         def close(self) -> None:
             pass
@@ -183,6 +182,7 @@ def read_stream(spark: SparkSession, folder: str | Path, files: int | None = Non
 
 def start(results: DataFrame, folder: str | Path, *, once: bool = False, form: str = FORMAT) -> Any:
     """Start writing what :func:`audit_stream` gave; with `once` it takes what is there, then ends."""
+    _read(results.sparkSession, folder, form)
     # Timers would have a stream that is to end go on for ever, without data.
     results.sparkSession.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", str(not once).lower())
     writer = results.writeStream.outputMode("append").format(form).option("path", f"{folder}/results")
@@ -192,10 +192,14 @@ def start(results: DataFrame, folder: str | Path, *, once: bool = False, form: s
 
 def read_results(spark: SparkSession, folder: str | Path, form: str = FORMAT) -> DataFrame:
     """Return what a stream has written so far."""
-    results = GrowingTable(spark, f"{folder}/results", form).frame()
+    results = _read(spark, folder, form)
     if results is None:
         raise RefusalError(f"{folder}: no stream has written results there yet")
-    return results.select(*RESULTS.names)
+    return results.select(*RESULTS)
+
+
+def _read(spark: SparkSession, folder: str | Path, form: str) -> DataFrame | None:
+    return GrowingTable(spark, f"{folder}/results", form).read(RESULTS, RESULTS_HAVE)
 
 
 class Shipper:

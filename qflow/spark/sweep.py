@@ -22,15 +22,14 @@ from qflow.broker.errors import AmqpException
 from qflow.broker.settings import Argument
 from qflow.design import DesignError, Limits, Recommendation, recommend
 from qflow.kit import RefusalError
-from qflow.logs.audit import BEGIN, END, LakeRow
 from qflow.logs.client_log import ClientLog
-from qflow.logs.log_file import LogRow
+from qflow.logs.log_file import BEGIN, END, LakeRow, LogRow
 from qflow.prediction.extraction import extract
 from qflow.prediction.intervals import Interval, deaths, queue_intervals
 from qflow.prediction.predict import Settings
 from qflow.prediction.replays import most_likely, polls_of, recorded_sections, replay_workload
 from qflow.progress import Progress
-from qflow.spark.lake import count_events, in_order, read_lake
+from qflow.spark.lake import in_order, read_lake
 from qflow.spark.tables import (
     ADVICE,
     FORMAT,
@@ -38,7 +37,9 @@ from qflow.spark.tables import (
     LAKE,
     MEASURES,
     NO_DAY,
+    Advice,
     GrowingTable,
+    Measure,
     Part,
     Schema,
     by_component,
@@ -96,7 +97,7 @@ def _whole_components(
         for part in parts:
             count += part.num_rows
             if count <= allowed:
-                kept += tuples(part, LAKE.names[1:])
+                kept += map(LakeRow._make, tuples(part, LakeRow._fields))
         yield component, kept if count <= allowed else TooLarge(count, allowed)
 
 
@@ -222,8 +223,6 @@ def _require_unique(settings: Sequence[FleetSettings]) -> None:
             raise RefusalError(f"two settings are named {name!r}")
 
 
-_Measure = tuple[str, str, str, str, str, float | None, float | None, float | None, float | None, str]
-"""A row of MEASURES."""
 _Sections = dict[str, dict[str, Measures]]
 
 
@@ -242,16 +241,16 @@ def what_if(
         MEASURES, in no order.
     """
     work = partial(_measure_component, settings=list(settings), replays=replays)
-    return _map_components(in_order(lake.select(*LAKE.names)), work, MEASURES, allowed)
+    return _map_components(in_order(lake.select(*LAKE)), work, MEASURES, allowed)
 
 
 def _measure_component(
     component: str, rows: list[LakeRow] | TooLarge, settings: Sequence[FleetSettings], replays: int = 1
-) -> Iterator[_Measure]:
+) -> Iterator[Measure]:
     """Yield the measures of a component under one of the settings after the other."""
     if isinstance(rows, TooLarge):
         for setting in settings:
-            yield _note(component, setting, rows.text())
+            yield Measure(component, setting.name, note=rows.text())
         return
     workload, log = _component_log(component, rows)
     end = round(workload.duration * SECOND)
@@ -263,7 +262,7 @@ def _measure_component(
         try:
             runs = replay_workload(setting.of(workload).apply(extracted), end, polls, replays, processes=1)
         except (AmqpException, WorkloadError) as error:
-            yield _note(component, setting, f"refused: {error}")
+            yield Measure(component, setting.name, note=f"refused: {error}")
             continue
         shown = most_likely(runs)
         sections = {name: {key: dict(found) for key, found in part.items()}
@@ -287,7 +286,7 @@ def _rows(
     recorded: _Sections,
     predicted: _Sections,
     intervals: Mapping[str, Mapping[str, Interval]],
-) -> Iterator[_Measure]:
+) -> Iterator[Measure]:
     for section, names in predicted.items():
         for name in sorted(names):
             before = recorded[section].get(name, {})
@@ -295,18 +294,14 @@ def _rows(
             for measure, value in sorted(names[name].items()):
                 numbers = (before.get(measure), value, *found.get(measure, (None, None)))
                 was, will, low, high = map(_number, numbers)
-                yield component, setting.name, section, name, measure, was, will, low, high, ""
+                yield Measure(component, setting.name, section, name, measure, was, will, low, high)
 
 
 def _number(value: float | None) -> float | None:
     return None if value is None or math.isnan(value) else float(value)
 
 
-def _note(component: str, setting: FleetSettings, text: str) -> _Measure:
-    return (component, setting.name, "", "", "", None, None, None, None, text)
-
-
-_KEPT = Schema([*MEASURES, *KEYS])
+_KEPT = Schema(MEASURES | KEYS)
 
 
 def sweep(
@@ -322,9 +317,10 @@ def sweep(
     """Return the measures of every component under every setting; only those that are missing are made."""
     _require_unique(settings)
     rows, table = read_lake(spark, lake, form), GrowingTable(spark, folder, form)
+    counted = rows.groupBy("component", "part").count().collect()
+    events = {row.component: row["count"] for row in counted}
     # With its part of the lake a cell is told from one of an older lake.
-    made_of = {row.component: row.part for row in rows.select("component", "part").distinct().collect()}
-    events = count_events(rows)
+    made_of = {row.component: row.part for row in counted}
     cells = {
         (NO_DAY, _cell_name(f"{component} {made_of[component]}", setting, replays)): (component, setting)
         for component in sorted(events, key=lambda name: (-events[name], name))
@@ -339,7 +335,7 @@ def sweep(
             progress(done, len(cells))
     found = table.frame()
     # A lake has at least one component, a grid at least one setting, and each cell a row.
-    return of_parts(found, cells).select(*MEASURES.names)
+    return of_parts(found, cells).select(*MEASURES)
 
 
 def _cell_name(component: str, setting: FleetSettings, replays: int = 1) -> str:
@@ -366,7 +362,7 @@ def _measure_cells(
         "component", sf.concat("cell", sf.lit(" "), "component")
     )
     sizes = {f"{part} {component}": events[component] for component, part in names}
-    ordered = in_order(joined.select(*LAKE.names), len(sizes), sizes)
+    ordered = in_order(joined.select(*LAKE), len(sizes), sizes)
 
     def measure(name: str, rows: list[LakeRow] | TooLarge) -> Iterator[tuple[Any, ...]]:
         part, component = name.split(" ", 1)
@@ -380,9 +376,6 @@ def _measure_cells(
 
 _MESSAGES = 2_000
 """Messages that each simulation of a candidate sends."""
-
-_AdviceRow = tuple[str, str, str, str, str, str, str, str]
-"""A row of ADVICE."""
 
 
 def advise(
@@ -403,7 +396,7 @@ def advise(
         ADVICE, in no order.
     """
     work = partial(_advise_component, limits=dict(limits or {}), messages=messages)
-    return _map_components(in_order(lake.select(*LAKE.names)), work, ADVICE, allowed)
+    return _map_components(in_order(lake.select(*LAKE)), work, ADVICE, allowed)
 
 
 def _advise_component(
@@ -411,10 +404,10 @@ def _advise_component(
     rows: list[LakeRow] | TooLarge,
     limits: Mapping[str, Limits],
     messages: int,
-) -> list[_AdviceRow]:
+) -> list[Advice]:
     """Return the advice on one component's queues."""
     if isinstance(rows, TooLarge):
-        return [(component, "", "", "", "", "", "", rows.text())]
+        return [Advice(component, note=rows.text())]
     workload, log = _component_log(component, rows)
     extracted = extract(log, workload).workload
     given = {
@@ -426,7 +419,7 @@ def _advise_component(
     try:
         made = recommend(extracted, given, message_limit=messages)
     except (DesignError, AmqpException, WorkloadError) as error:
-        return [(component, queue, "", "", "", "", "", str(error)) for queue in workload.queues]
+        return [Advice(component, queue, note=str(error)) for queue in workload.queues]
     return list(_advice_rows(component, workload, made))
 
 
@@ -434,7 +427,7 @@ _WORDS = {True: "could overflow", False: "cannot overflow", None: "not proved"}
 _COSTS = ("flips_per_minute", "blocked_share", "latency_p50", "latency_p99")
 
 
-def _advice_rows(component: str, workload: Workload, made: Recommendation) -> Iterator[_AdviceRow]:
+def _advice_rows(component: str, workload: Workload, made: Recommendation) -> Iterator[Advice]:
     windows = {name: made.capacities[name] for name in sorted(made.capacities)}
     costs = {
         which: {name: getattr(cost, name) for name in _COSTS}
@@ -442,7 +435,7 @@ def _advice_rows(component: str, workload: Workload, made: Recommendation) -> It
     }
     for queue in workload.queues:
         before, after = made.before[queue], made.verdicts[queue]
-        yield (
+        yield Advice(
             component,
             queue,
             made.lines.get(queue, ""),

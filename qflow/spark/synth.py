@@ -19,10 +19,9 @@ from statistics import fmean, pstdev
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qflow.kit import RefusalError, kit_path
-from qflow.logs.audit import BEGIN, END
 from qflow.logs.client_log import ClientSide
 from qflow.logs.components import components_of, part_of, touches_of
-from qflow.logs.log_file import SAMPLE_FIELDS, LogRow
+from qflow.logs.log_file import BEGIN, END, SAMPLE_FIELDS, LogRow
 from qflow.logs.workload_file import workload_text
 from qflow.progress import Progress
 from qflow.spark.tables import (
@@ -232,7 +231,7 @@ def share(events: int, queues: int, seed: int) -> int:
     return events // queues + (seed < events % queues)
 
 
-_KEPT = Schema([*LAKE, *KEYS])
+_KEPT = Schema(LAKE | KEYS)
 
 
 def _synthetic_fleet(
@@ -275,7 +274,7 @@ def write_fleet(
     """Write a synthetic fleet as a lake, a part a component; killed, the same goes on where it was."""
     _require_enough(queues, events)
     table, wanted = GrowingTable(spark, folder, form), _fleet_parts(queues, events)
-    if table.names() - set(wanted):
+    if table.parts() - set(wanted):
         raise RefusalError(f"{folder}: a synthetic fleet needs a new folder, and this one holds other rows")
     for done in table.fill(wanted, partial(_synthetic_fleet, spark, queues, events, peak=peak)):
         if progress is not None:

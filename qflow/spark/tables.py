@@ -12,173 +12,115 @@ from what was there. The name of a part says what it is made of, and how many su
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_type_hints
 
 from qflow.kit import RefusalError
-from qflow.logs.log_file import MOST_ROWS
-from qflow.trace.schema import Column
+from qflow.logs.findings import Result
+from qflow.logs.log_file import MOST_ROWS, LakeRow, LogRow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_TYPES = {str: "string", int: "bigint", float: "double"}
 
-class Schema(tuple[Column, ...]):
-    """The columns of a table, in order; their types are ``string``, ``bigint`` or ``double``."""
 
-    __slots__ = ()
+class Schema(dict[str, str]):
+    """The columns of a table, in order, each with its type: ``string``, ``bigint`` or ``double``."""
+
+    @classmethod
+    def of(cls, record: type[tuple[Any, ...]]) -> Schema:
+        """Return the columns of records; where one may be None, the column may be null."""
+        hints = get_type_hints(record).items()
+        return cls({name: next(_TYPES[kind] for kind in (hint, *get_args(hint)) if kind in _TYPES)
+                    for name, hint in hints})  # fmt: skip
 
     @property
     def ddl(self) -> str:
         """The schema as Spark reads it, names in quotes as some are words of SQL."""
-        return ", ".join(f"`{column.name}` {column.type}" for column in self)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the columns."""
-        return tuple(column.name for column in self)
+        return ", ".join(f"`{name}` {kind}" for name, kind in self.items())
 
     def arrow(self) -> Any:
         """Return the schema as Arrow has it."""
         import pyarrow
 
         kinds = {"bigint": pyarrow.int64(), "string": pyarrow.string(), "double": pyarrow.float64()}
-        return pyarrow.schema([pyarrow.field(column.name, kinds[column.type]) for column in self])
+        return pyarrow.schema([pyarrow.field(name, kinds[kind]) for name, kind in self.items()])
 
-
-_EVENT = (
-    Column("ts_us", "bigint", "microseconds since the log's start; never negative here"),
-    Column("client", "string", "a producer, a consumer, or broker for what the broker reported"),
-    Column("event", "string", "one of qflow.logs.log_file.LOG_EVENTS; in a lake also begin and end"),
-    Column("queue", "string", "consumers and reports: the queue; producers: the routing key or the exchange"),
-    # Of error its text; of stats a JSON list; of begin what is no finding, [skew,lag] in microseconds.
-    Column("label", "string", "the message"),
-    Column("size", "bigint", "content bytes, or 0"),
-    Column("group", "string", "the message's group, or empty"),
-)
 
 EVENTS = Schema(
-    [
-        Column("source", "string", "name of the log: one broker's recorded run"),
-        Column("row", "bigint", "number of the event in its log, from 0"),
-        *_EVENT,
-    ]
+    source="string",  # The log's name: one broker's recorded run.
+    row="bigint",  # The event's number in its log, from 0.
+    **Schema.of(LogRow),
 )
-"""What ingest gives: the good rows of all logs."""
+"""What ingest gives: the good rows of all logs; no time is negative here."""
 
 LAKE = Schema(
-    [
-        Column("component", "string", "source/queue: the least name among the queues that belong together"),
-        Column("seq", "bigint", "number of the event in its component, from 0 (begin), without gaps"),
-        *_EVENT,
-        Column("workload", "string", "begin: the component's workload, as JSON; else null"),
-    ]
+    component="string",  # source/queue: the least name among the queues that belong together.
+    **Schema.of(LakeRow),
 )
-"""What layout writes; the last row of each component is its end."""
+"""What layout writes; the first row of each component is its begin, with its workload, the last its end."""
 
 KEYS = Schema(
-    [
-        Column("day", "string", "the day that the rows belong to, as 2026-11-27, or undated"),
-        Column("part", "string", "what the rows are made of, which part of it this is, and of how many"),
-    ]
+    day="string",  # The day that the rows belong to, as 2026-11-27, or undated.
+    part="string",  # What the rows are made of, which part of it this is, and of how many.
 )
 """By what a table grows, after its own columns."""
 
 QUARANTINE = Schema(
-    [
-        Column("source", "string", "name of the log"),
-        Column("row", "bigint", "number of the row in its file, from 1; 0 for the file as a whole"),
-        Column("column", "string", "the first column that makes no sense; empty for the row as a whole"),
-        Column("reason", "string", "what is allowed, and what was got"),
-        Column("values", "string", "what the file has there, at most 500 characters"),
-    ]
+    source="string",
+    row="bigint",  # The row's number in its file, from 1; 0 for the file as a whole.
+    column="string",  # The first that makes no sense; empty for the row as a whole.
+    reason="string",  # What is allowed, and what was got.
+    values="string",  # What the file has there, at most 500 characters.
 )
 """Rows that were set aside, each with the reason."""
 
-TOUCHES = Schema(
-    [
-        Column("source", "string", "name of the log"),
-        Column("client", "string", "a client, or exchange and key of a binding"),
-        Column("queue", "string", "a queue it touches"),
-    ]
-)
-"""Who touches what: the small table from which components are found."""
-
-COMPONENTS = Schema(
-    [
-        Column("source", "string", "name of the log"),
-        Column("component", "string", "source/queue"),
-        Column("member", "string", "a client or a queue"),
-        Column("role", "string", "client or queue"),
-    ]
-)
-"""Which component a client or a queue belongs to."""
-
-RESULTS = Schema(
-    [
-        Column("component", "string", "source/queue"),
-        Column("number", "bigint", "number of the result in its component, from 0: with it, the key"),
-        Column("kind", "string", "flow_on, held, blocked, group_owned or finding"),
-        Column("queue", "string", "the queue; of a blocked producer, the queues that hold its transfers"),
-        Column("client", "string", "held, blocked: the producer; group_owned: the owner; else empty"),
-        Column("subject", "string", "held: the message; group_owned: the group; finding: its kind"),
-        Column("begin_us", "bigint", "when it began"),
-        Column("end_us", "bigint", "when it ended; null if it still went on at the log's end"),
-        Column("cause", "string", "flow_on: the message; held: resumed or dequeued; finding: another name"),
-        Column("count", "bigint", "see COUNTS: of each kind another number"),
-        Column("bytes", "bigint", "flow_on: depth in bytes; held: the message's bytes"),
-        # Of findings only (qflow.logs.checks.Finding); the sentence is made of them last.
-        Column("seq", "bigint", "number of the event that shows it, or 0"),
-        Column("message", "string", "the message, or empty"),
-        Column("seen", "bigint", "what was counted, or null"),
-        Column("expected", "bigint", "what is allowed, or of how many, or null"),
-        Column("gap_us", "bigint", "by how much too early or too late"),
-        Column("depth_off", "bigint", "reports: sum of the differences of msgDepth"),
-        Column("depth_off_most", "bigint", "reports: the largest of them"),
-    ]
-)
+RESULTS = Schema.of(Result)
 """What the audit gives: intervals and findings, in one table, as a worker gives one."""
 
-COUNTS = {"flow_on": "depth", "held": "stop", "blocked": "transfers", "finding": "number"}
-"""What ``count`` is, by kind: when it began; which ON held it; how many it held; how many there are."""
 
-MEASURES = Schema(
-    [
-        Column("component", "string", "source/queue"),
-        Column("setting", "string", "name of the settings"),
-        Column("section", "string", "queues, producers or consumers"),
-        Column("name", "string", "the queue or the client"),
-        Column("measure", "string", "such as share_on, max_depth, latency_p99 (qflow.prediction)"),
-        Column("recorded", "double", "what was recorded, or null"),
-        Column("predicted", "double", "what is predicted, or null"),
-        Column(
-            "low", "double", "of a queue, from what on it will lie in 80 of 100 cases; null of one replay"
-        ),
-        Column("high", "double", "and up to what"),
-        Column("note", "string", "why there is no measure: refused by the broker, or too large"),
-    ]
-)
+class Measure(NamedTuple):
+    """A row of MEASURES."""
+
+    component: str
+    setting: str
+    section: str = ""  # queues, producers or consumers.
+    name: str = ""  # The queue or the client.
+    measure: str = ""  # Such as share_on, max_depth, latency_p99 (qflow.workload.measures).
+    recorded: float | None = None
+    predicted: float | None = None
+    low: float | None = None  # From what on it will lie in 80 of 100 cases; null of one replay.
+    high: float | None = None
+    note: str = ""  # Why there is no measure: refused by the broker, or too large.
+
+
+MEASURES = Schema.of(Measure)
 """What a what-if gives."""
 
-ADVICE = Schema(
-    [
-        Column("component", "string", "source/queue"),
-        Column("queue", "string", "the queue; empty if the whole component was left out"),
-        Column("line", "string", "a qpid-config line, or empty if the queue is left as it is"),
-        Column("before", "string", "whether what is declared could or cannot overflow, or is not proved"),
-        Column("reasons_before", "string", "why"),
-        Column("reasons", "string", "why what is recommended cannot"),
-        Column("evidence", "string", "JSON: capacities, and what both settings cost in simulation"),
-        Column("note", "string", "why the queue is left as it is, or the component left out"),
-    ]
-)
+
+class Advice(NamedTuple):
+    """A row of ADVICE."""
+
+    component: str
+    queue: str = ""  # Empty if the whole component was left out.
+    line: str = ""  # A qpid-config line, or empty if the queue is left as it is.
+    before: str = ""  # Whether what is declared could or cannot overflow, or is not proved.
+    reasons_before: str = ""
+    reasons: str = ""  # Why what is recommended cannot.
+    evidence: str = ""  # JSON: capacities, and what both settings cost in simulation.
+    note: str = ""  # Why the queue is left as it is, or the component left out.
+
+
+ADVICE = Schema.of(Advice)
 """What design gives: recommended settings of each queue, with the evidence."""
 
 
-def tuples(batch: Any, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+def tuples(batch: Any, names: Iterable[str]) -> Iterator[tuple[Any, ...]]:
     """Yield a batch's rows, with the named columns in that order."""
     return zip(*(batch.column(name).to_pylist() for name in names), strict=True)
 
@@ -202,23 +144,12 @@ def _runs(batches: Iterable[Any]) -> Iterator[tuple[str, Any]]:
 
 def to_batches(rows: Iterable[Sequence[Any]], table: Schema, most: int = MOST_ROWS) -> Iterator[Any]:
     """Yield rows as batches of a table's schema, of so many rows at most."""
-    schema = table.arrow()
-    part: list[Sequence[Any]] = []
-    for row in rows:
-        part.append(row)
-        if len(part) == most:
-            yield _batch(part, schema)
-            part = []
-    if part:
-        yield _batch(part, schema)
-
-
-def _batch(rows: list[Sequence[Any]], schema: Any) -> Any:
     import pyarrow
 
-    columns = zip(*rows, strict=True)
-    arrays = [pyarrow.array(c, field.type) for c, field in zip(columns, schema, strict=True)]
-    return pyarrow.RecordBatch.from_arrays(arrays, schema=schema)
+    schema, rows = table.arrow(), iter(rows)
+    while part := list(islice(rows, most)):
+        columns = zip(zip(*part, strict=True), schema.types, strict=True)
+        yield pyarrow.RecordBatch.from_arrays([pyarrow.array(*column) for column in columns], schema=schema)
 
 
 def write_rows(path: Path, rows: Iterable[Sequence[Any]]) -> None:
@@ -263,9 +194,15 @@ class GrowingTable:
     def __init__(self, spark: SparkSession, place: str | Path, form: str = FORMAT) -> None:
         self.place = str(place)
         self._spark, self._form = spark, form
+        self._there: list[DataFrame | None] = []
 
     def frame(self) -> DataFrame | None:
         """Return what is there with its KEYS, or None; what others wrote without has a part for each file."""
+        if not self._there:
+            self._there.append(self._load())
+        return self._there[0]
+
+    def _load(self) -> DataFrame | None:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
         from pyspark.sql import functions as sf
@@ -278,7 +215,7 @@ class GrowingTable:
             if "PATH_NOT_FOUND" in words or "UNABLE_TO_INFER_SCHEMA" in words:
                 return None
             raise RefusalError(f"{self.place}: no table can be read there: {words}") from None
-        if set(KEYS.names) <= set(names):
+        if set(KEYS) <= set(names):
             # Spark takes what looks like a date for one.
             return frame.withColumn("day", sf.col("day").cast("string"))
         place, changed = sf.col("_metadata.file_path"), sf.col("_metadata.file_modification_time")
@@ -286,31 +223,39 @@ class GrowingTable:
         part = sf.concat(file, sf.lit("-00000-00001")).alias("part")
         return frame.select("*", sf.lit(NO_DAY).alias("day"), part)
 
-    def names(self) -> set[Part]:
+    def read(self, table: Schema, what: str) -> DataFrame | None:
+        """Return what is there as a table with its KEYS, or None; refuse what lacks a column."""
+        frame = self.frame()
+        if frame is None:
+            return None
+        types = dict(frame.dtypes)
+        for name, kind in table.items():
+            got = types.get(name)
+            if got != kind:
+                found = "missing" if got is None else f"of type {got}"
+                raise RefusalError(
+                    f"{self.place}: {what} the column {name} of type {kind}, here it is {found}; "
+                    "what another version wrote has to be made again, in a new folder"
+                )
+        return frame.select(*table, *KEYS)
+
+    def parts(self) -> set[Part]:
         """Return which parts are there."""
         frame = self.frame()
-        rows = [] if frame is None else frame.select(*KEYS.names).distinct().collect()
+        rows = [] if frame is None else frame.select(*KEYS).distinct().collect()
         return {(row.day, row.part) for row in rows}
-
-    def require_whole(self) -> None:
-        """Refuse a table of which a part is missing."""
-        missing = missing_of(part for _, part in self.names())
-        if missing:
-            raise RefusalError(
-                f"{self.place}: {missing[0]} of {missing[1]} parts are missing; "
-                "the command that made it goes on where it was"
-            )
 
     def write(self, frame: DataFrame) -> None:
         """Write all parts that a frame holds."""
         writing = frame.write.format(self._form).mode("overwrite")
-        writing.option("partitionOverwriteMode", "dynamic").partitionBy(*KEYS.names).save(self.place)
+        writing.option("partitionOverwriteMode", "dynamic").partitionBy(*KEYS).save(self.place)
+        self._there.clear()
 
     def fill(
         self, wanted: Iterable[Part], make: Callable[[Sequence[Part]], DataFrame], at_once: int | None = None
     ) -> Iterator[int]:
         """Write the wanted parts that are missing, some at once; yield how many are done after each time."""
-        wanted, there, at_once = sorted(wanted), self.names(), at_once or AT_ONCE
+        wanted, there, at_once = sorted(wanted), self.parts(), at_once or AT_ONCE
         todo = [part for part in wanted if part not in there]
         for start in range(0, len(todo), at_once):
             some = todo[start : start + at_once]
@@ -324,14 +269,13 @@ def missing_of(parts: Iterable[str]) -> tuple[int, int] | None:
     >>> missing_of(["a-00000-00001", "b-00002-00003"]), missing_of(["a-00000-00001"])
     ((2, 3), None)
     """
-    there: dict[tuple[str, int], int] = {}
+    there: Counter[tuple[str, int]] = Counter()
     for part in parts:
         made_of, _, total = part.rsplit("-", 2)
-        there[made_of, int(total)] = there.get((made_of, int(total)), 0) + 1
+        there[made_of, int(total)] += 1
     return next(((total - some, total) for (_, total), some in sorted(there.items()) if some < total), None)
 
 
 def of_parts(frame: DataFrame, parts: Iterable[Part]) -> DataFrame:
     """Return the rows of some parts; Spark reads no others."""
-    names = [name for _, name in parts]
-    return frame.where(frame.part.isin(names))
+    return frame.where(frame.part.isin([name for _, name in parts]))

@@ -73,7 +73,7 @@ def recorded(tmp_path_factory) -> Path:
 def batches(lake: Path) -> Iterator[Any]:
     """Yield the rows of a lake, file by file."""
     files = sorted(lake.rglob("*.parquet"))
-    columns = list(LAKE.names)
+    columns = list(LAKE)
     return chain.from_iterable(parquet.ParquetFile(file).iter_batches(columns=columns) for file in files)
 
 

@@ -8,7 +8,7 @@ from commands import room_command
 from recordings import beginning, load, write_beginning
 
 from qflow.logs.audit import audit
-from qflow.logs.checks import Tolerance
+from qflow.logs.tolerance import Tolerance
 from qflow.logs.workload_file import workload_json
 from qflow.prediction.extraction import extract
 from qflow.qflow_error import QflowError

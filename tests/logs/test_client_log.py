@@ -518,7 +518,7 @@ def test_the_new_session_is_carried_on_as_text():
     )  # fmt: skip
     (rows_,) = lake_of("log", small(**{"qpid.max_count": 2}).with_consumer("d", start=9), log.rows).values()
     whole = Auditor("log/q").feed(rows_)
-    assert any(row[2] == "finding" for row in whole)
+    assert any(row.kind == "finding" for row in whole)
     for cut in range(2, len(rows_)):
         first = Auditor("log/q")
         results = first.feed(rows_[:cut])

@@ -29,8 +29,8 @@ SMALL = Workload(
 @pytest.fixture(autouse=True)
 def small_memories(monkeypatch):
     """What is kept of a long log is little here, so that a log need not be long to show it."""
-    monkeypatch.setattr("qflow.logs.checks.MOST_UNDER_WAY", 500)
-    monkeypatch.setattr("qflow.logs.checks.MOST_WAYS", 1_000)
+    monkeypatch.setattr("qflow.logs.tolerance.MOST_UNDER_WAY", 500)
+    monkeypatch.setattr("qflow.logs.tolerance.MOST_WAYS", 1_000)
     monkeypatch.setattr("qflow.logs.log_file.MOST_ROWS", 1_000)
     monkeypatch.setattr("qflow.trace.files.ROWS_IN_A_GROUP", ROWS_IN_A_GROUP)
 
@@ -87,7 +87,7 @@ def test_with_a_workload_it_is_less_than_is_allowed(tmp_path):
 @pytest.fixture(scope="module")
 def beginning(tmp_path_factory):
     """A log of the first rows of a recording, the recording's workload, and the trace of all in memory."""
-    path = write_beginning(tmp_path_factory.mktemp("beginning"), "overflow-despite-flow-control", 5_000)
+    path = write_beginning(tmp_path_factory.mktemp("beginning"), "overflow-despite-flow-control", 2_500)
     given = path.with_suffix(".json")
     return path, given, trace_of(audit(ClientLog.load(path), Workload.load(given)).run)
 
@@ -137,13 +137,13 @@ def test_the_tolerance_is_that_of_all_rows_at_once(monkeypatch, name):
     log, _ = load(name)
     early = [row._replace(ts_us=max(0, row.ts_us - 9_000 * (row.event == "deliver"))) for row in log.rows]
     for rows in (log.rows, sorted(early, key=lambda row: row.ts_us)):
-        monkeypatch.setattr("qflow.logs.checks.MOST_UNDER_WAY", 100_000)
-        monkeypatch.setattr("qflow.logs.checks.MOST_WAYS", 1_000_000)
+        monkeypatch.setattr("qflow.logs.tolerance.MOST_UNDER_WAY", 100_000)
+        monkeypatch.setattr("qflow.logs.tolerance.MOST_WAYS", 1_000_000)
         exact = estimated_at_once(rows)
         assert Tolerance.estimated(rows) == exact
         # With little memory it is about the same.
-        monkeypatch.setattr("qflow.logs.checks.MOST_UNDER_WAY", 2_000)
-        monkeypatch.setattr("qflow.logs.checks.MOST_WAYS", 1_000)
+        monkeypatch.setattr("qflow.logs.tolerance.MOST_UNDER_WAY", 2_000)
+        monkeypatch.setattr("qflow.logs.tolerance.MOST_WAYS", 1_000)
         near = Tolerance.estimated(rows)
         assert near.skew == pytest.approx(exact.skew, rel=0.2, abs=500)
         assert near.lag == pytest.approx(exact.lag, rel=0.5)

@@ -14,10 +14,10 @@ from test_one_log_path import DOCTORS
 
 from qflow.cli import main
 from qflow.logs import Finding, LogRow, audit
-from qflow.logs.audit import finding_of
-from qflow.logs.checks import Tolerance
 from qflow.logs.client_log import ClientLog
 from qflow.logs.components import Splitter
+from qflow.logs.findings import finding_of
+from qflow.logs.tolerance import Tolerance
 from qflow.logs.workload_file import write_workload
 from qflow.workload import Consumer, Producer, Workload
 from qflow.workload.model import is_unseen
@@ -66,7 +66,7 @@ def ways(folder, rows, workload, shuffled=None):
     found["imported"] = [Finding(*(one[name] for name in Finding._fields)) for one in told["findings"]]
 
     *events, (*_, tolerance) = [
-        row for batch in _read_once(str(path), None) for row in tuples(batch, (*EVENTS.names, "values"))
+        row for batch in _read_once(str(path), None) for row in tuples(batch, (*EVENTS, "values"))
     ]
     read = [LogRow(*row[2:-1]) for row in sorted(events)]
     splitter = Splitter("log", workload, Tolerance.of_text(tolerance))
@@ -74,7 +74,7 @@ def ways(folder, rows, workload, shuffled=None):
     for component, row in (*splitter.split(read), *splitter.end()):
         lake.setdefault(component, []).append(row)
     batches = list(to_batches([(name, *row) for name in lake for row in lake[name]], LAKE))
-    results = [row for batch in _audit_batches(iter(batches)) for row in tuples(batch, RESULTS.names)]
+    results = [row for batch in _audit_batches(iter(batches)) for row in tuples(batch, RESULTS)]
     found["in a lake"] = [finding_of(row) for row in results if row[2] == "finding"]
     chance, streamed = random.Random(5), []
     for component, events in lake.items():
@@ -84,7 +84,7 @@ def ways(folder, rows, workload, shuffled=None):
             stream = _StreamedComponent(component, state)
             streamed += stream.take([events[place] for place in part])
             state = stream.state()
-    found["streamed"] = [finding_of(row) for row in streamed if row[2] == "finding"]
+    found["streamed"] = [finding_of(row) for row in streamed if row.kind == "finding"]
     return {way: sorted(key(one) for one in some if one.rule) for way, some in found.items()}
 
 
@@ -129,7 +129,8 @@ NAMES = (
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_recording_has_one_verdict(tmp_path, name):
-    log, workload = beginning(name, 3)
+    """That the whole of it has none, in memory, test_one_log_path says."""
+    log, workload = beginning(name, 1)
     assert assert_one_verdict(tmp_path, log.rows, workload) == []
 
 

@@ -55,7 +55,7 @@ def settings_of(spark):
 def main(kind, folder):
     """Use all of qflow.spark on it."""
     from qflow.spark import AS_RECORDED, session
-    from qflow.spark.day_report import report_day
+    from qflow.spark.figures import report_day
     from qflow.spark.ingest import make_lake
     from qflow.spark.lake_audit import audit_to
     from qflow.spark.stream import audit_stream, read_results, read_stream, start

@@ -6,10 +6,11 @@ import random
 from recordings import WORKLOADS, load
 from spark_kit import fleet, fleet_lake, fleet_results
 
-from qflow.logs.audit import Auditor, finding_of
+from qflow.logs.audit import Auditor
 from qflow.logs.client_log import client_rows
 from qflow.logs.components import audit_in_memory as audit
 from qflow.logs.components import components_of, lake_of, part_of, result_hash, touches_of
+from qflow.logs.findings import Finding, Result, finding_of, result_of
 from qflow.logs.workload_file import workload_text
 from qflow.trace import LogRow
 from qflow.workload import Consumer, Producer, Workload, simulate
@@ -31,41 +32,62 @@ def accepts(*pairs):
     return [LogRow(time, "c", "accept", "q", f"p-{number}", 0, "") for time, number in pairs]
 
 
-def of_kind(results, kind):
-    return [result[3:10] for result in results if result[2] == kind]
+def of_kind(results, kind, *names):
+    names = ("queue", "begin_us", "end_us", *names)
+    return [tuple(getattr(one, name) for name in names) for one in results if one.kind == kind]
 
 
 def found(results):
-    return {
-        result[5]: (result[9], finding_of(result).sentence()) for result in results if result[2] == "finding"
+    return {one.finding: finding_of(one) for one in results if one.kind == "finding"}
+
+
+def test_of_each_kind_a_column_is_one_thing_and_the_others_are_empty():
+    """Of the same numbers a column ``count`` was a depth, a time ON, transfers or messages."""
+    one = Finding(7, 5, "reports", "c", "q", "p-1", "name", 3, 4, 6, 8, 80, 9, 10, 11)
+    assert finding_of(result_of(one, "log/q", 0)) == one
+    block = [LogRow(5, "p", "block", "", "", 0, "")]
+    ordered = {"qpid.group_header_key": "group", "qpid.shared_msg_group": 1}
+    grouped = STALL.replace(queues={"q": {**STALL.queues["q"], **ordered}})
+    results = audit(lake_of("log", grouped, [row._replace(group="red") for row in sends(1, 2, 3)] + block))
+    of = {
+        one.kind: {name for name, value in one._asdict().items() if value is not None} - {*Result._fields[:7]}
+        for one in results
     }
+    assert {kind: names for kind, names in of.items() if kind != "finding"} == {
+        "flow_on": {"message", "depth", "bytes"},
+        "held": {"message", "size", "flowStoppedCount"},
+        "blocked": {"cause", "transfers"},
+        "group_owned": {"group"},
+    }
+    assert not of["finding"] & (of["flow_on"] | of["held"] | of["blocked"] | of["group_owned"]) - {"message"}
 
 
 def test_intervals_tell_what_was_on_and_held_and_why_it_ended():
     rows = sends(1, 2, 3, 4) + accepts((10, 1), (11, 2), (12, 3))
     results = audit(lake_of("log", STALL, rows))
     # Above 2, that is with the third message; below 1 again.
-    assert of_kind(results, "flow_on") == [("q", "", "", 3, None, "p-3", 3)]
-    assert of_kind(results, "held") == [
-        ("q", "p", "p-3", 3, 12, "dequeued", 1),
-        ("q", "p", "p-4", 4, None, "", 1),
+    assert of_kind(results, "flow_on", "message", "depth") == [("q", 3, None, "p-3", 3)]
+    told = ("client", "message", "cause", "flowStoppedCount")
+    assert of_kind(results, "held", *told) == [
+        ("q", 3, 12, "p", "p-3", "dequeued", 1),
+        ("q", 4, None, "p", "p-4", None, 1),
     ]
     results = audit(lake_of("log", STALL, rows + accepts((13, 4))))
-    assert of_kind(results, "flow_on") == [("q", "", "", 3, 13, "p-3", 3)]
-    assert of_kind(results, "held")[1] == ("q", "p", "p-4", 4, 13, "resumed", 1)
+    assert of_kind(results, "flow_on", "message", "depth") == [("q", 3, 13, "p-3", 3)]
+    assert of_kind(results, "held", *told)[1] == ("q", 4, 13, "p", "p-4", "resumed", 1)
 
 
 def test_a_blocked_producer_is_laid_to_the_queues_that_hold_its_transfers():
     block = [LogRow(5, "p", "block", "", "", 0, ""), LogRow(20, "p", "unblock", "", "", 0, "")]
     results = audit(lake_of("log", STALL, sends(1, 2, 3, 4) + block))
-    assert of_kind(results, "blocked") == [("q", "p", "", 5, 20, "held", 2)]
+    assert of_kind(results, "blocked", "client", "cause", "transfers") == [("q", 5, 20, "p", "held", 2)]
 
 
 def test_group_ownership_has_its_owner_and_its_times():
     queues = {"q": {"qpid.group_header_key": "group", "qpid.shared_msg_group": 1}}
     rows = [LogRow(1, "p", "transfer", "q", "p-1", 100, "red"), *accepts((9, 1))]
     results = audit(lake_of("log", STALL.replace(queues=queues), rows))
-    assert of_kind(results, "group_owned") == [("q", "c::c", "red", 1, 9, "", 0)]
+    assert of_kind(results, "group_owned", "client", "group") == [("q", 1, 9, "c::c", "red")]
 
 
 def test_the_state_may_be_cut_anywhere_and_carried_on_as_text():
@@ -92,8 +114,9 @@ def test_duplicates_change_nothing():
 def test_a_gap_is_found_and_the_audit_goes_on():
     (rows,) = lake_of("log", STALL, sends(1, 2, 3, 4)).values()
     results = audit({"log/q": [row for row in rows if row[0] != 2]})
-    assert found(results)["gap"] == (1, "events 2 to 2 are missing; what follows is not certain")
-    assert found(results)["max_depth"][0] == 3
+    gap = found(results)["gap"]
+    assert (gap.number, gap.sentence()) == (1, "events 2 to 2 are missing; what follows is not certain")
+    assert found(results)["max_depth"].max_depth == 3
 
 
 def test_a_log_that_breaks_off_and_a_workload_that_is_missing_are_findings():
@@ -104,7 +127,7 @@ def test_a_log_that_breaks_off_and_a_workload_that_is_missing_are_findings():
 
 def test_a_queue_that_the_broker_refuses_is_a_finding_in_its_words():
     workload = STALL.replace(queues={"q": {"qpid.flow_stop_count": 2, "qpid.flow_resume_count": 9}})
-    _, words = found(audit(lake_of("log", workload, sends(1, 2))))["refused"]
+    words = found(audit(lake_of("log", workload, sends(1, 2))))["refused"].sentence()
     assert "qpid.flow_resume_count=9 must be less or equal to qpid.flow_stop_count=2" in words
 
 
@@ -115,7 +138,7 @@ def test_an_unknown_event_kind_changes_nothing_but_is_told():
 
 
 def test_the_engine_agrees_with_what_the_broker_reported_of_the_fleet():
-    reports = [finding_of(row) for row in fleet_results() if row[5] == "reports"]
+    reports = [finding_of(row) for row in fleet_results() if row.finding == "reports"]
     assert len(reports) == 27
     assert sum(one.seen for one in reports) >= 0.99 * sum(one.expected for one in reports)
 
@@ -136,7 +159,7 @@ def test_held_transfers_are_those_of_the_engines_own_trace():
                 rows.append(LogRow(event.time, event.session, "accept", "q", label, 0, ""))
     results = audit(lake_of("log", STALL, rows))
     told = [(event.message, event.time) for event in run.events if event.kind == "held"]
-    assert told and sorted((r[5], r[6]) for r in results if r[2] == "held") == sorted(told)
+    assert told and sorted((r.message, r.begin_us) for r in results if r.kind == "held") == sorted(told)
 
 
 def test_components_are_those_of_the_fleet():
@@ -166,7 +189,7 @@ def test_a_session_that_died_is_found_with_the_brokers_words():
     name = "overflow-despite-flow-control"
     log, workload = load(name)
     results = audit(lake_of("log", workload, log.rows))
-    assert "resource-limit-exceeded" in found(results)["died"][1]
+    assert "resource-limit-exceeded" in found(results)["died"].sentence()
 
 
 def test_a_trace_audited_gives_what_it_tells_itself(tmp_path):
@@ -189,4 +212,4 @@ def test_a_trace_audited_gives_what_it_tells_itself(tmp_path):
     assert told
     for behind in (run.workload, workload_of(read)):
         results = audit(lake_of("fan", behind, rows))
-        assert sorted((r[3], r[5], r[6]) for r in results if r[2] == "held") == told
+        assert sorted((r.queue, r.message, r.begin_us) for r in results if r.kind == "held") == told

@@ -86,32 +86,15 @@ def test_what_was_counted_of_a_clean_log_is_no_finding(spark):  # noqa: F811
     from qflow.spark.tables import RESULTS
 
     clean = [row for row in fleet_results() if row[0] == "fleet/q10"]
-    assert {row[5] for row in clean if row[2] == "finding"} == {"max_depth", "reports"}
-    odd = [row for row in fleet_results() if row[2] == "finding"][0]
-    broken = tuple(
-        "order" if name == "subject" else value for name, value in zip(RESULTS.names, odd, strict=True)
-    )
-    said = []
-    for rows in (clean, [broken]):
-        summary = cli._summary(spark.createDataFrame(rows, RESULTS.ddl))
-        said.append((summary["results"], cli._summary_text(summary).splitlines()))
-    (results, lines), (broken_results, broken_lines) = said
-    assert results["count"] == 4 and "finding" not in results
-    assert "4 counts of the engine" in lines[0] and lines[-1].startswith("no findings: ")
-    assert broken_results == {"finding": 1}
-    assert broken_lines[0] == "1 component with results: 1 finding" and "order" in broken_lines[1]
-
-
-def test_of_one_kind_the_count_is_called_what_it_is(spark):  # noqa: F811
-    from qflow.spark.questions import spans
-    from qflow.spark.tables import RESULTS
-
-    rows = [("log/q", number, kind, "q", "p", "m", 5, 9, "", 7, 80, *[None] * 7)
-            for number, kind in enumerate(("flow_on", "held", "blocked"))]  # fmt: skip
-    results = spark.createDataFrame(rows, RESULTS.ddl)
-    assert [row.depth for row in spans(results, "flow_on").collect()] == [7]
-    assert [row.stop for row in spans(results, "held").collect()] == [7]
-    assert [row.transfers for row in spans(results, "blocked").collect()] == [7]
+    assert {row.finding for row in clean if row.kind == "finding"} == {"max_depth", "reports"}
+    broken = next(row for row in fleet_results() if row.kind == "finding")._replace(finding="order")
+    summary = cli._summary(spark.createDataFrame([*clean, broken], RESULTS.ddl))
+    assert (summary["results"]["count"], summary["results"]["finding"]) == (4, 1)
+    lines = cli._summary_text(summary).splitlines()
+    assert "4 counts of the engine, 1 finding" in lines[0] and " order: " in lines[-1]
+    del summary["results"]["finding"]
+    lines = cli._summary_text({**summary, "findings": []}).splitlines()
+    assert "finding" not in lines[0] and lines[-1].startswith("no findings: ")
 
 
 def test_a_sweep_of_several_replays_says_how_sure_it_is():
@@ -120,7 +103,7 @@ def test_a_sweep_of_several_replays_says_how_sure_it_is():
     from qflow.spark import cli
     from qflow.spark.tables import MEASURES
 
-    row = namedtuple("row", MEASURES.names)
+    row = namedtuple("row", MEASURES)
     rows = [
         row("log/q", "half", "queues", "q", "share_on", 0.5, 0.25, 0.2, 0.3125, ""),
         row("log/q", "half", "producers", "p", "blocked_share", 0.5, 0.25, None, None, ""),

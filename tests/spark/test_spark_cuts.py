@@ -10,7 +10,7 @@ from qflow.logs.audit import Auditor
 from qflow.logs.client_log import client_rows
 from qflow.logs.components import audit_in_memory as audit
 from qflow.logs.components import lake_of, result_hash
-from qflow.spark.cuts import _audit_at, audit_cut, audit_from_checkpoint, rest_places, take_checkpoints
+from qflow.spark.lake_audit import _audit_at, audit_cut, audit_from_checkpoint, rest_places, take_checkpoints
 from qflow.workload import Consumer, Producer, simulate
 
 
@@ -25,7 +25,11 @@ def bursts(stop=2, seconds=20):
 
 
 def of(component):
-    return [row for row in fleet_results() if row[0] == component]
+    return [row for row in fleet_results() if row.component == component]
+
+
+def of_kind(results, kind):
+    return [row for row in results if row.kind == kind]
 
 
 def test_pieces_between_checkpoints_give_the_same_results_in_any_order():
@@ -54,7 +58,9 @@ def test_a_piece_that_began_at_rest_goes_on_from_what_was_counted_before(stop):
     rows = bursts(stop)
     stitched = audit_cut("log/q", rows, 4)
     assert stitched.repeated == 0 and stitched.results == audit({"log/q": rows})
-    assert {row[9] for row in stitched.results if row[2] == "held"} == ({1, 2, 3, 4} if stop == 2 else set())
+    assert {row.flowStoppedCount for row in of_kind(stitched.results, "held")} == (
+        {1, 2, 3, 4} if stop == 2 else set()
+    )
 
 
 def test_what_a_piece_leaves_held_is_held_by_the_right_time_on():
@@ -63,7 +69,7 @@ def test_what_a_piece_leaves_held_is_held_by_the_right_time_on():
     rows = whole[: rest_places(whole)[-1] + 9]
     results = _audit_at("log/q", rows, rest_places(rows)[1:]).results
     assert results == audit({"log/q": rows})
-    assert any(row[2] == "held" and row[7] is None and row[9] > 1 for row in results)
+    assert any(row.end_us is None and row.flowStoppedCount > 1 for row in of_kind(results, "held"))
 
 
 def test_a_piece_begun_in_a_wrong_state_is_audited_again():
@@ -95,9 +101,8 @@ def test_a_message_that_two_pieces_have_seen_cannot_be_joined():
 def test_a_large_component_is_cut_by_the_audit_itself(spark, tmp_path, monkeypatch):  # noqa: F811
     """A piece has a finding, another lacks rows: they are audited again. q00 never rests, and stays whole."""
     from qflow.spark import lake_audit
-    from qflow.spark.cuts import find_cuts
 
-    found = []
+    found, find_cuts = [], lake_audit.find_cuts
     monkeypatch.setattr(lake_audit, "find_cuts", lambda *given: found.append(find_cuts(*given)) or found[-1])
     rows = bursts(seconds=240)
     odd = (len(rows) // 2, rows[len(rows) // 2][1], "p", "complete", "q", "never sent", 0, "", None)
@@ -111,7 +116,7 @@ def test_a_large_component_is_cut_by_the_audit_itself(spark, tmp_path, monkeypat
 
 
 def test_a_lake_without_rows_has_no_results(spark):  # noqa: F811
-    from qflow.spark.lake_audit import LargeAudit
+    from qflow.spark.lake_audit import audit_large
     from qflow.spark.tables import LAKE
 
-    assert LargeAudit().results(spark.createDataFrame([], LAKE.ddl)).collect() == []
+    assert audit_large(spark.createDataFrame([], LAKE.ddl)).collect() == []

@@ -73,10 +73,24 @@ def test_a_table_of_many_row_groups_divided_among_tasks_gives_the_same(spark, tm
     assert audited(frame) == expected_of_some()
 
 
-@pytest.mark.parametrize("partitions", [1, 7])
-def test_any_number_of_partitions_and_shuffled_input(spark, partitions):  # noqa: F811
+COMPILED = {"spark.sql.codegen.factoryMode": "FALLBACK", "spark.sql.codegen.wholeStage": "true"}
+"""As in every session but that of the tests."""
+
+
+@pytest.mark.parametrize(
+    ("partitions", "changed"),
+    [
+        (1, {"spark.sql.adaptive.enabled": "false"}),
+        (7, {"spark.sql.ansi.enabled": "false"}),
+        (3, COMPILED),
+    ],
+)
+def test_any_number_of_partitions_shuffled_input_and_settings(spark, setting, partitions, changed):  # noqa: F811
     from pyspark.sql import functions as sf
 
+    for name, value in changed.items():
+        assert spark.conf.get(name) != value
+        setting(name, value)
     shuffled = lake_frame(spark, fleet_lake()).orderBy(sf.rand(partitions))
     assert audited(shuffled, partitions) == expected()
 
@@ -110,18 +124,3 @@ def test_a_lake_audited_into_a_table(spark, lake, tmp_path):  # noqa: F811
     results = audit_to(spark, lake, tmp_path / "results", lambda *given: told.append(given), peak)
     assert result_hash(results.collect()) == expected()
     assert told == [(5, 5)] and 10 << 20 < peak.value < 1 << 30
-
-
-@pytest.mark.parametrize("name", ["spark.sql.adaptive.enabled", "spark.sql.ansi.enabled"])
-def test_adaptive_execution_and_ansi_on_and_off(spark, setting, name):  # noqa: F811
-    # On, they are in all other tests.
-    assert spark.conf.get(name) == "true"
-    setting(name, "false")
-    assert audited(lake_frame(spark, fleet_lake())) == expected()
-
-
-def test_plans_that_spark_compiles(spark, setting):  # noqa: F811
-    """As in every session but that of the tests."""
-    setting("spark.sql.codegen.factoryMode", "FALLBACK")
-    setting("spark.sql.codegen.wholeStage", "true")
-    assert audited(lake_frame(spark, fleet_lake())) == expected()

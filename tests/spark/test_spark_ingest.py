@@ -7,7 +7,7 @@ from recordings import WORKLOADS
 from spark_kit import spark, write_log  # noqa: F401
 
 from qflow.kit import RefusalError
-from qflow.logs.log_file import COLUMNS, NUMBERED
+from qflow.logs.log_file import COLUMNS
 from qflow.spark.ingest import _log_files, _read_events
 from qflow.spark.lake import pack
 from qflow.trace import LogRow
@@ -62,15 +62,7 @@ def test_a_bad_row_is_set_aside_with_its_reason_and_the_others_stay(tmp_path, ch
     assert "p-4" in values
 
 
-def test_csv_and_parquet_are_read_alike(tmp_path):
-    lines = [",".join(COLUMNS), *(",".join(map(str, row)) for row in GOOD), "soon,p,transfer,q,p-9,1,"]
-    (tmp_path / "log.csv").write_text("\n".join(lines))
-    good, bad = read(tmp_path / "log.csv")
-    assert good == read(write_log(tmp_path / "log.parquet", GOOD))[0]
-    assert bad[0][1:4] == (7, "ts_us", "must be a whole number, got 'soon'")
-
-
-def test_only_the_broker_reports_before_the_start_in_either_format(tmp_path):
+def test_what_the_broker_reports_before_the_start_holds_at_the_start(tmp_path):
     early = [
         LogRow(-9, "broker", "stats", "q", "[0, 0, false, 0, 0, 0, 0]", 0, ""),
         LogRow(-5, "p", "transfer", "q", "p-0", 1, ""),
@@ -81,12 +73,6 @@ def test_only_the_broker_reports_before_the_start_in_either_format(tmp_path):
     assert [problem[1:4] for problem in bad] == [
         (2, "ts_us", "must not be negative, only the broker reports before the start; got -5")
     ]
-    lines = [",".join(COLUMNS)]
-    (tmp_path / "log.csv").write_text(
-        "\n".join([*lines, *('{},{},{},{},"{}",{},{}'.format(*row) for row in early)])
-    )
-    again, same = read(tmp_path / "log.csv")
-    assert (again, [problem[1:4] for problem in same]) == (good, [problem[1:4] for problem in bad])
 
 
 def test_a_missing_column_and_a_damaged_file_are_one_row_of_the_quarantine(tmp_path):
@@ -100,12 +86,6 @@ def test_a_missing_column_and_a_damaged_file_are_one_row_of_the_quarantine(tmp_p
     (tmp_path / "hole.parquet").write_bytes(whole[:300_000] + b"\0" * 200_000 + whole[500_000:])
     good, bad = read(tmp_path / "hole.parquet")
     assert "cut off or damaged" in bad[0][3]
-
-
-def test_a_log_that_numbers_itself_may_be_shuffled(tmp_path):
-    rows = [(n, *row) for n, row in enumerate(GOOD)]
-    good, bad = read(write_log(tmp_path / "log.parquet", rows[::-1], NUMBERED))
-    assert not bad and sorted(good) == [("log", *row) for row in rows]
 
 
 def test_names_of_logs_tell_them_apart(tmp_path):
@@ -125,30 +105,13 @@ def test_buckets_are_packed_largest_first():
     assert len(loads) == 5 and max(loads.values()) < 1.05 * min(loads.values())
 
 
-def lake_of_files(spark, folder, name, rows, columns=None):  # noqa: F811
+def test_a_log_without_any_good_row_is_refused_in_one_sentence(spark, tmp_path):  # noqa: F811
     from qflow.spark.ingest import make_lake
 
-    write_log(folder / f"{name}.parquet", rows, columns)
-    (folder / f"{name}.json").write_text(json.dumps(WORKLOAD))
-    return make_lake(spark, [folder / f"{name}.parquet"], folder / "lake", buckets=1)
-
-
-def test_strangers_and_gaps_are_counted_in_the_quarantine(spark, tmp_path):  # noqa: F811
-    rows = [(n, *row) for n, row in enumerate(GOOD)]
-    rows[2] = (2, 2, "stranger", "accept", "q", "p-1", 0, "")
-    del rows[4]
-    report = lake_of_files(spark, tmp_path, "log", rows[::-1], NUMBERED)
-    told = {(row.row, row.reason) for row in report.quarantine}
-    assert told == {
-        (3, "must be a client or queue of the workload, got stranger"),
-        (0, "1 events are missing between 0 and 5"),
-    }
-    assert report.set_aside == 2 and report.events == {"log/q": 6}
-
-
-def test_a_log_without_any_good_row_is_refused_in_one_sentence(spark, tmp_path):  # noqa: F811
+    log = write_log(tmp_path / "log.parquet", [row[:-1] for row in GOOD], COLUMNS[:-1])
+    (tmp_path / "log.json").write_text(json.dumps(WORKLOAD))
     with pytest.raises(RefusalError, match="^log: the columns must be .*; the column group is missing"):
-        lake_of_files(spark, tmp_path, "log", [row[:-1] for row in GOOD], COLUMNS[:-1])
+        make_lake(spark, [log], tmp_path / "lake")
 
 
 def test_a_lake_that_is_none_is_refused_in_one_sentence(spark, tmp_path):  # noqa: F811
@@ -165,32 +128,3 @@ def test_a_lake_that_is_none_is_refused_in_one_sentence(spark, tmp_path):  # noq
     (tmp_path / "letters" / "mother.txt").write_text("dear")
     with pytest.raises(RefusalError, match="letters: no table can be read there"):
         read_lake(spark, tmp_path / "letters")
-
-
-def test_topologies_of_two_periods_are_joined_on_spark(spark):  # noqa: F811
-    from qflow.spark.lake import components
-    from qflow.spark.tables import TOUCHES
-
-    early = spark.createDataFrame([("log", "c", "q"), ("log", "d", "r")], TOUCHES.ddl)
-    late = spark.createDataFrame([("log", "d", "q")], TOUCHES.ddl)
-    assert {row.component for row in components(early).collect()} == {"log/q", "log/r"}
-    assert {row.component for row in components(early.union(late)).collect()} == {"log/q"}
-
-
-def test_a_trace_and_its_bad_rows_go_the_same_way(spark, tmp_path):  # noqa: F811
-    from qflow.spark.ingest import make_lake
-    from qflow.spark.lake import read_lake
-    from qflow.spark.lake_audit import audit
-    from qflow.trace.files import write_trace
-    from qflow.trace.replaying import trace_of
-    from qflow.workload import Workload, simulate
-
-    run = simulate(Workload.from_json(WORKLOAD))
-    path = tmp_path / "run.jsonl"
-    write_trace(trace_of(run), path)
-    path.write_text(path.read_text() + '{"not": "a row"}\n')
-    report = make_lake(spark, [path], tmp_path / "lake", buckets=1)
-    assert report.set_aside == 1
-    results = audit(read_lake(spark, tmp_path / "lake")).where("kind = 'held'").collect()
-    told = [event.message for event in run.events if event.kind == "held"]
-    assert told and [row.subject for row in sorted(results, key=lambda row: row.number)] == told

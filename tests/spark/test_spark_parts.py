@@ -114,9 +114,31 @@ def test_a_new_day_costs_a_new_day_and_the_same_again_changes_nothing(spark, tmp
     results = read_results(spark, out).collect()
     assert {row.component.split("/")[0] for row in results} == {"of-2026-11-26", "of-2026-11-27"}
     assert len({(row.component, row.number) for row in results}) == len(results)
-    make_lake(spark, logs, lake, buckets=2)
     audit_to(spark, lake, out)
     assert {**written(lake), **written(out)} == after
+
+
+def test_results_of_another_version_are_refused_before_anything_is_added(spark, lake, tmp_path):  # noqa: F811
+    """Once a column ``count`` was another number in each kind of result."""
+    from qflow.spark.lake_audit import audit_to, read_results
+    from qflow.spark.stream import start
+    from qflow.spark.tables import KEYS, RESULTS, GrowingTable, Schema
+
+    columns = {"component": "log/q", "number": 0, "count": 7, "day": "undated", "part": "a-00000-00001"}
+    old = Schema(component="string", number="bigint", count="bigint") | KEYS
+    made = spark.createDataFrame([tuple(columns.values())], Schema(old).ddl)
+    GrowingTable(spark, tmp_path / "results").write(made)
+    before = written(tmp_path / "results")
+    for add in (
+        lambda: read_results(spark, tmp_path / "results"),
+        lambda: audit_to(spark, lake, tmp_path / "results"),
+        lambda: start(spark.createDataFrame([], RESULTS.ddl), tmp_path),
+    ):
+        with pytest.raises(
+            RefusalError, match="results have the column kind of type string, here it is missing; "
+        ):
+            add()
+    assert written(tmp_path / "results") == before
 
 
 @pytest.mark.release

@@ -12,9 +12,9 @@ from waiting import wait_until
 
 from qflow.cli import main
 from qflow.logs import Tolerance
-from qflow.logs.audit import finding_of
 from qflow.logs.components import audit_in_memory as audit
 from qflow.logs.components import result_hash
+from qflow.logs.findings import finding_of
 from qflow.spark.stream import Shipper, _StreamedComponent, processor
 from qflow.spark.tables import LAKE, write_rows
 
@@ -52,7 +52,7 @@ def test_an_event_that_never_comes_counts_as_lost_when_patience_ends():
     results = []
     for row in rows:
         results += streamed.take([row])
-    gaps = [finding_of(row).sentence() for row in results if row[5] == "gap"]
+    gaps = [finding_of(row).sentence() for row in results if row.finding == "gap"]
     assert gaps == ["events 50 to 50 are missing; what follows is not certain"]
     # What waited too long is audited as a batch would: with the same gap.
     batch = audit({"fleet/q15": rows})
@@ -66,11 +66,11 @@ def lossy(component, lost):
 def as_rows(component, rows):
     from pyspark.sql import Row
 
-    return [Row(**dict(zip(LAKE.names, (component, *row), strict=True))) for row in rows]
+    return [Row(**dict(zip(LAKE, (component, *row), strict=True))) for row in rows]
 
 
 def gaps(results):
-    return [row for row in results if tuple(row)[5] == "gap"]
+    return [row for row in results if row.finding == "gap"]
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ from waiting import wait_until
 
 from qflow.cli import main
 from qflow.kit import RefusalError
-from qflow.logs.audit import finding_of
 from qflow.logs.components import audit_in_memory as audit
 from qflow.logs.components import result_hash
+from qflow.logs.findings import finding_of
 from qflow.prediction import predict
 from qflow.spark.lake import bound, speed_up
 from qflow.spark.sweep import (
@@ -174,7 +174,7 @@ def test_a_synthetic_component_depends_on_its_seed_alone_and_is_plausible():
         rows = [row[1:] for row in _synthetic_rows(seed, 4_000, model)]
         assert rows == [row[1:] for row in _synthetic_rows(seed, 4_000, model)] and len(rows) == 4_000
         results = audit({f"synth/q{seed:06d}": rows})
-        found = [finding_of(row) for row in results if row[2] == "finding"]
+        found = [finding_of(row) for row in results if row.kind == "finding"]
         reports = [one for one in found if one.kind == "reports"]
         # The log is what the engine did, so the audit must find the engine's own statistics in it.
         assert reports and all(one.seen == one.expected for one in reports)

@@ -110,15 +110,15 @@ def test_all_ways_give_the_same(workload):
     assert summary["max_depth"] == queue["max_depth"]
     assert summary["flowStoppedCount"] == queue["flowStoppedCount"]
     assert summary["share_on"] == pytest.approx(queue["share_on"])
-    intervals = Intervals()
+    intervals = Intervals("log/q")
     for event in run.events:
         if event.time <= end and event.kind in intervals.handlers:
             handle = intervals.handlers[event.kind]
             handle(event)
     intervals.finish(end)
-    (deepest,) = (result for result in intervals.results if result[2] == "max_depth")
-    assert (deepest.number, deepest.bytes) == (queue["max_depth"], max_bytes)
-    spells = [result[4:6] for result in intervals.results if result[0] == "flow_on"]
+    (deepest,) = (found for found in intervals.results if found.finding == "max_depth")
+    assert (deepest.max_depth, deepest.max_bytes) == (queue["max_depth"], max_bytes)
+    spells = [(on.begin_us, on.end_us) for on in intervals.results if on.kind == "flow_on"]
     assert len(spells) == queue["flowStoppedCount"]
     stopped = sum((end if until is None else until) - since for since, until in spells)
     assert stopped / end == pytest.approx(queue["share_on"])

@@ -106,17 +106,17 @@ def test_a_log_shows_both_producers_dead():
     (rows,) = lake_of("shared", FULL, log.rows).values()
     auditor = Auditor("shared/q")
     results = [row for part in (rows[:50], rows[50:]) for row in auditor.feed(part)]
-    assert [row[4] for row in results if row[5] == "died"] == ["p1", "p2"]
+    assert [row.client for row in results if row.finding == "died"] == ["p1", "p2"]
 
 
 def test_what_is_held_is_held_of_its_producer():
     log = recorded(SHARED)
     (rows,) = lake_of("shared", SHARED, log.rows).values()
-    held = [row for row in Auditor("shared/q").feed(rows) if row[2] == "held"]
-    assert {(row[4], row[5].partition("-")[0]) for row in held} == {("p1", "p1"), ("p2", "p2")}
-    blocked = [row for row in Auditor("shared/q").feed(rows) if row[2] == "blocked"]
-    assert {row[4]: row[8] for row in blocked}.keys() == {"p1", "p2"}
-    assert "held" in {row[8] for row in blocked}
+    held = [row for row in Auditor("shared/q").feed(rows) if row.kind == "held"]
+    assert {(row.client, row.message.partition("-")[0]) for row in held} == {("p1", "p1"), ("p2", "p2")}
+    blocked = [row for row in Auditor("shared/q").feed(rows) if row.kind == "blocked"]
+    assert {row.client for row in blocked} == {"p1", "p2"}
+    assert "held" in {row.cause for row in blocked}
 
 
 def test_a_picture_shows_what_each_sent(run, sent):

@@ -1,0 +1,198 @@
+"""Findings and results: what an audit gives, and the sentence of each kind of finding.
+
+A finding says in columns what a log shows that needs a reader.  A result is a row of the audit's table: a
+finding, or an interval in which a queue was ON, a transfer held, a producer blocked or a group owned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from qflow.workload.agenda import SECOND
+
+
+class Finding(NamedTuple):
+    """One thing that a log shows and that needs a reader: in columns, the sentence is made from them.
+
+    Fields:
+        row: Of the log, from 1, the header not counted; 0 if it is of none.
+        time: Microseconds since the start.
+        kind: A key of :data:`SENTENCES`, such as ``completed while held``.
+        client, queue, message: Whose row it is, and of what; empty if it is of none.
+        name: Another name that belongs to it: the holder, the group's owner, the row's event, the policy.
+        seen, expected: What was counted, and what the rules allow.
+        gap: By how many microseconds.
+        max_depth, max_bytes: Measures of the queue (:mod:`qflow.workload.measures`).
+        depth_off, depth_off_most: The sum and the largest of msgDepth's differences.
+        number: How many it is about: messages, events or reports.
+
+    >>> Finding(7, 5_000, "never sent", "c", "q", "p-9", "deliver").text()
+    'row 7, 0.005 s: never sent (CM-01), c, q, p-9: deliver; allowed: what a producer sent before'
+    """
+
+    row: int
+    time: int
+    kind: str
+    client: str = ""
+    queue: str = ""
+    message: str = ""
+    name: str = ""
+    seen: int | None = None
+    expected: int | None = None
+    gap: int = 0
+    max_depth: int = 0
+    max_bytes: int = 0
+    depth_off: int = 0
+    depth_off_most: int = 0
+    number: int = 1
+
+    @property
+    def rule(self) -> str:
+        """The rule that it breaks, such as ``FC-15``; empty if it breaks none."""
+        return SENTENCES[self.kind][0]
+
+    def sentence(self) -> str:
+        """Return what was seen, in words; of what breaks a rule, also what is allowed."""
+        return SENTENCES[self.kind][1].format(**self._asdict(), mean=self._mean_off())
+
+    def text(self) -> str:
+        """Return one line: where, what, whose, and the sentence."""
+        what = ", ".join(part for part in (self.client, self.queue, self.message) if part)
+        rule = f" ({self.rule})" if self.rule else ""
+        gap = f"; gap {self.gap}" if self.gap else ""
+        return f"row {self.row}, {self.time / SECOND:g} s: {self.kind}{rule}, {what}: {self.sentence()}{gap}"
+
+    def _mean_off(self) -> str:
+        # In hundredths and whole numbers: the same text on every machine.
+        reports = self.expected or 1
+        mean = (100 * self.depth_off + reports // 2) // reports
+        return f"{mean // 100}.{mean % 100:02d}"
+
+
+SENTENCES: dict[str, tuple[str, str]] = {
+    # What the rules do not allow.
+    "unknown producer": ("CAP-01", "{name}; allowed: a producer of the workload"),
+    "not subscribed": ("CN-03", "{name}; allowed: a consumer of this queue, from when it subscribes on"),
+    "never sent": ("CM-01", "{name}; allowed: what a producer sent before"),
+    "sent twice": ("CM-01", "sent again; allowed: each label once"),
+    "before it was sent": ("CM-01", "delivered {gap} us early; allowed: after it was sent"),
+    "completed twice": ("CM-02", "complete again; allowed: once"),
+    "completed while held": (
+        "FC-15",
+        "complete, {queue} is ON; allowed: not before {queue} lets go of it, {gap} us later",
+    ),
+    "withheld without cause": (
+        "CM-02",
+        "complete after {gap} us; allowed: at once, no queue of the message can be ON",
+    ),
+    "delivered twice": ("CN-10", "delivered again, {name} has it; allowed: once, unless it is given back"),
+    "credit exceeded": ("CN-04", "{seen} at a time; allowed: {expected}"),
+    "order": ("CN-27", "delivered after {name}; allowed: the one sent first, first"),
+    "group order": ("MG-06", "delivered after {name}; allowed: the one sent first, first"),
+    "group owned by another": ("MG-07", "delivered while {name} owns its group; allowed: to {name}"),
+    "not held": ("CN-13", "{name}; allowed: what was delivered to the client and is not settled"),
+    "sends on": (
+        "LP-06",
+        "{number} messages left out, the engine has ended its session; allowed: an error in its log, then a "
+        "new session",
+    ),
+    "discarded": ("LP-05", "never delivered, later ones are; allowed: policy {name} drops nothing it took"),
+    # What makes a result uncertain.
+    "gap": ("", "events {expected} to {seen} are missing; what follows is not certain"),
+    "cut-off": ("", "the log breaks off after event {seen}: its end is missing"),
+    "no-begin": ("", "its workload is missing; nothing audited"),
+    "refused": ("", "the engine cannot start: {name}"),
+    "unknown": ("", "{name} is no event of a client's log"),
+    # What the engine counted.
+    "died": ("", "{name}"),
+    "max_depth": ("", "the deepest it was"),
+    "dropped": ("", "messages left without being accepted: {name}"),
+    "differs": ("", "settled in the log, in the engine {name}"),
+    "reports": (
+        "",
+        "flowStopped agrees in {seen} of {expected} reports of the broker; the depth is off by {mean} "
+        "messages on average, {depth_off_most} at most",
+    ),
+}
+"""Kind of finding to the rule that it breaks, and its sentence."""
+
+
+class Result(NamedTuple):
+    """A result of an audit; a column that is not of its kind is None.
+
+    Fields:
+        component, number: Its key: the component, and which of its results it is, from 0.
+        kind: ``flow_on``, ``held``, ``blocked``, ``group_owned`` or ``finding``.
+        queue: The queue; of a blocked producer, the queues that hold its transfers.
+        client: ``held``, ``blocked``: the producer; ``group_owned``: the owner; of a finding as there.
+        begin_us, end_us: Since when, until when; no end if it still went on at the log's end.
+        message: ``flow_on``: the one that turned it ON; ``held``: the one held; of a finding as there.
+        group: ``group_owned``: the group.
+        cause: ``held``: how it ended, resumed or dequeued; ``blocked``: by what, held or round trip.
+        depth, bytes: ``flow_on``: what was on the queue when it turned ON.
+        size: ``held``: bytes of the message on the queue.
+        flowStoppedCount: ``held``: which time ON held it, from 1.
+        transfers: ``blocked``: how many transfers of the producer were held when it began.
+        finding: The kind of a :class:`Finding`, whose other fields follow: ``seq`` is its row, ``affected``
+            its number, ``gap_us`` its gap; its time is the begin and the end.
+
+    >>> result_of(Finding(7, 5_000, "not held", "c"), "log/q", 0)[:7]
+    ('log/q', 0, 'finding', '', 'c', 5000, 5000)
+    """
+
+    component: str
+    number: int
+    kind: str
+    queue: str
+    client: str
+    begin_us: int
+    end_us: int | None
+    message: str | None = None
+    group: str | None = None
+    cause: str | None = None
+    depth: int | None = None
+    bytes: int | None = None
+    size: int | None = None
+    flowStoppedCount: int | None = None  # noqa: N815
+    transfers: int | None = None
+    finding: str | None = None
+    seq: int | None = None
+    name: str | None = None
+    seen: int | None = None
+    expected: int | None = None
+    gap_us: int | None = None
+    max_depth: int | None = None
+    max_bytes: int | None = None
+    depth_off: int | None = None
+    depth_off_most: int | None = None
+    affected: int | None = None
+
+
+_COLUMNS = [
+    {"row": "seq", "time": "begin_us", "kind": "finding", "gap": "gap_us", "number": "affected"}.get(
+        name, name
+    )
+    for name in Finding._fields
+]
+"""The columns of a result that hold the fields of a finding, in their order."""
+
+
+def result_of(found: Finding, component: str, number: int) -> Result:
+    """Return the result that holds a finding."""
+    values: dict[str, Any] = dict(zip(_COLUMNS, found, strict=True))
+    return Result(component, number, "finding", end_us=found.time, **values)
+
+
+def finding_of(result: Sequence[Any]) -> Finding:
+    """Return the finding that a result holds, whose sentence can then be made.
+
+    Parameters:
+        result: A :class:`Result`, or a row of its table.
+
+    >>> from qflow.logs import Auditor
+    >>> finding_of(Auditor("log/q").cut_off()[0]).sentence()
+    'the log breaks off after event -1: its end is missing'
+    """
+    values = Result(*result)
+    return Finding(*(getattr(values, name) for name in _COLUMNS))
