@@ -144,18 +144,14 @@ def _look_through(path: str, columns: str | None) -> _Seen:
     from qflow.trace.files import Quarantine
 
     ways, guess, quarantine = Ways(), Guess(), Quarantine()
-    count, last, is_ordered = 0, -1, True
-    recognised, first, end = None, None, 0
+    recognised, count, first, end = None, 0, None, 0
     try:
         with progress(f"reading {Path(path).name}") as shown:
             for bit in read_log(path, columns):
                 quarantine += bit.problems
                 recognised = bit.recognised
-                for number in bit.numbers if isinstance(bit.numbers, list) else bit.numbers.to_pylist():
-                    is_ordered &= number > last
-                    last = number
+                ways.take_bit(bit)
                 for row in bit.log_rows():
-                    ways.take(row)
                     guess.take(row)
                     count += 1
                     end = max(end, row.ts_us)
@@ -164,7 +160,7 @@ def _look_through(path: str, columns: str | None) -> _Seen:
     except LogError as error:
         raise LogError(f"{Path(path).name}: {error}") from None
     tolerance = ways.tolerance()
-    return _Seen(count, is_ordered, tolerance, guess, quarantine, recognised, first or 0, end)
+    return _Seen(count, ways.is_ordered, tolerance, guess, quarantine, recognised, first or 0, end)
 
 
 def _kept_mapping(path: Path) -> str:

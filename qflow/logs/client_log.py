@@ -117,7 +117,7 @@ class ClientLog(Tabular):
         quarantine = Quarantine()
         try:
             for bit in read_log(path, columns):
-                numbers.extend(bit.numbers if isinstance(bit.numbers, list) else bit.numbers.to_pylist())
+                numbers.extend(bit.row_numbers())
                 rows += [
                     LogRow(time, client, event, queue, labels.setdefault(label, label), size, group)
                     for time, client, event, queue, label, size, group in bit.log_rows()

@@ -141,6 +141,10 @@ class Bit(NamedTuple):
     problems: list[QuarantinedRow]
     recognised: Recognised | None = None
 
+    def row_numbers(self) -> list[int]:
+        """Return the rows' numbers as a list."""
+        return self.numbers if isinstance(self.numbers, list) else list(self.numbers.to_pylist())
+
     def log_rows(self) -> list[LogRow]:
         """Return the good rows as such."""
         if isinstance(self.rows, list):

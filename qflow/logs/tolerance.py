@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from qflow.logs.log_file import LogRow, forget_oldest
+from qflow.logs.log_file import Bit, LogRow, forget_oldest
 from qflow.workload.agenda import SECOND
 
 _SHORTEST_LAG = 60_000
@@ -68,11 +68,23 @@ class Ways:
     """Measures how long messages and completions were on their way in a log: for a Tolerance."""
 
     def __init__(self) -> None:
+        # Whether all rows came in the order of their numbers; if not, they have to be read again in that.
+        self.is_ordered = True
+        self._last = -1
         self._sent: dict[str, int] = {}
         self._ahead: dict[str, list[int]] = {}
         self._ways, self._trips = _Sample(), _Sample()
         # Of a producer: how many are not complete; the one that is alone on its way, and since when.
         self._alone: dict[str, list[Any]] = {}
+
+    def take_bit(self, bit: Bit) -> None:
+        """Take the rows of a bit, as long as they come in the order of their numbers."""
+        for number, row in zip(bit.row_numbers(), bit.log_rows(), strict=True):
+            self.is_ordered = self.is_ordered and number > self._last
+            if not self.is_ordered:
+                return
+            self._last = number
+            self.take(row)
 
     def take(self, row: LogRow) -> None:
         """Take a row, in the order of the log."""

@@ -161,50 +161,29 @@ def _read_once(path: str, columns: Columns) -> Iterator[Any]:
     """Yield all that a log gives, as batches of _READ."""
     import pyarrow
 
-    schema, seen = _READ.arrow(), _Seen()
-    for good, bad in _read_events(path, columns, seen):
+    schema, ways = _READ.arrow(), Ways()
+    for good, bad in _read_events(path, columns, ways):
         for batch in good:
             empty = [pyarrow.nulls(batch.num_rows, pyarrow.string())] * 3
             yield pyarrow.RecordBatch.from_arrays([*batch.columns, *empty], schema=schema)
         rows = ((*problem[:2], *[None] * 7, *problem[2:]) for problem in bad)
         yield from to_batches(rows, _READ)
-    tolerance = seen.tolerance(path, columns).text()
-    yield from to_batches([(source_of(path), _TOLERANCE, *[None] * 7, "", "", tolerance)], _READ)
-
-
-class _Seen:
-    """What is no finding in a log, as its rows show it in the order of their numbers."""
-
-    def __init__(self) -> None:
-        self._ways, self._last, self._is_shuffled = Ways(), -1, False
-
-    def take(self, bit: Bit) -> None:
-        """Note the rows of a bit."""
-        numbers = bit.numbers if isinstance(bit.numbers, list) else bit.numbers.to_pylist()
-        for number, row in zip(numbers, bit.log_rows(), strict=True):
-            self._is_shuffled = self._is_shuffled or number <= self._last
-            if self._is_shuffled:
-                return
-            self._last = number
-            self._ways.take(row)
-
-    def tolerance(self, path: str, columns: Columns = None) -> Tolerance:
-        """Return it; of a log that numbers its rows, in any order, by reading them in the right one."""
-        if self._is_shuffled:
-            return Tolerance.estimated(ClientLog.read(path, columns)[0].rows)
-        return self._ways.tolerance()
+    tolerance = ways.tolerance()
+    if not ways.is_ordered:
+        tolerance = Tolerance.estimated(ClientLog.read(path, columns)[0].rows)
+    yield from to_batches([(source_of(path), _TOLERANCE, *[None] * 7, "", "", tolerance.text())], _READ)
 
 
 def _read_events(
-    path: str, columns: Columns = None, seen: _Seen | None = None
+    path: str, columns: Columns = None, ways: Ways | None = None
 ) -> Iterator[tuple[Iterator[Any], list[tuple[Any, ...]]]]:
     """Yield the rows of a log or a trace, bit by bit: batches of EVENTS, and rows of QUARANTINE."""
     # A file that cannot be read at all is one row of the quarantine, its row 0.
     source = source_of(path)
     try:
         for bit in _bits(path, columns):
-            if seen is not None:
-                seen.take(bit)
+            if ways is not None:
+                ways.take_bit(bit)
             yield _events(source, bit), [(source, *problem) for problem in bit.problems]
     except (OSError, LogError, TraceError) as error:
         yield iter(()), [(source, 0, "", " ".join(str(error).split())[:500], "")]

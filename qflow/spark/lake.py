@@ -205,6 +205,32 @@ def in_order(
     return spread.sortWithinPartitions("component", "seq")
 
 
+NO_END = (1 << 63) - 1
+"""Up to which event a slice goes that has all after its first."""
+
+
+def slices(
+    lake: DataFrame, wanted: Mapping[str, tuple[str, int, int]], events: Mapping[str, int]
+) -> DataFrame:
+    """Return rows as :func:`in_order` does, of slices of components, each a component of its own.
+
+    Parameters:
+        wanted: Name of a slice to its component, its first event, and the one after its last.
+        events: Component to how many events it has.
+    """
+    from pyspark.sql import functions as sf
+
+    table = [(component, start, end, name) for name, (component, start, end) in wanted.items()]
+    places = lake.sparkSession.createDataFrame(
+        table, "component string, first bigint, next bigint, slice string"
+    )
+    few = lake.where(lake.component.isin(sorted({component for component, *_ in table})))
+    inside = few.join(sf.broadcast(places), "component").where("seq >= first AND seq < next")
+    # Of a component with rows that are missing a slice may seem to have none.
+    sizes = {name: max(1, min(end, events[component]) - start) for component, start, end, name in table}
+    return in_order(inside.withColumn("component", sf.col("slice")).select(*lake.columns), len(sizes), sizes)
+
+
 def speed_up(events: Mapping[str, int], workers: int) -> float:
     """Return the best speed-up that whole components allow on so many workers.
 

@@ -29,7 +29,7 @@ from qflow.logs.components import touches_of
 from qflow.logs.findings import Result
 from qflow.logs.log_file import BEGIN, END, LakeRow
 from qflow.progress import Progress
-from qflow.spark.lake import count_events, in_order, require_lake
+from qflow.spark.lake import NO_END, count_events, in_order, require_lake, slices
 from qflow.spark.tables import (
     FORMAT,
     KEYS,
@@ -53,7 +53,6 @@ CUT_ROWS = 1_000_000
 """A component of more rows is cut, where it can be, into pieces of about so many."""
 _PROBE_ROWS = 20_000
 """Whether a component can be cut is tried with so many of its first events."""
-_NO_END = (1 << 63) - 1
 _KEPT = Schema(RESULTS | KEYS)
 RESULTS_HAVE = "results have"
 
@@ -120,13 +119,8 @@ def audit_to(
     return of_parts(_read_results(table), wanted).select(*RESULTS)
 
 
-def read_results(spark: SparkSession, folder: str | Path, form: str = FORMAT) -> DataFrame:
-    """Return all results that :func:`audit_to` wrote there, of whatever day."""
-    return results_with_keys(spark, folder, form).select(*RESULTS)
-
-
 def results_with_keys(spark: SparkSession, folder: str | Path, form: str = FORMAT) -> DataFrame:
-    """Return the same with the KEYS by which they grow."""
+    """Return all results that :func:`audit_to` wrote there, of whatever day, with their KEYS."""
     return _read_results(GrowingTable(spark, folder, form))
 
 
@@ -437,7 +431,7 @@ class _CutAudit:
         peak: Accumulator[int] | None,
     ) -> None:
         self._lake, self._table, self._keys, self._peak = lake, table, _keys_of(table), peak
-        self._bounds = {name: list(pairwise([0, *own, _NO_END])) for name, own in places.items()}
+        self._bounds = {name: list(pairwise([0, *own, NO_END])) for name, own in places.items()}
         self._events = events
         edges = lake.where(lake.event.isin(BEGIN, END)).select(*LAKE, *self._keys)
         self._edges = {(row.component, row.event): tuple(row) for row in edges.collect()}
@@ -472,21 +466,7 @@ class _CutAudit:
         return _union(parts)
 
     def _audit_pieces(self, wanted: Mapping[_Cut, str | None]) -> DataFrame:
-        from pyspark.sql import functions as sf
-
-        spark = self._lake.sparkSession
         bounds = {_name(name, at): (name, *self._bounds[name][at]) for name, at in wanted}
-        table = [(name, start, end, piece) for piece, (name, start, end) in bounds.items()]
-        pieces = spark.createDataFrame(table, "component string, first bigint, next bigint, piece string")
-        names = sorted({name for name, _ in wanted})
-        rows = self._lake.where(self._lake.component.isin(names) & (self._lake.event != END))
-        inside = rows.join(sf.broadcast(pieces), "component").where("seq >= first AND seq < next")
-        named = inside.drop("component").withColumnRenamed("piece", "component")
-        # Of a component with rows that are missing a piece may seem to have none.
-        sizes = {
-            piece: max(1, min(end, self._events[name]) - start)
-            for piece, (name, start, end) in bounds.items()
-        }
         begun = {
             piece: (start, LakeRow(*self._edges[name, BEGIN][1 : len(LAKE)]), wanted[_parse_name(piece)])
             for piece, (name, start, _) in bounds.items()
@@ -494,8 +474,8 @@ class _CutAudit:
         work = partial(
             _audit_batches, table=self._table, auditor_of=lambda piece: _PieceAudit(piece, *begun[piece])
         )
-        ordered = in_order(named.select(*LAKE, *self._keys), events=sizes)
-        return map_batches(ordered, work, self._table, self._peak)
+        rows = self._lake.where(self._lake.event != END).select(*LAKE, *self._keys)
+        return map_batches(slices(rows, bounds, self._events), work, self._table, self._peak)
 
     def _end(self, auditors: Mapping[str, Auditor]) -> DataFrame:
         """Return the last results of each component."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import partial
@@ -29,7 +30,7 @@ from qflow.prediction.intervals import Interval, deaths, queue_intervals
 from qflow.prediction.predict import Settings
 from qflow.prediction.replays import most_likely, polls_of, recorded_sections, replay_workload
 from qflow.progress import Progress
-from qflow.spark.lake import in_order, read_lake
+from qflow.spark.lake import NO_END, in_order, read_lake, slices
 from qflow.spark.tables import (
     ADVICE,
     FORMAT,
@@ -145,10 +146,13 @@ class FleetSettings:
         """Return what this changes of a workload."""
         queues: dict[str, dict[str, Argument | None]] = {}
         for queue, declared in workload.queues.items():
-            changed: dict[str, Argument | None] = {}
-            for pattern, arguments in self.queues.items():
-                if fnmatchcase(queue, pattern):
-                    changed.update(_scale(arguments, declared))
+            changed = {
+                key: _scale(value, declared.get(key))
+                for pattern, arguments in self.queues.items()
+                if fnmatchcase(queue, pattern)
+                for key, value in arguments.items()
+                if _factor(value) is None or isinstance(declared.get(key), int)
+            }
             if changed:
                 queues[queue] = changed
         capacity = {p.name: p.capacity for p in workload.producers}
@@ -183,36 +187,26 @@ def load_grid(path: str | Path) -> list[FleetSettings]:
     return [FleetSettings(name, **entry) for name, entry in value.items()]
 
 
-def _scale(
-    arguments: Mapping[str, Argument | None], declared: Mapping[str, Argument]
-) -> dict[str, Argument | None]:
-    changed: dict[str, Argument | None] = {}
-    for key, value in arguments.items():
-        factor = _factor(value)
-        if factor is None:
-            changed[key] = value
-        elif isinstance(declared.get(key), int):
-            changed[key] = max(1, round(int(str(declared[key])) * factor))
-    return changed
-
-
-def _numbers(patterns: Mapping[str, int | str], present: Mapping[str, int]) -> dict[str, int]:
-    changed: dict[str, int] = {}
-    for name, number in present.items():
-        for pattern, value in patterns.items():
-            if fnmatchcase(name, pattern):
-                factor = _factor(value)
-                changed[name] = int(value) if factor is None else max(1, round(number * factor))
-    return changed
+def _scale(value: Argument | None, present: object) -> Argument | None:
+    """Return a value as it is given; of text such as ``x0.5`` the number that is present, scaled."""
+    factor = _factor(value)
+    return value if factor is None else max(1, round(int(str(present)) * factor))
 
 
 def _factor(value: object) -> float | None:
-    if not isinstance(value, str) or not value.startswith("x"):
-        return None
-    try:
-        return float(value[1:])
-    except ValueError:
-        return None
+    if isinstance(value, str) and value.startswith("x"):
+        with suppress(ValueError):
+            return float(value[1:])
+    return None
+
+
+def _numbers(patterns: Mapping[str, int | str], present: Mapping[str, int]) -> dict[str, int]:
+    return {
+        name: int(str(_scale(value, number)))
+        for name, number in present.items()
+        for pattern, value in patterns.items()
+        if fnmatchcase(name, pattern)
+    }
 
 
 def _require_unique(settings: Sequence[FleetSettings]) -> None:
@@ -351,25 +345,15 @@ def _measure_cells(
     replays: int,
 ) -> DataFrame:
     """Return the measures of some cells; each cell's rows are a component of their own for that long."""
-    from pyspark.sql import functions as sf
-
-    spark = lake.sparkSession
     settings = {part: setting for (_, part), (_, setting) in cells.items()}
-    names = [(component, part) for (_, part), (component, _) in cells.items()]
-    wanted = spark.createDataFrame(names, "component string, cell string")
-    few = lake.where(lake.component.isin(sorted({component for component, _ in names})))
-    joined = few.join(sf.broadcast(wanted), "component").withColumn(
-        "component", sf.concat("cell", sf.lit(" "), "component")
-    )
-    sizes = {f"{part} {component}": events[component] for component, part in names}
-    ordered = in_order(joined.select(*LAKE), len(sizes), sizes)
+    wanted = {f"{part} {component}": (component, 0, NO_END) for (_, part), (component, _) in cells.items()}
 
     def measure(name: str, rows: list[LakeRow] | TooLarge) -> Iterator[tuple[Any, ...]]:
         part, component = name.split(" ", 1)
         for row in _measure_component(component, rows, [settings[part]], replays):
             yield (*row, NO_DAY, part)
 
-    return _map_components(ordered, measure, _KEPT, allowed)
+    return _map_components(slices(lake.select(*LAKE), wanted, events), measure, _KEPT, allowed)
 
 
 # Advice

@@ -7,7 +7,7 @@ from collections import Counter
 from functools import cache
 
 import pytest
-from recordings import WORKLOADS, load
+from recordings import WORKLOADS, beginning, load
 
 from qflow.broker.errors import ResourceLimitExceededException
 from qflow.logs import Auditor, audit
@@ -329,11 +329,18 @@ def test_good_rows_are_kept_and_bad_ones_set_aside(tmp_path):
     )
 
 
-def test_json_lines_hold_the_same_rows(tmp_path):
-    log = ClientLog.load(WORKLOADS / "overflow-despite-flow-control.csv.gz")
-    path = tmp_path / "log.jsonl"
-    path.write_text("".join(json.dumps(row._asdict()) + "\n" for row in log.rows))
-    assert ClientLog.load(path).rows == log.rows
+def test_json_lines_and_parquet_hold_the_same_rows(tmp_path):
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    log, _ = beginning("overflow-despite-flow-control", 4)
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(row._asdict()) + "\n" for row in log.rows))
+    path = tmp_path / "log.parquet"
+    parquet.write_table(pyarrow.table(log.columns()), path)
+    assert ClientLog.load(tmp_path / "log.jsonl").rows == ClientLog.load(path).rows == log.rows
+    path.write_bytes(path.read_bytes()[:5000])
+    with pytest.raises(LogError, match="log.parquet: the file is cut off or damaged, or no Parquet"):
+        ClientLog.load(path)
 
 
 @pytest.mark.parametrize(
@@ -421,19 +428,6 @@ def test_statistics_of_a_queue_that_was_not_watched():
     log = ClientLog("odd", [LogRow(1, "broker", "stats", "q", "[]", 0, "")])
     with pytest.raises(LogError, match="no statistics of queue 'x'; there are some of 'q'"):
         log.statistics("x")
-
-
-def test_parquet_holds_the_same_rows(tmp_path):
-    pyarrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
-    log = ClientLog.load(WORKLOADS / "overflow-despite-flow-control.csv.gz")
-    path = tmp_path / "log.parquet"
-    columns = dict(zip(LogRow._fields, zip(*log.rows, strict=True), strict=True))
-    parquet.write_table(pyarrow.table({name: list(column) for name, column in columns.items()}), path)
-    assert ClientLog.load(path).rows == log.rows
-    path.write_bytes(path.read_bytes()[:5000])
-    with pytest.raises(LogError, match="log.parquet: the file is cut off or damaged, or no Parquet"):
-        ClientLog.load(path)
 
 
 # A client that goes on after its session ended

@@ -143,25 +143,6 @@ def test_the_engine_agrees_with_what_the_broker_reported_of_the_fleet():
     assert sum(one.seen for one in reports) >= 0.99 * sum(one.expected for one in reports)
 
 
-def test_held_transfers_are_those_of_the_engines_own_trace():
-    """What the audit makes of a run's log is what the engine itself told during the run."""
-    run = simulate(STALL.replace(duration=30), message_limit=60)
-    rows = []
-    labels = {}
-    for event in run.events:
-        if event.kind == "message.transfer":
-            rows.append(LogRow(event.time, event.session, "transfer", "q", event.message, 100, event.group))
-        elif event.kind == "delivered":
-            labels[event.session, event.detail["delivery"]] = event.message
-        elif event.kind == "message.accept":
-            for number in event.detail["transfers"]:
-                label = labels[event.session, number]
-                rows.append(LogRow(event.time, event.session, "accept", "q", label, 0, ""))
-    results = audit(lake_of("log", STALL, rows))
-    told = [(event.message, event.time) for event in run.events if event.kind == "held"]
-    assert told and sorted((r.message, r.begin_us) for r in results if r.kind == "held") == sorted(told)
-
-
 def test_components_are_those_of_the_fleet():
     workload, _ = fleet()
     components = components_of(touches_of("fleet", workload))

@@ -97,7 +97,7 @@ def test_a_lake_in_which_a_part_is_missing_is_made_whole(spark, made_lake, tmp_p
 
 def test_a_new_day_costs_a_new_day_and_the_same_again_changes_nothing(spark, tmp_path):  # noqa: F811
     from qflow.spark.ingest import make_lake
-    from qflow.spark.lake_audit import audit_to, read_results
+    from qflow.spark.lake_audit import audit_to, results_with_keys
 
     lake, out, logs = tmp_path / "lake", tmp_path / "out", []
     for day, rows in (("2026-11-26", fleet()[1][:2000]), ("2026-11-27", fleet()[1][:3000])):
@@ -111,7 +111,7 @@ def test_a_new_day_costs_a_new_day_and_the_same_again_changes_nothing(spark, tmp
         after = {**written(lake), **written(out)}
         assert before.items() <= after.items()
         assert {path.parent.parent.name for path in after.keys() - before.keys()} == {f"day={day}"}
-    results = read_results(spark, out).collect()
+    results = results_with_keys(spark, out).collect()
     assert {row.component.split("/")[0] for row in results} == {"of-2026-11-26", "of-2026-11-27"}
     assert len({(row.component, row.number) for row in results}) == len(results)
     audit_to(spark, lake, out)
@@ -120,7 +120,7 @@ def test_a_new_day_costs_a_new_day_and_the_same_again_changes_nothing(spark, tmp
 
 def test_results_of_another_version_are_refused_before_anything_is_added(spark, lake, tmp_path):  # noqa: F811
     """Once a column ``count`` was another number in each kind of result."""
-    from qflow.spark.lake_audit import audit_to, read_results
+    from qflow.spark.lake_audit import audit_to, results_with_keys
     from qflow.spark.stream import start
     from qflow.spark.tables import KEYS, RESULTS, GrowingTable, Schema
 
@@ -130,7 +130,7 @@ def test_results_of_another_version_are_refused_before_anything_is_added(spark, 
     GrowingTable(spark, tmp_path / "results").write(made)
     before = written(tmp_path / "results")
     for add in (
-        lambda: read_results(spark, tmp_path / "results"),
+        lambda: results_with_keys(spark, tmp_path / "results"),
         lambda: audit_to(spark, lake, tmp_path / "results"),
         lambda: start(spark.createDataFrame([], RESULTS.ddl), tmp_path),
     ):

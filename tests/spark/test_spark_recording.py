@@ -59,7 +59,7 @@ def write_run(folder):
 
 
 def test_an_audit_takes_logs_of_all_kinds_and_drops_nothing_in_silence(spark, tmp_path, capsys):  # noqa: F811
-    from qflow.spark.lake_audit import read_results
+    from qflow.spark.lake_audit import results_with_keys
 
     recording, rows = write_recording(tmp_path)
     gaps, (trace, told) = write_gaps(tmp_path), write_run(tmp_path)
@@ -73,5 +73,7 @@ def test_an_audit_takes_logs_of_all_kinds_and_drops_nothing_in_silence(spark, tm
         ("gaps", 3, "must be a client or queue of the workload, got stranger"),
         ("gaps", 0, "1 events are missing between 0 and 5"),
     }
-    results = read_results(spark, tmp_path / "out").where("component = 'run/q' AND kind = 'held'").collect()
+    results = (
+        results_with_keys(spark, tmp_path / "out").where("component = 'run/q' AND kind = 'held'").collect()
+    )
     assert told and [row.message for row in sorted(results, key=lambda row: row.number)] == told
