@@ -23,14 +23,13 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from qflow.broker.broker import Broker
 from qflow.broker.consuming import BYTE_UNIT, CREDIT_MODE, INFINITE, MESSAGE_UNIT
 from qflow.broker.errors import AmqpException, ResourceLimitExceededException
 from qflow.broker.events import Event
 from qflow.broker.message import Message
-from qflow.broker.options import BrokerOptions
 from qflow.broker.session import Session
 from qflow.broker.settings import Argument
 from qflow.design.bounds import DesignError
@@ -48,7 +47,7 @@ _STATE_LIMIT = 50_000
 
 # Small configurations
 
-_QUEUE, _CONSUMER, _SIZE = "q", "consumer", 100
+QUEUE, CONSUMER, _SIZE = "q", "consumer", 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,6 @@ class SmallConfiguration:
     arguments: Mapping[str, Argument]
     capacities: Mapping[str, int]
     is_consumed: bool = True
-    options: ClassVar[BrokerOptions] = BrokerOptions()
 
     def __post_init__(self) -> None:
         if self.arguments.get("qpid.policy_type") == "self-destruct":
@@ -108,19 +106,6 @@ class SmallConfiguration:
         if limit is not None:
             arguments["qpid.max_count"] = limit
         return cls(arguments, {f"C{n}": size for n, size in enumerate(capacities, 1)}, is_consumed)
-
-    @property
-    def queues(self) -> dict[str, Mapping[str, Argument]]:
-        """The queue's name and declare arguments."""
-        return {_QUEUE: self.arguments}
-
-    def consumers(self) -> dict[str, str]:
-        """Return the consumer, if there is one, with its queue."""
-        return {_CONSUMER: _QUEUE} if self.is_consumed else {}
-
-    def most_outstanding(self, queue: str) -> int:
-        """Return the sum of the capacities of all producers of a queue, in transfers (CAP-11)."""
-        return sum(self.capacities.values())
 
 
 # Clients and their broker
@@ -166,22 +151,21 @@ class _SmallProducer:
 class _SmallConsumer:
     """A consumer, in credit mode: it asks for each message when it is ready for it, and accepts it."""
 
-    def __init__(self, name: str, broker: Broker) -> None:
-        self.name = name
-        self._queue = broker.queue(_QUEUE)
-        self._session = broker.session(name)
+    def __init__(self, broker: Broker) -> None:
+        self._queue = broker.queue(QUEUE)
+        self._session = broker.session(CONSUMER)
         self._taken: list[int] = []
         self._session.consuming.on_delivery = lambda record: self._taken.append(record.id)
-        self._session.message_subscribe(_QUEUE, name)
-        self._session.message_set_flow_mode(name, CREDIT_MODE)
-        self._session.message_flow(name, BYTE_UNIT, INFINITE)
+        self._session.message_subscribe(QUEUE, CONSUMER)
+        self._session.message_set_flow_mode(CONSUMER, CREDIT_MODE)
+        self._session.message_flow(CONSUMER, BYTE_UNIT, INFINITE)
 
     def actions(self) -> dict[str, Action]:
         """Return what the client may do next."""
-        return {f"{self.name} takes and accepts": self._take} if self._queue.message_count else {}
+        return {f"{CONSUMER} takes and accepts": self._take} if self._queue.message_count else {}
 
     def _take(self) -> None:
-        self._session.message_flow(self.name, MESSAGE_UNIT, 1)
+        self._session.message_flow(CONSUMER, MESSAGE_UNIT, 1)
         self._session.message_accept([self._taken.pop()])
 
 
@@ -192,16 +176,16 @@ class Situation:
         self, configuration: SmallConfiguration, observer: Callable[[Event], None] | None = None
     ) -> None:
         self.configuration = configuration
-        self.broker = Broker(configuration.options)
+        self.broker = Broker()
         if observer is not None:
             self.broker.observe(observer)
         setup = self.broker.session("setup")
-        setup.queue_declare(_QUEUE, configuration.arguments)
+        setup.queue_declare(QUEUE, configuration.arguments)
         for producer in configuration.capacities:
-            setup.exchange_bind(_QUEUE, _EXCHANGE, producer)
+            setup.exchange_bind(QUEUE, _EXCHANGE, producer)
         setup.close()
         self.senders = [_SmallProducer(name, self.broker, configuration) for name in configuration.capacities]
-        self.readers = [_SmallConsumer(name, self.broker) for name in configuration.consumers()]
+        self.readers = [_SmallConsumer(self.broker)] if configuration.is_consumed else []
 
     def actions(self) -> dict[str, Action]:
         """Return all that can happen next, by name: what producers do first, then consumers."""
@@ -220,9 +204,9 @@ class Situation:
         """Return the key of this state: two states with one key have the same future."""
         # Two messages differ only by whether the stopped queue holds their transfer, and whose it is.  So the
         # queue is a word with a letter for each message; without a consumer, in any order.
-        queue = self.broker.queues.queues[_QUEUE]
+        queue = self.broker.queues.queues[QUEUE]
         word = [
-            transfer.origin if transfer.owner is not None and _QUEUE in transfer.held_by else "."
+            transfer.origin if transfer.owner is not None and QUEUE in transfer.held_by else "."
             for transfer in (entry.transfer for entry in queue.store)
         ]
         if not self.readers:
@@ -233,7 +217,7 @@ class Situation:
 
     def facts(self) -> dict[str, Any]:
         """Return what an observer sees: depth, flow state, windows, who is blocked and who died."""
-        statistics = self.broker.queue(_QUEUE).statistics()
+        statistics = self.broker.queue(QUEUE).statistics()
         return {
             "depth": statistics.msgDepth,
             "on": statistics.flowStopped,
@@ -496,7 +480,7 @@ class _Walk:
         start = next(iter(self._graph))
         distances = self._networkx.single_source_shortest_path_length(self._graph, start)
         numbers = {key: number for number, key in enumerate(distances)}
-        has_consumer = bool(self._configuration.consumers())
+        has_consumer = self._configuration.is_consumed
         graph = self._networkx.DiGraph()
         for key, number in numbers.items():
             facts = self._graph.nodes[key]

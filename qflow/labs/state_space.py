@@ -20,8 +20,9 @@ import ipywidgets as widgets
 import traitlets
 
 from qflow.broker.events import Event
+from qflow.broker.options import BrokerOptions
 from qflow.design import DesignError, SmallConfiguration, StateGraph, explore, positions
-from qflow.design.explore import MARKS, Situation
+from qflow.design.explore import CONSUMER, MARKS, QUEUE, Situation
 from qflow.labs import knobs
 from qflow.labs.html_export import to_fragment
 from qflow.labs.knobs import Knob, begin
@@ -192,24 +193,20 @@ def _history(configuration: SmallConfiguration, actions: Sequence[str]) -> Pictu
         situation.broker.advance(situation.broker.now + PAUSE)
         situation.perform(action)
     # A moment longer, so that the last state can be looked at.
-    workload = Workload("a way through the states", 1, {}, options=configuration.options)
+    workload = Workload("a way through the states", 1, {})
     run = Run(workload, events, situation.broker.now + PAUSE)
     return picture_of(run, topology=_topology(configuration, run.end))
 
 
 def _topology(configuration: SmallConfiguration, end: int) -> Topology:
-    queues = list(configuration.queues)
-    options: Any = configuration.options
     producers = [
         ProducerSpot(name, capacity, "may send whenever it can", name)
         for name, capacity in configuration.capacities.items()
     ]
-    consumers = [
-        ConsumerSpot(name, queues.index(queue), 1, "may take at any time", f"{name}::{name}")
-        for name, queue in configuration.consumers().items()
-    ]
-    spots = tuple(QueueSpot.of(name, configuration.queues[name], options) for name in queues)
-    return Topology(tuple(producers), spots, tuple(consumers), (), end)
+    consumer = ConsumerSpot(CONSUMER, 0, 1, "may take at any time", f"{CONSUMER}::{CONSUMER}")
+    consumers = (consumer,) if configuration.is_consumed else ()
+    queue = QueueSpot.of(QUEUE, configuration.arguments, BrokerOptions())
+    return Topology(tuple(producers), (queue,), consumers, (), end)
 
 
 def _about(states: StateGraph) -> list[str]:
@@ -218,9 +215,8 @@ def _about(states: StateGraph) -> list[str]:
         f"There are {len(graph)} states and {graph.number_of_edges()} ways between them, "
         "however fast or slow anybody is.",
     ]
-    queue = next(iter(states.configuration.queues))
-    stop = int(str(states.configuration.queues[queue]["qpid.flow_stop_count"]))
-    together = states.configuration.most_outstanding(queue)
+    configuration = states.configuration
+    stop, together = configuration.arguments["qpid.flow_stop_count"], sum(configuration.capacities.values())
     bound = f"stop {stop}, and capacities of {together} together"
     said.append(f"No state is deeper than {states.maximum_depth} messages: {bound}.")
     marked = [(mark, len(nodes)) for mark, nodes in states.marks.items() if nodes]
@@ -388,7 +384,7 @@ def _graph_of(states: StateGraph) -> dict[str, Any]:
         [*places[node], list(marks), states.label(node)] for node, marks in states.graph.nodes(data="marks")
     ]
     ways = [[one, other, facts["action"]] for one, other, facts in states.graph.edges(data=True)]
-    stop = next(iter(states.configuration.queues.values())).get("qpid.flow_stop_count", 0)
+    stop = states.configuration.arguments["qpid.flow_stop_count"]
     return {"nodes": nodes, "ways": ways, "marks": MARKS, "stop": stop}
 
 
