@@ -38,10 +38,11 @@ _WHOLE_FLEET = "notebooks/13-"
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """Look for no garbage while tests are collected: none of them goes, and it takes a third of the time."""
+    """Look for garbage seldom: 6 % off all tests; and not while they are collected: a third off of that."""
     gc.disable()
     outcome = yield
     gc.freeze()
+    gc.set_threshold(20_000)
     gc.enable()
     return outcome
 
