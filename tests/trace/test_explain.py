@@ -242,7 +242,7 @@ def assert_all_is_answered(timeline, seq, limit=25, other=None):
     return asked
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     all_commands,
     st.sampled_from(["shipped", "shipped", "overflow-list", "watermark", "java", "pre-feature"]),
