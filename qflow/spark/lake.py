@@ -209,17 +209,13 @@ NO_END = (1 << 63) - 1
 """Up to which event a slice goes that has all after its first."""
 
 
-def slices(
+def take_slices(
     lake: DataFrame, wanted: Mapping[str, tuple[str, int, int]], events: Mapping[str, int]
 ) -> DataFrame:
-    """Return rows as :func:`in_order` does, of slices of components, each a component of its own.
-
-    Parameters:
-        wanted: Name of a slice to its component, its first event, and the one after its last.
-        events: Component to how many events it has.
-    """
+    """Return rows as :func:`in_order` does, of slices of components, each a component by its name."""
     from pyspark.sql import functions as sf
 
+    # Of each slice its component, its first event, and the one after its last.
     table = [(component, start, end, name) for name, (component, start, end) in wanted.items()]
     places = lake.sparkSession.createDataFrame(
         table, "component string, first bigint, next bigint, slice string"

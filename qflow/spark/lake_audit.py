@@ -29,7 +29,7 @@ from qflow.logs.components import touches_of
 from qflow.logs.findings import Result
 from qflow.logs.log_file import BEGIN, END, LakeRow
 from qflow.progress import Progress
-from qflow.spark.lake import NO_END, count_events, in_order, require_lake, slices
+from qflow.spark.lake import NO_END, count_events, in_order, require_lake, take_slices
 from qflow.spark.tables import (
     FORMAT,
     KEYS,
@@ -77,12 +77,9 @@ def audit_large(
     cut: int = CUT_ROWS,
     kept: list[DataFrame] | None = None,
 ) -> DataFrame:
-    """Return the same, with what the table has after RESULTS; components of more rows are cut where it pays.
-
-    What Spark keeps of the pieces is added to `kept`, to let go of it afterwards.
-    """
+    """Return the same, components of more rows cut where it pays; `kept` gets what Spark keeps of pieces."""
     events = count_events(lake)
-    places = find_cuts(lake, events, cut)
+    places = _find_cuts(lake, events, cut)
     is_cut = lake.component.isin(list(places))
     whole = {name: count for name, count in events.items() if name not in places}
     parts = []
@@ -359,7 +356,7 @@ _PLACES = Schema(component="string", place="bigint")
 """Before which event of a component it is cut."""
 
 
-def find_cuts(lake: DataFrame, events: Mapping[str, int], rows: int = CUT_ROWS) -> dict[str, list[int]]:
+def _find_cuts(lake: DataFrame, events: Mapping[str, int], rows: int = CUT_ROWS) -> dict[str, list[int]]:
     """Return before which events to cut each component of more rows that it pays for."""
     # It pays if one task would get more than its share, and if the engine at rest is as a fresh one.
     tasks = int(str(lake.sparkSession.conf.get("spark.sql.shuffle.partitions")))
@@ -475,7 +472,7 @@ class _CutAudit:
             _audit_batches, table=self._table, auditor_of=lambda piece: _PieceAudit(piece, *begun[piece])
         )
         rows = self._lake.where(self._lake.event != END).select(*LAKE, *self._keys)
-        return map_batches(slices(rows, bounds, self._events), work, self._table, self._peak)
+        return map_batches(take_slices(rows, bounds, self._events), work, self._table, self._peak)
 
     def _end(self, auditors: Mapping[str, Auditor]) -> DataFrame:
         """Return the last results of each component."""

@@ -30,7 +30,7 @@ from qflow.prediction.intervals import Interval, deaths, queue_intervals
 from qflow.prediction.predict import Settings
 from qflow.prediction.replays import most_likely, polls_of, recorded_sections, replay_workload
 from qflow.progress import Progress
-from qflow.spark.lake import NO_END, in_order, read_lake, slices
+from qflow.spark.lake import NO_END, in_order, read_lake, take_slices
 from qflow.spark.tables import (
     ADVICE,
     FORMAT,
@@ -353,7 +353,7 @@ def _measure_cells(
         for row in _measure_component(component, rows, [settings[part]], replays):
             yield (*row, NO_DAY, part)
 
-    return _map_components(slices(lake.select(*LAKE), wanted, events), measure, _KEPT, allowed)
+    return _map_components(take_slices(lake.select(*LAKE), wanted, events), measure, _KEPT, allowed)
 
 
 # Advice

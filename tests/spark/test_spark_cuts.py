@@ -102,8 +102,8 @@ def test_a_large_component_is_cut_by_the_audit_itself(spark, tmp_path, monkeypat
     """A piece has a finding, another lacks rows: they are audited again. q00 never rests, and stays whole."""
     from qflow.spark import lake_audit
 
-    found, find_cuts = [], lake_audit.find_cuts
-    monkeypatch.setattr(lake_audit, "find_cuts", lambda *given: found.append(find_cuts(*given)) or found[-1])
+    found, find_cuts = [], lake_audit._find_cuts
+    monkeypatch.setattr(lake_audit, "_find_cuts", lambda *given: found.append(find_cuts(*given)) or found[-1])
     rows = bursts(seconds=240)
     odd = (len(rows) // 2, rows[len(rows) // 2][1], "p", "complete", "q", "never sent", 0, "", None)
     rows[odd[0] :] = [odd, *((seq + 1, *row) for seq, *row in rows[odd[0] :])]
