@@ -38,13 +38,14 @@ class TraceLab(Lab):
     """The picture of a file; its parameters are those of :func:`trace_lab`."""
 
     name = "trace"
+    # Of the class, as Python closes what could not be made, too.
+    _task: asyncio.Task[None] | None = None
 
     def __init__(
         self, path: str | Path, workload: str | Path | None, queues: Sequence[str], digest: str, at: float
     ) -> None:
         self._at = round(at * 1_000_000)
         self._path, self._workload, self._queues, self._expected = Path(path), workload, queues, digest
-        self._task: asyncio.Task[None] | None = None
         read = partial(trace_picture, path, workload=workload, queues=queues)
         loop = running_loop() if _is_large(self._path) else None
         if loop is None:

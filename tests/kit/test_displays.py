@@ -85,7 +85,7 @@ def test_rows_are_those_of_the_thing():
     assert list(run.to_pandas()["kind"]) == [event.kind for event in run.events]
     assert log.to_arrow()["label"].to_pylist() == [row.label for row in log.rows]
     trace = tables()["trace"]
-    assert trace.to_arrow()["detail"].to_pylist() == trace.detail
+    assert trace.to_arrow()["detail"].to_pylist() == list(trace.detail)
     measures = tables()["prediction"].to_pandas().set_index(["name", "measure"])
     queue = tables()["prediction"]["queues"]["q"]
     assert measures.loc[("q", "max_depth"), "predicted"] == queue["predicted"]["max_depth"]
