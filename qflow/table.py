@@ -132,7 +132,7 @@ class Table(Tabular):
         return len(self.rows)
 
     def __repr__(self) -> str:
-        texts = [self.names, *([shown(value) for value in row] for row in self.rows)]
+        texts = [self.names, *([write_value(value) for value in row] for row in self.rows)]
         widths = [max(len(row[index]) for row in texts) for index in range(len(self.names))]
         right = [all(_is_number(row[index]) for row in self.rows) for index in range(len(self.names))]
         lines = [self.caption] if self.caption else []
@@ -148,7 +148,7 @@ class Table(Tabular):
         head = "".join(f'<th scope="col" style="text-align:left">{escape(name)}</th>' for name in self.names)
         body = "\n".join(
             "<tr>"
-            + "".join(f'<td style="text-align:left">{escape(shown(value))}</td>' for value in row)
+            + "".join(f'<td style="text-align:left">{escape(write_value(value))}</td>' for value in row)
             + "</tr>"
             for row in self.rows
         )
@@ -156,10 +156,10 @@ class Table(Tabular):
         return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>"
 
 
-def shown(value: object) -> str:
+def write_value(value: object) -> str:
     """Write a value as a table does: states and absences in words, lists with commas.
 
-    >>> shown(True), shown(None), shown(["A-1", "A-2"]), shown([]), shown(0.25)
+    >>> write_value(True), write_value(None), write_value(["A-1", "A-2"]), write_value([]), write_value(0.25)
     ('yes', '–', 'A-1, A-2', '–', '0.25')
     """
     if value is True or value is False:

@@ -19,11 +19,11 @@ Senders of :mod:`qflow.messaging` run on them, and so do producers of :mod:`qflo
 A driver does for each message::
 
     step = window.next_step()       # WAIT until a completion is reported, or SYNC: wait for all
-    ...                             # after a SYNC: window.reported(...), window.synced()
+    ...                             # after a SYNC: window.note_reported(...), window.note_synced()
     if window.wants_flush():        # ask the broker what is complete (session.flush)
         ...
     flag = window.sync_flag(sync)   # whether the transfer asks to be reported when complete
-    window.sent(number)
+    window.note_sent(number)
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Window:
         """Say what has to happen before the next transfer."""
         raise NotImplementedError
 
-    def synced(self) -> None:
+    def note_synced(self) -> None:
         """Note that every command of the session is complete, after a ``SYNC``."""
 
     def wants_flush(self) -> bool:
@@ -89,11 +89,11 @@ class Window:
         """Say whether the next transfer asks to be reported as soon as it is complete (CM-05)."""
         return sync
 
-    def sent(self, number: int) -> None:
+    def note_sent(self, number: int) -> None:
         """Note a transfer, by the number of its command."""
         self.outstanding.append(number)
 
-    def reported(self, completed: RangeSet) -> None:
+    def note_reported(self, completed: RangeSet) -> None:
         """Note what the broker says is complete."""
         raise NotImplementedError
 
@@ -132,7 +132,7 @@ class IdealWindow(Window):
         """Return True."""
         return True
 
-    def reported(self, completed: RangeSet) -> None:
+    def note_reported(self, completed: RangeSet) -> None:
         """Free every place whose transfer is complete, in any order."""
         self._reap_front(completed)
         if any(number in completed for number in self.outstanding):
@@ -166,7 +166,7 @@ class QpidPythonWindow(Window):
             return sync
         return available <= ceil(self.threshold * self._capacity)
 
-    def reported(self, completed: RangeSet) -> None:
+    def note_reported(self, completed: RangeSet) -> None:
         """Free places from the front, as far as everything before them is complete."""
         while self.outstanding and self.outstanding[0] < completed.front:
             self.outstanding.popleft()
@@ -202,7 +202,7 @@ class QpidCppWindow(Window):
             self._reap()
         return WindowStep.SYNC if self._capacity <= len(self.outstanding) else WindowStep.SEND
 
-    def synced(self) -> None:
+    def note_synced(self) -> None:
         """Reap, and let one transfer pass."""
         self._reap()
         self._has_synced = True
@@ -217,12 +217,12 @@ class QpidCppWindow(Window):
         self._has_flushed = True
         return True
 
-    def sent(self, number: int) -> None:
+    def note_sent(self, number: int) -> None:
         """Add the transfer to the list."""
-        super().sent(number)
+        super().note_sent(number)
         self._has_synced = False
 
-    def reported(self, completed: RangeSet) -> None:
+    def note_reported(self, completed: RangeSet) -> None:
         """Keep the report until the next reaping."""
         self._known = completed
 

@@ -12,7 +12,7 @@ from qflow.broker.exchanges import ExchangeRegistry
 from qflow.broker.link_nodes import LinkNodes
 from qflow.broker.links import LinkSession
 from qflow.broker.management import Management
-from qflow.broker.message import encodable, integer, shown
+from qflow.broker.message import encodable, integer, show
 from qflow.broker.options import BrokerOptions
 from qflow.broker.queue import Queue, QueueCounters
 from qflow.broker.registry import QueueCleaner, QueueRegistry
@@ -64,10 +64,10 @@ class Broker(BrokerContext):
         if options is not None and not isinstance(options, BrokerOptions):
             raise TypeError(
                 "options are a BrokerOptions, such as BrokerOptions(default_queue_limit=0), or None; "
-                f"got {shown(options)}"
+                f"got {show(options)}"
             )
         if store is not None and not isinstance(store, MessageStore):
-            raise TypeError(f"store is a MessageStore, such as DelayedStore(), or None; got {shown(store)}")
+            raise TypeError(f"store is a MessageStore, such as DelayedStore(), or None; got {show(store)}")
         super().__init__(options, store)
         self.exchanges = ExchangeRegistry(self)
         self.queues = QueueRegistry(self, self.exchanges)
@@ -133,7 +133,7 @@ class Broker(BrokerContext):
     def observe(self, observer: Observer | None) -> None:
         """Call ``observer`` with every event from now on; None ends it."""
         if observer is not None and not callable(observer):
-            raise TypeError(f"an observer is called with every event, or is None; got {shown(observer)}")
+            raise TypeError(f"an observer is called with every event, or is None; got {show(observer)}")
         self.observer = observer
         self.stamp = self.now
         self.cells = observer.cells if isinstance(observer, EventTable) else None

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, Final, SupportsIndex
 
 from qflow.broker.context import BrokerContext
-from qflow.broker.message import CommandOwner, Transfer, integer, shown, whole
+from qflow.broker.message import CommandOwner, Transfer, integer, show, whole
 from qflow.broker.restorable import Restorable
 from qflow.broker.snapshot import mypyc_attr
 
@@ -52,7 +52,7 @@ class RangeSet(Restorable):
         try:
             pairs = [(one, other) for one, other in ranges]
         except (TypeError, ValueError):
-            raise TypeError(f"ranges are pairs (first, last); got {shown(ranges)}") from None
+            raise TypeError(f"ranges are pairs (first, last); got {show(ranges)}") from None
         for one, other in pairs:
             first, last = whole("first", one), whole("last", other)
             if first == made.front:

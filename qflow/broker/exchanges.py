@@ -200,7 +200,7 @@ class Exchange(Router):
         """Return whether ``exchange.bound`` finds the arguments; only a headers exchange looks (RF-33)."""
         return True
 
-    def _matching(self, transfer: Transfer) -> tuple[_Binding, ...]:
+    def _match(self, transfer: Transfer) -> tuple[_Binding, ...]:
         """Return the bindings a transfer satisfies, in order, as they are before routing changes them."""
         raise NotImplementedError
 
@@ -214,7 +214,7 @@ class Exchange(Router):
                 return True
         if self.annotates:
             self._annotate(transfer)
-        bindings = self._matching(transfer)
+        bindings = self._match(transfer)
         refusal: SessionException | None = None
         for binding in bindings:
             try:
@@ -431,7 +431,7 @@ class DirectExchange(Exchange):
         else:
             del self._by_key[binding.key]
 
-    def _matching(self, transfer: Transfer) -> tuple[_Binding, ...]:
+    def _match(self, transfer: Transfer) -> tuple[_Binding, ...]:
         return self._by_key.get(transfer.message.routing_key or "", ())
 
 
@@ -448,7 +448,7 @@ class _FanoutExchange(Exchange):
         """Return whether the queue is bound; without a queue there is nothing to find (RF-33)."""
         return queue is not None and super().is_bound(queue, "", arguments)
 
-    def _matching(self, transfer: Transfer) -> tuple[_Binding, ...]:
+    def _match(self, transfer: Transfer) -> tuple[_Binding, ...]:
         return tuple(self.bindings.values())
 
 
@@ -465,7 +465,7 @@ class _TopicExchange(Exchange):
         """Compare patterns; the broker normalises the key only if a queue is given, too (RF-33)."""
         return binding.key == (key if queue is None else _normalize_pattern(key))
 
-    def _matching(self, transfer: Transfer) -> tuple[_Binding, ...]:
+    def _match(self, transfer: Transfer) -> tuple[_Binding, ...]:
         key = transfer.message.routing_key or ""
         ranked = [(rank, b) for b in self.bindings.values() if (rank := _topic_rank(b.key, key)) is not None]
         ranked.sort(key=itemgetter(0))
@@ -518,7 +518,7 @@ class _HeadersExchange(Exchange):
         """Return whether a binding's own arguments are all among these, or there is no binding."""
         return not self.bindings or self.is_bound(None, "", arguments)
 
-    def _matching(self, transfer: Transfer) -> tuple[_Binding, ...]:
+    def _match(self, transfer: Transfer) -> tuple[_Binding, ...]:
         headers = transfer.message.headers or {}
         return _one_for_each_queue(
             [b for b in self.bindings.values() if _headers_match(b.arguments, headers)]

@@ -58,7 +58,7 @@ from qflow.broker.link_nodes import (
     granted_capabilities,
     shown_properties,
 )
-from qflow.broker.message import CommandOwner, HeaderValue, Message, QueuedMessage, Transfer, shown
+from qflow.broker.message import CommandOwner, HeaderValue, Message, QueuedMessage, Transfer, show
 from qflow.broker.queue import Queue
 from qflow.broker.registry import QueueRegistry
 from qflow.broker.restorable import Dependent
@@ -382,7 +382,7 @@ class LinkSession(Session):
     @property
     def has_waiting(self) -> bool:
         """Whether a link of the connection waits at its queue beside messages (LNK-15)."""
-        return bool(_waiting(self.connection))
+        return bool(_find_waiting(self.connection))
 
     # How a command runs
 
@@ -397,7 +397,7 @@ class LinkSession(Session):
         return super().begin_control()
 
     def _serve_all(self) -> None:
-        for link in _waiting(self.connection):
+        for link in _find_waiting(self.connection):
             link.notify()
 
     def give_up(self, error: Exception, number: int = -1) -> None:
@@ -475,7 +475,7 @@ class LinkSession(Session):
         filters: dict[str, Any] = dict(given.get("filters") or {})
         for one in filters.values():
             if not isinstance(one, list | tuple) or len(one) != 2:
-                raise TypeError(f"link.attach: a filter is a descriptor and a value; got {shown(one)}")
+                raise TypeError(f"link.attach: a filter is a descriptor and a value; got {show(one)}")
         arguments = _selector_of(filters, granted)
         queue, own_queue = node.queue, node.queue is None
         is_exclusive = own_queue and SHARED not in granted.capabilities
@@ -636,11 +636,11 @@ class LinkSession(Session):
         # content_size is the length of the whole encoded message, which is what counts (LNK-04).
         self.require_attached("message.transfer")
         if not isinstance(message, Message):
-            raise TypeError(f"message.transfer: message is a Message; got {shown(message)}")
+            raise TypeError(f"message.transfer: message is a Message; got {show(message)}")
         if not isinstance(tag, str):
-            raise TypeError(f"message.transfer: tag is a string; got {shown(tag)}")
+            raise TypeError(f"message.transfer: tag is a string; got {show(tag)}")
         if not isinstance(transactional, bool):
-            raise TypeError(f"message.transfer: transactional is True or False; got {shown(transactional)}")
+            raise TypeError(f"message.transfer: transactional is True or False; got {show(transactional)}")
         link = self.senders.get(tag)
         if link is None:
             raise NotFoundException(f"Unknown link {tag} session={self.name}")
@@ -690,7 +690,7 @@ class LinkSession(Session):
     def message_accept(self, transfers: Iterable[int], transactional: Flag = False) -> None:
         """Accept deliveries, or settle them without a state, which is the same (LNK-12)."""
         if not isinstance(transactional, bool):
-            raise TypeError(f"message.accept: transactional is True or False; got {shown(transactional)}")
+            raise TypeError(f"message.accept: transactional is True or False; got {show(transactional)}")
         if transactional:
             self._accept_at_commit(transfers, transactional=True)
         else:
@@ -764,7 +764,7 @@ def is_released(error: AmqpException) -> bool:
     return isinstance(error, ResourceLimitExceededException)
 
 
-def _waiting(connection: Connection) -> list[Subscription]:
+def _find_waiting(connection: Connection) -> list[Subscription]:
     """Return the links of a connection that wait at their queues beside messages (LNK-15)."""
     return [
         link

@@ -122,7 +122,7 @@ class Message(Sent):
         ):
             routing_key = encodable("routing_key", routing_key, 255)
         if type(durable) is not bool:
-            raise TypeError(f"durable is True or False; got {shown(durable)}")
+            raise TypeError(f"durable is True or False; got {show(durable)}")
         if type(label) is not str or label != "":
             label = encodable("label", label)
         self.content_size = content_size
@@ -137,7 +137,7 @@ class Message(Sent):
         self.size = None if size is None else whole("size", size)
         self.timestamp = None if timestamp is None else whole("timestamp", timestamp)
         if message_id is not None and not isinstance(message_id, UUID):
-            raise TypeError(f"message_id is a UUID; got {shown(message_id)}")
+            raise TypeError(f"message_id is a UUID; got {show(message_id)}")
         self.message_id = message_id
         self.correlation_id = None
         if correlation_id is not None:
@@ -215,7 +215,7 @@ class Message(Sent):
     def header(self, key: Text) -> HeaderValue:
         """Return one application header, or None when it is absent."""
         if not isinstance(key, str):
-            raise TypeError(f"a header's name is a string; got {shown(key)}")
+            raise TypeError(f"a header's name is a string; got {show(key)}")
         return None if self.headers is None else self.headers.get(key)
 
     def property_as_string(self, key: Text) -> str:
@@ -275,7 +275,7 @@ class Message(Sent):
 def encodable(what: str, text: object, most: int = 0) -> str:
     """Return a text, plain if of a subclass of str; refuse one that AMQP cannot carry."""
     if not isinstance(text, str):
-        raise TypeError(f"{what} is a string; got {shown(text)}")
+        raise TypeError(f"{what} is a string; got {show(text)}")
     try:
         size = len(text) if text.isascii() else len(text.encode())
     except UnicodeEncodeError:
@@ -299,7 +299,7 @@ def integer(what: str, value: object) -> int:
         return value
     number = None if isinstance(value, bool) else _index(value)
     if number is None:
-        raise TypeError(f"{what} is a whole number; got {shown(value)}")
+        raise TypeError(f"{what} is a whole number; got {show(value)}")
     return number
 
 
@@ -319,14 +319,14 @@ def delivery_numbers(what: str, value: Iterable[SupportsIndex]) -> tuple[Any, ..
     try:
         numbers = tuple(value)
     except TypeError:
-        raise TypeError(f"{what} are whole numbers; got {shown(value)}") from None
+        raise TypeError(f"{what} are whole numbers; got {show(value)}") from None
     for number in numbers:
         if type(number) is not int:
             return tuple([integer(what, one) for one in numbers])
     return numbers
 
 
-def shown(value: object) -> str:
+def show(value: object) -> str:
     """Return what a refusal shows of a value that it got; what is nested without end has no text."""
     try:
         return repr(value)
@@ -368,7 +368,7 @@ def plain(what: str, value: object, depth: int = 0) -> Any:
         return UUID(int=value.int)
     number = _index(value)
     if number is None:
-        raise TypeError(f"{what} {_TYPES}; got {shown(value)}")
+        raise TypeError(f"{what} {_TYPES}; got {show(value)}")
     return number
 
 
@@ -379,7 +379,7 @@ def _too_deep(what: str) -> ValueError:
 def plain_map(what: str, value: object) -> dict[str, Any]:
     """Return a plain copy of a mapping whose keys are strings, see :func:`plain`."""
     if not isinstance(value, Mapping):
-        raise TypeError(f"{what} is a mapping; got {shown(value)}")
+        raise TypeError(f"{what} is a mapping; got {show(value)}")
     entries: dict[Any, Any] = plain(what, dict(value))
     for key in entries:
         if not isinstance(key, str):
@@ -424,7 +424,7 @@ def _reply_to(given: Iterable[Text | None]) -> tuple[str | None, str | None]:
     try:
         exchange, routing_key = given
     except (TypeError, ValueError):
-        raise TypeError(f"reply_to is an exchange and a routing key; got {shown(given)}") from None
+        raise TypeError(f"reply_to is an exchange and a routing key; got {show(given)}") from None
     return _address(exchange), _address(routing_key)
 
 
@@ -448,7 +448,7 @@ def body_size(body: object) -> int:
         return memoryview(body).nbytes
     if isinstance(body, dict | list):
         return _value_size("a body", body, 0)
-    raise TypeError(f"a body is text, bytes, a dict, a list or None; got {shown(body)}")
+    raise TypeError(f"a body is text, bytes, a dict, a list or None; got {show(body)}")
 
 
 def map_size(what: str, entries: dict[Any, Any], depth: int = 0) -> int:
@@ -485,7 +485,7 @@ def _value_size(what: str, value: object, depth: int) -> int:
         if isinstance(value, dict):
             return map_size(what, value, depth + 1)
         return 8 + sum([1 + _value_size(what, item, depth + 1) for item in value])
-    raise TypeError(f"{what} {_TYPES}; got {shown(value)}")
+    raise TypeError(f"{what} {_TYPES}; got {show(value)}")
 
 
 class CommandOwner(Dependent):
@@ -705,7 +705,7 @@ class QueuedMessage(Restorable):
         self.annotations = {**(self.annotations or {}), key: value}
 
     @contextmanager
-    def leaving(self, keeps_trace: bool = False) -> Iterator[Transfer]:
+    def route_on(self, keeps_trace: bool = False) -> Iterator[Transfer]:
         """Give the transfer to be routed on from here; only a reject and a move keep the trace (QT-17)."""
         transfer = self.transfer
         before = transfer.annotations

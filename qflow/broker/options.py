@@ -16,7 +16,7 @@ from operator import index
 from typing import NoReturn
 
 from qflow.broker.errors import StartupError
-from qflow.broker.message import shown
+from qflow.broker.message import show
 
 COMMAND_LINE, ENVIRONMENT = "command line options", "environment variables"
 _PREFIX = "QPID_"
@@ -250,7 +250,7 @@ flowStopRatio=60 flowResumeRatio=70
         for name, allowed in _CHOICES.items():
             value = getattr(self, name)
             if value not in allowed:
-                raise StartupError(f"{name}: got {shown(value)}, allowed are {', '.join(map(repr, allowed))}")
+                raise StartupError(f"{name}: got {show(value)}, allowed are {', '.join(map(repr, allowed))}")
 
     @property
     def purge_interval_us(self) -> int:
@@ -357,7 +357,7 @@ def _of_type(name: str, value: object, default: object) -> object:
             # So that 5.0 and 5 are one state.
             return int(value) if value.is_integer() else value
     if type(value) is not type(default):
-        raise StartupError(f"{name}: got {shown(value)}, allowed is a value like {default!r}")
+        raise StartupError(f"{name}: got {show(value)}, allowed is a value like {default!r}")
     if isinstance(value, int) and value < 0 and not name.startswith("default_flow"):
-        raise StartupError(f"{name}: got {shown(value)}, allowed are whole numbers from 0")
+        raise StartupError(f"{name}: got {show(value)}, allowed are whole numbers from 0")
     return value

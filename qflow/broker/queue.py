@@ -211,7 +211,7 @@ class Queue(Dependent):
         self.remove(message, "reject")
         try:
             if self.alternate is not None:
-                with message.leaving(keeps_trace=True) as transfer:
+                with message.route_on(keeps_trace=True) as transfer:
                     self.alternate.route_with_alternate(transfer)
         finally:
             # Even if the alternate refuses it (RF-34).
@@ -221,7 +221,7 @@ class Queue(Dependent):
         """Drop a message to make room; the alternate exchange gets it (LP-10.3)."""
         self.remove(message, "ring")
         if self.alternate is not None:
-            with message.leaving() as transfer:
+            with message.route_on() as transfer:
                 self.alternate.route_with_alternate(transfer, message.delivery_count)
 
     def settle(self, was_emptied: bool = False) -> None:

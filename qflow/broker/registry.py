@@ -141,7 +141,7 @@ class QueueRegistry(Dependent):
         for message in orphans:
             if alternate is not None:
                 try:
-                    with message.leaving() as transfer:
+                    with message.route_on() as transfer:
                         alternate.route_with_alternate(transfer, message.delivery_count)
                 except SessionException as error:
                     # The real broker gives up at the first refusal too: the rest is lost.
@@ -245,7 +245,7 @@ def purge(queue: Queue, request: int, wanted: MessageFilter, destination: Router
     try:
         if destination is not None:
             for message in removed:
-                with message.leaving() as transfer:
+                with message.route_on() as transfer:
                     destination.route_with_alternate(transfer, message.delivery_count)
     finally:
         if removed:
@@ -265,7 +265,7 @@ def move(source: Queue, target: Queue, quantity: int, wanted: MessageFilter) -> 
     was_emptied = source.is_empty
     try:
         for message in removed:
-            with message.leaving(keeps_trace=True) as transfer:
+            with message.route_on(keeps_trace=True) as transfer:
                 target.deliver(transfer, message.delivery_count)
     finally:
         if removed:

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar, Final, NamedTuple
 
 from qflow.broker.errors import FramingErrorException, NotImplementedException
-from qflow.broker.message import HeaderValue, Message, Transfer, encodable, shown
+from qflow.broker.message import HeaderValue, Message, Transfer, encodable, show
 from qflow.broker.restorable import Frozen
 from qflow.broker.snapshot import Refused, Text
 
@@ -369,7 +369,7 @@ class Selector(Frozen):
     def accepts(self, message: Message | Refused) -> bool:
         """Return whether the expression is true for a message that nothing has been done with yet."""
         if not isinstance(message, Message):
-            raise TypeError(f"message is a Message; got {shown(message)}")
+            raise TypeError(f"message is a Message; got {show(message)}")
         return self.matches(Transfer(message=message))
 
     def matches(self, transfer: Transfer, delivery_count: int = -1, epoch: int = 0) -> bool:
@@ -434,12 +434,12 @@ class _Parser:
         return count
 
     def _or(self) -> Expression:
-        return self._joined("OR", self._and, True)
+        return self._join("OR", self._and, True)
 
     def _and(self) -> Expression:
-        return self._joined("AND", self._not, False)
+        return self._join("AND", self._not, False)
 
-    def _joined(self, word: str, part: Callable[[], Expression], decisive: bool) -> Expression:
+    def _join(self, word: str, part: Callable[[], Expression], decisive: bool) -> Expression:
         parts = [part()]
         while self._take(word):
             parts.append(part())

@@ -18,7 +18,7 @@ A *command* is a method of :class:`Session` that is marked with :func:`command`.
    a sync or a commit waits for the commands before it (CM-06, CM-07).
 6. **Quiescent.**  All deliveries that became possible are made, in the order of
    :mod:`qflow.broker.consuming`; then each client that asked is sent the numbers of its completed commands
-   (CM-08).  Inside :meth:`Session.pipelined` this happens once, after the last command of the write
+   (CM-08).  Inside :meth:`Session.pipeline` this happens once, after the last command of the write
    (RF-08).
 
 One *transfer* (:meth:`Session.message_transfer`) gets its size and a completion count of 1 first; the
@@ -66,7 +66,7 @@ from qflow.broker.errors import (
 from qflow.broker.events import Detail, Values
 from qflow.broker.exchanges import FED_OP, Exchange, fed_op
 from qflow.broker.history import OverflowList
-from qflow.broker.message import HeaderValue, Message, Transfer, delivery_numbers, encodable, shown
+from qflow.broker.message import HeaderValue, Message, Transfer, delivery_numbers, encodable, show
 from qflow.broker.queue import Queue
 from qflow.broker.registry import (
     ExchangeBoundResult,
@@ -227,7 +227,7 @@ class Session(Dependent):
             self.context.tell(kind, session=self.name, names=_TRANSFERS, values=(transfers,))
 
     @contextmanager
-    def pipelined(self) -> Iterator[None]:
+    def pipeline(self) -> Iterator[None]:
         """Give several commands in one write: output is made after the last of them (RF-08)."""
         self.is_pipelining = True
         try:
@@ -410,9 +410,9 @@ class Session(Dependent):
             destination = encodable("message.transfer: exchange", exchange, 255)
         is_synced = sync is True
         if not is_synced and sync is not False:
-            raise TypeError(f"message.transfer: sync is True or False; got {shown(sync)}")
+            raise TypeError(f"message.transfer: sync is True or False; got {show(sync)}")
         if not isinstance(message, Message):
-            raise TypeError(f"message.transfer: message is a Message; got {shown(message)}")
+            raise TypeError(f"message.transfer: message is a Message; got {show(message)}")
         sent: Message = message
         completions = self.completions
         transfer = self._transfer(completions.next_number, sent, destination)
@@ -603,7 +603,7 @@ class Session(Dependent):
         Three commands in one write, so that the flush runs before any other output (RF-08).
         """
         tag = encodable("fetch: tag", tag, 255)
-        with self.pipelined():
+        with self.pipeline():
             self.message_flow(tag, BYTE_UNIT, INFINITE)
             self.message_flow(tag, MESSAGE_UNIT, 1)
             self.message_flush(tag)

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from qflow.broker.message import delivery_numbers, encodable, integer, map_size, plain_map, shown
+from qflow.broker.message import delivery_numbers, encodable, integer, map_size, plain_map, show
 
 _NAMES = "queue exchange alternate_exchange key tag type"
 _TEXTS = "address role name body srcQueue destQueue sourceQueue targetQueue connection level"
@@ -56,7 +56,7 @@ def _name(what: str, value: Any) -> str:
 
 def _flag(what: str, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise TypeError(f"{what} is True or False; got {shown(value)}")
+        raise TypeError(f"{what} is True or False; got {show(value)}")
     return value
 
 

@@ -142,8 +142,8 @@ def explain(
     """
     setup = broker if isinstance(broker, BrokerSetup) else BrokerSetup(broker or BrokerOptions())
     remarks = [*declaration.remarks, *setup.remarks()]
-    line = _written("qpid-config line", qpid_config_line, declaration, remarks)
-    address = _written("address string", address_string, declaration, remarks)
+    line = _write_as("qpid-config line", qpid_config_line, declaration, remarks)
+    address = _write_as("address string", address_string, declaration, remarks)
     created = _create(declaration, setup.options)
     if isinstance(created, Refusal):
         remarks += _after_refusal(declaration, setup.options)
@@ -183,7 +183,7 @@ def _flow(subject: _Subject) -> tuple[str, tuple[str, ...], tuple[Effective, ...
     return "No flow control: neither unit has a stop threshold.", ("FC-02.7", "FC-08"), stops
 
 
-def _written(
+def _write_as(
     what: str, write: Callable[[Declaration], str], declaration: Declaration, remarks: list[Remark]
 ) -> str:
     try:

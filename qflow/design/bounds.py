@@ -125,7 +125,7 @@ def traffic_of(workload: Workload) -> dict[str, dict[str, TrafficSource]]:
         extremes = _extremes(producer, kinds, last)
         sizes = [plain.sizes(producer, [message]) for message in extremes]
         reached = sizes[0]
-        keeping = own.keeping(producer, kinds, set(reached))
+        keeping = own.find_keepers(producer, kinds, set(reached))
         for queue in reached:
             seen = [size[queue] for size in sizes]
             traffic[queue][producer.name] = TrafficSource(
@@ -218,7 +218,7 @@ class _Probe:
             if after[name][0] - before[name][0] >= least
         }
 
-    def keeping(self, producer: Producer, kinds: Iterable[Kind], wanted: set[str]) -> set[str]:
+    def find_keepers(self, producer: Producer, kinds: Iterable[Kind], wanted: set[str]) -> set[str]:
         """Return which queues keep every message of one kind, so that any number of that kind fills them."""
         kept: set[str] = set()
         for group, size in islice({group: size for size, group in kinds}.items(), _GROUPS + 1):

@@ -120,7 +120,7 @@ class _SmallProducer:
         self.name = name
         self.session: Session = broker.session(name)
         self._window = IdealWindow(configuration.capacities[name])
-        self.session.completions.on_report = self._window.reported
+        self.session.completions.on_report = self._window.note_reported
 
     @property
     def outstanding(self) -> int:
@@ -138,7 +138,7 @@ class _SmallProducer:
         return {f"{self.name} sends": self._send} if may_send else {}
 
     def _send(self) -> None:
-        self._window.sent(self.session.completions.next_number)
+        self._window.note_sent(self.session.completions.next_number)
         # LP-06: the session is gone then, which :attr:`is_attached` shows.
         with suppress(ResourceLimitExceededException):
             self.session.message_transfer(Message(_SIZE, routing_key=self.name), _EXCHANGE, sync=True)

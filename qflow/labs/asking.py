@@ -36,7 +36,7 @@ class Question(Protocol):
     def keep(self, guess: Any, sure: int | None) -> None:
         """Take the learner's guess; None takes it back."""
 
-    def said(self, answer: Any) -> str:
+    def comment(self, answer: Any) -> str:
         """Return what to say to the learner about the guess."""
 
     def sayings(self, answer: Any) -> dict[str, str]:
@@ -184,7 +184,7 @@ class Asking:
             guess = int(guess)
         question.keep(guess, int(sure) if sure and guess is not None else None)
         _, frame, answer = self._found[self._number]
-        said = f"{_mark_of(question).told.format(answer)} {question.said(answer)}"
+        said = f"{_mark_of(question).told.format(answer)} {question.comment(answer)}"
         return {**self.state(), "answer": answer, "frame": frame, "said": said}
 
 

@@ -104,7 +104,7 @@ def depth_chart(picture: Picture | Prediction, queue: str | None = None) -> Char
     reported = [point for sample in picture.samples if sample.queue == index for point in sample.points]
     if reported:
         points = [(time / 1e6, float(depth)) for time, depth in reported]
-        lines.append(_sampled("real broker: depth", points, "messages"))
+        lines.append(_draw_sampled("real broker: depth", points, "messages"))
     levels = {
         "limit": spot.max_count,
         "stop": spot.stop_count,
@@ -248,7 +248,8 @@ def ownership_chart(picture: Picture) -> Chart:
         for group, names in sorted(owners.items())
     ) or ("No group was ever owned.",)
     traces = [
-        _owned(who, spans, index, is_alone=len(rows) == 1) for index, (who, spans) in enumerate(rows.items())
+        _draw_owner(who, spans, index, is_alone=len(rows) == 1)
+        for index, (who, spans) in enumerate(rows.items())
     ]
     # p2 comes before p10.
     names = sorted(owners, key=lambda name: (len(name), name))
@@ -327,12 +328,12 @@ def _line(name: str, points: _Points, unit: str, index: int = 0, **style: Any) -
     }
 
 
-def _sampled(name: str, points: _Points, unit: str) -> _Trace:
+def _draw_sampled(name: str, points: _Points, unit: str) -> _Trace:
     """Return a quantity over time that was only measured now and then."""
     return _line(name, points, unit, color=_REAL, dash="dot", width=2)
 
 
-def _owned(name: str, rows: Sequence[tuple[str, int, int]], index: int, *, is_alone: bool) -> _Trace:
+def _draw_owner(name: str, rows: Sequence[tuple[str, int, int]], index: int, *, is_alone: bool) -> _Trace:
     """Return an owner's spans, distinguished by its name, a hatching, and a colour."""
     color = _COLORS[index % len(_COLORS)]
     ink = _ink_on(color)

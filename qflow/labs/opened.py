@@ -184,12 +184,12 @@ def trace_picture(
     log = _log_of(path)
     if log is not None:
         model = Workload.load(_workload_path(path, workload))
-        with _reporting(f"replaying {path.name}", progress, len(log.rows)) as done:
+        with _report_progress(f"replaying {path.name}", progress, len(log.rows)) as done:
             if len(model.queues) <= MOST_QUEUES:
                 return _replay_picture(log, model, done)
             run = replay(log, model, done)
         return run_picture(run, queues)
-    with _reporting(f"reading {path.name}", progress) as done:
+    with _report_progress(f"reading {path.name}", progress) as done:
         trace = load_trace(path, done)
     events = list(trace.events())
     run = Run(trace.workload or Workload(trace.run, 1, {}), events, events[-1].time if events else 0)
@@ -197,7 +197,9 @@ def trace_picture(
 
 
 @contextmanager
-def _reporting(what: str, given: Progress | None, total: int | None = None) -> Iterator[Callable[..., Any]]:
+def _report_progress(
+    what: str, given: Progress | None, total: int | None = None
+) -> Iterator[Callable[..., Any]]:
     """Yield what the reading reports to: what was given, or a line of progress."""
     if given is None:
         with show_progress(what, total) as shown:

@@ -721,7 +721,7 @@ class Peer:
         is_transactional = session.coordinator.includes(delivery)
         if session not in self._batches:
             # The broker makes its output after the last transfer that came in one read (RF-08).
-            batch = engine.pipelined()
+            batch = engine.pipeline()
             batch.__enter__()
             self._batches[session] = batch
         number = engine.completions.next_number

@@ -519,7 +519,7 @@ def audit(log: ClientLog, workload: Workload, tolerance: Tolerance | None = None
     >>> audit(ClientLog("small", rows), workload).findings[0].text()
     'row 2, 3e-06 s: never sent (CM-01), p, q, p-2: complete; allowed: what a producer sent before'
     """
-    tolerance = tolerance or Tolerance.estimated(log.rows)
+    tolerance = tolerance or Tolerance.estimate(log.rows)
     events = EventTable()
     return audit_parts(log.name, [log.rows], workload, tolerance, events)
 

@@ -89,7 +89,7 @@ def run(namespace: argparse.Namespace) -> int:
     if kept is not None:
         with write_whole(kept) as beside:
             beside.write_text(json.dumps({"map": namespace.map}) + "\n", encoding="utf-8")
-    inferred = seen.guess.inferred() if given is None else {}
+    inferred = seen.guess.collect_inferred() if given is None else {}
     if namespace.workload:
         from qflow.logs.workload_file import write_workload
         from qflow.prediction.extraction import extract
@@ -216,7 +216,7 @@ def _audit_log(
     parts: Iterator[list[LogRow]] = (bit.log_rows() for bit in read_log(namespace.log, columns))
     if not seen.is_ordered:
         ordered = ClientLog.read(namespace.log, columns)[0].rows
-        parts, estimated = iter([ordered]), Tolerance.estimated(ordered)
+        parts, estimated = iter([ordered]), Tolerance.estimate(ordered)
     table, count = EventTable(), 0
 
     def take(done: int) -> None:

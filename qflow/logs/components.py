@@ -150,7 +150,7 @@ class Splitter:
 
 def lake_of(source: str, workload: Workload, rows: Sequence[LogRow]) -> dict[str, list[LakeRow]]:
     """Split a log by components, in memory."""
-    splitter = Splitter(source, workload, Tolerance.estimated(rows))
+    splitter = Splitter(source, workload, Tolerance.estimate(rows))
     lake: dict[str, list[LakeRow]] = {}
     for component, row in (*splitter.split(rows), *splitter.end()):
         lake.setdefault(component, []).append(row)

@@ -35,7 +35,7 @@ class Tolerance:
         skew: By how much the clients' clocks may differ.
         lag: How long what a client does may take to reach the broker, and the answer to come back.
 
-    >>> Tolerance.estimated([])
+    >>> Tolerance.estimate([])
     Tolerance(skew=0, lag=60000)
     """
 
@@ -43,7 +43,7 @@ class Tolerance:
     lag: int = _LONGEST_LAG
 
     @classmethod
-    def estimated(cls, rows: Sequence[LogRow]) -> Tolerance:
+    def estimate(cls, rows: Sequence[LogRow]) -> Tolerance:
         """Estimate both from a whole log; a stream, whose end is not known, tolerates a second of each."""
         seen = Ways()
         for row in rows:

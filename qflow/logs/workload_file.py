@@ -81,7 +81,7 @@ class Guess:
         elif event in SETTLEMENTS:
             client.unsettled -= 1
 
-    def inferred(self) -> dict[str, str]:
+    def collect_inferred(self) -> dict[str, str]:
         """Return which values of the workload no row shows, as ``inferred`` of a workload file has them."""
         words = "no log says how it was declared; thresholds unknown, it is written without limits"
         inferred = {f"queues.{name}": f"{NOT_SEEN}: {words}" for name in self._all_queues()}

@@ -398,7 +398,7 @@ have one, `WINDOW`.""",
 )
 
 
-def made(kind: str) -> dict[str, Callable[[], list[str]]]:
+def _pages_of(kind: str) -> dict[str, Callable[[], list[str]]]:
     """Return generated pages by their path in the checkout, and what gives the lines of each."""
     if kind == "glossary":
         return {GLOSSARY: _glossary_page}
@@ -407,7 +407,7 @@ def made(kind: str) -> dict[str, Callable[[], list[str]]]:
 
 def _find_changes(kind: str, root: Path) -> dict[str, str | None]:
     """Return what generated pages that differ have to hold, by their path; None for one that has to go."""
-    wanted = {name: "\n".join(page()) + "\n" for name, page in made(kind).items()}
+    wanted = {name: "\n".join(page()) + "\n" for name, page in _pages_of(kind).items()}
     # A module that was taken away or renamed leaves its page behind.
     pages = (root / FOLDER / "functions").glob("*.md") if kind == "reference" else ()
     left = sorted({page.relative_to(root).as_posix() for page in pages} - wanted.keys())

@@ -152,7 +152,7 @@ class Channel:
         """Have the broker do something between two commands, or carry one out; raise its refusal."""
         self.host.begin()
         if self._open_write is not None and not self.engine.is_pipelining:
-            self._open_write.enter_context(self.engine.pipelined())
+            self._open_write.enter_context(self.engine.pipeline())
         try:
             return method(*args, **kwargs)
         finally:

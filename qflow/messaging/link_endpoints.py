@@ -428,7 +428,7 @@ class Sender(LinkEndpoint):
 
     def _read_reports(self) -> None:
         if self.session.channel is not None:
-            self.window.reported(self.session.channel.reported)
+            self.window.note_reported(self.session.channel.reported)
 
     def is_idle(self) -> bool:
         """Return whether all that was sent has been synced, so that the session syncs at once (CAP-07)."""
@@ -504,7 +504,7 @@ class Sender(LinkEndpoint):
                 raise InsufficientCapacity(text=f"capacity = {window.capacity}: {channel.holds().text}")
             if step is WindowStep.SYNC:
                 self._read_reports()
-                window.synced()
+                window.note_synced()
         if window.wants_flush():
             channel.give_control(channel.engine.session_flush)
 
@@ -515,7 +515,7 @@ class Sender(LinkEndpoint):
     def _transfer(self, channel: Channel, encoded: BrokerMessage, waits: bool) -> None:
         asks = self.window.sync_flag(waits) and self._is_tracked
         if self._is_tracked:
-            self.window.sent(channel.next_number)
+            self.window.note_sent(channel.next_number)
         self._queued += 1
         channel.transfer(encoded, self._exchange, asks)
 

@@ -170,7 +170,7 @@ def _read_once(path: str, columns: Columns) -> Iterator[Any]:
         yield from to_batches(rows, _READ)
     tolerance = ways.tolerance()
     if not ways.is_ordered:
-        tolerance = Tolerance.estimated(ClientLog.read(path, columns)[0].rows)
+        tolerance = Tolerance.estimate(ClientLog.read(path, columns)[0].rows)
     yield from to_batches([(source_of(path), _TOLERANCE, *[None] * 7, "", "", tolerance.text())], _READ)
 
 

@@ -137,7 +137,7 @@ def processor(patience: int = PATIENCE, wait: float = WAIT_SECONDS, ends_count: 
             self._state = handle.getValueState("component", "state binary")
 
         def handleInputRows(self, key: Any, rows: Any, timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
-            streamed = self._streamed(key)
+            streamed = self._restore(key)
             missing = streamed.next_seq
             results = streamed.take(LakeRow(*(row[name] for name in LakeRow._fields)) for row in rows)
             if ends_count and streamed.has_end:
@@ -153,10 +153,10 @@ def processor(patience: int = PATIENCE, wait: float = WAIT_SECONDS, ends_count: 
             return self._keep(streamed, results)
 
         def handleExpiredTimer(self, key: Any, *_: Any) -> Iterator[Any]:  # noqa: N802
-            streamed = self._streamed(key)
+            streamed = self._restore(key)
             return self._keep(streamed, streamed.give_up())
 
-        def _streamed(self, key: Any) -> _StreamedComponent:
+        def _restore(self, key: Any) -> _StreamedComponent:
             before = self._state.get()
             return _StreamedComponent(key[0], None if before is None else bytes(before[0]), patience)
 

@@ -508,10 +508,10 @@ class _Experiments:
         for kind, step in (("ideal", "SEND"), ("qpid-cpp", "SYNC")):
             window = make_window(kind, 3)
             for number in range(3):
-                window.sent(number)
+                window.note_sent(number)
             reported = RangeSet()
             reported.add(1)
-            window.reported(reported)
+            window.note_reported(reported)
             said = f"window of 3 ({kind}), the second is complete: what it does next"
             yield said, window.next_step().name, step
 

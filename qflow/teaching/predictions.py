@@ -102,7 +102,7 @@ class ChapterQuestion:
         known = (text for wrong, text in self.because.items() if _plain(wrong) == _plain(self.guess))
         return ": ".join(filter(None, [f"you said {self.guess}", next(known, "")]))
 
-    def said(self, answer: _AnyGuess) -> str:
+    def comment(self, answer: _AnyGuess) -> str:
         """Return what is said of the guess where the answer is seen."""
         verdict = self.verdict(answer)
         said = f"{verdict[0].upper()}{verdict[1:]}."
@@ -113,7 +113,7 @@ class ChapterQuestion:
         """Return what is said of each guess, by the guess, for a page that has no kernel to ask."""
         guesses: dict[str, _AnyGuess | None] = {"none": None, "right": answer, "other": "{}"}
         guesses |= {wrong: wrong for wrong in self.because}
-        return {name: replace(self, guess=guess).said(answer) for name, guess in guesses.items()}
+        return {name: replace(self, guess=guess).comment(answer) for name, guess in guesses.items()}
 
 
 def _describe_calibration(answered: Sequence[tuple[ChapterQuestion, _AnyGuess]]) -> list[str]:

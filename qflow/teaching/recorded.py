@@ -9,7 +9,7 @@ from typing import Any
 from qflow.conformance.scenario import Scenario, load_scenarios
 from qflow.conformance.scenario_player import Player, check, normalize, observe
 from qflow.kit import RefusalError, kit_path
-from qflow.table import Table, shown
+from qflow.table import Table, write_value
 
 
 @cache
@@ -132,4 +132,6 @@ def _compare(path: str, seen: Sequence[tuple[Mapping[str, Any], Mapping[str, Any
     kinds = {type(value) for pair in pairs for value in pair if value is not None}
     absent = False if path.endswith(".flow") else 0 if int in kinds else None
     filled = [[absent if value is None else value for value in pair] for pair in pairs]
-    return [real if real == model else f"{shown(real)} ≠ {shown(model)}" for real, model in filled]
+    return [
+        real if real == model else f"{write_value(real)} ≠ {write_value(model)}" for real, model in filled
+    ]

@@ -172,7 +172,7 @@ def _finish_store(broker: Broker, step: Step) -> None:
 
 
 def _write(broker: Broker, step: Step) -> None:
-    with _session(broker, step).pipelined():
+    with _session(broker, step).pipeline():
         pass
 
 

@@ -11,7 +11,7 @@ from qflow.broker.broker import Broker
 Action = Callable[[], None]
 
 
-def nothing() -> None:
+def do_nothing() -> None:
     """Do nothing: an action that takes the place of one that is over."""
 
 

@@ -26,7 +26,7 @@ from qflow.broker.errors import AmqpException
 from qflow.broker.message import Message
 from qflow.broker.session import Session
 from qflow.windows import WindowStep, has_room, make_window
-from qflow.workload.agenda import SECOND, SEND, SETTLE, SUBSCRIBE, Action, nothing
+from qflow.workload.agenda import SECOND, SEND, SETTLE, SUBSCRIBE, Action, do_nothing
 from qflow.workload.arrivals import Arrivals, Service
 from qflow.workload.model import Consumer, Producer
 from qflow.workload.network import ASLEEP, READ, Course, Network, Uplink
@@ -69,7 +69,7 @@ class ProducerClient:
         self._is_blocked = False
         self._is_closed = model.arrival == "recorded" and model.model == "closed"
         self._session: Session = stage.broker.session(model.name)
-        self._link.read_together = self._session.pipelined
+        self._link.read_together = self._session.pipeline
         self._session.completions.on_report = self._on_report
         # One object each for the whole run, as they are entered for every message.
         self._sending: Action = self._on_due
@@ -87,7 +87,7 @@ class ProducerClient:
             agenda.enter(max(agenda.now, ready), SEND, self._sending)
 
     def _let_go(self) -> None:
-        self._sending = self._resuming = nothing
+        self._sending = self._resuming = do_nothing
         self._link.let_go()
 
     def _on_due(self) -> None:
@@ -273,7 +273,7 @@ class WindowedProducer:
         if self._stage.remaining == 0 or not self._shared.session.is_attached:
             return
         if not self._window.is_deaf_while_sending or self._stage.agenda.now >= self._sent_at + _ROUND_TRIP:
-            self._window.reported(self._shared.reported)
+            self._window.note_reported(self._shared.reported)
         step = self._window.next_step()
         if step is WindowStep.SEND:
             self._send()
@@ -293,8 +293,8 @@ class WindowedProducer:
         if self._waits_for is None or not self._shared.session.is_attached or not self._may_go_on():
             return
         if self._waits_for is WindowStep.SYNC:
-            self._window.reported(self._shared.reported)
-            self._window.synced()
+            self._window.note_reported(self._shared.reported)
+            self._window.note_synced()
         self._waits_for = None
         if self._is_noted:
             self._is_noted = False
@@ -304,7 +304,7 @@ class WindowedProducer:
     def _may_go_on(self) -> bool:
         if self._waits_for is WindowStep.SYNC:
             return self._shared.is_confirmed(self._synced_to)
-        self._window.reported(self._shared.reported)
+        self._window.note_reported(self._shared.reported)
         return self._window.next_step() is WindowStep.SEND
 
     def _send(self) -> None:
@@ -317,7 +317,7 @@ class WindowedProducer:
         if self._window.wants_flush():
             session.session_flush()
         asks = self._window.sync_flag(False)
-        self._window.sent(session.completions.next_number)
+        self._window.note_sent(session.completions.next_number)
         try:
             session.message_transfer(message, self._model.to[0], sync=asks)
         except AmqpException as error:
@@ -358,10 +358,10 @@ class ConsumerClient:
         except AmqpException as error:
             self._stage.errors[self._model.name] = error
             return
-        self._link.read_together = self._session.pipelined
+        self._link.read_together = self._session.pipeline
         # The credit travels after the subscription, and may have to wait for it.
         self._link.attach()
-        self._link.write(nothing)
+        self._link.write(do_nothing)
         self._link.write(self._grant)
 
     def _grant(self) -> None:
@@ -415,7 +415,7 @@ class ConsumerClient:
         agenda.enter(agenda.now + self._service.time(agenda.now), SETTLE, self._settling)
 
     def _let_go(self) -> None:
-        self._settling = nothing
+        self._settling = do_nothing
         self._link.let_go()
 
     def _settle(self) -> None:

@@ -492,7 +492,7 @@ def test_queue_deleted_without_credit():
 
 def grant_and_flush(reader) -> None:
     """Grant in one write with a flush, so that the error is this command's own."""
-    with reader.session.pipelined():
+    with reader.session.pipeline():
         reader.session.message_flow(reader.tag, BYTES, UNLIMITED)
         reader.session.message_flow(reader.tag, MESSAGES, 1)
         reader.session.message_flush(reader.tag)
@@ -515,7 +515,7 @@ def test_a_backlog_is_shared_in_turns():
     bench = queue_of(6)
     session = bench.session("c")
     readers = [bench.idle("q", "c", tag, mode=0) for tag in "ab"]
-    with session.pipelined():
+    with session.pipeline():
         for reader in readers:
             reader.grant(UNLIMITED, UNLIMITED)
     assert [reader.got for reader in readers] == ["p-1 p-3 p-5", "p-2 p-4 p-6"]

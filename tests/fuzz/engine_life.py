@@ -565,7 +565,7 @@ def _write(
     session = attached(broker, command.who)
     outcome = ""
     try:
-        with session.pipelined():
+        with session.pipeline():
             for part in command.parts:
                 if not outcome:
                     outcome = perform(broker, part, booked, ended)

@@ -122,9 +122,9 @@ def test_a_group_taken_too_early_within_the_clocks_difference_is_no_finding():
 def test_clocks_that_differ_are_told_from_single_messages_that_come_too_early():
     rows = [LogRow(n * 1000, "p", "transfer", "q", f"p-{n}", 1, "") for n in range(1, 400)]
     ahead = [row._replace(ts_us=row.ts_us - 300, client="c", event="deliver") for row in rows]
-    assert Tolerance.estimated(sorted([*rows, *ahead])).skew == 300
+    assert Tolerance.estimate(sorted([*rows, *ahead])).skew == 300
     right = [row._replace(ts_us=row.ts_us + 300) for row in ahead[1:]]
-    assert Tolerance.estimated(sorted([*rows, ahead[0], *right])).skew == 0
+    assert Tolerance.estimate(sorted([*rows, ahead[0], *right])).skew == 0
 
 
 # The workload behind a log

@@ -131,11 +131,11 @@ def test_the_tolerance_is_that_of_all_rows_at_once(monkeypatch, name):
         monkeypatch.setattr("qflow.logs.tolerance.MOST_UNDER_WAY", 100_000)
         monkeypatch.setattr("qflow.logs.tolerance.MOST_WAYS", 1_000_000)
         exact = estimated_at_once(rows)
-        assert Tolerance.estimated(rows) == exact
+        assert Tolerance.estimate(rows) == exact
         # With little memory it is about the same.
         monkeypatch.setattr("qflow.logs.tolerance.MOST_UNDER_WAY", 2_000)
         monkeypatch.setattr("qflow.logs.tolerance.MOST_WAYS", 1_000)
-        near = Tolerance.estimated(rows)
+        near = Tolerance.estimate(rows)
         assert near.skew == pytest.approx(exact.skew, rel=0.2, abs=500)
         assert near.lag == pytest.approx(exact.lag, rel=0.5)
 

@@ -48,7 +48,7 @@ PLAYED = ("transfer", "deliver", "accept", "release", "error")
 @pytest.mark.parametrize("name", INTERVALS)
 def test_a_recording_has_the_intervals_it_had_and_no_findings(name):
     log, workload = load(name)
-    tolerance, results, agreements = Tolerance.estimated(log.rows), [], {}
+    tolerance, results, agreements = Tolerance.estimate(log.rows), [], {}
     for component, rows in sorted(lake_of(name, workload, log.rows).items()):
         auditor = Auditor(component, tolerance=tolerance)
         results += auditor.feed(rows)

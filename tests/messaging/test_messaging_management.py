@@ -292,7 +292,7 @@ def test_a_method_that_ends_who_asks() -> None:
 def test_answers_come_after_the_whole_write() -> None:
     """Two requests of one write are answered in order, when the write is over."""
     client = RawClient()
-    with client.session.pipelined():
+    with client.session.pipeline():
         for number in ("1", "2"):
             client.session.message_transfer(request(QUEUES, correlation_id=number), "qmf.default.direct")
         assert client.broker.queue("answers").statistics().msgDepth == 0

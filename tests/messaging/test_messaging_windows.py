@@ -33,7 +33,7 @@ def numbers(*ranges: tuple[int, int]) -> RangeSet:
 
 def fill(window: Window, count: int) -> None:
     for number in range(count):
-        window.sent(number)
+        window.note_sent(number)
 
 
 # The state machines alone
@@ -51,7 +51,7 @@ def test_a_gap_hides_what_is_behind_it(window: type[Window], unsettled: int, ste
     """CM-14: clients credit from the front; only the ideal window sees 1 and 3 complete behind 0."""
     made = window(4)
     fill(made, 4)
-    made.reported(numbers((1, 1), (3, 3)))
+    made.note_reported(numbers((1, 1), (3, 3)))
     assert (made.unsettled(), made.next_step()) == (unsettled, step)
 
 
@@ -82,7 +82,7 @@ def test_python_sync_flag(capacity: int, asks: str) -> None:
     flags = ""
     for number in range(capacity):
         flags += str(int(window.sync_flag(False)))
-        window.sent(number)
+        window.note_sent(number)
     assert flags == asks
 
 
@@ -100,7 +100,7 @@ def test_cpp_reaps_first_after_a_flush() -> None:
     window = QpidCppWindow(2)
     window.wants_flush()
     fill(window, 2)
-    window.reported(numbers((0, 1)))
+    window.note_reported(numbers((0, 1)))
     assert window.next_step() is WindowStep.SEND, "flushed: reaps, finds both complete"
     fill(window, 2)
     assert window.next_step() is WindowStep.SYNC, "not flushed since: the list has its two entries"

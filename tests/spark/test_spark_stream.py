@@ -187,7 +187,7 @@ def test_a_shipped_log_is_the_lake(tmp_path):
     from pyarrow import parquet
 
     workload, rows = fleet()
-    shipper = Shipper("fleet", workload, tmp_path, Tolerance.estimated(rows))
+    shipper = Shipper("fleet", workload, tmp_path, Tolerance.estimate(rows))
     for start in range(0, len(rows), 9_000):
         shipper.send(rows[start : start + 9_000])
     shipper.end()

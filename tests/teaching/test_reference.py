@@ -17,7 +17,7 @@ from qflow.teaching.rules import cited_in_chapters
 KINDS = ("reference", "glossary")
 TOP = Path(__file__).resolve().parents[2]
 PAGES = {page.relative_to(TOP).as_posix() for page in (TOP / "notebooks").glob("[rt]e*/*.md")}
-HAND_WRITTEN = sorted({"README.md", "data/README.md", *PAGES}.difference(*map(reference.made, KINDS)))
+HAND_WRITTEN = sorted({"README.md", "data/README.md", *PAGES}.difference(*map(reference._pages_of, KINDS)))
 _PLACEHOLDER = re.compile(r"NAME|NN|FILE|…")
 _PATH = re.compile(r"(?:qflow|tests|notebooks|exercises|data|binder|\.ci)/[\w./*-]*")
 _LINK = re.compile(r"\]\(([^)#]+)(#[^)]*)?\)")

@@ -123,7 +123,7 @@ def test_several_commands_in_one_write_are_replayed_as_one():
     session = broker.session("c")
     session.queue_declare("q")
     for written in (["a", "b"], ["c"]):
-        with session.pipelined():
+        with session.pipeline():
             for label in written:
                 session.message_transfer(Message(1, "q", label=label), sync=True)
     assert trace.kind.count("session.written") == 2

@@ -145,11 +145,11 @@ class Cast:
 
     def write(self, client, queue, numbers):
         session = self.session(client)
-        with session.pipelined():
+        with session.pipeline():
             session.message_accept(numbers)
             session.message_flow(queue, 0, 1)
             session.message_transfer(Message(10, self.name(queue)))
-        with session.pipelined():
+        with session.pipeline():
             session.session_completed(numbers)
 
     def fetch(self, client, queue):

@@ -44,7 +44,7 @@ class _Subjects:
         kind, separator, name = text.partition(":")
         if separator and kind in KINDS:
             return self._find_one(kind, name)
-        found = [kind for kind in KINDS if kind != "transfer" and self._matching(kind, text)]
+        found = [kind for kind in KINDS if kind != "transfer" and self._match(kind, text)]
         if len(found) == 1:
             return self._find_one(found[0], text)
         if found:
@@ -52,7 +52,7 @@ class _Subjects:
             raise TraceError(f"{text!r} is the name of a {' and of a '.join(found)}; ask for {choices}")
         raise TraceError(f"nothing in this trace is called {text!r}; {self._hint(text)}")
 
-    def _matching(self, kind: str, name: str) -> list[str]:
+    def _match(self, kind: str, name: str) -> list[str]:
         """Return the full names that a name may mean."""
         names = self.names(kind)
         if name in names:
@@ -64,7 +64,7 @@ class _Subjects:
         return []
 
     def _find_one(self, kind: str, name: str) -> Subject:
-        matching = self._matching(kind, name)
+        matching = self._match(kind, name)
         if len(matching) == 1:
             return Subject(kind, matching[0])
         if matching:
