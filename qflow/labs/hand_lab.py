@@ -43,13 +43,15 @@ _PREFETCH = Knob(
     "prefetch-c{}",
     "prefetch of c{}",
     "Most messages c{} may hold; it owns the group of each (MG-07, MG-14)",
-    *(1, 8),
+    low=1,
+    high=8,
 )
 _PACE = Knob(
     "pace-c{}",
     "pace of c{} (0.1 s)",
     "How long c{} works on a message before it accepts it (CN-13)",
-    *(2, 80),
+    low=2,
+    high=80,
     unit=0.1,
 )
 

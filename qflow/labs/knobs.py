@@ -34,19 +34,22 @@ STOP = Knob(
     "stop",
     "qpid.flow_stop_count",
     "More messages than this on the queue turn it ON (FC-14). 0: no threshold in messages (FC-08)",
-    *(0, 300),
+    low=0,
+    high=300,
 )
 RESUME = Knob(
     "resume",
     "qpid.flow_resume_count",
     "Fewer messages than this on the queue turn it OFF again (FC-16). 0: the same as the stop (FC-05)",
-    *(0, 300),
+    low=0,
+    high=300,
 )
 LIMIT = Knob(
     "limit",
     "qpid.max_count",
     "The most messages the queue takes; what it does with the next is its policy (LP-01, LP-04)",
-    *(0, 400),
+    low=0,
+    high=400,
 )
 CAPACITY = Knob(
     "capacity", "producer capacity", "Most transfers a producer may have outstanding (CAP-01)", 1, 240
@@ -59,7 +62,8 @@ SERVICE = Knob(
     "service",
     "consumer service (ms)",
     "Milliseconds a consumer works on a message before it accepts it, on average (CN-13)",
-    *(1, 50),
+    low=1,
+    high=50,
     unit=0.001,
 )
 

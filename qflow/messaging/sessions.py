@@ -113,22 +113,32 @@ class Connection(Endpoint):
     """
 
     OPTIONS: dict[str, object] = {
-        **dict.fromkeys(
-            ("host", "port", "heartbeat", "username", "password", "client_properties", "protocol")
-        ),
-        **dict.fromkeys(("sasl_mechanisms", "sasl_min_ssf", "sasl_max_ssf")),
-        **dict.fromkeys(("reconnect_timeout", "reconnect_interval", "reconnect_limit")),
-        **dict.fromkeys(("ssl_keyfile", "ssl_certfile", "ssl_trustfile")),
+        "host": None,
         "transport": "tcp",
+        "port": None,
+        "heartbeat": None,
+        "username": None,
+        "password": None,
+        "sasl_mechanisms": None,
         "sasl_service": "qpidd",
+        "sasl_min_ssf": None,
+        "sasl_max_ssf": None,
         "reconnect": False,
+        "reconnect_timeout": None,
+        "reconnect_interval": None,
         "reconnect_interval_min": 1,
         "reconnect_interval_max": 120,
+        "reconnect_limit": None,
         "reconnect_urls": (),
         "reconnect_log": True,
         "address_ttl": 60,
         "tcp_nodelay": False,
+        "ssl_keyfile": None,
+        "ssl_certfile": None,
+        "ssl_trustfile": None,
         "ssl_skip_hostname_check": False,
+        "client_properties": None,
+        "protocol": None,
     }
     """What the real client knows, with its defaults; most of it is about a network, which is not there."""
 
