@@ -203,6 +203,13 @@ def test_a_typed_guess_survives_a_new_kernel(file, monkeypatch):
     assert predictions.asked["on"].guess == 900
 
 
+def test_what_is_kept_of_one_kind_leaves_the_others(file):
+    learner.remember("01", "on", 900, None)
+    assert learner.keep("exercises", "first_stop", {"solved": True})
+    assert learner.recall("01", "on") == (900, None)
+    assert set(learner.read("exercises")) == {"first_stop"}
+
+
 def test_what_is_written_in_the_cell_wins(file):
     learner.remember("01", "on", 900, 50)
     predictions = Predictions("01")
