@@ -383,34 +383,9 @@ def _chart(
     highest, levels = max([*ends, reach]), levels or {}
     # A level far above everything else is left out.
     top = 1.06 * max([highest, *(level for level in levels.values() if level <= 2.5 * highest)])
-    hatch = {"shape": "/", "fgcolor": _STOP, "bgcolor": "rgba(0,0,0,0)", "size": 7, "solidity": 0.25}
-    bands = [
-        _area(name, [(*span, 0.0, top) for span in spans], fillpattern=hatch)
-        for name, spans in (on or {}).items()
-    ]
-    if real:
-        below = [(*span, -0.2 * top, -0.1 * top) for span in real]
-        bands.append(_area("real broker: ON", below, fillcolor=_REAL))
-    figure = go.Figure([*bands, *traces])
     shown = {name: level for name, level in levels.items() if 0 < level <= top}
-    for name, level in shown.items():
-        color, dash = _LEVELS[name]
-        figure.add_hline(level, line={"color": color, "dash": dash, "width": 1.5})
-        place = {"x": 1, "xref": "paper", "xanchor": "left", "y": level, "showarrow": False}
-        text = f"{name} {format_thousands(level)}"
-        figure.add_annotation(**place, xshift=4, text=text, font={"color": color})
-    upright: dict[str, Any] = {
-        "title": {"text": plain(axes[1])},
-        "range": [-0.24 * top if real else 0, top],
-        "zeroline": False,
-        **({"tickvals": [0, *shown.values()]} if real else {}),
-        "tickformat": ",",
-    }
-    rows = {
-        "autorange": "reversed",
-        "categoryorder": "array",
-        "categoryarray": [plain(name) for name in names],
-    }
+    figure = go.Figure([*_bands(on or {}, real, top), *traces])
+    _draw_levels(figure, shown)
     heading = {"text": f"<b>{plain(title)}</b>", "font": {"size": 15}, "x": 0, "xref": "paper", "y": 1}
     figure.update_layout(
         title={**heading, "yref": "paper", "yanchor": "bottom", "pad": {"b": 12}},
@@ -425,6 +400,48 @@ def _chart(
         # Thousands apart by a thin space, as everywhere in the labs.
         separators=".\u2009",
         xaxis={"title": {"text": plain(axes[0])}, "range": [0, end], "zeroline": False},
-        yaxis=rows if names else upright,
+        yaxis=_rows_axis(names) if names else _upright_axis(axes[1], top, shown, has_band=bool(real)),
     )
     return Chart(figure, tuple(claims))
+
+
+def _bands(on: Mapping[str, _Points], real: _Points, top: float) -> list[_Trace]:
+    """Return what is hatched while a queue was ON, and below it when the real broker's was."""
+    hatch = {"shape": "/", "fgcolor": _STOP, "bgcolor": "rgba(0,0,0,0)", "size": 7, "solidity": 0.25}
+    bands = [
+        _area(name, [(*span, 0.0, top) for span in spans], fillpattern=hatch) for name, spans in on.items()
+    ]
+    if real:
+        below = [(*span, -0.2 * top, -0.1 * top) for span in real]
+        bands.append(_area("real broker: ON", below, fillcolor=_REAL))
+    return bands
+
+
+def _draw_levels(figure: go.Figure, levels: Mapping[str, float]) -> None:
+    """Draw a line with its name for each level."""
+    for name, level in levels.items():
+        color, dash = _LEVELS[name]
+        figure.add_hline(level, line={"color": color, "dash": dash, "width": 1.5})
+        place = {"x": 1, "xref": "paper", "xanchor": "left", "y": level, "showarrow": False}
+        text = f"{name} {format_thousands(level)}"
+        figure.add_annotation(**place, xshift=4, text=text, font={"color": color})
+
+
+def _upright_axis(title: str, top: float, levels: Mapping[str, float], has_band: bool) -> dict[str, Any]:
+    """Return the axis of a quantity, with room below it for the real broker's band."""
+    return {
+        "title": {"text": plain(title)},
+        "range": [-0.24 * top if has_band else 0, top],
+        "zeroline": False,
+        **({"tickvals": [0, *levels.values()]} if has_band else {}),
+        "tickformat": ",",
+    }
+
+
+def _rows_axis(names: Sequence[str]) -> dict[str, Any]:
+    """Return the axis of rows that have names, from the top."""
+    return {
+        "autorange": "reversed",
+        "categoryorder": "array",
+        "categoryarray": [plain(name) for name in names],
+    }
