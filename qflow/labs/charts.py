@@ -111,7 +111,11 @@ def depth_chart(picture: Picture | Prediction, queue: str | None = None) -> Char
         "resume": spot.resume_count if spot.stop_count else 0,
     }
     return _chart(
-        *(name, ("seconds", "messages"), picture.claims, lines, _end_of(frames)),
+        name,
+        ("seconds", "messages"),
+        picture.claims,
+        lines,
+        _end_of(frames),
         on={"flow control ON": spans.get("on", ())},
         real=spans.get("real", ()),
         levels=levels,

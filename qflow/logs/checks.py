@@ -398,8 +398,8 @@ class RuleChecks:
             owners = state.owners.setdefault(group, {})
             for owner in owners:
                 if owner != client:
-                    early = [row.seq, row.ts_us, client, queue, label, owner]
-                    state.pending.setdefault(group, []).append(early)
+                    suspect = [row.seq, row.ts_us, client, queue, label, owner]
+                    state.pending.setdefault(group, []).append(suspect)
             owners[client] = owners.get(client, 0) + 1
         if sent is not None and state.is_fifo and label not in state.returned:
             self._order(row, state, sent)

@@ -150,8 +150,9 @@ def _look_through(path: str, columns: str | None) -> _Seen:
             for bit in read_log(path, columns):
                 quarantine += bit.problems
                 recognised = bit.recognised
-                ways.take_bit(bit)
-                for row in bit.log_rows():
+                rows = bit.log_rows()
+                ways.take_numbered(bit.row_numbers(), rows)
+                for row in rows:
                     guess.take(row)
                     count += 1
                     end = max(end, row.ts_us)

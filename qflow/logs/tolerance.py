@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from qflow.logs.log_file import Bit, LogRow, forget_oldest
+from qflow.logs.log_file import LogRow, forget_oldest
 from qflow.workload.agenda import SECOND
 
 _SHORTEST_LAG = 60_000
@@ -77,9 +77,9 @@ class Ways:
         # Of a producer: how many are not complete; the one that is alone on its way, and since when.
         self._alone: dict[str, list[Any]] = {}
 
-    def take_bit(self, bit: Bit) -> None:
-        """Take the rows of a bit, as long as they come in the order of their numbers."""
-        for number, row in zip(bit.row_numbers(), bit.log_rows(), strict=True):
+    def take_numbered(self, numbers: Sequence[int], rows: Sequence[LogRow]) -> None:
+        """Take the next rows of a log, as long as they come in the order of their numbers."""
+        for number, row in zip(numbers, rows, strict=True):
             self.is_ordered = self.is_ordered and number > self._last
             if not self.is_ordered:
                 return

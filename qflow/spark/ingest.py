@@ -183,7 +183,7 @@ def _read_events(
     try:
         for bit in _bits(path, columns):
             if ways is not None:
-                ways.take_bit(bit)
+                ways.take_numbered(bit.row_numbers(), bit.log_rows())
             yield _events(source, bit), [(source, *problem) for problem in bit.problems]
     except (OSError, LogError, TraceError) as error:
         yield iter(()), [(source, 0, "", " ".join(str(error).split())[:500], "")]
