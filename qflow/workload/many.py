@@ -260,10 +260,12 @@ def _give_back(workers: Sequence[_Worker]) -> None:
     with selectors.DefaultSelector() as selector:
         for worker in workers:
             if worker.owes and worker.is_alive:
-                worker.drop()
                 selector.register(worker.answers, selectors.EVENT_READ, worker)
         while selector.get_map() and time.monotonic() < until:
-            for key, _ in selector.select(max(0.0, until - time.monotonic())):
+            # Again and again: a call that begins to wait just after a signal does not hear that one.
+            for key in selector.get_map().values():
+                key.data.drop()
+            for key, _ in selector.select(PATIENCE / 10):
                 key.data.receive()
                 if not key.data.owes:
                     selector.unregister(key.data.answers)
@@ -304,6 +306,9 @@ class _WorkerTask:
         began = time.perf_counter()
         try:
             self.is_under_way = True
+            # Asked only now: a signal between the question and this line would be lost otherwise.
+            if self.is_dropped:
+                raise _Dropped
             found = (True, function(item))
         except Exception as error:
             found = (False, error)
@@ -328,8 +333,6 @@ def serve() -> None:
             function, items = asked
             try:
                 for item in items:
-                    if work.is_dropped:
-                        break
                     _write(answers, work.do(function, item))
             except _Dropped:
                 pass
