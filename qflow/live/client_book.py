@@ -27,12 +27,12 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field
 from heapq import heappop, heappush
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from qflow.kit import RefusalError
 from qflow.logs.log_file import COLUMNS, PART
@@ -71,9 +71,9 @@ _Sent = tuple[int, str, int | None]
 """Its number among all transfers, its label, its size."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class SeenClient:
-    """One client of the log, and what was seen of it."""
+    """One client of the log, and what was seen of it; the report has it in this order."""
 
     name: str
     role: str
@@ -81,11 +81,8 @@ class SeenClient:
     queue: str
     exchange: str
     key: str
-    # When its link was made, in microseconds; its container, link, product and peer, for readers.
+    # When its link was made, in microseconds.
     start: int
-    origin: Mapping[str, str] = field(default_factory=dict)
-    # The most messages that it was ready to take.
-    most_credit: int = 0
     messages: int = 0
     bytes: int = 0
     settled_by_sender: int = 0
@@ -93,12 +90,17 @@ class SeenClient:
     refused: int = 0
     unsettled: int = 0
     most_unsettled: int = 0
-    service: int = 0
-    served: int = 0
-    settled_at: int = 0
+    # The most messages that it was ready to take.
+    most_credit: int = 0
     without_credit: int = 0
     times_without_credit: int = 0
     ended: str = ""
+    # Its container, link, product and peer, for readers.
+    origin: Mapping[str, str] = field(default_factory=dict)
+    # How long it had what it settled, how many those were, and when it settled last.
+    service: int = 0
+    served: int = 0
+    settled_at: int = 0
 
     def take(self, size: int, is_settled: bool) -> None:
         """Count a message that it sends, or is given."""
@@ -113,6 +115,15 @@ class SeenClient:
     def settle(self) -> None:
         """Count that one message less waits for an outcome."""
         self.unsettled = max(0, self.unsettled - 1)
+
+
+class SeenMessage(NamedTuple):
+    """What a client has sent or was given, and when."""
+
+    client: SeenClient
+    label: str
+    mark: Mark
+    time: int
 
 
 def is_a_name(container: str) -> bool:
@@ -221,15 +232,14 @@ class ClientBook:
         return name
 
     def end_client(
-        self, time: int, client: SeenClient, error: str, reason: str, left: Iterable[tuple[str, Mark]]
+        self, time: int, client: SeenClient, error: str, reason: str, left: Collection[SeenMessage]
     ) -> None:
         """Note that a client is gone; what a consumer had not settled is on its queue again."""
-        left = list(left)
         client.unsettled, client.ended = 0, error or reason
         is_consumer = client.role == "consumer"
         if is_consumer:
-            for label, mark in left:
-                self.labels.put_back(client.queue, mark, label)
+            for given in left:
+                self.labels.put_back(client.queue, given)
         if error or (left and is_consumer):
             self._row(time, client.name, "error", "", error or f"closed: {reason}")
         elif left:
@@ -248,40 +258,40 @@ class ClientBook:
 
     def transfer(
         self, time: int, client: SeenClient, size: int, mark: Mark, group: str = "", is_settled: bool = False
-    ) -> str:
-        """Note a message that is sent; return its label."""
+    ) -> SeenMessage:
+        """Note a message that is sent."""
         if self._leaving:
             self._let_leave(time, client.key, bool(client.exchange))
         client.take(size, is_settled)
         label = f"{client.name}-{client.messages}"
         self.labels.add(label, client.key, mark, size, bool(client.exchange))
         self._row(time, client.name, "transfer", client.queue, label, size, group)
-        return label
+        return SeenMessage(client, label, mark, time)
 
-    def complete(self, time: int, client: SeenClient, label: str) -> None:
+    def complete(self, time: int, sent: SeenMessage) -> None:
         """Note that a producer learns that the broker has a message."""
-        client.settle()
-        client.answered += 1
-        self._row(time, client.name, "complete", "", label)
+        sent.client.settle()
+        sent.client.answered += 1
+        self._row(time, sent.client.name, "complete", "", sent.label)
 
     def window(self, time: int, client: SeenClient, event: str) -> None:
         """Note that a producer's window is full (``block``), or has room again (``unblock``)."""
         self._row(time, client.name, event, "", "")
 
-    def refuse(self, time: int, client: SeenClient, label: str) -> None:
+    def refuse(self, time: int, sent: SeenMessage) -> None:
         """Note that the broker gives a message back."""
-        client.settle()
-        client.refused += 1
-        if not client.exchange:
-            self.labels.refused.add(label)
-        self._row(time, client.name, "refused", "", label)
+        sent.client.settle()
+        sent.client.refused += 1
+        if not sent.client.exchange:
+            self.labels.refused.add(sent.label)
+        self._row(time, sent.client.name, "refused", "", sent.label)
 
     # What consumers do
 
     def deliver(
         self, time: int, client: SeenClient, size: int, mark: Mark, group: str = "", is_settled: bool = False
-    ) -> str:
-        """Note a message that is delivered; return its label."""
+    ) -> SeenMessage:
+        """Note a message that is delivered."""
         # The size that it was sent with, if that was seen: a broker adds to a message on the way.
         label, sent_size = self.labels.take(client.queue, mark)
         size = size if sent_size is None else sent_size
@@ -290,23 +300,22 @@ class ClientBook:
         if is_settled:
             self.labels.forget(label)
             self._row(time, client.name, "accept", client.queue, label)
-        return label
+        return SeenMessage(client, label, mark, time)
 
-    def settle(
-        self, time: int, client: SeenClient, event: str, label: str, mark: Mark, delivered: int
-    ) -> None:
-        """Note ``accept``, ``release`` or ``reject`` of what was delivered at an instant."""
+    def settle(self, time: int, given: SeenMessage, event: str) -> None:
+        """Note ``accept``, ``release`` or ``reject`` of what was delivered."""
+        client = given.client
         client.settle()
         client.answered += 1
-        client.service += time - max(delivered, client.settled_at)
+        client.service += time - max(given.time, client.settled_at)
         client.served += 1
         client.settled_at = time
         if event == "release":
             self._let_leave(time, client.queue)
-            self.labels.put_back(client.queue, mark, label)
+            self.labels.put_back(client.queue, given)
         else:
-            self.labels.forget(label)
-        self._row(time, client.name, event, client.queue, label)
+            self.labels.forget(given.label)
+        self._row(time, client.name, event, client.queue, given.label)
 
 
 class Labels:
@@ -377,10 +386,10 @@ class Labels:
                 return sent[place]
         return None
 
-    def put_back(self, queue: str, mark: Mark, label: str) -> None:
+    def put_back(self, queue: str, given: SeenMessage) -> None:
         """Note that a message is back on its queue, at its old place."""
-        sent = self._delivered.get(label, (0, label, None))
-        heappush(self._waiting.setdefault((queue, mark), []), sent)
+        sent = self._delivered.get(given.label, (0, given.label, None))
+        heappush(self._waiting.setdefault((queue, given.mark), []), sent)
 
     def forget(self, label: str) -> None:
         """Note that a message was settled for good."""
@@ -528,8 +537,7 @@ def report(book: ClientBook) -> dict[str, Any]:
     }
 
 
-def _facts(client: Any) -> dict[str, Any]:
-    names = ("name", "role", "queue", "exchange", "key", "start", "messages", "bytes", "settled_by_sender",
-             "answered", "refused", "unsettled", "most_unsettled", "most_credit", "without_credit",
-             "times_without_credit", "ended")  # fmt: skip
-    return {**{name: getattr(client, name) for name in names}, **client.origin}
+def _facts(client: SeenClient) -> dict[str, Any]:
+    facts = asdict(client)
+    del facts["origin"], facts["service"], facts["served"], facts["settled_at"]
+    return {**facts, **client.origin}

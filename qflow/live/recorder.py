@@ -27,7 +27,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from qflow.kit import RefusalError
-from qflow.live.client_book import ClientBook, Mark, RecordingFolder, SeenClient, check_folder
+from qflow.live.client_book import ClientBook, Mark, RecordingFolder, SeenMessage, check_folder
 from qflow.live.recording import Recording, Upstream, stopwatch
 from qflow.messaging.address import ParseError, parse
 from qflow.messaging.exceptions import EncodeError
@@ -210,8 +210,8 @@ class _Session:
         self.recorder, self.session = recorder, session
         self.senders: list[_Sender] = []
         self.receivers: list[_Receiver] = []
-        # What is fetched and not settled: the message, who has it, its label and mark, and since when.
-        self.fetched: list[tuple[Any, SeenClient, str, Mark, int]] = []
+        # What is fetched and not settled: the program's message, and the book's.
+        self.fetched: list[tuple[Any, SeenMessage]] = []
         self._sender, self._receiver = session.sender, session.receiver
         self._acknowledge, self._close = session.acknowledge, session.close
         session.sender, session.receiver = self.sender, self.receiver
@@ -234,10 +234,12 @@ class _Session:
         recorder = self.recorder
         with recorder.lock:
             event = _VERDICTS.get(str(getattr(disposition, "type", "")), "accept")
-            settled = [one for one in self.fetched if message is None or one[0] is message]
-            self.fetched = [one for one in self.fetched if one not in settled]
-            for _, client, label, mark, since in settled:
-                recorder.note(recorder.book.settle, client, event, label, mark, since)
+            fetched, self.fetched = self.fetched, []
+            for one, seen in fetched:
+                if message is None or one is message:
+                    recorder.note(recorder.book.settle, seen, event)
+                else:
+                    self.fetched.append((one, seen))
         try:
             return self._acknowledge(message, disposition, *given, **named)
         finally:
@@ -257,11 +259,10 @@ class _Session:
         recorder = self.recorder
         with recorder.lock:
             for sender in self.senders:
-                left = ((label, (0, 0)) for label in sender.waiting)
-                recorder.note(recorder.book.end_client, sender.client, "", reason, left)
+                recorder.note(recorder.book.end_client, sender.client, "", reason, sender.waiting)
             for receiver in self.receivers:
-                own = [(label, mark) for _, one, label, mark, _ in self.fetched if one is receiver.client]
-                recorder.note(recorder.book.end_client, receiver.client, "", reason, own)
+                left = [given for _, given in self.fetched if given.client is receiver.client]
+                recorder.note(recorder.book.end_client, receiver.client, "", reason, left)
             self.senders, self.receivers, self.fetched = [], [], []
 
 
@@ -277,7 +278,7 @@ class _Sender:
             self.client = recorder.note(recorder.book.client, recorder.name, "producer", *where)
             if not is_exchange:
                 recorder.book.queues[name].update(arguments)
-        self.waiting: deque[str] = deque()
+        self.waiting: deque[SeenMessage] = deque()
         self._send = sender.send
         sender.send = self.send
 
@@ -305,8 +306,9 @@ class _Sender:
     def _note(self, message: Any) -> None:
         group, size, mark = _describe_message(message, self.recorder.group_header)
         with self.recorder.lock:
-            label = self.recorder.note(self.recorder.book.transfer, self.client, size, mark, group)
-            self.waiting.append(label)
+            self.waiting.append(
+                self.recorder.note(self.recorder.book.transfer, self.client, size, mark, group)
+            )
 
     def _note_failure(self, error: Exception, message: Any, was_full: bool) -> None:
         """Note what an exception says of a message: not sent, on its queue without an outcome, or the end."""
@@ -317,7 +319,7 @@ class _Sender:
             if not names & _NOTHING_SENT:
                 self._note(message)
         elif names & _NOTHING_SENT:
-            recorder.note(recorder.book.refuse, self.client, self.waiting.pop())
+            recorder.note(recorder.book.refuse, self.waiting.pop())
         if not names & (_NOTHING_SENT | _WAITED):
             code, text = getattr(error, "code", None), str(getattr(error, "text", None) or error)
             words = f"{code} {text}" if code is not None else text
@@ -328,7 +330,7 @@ class _Sender:
         unsettled = _number(self.sender.unsettled)
         with self.recorder.lock:
             while unsettled is not None and len(self.waiting) > unsettled:
-                self.recorder.note(self.recorder.book.complete, self.client, self.waiting.popleft())
+                self.recorder.note(self.recorder.book.complete, self.waiting.popleft())
 
 
 class _Receiver:
@@ -357,12 +359,11 @@ class _Receiver:
         recorder = self.session.recorder
         group, size, mark = _describe_message(message, recorder.group_header)
         with recorder.lock:
-            now = recorder.now()
             capacity = getattr(self.receiver, "capacity", 0)
             if isinstance(capacity, int):
                 self.client.most_credit = max(self.client.most_credit, capacity)
-            label = recorder.book.deliver(now, self.client, size, mark, group)
-            self.session.fetched.append((message, self.client, label, mark, now))
+            seen = recorder.note(recorder.book.deliver, self.client, size, mark, group)
+            self.session.fetched.append((message, seen))
         return message
 
 

@@ -66,7 +66,14 @@ from qflow.live.amqp_frames import (
     section_places,
     terminus_of,
 )
-from qflow.live.client_book import MOST_ROWS_OF_A_PART, ClientBook, Mark, RecordingFolder, SeenClient
+from qflow.live.client_book import (
+    MOST_ROWS_OF_A_PART,
+    ClientBook,
+    Mark,
+    RecordingFolder,
+    SeenClient,
+    SeenMessage,
+)
 from qflow.live.recording import BROKER, CLIENT, OPENED, STATISTICS, CaptureReader
 
 _SIDES = ("the client", "the broker")
@@ -134,17 +141,6 @@ got b'GET / HT'")
 
 
 @dataclass(slots=True)
-class _Delivery:
-    """A transfer that has no outcome yet."""
-
-    client: SeenClient
-    label: str
-    mark: Mark
-    time: int
-    link: _Link
-
-
-@dataclass(slots=True)
 class _Link:
     """A link, and the message that is on its way in pieces."""
 
@@ -189,7 +185,7 @@ class _Session:
     def __init__(self) -> None:
         self.links: dict[tuple[str, bool], _Link] = {}
         self.handles: tuple[dict[int, _Link], dict[int, _Link]] = ({}, {})
-        self.unsettled: tuple[dict[int, _Delivery], dict[int, _Delivery]] = ({}, {})
+        self.unsettled: tuple[dict[int, SeenMessage], dict[int, SeenMessage]] = ({}, {})
         self.discharges: dict[int, tuple[bytes, bool]] = {}
 
     def link(self, side: int, said: Any) -> _Link:
@@ -404,13 +400,12 @@ class _Connection:
             if not is_committed:
                 return
             is_settled = first.settled or transaction is not None
-            label = self.book.transfer(time, client, size, parts.mark, group, is_settled)
+            sent = self.book.transfer(time, client, size, parts.mark, group, is_settled)
             if transaction is not None:
                 # Accepted at once, and on its queue from the commit on.
-                self.book.complete(time, client, label)
+                self.book.complete(time, sent)
             elif not first.settled:
-                delivery = _Delivery(client, label, parts.mark, time, link)
-                session.unsettled[CLIENT][first.delivery_id or 0] = delivery
+                session.unsettled[CLIENT][first.delivery_id or 0] = sent
 
         if transaction is None:
             do(time, True)
@@ -425,10 +420,9 @@ class _Connection:
         header = self.log.group_header(link.queue)
         parts = _read_message(link, self.log.codec, bool(header))
         client = self._client(link, "", "", time)
-        label = self.book.deliver(time, client, link.length, parts.mark, parts.group(header), first.settled)
+        given = self.book.deliver(time, client, link.length, parts.mark, parts.group(header), first.settled)
         if not first.settled:
-            delivery = _Delivery(client, label, parts.mark, time, link)
-            session.unsettled[BROKER][first.delivery_id or 0] = delivery
+            session.unsettled[BROKER][first.delivery_id or 0] = given
 
     # Outcomes
 
@@ -451,33 +445,32 @@ class _Connection:
         if outcome == "received" or (not outcome and not said.settled):
             return
         for number in ids:
-            delivery = unsettled.pop(number, None)
-            if delivery is None:
+            message = unsettled.pop(number, None)
+            if message is None:
                 continue
             if not said.role:
                 # The sender forgets it: it waits for no outcome any more.
-                delivery.client.unsettled -= 1
+                message.client.settle()
             elif whose == CLIENT:
-                self._note_outcome(delivery, outcome, time)
+                self._note_outcome(message, outcome, time)
             elif transaction is None:
-                self._settle(delivery, outcome, time)
+                self._settle(message, outcome, time)
             else:
-                transaction.append(partial(self._settle, delivery, outcome))
+                transaction.append(partial(self._settle, message, outcome))
 
-    def _note_outcome(self, delivery: _Delivery, outcome: str, time: int) -> None:
-        client = delivery.client
+    def _note_outcome(self, sent: SeenMessage, outcome: str, time: int) -> None:
         if outcome == "accepted":
-            self.book.complete(time, client, delivery.label)
+            self.book.complete(time, sent)
         elif outcome:
-            self.book.refuse(time, client, delivery.label)
+            self.book.refuse(time, sent)
         else:
-            client.unsettled -= 1
-            words = f"{client.name!r}: deliveries settled without an outcome, neither yes nor no"
+            sent.client.settle()
+            words = f"{sent.client.name!r}: deliveries settled without an outcome, neither yes nor no"
             self.book.find(time, words)
 
-    def _settle(self, delivery: _Delivery, outcome: str, time: int, is_committed: bool = True) -> None:
+    def _settle(self, given: SeenMessage, outcome: str, time: int, is_committed: bool = True) -> None:
         event = _SETTLEMENT.get(outcome if is_committed else "released", "accept")
-        self.book.settle(time, delivery.client, event, delivery.label, delivery.mark, delivery.time)
+        self.book.settle(time, given, event)
 
     # Transactions
 
@@ -513,12 +506,10 @@ class _Connection:
         session.links.clear()
 
     def _end_link(self, session: _Session, link: _Link, time: int, reason: str, error: str) -> None:
-        side = CLIENT if link.is_incoming else BROKER
-        unsettled, link.is_over = session.unsettled[side], True
-        left = [unsettled.pop(number) for number, one in list(unsettled.items()) if one.link is link]
+        unsettled, link.is_over = session.unsettled[CLIENT if link.is_incoming else BROKER], True
         for client in link.clients.values():
-            own = [(one.label, one.mark) for one in left if one.client is client]
-            self.book.end_client(time, client, error, reason, own)
+            left = [number for number, message in unsettled.items() if message.client is client]
+            self.book.end_client(time, client, error, reason, [unsettled.pop(number) for number in left])
 
 
 _HANDLERS: dict[Any, Callable[[_Connection, _Session, int, int, Any], None]] = {
