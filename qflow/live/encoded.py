@@ -21,7 +21,7 @@ from proton import Data, Described, ProtonException, symbol, ubyte, uint, ulong
 from proton import Message as ProtonMessage
 
 from qflow.broker.consuming import DeliveryRecord
-from qflow.broker.errors import LinkException
+from qflow.broker.errors import FramingErrorException
 from qflow.broker.links import SUBJECT
 from qflow.broker.message import HeaderValue, Message
 from qflow.live.amqp_frames import FrameError, SectionPlaces, plain, section_places, value_of
@@ -152,7 +152,7 @@ def _check_body(body: Any) -> None:
         lib.pn_data_next(body)
     if lib.pn_data_type(body) == Data.CHAR:
         found = lib.pn_data_get_char(body) >> 16
-        raise LinkException(f"Expected descriptor of type ulong or symbol; found {found}")
+        raise FramingErrorException(f"Expected descriptor of type ulong or symbol; found {found}")
 
 
 def _text(pointer: Any) -> str | None:

@@ -45,7 +45,7 @@ from proton import (
 )
 
 from qflow import __version__
-from qflow.broker import Broker
+from qflow.broker import Broker, Message
 from qflow.broker.consuming import DeliveryRecord
 from qflow.broker.errors import AmqpException, LinkException, SessionException
 from qflow.broker.links import (
@@ -164,7 +164,7 @@ class _LiveSession:
     def close_link(self, name: str, error: AmqpException) -> None:
         receiving = self.receivers.pop(name, None)
         if receiving is not None:
-            self.peer.forget(receiving)
+            self.peer.receiving.pop(receiving.impl, None)
             self.peer.close_link(receiving.wrapper, error)
 
     def deliver(self, record: DeliveryRecord) -> None:
@@ -192,19 +192,21 @@ class _LiveSession:
 class Sending:
     """A link on which the client sends."""
 
-    # What has become of the transfers of all links of the client; ``outcomes`` is of this one.
-    of_all: dict[str, int]
     session: _LiveSession
     wrapper: Link
     name: str
     # None for a transaction's coordinator.
     link: IncomingLink | None
     outcomes: dict[str, int] = field(default_factory=lambda: dict.fromkeys(OUTCOMES, 0))
+    impl: Any = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.impl = self.wrapper._impl
 
     def count(self, word: str) -> None:
-        """Count what has become of one transfer."""
+        """Count what has become of one transfer, of this link and of all links of the client."""
         self.outcomes[word] += 1
-        self.of_all[word] += 1
+        self.session.peer.outcomes[word] += 1
 
     @property
     def node(self) -> str:
@@ -227,10 +229,10 @@ class Receiving:
     is_portioned: bool = False
     # Where Proton finds the tag of the next delivery.
     number: Any = field(default_factory=lambda: ffi.new("uint32_t *"))
-    tag: Any = None
-    impl: Any = None
-    name: str = ""
-    is_presettled: bool = False
+    tag: Any = field(init=False)
+    impl: Any = field(init=False)
+    name: str = field(init=False)
+    is_presettled: bool = field(init=False)
 
     def __post_init__(self) -> None:
         self.impl, self.name = self.wrapper._impl, self.wrapper.name or ""
@@ -267,10 +269,10 @@ class Peer:
         # Sessions that the engine has got to know.
         self._count = 0
         self.outcomes = dict.fromkeys(OUTCOMES, 0)
-        self._batches: dict[_LiveSession, AbstractContextManager[None]] = {}
+        self._batches: list[AbstractContextManager[None]] = []
         self._accepted: list[int] = []
         self._accepted_of: _LiveSession | None = None
-        self._to_credit: dict[Any, Sending] = {}
+        self._to_credit: dict[Sending, None] = {}
         self._to_feed: dict[Receiving, None] = {}
         self._has_acted = False
         # Of a message that has come, so much is taken at once; more is looked at first.
@@ -312,8 +314,8 @@ class Peer:
             self.refuse("amqp:resource-limit-exceeded", f"a frame has at most {most} bytes")
 
     def _end_batches(self) -> None:
-        batches, self._batches = self._batches, {}
-        for batch in batches.values():
+        batches, self._batches = self._batches, []
+        for batch in batches:
             batch.__exit__(None, None, None)
 
     def _end_of_input(self) -> None:
@@ -321,24 +323,25 @@ class Peer:
         self._end_batches()
         if not self._has_acted:
             self.touch()
-        for impl, sending in self._to_credit.items():
-            self._fill_credit(impl, sending)
+        for sending in self._to_credit:
+            if self.sending.get(sending.impl) is sending:
+                self._fill_credit(sending)
         self._to_credit.clear()
         self.server.dirty[self] = None
 
-    def _fill_credit(self, impl: Any, sending: Sending) -> None:
+    def _fill_credit(self, sending: Sending) -> None:
         most = CREDIT
         if self.server.brake == brakes.CREDIT and sending.link is not None and sending.link.queue is not None:
             most = brakes.most_credit(sending.link.queue, CREDIT)
-        lack = most - lib.pn_link_credit(impl)
+        lack = most - lib.pn_link_credit(sending.impl)
         if lack > 0:
-            lib.pn_link_flow(impl, lack)
+            lib.pn_link_flow(sending.impl, lack)
             self.server.dirty[self] = None
 
     def fill_credit(self) -> None:
         """Give each link the credit that there is room for by now."""
-        for impl, sending in self.sending.items():
-            self._fill_credit(impl, sending)
+        for sending in self.sending.values():
+            self._fill_credit(sending)
 
     def touch(self) -> None:
         """Serve the links of the connection: something moved on it (LNK-15)."""
@@ -382,7 +385,7 @@ class Peer:
         """Hand on the credit that had to wait until the client had read what was written."""
         waiting, self._to_feed = self._to_feed, {}
         for receiving in waiting:
-            if receiving.impl in self.receiving:
+            if self.receiving.get(receiving.impl) is receiving:
                 self._feed(receiving)
 
     def tick(self, now: float) -> float:
@@ -495,17 +498,16 @@ class Peer:
         session.open()
 
     def _on_end(self, event: Any) -> None:
-        impl = lib.pn_event_session(event)
-        known = self.sessions.pop(impl, None)
+        session = Session.wrap(lib.pn_event_session(event))
+        known = self.sessions.pop(session._impl, None)
         if known is not None:
             links: dict[Any, Any]
-            for links in (self.sending, self.receiving, self._to_credit):
-                for link in [one for one, state in links.items() if state.session is known]:
-                    del links[link]
+            for links in (self.sending, self.receiving):
+                for impl in [one.impl for one in links.values() if one.session is known]:
+                    del links[impl]
             self._has_acted = True
             self._end_batches()
             known.end()
-        session = Session.wrap(impl)
         session.close()
         session.free()
 
@@ -560,31 +562,28 @@ class Peer:
 
     def _attach_sending(self, session: _LiveSession, link: Link, name: str) -> None:
         target = link.remote_target
-        if target.type == Terminus.COORDINATOR:
-            sending = Sending(self.outcomes, session, link, name, None)
-        else:
+        sending = Sending(session, link, name, None)
+        if target.type != Terminus.COORDINATOR:
             made = session.engine.link_attach(name, "sender", target.address, read_terminus(target))
             assert isinstance(made, IncomingLink)
-            sending = Sending(self.outcomes, session, link, name, made)
             answer_terminus(link.target, made)
-        self.sending[link._impl] = sending
+            sending.link = made
+        self.sending[sending.impl] = sending
         link.open()
-        self._fill_credit(link._impl, sending)
+        self._fill_credit(sending)
 
     def _attach_receiving(self, session: _LiveSession, link: Link, name: str) -> None:
         address = link.remote_source.address
         made = session.engine.link_attach(name, "receiver", address, read_source(link))
         assert isinstance(made, OutgoingLink)
         receiving = Receiving(session, link, made)
-        self.receiving[link._impl] = session.receivers[name] = receiving
+        self.receiving[receiving.impl] = session.receivers[name] = receiving
         answer_source(link, made)
         link.open()
 
     def _detach(self, event: Any, is_closed: bool) -> None:
         link = Link.wrap(lib.pn_event_link(event))
-        impl = link._impl
-        sending, receiving = self.sending.pop(impl, None), self.receiving.pop(impl, None)
-        self._to_credit.pop(impl, None)
+        sending, receiving = self.sending.pop(link._impl, None), self.receiving.pop(link._impl, None)
         self._has_acted = True
         if sending is not None:
             self._let_go(sending)
@@ -592,10 +591,7 @@ class Peer:
             receiving.session.receivers.pop(receiving.name, None)
             receiving.session.engine.link_detach(receiving.name, "receiver")
         if link.state & Endpoint.LOCAL_ACTIVE:
-            if is_closed:
-                link.close()
-            else:
-                link.detach()
+            (link.close if is_closed else link.detach)()
         link.free()
 
     def close_link(self, link: Link, error: AmqpException) -> None:
@@ -604,11 +600,6 @@ class Peer:
         link.condition = Condition(condition, text)
         link.close()
         self.server.dirty[self] = None
-
-    def forget(self, receiving: Receiving) -> None:
-        """Forget a receiver's link, which the broker has closed."""
-        self.receiving.pop(receiving.impl, None)
-        self._to_feed.pop(receiving, None)
 
     def note_output(self, receiving: Receiving, size: int) -> None:
         """Note that so many bytes are to be written for a link."""
@@ -627,60 +618,65 @@ class Peer:
             return
         sending = self.sending.get(impl)
         if sending is not None:
-            self._on_transfer(sending, impl, delivery)
+            self._on_transfer(sending, delivery)
         elif lib.pn_delivery_settled(delivery):
             lib.pn_delivery_settle(delivery)
 
-    def _on_transfer(self, sending: Sending, impl: Any, delivery: Any) -> None:
+    def _on_transfer(self, sending: Sending, delivery: Any) -> None:
         if not lib.pn_delivery_readable(delivery):
             # The client settles before it has an outcome, or aborts.
             if lib.pn_delivery_settled(delivery):
                 self._forget(sending, delivery)
             return
-        if lib.pn_delivery_partial(delivery):
-            self._check_parts(sending, impl, delivery)
-            return
-        self._to_credit[impl] = sending
+        try:
+            if lib.pn_delivery_partial(delivery):
+                self._check_parts(sending, delivery)
+                return
+            raw = self._read_message(sending, delivery)
+            is_aborted = not raw and lib.pn_delivery_aborted(delivery)
+            lib.pn_link_advance(sending.impl)
+            if is_aborted:
+                lib.pn_delivery_settle(delivery)
+            elif sending.link is None:
+                self._coordinate(sending, delivery, raw)
+            else:
+                self._publish(sending, sending.link, delivery, raw)
+        except FrameError as error:
+            self._end_sending(sending, LinkException(str(error), "amqp:decode-error"))
+        except SessionException as error:
+            self._end_sending(sending, error)
+
+    def _read_message(self, sending: Sending, delivery: Any) -> bytes:
+        """Return the bytes of a message that has come whole; nothing of one that is too large is read."""
+        self._to_credit[sending] = None
         room, portion = self.server.decoder.room, self._portion
-        size = lib.pn_link_recv(impl, room, portion)
-        raw = b""
-        if size > 0:
-            raw = ffi.unpack(room, size)
-            if size == portion:
-                rest = lib.pn_delivery_pending(delivery)
-                if self._is_too_large(sending, size + rest):
-                    return
-                buffer = bytearray(rest)
-                if rest:
-                    lib.pn_link_recv(impl, ffi.from_buffer(buffer), rest)
-                raw += bytes(buffer)
-        elif lib.pn_delivery_aborted(delivery):
-            lib.pn_link_advance(impl)
-            lib.pn_delivery_settle(delivery)
-            return
-        lib.pn_link_advance(impl)
-        if sending.link is None:
-            self._coordinate(sending, delivery, raw)
-        else:
-            self._publish(sending, sending.link, delivery, raw)
+        size = lib.pn_link_recv(sending.impl, room, portion)
+        if size <= 0:
+            return b""
+        raw: bytes = ffi.unpack(room, size)
+        if size == portion:
+            rest = lib.pn_delivery_pending(delivery)
+            self._require_size(size + rest)
+            buffer = bytearray(rest)
+            if rest:
+                lib.pn_link_recv(sending.impl, ffi.from_buffer(buffer), rest)
+            raw += bytes(buffer)
+        return raw
 
-    def _check_parts(self, sending: Sending, impl: Any, delivery: Any) -> None:
+    def _check_parts(self, sending: Sending, delivery: Any) -> None:
         """Refuse a message whose rest has not come, if it is too large by now."""
-        if not self._is_too_large(sending, lib.pn_delivery_pending(delivery)):
-            most = self.server.limits.queued_bytes
-            waiting = lib.pn_session_incoming_bytes(lib.pn_link_session(impl))
-            if waiting > most:
-                text = f"{waiting} bytes of unfinished messages, at most {most} are kept"
-                self.refuse("amqp:resource-limit-exceeded", text)
+        self._require_size(lib.pn_delivery_pending(delivery))
+        most = self.server.limits.queued_bytes
+        waiting = lib.pn_session_incoming_bytes(lib.pn_link_session(sending.impl))
+        if waiting > most:
+            text = f"{waiting} bytes of unfinished messages, at most {most} are kept"
+            self.refuse("amqp:resource-limit-exceeded", text)
 
-    def _is_too_large(self, sending: Sending, size: int) -> bool:
-        """Return whether a message is larger than is taken; its link is closed then."""
+    def _require_size(self, size: int) -> None:
+        """Refuse a message that is larger than is taken: its link is closed then."""
         most = self.server.limits.message_size
-        if size <= most:
-            return False
-        text = f"a message has at most {most} bytes"
-        self._end_sending(sending, LinkException(text, "amqp:link:message-size-exceeded"))
-        return True
+        if size > most:
+            raise LinkException(f"a message has at most {most} bytes", "amqp:link:message-size-exceeded")
 
     def _forget(self, sending: Sending, delivery: Any) -> None:
         held = sending.session.held
@@ -692,53 +688,41 @@ class Peer:
 
     def _publish(self, sending: Sending, link: IncomingLink, delivery: Any, raw: bytes) -> None:
         self._act()
-        session, server, engine = sending.session, self.server, sending.session.engine
-        is_settled = lib.pn_delivery_settled(delivery)
-        try:
-            message, encoded = server.decoder.decode(raw)
-        except FrameError as error:
-            self._end_sending(sending, LinkException(str(error), "amqp:decode-error"))
-            return
+        server, engine, queue = self.server, sending.session.engine, link.queue
+        message, encoded = server.decoder.decode(raw)
         if server.password and message.user_id not in (None, self.sasl.user):
             text = f"user-id is {message.user_id!r}, and the client is {self.sasl.user!r}"
-            self._end_sending(sending, LinkException(text, "amqp:not-allowed"))
+            raise LinkException(text, "amqp:not-allowed")
+        message.routing_key = _routing_key(link, message, encoded)
+        is_settled = lib.pn_delivery_settled(delivery)
+        is_request = link.exchange is not None and link.exchange.name == qmf.REQUESTS
+        if is_request and server.manage(encoded):
+            self._settle(sending, delivery, _ACCEPTED, "accepted", is_settled)
             return
-        if link.queue is not None:
-            message.routing_key = link.queue.name
-        elif link.exchange is not None:
-            subject = (message.headers or {}).get(SUBJECT)
-            message.routing_key = subject if isinstance(subject, str) else ""
-            if link.exchange.name == qmf.REQUESTS and server.manage(encoded):
-                self._settle(sending, delivery, _ACCEPTED, "accepted", is_settled)
-                return
-        else:
-            message.routing_key = encoded.to
-        queue = link.queue
         brake = brakes.SILENCE if queue is None else server.brake
         if brake == brakes.REJECT and queue is not None and brakes.is_on(queue):
             self._reject(sending, delivery, f"{queue.name} is above its stop threshold", is_settled)
             return
-        is_transactional = session.coordinator.includes(delivery)
-        if session not in self._batches:
+        is_transactional = sending.session.coordinator.includes(delivery)
+        if not engine.is_pipelining:
             # The broker makes its output after the last transfer that came in one read (RF-08).
-            batch = engine.pipeline()
-            batch.__enter__()
-            self._batches[session] = batch
+            self._batches.append(engine.pipeline())
+            self._batches[-1].__enter__()
         number = engine.completions.next_number
         try:
             transfer = engine.message_transfer(message, tag=sending.name, transactional=is_transactional)
         except SessionException as error:
-            if is_released(error) and brake == brakes.REJECT:
+            if not is_released(error):
+                raise
+            if brake == brakes.REJECT:
                 self._reject(sending, delivery, error.text, is_settled)
-            elif is_released(error):
-                self._settle(sending, delivery, _RELEASED, "released", is_settled)
             else:
-                self._end_sending(sending, error)
+                self._settle(sending, delivery, _RELEASED, "released", is_settled)
             return
         if transfer.is_complete or is_settled or brake != brakes.SILENCE:
             self._settle(sending, delivery, _ACCEPTED, "accepted", is_settled)
         else:
-            session.held[number] = (delivery, sending)
+            sending.session.held[number] = (delivery, sending)
         if server.on_taken is not None:
             server.on_taken(self, raw[encoded.bare :])
 
@@ -758,8 +742,7 @@ class Peer:
         self._settle(sending, delivery, _REJECTED, "rejected", is_settled)
 
     def _end_sending(self, sending: Sending, error: SessionException) -> None:
-        self.sending.pop(sending.wrapper._impl, None)
-        self._to_credit.pop(sending.wrapper._impl, None)
+        self.sending.pop(sending.impl, None)
         self._let_go(sending)
         if not isinstance(error, LinkException):
             error = LinkException(str(error), "amqp:precondition-failed")
@@ -872,21 +855,25 @@ class Peer:
 
     def _coordinate(self, sending: Sending, delivery: Any, raw: bytes) -> None:
         self._act()
-        try:
-            error = sending.session.coordinator.answer(raw, Delivery.wrap(delivery))
-            if error:
-                # One queue without room costs the client its connection (LNK-23).
-                self.refuse("amqp:internal-error", str(error))
-        except FrameError as error:
-            self._end_sending(sending, LinkException(str(error), "amqp:decode-error"))
-        except LinkException as error:
-            self._end_sending(sending, error)
+        error = sending.session.coordinator.answer(raw, Delivery.wrap(delivery))
+        if error:
+            # One queue without room costs the client its connection (LNK-23).
+            self.refuse("amqp:internal-error", str(error))
 
     def _on_transport_error(self, event: Any) -> None:
         condition = self.transport.condition
         if condition is not None and not self.is_over:
             self.incident = f"{condition.name}: {condition.description}"
         self.end()
+
+
+def _routing_key(link: IncomingLink, message: Message, encoded: Encoded) -> str | None:
+    if link.queue is not None:
+        return link.queue.name
+    if link.exchange is None:
+        return encoded.to
+    subject = (message.headers or {}).get(SUBJECT)
+    return subject if isinstance(subject, str) else ""
 
 
 _HANDLERS: dict[int, Callable[[Peer, Any], None]] = {
