@@ -1,7 +1,7 @@
 """ClientBook: what recorded clients did, as rows of a client log, and the workload that is inferred from it.
 
-What records (the wire's reader, a wrapped connection) says what happened; the book names clients and
-messages, keeps the rows in order, and counts what the workload is inferred from.
+What records (the wire's reader, a wrapped connection) sets its time and says what happens then; the book
+names clients and messages, keeps the rows in order, and counts what the workload is inferred from.
 
 A client log calls a message the same where it is sent and where it is delivered.  On AMQP 1.0 no such name is
 on the wire: a delivery id is a link's own.  What a broker must not change is the bare message (properties,
@@ -135,6 +135,8 @@ class ClientBook:
     """The rows of a log, its clients and its queues."""
 
     def __init__(self) -> None:
+        # When what is noted next happens, and the last thing that was seen, in microseconds.
+        self.now = self.last = 0
         # In order of time; the list may be emptied.
         self.rows: list[Row] = []
         self.clients: dict[str, SeenClient] = {}
@@ -151,42 +153,38 @@ class ClientBook:
         # Sentence to how often, and when first, in microseconds.
         self.findings: dict[str, list[int]] = {}
         self.labels = Labels()
-        self.last = self.connections = 0
+        self.connections = 0
         self._names: dict[str, int] = dict.fromkeys(_RESERVED, 1)
         self._containers: dict[str, str] = {}
         self._leaving: dict[str, tuple[SeenClient, str]] = {}
 
-    def _row(
-        self, time: int, client: str, event: str, queue: str, label: str, size: int = 0, group: str = ""
-    ) -> None:
-        self.last = time
-        self.rows.append((time, client, event, queue, label, size, group))
+    def _row(self, client: str, event: str, queue: str, label: str, size: int = 0, group: str = "") -> None:
+        self.last = self.now
+        self.rows.append((self.now, client, event, queue, label, size, group))
 
-    def find(self, time: int, words: str) -> None:
+    def find(self, words: str) -> None:
         """Note what a reader of the log should know; the same words are counted."""
         if words in self.findings:
             self.findings[words][0] += 1
         elif len(self.findings) < _MOST_FINDINGS:
-            self.findings[words] = [1, time]
+            self.findings[words] = [1, self.now]
 
-    def report(self, time: int, queue: str, label: str, arguments: Mapping[str, Any]) -> None:
-        """Note what the broker reports of a queue, and what it says that the queue was declared with."""
-        self.queues.setdefault(queue, {}).update(arguments)
-        self.declared.add(queue)
-        self._row(time, "broker", "stats", queue, label)
-
-    def note_management(self, time: int) -> None:
-        """Note that the broker's management answers, for the first time or again."""
-        if self.statistics_since is None:
-            self.statistics_since = time
+    def note_statistics(self, said: Mapping[str, Any]) -> None:
+        """Note what the broker's management answers of a queue or of its exchanges, or why it does not."""
+        if "queue" in said:
+            self.queues.setdefault(said["queue"], {}).update(said["arguments"])
+            self.declared.add(said["queue"])
+            self._row("broker", "stats", said["queue"], json.dumps(said["values"]))
+        elif "exchanges" in said:
+            self.exchanges.update(said["exchanges"])
+            if self.statistics_since is None:
+                self.statistics_since = self.now
+            else:
+                self.find("the broker's statistics come again")
+            self.missing = ""
         else:
-            self.find(time, "the broker's statistics come again")
-        self.missing = ""
-
-    def miss_management(self, time: int, reason: str) -> None:
-        """Note that the broker's management does not answer, or no longer."""
-        self.missing = reason
-        self.find(time, f"without the broker's statistics: {reason}")
+            self.missing = said["error"]
+            self.find(f"without the broker's statistics: {self.missing}")
 
     @property
     def is_qpid_cpp(self) -> bool | None:
@@ -206,12 +204,10 @@ class ClientBook:
 
     # Clients
 
-    def client(
-        self, time: int, container: str, role: str, queue: str, exchange: str = "", key: str = ""
-    ) -> SeenClient:
+    def client(self, container: str, role: str, queue: str, exchange: str = "", key: str = "") -> SeenClient:
         """Return a new client, named after its container, and where that is taken, after its queue too."""
         name = self._name(container, queue)
-        client = self.clients[name] = SeenClient(name, role, queue, exchange, key, time)
+        client = self.clients[name] = SeenClient(name, role, queue, exchange, key, self.now)
         if not exchange:
             self.queues.setdefault(queue, {})
         return client
@@ -231,9 +227,7 @@ class ClientBook:
         self._names[name] = 1
         return name
 
-    def end_client(
-        self, time: int, client: SeenClient, error: str, reason: str, left: Collection[SeenMessage]
-    ) -> None:
+    def end_client(self, client: SeenClient, error: str, reason: str, left: Collection[SeenMessage]) -> None:
         """Note that a client is gone; what a consumer had not settled is on its queue again."""
         client.unsettled, client.ended = 0, error or reason
         is_consumer = client.role == "consumer"
@@ -241,81 +235,81 @@ class ClientBook:
             for given in left:
                 self.labels.put_back(client.queue, given)
         if error or (left and is_consumer):
-            self._row(time, client.name, "error", "", error or f"closed: {reason}")
+            self._row(client.name, "error", "", error or f"closed: {reason}")
         elif left:
-            self.find(time, f"{client.name!r}: {reason}, and {len(left)} transfers have no outcome")
+            self.find(f"{client.name!r}: {reason}, and {len(left)} transfers have no outcome")
         elif is_consumer:
             self._leaving[client.name] = (client, reason)
 
-    def _let_leave(self, time: int, queue: str, is_fanned: bool = False) -> None:
+    def _let_leave(self, queue: str, is_fanned: bool = False) -> None:
         """Write that consumers have left, before something comes that they would have got."""
         for name, (client, reason) in list(self._leaving.items()):
             if is_fanned or client.queue == queue:
                 del self._leaving[name]
-                self._row(time, name, "error", "", f"closed: {reason}")
+                self._row(name, "error", "", f"closed: {reason}")
 
     # What producers do
 
     def transfer(
-        self, time: int, client: SeenClient, size: int, mark: Mark, group: str = "", is_settled: bool = False
+        self, client: SeenClient, size: int, mark: Mark, group: str = "", is_settled: bool = False
     ) -> SeenMessage:
         """Note a message that is sent."""
         if self._leaving:
-            self._let_leave(time, client.key, bool(client.exchange))
+            self._let_leave(client.key, bool(client.exchange))
         client.take(size, is_settled)
         label = f"{client.name}-{client.messages}"
         self.labels.add(label, client.key, mark, size, bool(client.exchange))
-        self._row(time, client.name, "transfer", client.queue, label, size, group)
-        return SeenMessage(client, label, mark, time)
+        self._row(client.name, "transfer", client.queue, label, size, group)
+        return SeenMessage(client, label, mark, self.now)
 
-    def complete(self, time: int, sent: SeenMessage) -> None:
+    def complete(self, sent: SeenMessage) -> None:
         """Note that a producer learns that the broker has a message."""
         sent.client.settle()
         sent.client.answered += 1
-        self._row(time, sent.client.name, "complete", "", sent.label)
+        self._row(sent.client.name, "complete", "", sent.label)
 
-    def window(self, time: int, client: SeenClient, event: str) -> None:
+    def window(self, client: SeenClient, event: str) -> None:
         """Note that a producer's window is full (``block``), or has room again (``unblock``)."""
-        self._row(time, client.name, event, "", "")
+        self._row(client.name, event, "", "")
 
-    def refuse(self, time: int, sent: SeenMessage) -> None:
+    def refuse(self, sent: SeenMessage) -> None:
         """Note that the broker gives a message back."""
         sent.client.settle()
         sent.client.refused += 1
         if not sent.client.exchange:
             self.labels.refused.add(sent.label)
-        self._row(time, sent.client.name, "refused", "", sent.label)
+        self._row(sent.client.name, "refused", "", sent.label)
 
     # What consumers do
 
     def deliver(
-        self, time: int, client: SeenClient, size: int, mark: Mark, group: str = "", is_settled: bool = False
+        self, client: SeenClient, size: int, mark: Mark, group: str = "", is_settled: bool = False
     ) -> SeenMessage:
         """Note a message that is delivered."""
         # The size that it was sent with, if that was seen: a broker adds to a message on the way.
         label, sent_size = self.labels.take(client.queue, mark)
         size = size if sent_size is None else sent_size
         client.take(size, is_settled)
-        self._row(time, client.name, "deliver", client.queue, label, size, group)
+        self._row(client.name, "deliver", client.queue, label, size, group)
         if is_settled:
             self.labels.forget(label)
-            self._row(time, client.name, "accept", client.queue, label)
-        return SeenMessage(client, label, mark, time)
+            self._row(client.name, "accept", client.queue, label)
+        return SeenMessage(client, label, mark, self.now)
 
-    def settle(self, time: int, given: SeenMessage, event: str) -> None:
+    def settle(self, given: SeenMessage, event: str) -> None:
         """Note ``accept``, ``release`` or ``reject`` of what was delivered."""
         client = given.client
         client.settle()
         client.answered += 1
-        client.service += time - max(given.time, client.settled_at)
+        client.service += self.now - max(given.time, client.settled_at)
         client.served += 1
-        client.settled_at = time
+        client.settled_at = self.now
         if event == "release":
-            self._let_leave(time, client.queue)
+            self._let_leave(client.queue)
             self.labels.put_back(client.queue, given)
         else:
             self.labels.forget(given.label)
-        self._row(time, client.name, event, client.queue, given.label)
+        self._row(client.name, event, client.queue, given.label)
 
 
 class Labels:

@@ -174,7 +174,8 @@ class _MessagingRecorder(Recorder):
     def note(self, act: Callable[..., Any], *what: Any) -> Any:
         """Have the book note something at this moment."""
         with self.lock:
-            return act(self.now(), *what)
+            self.book.now = self.now()
+            return act(*what)
 
     def _session(self, *given: Any, **named: Any) -> Any:
         session = self._make(*given, **named)

@@ -96,7 +96,7 @@ class WireLog:
     """Takes the bytes of any number of connections, and makes the rows of a client log of them.
 
     >>> log = WireLog()
-    >>> log.open_connection(5, 1, "127.0.0.1:40000"); log.read(6, 1, CLIENT, b"GET / HTTP/1.1")
+    >>> log.open_connection(1, "127.0.0.1:40000"); log.read(1, CLIENT, b"GET / HTTP/1.1")
     >>> log.book.rows, next(iter(log.book.findings))
     ([], "the client's bytes on connection 1 are not read: a connection begins with AMQP and a version, \
 got b'GET / HT'")
@@ -109,26 +109,26 @@ got b'GET / HT'")
         self._group_header = group_header
         self.codec = Codec()
 
-    def open_connection(self, time: int, number: int, peer: str) -> None:
+    def open_connection(self, number: int, peer: str) -> None:
         """Note a connection."""
         self.connections[number] = _Connection(self, number, peer)
         self.book.connections += 1
 
-    def read(self, time: int, number: int, side: int, data: bytes) -> None:
+    def read(self, number: int, side: int, data: bytes) -> None:
         """Take bytes of one direction; what cannot be read is a finding, and the connection is left alone."""
         connection = self.connections.get(number)
         if connection is not None and not connection.is_unreadable:
-            self.book.last = time
-            connection.read(time, side, data)
+            self.book.last = self.book.now
+            connection.read(side, data)
 
-    def close_connection(self, time: int, number: int, reason: str) -> None:
+    def close_connection(self, number: int, reason: str) -> None:
         """Note that a connection is gone; the reason is empty if a peer ended it."""
         connection = self.connections.pop(number, None)
         if connection is not None:
-            self.book.last = time
+            self.book.last = self.book.now
             if reason:
-                self.book.find(time, f"connection {number} ({connection.peer}): {reason}")
-            connection.end(time, reason or "the connection is gone")
+                self.book.find(f"connection {number} ({connection.peer}): {reason}")
+            connection.end(reason or "the connection is gone")
 
     def group_header(self, queue: str) -> str:
         """Return the application property that names the group of a queue's message."""
@@ -196,8 +196,8 @@ class _Session:
         return link
 
 
-# Of a transaction: what is to be done when it ends, at an instant, committed or not.
-_Work = list[Callable[[int, bool], None]]
+# Of a transaction: what is to be done when it ends, committed or not.
+_Work = list[Callable[[bool], None]]
 
 
 class _Connection:
@@ -212,21 +212,21 @@ class _Connection:
         self._manages = False
         self._transactions: dict[bytes, _Work] = {}
 
-    def read(self, time: int, side: int, data: bytes) -> None:
+    def read(self, side: int, data: bytes) -> None:
         reader = self._readers[side]
         try:
             for frame in reader.feed(data):
-                self._handle(side, time, frame)
+                self._handle(side, frame)
         except (FrameError, LookupError, TypeError, ValueError, AttributeError) as error:
             self.is_unreadable = True
             words = str(error) if isinstance(error, FrameError) else f"it makes no sense ({error!r})"
-            self.book.find(time, f"{_SIDES[side]}'s bytes on connection {self.number} are not read: {words}")
-            self.end(time, "the connection cannot be read any more")
+            self.book.find(f"{_SIDES[side]}'s bytes on connection {self.number} are not read: {words}")
+            self.end("the connection cannot be read any more")
         if reader.is_secure:
             self.is_unreadable = True
-            self.book.find(time, f"connection {self.number} goes over to TLS: it passes, and cannot be read")
+            self.book.find(f"connection {self.number} goes over to TLS: it passes, and cannot be read")
 
-    def _handle(self, side: int, time: int, frame: Any) -> None:
+    def _handle(self, side: int, frame: Any) -> None:
         said, channels = frame.performative, self._channels[side]
         kind = type(said)
         if kind is Open:
@@ -234,22 +234,22 @@ class _Connection:
         elif kind is Begin:
             self._begin(side, frame.channel, said)
         elif kind is Close:
-            self.end(time, "its connection is closed", _words(said.error))
+            self.end("its connection is closed", _words(said.error))
         elif kind is End:
             session = channels.pop(frame.channel, None)
             if session is not None:
-                self._end_session(session, time, "its session is ended", _words(said.error))
+                self._end_session(session, "its session is ended", _words(said.error))
         elif frame.channel not in channels:
             what = kind.__name__.lower()
             raise FrameError(f"{what} on channel {frame.channel}, on which no session has begun")
         elif kind is Transfer:
-            self._transfer(channels[frame.channel], side, time, frame)
+            self._transfer(channels[frame.channel], side, frame)
         else:
-            _HANDLERS[kind](self, channels[frame.channel], side, time, said)
+            _HANDLERS[kind](self, channels[frame.channel], side, said)
 
-    def end(self, time: int, reason: str, error: str = "") -> None:
+    def end(self, reason: str, error: str = "") -> None:
         for session in {id(one): one for side in self._channels for one in side.values()}.values():
-            self._end_session(session, time, reason, error)
+            self._end_session(session, reason, error)
 
     # Connections, sessions, links
 
@@ -268,11 +268,9 @@ class _Connection:
             raise FrameError(f"channel {channel} answers channel {answered}, which has not begun")
         self._channels[side][channel] = session
 
-    def _attach(self, session: _Session, side: int, time: int, said: Any) -> None:
+    def _attach(self, session: _Session, side: int, said: Any) -> None:
         is_incoming = bool(said.role) == (side == BROKER)
-        link = session.links.get((said.name, is_incoming))
-        if link is None:
-            link = session.links[said.name, is_incoming] = _Link(str(said.name), is_incoming)
+        link = session.links.setdefault((said.name, is_incoming), _Link(str(said.name), is_incoming))
         link.attached[side] = said
         session.handles[side][said.handle] = link
         node = said.target if is_incoming else said.source
@@ -289,7 +287,7 @@ class _Connection:
             link.address = address
         self._note_node(link, terminus)
         if side == BROKER and not is_incoming and descriptor_of(node) is not None and link.address:
-            self._note_subscription(link, terminus, time)
+            self._note_subscription(link, terminus)
 
     def _note_node(self, link: _Link, terminus: Any) -> None:
         """Remember what a queue is created with: the broker repeats as text what the client says."""
@@ -304,9 +302,9 @@ class _Connection:
 
     def _is_ignored(self, link: _Link) -> bool:
         is_answer = link.is_dynamic and self._manages
-        return link.is_coordinator or link.is_browser or is_answer or _is_management(link.address)
+        return link.is_browser or is_answer or _is_management(link.address)
 
-    def _note_subscription(self, link: _Link, terminus: Any, time: int) -> None:
+    def _note_subscription(self, link: _Link, terminus: Any) -> None:
         address = link.address or ""
         link.queue = address
         if self.log.is_exchange(address):
@@ -317,21 +315,21 @@ class _Connection:
             self.book.queues.setdefault(link.queue, {})
             self.book.binds[address, link.queue, _binding_key(address, asked.filter)] = None
         if link.is_browser:
-            self.book.find(time, f"{link.name!r} only browses {address!r}: what it reads is not in the log")
+            self.book.find(f"{link.name!r} only browses {address!r}: what it reads is not in the log")
         elif not self._is_ignored(link) and not link.is_dynamic:
-            self._client(link, "", "", time)
+            self._client(link, "", "")
 
-    def _client(self, link: _Link, exchange: str, key: str, time: int) -> SeenClient:
+    def _client(self, link: _Link, exchange: str, key: str) -> SeenClient:
         client = link.clients.get((exchange, key))
         if client is None:
             role, queue = ("producer", key or exchange) if link.is_incoming else ("consumer", link.queue)
-            client = self.book.client(time, self._container, role, queue, exchange, key)
+            client = self.book.client(self._container, role, queue, exchange, key)
             origin = {"container": self._container, "link": link.name, "product": self._product}
             client.origin, client.most_credit = {**origin, "peer": self.peer}, link.most_credit
             link.clients[exchange, key] = client
         return client
 
-    def _flow(self, session: _Session, side: int, time: int, said: Any) -> None:
+    def _flow(self, session: _Session, side: int, said: Any) -> None:
         if said.handle is None or said.link_credit is None:
             return
         link = session.link(side, said)
@@ -351,13 +349,13 @@ class _Connection:
                 client.most_credit = link.most_credit
         elif credit and link.dry_since:
             for client in link.clients.values():
-                client.without_credit += time - link.dry_since
+                client.without_credit += self.book.now - link.dry_since
                 client.times_without_credit += 1
             link.dry_since = 0
 
     # Messages
 
-    def _transfer(self, session: _Session, side: int, time: int, frame: Any) -> None:
+    def _transfer(self, session: _Session, side: int, frame: Any) -> None:
         link = session.link(side, frame.performative)
         if link.is_incoming != (side == CLIENT):
             raise FrameError(f"transfer on handle {frame.performative.handle} by the link's receiver")
@@ -369,19 +367,17 @@ class _Connection:
         elif link.is_over:
             # What crosses the end of a link on its way is not taken; the broker keeps its messages.
             if link.is_incoming:
-                self.book.find(time, f"{link.name!r} sends after its link is closed: the broker drops that")
-        elif link.is_incoming:
-            link.passed += 1
-            link.credit -= 1
-            link.dry_since = time if link.credit == 0 else link.dry_since
-            if not self._is_ignored(link):
-                self._note_transfer(session, link, first, time)
+                self.book.find(f"{link.name!r} sends after its link is closed: the broker drops that")
         else:
             link.passed += 1
+            link.credit -= 1
+            if link.credit == 0:
+                link.dry_since = self.book.now
             if not self._is_ignored(link):
-                self._note_delivery(session, link, first, time)
+                note = self._note_transfer if link.is_incoming else self._note_delivery
+                note(session, link, first)
 
-    def _note_transfer(self, session: _Session, link: _Link, first: Any, time: int) -> None:
+    def _note_transfer(self, session: _Session, link: _Link, first: Any) -> None:
         address = link.address
         is_plain = address is not None and not self.log.is_exchange(address)
         header = self.log.group_header(address or "")
@@ -391,48 +387,48 @@ class _Connection:
             target = parts.to if address is None else address
             exchange, key = (target, parts.subject) if self.log.is_exchange(target) else ("", target)
             if not exchange and not key:
-                self.book.find(time, f"{link.name!r} sends messages to no address: they are not in the log")
+                self.book.find(f"{link.name!r} sends messages to no address: they are not in the log")
                 return
-        client, size, group = self._client(link, exchange, key, time), link.length, parts.group(header)
+        client, size, group = self._client(link, exchange, key), link.length, parts.group(header)
         transaction = self._transaction(first.state)
 
-        def do(time: int, is_committed: bool) -> None:
+        def do(is_committed: bool) -> None:
             if not is_committed:
                 return
             is_settled = first.settled or transaction is not None
-            sent = self.book.transfer(time, client, size, parts.mark, group, is_settled)
+            sent = self.book.transfer(client, size, parts.mark, group, is_settled)
             if transaction is not None:
                 # Accepted at once, and on its queue from the commit on.
-                self.book.complete(time, sent)
+                self.book.complete(sent)
             elif not first.settled:
                 session.unsettled[CLIENT][first.delivery_id or 0] = sent
 
         if transaction is None:
-            do(time, True)
+            do(True)
         else:
             transaction.append(do)
 
-    def _note_delivery(self, session: _Session, link: _Link, first: Any, time: int) -> None:
+    def _note_delivery(self, session: _Session, link: _Link, first: Any) -> None:
         link.queue = link.queue or link.address or ""
         if not link.queue:
-            self.book.find(time, f"{link.name!r} gets messages from no address: they are not in the log")
+            self.book.find(f"{link.name!r} gets messages from no address: they are not in the log")
             return
         header = self.log.group_header(link.queue)
         parts = _read_message(link, self.log.codec, bool(header))
-        client = self._client(link, "", "", time)
-        given = self.book.deliver(time, client, link.length, parts.mark, parts.group(header), first.settled)
+        client = self._client(link, "", "")
+        given = self.book.deliver(client, link.length, parts.mark, parts.group(header), first.settled)
         if not first.settled:
             session.unsettled[BROKER][first.delivery_id or 0] = given
 
     # Outcomes
 
-    def _disposition(self, session: _Session, side: int, time: int, said: Any) -> None:
+    def _disposition(self, session: _Session, side: int, said: Any) -> None:
         whose = 1 - side if said.role else side
         unsettled = session.unsettled[whose]
         last = said.first if said.last is None else said.last
         count = (last - said.first) % _SERIAL + 1
         if whose == CLIENT and session.discharges:
-            self._discharge(session, said, count, time)
+            self._discharge(session, said, count)
         if count <= len(unsettled):
             ids = [(said.first + place) % _SERIAL for place in range(count)]
         else:
@@ -452,25 +448,25 @@ class _Connection:
                 # The sender forgets it: it waits for no outcome any more.
                 message.client.settle()
             elif whose == CLIENT:
-                self._note_outcome(message, outcome, time)
+                self._note_outcome(message, outcome)
             elif transaction is None:
-                self._settle(message, outcome, time)
+                self._settle(message, outcome)
             else:
                 transaction.append(partial(self._settle, message, outcome))
 
-    def _note_outcome(self, sent: SeenMessage, outcome: str, time: int) -> None:
+    def _note_outcome(self, sent: SeenMessage, outcome: str) -> None:
         if outcome == "accepted":
-            self.book.complete(time, sent)
+            self.book.complete(sent)
         elif outcome:
-            self.book.refuse(time, sent)
+            self.book.refuse(sent)
         else:
             sent.client.settle()
             words = f"{sent.client.name!r}: deliveries settled without an outcome, neither yes nor no"
-            self.book.find(time, words)
+            self.book.find(words)
 
-    def _settle(self, given: SeenMessage, outcome: str, time: int, is_committed: bool = True) -> None:
+    def _settle(self, given: SeenMessage, outcome: str, is_committed: bool = True) -> None:
         event = _SETTLEMENT.get(outcome if is_committed else "released", "accept")
-        self.book.settle(time, given, event)
+        self.book.settle(given, event)
 
     # Transactions
 
@@ -485,34 +481,34 @@ class _Connection:
             has_failed = len(fields) > 1 and bool(fields[1])
             session.discharges[first.delivery_id or 0] = (bytes(fields[0]), has_failed)
 
-    def _discharge(self, session: _Session, said: Any, count: int, time: int) -> None:
+    def _discharge(self, session: _Session, said: Any, count: int) -> None:
         for number in [n for n in session.discharges if (n - said.first) % _SERIAL < count]:
             identity, has_failed = session.discharges.pop(number)
             is_committed = outcome_of(said.state) == "accepted" and not has_failed
             for act in self._transactions.pop(identity, ()):
-                act(time, is_committed)
+                act(is_committed)
 
     # Ends
 
-    def _detach(self, session: _Session, side: int, time: int, said: Any) -> None:
+    def _detach(self, session: _Session, side: int, said: Any) -> None:
         link = session.handles[side].pop(said.handle, None)
         if link is not None and session.links.get((link.name, link.is_incoming)) is link:
             del session.links[link.name, link.is_incoming]
-            self._end_link(session, link, time, "its link is closed", _words(said.error))
+            self._end_link(session, link, "its link is closed", _words(said.error))
 
-    def _end_session(self, session: _Session, time: int, reason: str, error: str) -> None:
+    def _end_session(self, session: _Session, reason: str, error: str) -> None:
         for link in list(session.links.values()):
-            self._end_link(session, link, time, reason, error)
+            self._end_link(session, link, reason, error)
         session.links.clear()
 
-    def _end_link(self, session: _Session, link: _Link, time: int, reason: str, error: str) -> None:
+    def _end_link(self, session: _Session, link: _Link, reason: str, error: str) -> None:
         unsettled, link.is_over = session.unsettled[CLIENT if link.is_incoming else BROKER], True
         for client in link.clients.values():
             left = [number for number, message in unsettled.items() if message.client is client]
-            self.book.end_client(time, client, error, reason, [unsettled.pop(number) for number in left])
+            self.book.end_client(client, error, reason, [unsettled.pop(number) for number in left])
 
 
-_HANDLERS: dict[Any, Callable[[_Connection, _Session, int, int, Any], None]] = {
+_HANDLERS: dict[Any, Callable[[_Connection, _Session, int, Any], None]] = {
     Attach: _Connection._attach,
     Flow: _Connection._flow,
     Disposition: _Connection._disposition,
@@ -582,11 +578,9 @@ class _RecordingReader:
     """Reads what was captured, and writes it in parts."""
 
     def __init__(self, path: Path, group_header: str) -> None:
-        self.folder, self.log, self._reader = (
-            RecordingFolder(path),
-            WireLog(group_header),
-            CaptureReader(path),
-        )
+        self.folder, self._reader = RecordingFolder(path), CaptureReader(path)
+        self.log = WireLog(group_header)
+        self.book = self.log.book
         self._begin = self._written = time.monotonic()
         self._queues = 0
 
@@ -596,13 +590,13 @@ class _RecordingReader:
             was_over = is_over()
             for record in self._reader.records():
                 self._take(*record)
-                if len(self.log.book.rows) >= MOST_ROWS_OF_A_PART:
+                if len(self.book.rows) >= MOST_ROWS_OF_A_PART:
                     self._write()
             now = time.monotonic()
             pause = min(_LONGEST_PAUSE, _FIRST_PAUSE + (now - self._begin) / _GROWTH)
             if was_over or now - self._written >= pause:
                 self._write()
-            elif len(self.log.book.queues) > self._queues:
+            elif len(self.book.queues) > self._queues:
                 # Those who ask for statistics wait for it.
                 self._report_progress()
             if was_over:
@@ -611,37 +605,27 @@ class _RecordingReader:
         self._reader.remove()
 
     def _take(self, at: int, number: int, kind: int, data: bytes) -> None:
+        self.book.now = at
         if kind in (CLIENT, BROKER):
-            self.log.read(at, number, kind, data)
+            self.log.read(number, kind, data)
         elif kind == STATISTICS:
-            self._report(at, json.loads(data))
+            self.book.note_statistics(json.loads(data))
         else:
             note = self.log.open_connection if kind == OPENED else self.log.close_connection
-            note(at, number, data.decode(errors="replace"))
-
-    def _report(self, at: int, said: dict[str, Any]) -> None:
-        book = self.log.book
-        if "queue" in said:
-            book.report(at, said["queue"], json.dumps(said["values"]), said["arguments"])
-        elif "exchanges" in said:
-            book.exchanges.update(said["exchanges"])
-            book.note_management(at)
-        else:
-            book.miss_management(at, said["error"])
+            note(number, data.decode(errors="replace"))
 
     def _write(self) -> None:
-        self.folder.keep(self.log.book)
+        self.folder.keep(self.book)
         self._written = time.monotonic()
         self._report_progress()
 
     def _report_progress(self) -> None:
-        book = self.log.book
-        self._queues = len(book.queues)
+        self._queues = len(self.book.queues)
         fact = {
             "rows": self.folder.written,
-            "findings": len(book.findings),
+            "findings": len(self.book.findings),
             "read": self._reader.read,
-            "queues": [name for name in book.queues if not name.startswith("amq.")],
+            "queues": [name for name in self.book.queues if not name.startswith("amq.")],
         }
         # If the recorder was killed, the recording goes on to its end.
         with suppress(OSError):

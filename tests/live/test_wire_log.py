@@ -40,10 +40,10 @@ class Wire:
 
     def begin(self, container):
         self.numbers += 1
-        self.log.open_connection(self.time, self.numbers, "127.0.0.1:1")
+        self.log.open_connection(self.numbers, "127.0.0.1:1")
         self.ids = {CLIENT: 0, BROKER: 0}
         for side in (CLIENT, BROKER):
-            self.log.read(self.time, self.numbers, side, HEADER)
+            self.log.read(self.numbers, side, HEADER)
             self.frame(side, 0x10, container if side == CLIENT else "broker")
             self.frame(side, 0x11, None if side == CLIENT else 0, uint(0), uint(1000), uint(1000))
 
@@ -52,7 +52,8 @@ class Wire:
         body = encoded(described(code, *fields)) + payload
         data = frame(body)
         self.said.append((side, data))
-        self.log.read(self.time, self.numbers, side, data)
+        self.log.book.now = self.time
+        self.log.read(self.numbers, side, data)
 
     def attach(self, handle, address, is_receiver=False, mode=None, target=None, filters=None, dynamic=None):
         for side in (CLIENT, BROKER):
@@ -319,8 +320,8 @@ def test_whether_thresholds_are_known_and_which_broker_it_was(product, answers, 
     wire.transfer(CLIENT, 0, message("one"))
     book = wire.log.book
     if answers:
-        book.note_management(9)
-        book.report(9, "orders", "[0, 0, false, 0, 0, 0, 0]", {})
+        book.note_statistics({"exchanges": []})
+        book.note_statistics({"queue": "orders", "values": [0, 0, False, 0, 0, 0, 0], "arguments": {}})
     assert report(book)["broker"] == {
         "product": f"{product} 1.40.0".strip() if product else "",
         "is_qpid_cpp": is_qpid_cpp,
@@ -427,9 +428,10 @@ def test_mutated_dialogues_end_no_reader_and_leave_other_connections_alone():
     wire.frame(CLIENT, 0x16, uint(0), True)
     said, chance, log = wire.said, random.Random(10), WireLog("team")
     for number in range(2_000):
-        log.open_connection(number, number, "127.0.0.1:1")
+        log.book.now = number
+        log.open_connection(number, "127.0.0.1:1")
         for side in (CLIENT, BROKER):
-            log.read(number, number, side, HEADER)
+            log.read(number, side, HEADER)
         for side, data in said:
             mutated = bytearray(data)
             if chance.random() < 0.2:
@@ -437,8 +439,8 @@ def test_mutated_dialogues_end_no_reader_and_leave_other_connections_alone():
             if chance.random() < 0.02:
                 del mutated[chance.randrange(len(mutated)) :]
             for _ in range(1 + (chance.random() < 0.05)):
-                log.read(number, number, side, bytes(mutated))
-        log.close_connection(number, number, "")
+                log.read(number, side, bytes(mutated))
+        log.close_connection(number, "")
         assert _infer_workload(log.book, "w")["name"] == "w" if number % 200 == 0 else True
     assert log.connections == {} and any("are not read" in words for words in log.book.findings)
     times = [row[0] for row in log.book.rows]
