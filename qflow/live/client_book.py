@@ -27,10 +27,12 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from heapq import heappop, heappush
-from operator import itemgetter
+from itertools import chain, count
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -66,9 +68,6 @@ MOST_UNMATCHED = 100_000
 
 Mark = tuple[int, int]
 """What a message is recognised by: a hash of its bare bytes, and their number."""
-
-_Sent = tuple[int, str, int | None]
-"""Its number among all transfers, its label, its size."""
 
 
 @dataclass(slots=True, eq=False)
@@ -117,11 +116,19 @@ class SeenClient:
         self.unsettled = max(0, self.unsettled - 1)
 
 
+class _Sent(NamedTuple):
+    """A transfer: its number among all, the message's label and size; no size if it was not seen."""
+
+    number: int
+    label: str
+    size: int | None
+
+
 class SeenMessage(NamedTuple):
     """What a client has sent or was given, and when."""
 
     client: SeenClient
-    label: str
+    sent: _Sent
     mark: Mark
     time: int
 
@@ -154,8 +161,9 @@ class ClientBook:
         self.findings: dict[str, list[int]] = {}
         self.labels = Labels()
         self.connections = 0
-        self._names: dict[str, int] = dict.fromkeys(_RESERVED, 1)
         self._containers: dict[str, str] = {}
+        # Of a name that is taken, the numbers of those that come after it.
+        self._numbers: defaultdict[str, Iterator[int]] = defaultdict(lambda: count(2))
         self._leaving: dict[str, tuple[SeenClient, str]] = {}
 
     def _row(self, client: str, event: str, queue: str, label: str, size: int = 0, group: str = "") -> None:
@@ -213,27 +221,19 @@ class ClientBook:
         return client
 
     def _name(self, container: str, queue: str) -> str:
-        base = self._containers.get(container)
-        if base is None:
-            base = container if is_a_name(container) else f"client-{len(self._containers) + 1}"
-            self._containers[container] = base
-        for name in (base, f"{base}/{queue}"):
-            if name not in self._names:
-                self._names[name] = 1
-                return name
-        while name in self._names:
-            self._names[f"{base}/{queue}"] += 1
-            name = f"{base}/{queue}.{self._names[f'{base}/{queue}']}"
-        self._names[name] = 1
-        return name
+        base = container if is_a_name(container) else f"client-{len(self._containers) + 1}"
+        base = self._containers.setdefault(container, base)
+        own = f"{base}/{queue}"
+        names = chain([base, own], (f"{own}.{number}" for number in self._numbers[own]))
+        return next(name for name in names if name not in self.clients and name not in _RESERVED)
 
     def end_client(self, client: SeenClient, error: str, reason: str, left: Collection[SeenMessage]) -> None:
         """Note that a client is gone; what a consumer had not settled is on its queue again."""
         client.unsettled, client.ended = 0, error or reason
         is_consumer = client.role == "consumer"
         if is_consumer:
-            for given in left:
-                self.labels.put_back(client.queue, given)
+            for message in left:
+                self.labels.put_back(message)
         if error or (left and is_consumer):
             self._row(client.name, "error", "", error or f"closed: {reason}")
         elif left:
@@ -258,27 +258,28 @@ class ClientBook:
             self._let_leave(client.key, bool(client.exchange))
         client.take(size, is_settled)
         label = f"{client.name}-{client.messages}"
-        self.labels.add(label, client.key, mark, size, bool(client.exchange))
+        sent = self.labels.add(label, client.key, mark, size, bool(client.exchange))
         self._row(client.name, "transfer", client.queue, label, size, group)
-        return SeenMessage(client, label, mark, self.now)
+        return SeenMessage(client, sent, mark, self.now)
 
-    def complete(self, sent: SeenMessage) -> None:
+    def complete(self, message: SeenMessage) -> None:
         """Note that a producer learns that the broker has a message."""
-        sent.client.settle()
-        sent.client.answered += 1
-        self._row(sent.client.name, "complete", "", sent.label)
+        message.client.settle()
+        message.client.answered += 1
+        self._row(message.client.name, "complete", "", message.sent.label)
 
     def window(self, client: SeenClient, event: str) -> None:
         """Note that a producer's window is full (``block``), or has room again (``unblock``)."""
         self._row(client.name, event, "", "")
 
-    def refuse(self, sent: SeenMessage) -> None:
+    def refuse(self, message: SeenMessage) -> None:
         """Note that the broker gives a message back."""
-        sent.client.settle()
-        sent.client.refused += 1
-        if not sent.client.exchange:
-            self.labels.refused.add(sent.label)
-        self._row(sent.client.name, "refused", "", sent.label)
+        client, label = message.client, message.sent.label
+        client.settle()
+        client.refused += 1
+        if not client.exchange:
+            self.labels.refused.add(label)
+        self._row(client.name, "refused", "", label)
 
     # What consumers do
 
@@ -287,29 +288,26 @@ class ClientBook:
     ) -> SeenMessage:
         """Note a message that is delivered."""
         # The size that it was sent with, if that was seen: a broker adds to a message on the way.
-        label, sent_size = self.labels.take(client.queue, mark)
-        size = size if sent_size is None else sent_size
+        sent = self.labels.take(client.queue, mark)
+        size = size if sent.size is None else sent.size
         client.take(size, is_settled)
-        self._row(client.name, "deliver", client.queue, label, size, group)
+        self._row(client.name, "deliver", client.queue, sent.label, size, group)
         if is_settled:
-            self.labels.forget(label)
-            self._row(client.name, "accept", client.queue, label)
-        return SeenMessage(client, label, mark, self.now)
+            self._row(client.name, "accept", client.queue, sent.label)
+        return SeenMessage(client, sent, mark, self.now)
 
-    def settle(self, given: SeenMessage, event: str) -> None:
+    def settle(self, message: SeenMessage, event: str) -> None:
         """Note ``accept``, ``release`` or ``reject`` of what was delivered."""
-        client = given.client
+        client = message.client
         client.settle()
         client.answered += 1
-        client.service += self.now - max(given.time, client.settled_at)
+        client.service += self.now - max(message.time, client.settled_at)
         client.served += 1
         client.settled_at = self.now
         if event == "release":
             self._let_leave(client.queue)
-            self.labels.put_back(client.queue, given)
-        else:
-            self.labels.forget(given.label)
-        self._row(client.name, event, client.queue, given.label)
+            self.labels.put_back(message)
+        self._row(client.name, event, client.queue, message.sent.label)
 
 
 class Labels:
@@ -323,14 +321,13 @@ class Labels:
         self._waiting: dict[tuple[str, Mark], list[_Sent]] = {}
         # Of a mark and an address: what was sent, and up to which number each other queue has had it.
         self._passed: dict[Mark, dict[str, tuple[list[_Sent], dict[str, int]]]] = {}
-        self._delivered: dict[str, _Sent] = {}
         # Transfers to a queue that were given back: no delivery is of them.
         self.refused: set[str] = set()
 
-    def add(self, label: str, address: str, mark: Mark, size: int, is_exchange: bool = False) -> None:
+    def add(self, label: str, address: str, mark: Mark, size: int, is_exchange: bool = False) -> _Sent:
         """Note a transfer of so many bytes, to a queue or to an exchange."""
         self._count += 1
-        sent = (self._count, label, size)
+        sent = _Sent(self._count, label, size)
         if not is_exchange:
             heappush(self._waiting.setdefault((address, mark), []), sent)
         # It may come from another queue: one that is bound, a subscription, an alternate.
@@ -338,6 +335,7 @@ class Labels:
         self._kept += 1
         if self._kept > MOST_UNMATCHED:
             self._forget_oldest()
+        return sent
 
     def _forget_oldest(self) -> None:
         """Forget the oldest; of what is all alike, the older half."""
@@ -350,14 +348,13 @@ class Labels:
             del sent[:half]
             self._kept -= half
 
-    def take(self, queue: str, mark: Mark) -> tuple[str, int | None]:
-        """Return the label and the size of a delivered message; the size is None if none was sent here."""
+    def take(self, queue: str, mark: Mark) -> _Sent:
+        """Return the transfer of a delivered message; one without a number if none was seen."""
         found = self._of_queue(queue, mark) or self._of_others(queue, mark)
         if found is None:
             self.unseen += 1
-            return f"unseen-{self.unseen}", None
-        self._delivered[found[1]] = found
-        return found[1], found[2]
+            found = _Sent(0, f"unseen-{self.unseen}", None)
+        return found
 
     def _of_queue(self, queue: str, mark: Mark) -> _Sent | None:
         waiting = self._waiting.get((queue, mark))
@@ -366,28 +363,23 @@ class Labels:
             found = heappop(waiting)
             if not waiting:
                 del self._waiting[queue, mark]
-            if found[1] not in self.refused:
+            if found.label not in self.refused:
                 return found
-            self.refused.discard(found[1])
+            self.refused.discard(found.label)
         return None
 
     def _of_others(self, queue: str, mark: Mark) -> _Sent | None:
         for address, (sent, reached) in self._passed.get(mark, {}).items():
-            place = bisect_right(sent, reached.get(queue, 0), key=itemgetter(0))
+            place = bisect_right(sent, reached.get(queue, 0), key=attrgetter("number"))
             if address != queue and place < len(sent):
                 self.alike += len(sent) - place > 1
-                reached[queue] = sent[place][0]
+                reached[queue] = sent[place].number
                 return sent[place]
         return None
 
-    def put_back(self, queue: str, given: SeenMessage) -> None:
-        """Note that a message is back on its queue, at its old place."""
-        sent = self._delivered.get(given.label, (0, given.label, None))
-        heappush(self._waiting.setdefault((queue, given.mark), []), sent)
-
-    def forget(self, label: str) -> None:
-        """Note that a message was settled for good."""
-        self._delivered.pop(label, None)
+    def put_back(self, message: SeenMessage) -> None:
+        """Note that a message that was delivered is back on its queue, at its old place."""
+        heappush(self._waiting.setdefault((message.client.queue, message.mark), []), message.sent)
 
 
 # The workload

@@ -454,19 +454,19 @@ class _Connection:
             else:
                 transaction.append(partial(self._settle, message, outcome))
 
-    def _note_outcome(self, sent: SeenMessage, outcome: str) -> None:
+    def _note_outcome(self, message: SeenMessage, outcome: str) -> None:
         if outcome == "accepted":
-            self.book.complete(sent)
+            self.book.complete(message)
         elif outcome:
-            self.book.refuse(sent)
+            self.book.refuse(message)
         else:
-            sent.client.settle()
-            words = f"{sent.client.name!r}: deliveries settled without an outcome, neither yes nor no"
-            self.book.find(words)
+            message.client.settle()
+            words = "deliveries settled without an outcome, neither yes nor no"
+            self.book.find(f"{message.client.name!r}: {words}")
 
-    def _settle(self, given: SeenMessage, outcome: str, is_committed: bool = True) -> None:
+    def _settle(self, message: SeenMessage, outcome: str, is_committed: bool = True) -> None:
         event = _SETTLEMENT.get(outcome if is_committed else "released", "accept")
-        self.book.settle(given, event)
+        self.book.settle(message, event)
 
     # Transactions
 
