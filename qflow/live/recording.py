@@ -75,7 +75,8 @@ class Recording:
         self._statistics: subprocess.Popen[bytes] | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="the tap", daemon=True)
-        threading.Thread(target=self._listen_to_reader, daemon=True).start()
+        self._listener = threading.Thread(target=self._listen_to_reader, daemon=True)
+        self._listener.start()
 
     def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> None:
         """Begin to take clients, by TLS if it is given; raises OSError if the port is not free."""
@@ -105,6 +106,8 @@ class Recording:
         assert self._reader.stdin is not None
         self._reader.stdin.close()
         status = self._reader.wait()
+        # What it said last is heard by now.
+        self._listener.join()
         words = f"the process that reads what passed ended with status {status}; bytes passed all the time"
         self.problem = self.tap.capture.error or (words if status else "")
 

@@ -389,24 +389,20 @@ class _Connection:
             if not exchange and not key:
                 self.book.find(f"{link.name!r} sends messages to no address: they are not in the log")
                 return
-        client, size, group = self._client(link, exchange, key), link.length, parts.group(header)
-        transaction = self._transaction(first.state)
+        is_settled, transaction = first.settled, self._transaction(first.state)
+        what = self._client(link, exchange, key), link.length, parts.mark, parts.group(header)
 
-        def do(is_committed: bool) -> None:
-            if not is_committed:
-                return
-            is_settled = first.settled or transaction is not None
-            sent = self.book.transfer(client, size, parts.mark, group, is_settled)
-            if transaction is not None:
-                # Accepted at once, and on its queue from the commit on.
-                self.book.complete(sent)
-            elif not first.settled:
-                session.unsettled[CLIENT][first.delivery_id or 0] = sent
+        def commit(is_committed: bool) -> None:
+            # Accepted at once, and on its queue from the commit on.
+            if is_committed:
+                self.book.complete(self.book.transfer(*what, is_settled=True))
 
-        if transaction is None:
-            do(True)
+        if transaction is not None:
+            transaction.append(commit)
         else:
-            transaction.append(do)
+            message = self.book.transfer(*what, is_settled)
+            if not is_settled:
+                session.unsettled[CLIENT][first.delivery_id or 0] = message
 
     def _note_delivery(self, session: _Session, link: _Link, first: Any) -> None:
         link.queue = link.queue or link.address or ""
@@ -416,9 +412,9 @@ class _Connection:
         header = self.log.group_header(link.queue)
         parts = _read_message(link, self.log.codec, bool(header))
         client = self._client(link, "", "")
-        given = self.book.deliver(client, link.length, parts.mark, parts.group(header), first.settled)
+        message = self.book.deliver(client, link.length, parts.mark, parts.group(header), first.settled)
         if not first.settled:
-            session.unsettled[BROKER][first.delivery_id or 0] = given
+            session.unsettled[BROKER][first.delivery_id or 0] = message
 
     # Outcomes
 

@@ -36,8 +36,12 @@ def frame(body=b"", kind=0, channel=0):
     return (8 + len(body)).to_bytes(4, "big") + bytes((2, kind)) + channel.to_bytes(2, "big") + body
 
 
+def described(code, *fields):
+    return Described(ulong(code), list(fields))
+
+
 def performative(code, *fields):
-    return encoded(Described(ulong(code), list(fields)))
+    return encoded(described(code, *fields))
 
 
 TRANSFER = performative(0x14, uint(1), uint(7), b"tag", uint(0), False, False)
@@ -48,7 +52,7 @@ STREAM = (
     + frame(performative(0x11, None, uint(0), uint(100), uint(100)), channel=3)
     + frame()
     + frame(TRANSFER + b"message", channel=3)
-    + frame(performative(0x15, True, uint(7), uint(9), True, Described(ulong(0x24), [])), channel=3)
+    + frame(performative(0x15, True, uint(7), uint(9), True, described(0x24)), channel=3)
 )
 
 
@@ -87,8 +91,8 @@ def test_a_frame_of_two_gigabytes_that_is_announced_needs_no_memory():
 
 
 def test_a_source_and_a_target_have_their_fields_by_name():
-    source = Described(ulong(0x28), ["orders", None, None, None, None, None, symbol("copy")])
-    target = Described(ulong(0x29), ["orders", None, None, None, True, {symbol("a"): 1}, symbol("queue")])
+    source = described(0x28, "orders", None, None, None, None, None, symbol("copy"))
+    target = described(0x29, "orders", None, None, None, True, {symbol("a"): 1}, symbol("queue"))
     attach = Attach("link", 0, False, None, None, source, target)
     assert terminus_of(attach.source).distribution_mode == "copy"
     assert terminus_of(attach.target).capabilities == "queue" and terminus_of(attach.target).dynamic

@@ -7,17 +7,13 @@ import pytest
 pytest.importorskip("proton")
 
 from proton import Described, symbol, uint, ulong
-from test_amqp_frames import HEADER, encoded, frame
+from test_amqp_frames import HEADER, described, encoded, frame
 
 from qflow.live.client_book import Labels, _infer_workload, report
 from qflow.live.wire_log import BROKER, CLIENT, WireLog
 from qflow.workload import Workload
 
 OUTCOMES = {"accepted": 0x24, "rejected": 0x25, "released": 0x26, "modified": 0x27}
-
-
-def described(code, *fields):
-    return Described(ulong(code), list(fields))
 
 
 def message(body, subject=None, group=None, to=None):
@@ -32,13 +28,12 @@ def message(body, subject=None, group=None, to=None):
 class Wire:
     """Two peers that say what they are asked to; each instant is a microsecond later."""
 
-    def __init__(self, container="p", group_header=""):
-        self.log, self.time = WireLog(group_header), 0
-        self.ids = {CLIENT: 0, BROKER: 0}
-        self.numbers, self.said = 0, []
-        self.begin(container)
+    def __init__(self, container="p", **links):
+        self.log, self.time, self.numbers, self.said = WireLog(), 0, 0, []
+        self.begin(container, **links)
 
-    def begin(self, container):
+    def begin(self, container, sends="", reads=""):
+        """Begin a connection, with a link to send, then one to read, each if its address is given."""
         self.numbers += 1
         self.log.open_connection(self.numbers, "127.0.0.1:1")
         self.ids = {CLIENT: 0, BROKER: 0}
@@ -46,6 +41,9 @@ class Wire:
             self.log.read(self.numbers, side, HEADER)
             self.frame(side, 0x10, container if side == CLIENT else "broker")
             self.frame(side, 0x11, None if side == CLIENT else 0, uint(0), uint(1000), uint(1000))
+        given = [link for link in ((sends, False), (reads, True)) if link[0]]
+        for handle, (address, is_receiver) in enumerate(given):
+            self.attach(handle, address, is_receiver)
 
     def frame(self, side, code, *fields, payload=b""):
         self.time += 1
@@ -55,10 +53,10 @@ class Wire:
         self.log.book.now = self.time
         self.log.read(self.numbers, side, data)
 
-    def attach(self, handle, address, is_receiver=False, mode=None, target=None, filters=None, dynamic=None):
+    def attach(self, handle, address, is_receiver=False, mode=None, target=None, dynamic=None):
         for side in (CLIENT, BROKER):
             role = is_receiver == (side == CLIENT)
-            source = described(0x28, address, None, None, None, None, None, mode, filters)
+            source = described(0x28, address, None, None, None, None, None, mode)
             named = "reply-1" if dynamic and side == BROKER else None
             if dynamic:
                 source = described(0x28, named, None, None, None, True)
@@ -91,8 +89,7 @@ class Wire:
 )
 def test_the_brokers_outcome_of_a_transfer(outcome, event):
     """Amqp10 a3 and a7: accepted is a completion; released, at the limit, is not."""
-    wire = Wire()
-    wire.attach(0, "orders")
+    wire = Wire(sends="orders")
     wire.transfer(CLIENT, 0, message("one"))
     wire.transfer(CLIENT, 0, message("two"))
     wire.settle(BROKER, 0, 1, outcome)
@@ -117,8 +114,7 @@ def test_the_brokers_outcome_of_a_transfer(outcome, event):
 )
 def test_the_clients_outcome_of_a_delivery(outcome, event):
     """Amqp10 b2: what is settled without an outcome is dequeued."""
-    wire = Wire("c")
-    wire.attach(0, "orders", is_receiver=True)
+    wire = Wire("c", reads="orders")
     wire.transfer(BROKER, 0, message("one"))
     wire.settle(CLIENT, 0, 0, outcome)
     assert wire.rows()[1:] == [("c", event, "orders", "unseen-1")]
@@ -126,9 +122,7 @@ def test_the_clients_outcome_of_a_delivery(outcome, event):
 
 def test_a_settled_delivery_is_accepted_and_a_settled_transfer_never_complete():
     """Amqp10 a5 and b4."""
-    wire = Wire()
-    wire.attach(0, "orders")
-    wire.attach(1, "orders", is_receiver=True)
+    wire = Wire(sends="orders", reads="orders")
     wire.transfer(CLIENT, 0, message("one"), settled=True)
     wire.transfer(BROKER, 1, message("one"), settled=True)
     events = [(client, event, label) for client, event, _, label in wire.rows()]
@@ -139,8 +133,7 @@ def test_a_settled_delivery_is_accepted_and_a_settled_transfer_never_complete():
 
 
 def test_deliveries_are_of_the_oldest_transfer_with_the_same_bytes_and_a_released_one_comes_again():
-    wire = Wire()
-    wire.attach(0, "orders")
+    wire = Wire(sends="orders")
     for body in ("same", "same", "other", "same"):
         wire.transfer(CLIENT, 0, message(body))
     wire.rows()
@@ -159,8 +152,7 @@ def test_deliveries_are_of_the_oldest_transfer_with_the_same_bytes_and_a_release
 
 
 def test_a_message_in_pieces_is_one_transfer_of_its_whole_size():
-    wire = Wire()
-    wire.attach(0, "orders")
+    wire = Wire(sends="orders")
     whole = message("x" * 1000)
     wire.transfer(CLIENT, 0, whole[:100], more=True)
     wire.transfer(CLIENT, 0, whole[100:600], more=True, first=False)
@@ -170,47 +162,39 @@ def test_a_message_in_pieces_is_one_transfer_of_its_whole_size():
 
 def test_a_consumer_that_leaves_with_messages_gives_them_back():
     """Amqp10 b3: every unsettled message returns; the log's word for a session that is gone is error."""
-    wire = Wire("c")
-    wire.attach(0, "orders", is_receiver=True)
+    wire = Wire("c", reads="orders")
     wire.transfer(BROKER, 0, message("one"))
     wire.frame(CLIENT, 0x16, uint(0), True)
     assert wire.rows()[1:] == [("c", "error", "", "closed: its link is closed")]
-    wire.begin("c")
-    wire.attach(0, "orders", is_receiver=True)
+    wire.begin("c", reads="orders")
     wire.transfer(BROKER, 0, message("one"))
     assert wire.rows() == [("c/orders", "deliver", "orders", "unseen-1")]
 
 
 def test_a_delivery_that_crosses_the_end_of_its_link_is_still_the_brokers():
-    wire = Wire()
-    wire.attach(0, "orders")
-    wire.attach(1, "orders", is_receiver=True)
+    wire = Wire(sends="orders", reads="orders")
     wire.transfer(CLIENT, 0, message("one"))
     wire.rows()
     wire.frame(CLIENT, 0x16, uint(1), True)
     wire.transfer(BROKER, 1, message("one"))
     assert wire.rows() == []
-    wire.begin("c")
-    wire.attach(0, "orders", is_receiver=True)
+    wire.begin("c", reads="orders")
     wire.transfer(BROKER, 0, message("one"))
     assert wire.rows() == [("c", "deliver", "orders", "p/orders-1")]
 
 
 def test_a_consumer_that_leaves_with_nothing_is_gone_before_the_next_message_comes():
-    wire = Wire("c")
-    wire.attach(0, "orders", is_receiver=True)
+    wire = Wire("c", reads="orders")
     wire.frame(CLIENT, 0x18)
     assert wire.rows() == []
-    wire.begin("p")
-    wire.attach(0, "orders")
+    wire.begin("p", sends="orders")
     wire.transfer(CLIENT, 0, message("one"))
     assert [row[:2] for row in wire.rows()] == [("c", "error"), ("p", "transfer")]
 
 
 def test_the_brokers_error_is_in_the_log_in_its_own_words():
     """Amqp10 a9."""
-    wire = Wire()
-    wire.attach(0, "orders")
+    wire = Wire(sends="orders")
     wire.transfer(CLIENT, 0, message("one"))
     error = described(0x1D, symbol("amqp:resource-deleted"), " Queue orders has been deleted")
     wire.frame(BROKER, 0x16, uint(0), True, error)
@@ -219,8 +203,7 @@ def test_the_brokers_error_is_in_the_log_in_its_own_words():
 
 def test_deliveries_settled_without_a_state_are_neither_complete_nor_refused():
     """Amqp10 a11: a sender that closes gets neither yes nor no."""
-    wire = Wire()
-    wire.attach(0, "orders")
+    wire = Wire(sends="orders")
     wire.transfer(CLIENT, 0, message("one"))
     wire.settle(BROKER, 0, 0, None)
     assert len(wire.rows()) == 1
@@ -232,9 +215,7 @@ def test_deliveries_settled_without_a_state_are_neither_complete_nor_refused():
 )
 def test_a_transaction_is_in_the_log_when_it_ends(fails, events):
     """Amqp10 d1: sends appear at the commit, and are accepted at once; an accept counts at the commit."""
-    wire = Wire()
-    wire.attach(0, "orders")
-    wire.attach(1, "orders", is_receiver=True)
+    wire = Wire(sends="orders", reads="orders")
     wire.attach(2, None, target=described(0x30))
     wire.transfer(BROKER, 1, message("old"))
     wire.rows()
@@ -266,17 +247,15 @@ def test_browsing_and_management_are_not_in_the_log():
 
 def test_exchanges_have_a_client_for_each_subject_and_subscriptions_their_queues():
     """Amqp10 c4: queue CONTAINER_LINK, bound with the default key of a topic exchange."""
-    wire = Wire()
-    wire.attach(0, "amq.topic", is_receiver=True)
-    wire.attach(1, "amq.topic")
-    wire.transfer(CLIENT, 1, message("one", subject="eu"))
-    wire.transfer(CLIENT, 1, message("two", subject="us"))
-    wire.transfer(BROKER, 0, message("two", subject="us"))
+    wire = Wire(sends="amq.topic", reads="amq.topic")
+    wire.transfer(CLIENT, 0, message("one", subject="eu"))
+    wire.transfer(CLIENT, 0, message("two", subject="us"))
+    wire.transfer(BROKER, 1, message("two", subject="us"))
     rows = wire.rows()
-    assert [row[1:3] for row in rows] == [("transfer", "eu"), ("transfer", "us"), ("deliver", "p_link-0")]
+    assert [row[1:3] for row in rows] == [("transfer", "eu"), ("transfer", "us"), ("deliver", "p_link-1")]
     assert rows[2][3] == rows[1][3]
     workload = _infer_workload(wire.log.book, "w")
-    assert workload["binds"] == [["amq.topic", "p_link-0", "#"]]
+    assert workload["binds"] == [["amq.topic", "p_link-1", "#"]]
     addresses = [producer["to"] for producer in workload["producers"]]
     assert addresses == [["amq.topic", "eu"], ["amq.topic", "us"]]
 
@@ -335,9 +314,7 @@ def test_whether_thresholds_are_known_and_which_broker_it_was(product, answers, 
 
 
 def test_windows_and_service_times_are_marked_as_inferred_and_the_workload_can_be_read():
-    wire = Wire()
-    wire.attach(0, "orders")
-    wire.attach(1, "orders", is_receiver=True)
+    wire = Wire(sends="orders", reads="orders")
     wire.frame(CLIENT, 0x13, uint(0), uint(9), uint(0), uint(9), uint(1), uint(0), uint(20))
     for body in "abc":
         wire.transfer(CLIENT, 0, message(body))
@@ -351,12 +328,9 @@ def test_windows_and_service_times_are_marked_as_inferred_and_the_workload_can_b
 
 
 def test_names_of_containers_are_kept_and_uuids_become_numbers():
-    wire = Wire("0d7c3fb0-38c5-49cb-a4fe-b23bb5ce75e1")
-    wire.attach(0, "orders", is_receiver=True)
-    wire.begin("broker")
-    wire.attach(0, "orders", is_receiver=True)
-    wire.begin("worker")
-    wire.attach(0, "orders", is_receiver=True)
+    wire = Wire("0d7c3fb0-38c5-49cb-a4fe-b23bb5ce75e1", reads="orders")
+    wire.begin("broker", reads="orders")
+    wire.begin("worker", reads="orders")
     wire.attach(1, "orders", is_receiver=True)
     wire.attach(2, "orders", is_receiver=True)
     names = ["client-1", "broker/orders", "worker", "worker/orders", "worker/orders.2"]
@@ -364,23 +338,19 @@ def test_names_of_containers_are_kept_and_uuids_become_numbers():
 
 
 def test_what_makes_no_sense_ends_only_the_reading_of_its_connection():
-    wire = Wire()
-    wire.attach(0, "orders")
+    wire = Wire(sends="orders")
     wire.transfer(CLIENT, 7, message("one"))
     assert "transfer on handle 7, on which no link is attached" in " ".join(wire.log.book.findings)
     wire.transfer(CLIENT, 0, message("one"))
     assert wire.rows() == []
-    wire.begin("q")
-    wire.attach(0, "orders")
+    wire.begin("q", sends="orders")
     wire.transfer(CLIENT, 0, message("one"))
     assert wire.rows() == [("q", "transfer", "orders", "q-1")]
 
 
 def test_a_message_that_comes_from_another_address_has_its_label():
     """A subscription of another broker, or an alternate: the bare message is the same."""
-    wire = Wire()
-    wire.attach(0, "topic")
-    wire.attach(1, "topic/subscriptions/a", is_receiver=True)
+    wire = Wire(sends="topic", reads="topic/subscriptions/a")
     wire.attach(2, "topic/subscriptions/b", is_receiver=True)
     for _ in range(2):
         wire.transfer(CLIENT, 0, message("same"))
@@ -401,8 +371,7 @@ def test_what_is_remembered_of_messages_that_are_all_alike_is_bounded(monkeypatc
 
 def test_how_long_a_sender_was_without_credit_is_counted():
     """Brokers that brake by credit (Artemis, RabbitMQ); the delivery count may begin anywhere."""
-    wire = Wire()
-    wire.attach(0, "orders")
+    wire = Wire(sends="orders")
     windows = (uint(0), uint(9), uint(0), uint(9))
     wire.frame(BROKER, 0x13, *windows, uint(0), uint(0), uint(2))
     for _ in range(2):
@@ -416,9 +385,7 @@ def test_how_long_a_sender_was_without_credit_is_counted():
 
 def test_mutated_dialogues_end_no_reader_and_leave_other_connections_alone():
     """2,000 dialogues with changed, lost and repeated bytes; findings say what could not be read."""
-    wire = Wire()
-    wire.attach(0, "orders")
-    wire.attach(1, "orders", is_receiver=True)
+    wire = Wire(sends="orders", reads="orders")
     wire.attach(2, None, target=described(0x30))
     for number in range(3):
         wire.transfer(CLIENT, 0, message(f"order {number}", subject="eu", group="blue"))
