@@ -27,7 +27,7 @@ from __future__ import annotations
 import socket
 import struct
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import accumulate
@@ -49,8 +49,6 @@ from qflow.live.server import READ_SIZE, Server
 from qflow.live.serving import Serving
 from qflow.progress import Progress
 from qflow.table import Table
-
-FAULTS = ("cut", "half open", "slow", "refused", "recreated")
 
 _PATIENCE = 5.0
 """Seconds without a message after which a program is not expected to come back."""
@@ -226,8 +224,8 @@ def _body(bare: bytes) -> Hashable:
 # The server
 
 
-def _reset_at_close(connected: socket.socket) -> None:
-    connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+# Seconds for which a fault lasts, once it has begun; its end comes after that.
+_Course = Generator[float, None, None]
 
 
 class _FaultyServer(Server):
@@ -241,9 +239,10 @@ class _FaultyServer(Server):
         self.struck: list[float] = []
         self.back: list[float] = []
         self.status: int | None = None
-        self._silent: list[socket.socket] = []
-        # When a program is not expected to come back any more, and when a fault that lasts is over.
-        self.patient_until, self._lasts_until = inf, 0.0
+        # When a program is not expected to come back any more; the fault, and when its end comes.
+        self.patient_until = inf
+        self._course: _Course | None = None
+        self._lasts_until = 0.0
         self.on_taken = self._take
 
     def _take(self, peer: Peer, bare: bytes) -> None:
@@ -253,69 +252,70 @@ class _FaultyServer(Server):
         self.patient_until = monotonic() + _PATIENCE
         if len(self.taken) in self.strikes:
             self.struck.append(monotonic())
-            _STRIKES[self.fault](self, peer)
+            self._course = _COURSES[self.fault](self, peer)
+            self._lasts_until = monotonic() + next(self._course)
 
     def turn(self, ready: Any) -> None:
-        if self._lasts_until and monotonic() >= self._lasts_until:
-            self._lasts_until = 0.0
-            _ENDS[self.fault](self)
+        if self._course is not None and monotonic() >= self._lasts_until:
+            course, self._course = self._course, None
+            next(course, None)
         if self.read_size == _SLOW_READ:
             sleep(_SLOW_PAUSE)
         super().turn(ready)
+
+    def close(self) -> None:
+        if self._course is not None:
+            self._course.close()
+        super().close()
 
     def reset(self, peer: Peer) -> None:
         peer.end()
         _reset_at_close(peer.socket)
         self._drop(peer)
 
-    def fall_silent(self, peer: Peer) -> None:
-        """Read and write nothing more on a client's connection, and leave it open for a while."""
-        peer.end()
-        self._silent.append(socket.socket(fileno=socket.dup(peer.socket.fileno())))
-        self._drop(peer)
-        self._lasts_until = monotonic() + _SILENCE
+    # What happens, for how many seconds, and what is done then
 
-    def end_silence(self) -> None:
-        for kept in self._silent:
+    def cut(self, peer: Peer) -> _Course:
+        self.reset(peer)
+        yield 0.0
+
+    def fall_silent(self, peer: Peer) -> _Course:
+        peer.end()
+        kept = socket.socket(fileno=socket.dup(peer.socket.fileno()))
+        self._drop(peer)
+        try:
+            yield _SILENCE
+        finally:
             _reset_at_close(kept)
             kept.close()
-        self._silent.clear()
 
-    def slow_down(self, peer: Peer) -> None:
+    def slow_down(self, peer: Peer) -> _Course:
         self.read_size = _SLOW_READ
-        self._lasts_until = monotonic() + _SLOW
-
-    def speed_up(self) -> None:
+        yield _SLOW
         self.read_size = READ_SIZE
 
-    def shut(self, peer: Peer) -> None:
-        """Reset a client's connection, and take no other for a while."""
+    def refuse_all(self, peer: Peer) -> _Course:
         self.reset(peer)
         self._selector.unregister(self._listener)
         self._listener.close()
-        self._lasts_until = monotonic() + _REFUSED
-
-    def open(self) -> None:
+        yield _REFUSED
         self._listener = self._listen_at(*self.address)
 
-    def make_again(self, peer: Peer) -> None:
+    def make_again(self, peer: Peer) -> _Course:
         self.broker.management.delete("queue", self._declared.name)
         self.broker.management.create("queue", self._declared.name, self._declared.properties())
-
-    def close(self) -> None:
-        self.end_silence()
-        super().close()
+        yield 0.0
 
 
-_STRIKES: dict[str, Callable[[_FaultyServer, Peer], None]] = {
-    "cut": _FaultyServer.reset,
+_COURSES: dict[str, Callable[[_FaultyServer, Peer], _Course]] = {
+    "cut": _FaultyServer.cut,
     "half open": _FaultyServer.fall_silent,
     "slow": _FaultyServer.slow_down,
-    "refused": _FaultyServer.shut,
+    "refused": _FaultyServer.refuse_all,
     "recreated": _FaultyServer.make_again,
 }
-_ENDS: dict[str, Callable[[_FaultyServer], None]] = {
-    "half open": _FaultyServer.end_silence,
-    "slow": _FaultyServer.speed_up,
-    "refused": _FaultyServer.open,
-}
+FAULTS = tuple(_COURSES)
+
+
+def _reset_at_close(connected: socket.socket) -> None:
+    connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
