@@ -1,8 +1,9 @@
-"""Arguments that several commands have, each read and worded once: files, seeds, JSON, whole numbers."""
+"""Arguments that several commands have, each read and worded once: files, seeds, JSON, numbers, words."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Collection
 
 
 def add_json(parser: argparse._ActionsContainer, result: str = "the result") -> None:
@@ -36,11 +37,16 @@ def add_seed(parser: argparse.ArgumentParser, default: int | None = None) -> Non
     )
 
 
+def read_digits(text: str) -> int | None:
+    """Return a whole number of at most 64 bits, written in digits alone; None if a text is none."""
+    # Python refuses to read thousands of digits.
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= 20 else None
+
+
 def whole_number(text: str, most: int | None = None) -> int:
     """Read a number of things, from 1."""
-    # Python refuses to read thousands of digits.
-    number = int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else 0
-    if number > 0 and (most is None or number <= most):
+    number = read_digits(text)
+    if number and (most is None or number <= most):
         return number
     allowed = "a whole number from 1" if most is None else f"a whole number from 1 to {most}"
     raise argparse.ArgumentTypeError(f"must be {allowed}, got {text[:100]!r}")
@@ -48,6 +54,20 @@ def whole_number(text: str, most: int | None = None) -> int:
 
 def port_number(text: str) -> int:
     """Read a TCP port to listen on."""
-    if text.isdecimal() and int(text) <= 65535:
-        return int(text)
+    number = read_digits(text)
+    if number is not None and number <= 65535:
+        return number
     raise argparse.ArgumentTypeError(f"a port is a number from 0 to 65535, got {text!r}")
+
+
+def words_of(allowed: Collection[str]) -> Callable[[str], list[str]]:
+    """Return what reads words with commas between them, all of them allowed ones."""
+
+    def read(text: str) -> list[str]:
+        words = [word.strip() for word in text.split(",")]
+        for word in words:
+            if word not in allowed:
+                raise argparse.ArgumentTypeError(f"{word!r} is not one of {', '.join(allowed)}")
+        return words
+
+    return read

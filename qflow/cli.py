@@ -166,19 +166,20 @@ def _answer(given: list[str]) -> int:
     chosen.further = further
     if chosen.further and chosen.command != "lab":
         first = chosen.further[0]
-        hint = did_you_mean(first.partition("=")[0], _options(parser))
+        actions = (action for each in list_parsers(parser) for action in each._actions)
+        hint = did_you_mean(first.partition("=")[0], [name for one in actions for name in one.option_strings])
         parser.error(f"unknown argument {first!r}{hint}")
     status: int = importlib.import_module(ROOMS[chosen.command][0]).run(chosen)
     return status
 
 
-def _options(parser: argparse.ArgumentParser) -> Iterator[str]:
-    """Yield the options of a parser and of all commands in it."""
+def list_parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """Yield a parser and those of all commands in it."""
+    yield parser
     for action in parser._actions:
-        yield from action.option_strings
         if isinstance(action, argparse._SubParsersAction):
             for inner in action.choices.values():
-                yield from _options(inner)
+                yield from list_parsers(inner)
 
 
 def _flush() -> None:

@@ -42,6 +42,12 @@ def write_whole(path: str | Path) -> Iterator[Path]:
         raise
 
 
+def write_file(path: str | Path, content: str | bytes) -> None:
+    """Write a file whole; a text as UTF-8, with line feeds alone."""
+    with write_whole(path) as beside:
+        beside.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
 def require_apart(outputs: Iterable[str | Path | None], inputs: Iterable[str | Path | None]) -> None:
     """Refuse to write a file that is read, or one file twice."""
     taken = {_identity(path): "is read here" for path in inputs if path is not None}

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from qflow.arguments import add_columns, add_json, add_seed, add_workload
+from qflow.arguments import add_columns, add_json, add_seed, add_workload, read_digits
 from qflow.colour import paint_states
 from qflow.kit import INTERRUPTED
-from qflow.writing import require_apart, write_whole
+from qflow.writing import require_apart, write_file
 
 if TYPE_CHECKING:
     from qflow.design.frontier import Limits
@@ -161,8 +161,7 @@ def _draw(made: Recommendation, path: Path, *, is_quiet: bool) -> None:
             drawn = made.map(queue, progress=shown)
         several = f"{path.stem}-{quote(queue, safe=' ')}{path.suffix}"
         file = path if len(made.chosen) == 1 else path.with_name(several)
-        with write_whole(file) as beside:
-            beside.write_text(drawn.svg(), encoding="utf-8")
+        write_file(file, drawn.svg())
         if not is_quiet:
             print(f"\n{file}: stop × capacity of {queue}.", *drawn.claims, sep="\n")
 
@@ -194,15 +193,14 @@ def _numbers(option: str, words: Sequence[str], workload: Workload) -> dict[str,
     # What is said of one queue goes before what is said of all, in whatever order.
     for word in sorted(words, key=lambda word: "=" in word):
         name, equals, number = word.rpartition("=")
-        # As many digits as the limit of a queue can have: 64 bits.
-        is_number = number.isascii() and number.isdecimal() and len(number) <= 20 and int(number)
-        if not is_number or (equals and not name):
+        limit = read_digits(number)
+        if not limit or (equals and not name):
             raise DesignError(f"{option}: must be a whole number from 1, or QUEUE=N, got {word!r}")
         if name and name not in workload.queues:
             known = ", ".join(workload.queues) or "none"
             raise DesignError(f"{option}: no queue {name!r} in the workload, which has {known}")
         for queue in [name] if name else workload.queues:
-            numbers[queue] = int(number)
+            numbers[queue] = limit
     return numbers
 
 

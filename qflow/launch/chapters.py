@@ -25,7 +25,7 @@ from typing import Any
 from qflow.arguments import port_number
 from qflow.kit import RefusalError, install_command, kit_path, nearest_checkout
 from qflow.wording import format_names
-from qflow.writing import write_whole
+from qflow.writing import write_file
 
 _REGISTER = ".qflow-chapters.json"
 
@@ -71,7 +71,7 @@ def lay_out(source: Path, folder: Path, *, what: str = "chapters") -> _Layout:
             register[name] = _place(source / name, folder / name, name, register.get(name), layout)
         for name in sorted(set(register).difference(names)):
             _withdraw(folder / name, name, register.pop(name), layout)
-        _write(folder / _REGISTER, json.dumps(register, indent=1, sort_keys=True).encode() + b"\n")
+        write_file(folder / _REGISTER, json.dumps(register, indent=1, sort_keys=True) + "\n")
     except OSError as problem:
         reason = (problem.strerror or str(problem)).lower()
         cure = "choose another folder with --dir FOLDER"
@@ -85,7 +85,7 @@ def _place(origin: Path, target: Path, name: str, copied: str | None, layout: _L
     new = _digest(name, content)
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
-        _write(target, content)
+        write_file(target, content)
         layout.added.append(name)
         return new
     present = _digest(name, target.read_bytes())
@@ -94,7 +94,7 @@ def _place(origin: Path, target: Path, name: str, copied: str | None, layout: _L
     if present != copied:
         layout.kept.append(name)
         return copied or ""
-    _write(target, content)
+    write_file(target, content)
     layout.refreshed.append(name)
     return new
 
@@ -154,11 +154,6 @@ def _read_register(folder: Path) -> dict[str, str]:
     except (FileNotFoundError, ValueError):
         return {}
     return register if isinstance(register, dict) else {}
-
-
-def _write(target: Path, content: bytes) -> None:
-    with write_whole(target) as beside:
-        beside.write_bytes(content)
 
 
 def _digest(name: str, content: bytes) -> str:

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from qflow.arguments import port_number
+from qflow.arguments import port_number, read_digits
 from qflow.kit import RefusalError, heed_interrupts
 from qflow.labs.html_export import THEME
 from qflow.labs.scripts import join_script, read_styles
@@ -220,7 +220,7 @@ class _Handler(SimpleHTTPRequestHandler):
     def _content(self) -> Any:
         """Return what was sent, as JSON, if a page of this very server sent it."""
         length = self.headers.get("Content-Length", "")
-        size = int(length) if length.isdecimal() and len(length) < 10 else 0
+        size = read_digits(length) or 0
         # What is not read would reset the connection, and with it the answer.
         content = self.rfile.read(min(size, 50 * _BODY))
         if not 0 < size <= _BODY:

@@ -10,7 +10,7 @@ import argparse
 import importlib
 from typing import Any
 
-from qflow.cli import whole_parser
+from qflow.cli import list_parsers, whole_parser
 from qflow.launch.chapters import require
 
 _SHELLS = ("bash", "zsh", "fish")
@@ -35,7 +35,8 @@ def run(chosen: argparse.Namespace) -> int:
     require({"shtab": "shtab"}, extra="lab")
     shtab = importlib.import_module("shtab")
     parser = whole_parser()
-    _mark_files(parser, shtab)
+    for each in list_parsers(parser):
+        _mark_files(each, shtab)
     print(shtab.complete(parser, chosen.shell))
     return 0
 
@@ -43,10 +44,7 @@ def run(chosen: argparse.Namespace) -> int:
 def _mark_files(parser: argparse.ArgumentParser, shtab: Any) -> None:
     """Tell the library which values are files or folders: argparse knows them by their names only."""
     for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for inner in action.choices.values():
-                _mark_files(inner, shtab)
-        elif isinstance(action.metavar, str) and not action.choices:
+        if isinstance(action.metavar, str) and not action.choices:
             if action.metavar in _FOLDER_WORDS:
                 action.complete = shtab.DIRECTORY  # type: ignore[attr-defined]
             elif any(word in action.metavar for word in _FILE_WORDS) and "=" not in action.metavar:

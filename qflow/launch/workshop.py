@@ -15,6 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from qflow.arguments import words_of
 from qflow.kit import DISTRIBUTION, RefusalError
 from qflow.launch import cargo, site
 from qflow.launch.chapters import lay_out_all
@@ -103,15 +104,6 @@ def fetch(wheels: Path, system: str, python: str, extras: Sequence[str] = ()) ->
         cargo.run([*command, wanted])
 
 
-def _extras(text: str) -> list[str]:
-    """Read the names after ``--with``."""
-    names = [name.strip() for name in text.split(",")]
-    for name in names:
-        if name not in _EXTRAS:
-            raise argparse.ArgumentTypeError(f"there are {' and '.join(_EXTRAS)}, got {name!r}")
-    return names
-
-
 def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     """Add ``workshop`` to the ``qflow`` command."""
     parser = rooms.add_parser(
@@ -130,7 +122,9 @@ def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
     )
     add("--python", dest="pythons", metavar="3.N", help=f"a version of Python that the laptops have{several}")
     more = "what chapter 13 (spark) and chapter 15 (live) need, too: some 560 MB more"
-    parser.add_argument("--with", dest="extras", type=_extras, metavar="spark,live", default=[], help=more)
+    parser.add_argument(
+        "--with", dest="extras", type=words_of(_EXTRAS), metavar="spark,live", default=[], help=more
+    )
     parser.add_argument("--no-site", dest="site", action="store_false", help="leave the site out")
 
 

@@ -8,7 +8,7 @@ import math
 import os
 import signal
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -16,12 +16,12 @@ from tempfile import TemporaryDirectory
 from time import sleep
 from typing import TYPE_CHECKING, Any
 
-from qflow.arguments import add_json, port_number, whole_number
+from qflow.arguments import add_json, port_number, whole_number, words_of
 from qflow.kit import INTERRUPTED, RefusalError, heed_interrupts, install_command
 from qflow.live.brakes import BRAKES, SILENCE
 from qflow.live.certificates import add_certificate, given_certificate, server_context
 from qflow.live.client_card import FACTS, Conditions
-from qflow.writing import require_apart, write_whole
+from qflow.writing import require_apart, write_file
 
 if TYPE_CHECKING:
     from qflow.live.client_card import ClientCard
@@ -212,7 +212,7 @@ def _add_check_client(rooms: argparse._SubParsersAction[Any]) -> None:
 
 def _add_report(add: Callable[..., Any]) -> None:
     """Add what a build requires of the program, and where it is told."""
-    add("--require", type=_words_of(FACTS), default=[], metavar="FACT,…", help=f"of {', '.join(FACTS)}")
+    add("--require", type=words_of(FACTS), default=[], metavar="FACT,…", help=f"of {', '.join(FACTS)}")
     add("--baseline", metavar="FILE", help="an earlier --json: status 1 if a line has got worse since")
     add("--junit", metavar="FILE", help="write the card's lines as JUnit's test cases")
     add("--markdown", metavar="FILE", help="write the card as a table, for a pull request")
@@ -221,7 +221,7 @@ def _add_report(add: Callable[..., Any]) -> None:
 def _add_broker(add: Callable[..., Any]) -> None:
     """Add what the broker does to the program."""
     text = f"how the broker stops a sender: {', '.join(BRAKES)}; with several, a column for each"
-    add("--brake", type=_words_of(BRAKES), default=[SILENCE], metavar="BRAKE,…", help=text)
+    add("--brake", type=words_of(BRAKES), default=[SILENCE], metavar="BRAKE,…", help=text)
     text = "of a sender: cut its connection, and worse, and add a ledger of what is lost, duplicated "
     add("--faults", action="store_true", help=f"{text}and out of order")
     text = "with --faults: the engine's trace of each, for qflow trace why"
@@ -344,8 +344,7 @@ def _answer(report: ClientReport, worse: list[tuple[str, str, str]], namespace: 
     junit, markdown = report.as_junit(namespace.require, worse), report.as_markdown(worse)
     for path, text in ((namespace.junit, junit), (namespace.markdown, markdown)):
         if path:
-            with write_whole(path) as beside:
-                beside.write_text(text, "utf-8")
+            write_file(path, text)
     if missed:
         names = ", ".join(name if len(report.cards) == 1 else f"{name} ({brake})" for brake, name in missed)
         print(f"qflow check-client: required and not so: {names}", file=sys.stderr)
@@ -364,17 +363,6 @@ def _print_output(report: ClientReport, is_all: bool) -> None:
 def _show(done: int, total: int | None = None, case: str = "") -> None:
     if sys.stderr.isatty():
         print(f"qflow check-client: {case} …", file=sys.stderr)
-
-
-def _words_of(allowed: Collection[str]) -> Callable[[str], list[str]]:
-    def read(text: str) -> list[str]:
-        names = [name.strip() for name in text.split(",")]
-        for name in names:
-            if name not in allowed:
-                raise argparse.ArgumentTypeError(f"{name!r} is not one of {', '.join(allowed)}")
-        return names
-
-    return read
 
 
 def _properties(text: str) -> dict[str, Any]:
@@ -494,6 +482,6 @@ def _finish_recording(recording: Recording, out: Path) -> int:
 
 def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
-    if port.isdecimal() and int(port) <= 65535:
-        return host.strip("[]") or "127.0.0.1", int(port)
+    with suppress(argparse.ArgumentTypeError):
+        return host.strip("[]") or _HERE[0], port_number(port)
     raise argparse.ArgumentTypeError(f"must be PORT or HOST:PORT, a port is from 0 to 65535; got {text!r}")

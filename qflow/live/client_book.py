@@ -42,7 +42,7 @@ from qflow.logs.workload_file import NOT_SEEN, workload_json
 from qflow.workload.agenda import SECOND
 from qflow.workload.attributes import WorkloadError
 from qflow.workload.model import INFERRED, LARGEST_PREFETCH, MESSAGES_PER_SECOND, Consumer, Producer, Workload
-from qflow.writing import write_whole
+from qflow.writing import write_file, write_whole
 
 REPORT = "_recording.json"
 _ENDING = ".parquet"
@@ -485,8 +485,7 @@ class RecordingFolder:
         facts = json.dumps({**report(book), "rows": self.written}, indent=1) + "\n"
         workload = json.dumps(_infer_workload(book, name), indent=1) + "\n"
         for path, text in ((self.path.with_name(f"{name}.json"), workload), (self.path / REPORT, facts)):
-            with write_whole(path) as beside:
-                beside.write_text(text, encoding="utf-8")
+            write_file(path, text)
 
     def write(self, rows: list[Row]) -> None:
         """Write rows as parts; each is in its place when this returns."""

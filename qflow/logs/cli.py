@@ -13,7 +13,7 @@ from qflow.arguments import add_json
 from qflow.colour import paint_states
 from qflow.kit import RefusalError
 from qflow.progress import progress
-from qflow.writing import require_apart, write_whole
+from qflow.writing import require_apart, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,8 +87,7 @@ def run(namespace: argparse.Namespace) -> int:
     workload, source = _workload(path, given, seen)
     audited, events, depths = _audit_log(namespace, seen, workload)
     if kept is not None:
-        with write_whole(kept) as beside:
-            beside.write_text(json.dumps({"map": namespace.map}) + "\n", encoding="utf-8")
+        write_file(kept, json.dumps({"map": namespace.map}) + "\n")
     inferred = seen.guess.collect_inferred() if given is None else {}
     if namespace.workload:
         from qflow.logs.workload_file import write_workload

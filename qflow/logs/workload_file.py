@@ -20,7 +20,7 @@ from qflow.logs.log_file import SETTLEMENTS, LogError, LogRow
 from qflow.trace.schema import Trace
 from qflow.workload.agenda import SECOND
 from qflow.workload.model import INFERRED, NOT_SEEN_DECLARED, SETUP, Consumer, Producer, Workload
-from qflow.writing import write_whole
+from qflow.writing import write_file
 
 
 @dataclass(slots=True)
@@ -148,9 +148,7 @@ def unseen_capacities(path: str | Path) -> dict[str, str]:
 def write_workload(workload: Workload, path: str | Path, inferred: Mapping[str, str] | None = None) -> None:
     """Write a workload file; the same workload gives the same bytes."""
     stated = workload_json(workload) | ({INFERRED: dict(inferred)} if inferred else {})
-    text = json.dumps(stated, indent=1) + "\n"
-    with write_whole(path) as beside:
-        beside.write_text(text, encoding="utf-8")
+    write_file(path, json.dumps(stated, indent=1) + "\n")
 
 
 def _as_json(value: Any) -> Any:

@@ -42,7 +42,7 @@ from typing import Any, ClassVar
 from qflow.kit import RefusalError, checkout_root
 from qflow.launch.chapters import require
 from qflow.maintain import checkout
-from qflow.writing import write_whole
+from qflow.writing import write_file
 
 _PROGRESS = re.compile(r"(\r?\d+ s(, \d+ of \d+ tasks of Spark)? *)*\n?")
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
@@ -197,8 +197,7 @@ def _is_stopped(running: Any) -> bool:
 
 def write(notebook: Any, target: Path) -> None:
     """Write a notebook, tidy; an interruption leaves no half of one."""
-    with write_whole(target) as beside:
-        beside.write_text(_serialise(_tidy(notebook)), encoding="utf-8", newline="\n")
+    write_file(target, _serialise(_tidy(notebook)))
 
 
 def _kernel_environment(ipython: str) -> dict[str, str]:

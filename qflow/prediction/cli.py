@@ -8,11 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from qflow.arguments import add_columns, add_json, add_seed
+from qflow.arguments import add_columns, add_json, add_seed, read_digits
 from qflow.colour import paint_states
 from qflow.kit import RefusalError
-
-_DIGITS = 18
 
 
 def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
@@ -87,7 +85,7 @@ def run(namespace: argparse.Namespace) -> int:
     from qflow.progress import progress
     from qflow.workload import Workload
     from qflow.workload.cli import look_over
-    from qflow.writing import require_apart, write_whole
+    from qflow.writing import require_apart, write_file
 
     if namespace.score:
         file, later = namespace.score
@@ -115,8 +113,7 @@ def run(namespace: argparse.Namespace) -> int:
             progress=shown,
         )
     if namespace.receipt:
-        with write_whole(namespace.receipt) as beside:
-            beside.write_text(json.dumps(receipt_of(report), indent=1) + "\n", encoding="utf-8")
+        write_file(namespace.receipt, json.dumps(receipt_of(report), indent=1) + "\n")
     unseen = {
         name: words for name, words in unseen_capacities(namespace.workload).items()
         if name not in settings.capacity
@@ -189,8 +186,8 @@ def _numbers(option: str, words: Sequence[str]) -> dict[str, int]:
     numbers: dict[str, int] = {}
     for word in words:
         name, _, number = word.rpartition("=")
-        # Python refuses to read numbers of thousands of digits, and no window is of that size.
-        if not name or not (number.isascii() and number.isdecimal()) or len(number) > _DIGITS:
+        window = read_digits(number)
+        if not name or window is None:
             raise WorkloadError(f"{option}: must be a client's name and a whole number, NAME=N, got {word!r}")
-        numbers[name] = int(number)
+        numbers[name] = window
     return numbers

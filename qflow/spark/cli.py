@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from qflow.arguments import add_columns, add_json, whole_number
 from qflow.colour import paint_states
 from qflow.kit import INTERRUPTED, RefusalError, install_command
-from qflow.writing import write_whole
+from qflow.writing import write_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -263,8 +263,7 @@ def _report(spark: SparkSession, namespace: argparse.Namespace) -> int:
 
     with TaskProgress(spark, "asking"):
         report = report_day(spark, namespace.results, namespace.day, namespace.format)
-    with write_whole(namespace.page) as beside:
-        beside.write_text(report.page(), encoding="utf-8")
+    write_file(namespace.page, report.page())
     print(f"{namespace.page}: {report.title.lower()}")
     return 0
 

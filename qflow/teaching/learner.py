@@ -14,7 +14,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from qflow.writing import write_whole
+from qflow.writing import write_file
 
 _VARIABLE = "QFLOW_PROGRESS"
 """The environment variable that names another file; empty means that nothing is kept."""
@@ -101,8 +101,7 @@ def keep(kind: str, name: str, entry: Entry) -> bool:
             everything = {}
         everything[kind] = {**everything.get(kind, {}), _RENAMED.get(name, name): entry}
         file.parent.mkdir(parents=True, exist_ok=True)
-        with write_whole(file) as beside:
-            beside.write_text(json.dumps(everything, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+        write_file(file, json.dumps(everything, indent=1, sort_keys=True) + "\n")
     except OSError:
         return False
     return True

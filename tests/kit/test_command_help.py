@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
 import os
@@ -10,7 +9,6 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 from commands import status_of
@@ -22,16 +20,7 @@ from qflow.colour import paint, paint_headings, paint_states
 WHOLE = cli.whole_parser()
 
 
-def parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    """Yield a parser and all parsers of the commands in it."""
-    yield parser
-    for action in parser._actions:
-        if isinstance(action, argparse._SubParsersAction):
-            for inner in action.choices.values():
-                yield from parsers(inner)
-
-
-ALL = {parser.prog: parser for parser in parsers(WHOLE)}
+ALL = {parser.prog: parser for parser in cli.list_parsers(WHOLE)}
 INNERMOST = [name for name, parser in ALL.items() if not parser._subparsers]
 
 

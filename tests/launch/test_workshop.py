@@ -98,7 +98,7 @@ class TestWithExtras:
 
     def test_the_command_says_what_there_is(self, capsys):
         assert status_of("workshop", "--with", "sprak") == 2
-        assert "there are spark and live, got 'sprak'" in capsys.readouterr().err
+        assert "'sprak' is not one of spark, live" in capsys.readouterr().err
 
 
 @pytest.mark.release
