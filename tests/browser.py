@@ -14,15 +14,15 @@ A test asks for the fixture ``lab_page`` and goes on from there::
 from __future__ import annotations
 
 import os
+import re
 import signal
-import socket
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,8 +30,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from qflow import maintain
 from qflow.kit import RefusalError
-from qflow.launch import browsers
 
 REQUIRED = os.environ.get("QFLOW_REQUIRE_BROWSER") == "1"
 START_SECONDS = 90
@@ -176,16 +176,9 @@ class LabPage:
 def find_chromium() -> str:
     """Find a Chromium to drive; without one, skip the test, or fail it where browser tests are required."""
     try:
-        return browsers.find_chromium()
+        return maintain.find_chromium()
     except RefusalError as refusal:
         return _unavailable(str(refusal))
-
-
-def free_port() -> int:
-    """Ask the system for a port nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def jupyter_environment(scratch: Path) -> dict[str, str]:
@@ -210,12 +203,12 @@ def jupyter_environment(scratch: Path) -> dict[str, str]:
 def serve_chapters(scratch: Path, *command: str, folder: Path | None = None) -> Iterator[LabServer]:
     """Start ``qflow lab`` on a copy of the chapters, and stop it with all its kernels afterwards."""
     chapters = folder or scratch / "chapters"
-    port = free_port()
-    server = LabServer(f"http://127.0.0.1:{port}", chapters, scratch / "jupyterlab.log")
+    told = scratch / "jupyterlab.log"
     arguments = [*(command or (sys.executable, "-m", "qflow", "lab", "--dir", str(chapters)))]
-    arguments += ["--no-browser", f"--port={port}", "--ServerApp.port_retries=0", "--IdentityProvider.token="]
-    arguments += ["--ServerApp.ip=127.0.0.1", "--LabApp.expose_app_in_browser=True"]
-    with open(server.log, "wb") as log:
+    # A port that was free when it was asked for may be taken a moment later: the server chooses its own.
+    arguments += ["--no-browser", "--port=0", "--ServerApp.ip=127.0.0.1", "--IdentityProvider.token="]
+    arguments += ["--LabApp.expose_app_in_browser=True"]
+    with open(told, "wb") as log:
         process = subprocess.Popen(
             arguments,
             cwd=scratch,
@@ -226,8 +219,7 @@ def serve_chapters(scratch: Path, *command: str, folder: Path | None = None) -> 
             start_new_session=True,
         )
     try:
-        _await_answer(server, process)
-        yield server
+        yield LabServer(_await_answer(told, process), chapters, told)
     finally:
         _stop(process)
 
@@ -301,18 +293,16 @@ def _note_foreign(lab: LabPage, url: str) -> None:
         lab.foreign_requests.append(url)
 
 
-def _await_answer(server: LabServer, process: subprocess.Popen[bytes]) -> None:
+def _await_answer(told: Path, process: subprocess.Popen[bytes]) -> str:
+    """Return the address that a server prints, once it answers there."""
     deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline:
-        if process.poll() is not None:
-            break
-        try:
-            if get(f"{server.url}/api/status")[0] == 200:
-                return
-        except OSError:
-            pass
+    while time.monotonic() < deadline and process.poll() is None:
+        address = re.search(r"^http://127\.0\.0\.1:\d+(?=/)", told.read_text(errors="replace"), re.MULTILINE)
+        with suppress(OSError):
+            if address and get(f"{address[0]}/api/status")[0] == 200:
+                return address[0]
         time.sleep(0.2)
-    pytest.fail(f"qflow lab did not come up:\n{server.log.read_text(errors='replace')[-4000:]}")
+    pytest.fail(f"qflow lab did not come up:\n{told.read_text(errors='replace')[-4000:]}")
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

@@ -22,8 +22,13 @@ from typing import Any, NamedTuple
 
 from qflow.arguments import add_json
 from qflow.kit import DISTRIBUTION, RefusalError, install_command, kit_path
-from qflow.launch.browsers import BROWSERS
 from qflow.spark.spark_session import find_java
+
+CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+"""The commands of browsers that Playwright drives as Chromium."""
+
+BROWSERS = (*CHROMIUMS, "firefox", "microsoft-edge", "safari")
+"""The commands of browsers that show JupyterLab."""
 
 _SIGNS = {"good": "ok     ", "advice": "advice ", "bad": "PROBLEM"}
 _SHADOWED = {"qflow", "anywidget", "ipywidgets", "plotly", "networkx", "jupyterlab", "pyspark"}

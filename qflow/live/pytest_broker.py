@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 
 
 class Bench:
-    """Brokers for one test, closed at its end; a call starts one, as :func:`qflow.live.serve`."""
+    """Brokers for one test; a call starts one, as :func:`qflow.live.serve`, which `closing` closes."""
 
-    def __init__(self) -> None:
-        self._open = ExitStack()
+    def __init__(self, closing: ExitStack) -> None:
+        self._closing = closing
 
     def __call__(self, *queues: str, **given: Any) -> Serving:
         """Start a broker with queues; its ``url`` is for clients."""
         from qflow.live.serving import serve
 
-        return self._open.enter_context(serve(*queues, **given))
+        return self._closing.enter_context(serve(*queues, **given))
 
     def check(self, command: Sequence[str], **conditions: Any) -> ClientCard:
         """Run a client program against the bench, as :func:`qflow.live.client_check.check_client`."""
@@ -46,16 +46,9 @@ class Bench:
 
         return check_client(command, Conditions(**conditions))
 
-    def close(self) -> None:
-        """Close all brokers."""
-        self._open.close()
-
 
 @pytest.fixture
 def qflow_broker() -> Iterator[Bench]:
     """Brokers of AMQP 1.0 for this test, and a bench for client programs."""
-    bench = Bench()
-    try:
-        yield bench
-    finally:
-        bench.close()
+    with ExitStack() as closing:
+        yield Bench(closing)

@@ -1,8 +1,11 @@
 """What maintainers run, as ``python -m qflow.maintain COMMAND`` in a checkout; none of it is in the wheel."""
 
+import shutil
+import subprocess
 from pathlib import Path
 
 from qflow.kit import RefusalError, checkout_root
+from qflow.launch.doctor import CHROMIUMS
 
 
 def checkout() -> Path:
@@ -11,3 +14,16 @@ def checkout() -> Path:
     if root is None:
         raise RefusalError("What maintainers run needs a checkout of qflow; run this command in one.")
     return root
+
+
+def find_chromium() -> str:
+    """Find a Chromium or Chrome that starts, for Playwright to drive."""
+    failing = []
+    for path in filter(None, map(shutil.which, CHROMIUMS)):
+        # On some systems the command is there but only prints how to install the browser.
+        asked = subprocess.run([path, "--version"], capture_output=True, timeout=60, check=False)
+        if asked.returncode == 0:
+            return path
+        failing.append(f"{path} does not start")
+    reason = "; ".join(failing) or f"none of {', '.join(CHROMIUMS)} is on the PATH"
+    raise RefusalError(f"There is no Chromium to drive: {reason}.")

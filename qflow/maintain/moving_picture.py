@@ -17,7 +17,7 @@ from playwright.sync_api import sync_playwright
 from qflow.labs import flow_run
 from qflow.labs.html_export import to_html
 from qflow.labs.picture import Picture
-from qflow.launch.browsers import find_chromium
+from qflow.maintain import find_chromium
 
 WIDTH = 1000
 """Pixels of the scene in the browser; the GIF has these too."""

@@ -39,7 +39,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
-from qflow.kit import RefusalError, checkout_root
+from qflow.kit import RefusalError
 from qflow.launch.chapters import require
 from qflow.maintain import checkout
 from qflow.writing import write_file
@@ -65,15 +65,17 @@ def _tidy(notebook: Any) -> Any:
     """Remove from a notebook, in place, all that does not come from its source and the engine; return it."""
     notebook.metadata.clear()
     notebook.metadata.update(_METADATA)
-    count = 0
     for cell in notebook.cells:
         for key in _TOOL_METADATA:
             cell.metadata.pop(key, None)
         if cell.cell_type == "code":
             cell.outputs = [output for output in map(_tidy_output, cell.outputs) if output is not None]
-            if cell.execution_count is not None:
-                count += 1
-                _number(cell, count)
+    executed = [cell for cell in notebook.cells if cell.get("execution_count") is not None]
+    for count, cell in enumerate(executed, start=1):
+        cell.execution_count = count
+        for output in cell.outputs:
+            if output.output_type == "execute_result":
+                output.execution_count = count
     _keep_scripts_once(notebook)
     return notebook
 
@@ -128,18 +130,10 @@ def _keep_scripts_once(notebook: Any) -> None:
         data["text/html"] = pattern.sub(none, data["text/html"])
 
 
-def _number(cell: Any, count: int) -> None:
-    cell.execution_count = count
-    for output in cell.outputs:
-        if output.output_type == "execute_result":
-            output.execution_count = count
-
-
 def _folders() -> Iterable[tuple[str, str]]:
     """List this machine's folders and the names they get, longest first so that inner folders win."""
     named = [(sys.prefix, "ENVIRONMENT"), (str(Path.home()), "~"), (tempfile.gettempdir(), "TEMP")]
-    if (root := checkout_root()) is not None:
-        named.append((str(root), "qflow-checkout"))
+    named.append((str(checkout()), "qflow-checkout"))
     # A very short folder ("/" as the home of a service user) would hit ordinary text.
     return sorted(((f + os.sep, n + "/") for f, n in named if len(f) > 3), key=lambda pair: -len(pair[0]))
 
@@ -202,12 +196,14 @@ def write(notebook: Any, target: Path) -> None:
 
 def _kernel_environment(ipython: str) -> dict[str, str]:
     """Make the kernel's environment independent of the author's own settings."""
-    environment = {**os.environ, "IPYTHONDIR": ipython, "PLOTLY_RENDERER": "plotly_mimetype"}
-    # Building makes no learner's progress.
-    environment["QFLOW_PROGRESS"] = ""
-    if (root := checkout_root()) is not None:
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
-    return environment
+    return {
+        **os.environ,
+        "IPYTHONDIR": ipython,
+        "PLOTLY_RENDERER": "plotly_mimetype",
+        # Building makes no learner's progress.
+        "QFLOW_PROGRESS": "",
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(checkout()), os.environ.get("PYTHONPATH")])),
+    }
 
 
 def _serialise(notebook: Any) -> str:
@@ -280,12 +276,12 @@ _KINDS = {kind.kind: kind for kind in (Chapter, _ExerciseBook)}
 def build(names: Sequence[str] = (), *, folder: str | None = None, kind: str = "notebooks") -> int:
     """Execute sources and write the notebooks with their outputs; return 1 if a cell failed."""
     require(_TOOLS, extra="test")
-    failed = False
+    status = 0
     for book in select(names, folder, kind):
         problem = book.build()
-        failed = failed or bool(problem)
+        status |= bool(problem)
         print(problem or f"Built {book.built}.", file=sys.stderr if problem else sys.stdout, flush=True)
-    return int(failed)
+    return status
 
 
 def check(names: Sequence[str] = (), *, folder: str | None = None, kind: str = "notebooks") -> int:
