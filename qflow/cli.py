@@ -16,7 +16,7 @@ import re
 import signal
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import suppress
 from typing import Any, NoReturn
 
@@ -161,7 +161,8 @@ def run_guarded(work: Callable[[], int], *, as_json: bool = False) -> int:
 
 
 def _answer(given: list[str]) -> int:
-    parser = _parser(given)
+    parser, rooms = _parsers({module for name, (module, _) in ROOMS.items() if name in given})
+    _group(parser, rooms)
     chosen, further = parser.parse_known_args(given)
     chosen.further = further
     if chosen.further and chosen.command != "lab":
@@ -206,32 +207,24 @@ def _ready_streams() -> None:
             stream.reconfigure(errors="replace")
 
 
-def _parser(given: Sequence[str]) -> argparse.ArgumentParser:
-    parser, rooms = _top()
-    asked = {module for name, (module, _) in ROOMS.items() if name in given}
+def whole_parser() -> argparse.ArgumentParser:
+    """Return the parser with all options of all commands, as a shell's completion needs it."""
+    return _parsers({module for module, _ in ROOMS.values()})[0]
+
+
+def _parsers(asked: Set[str]) -> tuple[argparse.ArgumentParser, argparse._SubParsersAction[Any]]:
+    """Return the parser, and the one of its commands; those of the modules asked for have their options."""
+    parser = Parser(prog="qflow", description="A message broker you can hold in your hand.")
+    parser.add_argument("--version", action="version", version=f"qflow {__version__} ({form()})")
+    rooms = parser.add_subparsers(
+        prog="qflow", action=_Rooms, dest="command", metavar="COMMAND", required=True
+    )
     for name, (module, _) in ROOMS.items():
         if module not in asked:
             rooms.add_parser(name)
         elif name not in rooms.choices:
             importlib.import_module(module).add_arguments(rooms)
-    _group(parser, rooms)
-    return parser
-
-
-def whole_parser() -> argparse.ArgumentParser:
-    """Return the parser with all options of all commands, as a shell's completion needs it."""
-    parser, rooms = _top()
-    for module in dict.fromkeys(module for module, _ in ROOMS.values()):
-        importlib.import_module(module).add_arguments(rooms)
-    return parser
-
-
-def _top() -> tuple[argparse.ArgumentParser, argparse._SubParsersAction[Any]]:
-    parser = Parser(prog="qflow", description="A message broker you can hold in your hand.")
-    parser.add_argument("--version", action="version", version=f"qflow {__version__} ({form()})")
-    return parser, parser.add_subparsers(
-        prog="qflow", action=_Rooms, dest="command", metavar="COMMAND", required=True
-    )
+    return parser, rooms
 
 
 def _group(parser: argparse.ArgumentParser, rooms: argparse._SubParsersAction[Any]) -> None:

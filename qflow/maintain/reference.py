@@ -228,8 +228,10 @@ _WORDS = (
 )
 
 
-def pages() -> dict[str, Callable[[], list[str]]]:
-    """Return every generated page: its name, and what writes it from a checkout."""
+def pages(kind: str = "reference") -> dict[str, Callable[[], list[str]]]:
+    """Return the pages of a kind: the path of each in a checkout, and what gives its lines."""
+    if kind == "glossary":
+        return {GLOSSARY: _glossary_page}
     made: dict[str, Callable[[], list[str]]] = {
         "rules.md": _rules_page,
         "clients.md": _clients_page,
@@ -242,7 +244,7 @@ def pages() -> dict[str, Callable[[], list[str]]]:
         made[f"functions-{room}.md"] = partial(_room_page, room)
         for module in _modules(importlib.import_module(f"qflow.{room}")):
             made[f"functions/{_page_name(module)}"] = partial(_module_page, module)
-    return made
+    return {f"{FOLDER}/{name}": page for name, page in made.items()}
 
 
 def _rules_page() -> list[str]:
@@ -398,19 +400,12 @@ have one, `WINDOW`.""",
 )
 
 
-def _pages_of(kind: str) -> dict[str, Callable[[], list[str]]]:
-    """Return generated pages by their path in the checkout, and what gives the lines of each."""
-    if kind == "glossary":
-        return {GLOSSARY: _glossary_page}
-    return {f"{FOLDER}/{name}": page for name, page in pages().items()}
-
-
 def _find_changes(kind: str, root: Path) -> dict[str, str | None]:
     """Return what generated pages that differ have to hold, by their path; None for one that has to go."""
-    wanted = {name: "\n".join(page()) + "\n" for name, page in _pages_of(kind).items()}
+    wanted = {name: "\n".join(page()) + "\n" for name, page in pages(kind).items()}
     # A module that was taken away or renamed leaves its page behind.
-    pages = (root / FOLDER / "functions").glob("*.md") if kind == "reference" else ()
-    left = sorted({page.relative_to(root).as_posix() for page in pages} - wanted.keys())
+    made = (root / FOLDER / "functions").glob("*.md") if kind == "reference" else ()
+    left = sorted({page.relative_to(root).as_posix() for page in made} - wanted.keys())
     there = {name: (root / name).read_text("utf-8") for name in wanted if (root / name).exists()}
     changed = {name: text for name, text in wanted.items() if there.get(name) != text}
     return {**changed, **dict.fromkeys(left)}

@@ -393,6 +393,17 @@ class TestSpoiltInput:
         "--shared-groups",
     )
     BROKER = ("--broker-option=--default-flow-stop-threshold=90", "--broker-option=default-queue-limit=5")
+    GIVEN = {
+        "address": ("config address {}", [ADDRESS]),
+        "options": ("config add queue q {} {}", WORDS),
+        "declare": ("config add queue q --declare {}", ['{"qpid.max_count": 5, "x": [1, {"y": null}]}']),
+        "broker": ("config add queue q {}", BROKER),
+        "broker file": ("config add queue q --broker-config qpidd.conf", ()),
+        "instant": ("trace why no.jsonl {} q", ["2.5s"]),
+        "notebook": ("notebooks check {} --dir .", ["01-one"]),
+    }
+    """Of each command the words, and one of which texts stands spoilt in its gaps."""
+    FILE = "default-flow-stop-threshold=90\n# no\ndefault-queue-limit=1000\n"
 
     def spoilt(self, chance: random.Random, text: str) -> str:
         letters = list(text)
@@ -411,34 +422,20 @@ class TestSpoiltInput:
                 del letters[second:]
         return "".join(letters)
 
-    def given(self, chance: random.Random, what: str, folder: Path) -> list[str]:
-        add = ["config", "add", "queue", "q"]
-        if what == "address":
-            return ["config", "address", self.spoilt(chance, self.ADDRESS)]
-        if what == "options":
-            return [*add, *(self.spoilt(chance, word) for word in chance.sample(self.WORDS, 2))]
-        if what == "declare":
-            return [*add, "--declare", self.spoilt(chance, '{"qpid.max_count": 5, "x": [1, {"y": null}]}')]
-        if what == "broker":
-            return [*add, self.spoilt(chance, chance.choice(self.BROKER))]
-        if what == "broker file":
-            text = self.spoilt(chance, "default-flow-stop-threshold=90\n# no\ndefault-queue-limit=1000\n")
-            (folder / "qpidd.conf").write_text(text, encoding="utf-8")
-            return [*add, "--broker-config", str(folder / "qpidd.conf")]
-        if what == "instant":
-            return ["trace", "why", str(folder / "no.jsonl"), self.spoilt(chance, "2.5s"), "q"]
-        return ["notebooks", "check", self.spoilt(chance, "01-one"), "--dir", str(folder)]
-
-    @pytest.mark.parametrize(
-        "what", ["address", "options", "declare", "broker", "broker file", "instant", "notebook"]
-    )
-    def test_a_hundred_times(self, what, tmp_path, capsys):
-        (tmp_path / "sources").mkdir()
-        (tmp_path / "sources" / "01-one.py").write_text("# %%\n1\n")
+    @pytest.mark.parametrize("what", GIVEN)
+    def test_a_hundred_times(self, what, tmp_path, capsys, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        Path("sources").mkdir()
+        Path("sources", "01-one.py").write_text("# %%\n1\n")
         chance = random.Random(f"qflow {what}")
+        command, texts = self.GIVEN[what]
         refused = 0
         for _ in range(100):
-            given = self.given(chance, what, tmp_path)
+            Path("qpidd.conf").write_text(self.spoilt(chance, self.FILE), encoding="utf-8")
+            given = [
+                self.spoilt(chance, chance.choice(texts)) if word == "{}" else word
+                for word in command.split()
+            ]
             status = status_of(*given, main=maintain.main if what == "notebook" else cli.main)
             said = capsys.readouterr()
             assert status in (0, 1, 2), given

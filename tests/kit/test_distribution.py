@@ -37,40 +37,34 @@ def installed(monkeypatch, tmp_path):
     return note
 
 
-class TestTheCommandThatInstalls:
-    def test_in_a_checkout(self, monkeypatch, tmp_path):
-        monkeypatch.chdir(ROOT)
-        assert install_command("spark") == "pip install -e '.[spark]'"
-        monkeypatch.chdir(tmp_path)
-        assert install_command("spark") == f"pip install -e '{ROOT}[spark]'"
-        assert install_command(options="--upgrade") == f"pip install --upgrade -e '{ROOT}'"
+def test_in_a_checkout_it_is_installed_from_there(monkeypatch, tmp_path):
+    monkeypatch.chdir(ROOT)
+    assert install_command("spark") == "pip install -e '.[spark]'"
+    monkeypatch.chdir(tmp_path)
+    assert install_command("spark") == f"pip install -e '{ROOT}[spark]'"
+    assert install_command(options="--upgrade") == f"pip install --upgrade -e '{ROOT}'"
 
-    def test_after_an_installation_of_a_checkout(self, installed):
-        installed(url=ROOT.as_uri(), dir_info={})
-        assert install_command("spark") == f"pip install '{ROOT}[spark]'"
 
-    def test_after_an_editable_installation_of_a_checkout(self, installed):
-        installed(url=ROOT.as_uri(), dir_info={"editable": True})
-        assert install_command("lab,spark") == f"pip install -e '{ROOT}[lab,spark]'"
+PLAIN = f"{DISTRIBUTION}[spark]"
+GIT = {"url": "ssh://host/qflow.git", "vcs_info": {"vcs": "git", "commit_id": "abc"}}
 
-    def test_from_a_wheel_file(self, installed, tmp_path):
-        wheel = tmp_path / "a wheel.whl"
-        wheel.write_text("")
-        installed(url=wheel.as_uri(), archive_info={})
-        assert install_command("spark") == f"pip install '{DISTRIBUTION}[spark] @ {wheel.as_uri()}'"
-        wheel.unlink()
-        assert install_command("spark") == f"pip install '{DISTRIBUTION}[spark]'"
 
-    def test_from_a_repository(self, installed):
-        installed(url="ssh://host/qflow.git", vcs_info={"vcs": "git", "commit_id": "abc"})
-        source = "git+ssh://host/qflow.git@abc"
-        assert install_command("spark") == f"pip install '{DISTRIBUTION}[spark] @ {source}'"
-
-    def test_from_an_index_or_after_the_checkout_has_gone(self, installed, tmp_path):
-        installed(url=(tmp_path / "gone").as_uri(), dir_info={})
-        assert install_command("spark") == f"pip install '{DISTRIBUTION}[spark]'"
-        (tmp_path / "site" / "qflow_kit-0.dist-info" / "direct_url.json").unlink()
-        assert install_command("spark") == f"pip install '{DISTRIBUTION}[spark]'"
+@pytest.mark.parametrize(
+    ("origin", "target"),
+    [
+        ({"url": ROOT.as_uri(), "dir_info": {}}, f"'{ROOT}[spark]'"),
+        ({"url": ROOT.as_uri(), "dir_info": {"editable": True}}, f"-e '{ROOT}[spark]'"),
+        ({"url": Path(__file__).as_uri(), "archive_info": {}}, f"'{PLAIN} @ {Path(__file__).as_uri()}'"),
+        (GIT, f"'{PLAIN} @ git+ssh://host/qflow.git@abc'"),
+        # A wheel or a checkout that has gone, and an index.
+        ({"url": "file:///gone/a.whl", "archive_info": {}}, f"'{PLAIN}'"),
+        ({"url": "file:///gone", "dir_info": {}}, f"'{PLAIN}'"),
+        ({}, f"'{PLAIN}'"),
+    ],
+)
+def test_elsewhere_it_is_installed_from_where_it_came(installed, origin, target):
+    installed(**origin)
+    assert install_command("spark") == f"pip install {target}"
 
 
 def texts() -> list[Path]:
