@@ -1,6 +1,7 @@
 """Pages that are made from code, rules, tests and tables: the reference and the glossary.
 
 A page that repeats what the code says goes stale unless it is made from it. These are; a test compares them.
+What is written by hand of a page is a text in ``pages``, beside this module, with gaps for what is made.
 The page of a room names every public function and class; that of a module has them with their docstrings.
 """
 
@@ -56,17 +57,20 @@ _ENTRY = re.compile(r" {4}(\S.*?)(?:: (.*))?")
 _ROLE = re.compile(r":[a-z]+:`~?([^`]+)`")
 
 
+def _fill(page: str, **gaps: Iterable[str]) -> list[str]:
+    """Return the lines of a page: its text, with lines in its gaps."""
+    text = (_TEXTS / f"{page}.md").read_text("utf-8")
+    return (
+        text.format(**{name: "\n".join(lines) for name, lines in gaps.items()}).removesuffix("\n").split("\n")
+    )
+
+
 def _rooms_index() -> list[str]:
     """Return the page that leads to the rooms' pages."""
-    return [
-        "# Functions and classes",
-        "",
-        "Every public function and class with its own description and example. The tests run each example.",
-        "",
-        *(f"- [`qflow.{room}`](functions-{room}.md): {what}" for room, what in ROOMS.items()),
-        "",
-        "`qflow.spark` is described in chapter 13 and in [Spark in operation](spark-operations.md).",
-    ]
+    return _fill(
+        "functions",
+        rooms=[f"- [`qflow.{room}`](functions-{room}.md): {what}" for room, what in ROOMS.items()],
+    )
 
 
 def _room_page(room: str) -> list[str]:
@@ -194,38 +198,16 @@ def _prose(line: str, section: str) -> str:
 
 
 FOLDER = "notebooks/reference"
-_TABLES: dict[str, tuple[str, str]] = {
-    "order-of-events": (
-        "Order of events",
-        "What happens to one transfer outside of a transaction, and to one message that leaves a queue.",
-    ),
-    "qpid-config-options": (
-        "qpid-config options",
-        "Of `qpid-config add queue NAME`. No integer where one is needed: usage error, exit status 2. "
-        "`qpid-config del queue` sends if_empty and if_unused unless `--force`, `--force-if-not-empty` or "
-        "`--force-if-used` clears them.",
-    ),
-    "broker-options": (
-        "Broker options",
-        "Of qpidd: on the command line, before the environment (`QPID_<NAME>`), before a configuration file "
-        "(name=value). Unknown ones are refused on the command line and in the file.",
-    ),
-    "error-codes": ("Error codes", "Of AMQP 0-10, and what an error ends."),
-    "golden-scenarios": (
-        "Golden scenarios",
-        "Short stories that were all seen on the real broker; tests and exercises cite them.",
-    ),
-    "contradictions": (
-        "Contradictions",
-        "Where a document says one thing and the broker does another; chapter 11 tries them.",
-    ),
-}
-_WORDS = (
-    "**Held**: a transfer whose completion a stopped queue withholds. **ON, OFF**: the flow control state of "
-    "a queue, `flowStopped` true or false. A message on a queue is **AVAILABLE** or **ACQUIRED**. "
-    "**Completion** (`session.completed`) means that a command is processed, **accept** that a consumer "
-    "takes responsibility; they are different things."
+_TEXTS = Path(__file__).with_name("pages")
+_TABLES = (
+    "order-of-events",
+    "qpid-config-options",
+    "broker-options",
+    "error-codes",
+    "golden-scenarios",
+    "contradictions",
 )
+"""What stands below the rules."""
 
 
 def pages(kind: str = "reference") -> dict[str, Callable[[], list[str]]]:
@@ -251,36 +233,28 @@ def _rules_page() -> list[str]:
     """Return the rule book: each rule with its source, its certainty, its tests and its chapters."""
     root = checkout()
     tests, chapters = cited_rules(root / "tests"), cited_in_chapters(root / "notebooks" / "sources")
-    lines = [
-        "# The rules of the broker",
-        "",
-        "What the real broker does, rule by rule; what that rests on; which tests hold the engine to it;",
-        "which chapters show it. Tooltips and `explain` name the ids; FC-02.4 is step (4) of FC-02.",
-        "`qflow rules FC-14` prints a rule, `qflow rules` lists all. An RF corrects other rules or adds to",
-        "them; those name it.",
-        "",
-        _WORDS,
-    ]
+    lines = []
     area = ""
     for name, rule in rule_book().items():
         if name.split("-")[0] != area:
             area = name.split("-")[0]
-            lines += ["", f"## {area}: {AREAS[area]}"]
+            lines += [f"## {area}: {AREAS[area]}", ""]
         held = _count_tests(tests.get(name, [])) or f"none, {rule.untested or 'no reason given'}"
         said = f"**{_link_rules(rule.title)}.** {_link_rules(rule.sentence, name)}"
         known = f"*Source*: {_link_rules(rule.source)}. *Certainty*: {rule.certainty}. *Tests*: {held}."
         if name in chapters:
             known += f" *Chapters*: {', '.join(chapters[name])}."
-        lines += ["", f"### {name}", "", said, "", known]
-    tables = [(title, text, rule_table(table)) for table, (title, text) in _TABLES.items()]
-    for title, text, (head, *rows) in [*tables[:1], declare_arguments(), *tables[1:]]:
-        lines += ["", f"## {title}", "", text, "", *_table(head, [map(_link_rules, row) for row in rows])]
+        lines += [f"### {name}", "", said, "", known, ""]
+    found = {"declare-arguments": declare_arguments(), **{name: rule_table(name) for name in _TABLES}}
+    tables = {
+        name: _table(head, [map(_link_rules, row) for row in rows]) for name, (head, *rows) in found.items()
+    }
     meanings = _table(("word", "meaning"), [*SOURCES.items(), *CERTAINTIES.items()])
-    return [*lines, "", "## Sources and certainty", "", *meanings]
+    return _fill("rules", rules=lines[:-1], meanings=meanings, **tables)
 
 
-def declare_arguments() -> tuple[str, str, list[list[str]]]:
-    """Return title, text and rows of the table of arguments that the engine reads, with their rules."""
+def declare_arguments() -> list[list[str]]:
+    """Return the table of arguments that the engine reads, with their rules; the first row is its head."""
     kinds = {key: kind.__name__.removeprefix("to_").strip("_") for key, (_, kind) in KEYS.items()}
     kinds |= dict.fromkeys(LEGACY_LVQ_ARGUMENTS, "any")
     rows = [["argument", "type", "rules"]]
@@ -289,115 +263,59 @@ def declare_arguments() -> tuple[str, str, list[list[str]]]:
         rows.append(
             [key, kind, ", ".join(one.rule for one in rule_book().values() if named.search(one.sentence))]
         )
-    text = (
-        "What `queue.declare` understands, and the fair share of a level as `qpid.fairshare-N`, a uint32. "
-        "Conversions: [CF-03](#cf-03); other arguments: [CF-02](#cf-02)."
-    )
-    return "Declare arguments", text, rows
+    return rows
 
 
 def _left_out_page() -> list[str]:
     """Return what the model leaves out, with the reasons that the engine's refusals give."""
     head, *rows = rule_table("left-out")
-    return [
-        "# What is left out, and why",
-        "",
-        "Where the broker has a refusal for one of these, asking for it raises that refusal, so that silence",
-        "is not taken for an answer; the last column says what a program gets.",
-        "",
-        *_table(head, rows),
-        "",
-        "Of the clients, `qflow.messaging` has what works in one process: no reconnection, no TLS.",
-        "Of time, the model has what can change what a broker does; the real broker's own speed is not",
-        "modelled, and `qflow predict` says how it takes the network's place.",
-    ]
+    return _fill("left-out", table=_table(head, rows))
 
 
 def _trace_page() -> list[str]:
     """Return the schema of traces: columns and kinds of rows."""
     from qflow.trace.schema import COLUMNS, FORMAT, KINDS
 
-    return [
-        "# The format of a trace",
-        "",
-        f"`{FORMAT}`: an ordered table, one row an event; commands are rows too, so a trace can be replayed.",
-        "Parquet (`.parquet`) and JSON lines (`.jsonl`, `.jsonl.gz`) hold the same rows. In Parquet the",
-        "schema's metadata holds the format, the broker's options and the workload; in JSON lines the first",
-        "line does.",
-        "",
-        *_table(("column", "type", "meaning"), [(f"`{one.name}`", one.type, one.meaning) for one in COLUMNS]),
-        "",
-        "## Kinds of rows",
-        "",
-        *_table(("kind", "what it says"), [(f"`{kind}`", meaning) for kind, meaning in KINDS.items()]),
-    ]
+    columns = [(f"`{one.name}`", one.type, one.meaning) for one in COLUMNS]
+    kinds = [(f"`{kind}`", meaning) for kind, meaning in KINDS.items()]
+    return _fill(
+        "trace-format",
+        format=[FORMAT],
+        columns=_table(("column", "type", "meaning"), columns),
+        kinds=_table(("kind", "what it says"), kinds),
+    )
 
 
 def _workload_page() -> list[str]:
     """Return what a workload file may hold: the attributes of its parts, as their classes describe them."""
     from qflow.workload import Consumer, Network, Producer, Workload
 
-    lines = [
-        "# The format of a workload file",
-        "",
-        "One JSON object. Its keys are the attributes of `Workload`; `producers` and `consumers` are lists",
-        "of objects with the attributes of `Producer` and `Consumer`. `data/recordings/workloads` has",
-        "examples. A file with an unknown attribute, or a value that is not allowed, is refused with a",
-        "sentence.",
-    ]
+    parts = []
     for part in (Workload, Producer, Consumer, Network):
-        lines += ["", f"## {part.__name__}", "", *docstring(part)]
-    return lines
+        parts += [f"## {part.__name__}", "", *docstring(part), ""]
+    return _fill("workload-format", parts=parts[:-1])
 
 
 def _clients_page() -> list[str]:
     """Return the table of clients, what each learned and what to do, and the programs that cure them."""
-    text, head, words, cures = _CLIENTS
-    clients = known_clients()
+    clients, cures, programs = known_clients(), [], []
+    head = ("library", "pattern", "AMQP", "stops", "on the queue", "stored at 30", "judgement")
     rows = [
         (one.library, one.pattern, one.wire, one.stops, one.stopped, one.limit or "–", one.judgement)
         for one in clients
     ]
-    lines = [text, "", *_table(head, rows), "", words, ""]
     for one in clients:
         links = ", ".join(f"[{path.name}](#{anchor(path.name)})" for path in one.cures)
         deleted = f" Of the deleted queue: {one.deleted}." if one.deleted else ""
         where = "" if one.measured.startswith("qpidd") else f" Measured on {one.measured}."
-        lines.append(
+        cures.append(
             f"- **{one.library} over {one.wire}, {one.pattern}**: {one.learns}.{deleted}{where} "
             f"*Cure*: {links or one.cure}."
         )
-    lines += ["", cures]
     for path in dict.fromkeys(path for one in clients for path in one.cures):
         language = "python" if path.suffix == ".py" else "javascript"
-        lines += ["", f"### {path.name}", "", f"```{language}", path.read_text("utf-8").rstrip(), "```"]
-    return lines
-
-
-_CLIENTS = (
-    """# Does your client stop?
-
-The broker brakes AMQP 1.0 by silence: a message above the stop threshold is stored, and its outcome comes
-when there is room again (LNK-02). Whether a client stops is its own affair. These patterns were measured
-against the real broker, qpidd 1.40.0, on 22 and 23 November 2026, with 6,000 messages each. *On the queue* is
-what lay there when nothing moved any more, with stop 10, resume 5 and no consumer; *stored at 30* what was
-stored with `qpid.max_count` 30 and the policy `reject` (without flow control where the client stops by
-itself). `data/clients.csv` is the same as a file. Your own client is measured by
-[`qflow check-client`](check-client.md).""",
-    ["library", "pattern", "AMQP", "stops", "on the queue", "stored at 30", "judgement"],
-    """## What each learns, and what to do
-
-What the program learned of the messages that had no room, what it said when its queue was deleted, where that
-was measured, and what cures it. What is said of libraries without a program here follows from what was
-measured of them, and was not run.""",
-    """## Programs that cure
-
-Each was run with `qflow check-client --require stops,goes-on,loses-nothing`: python-qpid-proton 0.40, rhea
-3.0.5, rhea-promise 3.0.3, amqp10 3.6.0, azure-servicebus 7.15 with its pyamqp, and uamqp 1.6; the tests do
-so again where the library is installed. `proton_threads_cured.py`, beside them in `data/clients`, is the same
-for an application with threads of its own. All take `AMQP_URL`, `AMQP_QUEUE`, `AMQP_MESSAGES` and, where they
-have one, `WINDOW`.""",
-)
+        programs += [f"### {path.name}", "", f"```{language}", path.read_text("utf-8").rstrip(), "```", ""]
+    return _fill("clients", clients=_table(head, rows), cures=cures, programs=programs[:-1])
 
 
 def _find_changes(kind: str, root: Path) -> dict[str, str | None]:
@@ -438,24 +356,17 @@ _KINDS = {
     "option": "Options of the broker",
     "statistic": "Statistics",
 }
-_GLOSSARY_HEAD = """# Glossary
-
-*Made by `python -m qflow.maintain glossary build` from `data/glossary.csv`; do not edit.*
-
-The first column is how this book says it, the second how the broker, its tools or the protocol do. Codes
-such as FC-14 are rules of the project's rule book; `qflow rules FC-14` prints one. In a notebook,
-`from qflow.teaching.glossary import look_up` and `look_up("held")` give the same."""
 
 
 def _glossary_page() -> list[str]:
     """Return the glossary, a table for each kind of terms."""
-    lines = [_GLOSSARY_HEAD]
+    lines = []
     for kind, title in _KINDS.items():
         found = sorted((one for one in terms() if one.kind == kind), key=lambda one: one.term.casefold())
         mark = "" if kind == "word" else "`"
         rows = [(one.term, f"{mark}{one.broker}{mark}", one.meaning, " ".join(one.rules)) for one in found]
-        lines += ["", f"## {title}", "", *_table(("here", "the broker's", "meaning", "rules"), rows)]
-    return lines
+        lines += [f"## {title}", "", *_table(("here", "the broker's", "meaning", "rules"), rows), ""]
+    return _fill("glossary", terms=lines[:-1])
 
 
 def _table(head: Sequence[str], rows: Iterable[Iterable[str]]) -> list[str]:
