@@ -23,11 +23,12 @@ than their ``timeout``.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from shlex import quote
 from threading import Thread
@@ -62,6 +63,8 @@ _FEEDER = "qflow-bench"
 _KEPT_LINES = 200
 _LONGEST_LINE = 4_096
 _GRACE = 1.0
+_PLACE = re.compile(r"\{(\w+)\}")
+"""Where a word of the program's command says what is put there."""
 
 
 class ClientFailedError(RefusalError):
@@ -131,10 +134,17 @@ class _Bench:
         role = SENDER if settling is None else RECEIVER
         return ClientCard(self.command, role, self.given, self.total, self.is_endless, runs, settling)
 
-    def start(self, case: str, options: str) -> _Watch:
+    @contextmanager
+    def start(self, case: str, options: str) -> Iterator[_Watch]:
+        """Start a server whose queue has these options, and the program beside it."""
         self._progress(self._started, None, case)
         self._started += 1
-        return _Watch(case, self, f"{quote(self.given.queue)} {options}")
+        given, queue = self.given, f"{quote(self.given.queue)} {options}"
+        with (
+            serve(queue, is_traced=False, brake=given.brake, certificate=given.certificate) as serving,
+            start_program(self.command, serving, given) as program,
+        ):
+            yield _Watch(case, self, serving, program)
 
     @property
     def flow(self) -> str:
@@ -283,31 +293,21 @@ def start_program(command: Sequence[str], serving: Serving, given: Conditions) -
     variables = {f"AMQP_{name.upper()}": value for name, value in values.items()}
     # What it has printed is to be seen while it runs.
     variables["PYTHONUNBUFFERED"] = "1"
-    return Program([_fill_in(word, values) for word in command], variables)
+    filled = [_PLACE.sub(lambda place: values.get(place[1], place[0]), word) for word in command]
+    return Program(filled, variables)
 
 
 class _Watch:
     """A server and the program beside it, watched from the server's side."""
 
-    def __init__(self, case: str, bench: _Bench, queue: str) -> None:
-        given = bench.given
-        self.case, self.bench, self.given, self.figures = case, bench, given, Figures()
+    def __init__(self, case: str, bench: _Bench, serving: Serving, program: Program) -> None:
+        self.case, self.bench, self.given, self.figures = case, bench, bench.given, Figures()
+        self.serving, self.program = serving, program
+        self.deadline = monotonic() + self.given.timeout
         self.most_unsettled, self.connections, self.rate = 0, 0, 0.0
         self.receiver: Mapping[str, Any] = {}
         self.has_link = self.is_receiving = False
         self.incidents: list[str] = []
-        with ExitStack() as both:
-            served = serve(queue, is_traced=False, brake=given.brake, certificate=given.certificate)
-            self.serving = both.enter_context(served)
-            self.program = both.enter_context(start_program(bench.command, served, given))
-            self._both = both.pop_all()
-        self.deadline = monotonic() + given.timeout
-
-    def __enter__(self) -> _Watch:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._both.close()
 
     def look(self) -> tuple[Figures, int, int]:
         """Look at the server; return what must change, or the client is still."""
@@ -484,9 +484,3 @@ def _await_settled(watch: _Watch, fed: int, seconds: float) -> int:
         settled = fed - watch.figures.depth
         if settled or not watch.is_receiving or monotonic() >= end:
             return settled
-
-
-def _fill_in(word: str, values: Mapping[str, str]) -> str:
-    for name, value in values.items():
-        word = word.replace(f"{{{name}}}", value)
-    return word
