@@ -8,8 +8,8 @@ import math
 import os
 import signal
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -92,8 +92,6 @@ def _add_serve(rooms: argparse._SubParsersAction[Any]) -> None:
 def _serve(namespace: argparse.Namespace) -> int:
     """Serve until Ctrl-C, then write the trace if one was asked for."""
     from qflow.live.serving import require_proton
-    from qflow.trace.files import TraceLines, write_trace
-    from qflow.trace.schema import Trace
     from qflow.workload.cli import check_target
     from qflow.workload.model import Workload
 
@@ -117,29 +115,36 @@ def _serve(namespace: argparse.Namespace) -> int:
     )
     _allow_many_sockets(server.limits.connections)
     server.on_incident = _report_incident
-    lines = None
-    if namespace.trace:
-        # As things happen; the file that was asked for is made of them at the end.
-        lines = Path(namespace.trace if namespace.trace.endswith(".jsonl") else f"{namespace.trace}.jsonl")
-        server.lines = TraceLines(lines, _RUN, server.broker.options)
     heed_interrupts()
     # A process that is asked to end writes its trace, too.
     signal.signal(signal.SIGTERM, lambda number, frame: server.stop())
-    try:
-        _announce(server, namespace.host)
-        server.run()
-    except KeyboardInterrupt:
-        print("qflow serve: stopped", file=sys.stderr)
-    if server.events is not None and lines is not None:
-        trace = Trace(_RUN, server.broker.options)
-        trace.extend(server.events)
-        write_trace(trace, namespace.trace)
-        print(f"qflow serve: {len(trace)} events are in {namespace.trace}", file=sys.stderr)
-        if lines != Path(namespace.trace):
-            lines.unlink(missing_ok=True)
+    with _keep_trace(server, namespace.trace) if namespace.trace else nullcontext():
+        try:
+            _announce(server, namespace.host)
+            server.run()
+        except KeyboardInterrupt:
+            print("qflow serve: stopped", file=sys.stderr)
     for failure in server.failures:
         print(f"qflow serve: an error of qflow's own: {failure}", file=sys.stderr)
     return 0
+
+
+@contextmanager
+def _keep_trace(server: Server, path: str) -> Iterator[None]:
+    """Write events as they happen; the file that was asked for is made of them at the end."""
+    from qflow.trace.files import TraceLines, write_trace
+    from qflow.trace.schema import Trace
+
+    lines = path if path.endswith(".jsonl") else f"{path}.jsonl"
+    trace = Trace(_RUN, server.broker.options)
+    server.lines = TraceLines(Path(lines), _RUN, server.broker.options)
+    yield
+    assert server.events is not None
+    trace.extend(server.events)
+    write_trace(trace, path)
+    print(f"qflow serve: {len(trace)} events are in {path}", file=sys.stderr)
+    if lines != path:
+        Path(lines).unlink(missing_ok=True)
 
 
 def _report_incident(incident: str) -> None:

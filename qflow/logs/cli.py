@@ -13,6 +13,7 @@ from qflow.arguments import add_json
 from qflow.colour import paint_states
 from qflow.kit import RefusalError
 from qflow.progress import progress
+from qflow.wording import format_count
 from qflow.writing import require_apart, write_file
 
 if TYPE_CHECKING:
@@ -301,9 +302,8 @@ def _print(file: str, source: str, seen: _Seen, audited: Audit, events: int) -> 
     if seen.quarantine:
         print(f"{name}: {seen.quarantine.summary()}", file=sys.stderr)
     skew, lag = audited.tolerance.skew / _MILLISECOND, audited.tolerance.lag / _MILLISECOND
-    count = len(audited.findings) or "no"
-    noun = "finding" if len(audited.findings) == 1 else "findings"
-    print(f"  {count} {noun} (tolerated: clocks {skew:g} ms apart, ways of {lag:g} ms)")
+    count = format_count(len(audited.findings), "finding") if audited.findings else "no findings"
+    print(f"  {count} (tolerated: clocks {skew:g} ms apart, ways of {lag:g} ms)")
     for finding in audited.findings[:_SHOWN]:
         print(f"    {paint_states(finding.text())}")
     if len(audited.findings) > _SHOWN:

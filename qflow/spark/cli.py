@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from qflow.arguments import add_columns, add_json, whole_number
 from qflow.colour import paint_states
 from qflow.kit import INTERRUPTED, RefusalError, install_command
+from qflow.wording import format_count
 from qflow.writing import write_file
 
 if TYPE_CHECKING:
@@ -293,8 +294,7 @@ def _summary_text(summary: dict[str, Any]) -> str:
     found = summary["results"]
     kinds = [f"{found[kind]} {words[found[kind] > 1]}" for kind, words in _KINDS.items() if kind in found]
     number = summary["components"]
-    some = f"{number} component{'s' * (number != 1)} with results"
-    lines.append(f"{some}: {', '.join(kinds) or 'none'}")
+    lines.append(f"{format_count(number, 'component')} with results: {', '.join(kinds) or 'none'}")
     if summary.get("worker_bytes"):
         lines.append(_PEAK.format(summary["worker_bytes"] >> 20))
     for row in summary["offenders"]:

@@ -29,9 +29,11 @@ if TYPE_CHECKING:
 _SECOND = 1_000_000
 # No more digits than 64 bits hold: a seq and a time in microseconds are columns.
 _ROW = re.compile(r"[0-9]{1,18}")
-_SHOWN = 60
 _TIME = re.compile(r"([0-9]{1,12}(\.[0-9]*)?|\.[0-9]+)s")
-SHOWN = 5
+_SHOWN = 5
+"""Rows that make no sense, and kinds of rows, of a trace that are shown."""
+_LONGEST = 60
+"""Characters of a wrong instant that are shown."""
 
 
 def add_arguments(subparsers: Any) -> None:
@@ -82,13 +84,8 @@ def _add_why(actions: Any) -> None:
 
 def run(namespace: argparse.Namespace) -> int:
     """Do what was asked for."""
-    if namespace.action == "info":
-        return _info(namespace.files, namespace.json, namespace.quarantine)
-    if namespace.action == "replay":
-        return _replay(namespace.file, namespace.output, namespace.json)
-    if namespace.action == "why":
-        return _why(namespace)
-    return importing.run(namespace)
+    actions = {"info": _info, "replay": _replay, "why": _why, "import": importing.run}
+    return actions[namespace.action](namespace)
 
 
 def _read(file: str) -> tuple[Trace, Quarantine]:
@@ -98,20 +95,20 @@ def _read(file: str) -> tuple[Trace, Quarantine]:
         return read_trace(file, shown)
 
 
-def _info(files: list[str], as_json: bool, output: str | None) -> int:
+def _info(namespace: argparse.Namespace) -> int:
     from qflow.trace.files import Quarantine
 
-    require_apart([output], files)
+    require_apart([namespace.quarantine], namespace.files)
     everything = Quarantine()
-    for file in files:
+    for file in namespace.files:
         trace, quarantine = _read(file)
         everything += quarantine
-        if as_json:
+        if namespace.json:
             print(json.dumps(_facts(file, trace, quarantine)))
         else:
             _print_facts(file, trace, quarantine)
-    if output is not None:
-        everything.write(output)
+    if namespace.quarantine is not None:
+        everything.write(namespace.quarantine)
     return 1 if everything else 0
 
 
@@ -175,36 +172,37 @@ def _print_facts(file: str, trace: Trace, quarantine: Quarantine) -> None:
         print(f"  workload {trace.workload.name!r}: {clients}")
     for name, summary in _summarize(trace).items():
         print(f"  queue {name}: {measures_text(summary)}")
-    kinds = Counter(trace.kind).most_common(SHOWN)
+    kinds = Counter(trace.kind).most_common(_SHOWN)
     print(f"  most rows: {', '.join(f'{count} {kind}' for kind, count in kinds) or 'none'}")
     if quarantine:
         print(f"  {quarantine.summary()}")
-    for entry in quarantine[1:SHOWN]:
+    for entry in quarantine[1:_SHOWN]:
         print(f"    {entry.text()}")
-    if len(quarantine) > SHOWN:
-        print(f"    … and {len(quarantine) - SHOWN} more; --quarantine OUT.jsonl writes them all")
+    if len(quarantine) > _SHOWN:
+        print(f"    … and {len(quarantine) - _SHOWN} more; --quarantine OUT.jsonl writes them all")
 
 
-def _replay(file: str, output: str | None, as_json: bool) -> int:
+def _replay(namespace: argparse.Namespace) -> int:
     from qflow.trace.files import write_trace
     from qflow.trace.replaying import Replay
 
-    require_apart([output], [file])
-    trace, quarantine = _read(file)
+    output, name = namespace.output, Path(namespace.file).name
+    require_apart([output], [namespace.file])
+    trace, quarantine = _read(namespace.file)
     if quarantine:
-        print(f"{Path(file).name}: {quarantine.summary()}", file=sys.stderr)
+        print(f"{name}: {quarantine.summary()}", file=sys.stderr)
     replay = Replay(trace)
     try:
-        with progress(f"replaying {Path(file).name}", len(trace)) as shown:
+        with progress(f"replaying {name}", len(trace)) as shown:
             replay.run(progress=shown)
     finally:
         # After Ctrl-C too: what the engine has done until then is a trace, marked as cut off.
         if output is not None:
             with progress(f"writing {Path(output).name}", len(replay.trace)) as shown:
                 write_trace(replay.trace, output, shown)
-    difference, name = replay.difference(), Path(file).name
+    difference = replay.difference()
     where = None if difference is None else difference.text("the trace", "the engine")
-    if as_json:
+    if namespace.json:
         print(json.dumps({"file": name, "rows": len(trace), "difference": where}))
     elif where is None:
         print(f"{name}: replayed; all {len(trace)} rows came back exactly")
@@ -237,7 +235,7 @@ def instant(text: str) -> tuple[int | None, int | None]:
         return int(text), None
     if _TIME.fullmatch(text):
         return None, int(Decimal(text.removesuffix("s")) * _SECOND)
-    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
     raise RefusalError(f"an instant is a row's seq, such as 1200, or a time, such as 2.5s; got {shown!r}")
 
 
