@@ -225,8 +225,8 @@ def serve_chapters(scratch: Path, *command: str, folder: Path | None = None) -> 
 
 
 @contextmanager
-def chromium_page(server: LabServer) -> Iterator[LabPage]:
-    """Open a page of headless Chromium on a running JupyterLab, with cookies and a cache of its own."""
+def chromium_page(server: LabServer | None = None) -> Iterator[LabPage]:
+    """Open a page of headless Chromium, for a server or files, with cookies and a cache of its own."""
     context = _chromium().new_context(viewport=VIEWPORT, device_scale_factor=1)
     context.set_default_timeout(PATIENCE_SECONDS * 1000)
     lab = LabPage(context.new_page(), server)

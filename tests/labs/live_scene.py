@@ -139,7 +139,7 @@ class LiveScene(ScenePage):
 @contextmanager
 def live_page(folder: Path, scene: type[LiveScene] = LiveScene, height: int = 720) -> Iterator[Any]:
     """Open a page for labs; at the end it has asked nobody outside, and nothing went wrong in it."""
-    with chromium_page(None) as lab:  # type: ignore[arg-type]
+    with chromium_page() as lab:
         lab.page.set_viewport_size({"width": 1280, "height": height})
         yield scene(lab.page, folder)
         assert lab.page_errors == lab.foreign_requests == []

@@ -62,7 +62,7 @@ class Page(ScenePage):
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
     folder = tmp_path_factory.mktemp("motion")
-    with chromium_page(None) as lab:  # type: ignore[arg-type]
+    with chromium_page() as lab:
         lab.page.clock.install()
         yield Page(lab.page, folder)
         assert lab.page_errors == []

@@ -198,7 +198,7 @@ NO_STORAGE = """Object.defineProperty(window, "localStorage", {
 
 @pytest.fixture
 def page(shelf):
-    with chromium_page(None) as lab:  # type: ignore[arg-type]
+    with chromium_page() as lab:
         lab.page.add_init_script(HEAR)
         yield lab.page
         assert lab.page_errors == [] and lab.foreign_requests == []

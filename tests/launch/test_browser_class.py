@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
-from browser import LabServer, chromium_page, play_until
+from browser import chromium_page, play_until
 from test_classroom import serve
 from test_front_door import write_book
 
@@ -43,12 +41,12 @@ def make_guess(page, depth: str) -> None:
 
 def test_a_guess_arrives_in_the_histogram_and_goes_on_at_the_teachers_word(server):
     server.room.obey({"held": True})
-    lab = LabServer(f"http://{server.address}", Path(), Path())
-    with chromium_page(lab) as learner, chromium_page(lab) as teacher:
+    site = f"http://{server.address}"
+    with chromium_page() as learner, chromium_page() as teacher:
         page, screen = learner.page, teacher.page
-        screen.goto(f"{lab.url}{server.teacher}")
+        screen.goto(f"{site}{server.teacher}")
         page.clock.install()
-        page.goto(f"{lab.url}/book/notebooks/01-thresholds.html")
+        page.goto(f"{site}/book/notebooks/01-thresholds.html")
         page.get_by_placeholder("seat 1, or your name").fill(SCRIPT)
         make_guess(page, "950")
         screen.locator("svg .said[width]").wait_for()
@@ -71,7 +69,7 @@ def test_names_and_messages_are_texts_on_the_screen(server):
     who = {"who": "f" * 16, "name": SCRIPT, "page": SCRIPT, "guesses": []}
     checks = [{"id": SCRIPT, "passed": False, "message": SCRIPT, "at": at} for at in range(3)]
     server.room.receive({**who, "checks": checks})
-    with chromium_page(LabServer(f"http://{server.address}", Path(), Path())) as teacher:
+    with chromium_page() as teacher:
         teacher.page.on("dialog", lambda dialog: pytest.fail(dialog.message))
         teacher.page.goto(f"http://{server.address}{server.teacher}")
         teacher.page.get_by_text(f"{SCRIPT}, seat ").first.wait_for()
@@ -83,11 +81,10 @@ def test_a_page_whose_class_was_closed_lets_the_run_go_on(server):
     """Nobody is to wait for a teacher who is gone."""
     with serve(server.folder) as closing:
         closing.room.obey({"held": True})
-        lab = LabServer(f"http://{closing.address}", Path(), Path())
-        with chromium_page(lab) as learner:
+        with chromium_page() as learner:
             page = learner.page
             page.clock.install()
-            page.goto(f"{lab.url}/book/notebooks/01-thresholds.html")
+            page.goto(f"http://{closing.address}/book/notebooks/01-thresholds.html")
             make_guess(page, "900")
             closing.shutdown()
             closing.server_close()

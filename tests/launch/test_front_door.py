@@ -242,7 +242,7 @@ def true_book(tmp_path_factory, root) -> Path:
 @pytest.fixture
 def page():
     """A page that asks nobody outside and has no errors."""
-    with chromium_page(None) as lab:
+    with chromium_page() as lab:
         yield lab.page
         assert (lab.page_errors, lab.foreign_requests) == ([], [])
 

@@ -43,7 +43,7 @@ def page(tmp_path_factory):
     # The widget's script ends with its export, which a page has no use for.
     script = join_modules("scene.js").replace("export default { render };", "")
     path.write_text(PAGE.format(style=read_styles(*STYLES), script=script), encoding="utf-8")
-    with chromium_page(None) as lab:
+    with chromium_page() as lab:
         lab.page.goto(path.as_uri())
         yield lab
 
