@@ -1,37 +1,35 @@
 // Navigation: the search of the book, which section of the page is being read, tables on a phone, and where a page cannot lead.
 
 import { unpackedJson } from "../../labs/static/packed.js";
+import { html, write } from "../../labs/static/svg.js";
 import { findSections, placeOf, searchedWords } from "./search.js";
 
 const book = new URL(".", document.currentScript.src);
-const make = (tag, attributes, ...inside) => {
-  const made = Object.assign(document.createElement(tag), attributes);
-  made.append(...inside);
-  return made;
-};
 
 // The index is a script, loaded once it is needed: a page that was opened from a folder may not fetch.
 let index;
 async function loadIndex() {
-  await new Promise((onload, onerror) => document.head.append(make("script", { src: new URL("search-index.js", book).href, onload, onerror })));
+  const script = html("script", { src: new URL("search-index.js", book) }, document.head);
+  await new Promise((onload, onerror) => Object.assign(script, { onload, onerror }));
   return unpackedJson(qflowIndex);
 }
 
 // Some words around the first that was looked for, all of them marked.
-function excerpt(text, words) {
+function showExcerpt(home, text, words) {
   const { start, end } = placeOf(text, words);
   const either = new RegExp(`(${words.map((word) => word.source).join("|")})`, "i");
-  const parts = text.slice(start, end).split(either).map((part, number) => (number % 2 ? make("mark", {}, part) : part));
-  return make("span", {}, start ? "… " : "", ...parts, end === undefined ? "" : " …");
+  const shown = html("span", {}, home, start ? "… " : "");
+  text.slice(start, end).split(either).forEach((part, number) => (number % 2 ? html("mark", {}, shown, part) : shown.append(part)));
+  if (end !== undefined) shown.append(" …");
 }
 
 const MOST = 30;
-const input = make("input", { type: "search", placeholder: "Search the book: prefetch, FC-14", ariaLabel: "Search the book", autocomplete: "off", spellcheck: false });
-const status = make("p", { role: "status" });
-const list = make("ul");
-const panel = make("div", { className: "found", hidden: true }, status, list);
-const search = make("search", { className: "search" }, input, make("kbd", { ariaHidden: "true" }, "/"), panel);
-document.querySelector(".bar").append(search);
+const search = html("search", { class: "search" }, document.querySelector(".bar"));
+const input = html("input", { type: "search", placeholder: "Search the book: prefetch, FC-14", "aria-label": "Search the book", autocomplete: "off", spellcheck: "false" }, search);
+html("kbd", { "aria-hidden": "true" }, search, "/");
+const panel = html("div", { class: "found", hidden: "" }, search);
+const status = html("p", { role: "status" }, panel);
+const list = html("ul", {}, panel);
 
 async function showFound() {
   const asked = input.value;
@@ -42,11 +40,14 @@ async function showFound() {
   if (asked !== input.value || !words.length) return;
   const found = pages ? findSections(pages, words) : [];
   const many = found.length > MOST ? `the first ${MOST} of ${found.length} sections` : `${found.length} section${found.length === 1 ? "" : "s"}`;
-  status.textContent = pages ? many : "The words of the book could not be loaded.";
-  list.replaceChildren(...found.slice(0, MOST).map(({ place, title, heading, text }) => {
-    const where = heading === title ? [] : [" ", make("small", {}, title)];
-    return make("li", {}, make("a", { href: new URL(place, book).href }, make("b", {}, heading), ...where, excerpt(text, words)));
-  }));
+  write(status, pages ? many : "The words of the book could not be loaded.");
+  list.replaceChildren();
+  for (const { place, title, heading, text } of found.slice(0, MOST)) {
+    const link = html("a", { href: new URL(place, book) }, html("li", {}, list));
+    html("b", {}, link, heading);
+    if (heading !== title) html("small", {}, link, ` ${title}`);
+    showExcerpt(link, text, words);
+  }
 }
 
 const close = () => { panel.hidden = true; };
