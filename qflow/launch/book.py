@@ -24,7 +24,7 @@ from qflow.labs.scripts import join_script, read_styles
 from qflow.labs.share import site_address
 from qflow.launch.book_questions import ask_in_page
 from qflow.launch.chapters import list_files
-from qflow.launch.sections import PageSection, add_anchors, list_sections, sections, write_index
+from qflow.launch.sections import PageSection, add_anchors, link_sections, read_sections, write_index
 from qflow.teaching.rules import rule_book
 
 PAGE = Path(__file__).with_name("page")
@@ -95,7 +95,7 @@ class Page:
         return f"lab/index.html?path={self.path.removeprefix('notebooks/')}"
 
 
-def contents() -> Iterator[tuple[str, Path]]:
+def list_contents() -> Iterator[tuple[str, Path]]:
     """Yield each file of chapters and exercises that readers get, with its place in a checkout first."""
     for room in ("notebooks", "exercises"):
         folder = kit_path(room)
@@ -104,14 +104,14 @@ def contents() -> Iterator[tuple[str, Path]]:
 
 def _list_pages() -> list[Page]:
     """Return all pages there will be: notebooks, and texts in Markdown."""
-    return [_page(source, path) for path, source in contents() if source.suffix in _READ]
+    return [_page(source, path) for path, source in list_contents() if source.suffix in _READ]
 
 
 def write_book(site: Path) -> list[Page]:
     """Write all pages, and what they show, into a site's folder; return the pages."""
     book = site / FOLDER
     pages = _list_pages()
-    for path, source in contents():
+    for path, source in list_contents():
         if source.suffix not in _READ:
             (book / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(source, book / path)
@@ -138,7 +138,7 @@ def _write_style(site: Path) -> None:
         (book / name).write_text(text, encoding="utf-8")
 
 
-def groups(pages: Sequence[Page], current: Page | None = None) -> dict[str, list[Page]]:
+def group_pages(pages: Sequence[Page], current: Page | None = None) -> dict[str, list[Page]]:
     """Return the contents of the book; of functions' modules only those of the current page's room."""
     room = current.room if current else ""
     listed = [page for page in pages if "/functions/" not in page.path or page.room == room]
@@ -187,7 +187,7 @@ def _draw_page(page: Page, pages: Sequence[Page], exporter: Any) -> tuple[str, l
     else:
         book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_markdown_cell(text, id="text")])
     top = "../" * (page.path.count("/") + 1)
-    listed = groups(pages, page)
+    listed = group_pages(pages, page)
     beside = next((found for found in listed.values() if page in found), [page])
     place = beside.index(page)
     around: dict[str, Any] = {
@@ -206,9 +206,9 @@ def _draw_page(page: Page, pages: Sequence[Page], exporter: Any) -> tuple[str, l
     }
     body, _ = exporter.from_notebook_node(book, resources={"page": around})
     body = add_anchors(_LINK.sub(r"\1.html", body), rows=page.source.suffix == ".md")
-    its = sections(body)
+    its = read_sections(body)
     linked = _link_rules(body, f"{top}{FOLDER}/notebooks/reference/rules.html")
-    return linked.replace("</h1>", f"</h1>{list_sections(its)}", 1), its
+    return linked.replace("</h1>", f"</h1>{link_sections(its)}", 1), its
 
 
 def preview(title: str, about: str, top: str) -> str:

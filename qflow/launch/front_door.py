@@ -25,7 +25,7 @@ from qflow.labs.picture import Picture
 from qflow.labs.running import refusal_text
 from qflow.labs.share import run_of_token
 from qflow.labs.words import story_of
-from qflow.launch.book import FOLDER, ICON, PAGE, Page, groups, preview
+from qflow.launch.book import FOLDER, ICON, PAGE, Page, group_pages, preview
 from qflow.launch.cargo import OWN, write_engine
 
 ENGINE = "engine.zip"
@@ -164,7 +164,7 @@ def _pack_run(picture: Picture) -> dict[str, Any]:
 
 def _list_links(pages: Sequence[Page]) -> dict[str, str]:
     """Return the lists of links to the book."""
-    found = groups(pages)
+    found = group_pages(pages)
     link = '<a class="title" href="{}">{}</a>'
     links = {page: link.format(f"{FOLDER}/{page.file}", escape(page.title)) for page in pages}
     lists = {key: "".join(f"<li>{links[page]}</li>" for page in found[name]) for key, name in _LISTS.items()}

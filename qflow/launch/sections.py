@@ -81,7 +81,7 @@ def add_anchors(body: str, *, rows: bool) -> str:
     return _BARE_ROW.sub(lambda row: f'<tr id="{name_of(row[2], "row-", "~")}">{row[1]}', body)
 
 
-def sections(body: str) -> list[PageSection]:
+def read_sections(body: str) -> list[PageSection]:
     """Return the sections of a page whose headings, and rows of tables, have anchors."""
     body = _UNREAD.sub(" ", body)
     parts = _HEADING.split(_ROW.sub(" ", body))[1:]
@@ -93,7 +93,7 @@ def sections(body: str) -> list[PageSection]:
     ]
 
 
-def list_sections(its: Sequence[PageSection]) -> str:
+def link_sections(its: Sequence[PageSection]) -> str:
     """Return links to the sections of a page, as deep as they stay few."""
     deepest = 3 if sum(section.level in (2, 3) for section in its) <= _FEW else 2
     links = "".join(

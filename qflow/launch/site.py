@@ -19,7 +19,7 @@ from typing import Any
 
 from qflow.kit import DISTRIBUTION
 from qflow.launch import cargo
-from qflow.launch.book import EXECUTED_ONLY, contents, write_book
+from qflow.launch.book import EXECUTED_ONLY, list_contents, write_book
 from qflow.launch.chapters import SETTINGS, inner_links, require
 from qflow.launch.front_door import write_front_door, write_worker
 
@@ -89,7 +89,7 @@ def check_ready(folder: Path) -> None:
 def _write_contents(folder: Path) -> None:
     """Copy the chapters and exercises, made ready for a browser."""
     nbformat = importlib.import_module("nbformat")
-    for path, source in contents():
+    for path, source in list_contents():
         target = folder / path.removeprefix("notebooks/")
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.suffix == ".ipynb":

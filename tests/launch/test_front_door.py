@@ -50,7 +50,7 @@ def door(folder) -> dict:
 def write_book(top: Path, pages: dict[str, Path]) -> list[book.Page]:
     """Write a book of a few files, by where each is in a checkout."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(book, "contents", pages.items)
+        patch.setattr(book, "list_contents", pages.items)
         return book.write_book(top)
 
 
@@ -215,7 +215,7 @@ def test_a_rule_is_linked_to_as_it_is_written():
     unknown = "-".join(("FC", "00"))
     headed = sections.add_anchors(f"<h3>FC-14</h3><h3>{unknown}</h3>", rows=False)
     assert 'id="fc-14"' in headed and 'id="FC-14"' in headed and f'id="{unknown}"' not in headed
-    assert sections.sections(headed)[0].heading == "FC-14"
+    assert sections.read_sections(headed)[0].heading == "FC-14"
 
 
 def test_a_preview_names_its_picture_by_its_whole_address(monkeypatch, root):
