@@ -257,85 +257,63 @@ _RING = f"{_WORKLOADS}/ring"
 _CLIENT = "python data/clients/proton_blocking_cured.py"
 
 # They are typed at the top of a checkout, whose files they read; only app.csv is yours.
-_EXAMPLES: dict[str, tuple[str, str]] = {
-    "lab": ("lab", "lab --dir my-chapters --no-browser --port 8899"),
-    "exercises": ("exercises --json", "exercises solutions"),
-    "rules": ("rules FC-14 FC-16", "rules --json"),
-    "config add queue": (
-        "config add queue orders --max-queue-count=1000",
-        "config add queue orders --flow-stop-count=90 --flow-resume-count=60 --json",
-    ),
-    "config address": (
-        "config address 'orders; {create: always}'",
-        "config address orders --broker-option=default-queue-limit=0 --json",
-    ),
-    "run": (f"run {_RING}.json", f"run {_SLOW}.json --seed 7 --trace slow.jsonl.gz"),
-    "design": (
-        f"design {_SLOW}.json --max-count 1000 --messages 500",
-        f"design {_SLOW}.json --max-count orders=500 --slo 'p99 wait < 2s' --slo 'loss 0'",
-    ),
-    "record": (
-        "record --listen 5673 --upstream localhost:5672 --out log.parquet",
-        "record --listen 0.0.0.0:5673 --upstream amqps://broker:5671 --out log.parquet --ca ca.pem",
-    ),
-    "trace info": ("trace info slow.jsonl.gz", "trace info slow.jsonl.gz --json"),
-    "trace replay": ("trace replay slow.jsonl.gz", "trace replay slow.jsonl.gz -o again.jsonl.gz --json"),
-    "trace import": (
-        f"trace import {_SLOW}.csv.gz -o slow.jsonl",
-        "trace import app.csv --map 'time=when:ms,client=host,event=action:{sent=transfer,acked=complete}' "
-        "--like app.map",
-    ),
-    "trace why": (
-        "trace why slow.jsonl.gz 9.5s queue:orders",
-        "trace why slow.jsonl.gz 1200 producer:p1 --json",
-    ),
-    "predict": (
-        f"predict {_RING}.json {_RING}.csv.gz --replays 3",
-        f"predict {_SLOW}.json {_SLOW}.csv.gz --capacity p1=20 --json",
-    ),
-    "spark audit": (
-        f"spark audit {_SLOW}.csv.gz",
-        f"spark audit {_WORKLOADS}/fleet.parquet --lake lake --out audited --json",
-    ),
-    "spark report": (
-        "spark report audited --page day.html",
-        "spark report audited --day 2026-11-27 --page day.html",
-    ),
-    "spark sweep": (
-        "spark sweep --lake lake --settings grid.json --out swept",
-        "spark sweep --lake lake --settings grid.json --out swept --replays 19 --json",
-    ),
-    "spark stream": (
-        "spark stream incoming --out audited --once",
-        "spark stream incoming --out audited --files 4 --wait 120",
-    ),
-    "spark synth": (
-        "spark synth --queues 100 --events 1000000 --out lake",
-        "spark synth --queues 8 --events 20000 --out small --master local[4]",
-    ),
-    "conform": (
-        "conform data/recordings/scenarios/random-ring.jsonl",
-        "conform data/recordings/scenarios/*.jsonl --json",
-    ),
-    "serve": (
-        "serve --queue 'orders --flow-stop-count=10 --flow-resume-count=5'",
-        "serve --host 0.0.0.0 --port 5673 --trace served.jsonl",
-    ),
-    "check-client": (
-        f"check-client --short -- {_CLIENT}",
-        f"check-client --require stops,loses-nothing --json -- {_CLIENT}",
-    ),
-    "site build": ("site build", "site build --out my-site"),
-    # It has no options; the second is what comes after it, without network.
-    "site fetch": ("site fetch", "site build"),
-    "class": ("class", "class --site qflow-workshop/site --port 8080"),
-    "workshop": ("workshop --for linux --python 3.12", "workshop --with spark,live --out room --no-site"),
-    "doctor": ("doctor", "doctor --spark --json"),
-    "completion": (
-        "completion bash > ~/.local/share/bash-completion/completions/qflow",
-        "completion fish > ~/.config/fish/completions/qflow.fish",
-    ),
-}
+_EXAMPLES = f"""\
+qflow lab
+qflow lab --dir my-chapters --no-browser --port 8899
+qflow exercises --json
+qflow exercises solutions
+qflow rules FC-14 FC-16
+qflow rules --json
+qflow config add queue orders --max-queue-count=1000
+qflow config add queue orders --flow-stop-count=90 --flow-resume-count=60 --json
+qflow config address 'orders; {{create: always}}'
+qflow config address orders --broker-option=default-queue-limit=0 --json
+qflow run {_RING}.json
+qflow run {_SLOW}.json --seed 7 --trace slow.jsonl.gz
+qflow design {_SLOW}.json --max-count 1000 --messages 500
+qflow design {_SLOW}.json --max-count orders=500 --slo 'p99 wait < 2s' --slo 'loss 0'
+qflow record --listen 5673 --upstream localhost:5672 --out log.parquet
+qflow record --listen 0.0.0.0:5673 --upstream amqps://broker:5671 --out log.parquet --ca ca.pem
+qflow trace info slow.jsonl.gz
+qflow trace info slow.jsonl.gz --json
+qflow trace replay slow.jsonl.gz
+qflow trace replay slow.jsonl.gz -o again.jsonl.gz --json
+qflow trace import {_SLOW}.csv.gz -o slow.jsonl
+qflow trace import app.csv --map 'time=when:ms,client=host,event=action:{{sent=transfer,acked=complete}}' \
+--like app.map
+qflow trace why slow.jsonl.gz 9.5s queue:orders
+qflow trace why slow.jsonl.gz 1200 producer:p1 --json
+qflow predict {_RING}.json {_RING}.csv.gz --replays 3
+qflow predict {_SLOW}.json {_SLOW}.csv.gz --capacity p1=20 --json
+qflow spark audit {_SLOW}.csv.gz
+qflow spark audit {_WORKLOADS}/fleet.parquet --lake lake --out audited --json
+qflow spark report audited --page day.html
+qflow spark report audited --day 2026-11-27 --page day.html
+qflow spark sweep --lake lake --settings grid.json --out swept
+qflow spark sweep --lake lake --settings grid.json --out swept --replays 19 --json
+qflow spark stream incoming --out audited --once
+qflow spark stream incoming --out audited --files 4 --wait 120
+qflow spark synth --queues 100 --events 1000000 --out lake
+qflow spark synth --queues 8 --events 20000 --out small --master local[4]
+qflow conform data/recordings/scenarios/random-ring.jsonl
+qflow conform data/recordings/scenarios/*.jsonl --json
+qflow serve --queue 'orders --flow-stop-count=10 --flow-resume-count=5'
+qflow serve --host 0.0.0.0 --port 5673 --trace served.jsonl
+qflow check-client --short -- {_CLIENT}
+qflow check-client --require stops,loses-nothing --json -- {_CLIENT}
+qflow site build
+qflow site build --out my-site
+qflow site fetch
+qflow site build
+qflow class
+qflow class --site qflow-workshop/site --port 8080
+qflow workshop --for linux --python 3.12
+qflow workshop --with spark,live --out room --no-site
+qflow doctor
+qflow doctor --spark --json
+qflow completion bash > ~/.local/share/bash-completion/completions/qflow
+qflow completion fish > ~/.config/fish/completions/qflow.fish
+""".splitlines()
 
 
 def _fold_line(line: str, width: int = 78) -> str:
@@ -353,9 +331,6 @@ def _fold_line(line: str, width: int = 78) -> str:
 
 def _examples_of(command: str) -> list[str]:
     """Return two examples of a command; of one with commands in it, the first ones of these."""
-    program, _, name = command.partition(" ")
-    if program != "qflow":
-        return []
-    inner = [pair for known, pair in _EXAMPLES.items() if known.startswith(f"{name} ".lstrip())]
-    pair = _EXAMPLES.get(name) or [line for lines in zip(*inner, strict=True) for line in lines][:2]
-    return [f"qflow {line}" for line in pair]
+    pairs = zip(_EXAMPLES[::2], _EXAMPLES[1::2], strict=True)
+    inner = [pair for pair in pairs if f"{pair[0]} ".startswith(f"{command} ")]
+    return [line for lines in zip(*inner, strict=True) for line in lines][:2]
