@@ -34,20 +34,20 @@ from qflow.teaching.rules import (
 )
 from qflow.trace.explain.chain import AREAS
 
-ROOMS: dict[str, str] = {
-    "broker": "the engine",
-    "messaging": "the client API people know from qpid.messaging",
-    "configuration": "qpid-config's options, addresses and declare arguments",
-    "workload": "producers and consumers in virtual time",
-    "logs": "client logs: read, replayed through the engine, audited",
-    "trace": "traces of the engine; the time machine; explain",
-    "prediction": "what would have happened under other settings",
-    "design": "thresholds that are safe",
-    "conformance": "recordings of a real broker, played against the engine",
-    "labs": "pictures that move",
-    "teaching": "chapters, exercises, challenges, predictions",
-}
-"""The rooms that have a page, and what each is."""
+ROOMS = (
+    "broker",
+    "messaging",
+    "configuration",
+    "workload",
+    "logs",
+    "trace",
+    "prediction",
+    "design",
+    "conformance",
+    "labs",
+    "teaching",
+)
+"""The rooms that have a page."""
 
 _WIDTH = 78
 """How long a line with all parameters may be."""
@@ -62,14 +62,6 @@ def _fill(page: str, **gaps: Iterable[str]) -> list[str]:
     text = (_TEXTS / f"{page}.md").read_text("utf-8")
     return (
         text.format(**{name: "\n".join(lines) for name, lines in gaps.items()}).removesuffix("\n").split("\n")
-    )
-
-
-def _rooms_index() -> list[str]:
-    """Return the page that leads to the rooms' pages."""
-    return _fill(
-        "functions",
-        rooms=[f"- [`qflow.{room}`](functions-{room}.md): {what}" for room, what in ROOMS.items()],
     )
 
 
@@ -220,7 +212,6 @@ def pages(kind: str = "reference") -> dict[str, Callable[[], list[str]]]:
         "left-out.md": _left_out_page,
         "trace-format.md": _trace_page,
         "workload-format.md": _workload_page,
-        "functions.md": _rooms_index,
     }
     for room in ROOMS:
         made[f"functions-{room}.md"] = partial(_room_page, room)
