@@ -226,7 +226,8 @@ class Program:
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise RefusalError(f"{command[0]!r} cannot be run: {reason}") from None
-        self._lines: deque[bytes] = deque(maxlen=_KEPT_LINES)
+        # Each with how many came before it.
+        self._lines: deque[tuple[int, bytes]] = deque(maxlen=_KEPT_LINES)
         self.printed = 0
         self._reader = Thread(target=self._read, name="output of a client", daemon=True)
         self._reader.start()
@@ -235,7 +236,7 @@ class Program:
         assert self._process.stdout is not None
         with suppress(ValueError, OSError):
             while line := self._process.stdout.readline(_LONGEST_LINE):
-                self._lines.append(line)
+                self._lines.append((self.printed, line))
                 self.printed += 1
 
     @property
@@ -243,24 +244,20 @@ class Program:
         """The exit status; None while it runs."""
         return self._process.poll()
 
-    def wait(self, seconds: float) -> int | None:
-        """Wait for its end, at most so long; return the exit status, None if it still runs."""
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(seconds)
-        return self.status
-
     def output(self, since: int = 0) -> str:
         """Return the last 200 lines of what it has printed, errors included, after so many lines."""
         if self.status is not None:
             # All that it wrote has been read, unless something that it started still holds the pipe.
             self._reader.join(_GRACE)
-        lines = list(self._lines)
-        return b"".join(lines[max(0, since - self.printed + len(lines)) :]).decode("utf-8", "replace").strip()
+        lines = [line for number, line in list(self._lines) if number >= since]
+        return b"".join(lines).decode("utf-8", "replace").strip()
 
     def end(self) -> None:
         """End the program and all processes that it started: by SIGTERM, and a second later by SIGKILL."""
         self._signal(signal.SIGTERM)
-        if self.wait(_GRACE) is None or self._reader.is_alive():
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_GRACE)
+        if self.status is None or self._reader.is_alive():
             self._signal(getattr(signal, "SIGKILL", signal.SIGTERM))
         self._process.wait()
         self._reader.join(_GRACE)
@@ -456,11 +453,7 @@ def _measure_settling(watch: _Watch) -> Settling:
             # Its credit is used up: there is no more to wait for than time.
             settled = _await_settled(watch, feeder.sent, watch.given.still)
             break
-    sleep(2 * _LOOK)
-    watch.look()
-    if not watch.is_receiving:
-        watch.program.wait(watch.given.still)
-        watch.look()
+    watch.until_still()
     with watch.serving.lock:
         counted = watch.serving.broker.queue(watch.given.queue).statistics()
     return Settling(
