@@ -169,12 +169,15 @@ class ClientCard:
     runs: dict[str, ClientRun] = field(default_factory=dict)
     settling: Settling | None = None
 
+    def _run(self, case: str) -> ClientRun:
+        return self.runs.get(case, _NO_RUN)
+
     # Senders
 
     @property
     def stops(self) -> bool:
         """Whether it has something left to send when the queue has stopped it, and waits with that."""
-        run = self.runs.get("stopped", _NO_RUN)
+        run = self._run("stopped")
         if run.pause in (LATE, RESENDS):
             return False
         if self.given.brake == SILENCE and not run.most_unsettled:
@@ -189,25 +192,24 @@ class ClientCard:
     @property
     def past_stop(self) -> int:
         """Messages that came onto the queue after the one that reached the stop threshold."""
-        return max(0, self.runs.get("stopped", _NO_RUN).before.depth - self.given.stop)
+        return max(0, self._run("stopped").before.depth - self.given.stop)
 
     def _count_missing(self, case: str) -> int:
         """Count messages of a run that were sent, are on no queue, and were not sent again."""
-        run = self.runs.get(case, _NO_RUN)
-        after = run.after
+        run = self._run(case)
         can_resend = not self.is_endless and not run.is_presettled
-        sent = min(after.sent, self.total) if can_resend else after.sent
-        return max(0, sent - after.stored)
+        sent = min(run.after.sent, self.total) if can_resend else run.after.sent
+        return max(0, sent - run.after.stored)
 
     def count_lost(self, case: str) -> int:
         """Count what is missing of a run whose program reports no failure by its exit status."""
-        run = self.runs.get(case, _NO_RUN)
+        run = self._run(case)
         # Who still sends again what was released has lost nothing yet.
         return 0 if run.has_failed or run.pause == RESENDS else self._count_missing(case)
 
     def count_unsent(self, case: str) -> int:
         """Count messages of a run that were never sent, though the program ended and reports no failure."""
-        run = self.runs.get(case, _NO_RUN)
+        run = self._run(case)
         return 0 if run.status != 0 or self.is_endless else max(0, self.total - run.after.sent)
 
     @property
@@ -220,7 +222,7 @@ class ClientCard:
     @property
     def goes_on(self) -> bool:
         """Whether it sends the rest when flow control is OFF again."""
-        run = self.runs.get("resumed", _NO_RUN)
+        run = self._run("resumed")
         if run.has_failed:
             return False
         return run.after.sent > run.before.sent if self.is_endless else run.after.sent >= self.total
@@ -236,7 +238,7 @@ class ClientCard:
 
     @property
     def _dies_of(self) -> ClientRun | None:
-        given = [run for case, run in self.runs.items() if self.role == RECEIVER and case != "deleted"]
+        given = (run for case, run in self.runs.items() if self.role == RECEIVER and case != "deleted")
         return next((run for run in given if run.has_failed), None)
 
     @property
@@ -307,7 +309,8 @@ class ClientCard:
             return f"goes on: sends {'' if self.is_endless else 'the other '}{more:,}"
         if run.pause == LATE:
             return f"was never still; {more:,} more when there was room"
-        return f"does not go on: {more:,} more, then it {_describe_rest(run)}"
+        rest = run.end if run.status is None else f"ends with status {run.status}"
+        return f"does not go on: {more:,} more, then it {rest}"
 
     def _describe_refused(self, case: str) -> str:
         """Say how many transfers were released or rejected, and whether they are sent again and again."""
@@ -507,10 +510,6 @@ def _quote(output: str) -> str:
 
 def _quote_after(output: str) -> str:
     return f", and says {_quote(output)}" if _quote(output) else ""
-
-
-def _describe_rest(run: ClientRun) -> str:
-    return run.end if run.status is None else f"ends with status {run.status}"
 
 
 def _describe_wait(run: ClientRun) -> str:
