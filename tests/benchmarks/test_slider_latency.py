@@ -48,10 +48,11 @@ THERE = """([selector, stop]) => {
     const { dataset } = document.querySelector(selector);
     return dataset.stop === stop && dataset.whole === "yes";
 }"""
+# The next notebook is opened in the same page: what is heard there is heard once.
 RELEASED = """selector => {
-    const stage = document.querySelector(selector);
     window.qflowReleased = [];
-    document.addEventListener("pointerup", () => window.qflowReleased.push(stage.dataset.stop), true);
+    window.qflowHear ??= () => window.qflowReleased.push(document.querySelector(selector).dataset.stop);
+    document.addEventListener("pointerup", window.qflowHear, true);
 }"""
 DRAG_MS, REST_MS = 250, 150
 
