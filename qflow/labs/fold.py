@@ -270,14 +270,13 @@ class Fold:
         """Return a fold that goes on from a frame, for other clients and queues."""
         new = Fold(topology, self.grain, self._own_steps)
         shift = _Shift(self.topology, topology, first)
-        columns = shift.columns()
         self._lay_down()
-        new._newest, new._now = [], shift.row(self._now, columns)
+        new._newest, new._now = [], shift.row(self._now)
         if _names(topology) == _names(self.topology):
             new._columns = [column[first:] for column in self._columns]
         else:
             for frame in range(first, self.count):
-                new._newest += shift.row([column[frame] for column in self._columns], columns)
+                new._newest += shift.row([column[frame] for column in self._columns])
         new._rows, new._newest_rows = self._rows[first:], []
         new.count, new.seen = self.count - first, self.seen
         new._frame = new.count
@@ -625,48 +624,42 @@ class Fold:
     # Flow control
 
     def _held(self, cells: Cells, at: int, values: Values) -> None:
-        queue, session, label, command = self._queues[cells[at + 2]], cells[at + 3], cells[at + 5], values[0]
-        now = self._now
-        now[queue.at + Q_HELD] += 1
         self._note("held")
-        self._mark_stay(queue, label, _STAY_HELD_START)
-        producer = self._producer(session, label)
-        if producer is None:
-            return
-        holds = producer.holds
-        if command not in holds:
-            self._mark(session, command, _HELD_START)
-        holds[command] = holds.get(command, 0) + 1
-        now[producer.at + P_HELD] = len(holds)
+        producer, command = self._count_held(cells, at, 1, _STAY_HELD_START), values[0]
+        if producer is not None:
+            holds = producer.holds
+            if command not in holds:
+                self._mark(cells[at + 3], command, _HELD_START)
+            holds[command] = holds.get(command, 0) + 1
+            self._now[producer.at + P_HELD] = len(holds)
 
     def _let_go(self, cells: Cells, at: int, values: Values) -> None:
-        queue, session, label, command = self._queues[cells[at + 2]], cells[at + 3], cells[at + 5], values[0]
         now = self._now
-        now[queue.at + Q_HELD] -= 1
         now[FREED] += 1
         self._note("freed" if now[PARTS] & _TURNED_OFF else "freed_own")
-        self._mark_stay(queue, label, _STAY_HELD_END)
-        producer = self._producer(session, label)
-        if producer is None:
-            return
-        holds = producer.holds
+        producer, command = self._count_held(cells, at, -1, _STAY_HELD_END), values[0]
         # The holds of a session that died are forgotten already (CM-09).
-        if command in holds:
+        if producer is not None and command in producer.holds:
+            holds = producer.holds
             holds[command] -= 1
             if not holds[command]:
                 del holds[command]
-                self._mark(session, command, _HELD_END)
+                self._mark(cells[at + 3], command, _HELD_END)
             now[producer.at + P_HELD] = len(holds)
+
+    def _count_held(self, cells: Cells, at: int, by: int, column: int) -> _Producer | None:
+        """Count a completion that a queue holds or lets go of; return whose it is."""
+        queue, label = self._queues[cells[at + 2]], cells[at + 5]
+        self._now[queue.at + Q_HELD] += by
+        start = queue.newest.get(label)
+        if start is not None:
+            self._stays[start + column] = self._frame
+        return self._producer(cells[at + 3], label)
 
     def _mark(self, session: str, command: object, column: int) -> None:
         start = self._sent[session].get(command)
         if start is not None:
             self._sendings[start + column] = self._frame
-
-    def _mark_stay(self, queue: _Queue, label: str, column: int) -> None:
-        start = queue.newest.get(label)
-        if start is not None:
-            self._stays[start + column] = self._frame
 
     def _flow_stopped(self, cells: Cells, at: int, values: Values) -> None:
         queue, now = self._queues[cells[at + 2]], self._now
@@ -857,19 +850,22 @@ class _Shift:
     """What moves where when a fold goes on with another topology from a frame on."""
 
     def __init__(self, before: Topology, after: Topology, first: int) -> None:
-        self.before, self.after, self.first = before, after, first
-        self._places = [
+        self.first = first
+        self._producers, self._queues, self._consumers = (
             {old: new.index(name) for old, name in enumerate(names) if name in new}
             for names, new in zip(_names(before), _names(after), strict=True)
-        ]
+        )
+        was = {name: column for column, name in enumerate(channel_names(before))}
+        # For each column after those of the step, where it was; -1 for one that is new.
+        self._columns = [was.get(name, -1) for name in channel_names(after)[AFTER_STEP:]]
 
     def producer(self, index: int) -> int:
         """Return a producer's index; -1 for one that is not shown any more."""
-        return self._places[0].get(index, -1)
+        return self._producers.get(index, -1)
 
     def queue(self, index: int) -> int:
         """Return a queue's index; -1 for one that is not shown any more."""
-        return self._places[1].get(index, -1)
+        return self._queues.get(index, -1)
 
     def sender(self, number: int) -> int:
         """Return a producer's number from 1; 0 for none."""
@@ -877,20 +873,11 @@ class _Shift:
 
     def reader(self, number: int) -> int:
         """Return a consumer's number from 1; 0 for none."""
-        return self._places[2].get(number - 1, -1) + 1
+        return self._consumers.get(number - 1, -1) + 1
 
-    def columns(self) -> dict[int, int]:
-        """Return where each column goes that both topologies have, those of the step left out."""
-        new = {name: column for column, name in enumerate(channel_names(self.after))}
-        old = enumerate(channel_names(self.before))
-        return {column: new[name] for column, name in old if name in new and column >= AFTER_STEP}
-
-    def row(self, row: list[int], columns: Mapping[int, int]) -> list[int]:
+    def row(self, row: list[int]) -> list[int]:
         """Return a frame in the new columns."""
-        moved = [0] * len(channel_names(self.after))
-        moved[:AFTER_STEP] = row[:AFTER_STEP]
-        for old, new in columns.items():
-            moved[new] = row[old]
+        moved = row[:AFTER_STEP] + [row[column] if column >= 0 else 0 for column in self._columns]
         for at, index in ((PRODUCER, self.producer), (QUEUE, self.queue), (WAITER, self.producer)):
             moved[at] = max(0, index(row[at]))
         moved[CONSUMER] = max(0, self.reader(row[CONSUMER] + 1) - 1)
