@@ -84,11 +84,6 @@ class Scene(anywidget.AnyWidget):
             self.is_whole, self.run = is_whole, run
         return True
 
-    @property
-    def numbers(self) -> bytes:
-        """The numbers of the first picture, as they are sent."""
-        return bytes(self.pictures[0]["numbers"]) if self.pictures else b""
-
     def __repr__(self) -> str:
         counts = ", ".join(str(picture["count"]) for picture in self.pictures) or "0"
         return f"Scene(run={self.run}, frames={counts})"

@@ -34,7 +34,7 @@ def recorded():
 def test_a_lab_shows_what_the_same_run_shows_without_widgets(lab):
     same = flow_run(messages=300, stop=40, resume=20, capacity=10, limit=100)
     assert lab.claims == same.claims
-    assert lab.scene.numbers == same.frames.pack()
+    assert lab.scene.pictures[0]["numbers"] == same.frames.pack()
     assert repr(lab) == repr(same) == "\n".join(same.claims)
 
 
@@ -57,7 +57,7 @@ def test_moving_a_slider_runs_again_and_replaces_picture_and_words(lab, setting,
     assert lab.picture is not before
     assert lab.scene.run == 2
     assert lab.scene.refusal == ""
-    assert lab.scene.numbers == lab.picture.frames.pack() != before.frames.pack()
+    assert lab.scene.pictures[0]["numbers"] == lab.picture.frames.pack() != before.frames.pack()
     for claim in lab.claims:
         assert claim.split("“")[0] in lab.children[-1].value.replace("&#x27;", "'")
 
@@ -102,7 +102,7 @@ def test_a_slower_earlier_run_never_overwrites_a_later_one(lab):
     assert not lab.show(early, 6)
     assert lab.picture is late
     assert lab.scene.run == 7
-    assert lab.scene.numbers == late.frames.pack()
+    assert lab.scene.pictures[0]["numbers"] == late.frames.pack()
 
 
 # A run that takes longer: its beginning first

@@ -567,7 +567,7 @@ def test_a_notebook_keeps_the_run_of_a_lab_to_play(small):
     assert all(html.escape(claim) in claims for claim in small.claims), "what is left without scripts"
     (picture,) = json.loads(re.search(RUN, kept, re.S)[1])["pictures"]
     numbers = unpacked(picture["numbers"])
-    assert numbers == zlib.decompress(small.scene.numbers)
+    assert numbers == zlib.decompress(small.scene.pictures[0]["numbers"])
     assert hashlib.sha256(numbers).hexdigest() == picture["digest"]
     assert notebooks._tidy_text(kept) == kept, "nothing in it is taken for an address or a folder"
     assert "text/html" not in Lab(Comparison({}, ("not yet",)))._repr_mimebundle_()

@@ -6,7 +6,7 @@ import { TAKES } from "./flights.js";
 import { AGAIN, colorOf, letterOf, offerAnswer, shapeOf } from "./glyphs.js";
 import { buildButton, buildGrip } from "./handles.js";
 import { EYE, PASSED, TAKEN } from "./looks.js";
-import { drawLock, drawShape, drawText, ring } from "./marks.js";
+import { drawLock, drawShape, drawText, paint, ring } from "./marks.js";
 import { Painter } from "./motion.js";
 import { clamp, easeOut, mix, smooth } from "./numbers.js";
 import { fitted, patterns, set, svg, textWidth, write } from "./svg.js";
@@ -48,25 +48,14 @@ export class Conveyor extends Painter {
     this.timeline.topology.consumers.forEach((_, index) => this.paintEye(index));
   }
 
-  // Where each message's place in the line is: those before it close up when one leaves.
   layOut() {
-    const { stays } = this.timeline;
     this.x = new Map();
-    let place = 0;
-    for (let row = 0; row < stays.count; row += 1) {
-      const came = this.at(stays.get(row, "start"));
-      if (came - TAKES.transfer * this.pace > this.time) break;
-      const left = this.at(stays.get(row, "end"));
-      const gone = left <= this.time ? smooth(this.part(left, EYE.close)) : 0;
-      if (gone < 1) {
-        const rest = this.places.right - (place + 0.5) * this.places.pitch;
-        const part = this.part(came - TAKES.transfer * this.pace, TAKES.transfer);
-        if (part < 1) this.see("transfer", this.flights.sendingOf[row]);
-        this.x.set(row, mix(-40, rest, easeOut(part)));
-      }
-      place += 1 - gone;
-    }
-    this.length = place;
+    [this.length] = this.lineUp((row, _, place, { begins, gone }) => {
+      if (begins > this.time || gone === 1) return;
+      const part = this.part(begins, TAKES.transfer);
+      if (part < 1) this.see("transfer", this.flights.sendingOf[row]);
+      this.x.set(row, mix(-40, this.places.right - (place + 0.5) * this.places.pitch, easeOut(part)));
+    });
   }
 
   // Who has a message now, and how far it is on its way to its slot.
@@ -97,9 +86,8 @@ export class Conveyor extends Painter {
       drawText(pen, letterOf([label.split("-")[0]], 1), 0, size * 0.1, `700 ${Math.round(size * 0.7)}px`, DARK.has(colorOf(kind)) ? "#fff" : "#1c2126");
       drawText(pen, size < 10 ? label.split("-").at(-1) : fittedLabel(label, pitch), 0, size + small, `650 ${small}px`, colour("ink"));
       if (size > 12) drawText(pen, isRemove(number) ? "remove" : "add", 0, size + 25, `${pitch < 46 ? 9.5 : pitch < 52 ? 10.5 : 12}px`, colour("soft"));
-      [pen.strokeStyle, pen.lineWidth] = [colour("ink"), 1.8];
       pen.translate(-size, -size * 0.8);
-      if (again) pen.stroke(new Path2D(AGAIN));
+      if (again) paint(pen, AGAIN, { edge: colour("ink"), line: 1.8 });
     };
     this.brush.stamp(`item ${label} ${size} ${again}`, x, y, size + 34, draw, alpha);
   }
@@ -115,7 +103,7 @@ export class Conveyor extends Painter {
       if (held || left <= this.time) {
         // Its place is kept until it is accepted: an empty one, with the name of who has it.
         const taker = held?.consumer ?? this.timeline.holdings.get(this.had(stay).at(-1) ?? 0, "consumer");
-        const alpha = left <= this.time ? 1 - this.part(left, EYE.close) : 0.8;
+        const alpha = left <= this.time ? 1 - this.part(left, TAKES.close) : 0.8;
         if (taker) this.brush.stamp(`place ${taker} ${size}`, x, LINE.middle, size + 4, (pen, colour) => drawPlace(pen, colour, size, taker, this.timeline.topology.consumers[taker - 1].name), alpha);
         continue;
       }
@@ -297,7 +285,7 @@ export class Conveyor extends Painter {
       if (this.time > ended) {
         const back = smooth(this.part(ended, EYE.home));
         [x, y, open] = [mix(to[0], homeX, back), mix(to[1], homeY, back), mix(1, 0.12, back)];
-      } else this.brush.gaze(x, y - 10, LINE.bottom - 8, ownerColour(index + 1));
+      } else this.brush.stroke(`M${x},${y - 10}V${LINE.bottom - 8}`, ownerColour(index + 1), 1.5, { dash: [2, 5] });
     }
     this.brush.eye(x, y, open, ownerColour(index + 1), Math.abs(y - rail) < 3 ? index + 1 : "");
   }
@@ -312,11 +300,7 @@ function fittedLabel(label, room) {
 const DARK = new Set(["#0072b2", "#009e73", "#d55e00", "#7a5195"]);
 
 function drawPlace(pen, colour, size, consumer, name) {
-  [pen.strokeStyle, pen.lineWidth] = [colour(ownerColour(consumer)), 1.6];
-  pen.setLineDash([3, 4]);
-  ring(pen, size);
-  pen.stroke();
-  pen.setLineDash([]);
+  paint(pen, ring(size), { edge: colour(ownerColour(consumer)), line: 1.6, dash: [3, 4] });
   drawText(pen, name, 0, 1, "650 13px", colour(ownerColour(consumer)));
 }
 
@@ -366,7 +350,7 @@ export function buildConveyor(root, timeline, id, isNarrow) {
       set(spots[place], { "data-why": `message:${label}`, visibility: "visible" });
     });
     for (const spot of spots.slice(shown.queued[0].length)) set(spot, { visibility: "hidden" });
-    sinks.forEach((sink, index) => sink.paint(timeline.consumer(frame, index), shown.taken[index], motion.flights));
+    sinks.forEach((sink, index) => sink.paint(timeline.seen("consumer", index, frame), shown.taken[index], motion.flights));
     paintRace(frame);
   };
   const paintMarks = (brush, now, frame) => {

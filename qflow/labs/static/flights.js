@@ -8,7 +8,7 @@ import { clamp, firstOf, mix } from "./numbers.js";
 import { NEVER } from "./timeline.js";
 
 // Seconds of the reader that a mark is under way, whatever the speed of the run.
-export const TAKES = { transfer: 0.4, completion: 0.34, pile: 0.3, delivery: 0.38, accept: 0.26, release: 0.36, discard: 0.4, lock: 0.6, snap: 0.16, unlock: 0.7, gate: 0.18, death: 0.55, glow: 0.45 };
+export const TAKES = { transfer: 0.4, completion: 0.34, pile: 0.3, delivery: 0.38, accept: 0.26, release: 0.36, discard: 0.4, close: 0.35, lock: 0.6, snap: 0.16, unlock: 0.7, gate: 0.18, death: 0.55, glow: 0.45 };
 export const LEAST = 0.12;
 const STAGGER = 0.05;
 export const ALL_THROUGH = 1.2;

@@ -192,7 +192,7 @@ export class Guess {
     }
     const { word } = this.asking;
     if (this.value !== null || isOpen) {
-      const at = this.value ?? this.player.track.timelines[0].queue(this.player.track.frame(0, this.player.place), 0).depth;
+      const at = this.value ?? this.player.track.timelines[0].seen("queue", 0, this.player.track.frame(0, this.player.place)).depth;
       const name = this.value === null ? "drag me" : `${truth === null ? word : "you:"} ${at}`;
       const line = this.drawLine(tank, wide, at, name, "qf-guess-mark", truth !== null && truth >= at);
       if (isOpen) this.asSlider(line, at, hadFocus);

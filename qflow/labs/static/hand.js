@@ -218,11 +218,12 @@ export function heedSliders(el, player, model) {
     held?.leave();
     held = null;
   };
+  const over = new AbortController();
   const heard = { pointerdown: take, keydown: take, pointermove: move, pointerup: leave, pointercancel: leave };
-  for (const [name, hear] of Object.entries(heard)) document.addEventListener(name, hear, true);
+  for (const [name, hear] of Object.entries(heard)) document.addEventListener(name, hear, { capture: true, signal: over.signal });
   return () => {
     leave();
-    for (const [name, hear] of Object.entries(heard)) document.removeEventListener(name, hear, true);
+    over.abort();
   };
 }
 

@@ -1,7 +1,7 @@
 // Looks: when each look of a consumer at a message begins and ends, in a picture whose consumers' eyes are seen (conveyor.js).
 
-// Seconds of the reader: a look that passes over, the snap of a lock, a flight, an eye on its way home, a place that closes up.
-export const EYE = { look: 0.2, snap: 0.2, fly: 0.5, home: 0.35, trail: 1.8, close: 0.35, done: 0.6, most: 2.4 };
+// Seconds of the reader: a look that passes over, the snap of a lock, a flight, an eye on its way home.
+export const EYE = { look: 0.2, snap: 0.2, fly: 0.5, home: 0.35, trail: 1.8, done: 0.6, most: 2.4 };
 export const PASSED = 0;
 export const TAKEN = 1;
 

@@ -86,25 +86,18 @@ export class Brush {
     return canvas;
   }
 
-  // A part of a circle, clockwise from its top.
-  arc(x, y, size, part, colour, line) {
-    if (part <= 0) return;
-    const { pen } = this;
-    [pen.strokeStyle, pen.lineWidth, pen.lineCap] = [this.colour(colour), line, "round"];
-    pen.beginPath();
-    pen.arc(x, y, size, -Math.PI / 2, -Math.PI / 2 + 2 * Math.PI * Math.min(1, part));
-    pen.stroke();
-    pen.lineCap = "butt";
+  // A path in colours of the page; see `paint` below.
+  paint(path, { fill, edge, ...look }) {
+    paint(this.pen, path, { ...look, fill: fill && this.colour(fill), edge: edge && this.colour(edge) });
   }
 
-  // A line along a path, in a colour of the page.
-  stroke(path, colour, width, { alpha = 1, cap = "butt", dash = [] } = {}) {
-    const { pen } = this;
-    [pen.globalAlpha, pen.strokeStyle, pen.lineWidth, pen.lineCap] = [alpha, this.colour(colour), width, cap];
-    pen.setLineDash(dash);
-    pen.stroke(new Path2D(path));
-    pen.setLineDash([]);
-    [pen.globalAlpha, pen.lineCap] = [1, "butt"];
+  stroke(path, edge, line, look = {}) {
+    this.paint(path, { edge, line, ...look });
+  }
+
+  // A part of a circle, clockwise from its top.
+  arc(x, y, size, part, colour, line) {
+    if (part > 0) this.stroke(pathOf("arc", x, y, size, -Math.PI / 2, -Math.PI / 2 + 2 * Math.PI * Math.min(1, part)), colour, line, { isRound: true });
   }
 
   // From the right to the left over something.
@@ -112,42 +105,22 @@ export class Brush {
     this.stroke(`M${x + half},${y}Q${x + half * (1 - part)},${y - 20 * part} ${x + half - 2 * half * part},${y}`, colour, 2.4, { alpha });
   }
 
-  gaze(x, from, to, colour) {
-    this.stroke(`M${x},${from}V${to}`, colour, 1.5, { dash: [2, 5] });
-  }
-
-  // A bracket over all that is waited for.
-  wait(from, to, y, colour) {
-    this.stroke(`M${from},${y + 5}V${y}H${to}V${y + 5}`, colour, 1.6, { dash: [4, 4] });
-  }
-
   // An eye, from closed (0), with its lashes, to wide open (1), with its owner's number beside it.
   eye(x, y, open, colour, number) {
-    const { pen } = this;
     if (open < 0.3) {
       const lashes = [[-8, 1.2, -2.5, 4.3], [0, 3.2, 0, 5.3], [8, 1.2, 2.5, 4.3]].map(([across, top, out, down]) => `M${x + across},${y + top}l${out},${down}`);
-      return this.stroke(`M${x - 13},${y - 3}Q${x},${y + 9} ${x + 13},${y - 3}${lashes.join("")}`, colour, 2.2, { cap: "round" });
+      return this.stroke(`M${x - 13},${y - 3}Q${x},${y + 9} ${x + 13},${y - 3}${lashes.join("")}`, colour, 2.2, { isRound: true });
     }
-    const shape = `M${x - 14},${y}Q${x},${y - 18 * open} ${x + 14},${y}Q${x},${y + 18 * open} ${x - 14},${y}`;
-    pen.fillStyle = this.colour("card");
-    pen.fill(new Path2D(shape));
-    this.stroke(shape, colour, 2.2);
-    pen.fillStyle = this.colour(colour);
-    pen.beginPath();
-    pen.arc(x, y - 1, 4.6, 0, 7);
-    pen.fill();
-    drawText(pen, String(number), x + 18, y, "700 12px", this.colour(colour), "left");
+    this.paint(`M${x - 14},${y}Q${x},${y - 18 * open} ${x + 14},${y}Q${x},${y + 18 * open} ${x - 14},${y}`, { fill: "card", edge: colour, line: 2.2 });
+    this.paint(ring(4.6, x, y - 1), { fill: colour });
+    drawText(this.pen, String(number), x + 18, y, "700 12px", this.colour(colour), "left");
   }
 
   // A cross that is drawn stroke after stroke.
   cross(x, y, size, part, width) {
     const [one, other] = [clamp(part * 2, 0, 1), clamp(part * 2 - 1, 0, 1)].map((done) => 2 * size * done);
     const second = other ? `M${x + size},${y - size}l${-other},${other}` : "";
-    this.stroke(`M${x - size},${y - size}l${one},${one}${second}`, "bad", width, { cap: "round" });
-  }
-
-  line(from, to, colour, width, alpha) {
-    this.stroke(`M${from}L${to}`, colour, width, { alpha, cap: "round" });
+    this.stroke(`M${x - size},${y - size}l${one},${one}${second}`, "bad", width, { isRound: true });
   }
 
   // The cell of a window or a prefetch, given by its middle and its size, or what grows around it.
@@ -156,62 +129,54 @@ export class Brush {
     this.box(x - half, y - half, 2 * half, 2 * half, 3, fill, stroke, line, alpha);
   }
 
-  box(x, y, width, height, radius, fill, stroke = null, line = 1.5, alpha = 1) {
-    const { pen } = this;
-    pen.globalAlpha = alpha;
-    pen.beginPath();
-    pen.roundRect(x, y, width, height, radius);
-    if (fill) [pen.fillStyle] = [this.colour(fill)];
-    if (fill) pen.fill();
-    if (stroke) [pen.strokeStyle, pen.lineWidth] = [this.colour(stroke), line];
-    if (stroke) pen.stroke();
-    pen.globalAlpha = 1;
+  box(x, y, width, height, radius, fill, edge = null, line = 1.5, alpha = 1) {
+    this.paint(pathOf("roundRect", x, y, width, height, radius), { fill, edge, line, alpha });
   }
 }
 
-function strokeTick(pen, size, colour, width) {
-  [pen.strokeStyle, pen.lineWidth, pen.lineCap, pen.lineJoin] = [colour, width, "round", "round"];
-  pen.beginPath();
-  pen.moveTo(-size, 0);
-  pen.lineTo(-size * 0.3, size * 0.75);
-  pen.lineTo(size, -size * 0.75);
-  pen.stroke();
-}
-
-function fillHatch(pen, size, colour) {
+// What a pen does with a path: it fills it, and draws its edge.
+export function paint(pen, path, { fill, edge, line = 1.5, isRound = false, dash = [], alpha = 1 }) {
+  const shape = new Path2D(path);
   pen.save();
-  pen.clip();
-  pen.fillStyle = colour("stop-pale");
-  pen.fillRect(-size, -size, 2 * size, 2 * size);
-  [pen.strokeStyle, pen.lineWidth] = [colour("stop"), Math.max(1, size / 3.4)];
-  pen.beginPath();
-  const pitch = Math.max(2.2, size / 1.7);
-  for (let at = -4 * size; at <= 4 * size; at += pitch) {
-    pen.moveTo(at - 2 * size, 2 * size);
-    pen.lineTo(at + 2 * size, -2 * size);
-  }
-  pen.stroke();
+  [pen.globalAlpha, pen.lineWidth] = [alpha, line];
+  [pen.lineCap, pen.lineJoin] = isRound ? ["round", "round"] : ["butt", "miter"];
+  pen.setLineDash(dash);
+  [pen.fillStyle, pen.strokeStyle] = [fill, edge];
+  if (fill) pen.fill(shape);
+  if (edge) pen.stroke(shape);
   pen.restore();
 }
 
-export function ring(pen, size) {
-  pen.beginPath();
-  pen.arc(0, 0, size, 0, 7);
+function pathOf(kind, ...place) {
+  const path = new Path2D();
+  path[kind](...place);
+  return path;
 }
 
-export function square(pen, size, radius = size / 2) {
-  pen.beginPath();
-  pen.roundRect(-size, -size, 2 * size, 2 * size, radius);
+export const ring = (size, x = 0, y = 0) => pathOf("arc", x, y, size, 0, 7);
+export const square = (size, radius = size / 2) => pathOf("roundRect", -size, -size, 2 * size, 2 * size, radius);
+
+function paintTick(pen, size, edge, line) {
+  paint(pen, `M${-size},0L${-size * 0.3},${size * 0.75}L${size},${-size * 0.75}`, { edge, line, isRound: true });
+}
+
+function fillHatch(pen, path, size, colour) {
+  pen.save();
+  pen.clip(path);
+  pen.fillStyle = colour("stop-pale");
+  pen.fillRect(-size, -size, 2 * size, 2 * size);
+  let lines = "";
+  const pitch = Math.max(2.2, size / 1.7);
+  for (let at = -4 * size; at <= 4 * size; at += pitch) lines += `M${at - 2 * size},${2 * size}L${at + 2 * size},${-2 * size}`;
+  paint(pen, lines, { edge: colour("stop"), line: Math.max(1, size / 3.4) });
+  pen.restore();
 }
 
 // A shape around 0, 0, filled and with an edge.
 export function drawShape(pen, shape, scale, fill, edge, line) {
-  const path = new Path2D(shape);
   pen.save();
   pen.scale(scale, scale);
-  [pen.fillStyle, pen.strokeStyle, pen.lineWidth] = [fill, edge, line];
-  pen.fill(path);
-  pen.stroke(path);
+  paint(pen, shape, { fill, edge, line });
   pen.restore();
 }
 
@@ -223,12 +188,8 @@ const DRAWN = {
       if (size >= 7) drawText(pen, letterOf(groups, group), 0, 0.3, "700 5px", "#fff");
       return;
     }
-    pen.fillStyle = colour("blue");
-    square(pen, size);
-    pen.fill();
-    pen.fillStyle = colour("card");
-    ring(pen, size * 0.32);
-    pen.fill();
+    paint(pen, square(size), { fill: colour("blue") });
+    paint(pen, ring(size * 0.32), { fill: colour("card") });
   },
   // On its way to a queue, which counts it when it is there.
   sent(pen, size, colour, group) {
@@ -236,29 +197,21 @@ const DRAWN = {
     drawShape(pen, shape, size / 5.4, colour("card"), group ? colorOf(group) : colour("blue"), 1.7);
   },
   waiting(pen, size, colour, group) {
-    [pen.fillStyle, pen.strokeStyle, pen.lineWidth] = [colour("card"), colour("stop"), 2];
-    square(pen, size);
-    pen.fill();
-    pen.stroke();
+    paint(pen, square(size), { fill: colour("card"), edge: colour("stop"), line: 2 });
     DRAWN.message(pen, size - 4, colour, group);
   },
   completion(pen, size, colour) {
-    pen.fillStyle = colour("go");
-    ring(pen, size);
-    pen.fill();
-    if (size >= 3) strokeTick(pen, size * 0.5, colour("card"), Math.max(1, size / 4));
+    paint(pen, ring(size), { fill: colour("go") });
+    if (size >= 3) paintTick(pen, size * 0.5, colour("card"), Math.max(1, size / 4));
   },
   held(pen, size, colour) {
-    ring(pen, size);
-    fillHatch(pen, size, colour);
-    [pen.strokeStyle, pen.lineWidth] = [colour("stop"), Math.max(1, size / 5)];
-    ring(pen, size - 0.3);
-    pen.stroke();
+    fillHatch(pen, ring(size), size, colour);
+    paint(pen, ring(size - 0.3), { edge: colour("stop"), line: Math.max(1, size / 5) });
   },
-  accept: (pen, size, colour) => strokeTick(pen, size * 0.62, colour("go"), Math.max(1.6, size / 2.6)),
+  accept: (pen, size, colour) => paintTick(pen, size * 0.62, colour("go"), Math.max(1.6, size / 2.6)),
   reject(pen, size, colour) {
-    [pen.strokeStyle, pen.lineWidth, pen.lineCap] = [colour("bad"), Math.max(1.6, size / 2.6), "round"];
-    pen.stroke(new Path2D(`M${-size * 0.5},${-size * 0.5}L${size * 0.5},${size * 0.5}M${size * 0.5},${-size * 0.5}L${-size * 0.5},${size * 0.5}`));
+    const half = size * 0.5;
+    paint(pen, `M${-half},${-half}L${half},${half}M${half},${-half}L${-half},${half}`, { edge: colour("bad"), line: Math.max(1.6, size / 2.6), isRound: true });
   },
   // A shackle with its owner's number on it.
   lock(pen, size, colour, owner) {
@@ -268,18 +221,14 @@ const DRAWN = {
   unlocked: (pen, size, colour) => drawLock(pen, size, colour("ink"), size * 0.7),
 };
 
-export function drawLock(pen, size, paint, lift = 0) {
-  [pen.strokeStyle, pen.lineWidth, pen.fillStyle] = [paint, Math.max(1.4, size / 3.4), paint];
-  pen.beginPath();
-  pen.arc(0, -size * 0.25 - lift / 2, size * 0.52, Math.PI, lift ? Math.PI * 1.75 : 0);
-  pen.stroke();
-  pen.beginPath();
-  pen.roundRect(-size * 0.8, -size * 0.3, size * 1.6, size * 1.25, size * 0.22);
-  pen.fill();
+export function drawLock(pen, size, colour, lift = 0) {
+  const bow = pathOf("arc", 0, -size * 0.25 - lift / 2, size * 0.52, Math.PI, lift ? Math.PI * 1.75 : 0);
+  paint(pen, bow, { edge: colour, line: Math.max(1.4, size / 3.4) });
+  paint(pen, pathOf("roundRect", -size * 0.8, -size * 0.3, size * 1.6, size * 1.25, size * 0.22), { fill: colour });
 }
 
 // A word of the drawing's letters: its weight and size, its colour, where it stands.
-export function drawText(pen, text, x, y, font, paint, align = "center") {
-  [pen.font, pen.textAlign, pen.textBaseline, pen.fillStyle] = [`${font} system-ui, sans-serif`, align, "middle", paint];
+export function drawText(pen, text, x, y, font, colour, align = "center") {
+  [pen.font, pen.textAlign, pen.textBaseline, pen.fillStyle] = [`${font} system-ui, sans-serif`, align, "middle", colour];
   pen.fillText(text, x, y);
 }

@@ -37,6 +37,20 @@ export class Painter {
     flights.each(order, from, until, (row, at) => row % every === 0 && act(row, at));
   }
 
+  // Where each message's place in its queue is: those before it close up when one leaves. Returned is how long each queue is.
+  lineUp(lay) {
+    const { stays, topology } = this.timeline;
+    const lengths = topology.queues.map(() => 0);
+    for (let row = 0; row < stays.count; row += 1) {
+      const [queue, left] = [stays.get(row, "queue"), this.at(stays.get(row, "end"))];
+      const begins = this.at(stays.get(row, "start")) - TAKES.transfer * this.pace;
+      const gone = left <= this.time ? smooth(this.part(left, TAKES.close)) : 0;
+      lay(row, queue, lengths[queue], { begins, gone });
+      if (begins <= this.time) lengths[queue] += 1 - gone;
+    }
+    return lengths;
+  }
+
   // The last accept opens a lock.
   paintUnlocked(size) {
     const { flights, time, pace } = this;
@@ -264,7 +278,7 @@ export class Motion extends Painter {
     const beats = this.time / (TAKES.transfer * this.pace);
     for (let dash = 0; dash < DASHES; dash += 1) {
       const part = (beats + dash / DASHES) % 1;
-      if (part >= from && part <= to) this.brush.line(at(part), at(Math.min(to, part + 0.45 / DASHES)), "blue", clamp(rate / 60, 2, 7), 0.6);
+      if (part >= from && part <= to) this.brush.stroke(`M${at(part)}L${at(Math.min(to, part + 0.45 / DASHES))}`, "blue", clamp(rate / 60, 2, 7), { alpha: 0.6, isRound: true });
     }
   }
 

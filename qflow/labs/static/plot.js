@@ -53,7 +53,7 @@ function buildPlot(parent, timeline, index, id, seek, form) {
   const heard = samples.at(-1)?.[2].at(-1)?.[0] ?? Infinity;
   drawLanes(root, lanes, top + height + axis, x, marks, form, heard);
   const cursor = finish(seek, bottom);
-  return (frame, time) => cursor(x(time), y(timeline.queue(frame, index).depth));
+  return (frame, time) => cursor(x(time), y(timeline.seen("queue", index, frame).depth));
 }
 
 // The same time in bytes, which have thresholds of their own.
@@ -68,7 +68,7 @@ function buildBytesPlot(parent, timeline, seek, form) {
   svg("text", { x: 4, y: form.top - 8, class: "qf-level-word qf-title qf-from-left" }, root, `bytes on ${spot.name}`);
   svg("path", { d: depthPath(timeline, 0, x, y, form, "bytes"), class: "qf-curve" }, root);
   const cursor = finish(seek, bottom);
-  return (frame, time) => cursor(x(time), y(timeline.queue(frame, 0).bytes));
+  return (frame, time) => cursor(x(time), y(timeline.seen("queue", 0, frame).bytes));
 }
 
 // A drawing with time across it. What lies over all that is drawn, the hand's place and the cursor, comes when it is finished.
@@ -121,7 +121,7 @@ function drawDeaths(root, timeline, index, x, y) {
   const near = [];
   for (const [frame, producer] of timeline.picture.deaths) {
     if ((timeline.topology.routes.find(([from]) => from === producer)?.[1] ?? 0) !== index) continue;
-    const [across, down] = [x(timeline.time(frame)), y(timeline.queue(frame, index).depth)];
+    const [across, down] = [x(timeline.time(frame)), y(timeline.seen("queue", index, frame).depth)];
     const group = svg("g", { class: "qf-death" }, root);
     svg("path", { d: `M${across - 6},${down - 6}l12,12m0,-12l-12,12` }, group);
     const last = near[near.length - 1];

@@ -86,10 +86,10 @@ export function buildStage(root, timeline, id, isNarrow, room) {
 
   const paint = (frame) => {
     const shown = timeline.messages(frame);
-    tanks.forEach((tank, index) => tank.paint(timeline.queue(frame, index), shown, frame));
-    units.paint(timeline.queue(frame, 0), frame);
-    sources.forEach((source, index) => source.paint(timeline.producer(frame, index), shown.sent[index], frame, timeline.picture.words, motion.flights));
-    sinks.forEach((sink, index) => sink.paint(timeline.consumer(frame, index), shown.taken[index], motion.flights));
+    tanks.forEach((tank, index) => tank.paint(timeline.seen("queue", index, frame), shown, frame));
+    units.paint(timeline.seen("queue", 0, frame), frame);
+    sources.forEach((source, index) => source.paint(timeline.seen("producer", index, frame), shown.sent[index], frame, timeline.picture.words, motion.flights));
+    sinks.forEach((sink, index) => sink.paint(timeline.seen("consumer", index, frame), shown.taken[index], motion.flights));
   };
   const paintMarks = (brush, now, frame) => {
     motion.paint(brush, now, frame);

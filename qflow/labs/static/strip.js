@@ -3,7 +3,7 @@
 
 import { TAKES } from "./flights.js";
 import { buildButton } from "./handles.js";
-import { drawShape, drawText, square } from "./marks.js";
+import { drawShape, drawText, paint, square } from "./marks.js";
 import { Painter } from "./motion.js";
 import { mix, smooth } from "./numbers.js";
 import { set, svg, textWidth, write } from "./svg.js";
@@ -26,21 +26,9 @@ class StripMotion extends Painter {
 
   paint(brush, now, frame) {
     this.begin(brush, now, frame);
-    this.layOut();
-    for (const command of this.commands) this.paintCommand(command);
-  }
-
-  // Where each message lies on its queue: those before it close up when one leaves.
-  layOut() {
-    const { stays } = this.timeline;
     this.spots = new Map();
-    const heads = this.places.queues.map(() => 0);
-    for (let row = 0; row < stays.count; row += 1) {
-      const queue = stays.get(row, "queue");
-      const gone = this.at(stays.get(row, "end")) <= this.time ? smooth(this.part(this.at(stays.get(row, "end")), 0.35)) : 0;
-      this.spots.set(row, this.places.spot(queue, heads[queue]));
-      if (this.at(stays.get(row, "start")) - TAKES.transfer * this.pace <= this.time) heads[queue] += 1 - gone;
-    }
+    this.lineUp((row, queue, place) => this.spots.set(row, this.places.spot(queue, place)));
+    for (const command of this.commands) this.paintCommand(command);
   }
 
   paintCommand(command) {
@@ -73,9 +61,7 @@ class StripMotion extends Painter {
 
   paintMessage(number, x, y, alpha) {
     const draw = (pen, colour) => {
-      pen.fillStyle = colour("blue");
-      square(pen, 17, 7);
-      pen.fill();
+      paint(pen, square(17, 7), { fill: colour("blue") });
       drawText(pen, String(number), 0, 1, "700 16px", colour("card"));
     };
     this.brush.stamp(`numbered ${number}`, x, y, 20, draw, alpha);
@@ -90,7 +76,9 @@ class StripMotion extends Painter {
     };
     brush.stamp(`flag ${isDone}`, x, y, 22, draw);
     if (isDone) brush.put("completion", x + 12, y + 10, 7 * smooth(this.part(done, 0.3)) + 2);
-    if (!isDone && number) brush.wait(this.places.cell(0)[0] - this.places.reach, x - 10, y - 44, "stop");
+    // A bracket over all that is waited for.
+    const first = this.places.cell(0)[0] - this.places.reach;
+    if (!isDone && number) brush.stroke(`M${first},${y - 39}V${y - 44}H${x - 10}V${y - 39}`, "stop", 1.6, { dash: [4, 4] });
   }
 }
 
@@ -145,7 +133,7 @@ export function buildSession(root, timeline, id, isNarrow) {
     paintRanges(sets[1], picture.reports, frame);
     for (const one of spots) set(one, { visibility: "hidden" });
     shown.queued.forEach((rows, queue) => {
-      queues[queue](timeline.queue(frame, queue));
+      queues[queue](timeline.seen("queue", queue, frame));
       rows.forEach((row, place) => {
         const [x, y] = spot(queue, place);
         set(spots[row], { visibility: "visible", transform: `translate(${x},${y})` });

@@ -33,13 +33,12 @@ export function drag(element, take) {
     const { move, leave = () => {} } = take(event) ?? {};
     if (!move) return;
     event.preventDefault();
+    const held = new AbortController();
     const end = () => {
-      window.removeEventListener("pointermove", move);
-      for (const name of ["pointerup", "pointercancel"]) window.removeEventListener(name, end);
+      held.abort();
       leave();
     };
-    window.addEventListener("pointermove", move);
-    for (const name of ["pointerup", "pointercancel"]) window.addEventListener(name, end);
+    for (const [name, hear] of [["pointermove", move], ["pointerup", end], ["pointercancel", end]]) window.addEventListener(name, hear, { signal: held.signal });
   });
 }
 

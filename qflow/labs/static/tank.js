@@ -229,11 +229,7 @@ export function labelPlaces(wanted, end) {
 // The state in shape, word and colour: an octagon that says ON, a circle that says OFF.
 export function buildBadge(parent, x, y, isSmall) {
   const group = svg("g", { class: "qf-badge", transform: `translate(${x},${y})${isSmall ? " scale(0.72)" : ""}` }, parent);
-  const corners = [0, 1, 2, 3, 4, 5, 6, 7].map((corner) => {
-    const angle = ((corner + 0.5) * Math.PI) / 4;
-    return `${(21 * Math.cos(angle)).toFixed(2)},${(21 * Math.sin(angle)).toFixed(2)}`;
-  });
-  svg("polygon", { points: corners.join(" "), class: "qf-badge-on" }, group);
+  svg("polygon", { points: "19.40,8.04 8.04,19.40 -8.04,19.40 -19.40,8.04 -19.40,-8.04 -8.04,-19.40 8.04,-19.40 19.40,-8.04", class: "qf-badge-on" }, group);
   svg("circle", { r: 18, class: "qf-badge-off" }, group);
   const word = svg("text", { y: 4.5, class: "qf-badge-word" }, group);
   svg("title", {}, group, "flow control of this queue (flowStopped)");

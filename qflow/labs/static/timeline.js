@@ -79,21 +79,10 @@ export class Timeline {
     return this.row(frame, 1, this.picture.columns.step);
   }
 
-  member(kind, frame, index) {
+  // What a frame shows of one member.
+  seen(kind, index, frame) {
     const [start, names] = this.picture.columns[kind];
     return this.row(frame, start + index * names.length, names);
-  }
-
-  producer(frame, index) {
-    return this.member("producer", frame, index);
-  }
-
-  queue(frame, index) {
-    return this.member("queue", frame, index);
-  }
-
-  consumer(frame, index) {
-    return this.member("consumer", frame, index);
   }
 
   // One column of one member, frame by frame.

@@ -171,7 +171,7 @@ function buildLegend(root, timeline, y, geometry, marks) {
 
 // What tests and scripts of a page can read off the picture.
 export function mark(stage, timeline, frame) {
-  const seen = timeline.queue(frame, 0);
+  const seen = timeline.seen("queue", 0, frame);
   set(stage, {
     "data-run": timeline.run,
     "data-whole": timeline.isWhole ? "yes" : "no",

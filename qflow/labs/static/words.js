@@ -11,7 +11,7 @@ export function stepSentence(timeline, frame) {
   const name = (sender, number) => timeline.label(sender, number) || "a message";
   const values = {
     ...seen,
-    ...timeline.queue(frame, seen.queue),
+    ...timeline.seen("queue", seen.queue, frame),
     message: name(seen.sender, seen.number),
     lost: name(seen.lost_sender, seen.lost_number),
     delivery: name(seen.delivery_sender, seen.delivery_number),
@@ -40,8 +40,8 @@ export function outlookSentence(timeline, frame) {
   const templates = picture.words.outlook;
   if (topology.producers.length > 2 || picture.form) return "";
   const said = topology.producers.map(({ name, capacity }, index) => {
-    const [, on] = topology.routes.find(([producer, queue]) => producer === index && timeline.queue(frame, queue).flow) ?? [];
-    const { mood, blocked, outstanding } = timeline.producer(frame, index);
+    const [, on] = topology.routes.find(([producer, queue]) => producer === index && timeline.seen("queue", queue, frame).flow) ?? [];
+    const { mood, blocked, outstanding } = timeline.seen("producer", index, frame);
     if (on === undefined || mood > 2) return "";
     const values = { producer: name, queue: topology.queues[on].name, room: capacity - outstanding };
     if (blocked || outstanding >= capacity) return fill(templates.waits, values);
@@ -65,16 +65,16 @@ export function stateSentence(timeline, frame) {
   const { state, moods, flow } = timeline.picture.words;
   const { producers, queues, consumers } = timeline.topology;
   const said = queues.map((queue, index) => {
-    const seen = timeline.queue(frame, index);
+    const seen = timeline.seen("queue", index, frame);
     return fill(queue.stop_count || queue.stop_size ? state.queue : state.free_queue, { ...seen, queue: queue.name, flow: flow[seen.flow] });
   });
   producers.forEach((producer, index) => {
-    const seen = timeline.producer(frame, index);
+    const seen = timeline.seen("producer", index, frame);
     const mood = moodOf(moods, seen, producer.capacity);
     said.push(fill(state.producer, { ...seen, producer: producer.name, capacity: producer.capacity, mood }));
   });
   consumers.forEach((consumer, index) => {
-    const seen = timeline.consumer(frame, index);
+    const seen = timeline.seen("consumer", index, frame);
     const template = seen.present ? state.consumer : state.absent;
     said.push(fill(template, { ...seen, consumer: consumer.name, prefetch: consumer.prefetch }));
   });
