@@ -17,6 +17,7 @@ from qflow.broker.events import Event
 from qflow.broker.message import Message
 from qflow.labs.fold import fold
 from qflow.labs.frames import NEVER, Frames
+from qflow.labs.group import PAUSE
 from qflow.labs.picture import Narration, Picture, picture_of
 from qflow.labs.topology import Topology
 from qflow.workload import Consumer, Producer, Run, Workload
@@ -32,7 +33,6 @@ STORY = (
 MOST = 16
 """Commands that the strip has room for."""
 
-PAUSE = 100_000
 _OWN_STEPS = frozenset({"execution.sync", "session.flush"})
 
 

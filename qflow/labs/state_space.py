@@ -24,6 +24,7 @@ from qflow.broker.options import BrokerOptions
 from qflow.design import DesignError, SmallConfiguration, StateGraph, explore, positions
 from qflow.design.explore import CONSUMER, MARKS, QUEUE, Situation
 from qflow.labs import knobs
+from qflow.labs.group import PAUSE
 from qflow.labs.html_export import to_fragment
 from qflow.labs.knobs import Knob, begin
 from qflow.labs.lab import button_of, close_parts
@@ -35,12 +36,8 @@ from qflow.labs.topology import ConsumerSpot, ProducerSpot, QueueSpot, Topology
 from qflow.labs.words import in_turn
 from qflow.wording import format_count
 from qflow.workload import Run, Workload
-from qflow.workload.agenda import SECOND
 
 _MOST_STATES = 2_000
-PAUSE = SECOND // 10
-"""Microseconds between two actions in a picture; the states themselves know no time."""
-
 
 _FATES = (
     "it may send the next",
@@ -189,6 +186,7 @@ def _windows(picture: Picture) -> list[str]:
 def _history(configuration: SmallConfiguration, actions: Sequence[str]) -> Picture:
     events: list[Event] = []
     situation = Situation(configuration, events.append)
+    # The states themselves know no time.
     for action in actions:
         situation.broker.advance(situation.broker.now + PAUSE)
         situation.perform(action)

@@ -31,9 +31,10 @@ from qflow.labs import (
     save_html,
     state_space_lab,
 )
+from qflow.labs.group import PAUSE
 from qflow.labs.html_export import to_fragment
 from qflow.labs.lab import _fork_picture
-from qflow.labs.state_space import PAUSE, Walk
+from qflow.labs.state_space import Walk
 from qflow.teaching.predictions import Predictions
 from qflow.workload import Consumer, Producer, Workload, simulate
 
