@@ -6,7 +6,6 @@ import pytest
 from sentences import ask
 
 from qflow.labs import group_lab, group_run
-from qflow.labs.frames import NEVER
 from qflow.labs.group import NOTHING, PASSED, TAKEN
 from qflow.labs.hand_lab import MESSAGES, PACES
 from qflow.labs.lab import _fork_picture
@@ -129,11 +128,3 @@ def test_a_group_needs_a_name():
     lab.group.value = "a cart!"
     ask(lab, ask="do", what="send")
     assert lab.scene.refusal == "a group's name has one to eight letters or digits; got 'a cart!'"
-
-
-def test_a_released_message_comes_again():
-    """CN-14: it keeps its place, and is redelivered."""
-    picture = group_run(messages="AAB", prefetch=(1, 1), actions=[("c1", "release")])
-    stays = picture.frames.lasting["stays"]
-    assert [stays.get(row, "again") < NEVER for row in range(3)] == [True, False, False]
-    assert "c1 gives A-1 back." in " ".join(said for _, said in picture.drawing["captions"])

@@ -62,23 +62,6 @@ def test_moving_a_slider_runs_again_and_replaces_picture_and_words(lab, setting,
         assert claim.split("“")[0] in lab.children[-1].value.replace("&#x27;", "'")
 
 
-def test_a_refused_combination_shows_the_brokers_words_and_keeps_the_last_picture(lab):
-    kept = lab.picture
-    lab.sliders["resume"].value = 50
-    words = (
-        'invalid-argument: Queue "orders": qpid.flow_resume_count=50 '
-        "must be less or equal to qpid.flow_stop_count=40"
-    )
-    assert words in lab.scene.refusal
-    assert lab.picture is kept
-    assert lab.scene.run == 1
-    lab.sliders["stop"].value = 110
-    assert "qpid.flow_stop_count=110 must be less than qpid.max_count=100" in lab.scene.refusal
-    lab.sliders["stop"].value = 60
-    assert lab.scene.refusal == ""
-    assert lab.scene.run == 4
-
-
 def test_whatever_goes_wrong_is_told_in_the_lab_and_not_as_a_traceback(lab, monkeypatch):
     def fails(*_, **__):
         raise ZeroDivisionError("a fault of ours")

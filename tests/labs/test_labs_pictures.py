@@ -133,13 +133,14 @@ def test_a_groups_messages_keep_their_order_if_everybody_accepts():
 
 
 def test_a_release_behind_another_breaks_the_order():
-    """MG-18: c1 holds A-1 and A-2, releases A-1, accepts A-2."""
+    """MG-18, CN-14: c1 holds A-1 and A-2, releases A-1, accepts A-2; A-1 is redelivered."""
     actions = [("c1", "release", "A-1"), ("c1", "accept", "A-2"), ("c1", "accept")]
     picture = group_run(messages="AA", prefetch=(2,), actions=actions)
     assert "Accepted in another order than sent: group A (MG-18)." in picture.claims
     stays = picture.frames.lasting["stays"]
     again = [stays.row(row)["again"] for row in range(len(stays))]
     assert [value < NEVER for value in again] == [True, False]
+    assert "c1 gives A-1 back." in " ".join(said for _, said in picture.drawing["captions"])
 
 
 def test_the_owner_in_the_picture_is_the_engines():
