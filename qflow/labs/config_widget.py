@@ -12,7 +12,7 @@ from qflow.broker.errors import StartupError
 from qflow.configuration.declaration import ConfigurationError
 from qflow.configuration.explanation import Effective
 from qflow.labs.config import EXAMPLE, ConfigPicture, config_run
-from qflow.labs.lab import button_of, close_parts
+from qflow.labs.lab import AnyLab, button_of
 from qflow.labs.scripts import STYLES, read_styles
 from qflow.labs.share import Token
 from qflow.wording import format_thousands
@@ -34,8 +34,10 @@ class _Dress(anywidget.AnyWidget):
         return "_Dress()"
 
 
-class ConfigLab(widgets.VBox):
+class ConfigLab(AnyLab):
     """A field to type in, the gauges, and the rule behind every value; see :func:`config_lab`."""
+
+    name = "config"
 
     def __init__(self, text: str, broker_options: str) -> None:
         self.typed = _field("queue", text, _HINT).add_class("qf-typed")
@@ -59,18 +61,9 @@ class ConfigLab(widgets.VBox):
             field.observe(self._on_change, names="value")
 
     @property
-    def claims(self) -> tuple[str, ...]:
-        """The configuration's effect, in sentences."""
-        return self.picture.claims
-
-    @property
     def settings(self) -> dict[str, Any]:
         """The last text that could be read, and the broker's options: the arguments that open it again."""
         return {"text": self._read[0], "broker_options": self._read[1]}
-
-    def token(self, time: int = 0, back: int = 0) -> str:
-        """Return a token of what was typed; see :mod:`qflow.labs.share`. A configuration knows no time."""
-        return Token("config", self.settings).text()
 
     def go_to(self, token: Token) -> None:
         """Say what differs here from where the token was made."""
@@ -80,11 +73,6 @@ class ConfigLab(widgets.VBox):
     def _share(self, _: object) -> None:
         self._token.value = self.token()
         self._token.layout.display = None
-
-    def close(self) -> None:
-        """Free everything the lab used."""
-        close_parts(self)
-        super().close()
 
     def _on_change(self, _: object) -> None:
         kept = "The picture is that of the last"
@@ -111,9 +99,6 @@ class ConfigLab(widgets.VBox):
     def _refuse(self, text: str, kept: str) -> None:
         kept = f"<br>{html.escape(kept)}" if kept else ""
         self._refusal.value = f'<div class="qf-refused">{html.escape(text)}{kept}</div>'
-
-    def __repr__(self) -> str:
-        return "\n".join(self.claims)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
         bundle: dict[str, Any] = super()._repr_mimebundle_(**kwargs)

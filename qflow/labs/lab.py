@@ -43,7 +43,44 @@ _REPEATS = "Every client does what was recorded, when it did it; only the broker
 _BESIDE = "{} (clients repeat what was recorded)"
 
 
-class Lab(widgets.VBox):
+class AnyLab(widgets.VBox):
+    """What every lab has: a picture with its claims, and settings that open it again elsewhere."""
+
+    name = ""
+    """What opens this lab again: one of :data:`qflow.labs.share.LABS`, or "" for nothing."""
+    picture: Any
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """What the picture shows, in sentences."""
+        return tuple(self.picture.claims)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The arguments that open this lab again as it is now."""
+        return {}
+
+    @property
+    def shown_settings(self) -> dict[str, Any]:
+        """The arguments that draw what is shown, which another lab is opened with."""
+        return self.settings
+
+    def token(self, time: int = 0, back: int = 0) -> str:
+        """Return a token of an instant: microseconds, and steps back in it; TokenError if there is none."""
+        if self.name not in LABS:
+            raise TokenError("no token can open this lab")
+        return Token(self.name, self.shown_settings, time, back).text()
+
+    def close(self) -> None:
+        """Free everything the lab used."""
+        close_parts(self)
+        super().close()
+
+    def __repr__(self) -> str:
+        return "\n".join(self.claims)
+
+
+class Lab(AnyLab):
     """A picture, or several side by side, and its claims, one above the other.
 
     Parameters:
@@ -55,9 +92,6 @@ class Lab(widgets.VBox):
         scene: The widget that draws it.
         asking: What :meth:`ask` asked.
     """
-
-    name = ""
-    """What opens this lab again: one of :data:`qflow.labs.share.LABS`, or "" for nothing."""
 
     def __init__(self, picture: Picture | Comparison, controls: Sequence[widgets.Widget] = ()) -> None:
         self.picture = picture
@@ -79,27 +113,12 @@ class Lab(widgets.VBox):
         self._offer()
 
     @property
-    def claims(self) -> tuple[str, ...]:
-        """What the picture shows, in sentences."""
-        return self.picture.claims
-
-    @property
     def first(self) -> Picture:
         """The picture, or of several the last: the one that changes; RefusalError where there is none."""
         shown = list(pictures_of(self.picture).values())
         if not shown:
             raise RefusalError("this lab shows no picture: it is closed, or still at work")
         return shown[-1]
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The arguments that open this lab again as it is now."""
-        return {}
-
-    @property
-    def shown_settings(self) -> dict[str, Any]:
-        """The arguments that draw what is shown, which another lab is opened with."""
-        return self.settings
 
     def _handles(self) -> dict[str, widgets.IntSlider]:
         """Return the sliders that have a handle on the picture too, by the name that it has there."""
@@ -184,16 +203,6 @@ class Lab(widgets.VBox):
         return chart
 
     # Sharing
-
-    def token(self, time: int, back: int) -> str:
-        """Return a token of an instant: microseconds, and so many steps back from the last of that time.
-
-        Raises:
-            TokenError: If no token can open this lab.
-        """
-        if self.name not in LABS:
-            raise TokenError("no token can open this lab")
-        return Token(self.name, self.shown_settings, time, back).text()
 
     def go_to(self, token: Token) -> None:
         """Go to a token's instant, and say what differs here from where the token was made."""
@@ -310,11 +319,7 @@ class Lab(widgets.VBox):
             self.scene.on_msg(self._answer, remove=True)
         self.picture = Comparison({}, ())
         self._alone = None
-        close_parts(self)
         super().close()
-
-    def __repr__(self) -> str:
-        return "\n".join(self.claims)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
         # A reader without a kernel gets the run to play; where nothing is drawn, all of the text, which
