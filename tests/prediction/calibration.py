@@ -344,7 +344,7 @@ def held_share(pairs: Sequence[Pair], cover: float) -> float:
 
 def reliability(pairs: Sequence[Pair]) -> Any:
     """Return the reliability diagram: what share intervals hold, over what they are to hold."""
-    from qflow.labs.charts import _chart, _sampled
+    from qflow.labs.charts import _chart, _draw_sampled
 
     telling = [pair for pair in pairs if pair.measure != "discards"]
     points = [(100 * cover, 100 * held_share(telling, cover)) for cover in LEVELS]
@@ -360,7 +360,7 @@ def reliability(pairs: Sequence[Pair]) -> Any:
         ("promised: of 100 cases", "held: of 100 cases"),
     )
     lines = [
-        _sampled(name, course, axes[1])
+        _draw_sampled(name, course, axes[1])
         for name, course in {"held": points, "as promised": [(0.0, 0.0), (100.0, 100.0)]}.items()
     ]
     return _chart(title, axes, claims, lines, 100.0, reach=94.0)
