@@ -56,9 +56,6 @@ class Page(ScenePage):
         self.page.goto(path.as_uri())
         self.page.wait_for_selector(".qf-stage[data-run]")
 
-    def text(self, part: str) -> str:
-        return str(self.page.locator(part).first.inner_text())
-
 
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
