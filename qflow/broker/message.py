@@ -122,7 +122,7 @@ class Message(Sent):
         ):
             routing_key = encodable("routing_key", routing_key, 255)
         if type(durable) is not bool:
-            raise TypeError(f"durable is True or False; got {show(durable)}")
+            durable = flag("durable", durable)
         if type(label) is not str or label != "":
             label = encodable("label", label)
         self.content_size = content_size
@@ -301,6 +301,13 @@ def integer(what: str, value: object) -> int:
     if number is None:
         raise TypeError(f"{what} is a whole number; got {show(value)}")
     return number
+
+
+def flag(what: str, value: object) -> bool:
+    """Return a truth value; TypeError for anything else, 0 and 1 included."""
+    if not isinstance(value, bool):
+        raise TypeError(f"{what} is True or False; got {show(value)}")
+    return value
 
 
 def _index(value: Any) -> int | None:

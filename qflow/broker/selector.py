@@ -121,10 +121,6 @@ _COMPARISONS: Final[dict[str, Callable[[float, float], bool]]] = {
 }
 
 
-def _is_number(value: Value) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def wrap(value: int) -> int:
     """Return an integer as 64 bits with a sign hold it."""
     return (value + _BEYOND) % (1 << 64) - _BEYOND

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from qflow.broker.message import delivery_numbers, encodable, integer, map_size, plain_map, show
+from qflow.broker.message import delivery_numbers, encodable, flag, integer, map_size, plain_map
 
 _NAMES = "queue exchange alternate_exchange key tag type"
 _TEXTS = "address role name body srcQueue destQueue sourceQueue targetQueue connection level"
@@ -54,12 +54,6 @@ def _name(what: str, value: Any) -> str:
     return encodable(what, value, 255)
 
 
-def _flag(what: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError(f"{what} is True or False; got {show(value)}")
-    return value
-
-
 def _map(what: str, value: Any) -> dict[str, Any]:
     entries = plain_map(what, value)
     # Which whole numbers an argument may be is the broker's to say, in its own words (CF-03).
@@ -70,7 +64,7 @@ def _map(what: str, value: Any) -> dict[str, Any]:
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     **dict.fromkeys(_NAMES.split(), _name),
     **dict.fromkeys(_TEXTS.split(), encodable),
-    **dict.fromkeys(_FLAGS.split(), _flag),
+    **dict.fromkeys(_FLAGS.split(), flag),
     **dict.fromkeys(_NUMBERS.split(), integer),
     **dict.fromkeys(_MAPS.split(), _map),
     "transfers": delivery_numbers,

@@ -129,8 +129,8 @@ class _Encoder:
 
 
 _PLAIN = frozenset({NoneType, bool, float, str})
-_Encode = Callable[[object], Any]
-_CONTAINERS: dict[type, Callable[[_Encode, Any], Any]] = {
+_Codec = Callable[[Any], Any]
+_CONTAINERS: dict[type, Callable[[_Codec, Any], Any]] = {
     list: lambda encode, value: ["l", *map(encode, value)],
     tuple: lambda encode, value: ["t", *map(encode, value)],
     deque: lambda encode, value: ["q", *map(encode, value)],
@@ -162,32 +162,26 @@ class _Decoder:
     def _decode(self, value: Any) -> Any:
         if not isinstance(value, list):
             return value
-        decode = self._decode
-        match value[0]:
-            case "r":
-                return self._made[value[1]]
-            case "l":
-                return [decode(item) for item in value[1:]]
-            case "t":
-                return tuple(decode(item) for item in value[1:])
-            case "q":
-                return deque(decode(item) for item in value[1:])
-            case "s":
-                return set(value[1:])
-            case "d":
-                return {decode(key): decode(item) for key, item in value[1:]}
-            case "o":
-                return OrderedDict((decode(key), decode(item)) for key, item in value[1:])
-            case "i":
-                return int(value[1], 16)
-            case "u":
-                return UUID(value[1])
-            case "b":
-                return bytes.fromhex(value[1])
-            case "e":
-                return _find_class(value[1])(value[2])
-        raise SnapshotError(f"unknown container {value[0]!r}")
+        letter, *items = value
+        if letter == "r":
+            return self._made[items[0]]
+        if letter not in _READ_AS:
+            raise SnapshotError(f"unknown container {letter!r}")
+        return _READ_AS[letter](self._decode, items)
 
+
+_READ_AS: dict[str, Callable[[_Codec, list[Any]], Any]] = {
+    "l": lambda decode, items: list(map(decode, items)),
+    "t": lambda decode, items: tuple(map(decode, items)),
+    "q": lambda decode, items: deque(map(decode, items)),
+    "s": lambda decode, items: set(items),
+    "d": lambda decode, items: {decode(key): decode(item) for key, item in items},
+    "o": lambda decode, items: OrderedDict((decode(key), decode(item)) for key, item in items),
+    "i": lambda decode, items: int(items[0], 16),
+    "u": lambda decode, items: UUID(items[0]),
+    "b": lambda decode, items: bytes.fromhex(items[0]),
+    "e": lambda decode, items: _find_class(items[0])(items[1]),
+}
 
 _GETTERS: dict[type, Callable[[object], tuple[Any, ...]]] = {}
 

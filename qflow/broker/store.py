@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from qflow.broker.message import Transfer, encodable, show
+from qflow.broker.message import Transfer, encodable, flag
 from qflow.broker.snapshot import Flag, Text, mypyc_attr
 
 
@@ -58,9 +58,7 @@ class DelayedStore(MessageStore):
 
     def __init__(self, flushes_on_sync: Flag = False) -> None:
         super().__init__()
-        if not isinstance(flushes_on_sync, bool):
-            raise TypeError(f"flushes_on_sync is True or False; got {show(flushes_on_sync)}")
-        self.flushes_on_sync = flushes_on_sync
+        self.flushes_on_sync = flag("flushes_on_sync", flushes_on_sync)
         self._pending: list[Transfer] = []
 
     @property
