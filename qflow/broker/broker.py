@@ -48,15 +48,8 @@ class Broker(BrokerContext):
     """
 
     __slots__ = (
-        "queues",
-        "exchanges",
-        "scheduler",
-        "connections",
-        "cleaner",
-        "sessions",
-        "management",
-        "nodes",
-    )
+        "queues", "exchanges", "scheduler", "connections", "cleaner", "sessions", "management", "nodes",
+    )  # fmt: skip
 
     def __init__(
         self, options: BrokerOptions | None = None, store: MessageStore | Refused | None = None

@@ -697,20 +697,16 @@ class SemanticState(Dependent):
     def release(self, numbers: Iterable[int], set_redelivered: bool) -> None:
         """Give deliveries back, each range last to first (RF-13)."""
         for first, last in _ranges(numbers):
-            for number in range(last, first - 1, -1):
-                record = self.records.get(number)
-                if record is not None:
-                    record.release(set_redelivered)
+            for record in reversed(self._find_records(range(first, last + 1))):
+                record.release(set_redelivered)
             self._sweep_range(first, last)
         self.unacked_messages = len(self.records)
 
     def reject(self, numbers: Iterable[int]) -> None:
         """Refuse deliveries (CN-16)."""
         for first, last in _ranges(numbers):
-            for number in range(first, last + 1):
-                record = self.records.get(number)
-                if record is not None:
-                    record.reject()
+            for record in self._find_records(range(first, last + 1)):
+                record.reject()
             self._sweep_range(first, last)
         self.unacked_messages = len(self.records)
 

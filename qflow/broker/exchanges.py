@@ -208,7 +208,7 @@ class Exchange(Router):
 
     def route(self, transfer: Transfer, delivery_count: int = -1) -> bool:
         """Give the transfer to every matching queue, and raise the first refusal then (LP-08)."""
-        if self.name in _REQUEST_KEYS and self._is_request(transfer):
+        if self.name in _REQUEST_KEYS and transfer.message.routing_key in _REQUEST_KEYS[self.name]:
             self.context.ask_agent(transfer)
             if self.type == "direct":
                 return True
@@ -226,9 +226,6 @@ class Exchange(Router):
             raise refusal
         self._count(transfer, len(bindings))
         return bool(bindings)
-
-    def _is_request(self, transfer: Transfer) -> bool:
-        return (transfer.message.routing_key or "") in _REQUEST_KEYS[self.name]
 
     def _annotate(self, transfer: Transfer) -> None:
         """Number messages, and keep the last one for queues bound later, if asked to (EX-11)."""

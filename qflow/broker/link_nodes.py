@@ -170,11 +170,9 @@ class LinkNodes(Dependent):
 
     def queue(self, name: str, properties: Properties, lifetime: str) -> Queue:
         """Return the queue of a name, made now if it does not exist, with a lifetime then."""
-        settings = QueueSettings.from_arguments(_arguments(properties))
-        alternate = self.exchanges.alternate(to_text(properties.get("alternate-exchange", "")))
-        queue, is_new = self.queues.declare(
-            name, settings, alternate=alternate, durable=to_bool(properties.get("durable", False))
-        )
+        alternate = to_text(properties.get("alternate-exchange", ""))
+        is_durable = to_bool(properties.get("durable", False))
+        queue, is_new = self.queues.declare(name, _arguments(properties), False, alternate, is_durable)
         if is_new and lifetime and not queue.lifetime.policy:
             queue.lifetime.policy = lifetime
         return queue

@@ -58,7 +58,7 @@ from qflow.broker.link_nodes import (
     granted_capabilities,
     shown_properties,
 )
-from qflow.broker.message import CommandOwner, HeaderValue, Message, QueuedMessage, Transfer, show
+from qflow.broker.message import CommandOwner, HeaderValue, Message, QueuedMessage, Transfer, flag, show
 from qflow.broker.queue import Queue
 from qflow.broker.registry import QueueRegistry
 from qflow.broker.restorable import Dependent
@@ -195,10 +195,7 @@ class _LinkDeliveries(SemanticState):
 
     def release(self, numbers: Iterable[int], set_redelivered: bool) -> None:
         """Give deliveries back; a browser's have no effect (LNK-12)."""
-        for number in sorted(numbers):
-            record = self.records.get(number)
-            if record is None:
-                continue
+        for record in self._find_records(numbers):
             if record.is_acquired:
                 record.release(set_redelivered)
             else:
@@ -208,14 +205,12 @@ class _LinkDeliveries(SemanticState):
 
     def reject(self, numbers: Iterable[int]) -> None:
         """Refuse deliveries (CN-16); a browser's have no effect."""
-        for number in sorted(numbers):
-            record = self.records.get(number)
-            if record is not None:
-                # First what cannot fail: the alternate may refuse the message.
-                self.records.pop(number, None)
-                self._free(record)
-                if record.is_acquired:
-                    record.reject()
+        for record in self._find_records(numbers):
+            # First what cannot fail: the alternate may refuse the message.
+            del self.records[record.id]
+            self._free(record)
+            if record.is_acquired:
+                record.reject()
         self.unacked_messages = len(self.records)
 
     def _sweep(self, record: DeliveryRecord) -> None:
@@ -639,30 +634,15 @@ class LinkSession(Session):
             raise TypeError(f"message.transfer: message is a Message; got {show(message)}")
         if not isinstance(tag, str):
             raise TypeError(f"message.transfer: tag is a string; got {show(tag)}")
-        if not isinstance(transactional, bool):
-            raise TypeError(f"message.transfer: transactional is True or False; got {show(transactional)}")
+        transactional = flag("message.transfer: transactional", transactional)
         link = self.senders.get(tag)
         if link is None:
             raise NotFoundException(f"Unknown link {tag} session={self.name}")
-        context = self.context
-        self.transfer_count += 1
-        number = self.completions.next_number
-        transfer = Transfer(
-            link,
-            number,
-            message,
-            message.content_size,
-            message.label,
-            context.now + message.ttl * 1000 if message.ttl else None,
-            self.name,
-            self.connection.name,
-            self.transfer_count,
-            link.destination,
-        )
-        if transactional:
-            transfer.transaction = self._require_transaction()
-        self.begin()
-        if context.observer is not None:
+        # Within a transaction of the session, and beside it: each transfer says which.
+        transaction = self._require_transaction() if transactional else None
+        transfer = self._make_transfer(link, message, message.content_size, link.destination, transaction)
+        number = self.begin()
+        if self.context.observer is not None:
             more = {"tag": tag, "transactional": True} if transactional else {"tag": tag}
             self._show_transfer(transfer, False, tuple(more), tuple(more.values()))
         try:
@@ -689,9 +669,7 @@ class LinkSession(Session):
 
     def message_accept(self, transfers: Iterable[int], transactional: Flag = False) -> None:
         """Accept deliveries, or settle them without a state, which is the same (LNK-12)."""
-        if not isinstance(transactional, bool):
-            raise TypeError(f"message.accept: transactional is True or False; got {show(transactional)}")
-        if transactional:
+        if flag("message.accept: transactional", transactional):
             self._accept_at_commit(transfers, transactional=True)
         else:
             super().message_accept(transfers)

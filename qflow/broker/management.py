@@ -20,7 +20,7 @@ from qflow.broker.link_nodes import POLICIES, LinkNodes
 from qflow.broker.queue import Queue
 from qflow.broker.registry import EXCEPTION, MessageFilter, QueueRegistry, end_redirect, move, purge
 from qflow.broker.restorable import Dependent
-from qflow.broker.settings import Argument, QueueSettings, to_bool, to_text
+from qflow.broker.settings import Argument, to_bool, to_text
 from qflow.broker.signature import Signature
 
 UNKNOWN_OBJECT, UNKNOWN_METHOD, NOT_IMPLEMENTED, INVALID_PARAMETER = 1, 2, 3, 4
@@ -236,12 +236,8 @@ class Management(Dependent):
     def _create_queue(self, name: str, options: dict[str, Argument]) -> None:
         durable = to_bool(options.pop("durable", False))
         auto_delete = to_bool(options.pop("auto-delete", False))
-        other = to_text(options.pop("alternate-exchange", ""))
-        settings = QueueSettings.from_arguments(options)
-        alternate = self.exchanges.alternate(other)
-        _, is_new = self.queues.declare(
-            name, settings, auto_delete=auto_delete, alternate=alternate, durable=durable
-        )
+        alternate = to_text(options.pop("alternate-exchange", ""))
+        _, is_new = self.queues.declare(name, options, auto_delete, alternate, durable)
         if not is_new:
             raise ManagementError(EXCEPTION, f"object already exists: {name}")
 

@@ -337,10 +337,6 @@ class Queue(Dependent):
 
     # What else can be asked
 
-    def group_of(self, message: QueuedMessage) -> str:
-        """Return the message's group on this queue, or ""."""
-        return self.groups.identify(message) if self.groups is not None else ""
-
     @property
     def message_depth(self) -> int:
         """Messages on the queue, acquired ones included (``msgDepth``)."""
@@ -390,7 +386,9 @@ class Queue(Dependent):
             message.annotate(TRACE, f"{been},{own}" if been else own)
 
     def _show_enqueued(self, message: QueuedMessage) -> None:
-        transfer, group = message.transfer, self.group_of(message)
+        transfer = message.transfer
+        # The observers, which classify it, see it next.
+        group = self.groups.identify(message) if self.groups is not None else ""
         messages, total = self.counters.depth()
         values = (message.position, messages, total)
         label, size = transfer.label, transfer.size

@@ -28,7 +28,7 @@ from qflow.broker.limits import POLICIES, make_policy
 from qflow.broker.message import AVAILABLE, HeaderValue, QueuedMessage, Router, Transfer
 from qflow.broker.queue import Lifetime, Queue, QueueCounters
 from qflow.broker.restorable import Dependent, Frozen, Restorable
-from qflow.broker.settings import QueueSettings, to_text
+from qflow.broker.settings import Argument, QueueSettings, to_text
 from qflow.broker.stores import QueueCursor
 
 EXCEPTION = 7
@@ -71,13 +71,14 @@ class QueueRegistry(Dependent):
     def declare(
         self,
         name: str,
-        settings: QueueSettings,
-        *,
-        auto_delete: bool = False,
-        alternate: Exchange | None = None,
-        durable: bool = False,
+        arguments: Mapping[str, Argument],
+        auto_delete: bool,
+        alternate_exchange: str,
+        durable: bool,
     ) -> tuple[Queue, bool]:
-        """Return a queue, and whether it was made now; 542 if settings do not go together (CF-04, CF-05)."""
+        """Return a queue, and whether it was made now; 542 or 404 for what it is asked for (CF-04, CF-05)."""
+        settings = QueueSettings.from_arguments(arguments)
+        alternate = self.exchanges.alternate(alternate_exchange)
         existing = self.queues.get(name)
         if existing is not None:
             existing.lifetime.declares += 1
@@ -240,36 +241,41 @@ class MessageFilter(Restorable):
 
 def purge(queue: Queue, request: int, wanted: MessageFilter, destination: Router | None = None) -> int:
     """Remove the first ``request`` matching messages (0: all), dropping or rerouting them; count them."""
-    removed = _remove_available(queue, request, wanted.matches, "purge" if destination is None else "reroute")
-    was_emptied = queue.is_empty
-    try:
-        if destination is not None:
-            for message in removed:
-                with message.route_on() as transfer:
-                    destination.route_with_alternate(transfer, message.delivery_count)
-    finally:
-        if removed:
-            queue.settle(was_emptied)
-    # Not reached when a destination refuses: what was removed up to then is not counted either.
-    queue.counters.acquires += len(removed)
+    counters = queue.counters
     if destination is None:
-        queue.counters.discardsPurge += len(removed)
+        removed = _take_off(queue, request, wanted, "purge", None)
+        counters.discardsPurge += removed
     else:
-        queue.counters.reroutes += len(removed)
-    return len(removed)
+        removed = _take_off(queue, request, wanted, "reroute", destination.route_with_alternate)
+        # Not reached when a destination refuses: what was removed up to then is not counted either.
+        counters.reroutes += removed
+    counters.acquires += removed
+    return removed
 
 
 def move(source: Queue, target: Queue, quantity: int, wanted: MessageFilter) -> int:
     """Move the first ``quantity`` matching messages (0: all); from a refusal on they are lost (QT-23)."""
-    removed = _remove_available(source, quantity, wanted.matches, "move")
-    was_emptied = source.is_empty
+    return _take_off(source, quantity, wanted, "move", target.deliver)
+
+
+def _take_off(
+    queue: Queue,
+    limit: int,
+    wanted: MessageFilter,
+    reason: str,
+    send: Callable[[Transfer, int], object] | None,
+) -> int:
+    """Remove matching messages, and send them on if they go anywhere; return how many."""
+    removed = _remove_available(queue, limit, wanted.matches, reason)
+    was_emptied = queue.is_empty
     try:
-        for message in removed:
-            with message.route_on(keeps_trace=True) as transfer:
-                target.deliver(transfer, message.delivery_count)
+        if send is not None:
+            for message in removed:
+                with message.route_on(keeps_trace=reason == "move") as transfer:
+                    send(transfer, message.delivery_count)
     finally:
         if removed:
-            source.settle(was_emptied)
+            queue.settle(was_emptied)
     return len(removed)
 
 

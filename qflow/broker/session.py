@@ -66,7 +66,16 @@ from qflow.broker.errors import (
 from qflow.broker.events import Detail, Values
 from qflow.broker.exchanges import FED_OP, Exchange, fed_op
 from qflow.broker.history import OverflowList
-from qflow.broker.message import HeaderValue, Message, Transfer, delivery_numbers, encodable, show
+from qflow.broker.message import (
+    CommandOwner,
+    HeaderValue,
+    Message,
+    Transfer,
+    delivery_numbers,
+    encodable,
+    flag,
+    show,
+)
 from qflow.broker.queue import Queue
 from qflow.broker.registry import (
     ExchangeBoundResult,
@@ -80,7 +89,7 @@ from qflow.broker.registry import (
     query_queue,
 )
 from qflow.broker.restorable import Dependent
-from qflow.broker.settings import Argument, QueueSettings
+from qflow.broker.settings import Argument
 from qflow.broker.signature import Signature
 from qflow.broker.snapshot import Flag, Refused, Text
 from qflow.broker.statistics import SessionStatistics
@@ -410,12 +419,12 @@ class Session(Dependent):
             destination = encodable("message.transfer: exchange", exchange, 255)
         is_synced = sync is True
         if not is_synced and sync is not False:
-            raise TypeError(f"message.transfer: sync is True or False; got {show(sync)}")
+            flag("message.transfer: sync", sync)
         if not isinstance(message, Message):
             raise TypeError(f"message.transfer: message is a Message; got {show(message)}")
         sent: Message = message
         completions = self.completions
-        transfer = self._transfer(completions.next_number, sent, destination)
+        transfer = self._transfer(sent, destination)
         number = self.begin()
         if self.context.observer is not None:
             self._show_transfer(transfer, is_synced)
@@ -453,29 +462,33 @@ class Session(Dependent):
         label, size = transfer.label, transfer.size
         self.context.tell("message.transfer", "", self.name, exchange, label, size, "", names, values)
 
-    def _transfer(self, number: int, message: Message, exchange: str) -> Transfer:
+    def _transfer(self, message: Message, exchange: str) -> Transfer:
         context = self.context
         if context.stamps_arrivals and message.timestamp is None:
             message = replace(message, timestamp=context.start_time + context.now // 1_000_000)
         size = message.encoded_size(exchange)
         if context.counts_content:
             size = message.content_size
-        expiration = context.now + message.ttl * 1000 if message.ttl else None
+        return self._make_transfer(self.completions, message, size, exchange, self.transaction)
+
+    def _make_transfer(
+        self, owner: CommandOwner, message: Message, size: int, exchange: str, transaction: TxBuffer | None
+    ) -> Transfer:
+        """Make the transfer of the next command, of which so many bytes count."""
         self.transfer_count += 1
         transfer = Transfer(
-            self.completions,
-            number,
+            owner,
+            self.completions.next_number,
             message,
             size,
             message.label,
-            expiration,
+            self.context.now + message.ttl * 1000 if message.ttl else None,
             self.name,
             self.connection.name,
             self.transfer_count,
             exchange,
         )
-        if self.transaction is not None:
-            transfer.transaction = self.transaction
+        transfer.transaction = transaction
         return transfer
 
     def _route(self, transfer: Transfer, name: str) -> None:
@@ -635,14 +648,11 @@ class Session(Dependent):
             passive: Only ask whether it exists; without a name this is a declare like any other.
             alternate_exchange: Where rejected, evicted and orphaned messages go (EX-09).
         """
-        registry = self.queues
         if passive and queue:
-            target = registry.get(queue)
+            target = self.queues.get(queue)
         else:
-            settings = QueueSettings.from_arguments(arguments or {})
-            alternate = self.exchanges.alternate(alternate_exchange)
-            target, is_new = registry.declare(
-                queue, settings, auto_delete=auto_delete, alternate=alternate, durable=durable
+            target, is_new = self.queues.declare(
+                queue, arguments or {}, auto_delete, alternate_exchange, durable
             )
             if is_new:
                 if exclusive:
