@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 from qflow.broker import (
     BYTE_UNIT,
+    CREDIT_MODE,
     INFINITE,
     MESSAGE_UNIT,
     NOT_ACQUIRED,
-    PRE_ACQUIRED,
     Broker,
     BrokerOptions,
     Message,
@@ -38,7 +38,6 @@ from qflow.qflow_error import QflowError
 Step = Mapping[str, Any]
 _Seen = dict[str, Any]
 _ADMINISTRATOR = "ctl"
-_FLOW_MODES = {"credit": 0, "window": 1}
 _NEEDS_NO_SESSION = ("qmf", "sleep")
 
 
@@ -52,18 +51,12 @@ class _PlayedSession:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.sent: list[tuple[str, int]] = []
-        self.deliveries: dict[str, DeliveryRecord] = {}
-        self.by_subscription: dict[tuple[str, str], DeliveryRecord] = {}
+        # The latest of each message to one subscription, and to any.
+        self.deliveries: dict[tuple[str | None, str], DeliveryRecord] = {}
 
     def held(self) -> list[str]:
         """Labels of transfers and syncs that are not complete, in the order sent."""
         return [label for label, number in self.sent if number not in self.session.completed]
-
-    def find(self, label: str, subscription: str | None) -> DeliveryRecord | None:
-        """Return the latest delivery of a message to this session, or to one subscription of it."""
-        if subscription is None:
-            return self.deliveries.get(label)
-        return self.by_subscription.get((subscription, label))
 
 
 class Player:
@@ -75,7 +68,8 @@ class Player:
         self.clients: dict[str, _PlayedSession] = {}
         self.got: dict[str, list[str]] = {}
         self.events: list[Event] = []
-        self.declared: list[str] = []
+        # An ordered set.
+        self.declared: dict[str, None] = {}
         self.answer: Any = None
 
     def _take(self, event: Event) -> None:
@@ -87,20 +81,15 @@ class Player:
         unknown = _find_unknown(step)
         if unknown:
             raise _UnknownStepError(unknown)
+        self.events, self.answer = [], None
         try:
-            self._play(step)
+            client = self._client(step)
+            if client.session.is_attached or step["op"] in _NEEDS_NO_SESSION:
+                # The session remembers what it died of; expectations look there.
+                with suppress(AmqpException):
+                    _STEPS[step["op"]].action(self, client, step)
         except (TypeError, ValueError) as error:
             raise _UnknownStepError(f"op {step['op']!r} with these values: {error}") from error
-
-    def _play(self, step: Step) -> None:
-        action = _STEPS[step["op"]].action
-        self.events = []
-        self.answer = None
-        client = self._client(step)
-        if client.session.is_attached or step["op"] in _NEEDS_NO_SESSION:
-            # The session remembers what it died of; expectations look there.
-            with suppress(AmqpException):
-                action(self, client, step)
 
     def _client(self, step: Step) -> _PlayedSession:
         name = step.get("session", _ADMINISTRATOR)
@@ -114,8 +103,7 @@ class Player:
     def _deliver(self, client: _PlayedSession, name: str, record: DeliveryRecord) -> None:
         label = record.label + ("*" if record.redelivered else "")
         self.got.setdefault(f"{name}/{record.tag}", []).append(label)
-        client.deliveries[record.label] = record
-        client.by_subscription[record.tag, record.label] = record
+        client.deliveries[None, record.label] = client.deliveries[record.tag, record.label] = record
 
     # Producing
 
@@ -144,18 +132,10 @@ class Player:
 
     def subscribe(self, client: _PlayedSession, step: Step) -> None:
         """Subscribe, choose a flow mode, grant bytes, then messages."""
-        session, tag = client.session, step["sub"]
-        self.got.setdefault(f"{session.name}/{tag}", [])
-        session.message_subscribe(
-            step.get("queue", ""),
-            tag,
-            accept_mode=1 if step.get("accept_mode") == "none" else 0,
-            acquire_mode=NOT_ACQUIRED if step.get("acquire_mode") == "not-acquired" else PRE_ACQUIRED,
-            exclusive=step.get("exclusive", False),
-            arguments=step.get("args"),
-        )
+        self.got.setdefault(f"{client.session.name}/{step['sub']}", [])
+        _SUBSCRIBE.action(self, client, step)
         if "flow_mode" in step:
-            self.set_flow_mode(client, step)
+            _SET_FLOW_MODE.action(self, client, step)
         self.flow(client, step)
 
     def flow(self, client: _PlayedSession, step: Step) -> None:
@@ -165,45 +145,21 @@ class Player:
                 value = INFINITE if step[name] == "inf" else step[name]
                 client.session.message_flow(step["sub"], unit, value)
 
-    def set_flow_mode(self, client: _PlayedSession, step: Step) -> None:
-        """Choose a flow mode."""
-        client.session.message_set_flow_mode(step["sub"], _FLOW_MODES[step["flow_mode"]])
-
     def settle(self, client: _PlayedSession, step: Step) -> None:
         """Accept, reject, release, acquire or complete the named deliveries, in one command."""
-        found = (client.find(label, step.get("sub")) for label in unpack(step.get("labels", ())))
-        records = [record for record in found if record is not None]
-        numbers, session = [record.id for record in records], client.session
-        match step["op"]:
-            case "accept" | "reject" as verdict:
-                getattr(session, f"message_{verdict}")(numbers)
-            case "release":
-                session.message_release(numbers, step.get("set_redelivered", False))
-            case "complete":
-                session.session_completed(numbers)
-            case "acquire":
-                granted = set(session.message_acquire(numbers))
-                self.answer = [record.label for record in records if record.id in granted]
+        named = [(step.get("sub"), label) for label in unpack(step.get("labels", ()))]
+        records = [client.deliveries[one] for one in named if one in client.deliveries]
+        more = {name: step[name] for name in ("set_redelivered",) if name in step}
+        granted = getattr(client.session, _SETTLING[step["op"]])([record.id for record in records], **more)
+        if step["op"] == "acquire":
+            self.answer = [record.label for record in records if record.id in granted]
 
     # Administration
 
     def declare_queue(self, client: _PlayedSession, step: Step) -> None:
-        """Declare a queue."""
-        name = step.get("queue", "")
-        self._remember(name)
-        client.session.queue_declare(
-            name,
-            step.get("args"),
-            durable=step.get("durable", False),
-            auto_delete=step.get("auto_delete", False),
-            exclusive=step.get("exclusive", False),
-            passive=step.get("passive", False),
-            alternate_exchange=step.get("alternate", ""),
-        )
-
-    def _remember(self, queue: str) -> None:
-        if queue not in self.declared:
-            self.declared.append(queue)
+        """Declare a queue, which is observed from now on."""
+        self.declared[step.get("queue", "")] = None
+        _DECLARE.action(self, client, step)
 
     def disconnect(self, client: _PlayedSession, step: Step) -> None:
         """Drop the connection: all its sessions end, and only then is anything delivered."""
@@ -220,7 +176,7 @@ class Player:
         if "object" in step:
             arguments["queue"] = step["object"]
         if step["method"] == "create" and arguments.get("type") == "queue":
-            self._remember(arguments["name"])
+            self.declared[arguments["name"]] = None
         try:
             getattr(self.broker.management, step["method"])(**arguments)
             self.answer = ["ok"]
@@ -277,36 +233,58 @@ _OF_THE_ENGINE = {"sub": "tag", "args": "arguments", "alternate": "alternate_exc
 """Parameters of steps that a command of the engine has under another name."""
 
 
-def _command(method: str, *needed: str, **defaults: Any) -> _Word:
+def _command(
+    method: str, needed: tuple[str, ...] = (), possible: tuple[str, ...] = (), **defaults: Any
+) -> _Word:
     """Return the word for a command of the session, given what the step has of these, or their defaults."""
-    names = [name for name in (*needed, *defaults) if name != "session"]
 
     def action(player: Player, client: _PlayedSession, step: Step) -> object:
-        values = {**defaults, **step}
-        named = {_OF_THE_ENGINE.get(name, name): values[name] for name in names}
-        return getattr(client.session, method)(**named)
+        given = defaults | {name: step[name] for name in (*needed, *possible, *defaults) if name in step}
+        given.pop("session", None)
+        for name in _CHOICES.keys() & given:
+            given[name] = _CHOICES[name].index(given[name])
+        return getattr(client.session, method)(**{_OF_THE_ENGINE.get(n, n): v for n, v in given.items()})
 
-    return _Word(needed, tuple(defaults), action)
+    return _Word(needed, (*possible, *defaults), action)
 
+
+_CHOICES = {
+    "accept_mode": ("explicit", "none"),
+    "acquire_mode": ("pre-acquired", "not-acquired"),
+    "flow_mode": ("credit", "window"),
+}
+"""Values that have a word in a step, and in AMQP the number of their place here."""
 
 _MESSAGE = ("exchange", "headers", "priority", "ttl")
 _SESSION, _SUBSCRIPTION = ("session",), ("session", "sub")
 _SETTLE = _Word(_SESSION, ("labels", "sub"), Player.settle)
+_SETTLING = {
+    "accept": "message_accept",
+    "reject": "message_reject",
+    "release": "message_release",
+    "acquire": "message_acquire",
+    "complete": "session_completed",
+}
+_DECLARE = _command(
+    "queue_declare",
+    possible=("args", "durable", "auto_delete", "exclusive", "passive", "alternate"),
+    queue="",
+)
+_SUBSCRIBE = _command(
+    "message_subscribe", _SUBSCRIPTION, ("accept_mode", "acquire_mode", "exclusive", "args"), queue=""
+)
+_SET_FLOW_MODE = _command("message_set_flow_mode", (*_SUBSCRIPTION, "flow_mode"))
 
 _STEPS: dict[str, _Word] = {
     "session": _Word(_SESSION, ("connection",), lambda player, client, step: None),
-    "declare_queue": _Word(
-        (),
-        ("queue", "args", "durable", "auto_delete", "exclusive", "passive", "alternate"),
-        Player.declare_queue,
-    ),
-    "delete_queue": _command("queue_delete", queue="", if_unused=False, if_empty=False),
+    "declare_queue": _DECLARE._replace(action=Player.declare_queue),
+    "delete_queue": _command("queue_delete", possible=("if_unused", "if_empty"), queue=""),
     "purge_queue": _command("queue_purge", queue=""),
     "declare_exchange": _command(
-        "exchange_declare", exchange="", type="", alternate="", passive=False, args=None
+        "exchange_declare", possible=("alternate", "passive", "args"), exchange="", type=""
     ),
     "delete_exchange": _command("exchange_delete", exchange=""),
-    "bind": _command("exchange_bind", queue="", exchange="", key="", args=None),
+    "bind": _command("exchange_bind", possible=("key", "args"), queue="", exchange=""),
     # The protocol's own unbind has no arguments; a recording may say them.
     "unbind": _command("exchange_unbind", queue="", exchange="", key="")._replace(
         possible=("exchange", "queue", "key", "args")
@@ -315,25 +293,16 @@ _STEPS: dict[str, _Word] = {
     "offer": _Word(("session", "label", "size", "capacity"), ("key", "sent", *_MESSAGE), Player.transfer),
     "sync": _Word(("session", "label"), (), Player.sync),
     "subscribe": _Word(
-        _SUBSCRIPTION,
-        ("queue", "accept_mode", "acquire_mode", "exclusive", "args", "flow_mode", "bytes", "messages"),
-        Player.subscribe,
+        _SUBSCRIPTION, (*_SUBSCRIBE.possible, "flow_mode", "bytes", "messages"), Player.subscribe
     ),
     "flow": _Word(_SUBSCRIPTION, ("bytes", "messages"), Player.flow),
-    "stop": _command("message_stop", *_SUBSCRIPTION),
-    "flush": _command("message_flush", *_SUBSCRIPTION),
-    "fetch": _command("fetch", *_SUBSCRIPTION),
-    "set_flow_mode": _Word((*_SUBSCRIPTION, "flow_mode"), (), Player.set_flow_mode),
-    "cancel": _command("message_cancel", *_SUBSCRIPTION),
-    "accept": _SETTLE,
-    "reject": _SETTLE,
-    "release": _Word(_SESSION, ("labels", "sub", "set_redelivered"), Player.settle),
-    "acquire": _Word(_SESSION, ("labels", "sub", "acquired"), Player.settle),
-    "complete": _SETTLE,
-    "tx_select": _command("tx_select", *_SESSION),
-    "tx_commit": _command("tx_commit", *_SESSION),
-    "tx_rollback": _command("tx_rollback", *_SESSION),
-    "close": _command("close", *_SESSION),
+    "fetch": _command("fetch", _SUBSCRIPTION),
+    "set_flow_mode": _SET_FLOW_MODE,
+    **{name: _command(f"message_{name}", _SUBSCRIPTION) for name in ("stop", "flush", "cancel")},
+    **dict.fromkeys(("accept", "reject", "complete"), _SETTLE),
+    "release": _SETTLE._replace(possible=("labels", "sub", "set_redelivered")),
+    "acquire": _SETTLE._replace(possible=("labels", "sub", "acquired")),
+    **{name: _command(name, _SESSION) for name in ("tx_select", "tx_commit", "tx_rollback", "close")},
     "disconnect": _Word(_SESSION, (), Player.disconnect),
     "sleep": _Word(("ms",), (), Player.sleep),
     "qmf": _Word(("method",), ("object", "args", "result"), Player.qmf),
@@ -341,12 +310,6 @@ _STEPS: dict[str, _Word] = {
 """The words for steps (FORMAT, section Steps); absent names are empty."""
 
 _EVERYWHERE = ("op", "expect", "session")
-
-_CHOICES = {
-    "accept_mode": ("explicit", "none"),
-    "acquire_mode": ("pre-acquired", "not-acquired"),
-    "flow_mode": ("credit", "window"),
-}
 
 METHODS = {
     "purge": ("request", "filter"),
@@ -367,10 +330,12 @@ def _find_unknown(step: Mapping[str, Any]) -> str:
     op = step["op"]
     if not isinstance(op, str) or op not in _STEPS:
         return f"op {op!r}; known are {', '.join(sorted(_STEPS))}"
-    return ", ".join([*_parameters(op, step), *_method(step), *_expectations(step["expect"])])
+    return ", ".join(
+        [*_check_parameters(op, step), *_check_method(step), *_check_expectations(step["expect"])]
+    )
 
 
-def _parameters(op: str, step: Mapping[str, Any]) -> Iterator[str]:
+def _check_parameters(op: str, step: Mapping[str, Any]) -> Iterator[str]:
     needed, possible, _ = _STEPS[op]
     for name in needed:
         if name not in step:
@@ -382,7 +347,7 @@ def _parameters(op: str, step: Mapping[str, Any]) -> Iterator[str]:
             yield f"{name} {value!r}; known are {', '.join(_CHOICES[name])}"
 
 
-def _method(step: Mapping[str, Any]) -> Iterator[str]:
+def _check_method(step: Mapping[str, Any]) -> Iterator[str]:
     if step["op"] != "qmf" or "method" not in step:
         return
     method = step["method"]
@@ -396,7 +361,7 @@ def _method(step: Mapping[str, Any]) -> Iterator[str]:
             yield f"argument {name!r} of management method {method!r}"
 
 
-def _expectations(expect: Any) -> Iterator[str]:
+def _check_expectations(expect: Any) -> Iterator[str]:
     if not isinstance(expect, Mapping):
         yield f"an expectation that is a {type(expect).__name__}"
         return
@@ -418,13 +383,15 @@ def observe(player: Player) -> _Seen:
     """Return the complete visible state, without what is 0, false or empty."""
     queues = {name: player.broker.queues.find_shown(name) for name in player.declared}
     seen: _Seen = {
-        "done": _by_session(player, lambda client: len(client.sent) - len(client.held())),
-        "held": _by_session(player, lambda client: pack(client.held())),
+        "done": _observe_sessions(player, lambda client: len(client.sent) - len(client.held())),
+        "held": _observe_sessions(player, lambda client: pack(client.held())),
         "got": {name: pack(labels) for name, labels in player.got.items()},
-        "unacked": _by_session(player, lambda client: client.session.consuming.unacked_messages),
-        "queues": {name: None if queue is None else _queue(queue) for name, queue in queues.items()},
+        "unacked": _observe_sessions(player, lambda client: client.session.consuming.unacked_messages),
+        "queues": {name: None if queue is None else _observe_queue(queue) for name, queue in queues.items()},
         "groups": {
-            name: _groups(queue) for name, queue in queues.items() if queue is not None and queue.groups
+            name: _observe_groups(queue)
+            for name, queue in queues.items()
+            if queue is not None and queue.groups
         },
         "errors": {
             name: [error.name if isinstance(error, SessionException) else "connection", error.text]
@@ -439,16 +406,16 @@ def observe(player: Player) -> _Seen:
     return normalize(seen)
 
 
-def _by_session(player: Player, value: Callable[[Any], Any]) -> _Seen:
+def _observe_sessions(player: Player, value: Callable[[Any], Any]) -> _Seen:
     return {name: value(client) for name, client in player.clients.items() if client.session.is_attached}
 
 
-def _queue(queue: Queue) -> _Seen:
+def _observe_queue(queue: Queue) -> _Seen:
     statistics = queue.statistics()
     return {name: getattr(statistics, statistic) for name, statistic in QUEUE.items()}
 
 
-def _groups(queue: Queue) -> _Seen:
+def _observe_groups(queue: Queue) -> _Seen:
     return {
         str(group["group_id"]): [group["msg_count"], str(group["consumer"]).replace("::", "/")]
         for group in (queue.groups.state() if queue.groups else ())
@@ -483,7 +450,7 @@ def _browse_everything(player: Player) -> dict[str, list[str]]:
                 record.label + ("*" if record.redelivered else "")
             )
             session.message_subscribe(name, "browser", acquire_mode=NOT_ACQUIRED)
-            session.message_set_flow_mode("browser", _FLOW_MODES["credit"])
+            session.message_set_flow_mode("browser", CREDIT_MODE)
             for unit in (BYTE_UNIT, MESSAGE_UNIT):
                 session.message_flow("browser", unit, INFINITE)
             session.close()
