@@ -42,20 +42,6 @@ def test_a_command_that_never_left_the_client_has_no_number():
 # Holding
 
 
-def test_holding_delays_nothing_else():
-    """CM-01, MG-23: a held message is browsed, delivered and accepted like any other."""
-    bench = two_queues()
-    bench.send("x", 2)
-    assert bench.held() == "p-2"
-    assert bench.labels("x") == "p-1 p-2"
-    reader = bench.read("x")
-    assert reader.got == "p-1 p-2"
-    bench.send("x")
-    assert (reader.got, bench.held()) == ("p-1 p-2 p-3", "p-2 p-3")
-    reader.accept("p-3")
-    assert bench.held() == "p-2"
-
-
 def test_a_completion_comes_once():
     """CM-02: whatever lets go of it, and however often."""
     bench = Bench()
@@ -163,20 +149,6 @@ def test_reports_of_a_batch():
 # Syncing
 
 
-def test_a_sync_waits_for_earlier_commands_only():
-    """CM-06, ALT-09: head-of-line over all destinations; later commands go on and complete."""
-    bench = two_queues()
-    bench.send("x", 2)
-    bench.session("p").execution_sync()
-    bench.send("y")
-    bench.session("p").execution_sync()
-    bench.send("y")
-    assert bench.completed() == "0 3 5"
-    assert bench.held() == "p-2"
-    bench.ctl.queue_purge("x")
-    assert bench.completed() == "0-5"
-
-
 def test_rf_40_a_sync_flag_is_reported_before_what_completes_after_it():
     """RF-40: three transfers freed in one batch, of which the second carries the flag."""
     bench = bench_with("q", flow_stop_count=1, flow_resume_count=1)
@@ -245,24 +217,6 @@ def test_the_session_ends_while_transfers_are_held(end):
 
 
 # What is not held
-
-
-@pytest.mark.parametrize("durable", [False, True], ids=["CM-12 transient", "CM-12 durable, no store"])
-def test_durable_messages_complete_at_once(durable):
-    """CM-12: without a store the durable path completes at once."""
-    bench = two_queues()
-    (transfer,) = bench.send("y", durable=durable)
-    assert transfer.is_complete
-    assert bench.stat("y").msgPersistEnqueues == int(durable)
-
-
-def test_the_statistics():
-    """CM-15: flowStopped and flowStoppedCount, current at once."""
-    bench = two_queues()
-    bench.send("x")
-    assert (bench.stat("x").flowStopped, bench.stat("x").flowStoppedCount) == (False, 0)
-    bench.send("x")
-    assert (bench.stat("x").flowStopped, bench.stat("x").flowStoppedCount) == (True, 1)
 
 
 # The set of ranges

@@ -13,52 +13,13 @@ FINITE_MAXIMUM = INFINITE - 1
 # Subscribing
 
 
-def subscribe_again(bench: Bench) -> None:
-    bench.read("q", "c", "s")
-    bench.read("q", "c", "s")
-
-
-def second_of_exclusive(bench: Bench) -> None:
-    bench.read("q", "c", exclusive=True)
-    bench.read("q", "d")
-
-
-def exclusive_second(bench: Bench) -> None:
-    bench.read("q", "c")
-    bench.read("q", "d", exclusive=True)
-
-
 def queue_of_another(bench: Bench) -> None:
     bench.declare("mine", by="owner", exclusive=True)
     bench.read("mine", "c")
 
 
 ERRORS = [
-    pytest.param(lambda b: b.read(""), 531, "No queue name specified.", id="CN-02 no queue name"),
-    pytest.param(lambda b: b.read("nosuch"), 404, "Queue not found: nosuch", id="CN-02 unknown queue"),
-    pytest.param(subscribe_again, 530, "Consumer tags must be unique", id="CN-02 tag in use"),
     pytest.param(queue_of_another, 405, "", id="CN-02 CN-23 somebody else's queue"),
-    pytest.param(
-        second_of_exclusive, 405, "Queue q has an exclusive consumer. No more consumers allowed.",
-        id="CN-02 testExclusiveSubscribe",
-    ),
-    pytest.param(
-        exclusive_second, 405, "Queue q already has consumers. Exclusive access denied.",
-        id="CN-02 exclusive comes second",
-    ),
-    pytest.param(
-        lambda b: b.session("c").message_cancel("x"), 404, "No such subscription: x", id="CN-02 cancel"
-    ),
-    pytest.param(
-        lambda b: b.session("c").message_flow("x", MESSAGES, 1), 404, "Unknown destination x session=c",
-        id="CN-02 flow",
-    ),
-    pytest.param(
-        lambda b: b.session("c").message_stop("x"), 404, "Unknown destination x session=c", id="CN-02 stop"
-    ),
-    pytest.param(
-        lambda b: b.session("c").message_flush("x"), 404, "Unknown destination x session=c", id="CN-02 flush"
-    ),
     pytest.param(
         lambda b: b.session("c").message_set_flow_mode("x", 0), 404, "Unknown destination x session=c",
         id="CN-02 mode",
@@ -91,18 +52,6 @@ def test_browsers_stand_in_nobodys_way():
     assert bench.read("mine", "b3", browse=True).got == "p-2"
 
 
-def test_a_new_subscription_has_no_credit():
-    """CN-01, CN-03: window mode, and nothing until both units are granted."""
-    bench = queue_of(1)
-    reader = bench.idle("q", mode=WINDOW)
-    (shown,) = [s.statistics() for s in reader.session.consuming.subscriptions.values()]
-    assert (shown.creditMode, shown.browsing, shown.acknowledged) == ("WINDOW", False, True)
-    reader.grant(messages=5)
-    assert reader.got == ""
-    reader.grant(volume=1000)
-    assert reader.got == "p-1"
-
-
 @pytest.mark.parametrize(
     ("frequency", "numbers"),
     [
@@ -123,38 +72,6 @@ def test_sync_frequency(frequency, numbers):
 
 
 # Credit
-
-
-@pytest.mark.parametrize(
-    ("messages", "volume", "delivered"),
-    [
-        pytest.param(5, UNLIMITED, 5, id="CN-06 test_credit_flow_messages"),
-        pytest.param(UNLIMITED, 500, 5, id="CN-05 CN-06 test_credit_flow_bytes, exactly"),
-        pytest.param(UNLIMITED, 499, 4, id="CN-05 one byte short of a fifth"),
-        pytest.param(3, 500, 3, id="CN-05 both units: messages first"),
-        pytest.param(7, 250, 2, id="CN-05 both units: bytes first"),
-        pytest.param(0, UNLIMITED, 0, id="CN-05 no messages"),
-        pytest.param(UNLIMITED, 0, 0, id="CN-05 no bytes"),
-        pytest.param(FINITE_MAXIMUM, FINITE_MAXIMUM, 10, id="CN-04 the largest finite grant"),
-    ],
-)
-@pytest.mark.parametrize("mode", [0, 1], ids=["credit", "window"])
-def test_how_much_is_delivered(mode, messages, volume, delivered):
-    """CN-05, CN-06: ten messages of 100 bytes; both units are needed, in either mode."""
-    bench = queue_of(10)
-    reader = bench.read("q", messages=messages, volume=volume, mode=mode)
-    assert reader.got == run(1, delivered)
-
-
-def test_credit_mode_gives_nothing_back():
-    """CN-06: neither accept nor completion does; each grant brings one more (testLocalQueue)."""
-    bench = queue_of(10)
-    reader = bench.read("q", messages=2)
-    reader.accept()
-    reader.complete()
-    assert reader.got == run(1, 2)
-    reader.grant(messages=1)
-    assert reader.got == run(1, 3)
 
 
 def test_a_grant_after_infinite_changes_nothing():
@@ -195,19 +112,6 @@ def test_used_wraps_below_zero():
     assert reader.got == run(1, 23)
 
 
-def test_flush():
-    """CN-07, RF-08: deliver while credit and messages last, then clear both balances."""
-    bench = queue_of(3)
-    reader = bench.read("q", messages=None)
-    reader.session.message_flow("s", MESSAGES, 10)
-    assert reader.got == run(1, 3)
-    reader.flush()
-    bench.send("q", 2)
-    assert reader.got == run(1, 3)
-    reader.grant(1, UNLIMITED)
-    assert reader.got == run(1, 4)
-
-
 def test_grant_and_flush_as_one_write():
     """CN-09, RF-08: fetch: nothing on an empty queue, and no credit is left for later."""
     bench = queue_of(0)
@@ -218,46 +122,7 @@ def test_grant_and_flush_as_one_write():
     assert [reader.fetch(), reader.fetch(), reader.fetch()] == ["p-1", "p-2", ""]
 
 
-def test_too_big_is_not_skipped():
-    """CN-08: the cursor is put back, even if a smaller one follows."""
-    bench = bench_with("q")
-    bench.send("q", size=500)
-    bench.send("q", size=50)
-    reader = bench.read("q", volume=100)
-    assert reader.got == ""
-    reader.grant(volume=400)
-    assert reader.got == "p-1"
-    reader.grant(volume=50)
-    assert reader.got == "p-1 p-2"
-
-
-def test_too_big_for_one_goes_to_another():
-    """CN-08, RF-16: one other idle consumer is notified."""
-    bench = bench_with("q")
-    small = bench.read("q", "small", volume=100)
-    large = bench.read("q", "large")
-    bench.send("q", size=500)
-    assert (small.got, large.got) == ("", "p-1")
-
-
 # Delivery records
-
-
-def test_life_of_a_record():
-    """CN-10, RF-03: in credit mode the accept ends it, in window mode the completion is needed, too."""
-    bench = queue_of(4)
-    credit = bench.read("q", "credit", messages=2)
-    window = bench.read("q", "window", messages=2, mode=WINDOW)
-    assert (credit.unacked, window.unacked) == (2, 2)
-    credit.accept("p-1")
-    window.accept("p-3")
-    assert (credit.unacked, window.unacked) == (1, 2)
-    window.complete("p-3")
-    assert window.unacked == 1
-    window.complete("p-4")
-    assert window.unacked == 1
-    window.accept("p-4")
-    assert window.unacked == 0
 
 
 def test_no_record_for_accept_none_in_credit_mode():
@@ -308,17 +173,6 @@ def test_release_and_reject_of_what_was_browsed():
     assert (browser.unacked, bench.stat("q").messageCount) == (0, 2)
 
 
-def test_completion_in_the_mode_of_now():
-    """RF-04: a delivery in credit mode, completed in window mode, enlarges the window."""
-    bench = queue_of(10)
-    reader = bench.read("q", messages=2)
-    reader.mode(WINDOW)
-    reader.grant(1, UNLIMITED)
-    assert reader.got == run(1, 3)
-    reader.complete("p-1")
-    assert reader.got == run(1, 4)
-
-
 def test_completion_of_nothing_wakes_the_blocked():
     """RF-04: of all subscriptions of the session, whatever their mode."""
     bench = bench_with("q")
@@ -334,25 +188,6 @@ def test_completion_of_nothing_wakes_the_blocked():
 
 
 # Accept, release, reject, acquire
-
-
-def test_accept_none():
-    """CN-11: dequeued at delivery; settling it afterwards is ignored."""
-    bench = queue_of(2)
-    reader = bench.read("q", accept=NONE)
-    assert (bench.stat("q").msgDepth, bench.stat("q").acquires) == (0, 2)
-    reader.release()
-    reader.reject()
-    reader.session.close()
-    assert (bench.stat("q").msgDepth, bench.stat("q").releases) == (0, 0)
-
-
-def test_statistics_of_a_delivery():
-    """CN-10: acquires + 1 and delivered + 1, no dequeue."""
-    bench = queue_of(2)
-    reader = bench.read("q")
-    (shown,) = [s.statistics() for s in reader.session.consuming.subscriptions.values()]
-    assert (shown.delivered, bench.stat("q").acquires, bench.stat("q").msgTotalDequeues) == (2, 2, 0)
 
 
 @pytest.mark.parametrize(
@@ -380,15 +215,6 @@ def test_release_wakes_one_consumer_and_all_browsers():
     assert (first.got, second.got) == ("p-3", "p-1")
     holder.release("p-2")
     assert (first.got, second.got) == ("p-3 p-2", "p-1")
-
-
-def test_reject_without_alternate():
-    """CN-16: dropped; and ignored for what was only browsed."""
-    bench = queue_of(2)
-    bench.read("q", "b", browse=True).reject()
-    assert bench.stat("q").discardsSubscriber == 0
-    bench.read("q", messages=1).reject()
-    assert (bench.stat("q").discardsSubscriber, bench.labels("q")) == (1, "p-2")
 
 
 def test_acquire_counts_nothing():
@@ -468,16 +294,6 @@ def test_close_requeues():
     assert bench.read("q", "d").got == run(1, 3, "*")
 
 
-def test_a_closing_session_swallows_a_wake_up():
-    """RF-14: its subscriptions stay in the list while it releases; the cancels make up for it."""
-    bench = queue_of(2)
-    closing = bench.read("q", "closing")
-    assert closing.got == run(1, 2)
-    other = bench.read("q", "other", messages=5)
-    closing.session.close()
-    assert other.got == run(1, 2, "*")
-
-
 def test_queue_deleted_without_credit():
     """RF-15: it notices nothing until it is granted some."""
     bench = queue_of(0)
@@ -499,15 +315,6 @@ def grant_and_flush(reader) -> None:
 
 
 # Who gets a message
-
-
-def test_round_robin():
-    """CN-19, G-17: messages one at a time to idle consumers: [[0,3,6],[1,4],[2,5]]."""
-    bench = bench_with("q")
-    readers = [bench.read("q", name) for name in "abc"]
-    for number in range(7):
-        bench.send("q", label=str(number))
-    assert [reader.got for reader in readers] == ["0 3 6", "1 4", "2 5"]
 
 
 def test_a_backlog_is_shared_in_turns():
@@ -561,26 +368,6 @@ def test_consumer_before_browsers():
     bench.send("q")
     delivered = [(event.session, event.message) for event in bench.seen("delivered")]
     assert delivered == [("c1", "p-1"), ("c2", "p-2")]
-
-
-def test_who_found_nothing_goes_to_the_end():
-    """CN-19, CN-21, FORMAT: served consumers queue up again behind the others."""
-    bench = bench_with("q")
-    readers = [bench.read("q", name) for name in "ab"]
-    bench.send("q", 3)
-    assert [reader.got for reader in readers] == ["p-1 p-3", "p-2"]
-
-
-def test_out_of_credit_is_not_waiting():
-    """RF-08, CN-26, FORMAT: it does not enter the list; a grant wakes it, and then it waits behind others."""
-    bench = bench_with("q")
-    first = bench.read("q", "first", messages=1)
-    second = bench.read("q", "second")
-    bench.send("q", 2)
-    assert (first.got, second.got) == ("p-1", "p-2")
-    first.grant(messages=1)
-    bench.send("q", 2)
-    assert (first.got, second.got) == ("p-1 p-4", "p-2 p-3")
 
 
 def test_a_grant_does_not_wake_who_waits():
@@ -639,38 +426,6 @@ def test_a_browser_passes_over_acquired_messages():
     assert bench.labels("q") == run(1, 2)
     bench.send("q")
     assert browser.got == "p-3"
-
-
-def test_a_consumer_starts_again_after_a_release():
-    """RF-10, CN-27: its cursor is of an older version than the queue."""
-    bench = queue_of(3)
-    holder = bench.read("q", "holder", messages=1)
-    other = bench.read("q", "other", messages=2)
-    assert other.got == "p-2 p-3"
-    holder.release()
-    other.grant(messages=1)
-    assert other.got == "p-2 p-3 p-1"
-
-
-def test_one_dispatch_attempt_passes_an_event_on():
-    """RF-07, CN-25: too little for the next message: blocked, one other is woken; a browser wakes none."""
-    bench = bench_with("q")
-    browser = bench.read("q", "browser", browse=True, volume=100)
-    consumer = bench.read("q", "consumer")
-    bench.send("q", size=500)
-    assert (browser.got, consumer.got) == ("", "p-1")
-    bench.send("q", size=50)
-    assert browser.got == ""
-    browser.grant(volume=1)
-    assert browser.got == ""
-
-
-def test_who_may_see_what():
-    """CN-22: priorities only change which message a scan returns."""
-    bench = bench_with("q", priorities=10)
-    for priority in (1, 9, 5):
-        bench.send("q", label=str(priority), priority=priority)
-    assert bench.read("q", messages=2).got == "9 5"
 
 
 def test_what_a_trace_says_of_who_gets_nothing():

@@ -67,14 +67,9 @@ def bind_headers(*bindings: object):
 X_MATCH = "Invalid or missing x-match value binding to headers exchange."
 ERRORS = [
     pytest.param(lambda b: b.send("k", exchange="x"), 404, "Exchange not found: x", id="EX-03 transfer"),
-    pytest.param(lambda b: b.bind("q", "x"), 404, "Exchange not found: x", id="EX-03 bind"),
-    pytest.param(lambda b: b.ctl.exchange_unbind("q", "x"), 404, "Exchange not found: x", id="EX-03 unbind"),
     pytest.param(lambda b: b.ctl.exchange_delete("x"), 404, "Exchange not found: x", id="EX-03 delete"),
     pytest.param(
         lambda b: b.ctl.exchange_declare("x", passive=True), 404, "Exchange not found: x", id="EX-03 passive"
-    ),
-    pytest.param(
-        lambda b: b.bind("no", "amq.direct"), 404, "Bind failed. No such queue: no", id="EX-03 bind, no queue"
     ),
     pytest.param(
         lambda b: b.ctl.exchange_unbind("no", "amq.direct"), 404, "Unbind failed. No such queue: no",
@@ -135,7 +130,6 @@ ERRORS = [
         lambda b: b.declare("new", alternate="nosuch"), 404, "Exchange not found: nosuch",
         id="EX-03 a queue's alternate",
     ),
-    pytest.param(bind_headers(None), 541, X_MATCH, id="EX-03 testHeadersBindNoMatchArg"),
     pytest.param(bind_headers({"a": "1"}), 541, X_MATCH, id="EX-03 no x-match"),
     pytest.param(bind_headers({"x-match": ""}), 541, X_MATCH, id="EX-03 an empty x-match"),
     pytest.param(bind_headers({"x-match": "some"}), 541, X_MATCH, id="EX-03 some"),
@@ -239,29 +233,6 @@ def test_default_exchange():
     assert bench.stat("q").msgDepth == 1
 
 
-def test_direct():
-    """EX-04: exact equality, one copy for each queue, several keys."""
-    bench = bench_with_queues("a", "b")
-    for queue, key in (("a", "k"), ("b", "k"), ("a", "l")):
-        bench.bind(queue, "amq.direct", key)
-    for key in ("k", "kk", "K", "", "l"):
-        bench.send(key, exchange="amq.direct")
-    assert (bench.labels("a"), bench.labels("b")) == ("p-1 p-5", "p-1")
-
-
-def test_fanout():
-    """EX-05: the key is ignored, and a queue is bound at most once."""
-    bench = bench_with_queues("a", "b")
-    bench.bind("a", "amq.fanout", "one")
-    bench.bind("a", "amq.fanout", "two")
-    bench.bind("b", "amq.fanout")
-    bench.send("three", exchange="amq.fanout")
-    assert [(bench.stat(q).msgDepth, bench.stat(q).bindingCount) for q in "ab"] == [(1, 2), (1, 2)]
-    bench.ctl.exchange_unbind("a", "amq.fanout", "two")
-    bench.send("", exchange="amq.fanout")
-    assert (bench.stat("a").msgDepth, bench.stat("b").msgDepth) == (1, 2)
-
-
 def test_copies_in_binding_order():
     """EX-04, EX-05, LP-08: queues get their copies in the order in which they were bound."""
     bench = bench_with_queues("z", "m", "a")
@@ -305,26 +276,6 @@ def test_the_same_headers_under_another_key():
     assert bench.stat("a").bindingCount == 3
     bench.ctl.exchange_unbind("a", "amq.match", "1")
     assert bench.stat("a").bindingCount == 2
-
-
-@pytest.mark.parametrize(
-    ("again", "count"),
-    [
-        pytest.param(("k", {"x-match": "all", "a": "1", "qpid.x": 1}), None, id="RF-27 as it was"),
-        pytest.param(("k", {"x-match": "all", "a": "1"}), None, id="RF-27 without the qpid. argument"),
-        pytest.param(("l", {"x-match": "all", "a": "1", "qpid.x": 1}), 3, id="RF-27 under another key"),
-    ],
-)
-def test_headers_with_a_qpid_argument_are_never_the_same(again, count):
-    """RF-27: what is kept has its qpid. arguments, what is compared with it has none."""
-    bench = bench_with_queues("q")
-    bench.bind("q", "amq.match", "k", {"x-match": "all", "a": "1", "qpid.x": 1})
-    if count is None:
-        with refused(541, "Exchange: amq.match, binding key: k Duplicate binding key not allowed."):
-            bench.bind("q", "amq.match", *again)
-    else:
-        bench.bind("q", "amq.match", *again)
-        assert bench.stat("q").bindingCount == count
 
 
 def test_exclusive_binding_of_a_bound_queue():
@@ -393,17 +344,6 @@ def test_topic_normal_form(pattern, normal):
     assert bench.stat("q").bindingCount == 1
 
 
-def test_topic_one_copy():
-    """EX-06: even if several bindings of the queue match."""
-    bench = bench_with_queues("q", "r")
-    for key in ("a.*", "*.b", "#"):
-        bench.bind("q", "amq.topic", key)
-    bench.bind("r", "amq.topic", "a.b")
-    bench.send("a.b", exchange="amq.topic")
-    assert (bench.stat("q").msgDepth, bench.stat("r").msgDepth) == (1, 1)
-    assert bench.exchange_statistics("amq.topic").msgRoutes == 2
-
-
 ALL = {"x-match": "all"}
 ANY = {"x-match": "any"}
 HEADERS = [
@@ -425,20 +365,14 @@ HEADERS = [
     pytest.param({**ALL, "a": 1}, {"a": True}, True, id="EX-07 integers and bool compare as integers"),
     pytest.param({**ALL, "a": 1}, {"a": "1"}, False, id="EX-07 an integer is no string"),
     pytest.param({**ALL, "a": "text"}, {"a": 0}, True, id="RF-28 what is no integer counts as 0"),
-    pytest.param({**ALL, "a": "text"}, {"a": False}, True, id="RF-28 also for false"),
     pytest.param({**ALL, "a": 2.0}, {"a": 0}, True, id="RF-28 also a double"),
     pytest.param({**ALL, "a": 2.0}, {"a": 2}, False, id="RF-28 an integer is no double"),
     pytest.param({**ALL, "a": 2}, {"a": 2.0}, False, id="RF-28 a double asks for a double"),
-    pytest.param({**ALL, "a": True}, {"a": True}, False, id="RF-28 true never matches true"),
-    pytest.param({**ALL, "a": True}, {"a": False}, True, id="RF-28 false matches true"),
     pytest.param({**ALL, "a": 0}, {"a": False}, True, id="RF-28 false matches 0"),
-    pytest.param({**ALL, "a": 5}, {"a": ""}, True, id="RF-28 what is no text counts as an empty one"),
     pytest.param({**ALL, "a": "x"}, {"a": ""}, False, id="RF-28 a text does not"),
     pytest.param({**ALL, "a": "x"}, {"a": None}, False, id="RF-28 a void header matches only void"),
-    pytest.param({**ALL, "a": "1"}, {"a": "1", "x-match": "all"}, False, id="RF-29 one match too many"),
     pytest.param({**ALL, "a": "1"}, {"a": "1", "x-match": "any"}, True, id="RF-29 another value"),
     pytest.param({**ALL, "a": "1"}, {"x-match": "all"}, True, id="RF-29 just as many as it takes"),
-    pytest.param({**ANY, "a": "1"}, {"x-match": "any"}, True, id="RF-29 any"),
     pytest.param({**ALL, "a": "Fred"}, {"a": "fred"}, False, id="EX-07 strings are byte-equal"),
     pytest.param({**ALL, "a": 1.0}, {"a": 1.0}, True, id="EX-07 doubles"),
     pytest.param({**ALL, "a": {"b": 1}}, {"a": {"b": 1}}, False, id="EX-07 maps never match"),
@@ -456,15 +390,6 @@ def test_headers(arguments, headers, matches):
     bench.bind("q", "amq.match", "k", arguments)
     bench.send("", exchange="amq.match", headers=headers, size=200)
     assert bench.stat("q").msgDepth == int(matches)
-
-
-def test_headers_one_copy():
-    """EX-07: two bindings of a queue, one copy."""
-    bench = bench_with_queues("q")
-    bench.bind("q", "amq.match", "one", {**ANY, "a": 1})
-    bench.bind("q", "amq.match", "two", {**ANY, "b": 2})
-    bench.send("", exchange="amq.match", headers={"a": 1, "b": 2})
-    assert bench.stat("q").msgDepth == 1
 
 
 # Binding and unbinding
@@ -490,15 +415,6 @@ def test_unbind(exchange, arguments, headers):
         bench.ctl.exchange_unbind("queue-1", exchange, "key")
     bench.send("key", exchange=exchange, headers=headers, label="two")
     assert (bench.labels("queue-1"), bench.labels("queue-2")) == ("one", "one two")
-
-
-def test_auto_delete_headers_goes_with_an_unbind_of_nothing():
-    """RF-32: a headers exchange only, and only if nothing else is bound."""
-    for kind, is_left in (("headers", False), ("topic", True)):
-        bench = bench_with_queues("q")
-        bench.exchange("x", kind, auto_delete=True)
-        bench.ctl.exchange_unbind("q", "x", "k")
-        assert ("x" in bench.broker.exchanges.exchanges) is is_left
 
 
 @pytest.mark.parametrize(

@@ -20,22 +20,6 @@ class TestPurge:
         statistics = bench.stat("q")
         assert (statistics.discardsPurge, statistics.acquires, statistics.msgTotalDequeues) == (20, 20, 20)
 
-    def test_oldest_first(self):
-        """QT-22: the first n."""
-        bench = queue_of(5)
-        bench.broker.management.purge("q", 2)
-        assert bench.labels("q") == run(3, 5)
-
-    def test_the_command(self):
-        """QT-22: queue.py test_purge; stats.py test_discards_purge (3); acquired ones stay."""
-        bench = queue_of(4)
-        bench.read("q", messages=1)
-        bench.ctl.queue_purge("q")
-        statistics = bench.stat("q")
-        assert (statistics.discardsPurge, statistics.msgDepth, statistics.messageCount) == (3, 1, 0)
-        bench.send("q")
-        assert bench.labels("q") == "p-5"
-
     def test_unknown(self):
         """QT-22: 404; without a name 531."""
         bench = Bench()
@@ -139,37 +123,11 @@ class TestReroute:
         statistics = bench.stat("q")
         assert (statistics.reroutes, statistics.acquires, statistics.msgTotalDequeues) == (0, 0, 5)
 
-    def test_no_alternate(self):
-        """QT-23, RF-23: test_reroute_invalid_alt_exchange: status 4, the message is kept."""
-        bench = queue_of(1)
-        with management_refused(4, "InvalidParameter"):
-            bench.broker.management.reroute("q", 1, True)
-        assert bench.labels("q") == "p-1"
-
     def test_unroutable_ones_are_dropped(self):
         """QT-23, EX-08: a reroute through an exchange where nothing matches."""
         bench = queue_of(2)
         bench.broker.management.reroute("q", 0, False, "amq.direct")
         assert (bench.stat("q").msgDepth, bench.broker.statistics().discardsNoRoute) == (0, 2)
-
-    def test_through_the_exchanges_alternate(self):
-        """QT-23, EX-09: test_reroute_alternate_exchange."""
-        bench = queue_of(2)
-        bench.exchange("no match", "direct", alternate="amq.fanout")
-        bench.declare("caught")
-        bench.bind("caught", "amq.fanout")
-        bench.broker.management.reroute("q", 0, False, "no match")
-        assert bench.labels("caught") == run(1, 2)
-
-    def test_a_priority_queue(self):
-        """RF-11, QT-23: test_reroute_priority_queue: the highest first."""
-        bench = bench_with("q", priorities=10)
-        bench.declare("other")
-        bench.bind("other", "amq.fanout")
-        for priority in (1, 9, 5):
-            bench.send("q", label=str(priority), priority=priority)
-        bench.broker.management.reroute("q", 2, False, "amq.fanout")
-        assert bench.labels("other") == "9 5"
 
 
 class TestMove:
@@ -193,13 +151,6 @@ class TestMove:
             bench.broker.management.queueMoveMessages(source, target, 1)
         assert bench.labels("q") == "p-1"
 
-    def test_nothing_to_move(self):
-        """QT-23: test_move_queued_messages_empty."""
-        bench = queue_of(0)
-        bench.declare("other")
-        bench.broker.management.queueMoveMessages("q", "other")
-        assert bench.stat("other").msgTotalEnqueues == 0
-
     def test_into_a_full_queue(self):
         """QT-23, G-15, CF-08: five moved into max_count 2: status 7, two there, three lost."""
         bench = queue_of(5)
@@ -217,35 +168,6 @@ class TestMove:
         statistics = bench.stat("q")
         assert (statistics.acquires, statistics.discardsPurge, statistics.reroutes) == (0, 0, 0)
         assert (statistics.msgTotalDequeues, bench.stat("other").msgTotalEnqueues) == (3, 3)
-
-    def test_acquired_ones_stay(self):
-        """QT-22, QT-23, MG-19: AVAILABLE messages only."""
-        bench = queue_of(3)
-        bench.declare("other")
-        reader = bench.read("q", messages=1)
-        bench.broker.management.queueMoveMessages("q", "other")
-        assert (bench.stat("q").msgDepth, bench.labels("other")) == (1, run(2, 3))
-        reader.release()
-        assert bench.labels("q") == "p-1"
-
-    def test_consumers_are_woken(self):
-        """QT-23, CN-19: a moved message is an enqueue like any other."""
-        bench = queue_of(2)
-        bench.declare("other")
-        reader = bench.read("other")
-        bench.broker.management.queueMoveMessages("q", "other")
-        assert reader.got == run(1, 2)
-
-    def test_what_a_transaction_published(self):
-        """QT-23, CM-10: moved like any other message."""
-        bench = Bench()
-        for name in ("q", "other"):
-            bench.declare(name)
-        bench.session("t").tx_select()
-        bench.send("q", by="t")
-        bench.session("t").tx_commit()
-        bench.broker.management.queueMoveMessages("q", "other")
-        assert bench.labels("other") == "t-1"
 
 
 class TestCreateAndDelete:
@@ -533,14 +455,6 @@ def test_connection_statistics():
     assert went.name == "c"
     twin = Broker.restore(bench.broker.snapshot())
     assert twin.connections["p"].statistics() == came
-
-
-def test_delete_takes_strict():
-    """CF-07: qpid-config unbind sends it; it is ignored, as by create (IN-06)."""
-    bench = queue_of(0)
-    bench.bind("q", "amq.direct", "k")
-    bench.broker.management.delete("binding", "amq.direct/q/k", strict=True)
-    assert bench.stat("q").bindingCount == 1
 
 
 def test_timestamps_by_management():

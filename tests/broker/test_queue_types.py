@@ -6,8 +6,6 @@ Beside the recordings ``lv-``, ``pr-``, ``de-`` and ``re-ttl``, which tests/conf
 import pytest
 from support import Bench, bench_with, queue_of, refused
 
-from qflow.broker import Message
-
 
 def last_values(labels: str = "", **short: object) -> Bench:
     """A last value queue by header k; the letter of a label is its key."""
@@ -35,21 +33,6 @@ class TestLastValue:
         assert browser.got == "b-1 a-3 c-2 b-2 c-3 d-1 b-3"
         assert bench.labels("q") == "a-3 c-3 d-1 b-3"
 
-    def test_what_is_counted(self):
-        """QT-01: stats.py test_discards_lvq_replace: A B A A B; each replacement is an acquire, too."""
-        bench = last_values("a-1 b-1 a-2 a-3 b-2")
-        statistics = bench.stat("q")
-        assert (statistics.discardsLvq, statistics.msgTotalDequeues, statistics.acquires) == (3, 3, 3)
-        assert statistics.msgDepth == 2
-
-    def test_a_released_one_is_available_again(self):
-        """QT-03: unless it was replaced; MessagingSessionTests testReleaseResetsCursorForLVQ."""
-        bench = last_values("a-1 b-1")
-        reader = bench.read("q", messages=2)
-        send_values(bench, "b-2")
-        reader.release()
-        assert bench.labels("q") == "a-1 b-2"
-
     @pytest.mark.parametrize("legacy", ["qpid.last_value_queue", "qpid.last_value_queue_no_browse"])
     def test_a_legacy_argument_beside_the_key(self, legacy):
         """QT-01: the key of its own wins, whatever the order; a legacy argument counts by being there."""
@@ -60,13 +43,6 @@ class TestLastValue:
                 for label, value in (("1", "a"), ("2", "b"), ("3", "a")):
                     bench.send("q", label=label, headers={key: value})
                 assert bench.labels("q") == "2 3"
-
-    def test_a_replacement_at_the_limit(self):
-        """QT-02: refused, although the depth would not grow."""
-        bench = last_values("a-1 b-1", max_count=2, flow_stop_count=0)
-        with refused(506):
-            send_values(bench, "a-2")
-        assert bench.labels("q") == "a-1 b-1"
 
     def test_a_new_value_takes_a_new_position(self):
         """QT-01, QT-20: testSetPositionLvq: a b c a b c → front position 4, back 6."""
@@ -85,8 +61,6 @@ LEVELS = {
     4: [0, 0, 0, 0, 1, 2, 3, 3, 3, 3, 3, 3],
     11: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10],
 }
-LIST_1 = [8, 9, 5, 1, 2, 2, 3, 4, 9, 7, 8, 9, 9, 2]
-LIST_2 = [8, 9, 5, 1, 2, 2, 3, 4, 15, 7, 8, 10, 10, 2]
 
 
 def in_level_order(priorities: list[int], levels: int) -> str:
@@ -204,13 +178,6 @@ class TestExpiry:
         bench.broker.advance(5_000_000)
         assert (bench.stat("q").msgDepth, bench.stat("q").discardsTtl) == (2, 2)
         assert [event.message for event in bench.seen("dequeued")] == ["p-2", "p-3"]
-
-    def test_no_ttl(self):
-        """QT-07: 0 is for ever."""
-        bench = bench_with("q")
-        bench.session("p").message_transfer(Message(1, routing_key="q", ttl=0, label="x"))
-        bench.broker.advance(10**12)
-        assert bench.read("q").got == "x"
 
 
 class TestAutoDelete:

@@ -565,7 +565,8 @@ def test_qt_16_a_bad_queue_filter_closes_the_connection():
     assert not bench.exists("q")
 
 
-def test_cn_21_a_refused_message_goes_to_somebody_else():
+def test_a_refused_message_goes_to_somebody_else():
+    """CN-21: the next waiting consumer is notified."""
     bench = bench_with("q")
     picky, open_minded = bench.read("q", "picky", selector="n = 1"), bench.read("q", "open")
     for n in (2, 1, 2):

@@ -4,7 +4,7 @@ Beside the recordings ``tx-``, which tests/conformance plays step by step.
 """
 
 import pytest
-from support import Bench, bench_with, refused
+from support import Bench, refused
 
 
 def transactional(name: str = "t", **queues: dict) -> Bench:
@@ -14,23 +14,6 @@ def transactional(name: str = "t", **queues: dict) -> Bench:
         bench.declare(queue, **short)
     bench.session(name).tx_select()
     return bench
-
-
-def test_golden():
-    """G-18, CM-10, FC-15: ten in a transaction, stop 5: complete at once, ON at commit, nothing held."""
-    bench = bench_with("q", by="t", flow_stop_count=5)
-    session = bench.session("t")
-    session.tx_select()
-    bench.send("q", 10, by="t")
-    assert bench.completed("t") == "0-11"
-    assert (bench.stat("q").msgDepth, bench.is_on("q")) == (0, False)
-    session.tx_commit()
-    assert bench.completed("t") == "0-12"
-    statistics = bench.stat("q")
-    assert (statistics.msgDepth, statistics.flowStopped, statistics.flowStoppedCount) == (10, True, 1)
-    assert bench.held("t") == ""
-    (plain,) = bench.send("q")
-    assert plain.held_by == ("q",)
 
 
 def test_messages_of_a_transaction_are_let_go_without_effect():
@@ -44,42 +27,6 @@ def test_messages_of_a_transaction_are_let_go_without_effect():
     assert (bench.is_on("q"), bench.held()) == (True, "p-1")
     completed = [event.session for event in bench.seen("completed")[told:]]
     assert "t" not in completed
-
-
-def test_statistics():
-    """CM-10, CM-11, DQ-08: stats.py test_transactional_enqueues_dequeues: overhead 41."""
-    bench = transactional(tx_enqueue_test={})
-    session = bench.session("t")
-    for body in (10, 20, 30, 40):
-        bench.send("tx_enqueue_test", size=body + 41, by="t")
-    statistics = bench.stat("tx_enqueue_test")
-    assert (statistics.msgTxnEnqueues, statistics.msgTotalEnqueues) == (0, 0)
-    session.tx_commit()
-    statistics = bench.stat("tx_enqueue_test")
-    assert (statistics.msgTxnEnqueues, statistics.byteTxnEnqueues) == (4, 100 + 4 * 41)
-    assert (statistics.msgTotalEnqueues, statistics.byteTotalEnqueues) == (4, 264)
-    reader = bench.read("tx_enqueue_test", "t")
-    reader.accept()
-    assert bench.stat("tx_enqueue_test").msgTxnDequeues == 0
-    session.tx_commit()
-    statistics = bench.stat("tx_enqueue_test")
-    assert (statistics.msgTxnDequeues, statistics.byteTxnDequeues) == (4, 264)
-    assert (statistics.msgDepth, statistics.byteDepth) == (0, 0)
-
-
-def test_rollback_of_accepts():
-    """CM-11, MG-22: they stay acquired; released, they come again in order (tx.py test_rollback)."""
-    bench = transactional(q={})
-    session = bench.session("t")
-    bench.send("q", 3)
-    reader = bench.read("q", "t")
-    reader.accept()
-    session.tx_rollback()
-    statistics = bench.stat("q")
-    assert (statistics.msgDepth, statistics.messageCount, statistics.msgTotalDequeues) == (3, 0, 0)
-    reader.stop()
-    reader.release(set_redelivered=True)
-    assert bench.read("q", "d").got == "p-1* p-2* p-3*"
 
 
 def test_pushes_come_before_dequeues():
@@ -132,15 +79,6 @@ def test_release_and_reject_are_never_transactional():
     assert bench.labels("q") == "p-2"
 
 
-def test_accept_none_is_not_transactional():
-    """CN-11: it is gone when it is delivered."""
-    bench = transactional(q={})
-    bench.send("q")
-    bench.read("q", "t", accept=1)
-    bench.session("t").tx_rollback()
-    assert bench.stat("q").msgDepth == 0
-
-
 def test_a_new_transaction_is_open_afterwards():
     """RF-22, CF-10, IN-03, RF-39: TxnCount is commits and rollbacks."""
     bench = transactional(q={})
@@ -154,28 +92,6 @@ def test_a_new_transaction_is_open_afterwards():
     assert bench.labels("q") == "t-1 t-3"
 
 
-@pytest.mark.parametrize("command", ["tx_commit", "tx_rollback"])
-def test_without_select(command):
-    """CF-08, tx-none: 503 command-invalid."""
-    bench = Bench()
-    with refused(503, "Session has not been selected for use with transactions"):
-        getattr(bench.session("a"), command)()
-
-
-def test_unacked_after_commit():
-    """RF-25: the statistic is stale after a commit, until the session's next accept, even inside."""
-    bench = transactional(q={})
-    session = bench.session("t")
-    bench.send("q", 3)
-    reader = bench.read("q", "t")
-    reader.accept("p-1", "p-2")
-    assert reader.unacked == 3
-    session.tx_commit()
-    assert reader.unacked == 3
-    reader.accept("p-3")
-    assert reader.unacked == 1
-
-
 def test_unacked_after_a_delivery_that_is_not_remembered():
     """RF-25, RF-03: credit mode with accept none makes no record, so the statistic stays as it was."""
     bench = transactional(q={}, other={})
@@ -187,21 +103,6 @@ def test_unacked_after_a_delivery_that_is_not_remembered():
     bench.send("other")
     assert reader.unacked == 2
     bench.send("q")
-    assert reader.unacked == 1
-
-
-def test_commit_sweeps_one_more():
-    """RF-03: the records from the first accepted to the last accepted + 1."""
-    bench = transactional(q={}, other={})
-    session = bench.session("t")
-    bench.send("q", 2)
-    bench.send("other", 2)
-    reader = bench.read("q", "t", "a", messages=1)
-    bench.read("other", "t", "b", browse=True, accept=1)
-    assert reader.unacked == 3
-    reader.accept("p-1")
-    session.tx_commit()
-    reader.accept("p-1")
     assert reader.unacked == 1
 
 

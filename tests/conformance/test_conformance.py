@@ -38,6 +38,46 @@ def test_all_files_are_here():
     assert sum(COUNTS.values()) == ALL >= 659
 
 
+HELD = {
+    "DQ-03": "lim-uncommitted-counts",
+    "LP-11": "ri-acquired",
+    "LP-13": "lv-ring",
+    "LP-14": "ri-default-size",
+    "FC-22": "fc-reject-to-alternate",
+    "FC-24": "fc-limit-overrun",
+    "FC-25": "fc-count-7-5 fc-size-700-460 fc-combo-10-5-2000-1000",
+    "MG-14": "gr-prefetch-n",
+    "MG-22": "gr-transaction-order",
+    "MG-23": "gr-flow",
+    "MG-25": "gr-interleaved",
+    "CN-03": "cr-default-mode cr-zero",
+    "CN-07": "cr-window-flush cr-credit-stop",
+    "CN-10": "fc-doc-900-500",
+    "CN-22": "pr-delivery-1",
+    "CN-25": "cr-short-credit-wakes",
+    "QT-02": "lv-limit",
+    "QT-03": "lv-acquired-replaced lv-release",
+    "RF-16": "cr-small-for-other",
+    "RF-17": "gr-cart",
+    "RF-27": "m2-headers-again-qpid m2-headers-again-plain m2-headers-other-key",
+    "RF-32": "m2-auto-headers-unbind",
+}
+"""Rules that a recording holds step by step, so that no other test needs to say them again."""
+
+
+@pytest.fixture(scope="module")
+def recorded() -> dict[str, Scenario]:
+    """Those written by hand, by their ids."""
+    files = (SCENARIOS / f"{name}.jsonl" for name in ("hand", "edges"))
+    return {scenario.id: scenario for path in files for scenario in load_scenarios(path)}
+
+
+@pytest.mark.parametrize("rule", HELD)
+def test_a_rule_that_a_recording_holds(recorded, rule):
+    for name in HELD[rule].split():
+        assert check(recorded[name]).agrees
+
+
 # Starting
 
 
