@@ -216,9 +216,6 @@ def test_the_session_ends_while_transfers_are_held(end):
     assert bench.held("next") == ""
 
 
-# What is not held
-
-
 # The set of ranges
 
 

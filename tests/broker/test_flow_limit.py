@@ -1,11 +1,10 @@
-"""Producer flow control: when a queue stops, what it holds, and when it lets go (FC).
+"""Producer flow control: what the recordings do not say of it (FC).
 
-Beside the recordings ``fc-`` and ``cap-``, which tests/conformance plays step by step.
+When a queue stops, what it holds and when it lets go is in the recordings ``fc-`` and ``cap-``, which
+tests/conformance plays step by step; that it is so at any thresholds, in test_engine_properties.
 """
 
 from support import queue_of
-
-# The state machine
 
 
 def test_the_other_units_residue_gates_the_resume():
@@ -18,7 +17,15 @@ def test_the_other_units_residue_gates_the_resume():
     assert (bench.stat("q").msgDepth, bench.is_on("q")) == (69, False)
 
 
-# Holding and letting go
+def test_what_is_held_is_let_go_in_the_order_of_arrival():
+    """FC-17, X-30: of all senders, when the queue turns OFF."""
+    bench = queue_of(4, flow_stop_count=3, flow_resume_count=3)
+    bench.send("q", by="r")
+    bench.send("q")
+    bench.take("q", 3)
+    assert bench.seen("let_go") == []
+    bench.take("q")
+    assert [event.message for event in bench.seen("let_go")] == ["p-4", "r-1", "p-5"]
 
 
 def test_acquired_messages_survive_a_purge_and_count():
@@ -29,12 +36,6 @@ def test_acquired_messages_survive_a_purge_and_count():
     assert (bench.stat("q").msgDepth, bench.is_on("q"), bench.held()) == (2, True, "")
     reader.accept("p-1")
     assert (bench.stat("q").msgDepth, bench.is_on("q")) == (1, False)
-
-
-# Together with limits
-
-
-# Where it is not, and where it is
 
 
 def test_no_event_but_the_log():

@@ -50,9 +50,6 @@ def test_identifier(value, group):
     assert bench.owners("q") == {group: (1, "")}
 
 
-# The real suites' sequences
-
-
 # Ownership
 
 
