@@ -423,10 +423,15 @@ class Session(Dependent):
         if not isinstance(message, Message):
             raise TypeError(f"message.transfer: message is a Message; got {show(message)}")
         sent: Message = message
-        completions = self.completions
-        transfer = self._transfer(sent, destination)
+        completions, context = self.completions, self.context
+        if context.stamps_arrivals and sent.timestamp is None:
+            sent = replace(sent, timestamp=context.start_time + context.now // 1_000_000)
+        size = sent.encoded_size(destination)
+        if context.counts_content:
+            size = sent.content_size
+        transfer = self._make_transfer(completions, sent, size, destination, self.transaction)
         number = self.begin()
-        if self.context.observer is not None:
+        if context.observer is not None:
             self._show_transfer(transfer, is_synced)
         traffic = self.connection.from_client
         try:
@@ -445,7 +450,7 @@ class Session(Dependent):
         transfer.end_routing()
         if transfer.pending:
             completions.hold(transfer)
-        if is_synced and (store := self.context.store) is not None:
+        if is_synced and (store := context.store) is not None:
             store.flush()
         self.quiesce()
         return transfer
@@ -461,15 +466,6 @@ class Session(Dependent):
             names, values = (*names, "pipelined"), (*values, True)
         label, size = transfer.label, transfer.size
         self.context.tell("message.transfer", "", self.name, exchange, label, size, "", names, values)
-
-    def _transfer(self, message: Message, exchange: str) -> Transfer:
-        context = self.context
-        if context.stamps_arrivals and message.timestamp is None:
-            message = replace(message, timestamp=context.start_time + context.now // 1_000_000)
-        size = message.encoded_size(exchange)
-        if context.counts_content:
-            size = message.content_size
-        return self._make_transfer(self.completions, message, size, exchange, self.transaction)
 
     def _make_transfer(
         self, owner: CommandOwner, message: Message, size: int, exchange: str, transaction: TxBuffer | None
