@@ -53,7 +53,7 @@ class ThresholdAlerts(QueueObserver):
         self.size = 0
 
     def enqueued(self, message: QueuedMessage) -> None:
-        """Count the message; raise what it reaches, bytes before count."""
+        """Add the message; raise the alarms that it reaches, bytes before count."""
         self.count += 1
         self.size += message.transfer.size
         if self.size_alarm.rises(self.size):
@@ -62,7 +62,7 @@ class ThresholdAlerts(QueueObserver):
             self._emit_rise()
 
     def dequeued(self, message: QueuedMessage) -> None:
-        """Un-count the message; end what it falls to, bytes before count."""
+        """Subtract the message; end the alarms that it falls to, bytes before count."""
         self.count -= 1
         self.size -= message.transfer.size
         if self.size_alarm.falls(self.size):
@@ -83,8 +83,8 @@ class ThresholdAlerts(QueueObserver):
 def make_alerts(context: BrokerContext, queue: str, settings: QueueSettings) -> ThresholdAlerts | None:
     """Return the alerts a queue needs, or None; only *declared* limits give defaults (QT-11)."""
     options = context.options
-    count_up = _up(settings.alert_count_up, settings.max_count, UINT32, options)
-    size_up = _up(settings.alert_size_up, settings.max_size or 0, UINT64, options)
+    count_up = _work_out_level(settings.alert_count_up, settings.max_count, UINT32, options)
+    size_up = _work_out_level(settings.alert_size_up, settings.max_size or 0, UINT64, options)
     if not count_up and not size_up:
         return None
     compatible = not settings.alert_count_down and not settings.alert_size_down % UINT32
@@ -97,7 +97,7 @@ def make_alerts(context: BrokerContext, queue: str, settings: QueueSettings) -> 
     )
 
 
-def _up(given: int | None, maximum: int, modulus: int, options: BrokerOptions) -> int:
+def _work_out_level(given: int | None, maximum: int, modulus: int, options: BrokerOptions) -> int:
     """Work the level out in the broker's integers, which end in 32 bits whatever they began with (QT-11)."""
     if given is not None:
         return given % UINT32

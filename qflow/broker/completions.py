@@ -94,7 +94,7 @@ class RangeSet(Restorable):
         while True:
             block, place = self.front >> _SHIFT, self.front & (_SIZE - 1)
             bits = self._blocks.get(block, 0) >> place
-            run = _ones(bits)
+            run = _count_ones(bits)
             if not run:
                 return
             self.front += run
@@ -132,7 +132,7 @@ class RangeSet(Restorable):
             bits, number = self._blocks[block], block << _SHIFT
             while bits:
                 zeros = (bits & -bits).bit_length() - 1
-                run = _ones(bits >> zeros)
+                run = _count_ones(bits >> zeros)
                 first, number = number + zeros, number + zeros + run
                 if ranges and ranges[-1][1] == first - 1:
                     # A range that goes on from one block to the next.
@@ -150,7 +150,7 @@ class RangeSet(Restorable):
         return f"RangeSet({str(self)!r})"
 
 
-def _ones(bits: int) -> int:
+def _count_ones(bits: int) -> int:
     return (bits + 1 & ~bits).bit_length() - 1
 
 

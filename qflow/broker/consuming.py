@@ -527,13 +527,13 @@ def get_next_message(queue: Queue, consumer: Subscription) -> QueuedMessage | No
             continue
         if is_choosy and not consumer.wants(message):
             if consumer.acquires:
-                wake = _others(queue, wake)
+                wake = _choose_others(queue, wake)
             continue
         if before is not None and not credit.allows(transfer.size):
             consumer.cursor.restore(before)
             _block(queue, consumer)
             if consumer.acquires:
-                wake = _others(queue, wake)
+                wake = _choose_others(queue, wake)
             message = None
             break
         consumer.is_blocked = False
@@ -550,7 +550,7 @@ def get_next_message(queue: Queue, consumer: Subscription) -> QueuedMessage | No
     return message
 
 
-def _others(queue: Queue, wake: NotificationSet | None) -> NotificationSet:
+def _choose_others(queue: Queue, wake: NotificationSet | None) -> NotificationSet:
     """Return the readers to wake in this consumer's place, with those chosen before (RF-07b)."""
     if wake is None:
         wake = NotificationSet()
@@ -687,7 +687,7 @@ class SemanticState(Dependent):
         if transaction is not None:
             transaction.numbers.update(numbers)
         else:
-            for number in _ascending(numbers):
+            for number in _sort_numbers(numbers):
                 record = self.records.get(number)
                 if record is not None:
                     record.accept()
@@ -696,7 +696,7 @@ class SemanticState(Dependent):
 
     def release(self, numbers: Iterable[int], set_redelivered: bool) -> None:
         """Give deliveries back, each range last to first (RF-13)."""
-        for first, last in _ranges(numbers):
+        for first, last in _find_ranges(numbers):
             for record in reversed(self._find_records(range(first, last + 1))):
                 record.release(set_redelivered)
             self._sweep_range(first, last)
@@ -704,7 +704,7 @@ class SemanticState(Dependent):
 
     def reject(self, numbers: Iterable[int]) -> None:
         """Refuse deliveries (CN-16)."""
-        for first, last in _ranges(numbers):
+        for first, last in _find_ranges(numbers):
             for record in self._find_records(range(first, last + 1)):
                 record.reject()
             self._sweep_range(first, last)
@@ -725,7 +725,7 @@ class SemanticState(Dependent):
             self._sweep_range(min(numbers), max(numbers) + 1)
 
     def _find_records(self, numbers: Iterable[int]) -> list[DeliveryRecord]:
-        return [self.records[number] for number in _ascending(numbers) if number in self.records]
+        return [self.records[number] for number in _sort_numbers(numbers) if number in self.records]
 
     def cancel(self, subscription: Subscription) -> None:
         """End a subscription; what it holds stays acquired (CN-17)."""
@@ -796,16 +796,16 @@ class TxAccept(TxOperation):
         self.state.commit_accepts(self.numbers)
 
 
-def _ascending(numbers: Iterable[int]) -> Numbers:
+def _sort_numbers(numbers: Iterable[int]) -> Numbers:
     if isinstance(numbers, tuple) and len(numbers) < 2:
         return numbers
     return tuple(sorted(set(numbers)))
 
 
-def _ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
+def _find_ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
     """Return sorted numbers as closed ranges."""
     ranges: list[tuple[int, int]] = []
-    for number in _ascending(numbers):
+    for number in _sort_numbers(numbers):
         if ranges and ranges[-1][1] == number - 1:
             ranges[-1] = (ranges[-1][0], number)
         else:

@@ -32,7 +32,7 @@ class TimerTask(Dependent):
         """Let other classes inherit from it."""
 
     def fire(self, due: int) -> None:
-        """Do it; ``due`` is the time for which it was scheduled, in microseconds."""
+        """Do what is due; ``due`` is the time for which it was scheduled, in microseconds."""
         raise NotImplementedError
 
 

@@ -130,7 +130,7 @@ class Exchange(Router):
             return False
         if self._has_same(queue, arguments):
             return False
-        self._insert(identity, _Binding(queue, self._normal_key(key), arguments))
+        self._insert(identity, _Binding(queue, self._normalize_key(key), arguments))
         queue.binding_count += 1
         if self.context.observer is not None:
             self.context.emit("bind", queue.name, link=self.name, detail={"key": key})
@@ -177,13 +177,13 @@ class Exchange(Router):
         """Return whether a binding under another key is the same one for this type."""
         return False
 
-    def _normal_key(self, key: str) -> str:
+    def _normalize_key(self, key: str) -> str:
         """Return the form in which a key is kept."""
         return key
 
     def _identity(self, queue: Queue, key: str) -> Identity:
         """Return what makes two bindings the same one."""
-        return queue.name, self._normal_key(key)
+        return queue.name, self._normalize_key(key)
 
     def is_bound(self, queue: Queue | None, key: str, arguments: Arguments) -> bool:
         """Return whether one binding has all that is asked for, where it is given (RF-33)."""
@@ -268,13 +268,13 @@ class Exchange(Router):
         self.references += 1
 
     def dismiss(self) -> None:
-        """Count one part less; the last one of a deleted exchange ends its bindings (RF-18)."""
+        """Count one part fewer; when none is left, the bindings of a deleted exchange end (RF-18)."""
         self.references -= 1
         if self.is_deleted:
             self.die_if_forgotten()
 
     def die_if_forgotten(self) -> None:
-        """Uncount the bindings of a deleted exchange, if nothing refers to it."""
+        """Remove the bindings of a deleted exchange, if nothing refers to it."""
         if self.references:
             return
         self._remove_all(list(self.bindings))
@@ -329,22 +329,22 @@ def topic_matches(pattern: str, key: str) -> bool:
     >>> topic_matches("a.#", "a"), topic_matches("*.x", ".x"), topic_matches("a.#.b.*", "a.b")
     (True, True, False)
     """
-    return _topic_rank(pattern, key) is not None
+    return _rank_topic(pattern, key) is not None
 
 
 @lru_cache(maxsize=4096)
-def _topic_rank(pattern: str, key: str) -> _TopicRank | None:
+def _rank_topic(pattern: str, key: str) -> _TopicRank | None:
     """Return when a key's way through the tree comes to a pattern, ``#`` before ``*`` before the word."""
-    return _rank_of(tuple(pattern.split(".")), tuple(key.split(".")))
+    return _rank_words(tuple(pattern.split(".")), tuple(key.split(".")))
 
 
-def _rank_of(pattern: tuple[str, ...], words: tuple[str, ...]) -> _TopicRank | None:
+def _rank_words(pattern: tuple[str, ...], words: tuple[str, ...]) -> _TopicRank | None:
     head, rest = pattern[0], pattern[1:]
     if head == "#":
         if not rest:
             return (_HASH, _LAST)
         for skipped in range(len(words)):
-            found = _rank_of(rest, words[skipped:])
+            found = _rank_words(rest, words[skipped:])
             if found is not None:
                 return (_HASH, skipped, *found)
         return None
@@ -353,7 +353,7 @@ def _rank_of(pattern: tuple[str, ...], words: tuple[str, ...]) -> _TopicRank | N
     branch = _STAR if head == "*" else _WORD
     if not rest:
         return (branch, _HERE) if len(words) == 1 else None
-    found = _rank_of(rest, words[1:])
+    found = _rank_words(rest, words[1:])
     return None if found is None else (branch, _BELOW, *found)
 
 
@@ -365,20 +365,20 @@ def fed_op(arguments: Arguments) -> str:
 
 def _same_arguments(bound: Arguments, arguments: Arguments) -> bool:
     """Return whether a binding is one with these arguments, whose ``qpid.`` keys do not count (RF-27)."""
-    return _add_types(bound) == _add_types(_conditions(arguments))
+    return _add_types(bound) == _add_types(_select_conditions(arguments))
 
 
 def _add_types(arguments: Arguments) -> dict[str, tuple[type, HeaderValue]]:
     return {key: (type(value), value) for key, value in arguments.items()}
 
 
-def _conditions(arguments: Arguments) -> Arguments:
+def _select_conditions(arguments: Arguments) -> Arguments:
     return {key: value for key, value in arguments.items() if not key.startswith("qpid.")}
 
 
 def _headers_match(arguments: Mapping[str, HeaderValue], headers: Mapping[str, HeaderValue]) -> bool:
     """Return whether headers satisfy a binding; one that is called ``x-match`` counts, too (EX-07, RF-29)."""
-    wanted = _conditions(arguments)
+    wanted = _select_conditions(arguments)
     found = sum(key in headers and _value_matches(value, headers[key]) for key, value in wanted.items())
     return found == len(wanted) - 1 if arguments["x-match"] == "all" else found > 0
 
@@ -438,7 +438,7 @@ class _FanoutExchange(Exchange):
     type: ClassVar[str] = "fanout"
     __slots__ = ()
 
-    def _normal_key(self, key: str) -> str:
+    def _normalize_key(self, key: str) -> str:
         return ""
 
     def is_bound(self, queue: Queue | None, key: str, arguments: Arguments) -> bool:
@@ -455,7 +455,7 @@ class _TopicExchange(Exchange):
     type: ClassVar[str] = "topic"
     __slots__ = ()
 
-    def _normal_key(self, key: str) -> str:
+    def _normalize_key(self, key: str) -> str:
         return _normalize_pattern(key)
 
     def _has_key(self, binding: _Binding, key: str, queue: Queue | None) -> bool:
@@ -464,9 +464,9 @@ class _TopicExchange(Exchange):
 
     def _match(self, transfer: Transfer) -> tuple[_Binding, ...]:
         key = transfer.message.routing_key or ""
-        ranked = [(rank, b) for b in self.bindings.values() if (rank := _topic_rank(b.key, key)) is not None]
+        ranked = [(rank, b) for b in self.bindings.values() if (rank := _rank_topic(b.key, key)) is not None]
         ranked.sort(key=itemgetter(0))
-        return _one_for_each_queue([binding for _, binding in ranked])
+        return _choose_one_for_each_queue([binding for _, binding in ranked])
 
 
 class _HeadersExchange(Exchange):
@@ -517,7 +517,7 @@ class _HeadersExchange(Exchange):
 
     def _match(self, transfer: Transfer) -> tuple[_Binding, ...]:
         headers = transfer.message.headers or {}
-        return _one_for_each_queue(
+        return _choose_one_for_each_queue(
             [b for b in self.bindings.values() if _headers_match(b.arguments, headers)]
         )
 
@@ -525,11 +525,11 @@ class _HeadersExchange(Exchange):
 def _has_all(arguments: Arguments, binding: _Binding) -> bool:
     """Return whether all of a binding's own arguments, x-match included, are among these; void is any."""
     given = _add_types(arguments)
-    wanted = _add_types(_conditions(binding.arguments))
+    wanted = _add_types(_select_conditions(binding.arguments))
     return all(key in given and (value[1] is None or given[key] == value) for key, value in wanted.items())
 
 
-def _one_for_each_queue(bindings: list[_Binding]) -> tuple[_Binding, ...]:
+def _choose_one_for_each_queue(bindings: list[_Binding]) -> tuple[_Binding, ...]:
     chosen = {id(binding.queue): binding for binding in reversed(bindings)}
     return tuple([binding for binding in bindings if chosen[id(binding.queue)] is binding])
 

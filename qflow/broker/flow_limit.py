@@ -135,10 +135,10 @@ class FlowLevels(Frozen):
         """Work out the levels before they are checked (FC-02.3 to FC-02.6)."""
         max_size = effective_max_size(settings, options)
         size_origin = Origin.BROKER_LIMIT if settings.max_size is None else Origin.RATIO
-        stop_count, resume_count = _pair(
+        stop_count, resume_count = _propose_pair(
             settings.flow_stop_count, settings.flow_resume_count, settings.max_count, Origin.RATIO, options
         )
-        stop_size, resume_size = _pair(
+        stop_size, resume_size = _propose_pair(
             settings.flow_stop_size, settings.flow_resume_size, max_size, size_origin, options
         )
         return cls(stop_count, resume_count, stop_size, resume_size, settings.max_count, max_size)
@@ -226,7 +226,7 @@ class QueueFlowLimit(FlowState):
             self.hold(message.transfer)
 
     def dequeued(self, message: QueuedMessage) -> None:
-        """Un-count the message, perhaps turn OFF, and release what that frees (FC-16, FC-17)."""
+        """Subtract the message, perhaps turn OFF, and release what that frees (FC-16, FC-17)."""
         self.subtract(message)
         if not self.stopped:
             return
@@ -254,19 +254,19 @@ def effective_max_size(settings: QueueSettings, options: BrokerOptions) -> int:
     return options.default_queue_limit if settings.max_size is None else settings.max_size
 
 
-def _pair(
+def _propose_pair(
     stop: int | None, resume: int | None, maximum: int, origin: Origin, options: BrokerOptions
 ) -> tuple[Level, Level]:
     """One unit's two levels before they are checked (FC-02.4 to FC-02.6)."""
     if not maximum:
         origin = Origin.NO_LIMIT
     return (
-        _level(stop, maximum, options.default_flow_stop_threshold, _stop_default, origin),
-        _level(resume, maximum, options.default_flow_resume_threshold, _resume_default, origin),
+        _propose_level(stop, maximum, options.default_flow_stop_threshold, _stop_default, origin),
+        _propose_level(resume, maximum, options.default_flow_resume_threshold, _resume_default, origin),
     )
 
 
-def _level(
+def _propose_level(
     given: int | None, maximum: int, ratio: int, default: Callable[[int, int], int], origin: Origin
 ) -> Level:
     if given is not None:

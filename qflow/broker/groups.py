@@ -39,7 +39,7 @@ class GroupState(Dependent):
 class _GroupIndex(Dependent):
     """The first waiting message of every group, by the group's owner; made of the groups when needed."""
 
-    __slots__ = ("_groups", "_waiting", "_gone", "_firsts", "has_mortals")
+    __slots__ = ("_groups", "_waiting", "_gone", "_firsts", "has_expiring")
 
     def __init__(self, groups: dict[str, GroupState]) -> None:
         self._groups = groups
@@ -49,14 +49,14 @@ class _GroupIndex(Dependent):
         # By owner, "" for none: the first waiting message of each group, as a heap.
         self._firsts: dict[str, list[Entry]] = {}
         # A message that can expire has to be looked at by every consumer that comes past (QT-07).
-        self.has_mortals = False
+        self.has_expiring = False
         for state in groups.values():
             positions = [p for p, message in state.members.items() if message.state == AVAILABLE]
             heapify(positions)
             self._waiting[state.name] = positions
             self.note_owner(state)
             if any(message.transfer.expiration is not None for message in state.members.values()):
-                self.has_mortals = True
+                self.has_expiring = True
 
     def first(self, owner: str) -> QueuedMessage | None:
         """Return the first waiting message of a group that is free or ``owner``'s, or None."""
@@ -93,11 +93,11 @@ class _GroupIndex(Dependent):
         if position:
             heappush(self._firsts.setdefault(state.owner, []), (position, state.name))
 
-    def waits(self, state: GroupState, message: QueuedMessage) -> None:
-        """Note a message that is available: a new one, or a released one."""
+    def note_waiting(self, state: GroupState, message: QueuedMessage) -> None:
+        """Note a message that waits: a new one, or a released one."""
         position = message.position
         if message.transfer.expiration is not None:
-            self.has_mortals = True
+            self.has_expiring = True
         waiting = self._waiting.setdefault(state.name, [])
         if position in self._gone:
             self._gone.discard(position)
@@ -106,7 +106,7 @@ class _GroupIndex(Dependent):
         if self._position(state.name) == position:
             self.note_owner(state)
 
-    def leaves(self, state: GroupState, message: QueuedMessage) -> None:
+    def note_leaving(self, state: GroupState, message: QueuedMessage) -> None:
         """Note that a waiting message cannot be had any more, or not now."""
         self._gone.add(message.position)
         self.note_owner(state)
@@ -138,7 +138,7 @@ class MessageGroupManager(MessageDistributor):
             return self.store.next(consumer.cursor)
         if self.index is None:
             self.index = _GroupIndex(self.groups)
-        if self.index.has_mortals:
+        if self.index.has_expiring:
             return self.store.next(consumer.cursor)
         message = self.index.first(consumer.owner)
         if message is not None:
@@ -170,23 +170,23 @@ class MessageGroupManager(MessageDistributor):
             state = self.groups[message.group] = GroupState(message.group)
         state.members[message.position] = message
         if self.index is not None:
-            self.index.waits(state, message)
+            self.index.note_waiting(state, message)
 
     def acquired(self, message: QueuedMessage) -> None:
         """Count one more acquired member."""
         state = self.groups[message.group]
         state.acquired += 1
         if self.index is not None:
-            self.index.leaves(state, message)
+            self.index.note_leaving(state, message)
 
     def requeued(self, message: QueuedMessage) -> None:
-        """Count one acquired member less; the last one frees the group (MG-08)."""
+        """Count one acquired member fewer; the last one frees the group (MG-08)."""
         state = self.groups[message.group]
         state.acquired -= 1
         if not state.acquired:
             self._free(state)
         if self.index is not None:
-            self.index.waits(state, message)
+            self.index.note_waiting(state, message)
 
     def dequeued(self, message: QueuedMessage) -> None:
         """Forget a member; a group without members is gone, one without acquired members is free."""
@@ -195,7 +195,7 @@ class MessageGroupManager(MessageDistributor):
         if message.state == ACQUIRED:
             state.acquired -= 1
         elif self.index is not None:
-            self.index.leaves(state, message)
+            self.index.note_leaving(state, message)
         if not state.members:
             self._free(state)
             del self.groups[message.group]

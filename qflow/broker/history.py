@@ -97,7 +97,7 @@ class JavaCapacity(FlowState):
             sender.block_channel(self.queue)
 
     def dequeued(self, message: QueuedMessage) -> None:
-        """Un-count the message; if the queue is underfull now, let its senders go on."""
+        """Subtract the message; if the queue is underfull now, let its senders go on."""
         self.subtract(message)
         if self.stopped and self.may_resume(self.count, self.size):
             self.turn_off()

@@ -6,7 +6,7 @@ or raises.  Compare ``Queue::checkDepth``, ``LossyQueue`` and ``SelfDestructQueu
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, NoReturn
 
 from qflow.broker.errors import NotImplementedException, ResourceLimitExceededException, refuse_to_hang
 from qflow.broker.message import ACQUIRED, QueuedMessage, Transfer
@@ -22,8 +22,12 @@ class Reject(LimitPolicy):
 
     def make_room(self, queue: Queue, transfer: Transfer) -> bool:
         """Count the overflow, and raise."""
-        queue.counters.discardsOverflow += 1
-        raise ResourceLimitExceededException(queue.depth.refusal(queue.name, transfer.size))
+        _refuse(queue, queue.depth.refusal(queue.name, transfer.size))
+
+
+def _refuse(queue: Queue, text: str) -> NoReturn:
+    queue.counters.discardsOverflow += 1
+    raise ResourceLimitExceededException(text)
 
 
 class Ring(LimitPolicy):
@@ -40,10 +44,10 @@ class Ring(LimitPolicy):
         """Evict; a message that never fits is refused, one that may not displace others is dropped."""
         maximum = queue.depth.max_size
         if maximum and transfer.size > maximum:
-            queue.counters.discardsOverflow += 1
-            raise ResourceLimitExceededException(
+            _refuse(
+                queue,
                 f"Message larger than configured maximum depth on {queue.name}: "
-                f"size={transfer.size}, max-size={maximum}"
+                f"size={transfer.size}, max-size={maximum}",
             )
         if self.evict(queue, transfer):
             return True
@@ -58,7 +62,7 @@ class Ring(LimitPolicy):
         """Drop the oldest messages, while they may go, until the new one fits; return whether it does."""
         # Two rings that are each other's alternates would evict what the other one evicts for ever.
         if self.is_evicting:
-            raise NotImplementedException(_circle(queue))
+            raise NotImplementedException(_explain_circle(queue))
         self.is_evicting = True
         try:
             # A ring that is bound to its own alternate gets back what it evicts: look at each message once.
@@ -73,10 +77,10 @@ class Ring(LimitPolicy):
                 queue.counters.discardsRing += 1
         finally:
             self.is_evicting = False
-        raise NotImplementedException(_circle(queue))
+        raise NotImplementedException(_explain_circle(queue))
 
 
-def _circle(queue: Queue) -> str:
+def _explain_circle(queue: Queue) -> str:
     return (
         f"ring queue {queue.name} gets back what it evicts, through its alternate exchange: the real broker "
         "evicts for ever then, so it is refused here"
@@ -102,10 +106,9 @@ class _RingStrict(Ring):
     __slots__ = ()
 
     def make_room(self, queue: Queue, transfer: Transfer) -> bool:
-        if self.evict(queue, transfer):
-            return True
-        queue.counters.discardsOverflow += 1
-        raise ResourceLimitExceededException(queue.depth.refusal(queue.name, transfer.size))
+        if not self.evict(queue, transfer):
+            _refuse(queue, queue.depth.refusal(queue.name, transfer.size))
+        return True
 
     def may_drop(self, oldest: QueuedMessage, transfer: Transfer) -> bool:
         return oldest.state != ACQUIRED

@@ -104,7 +104,7 @@ class LinkNodes(Dependent):
             re.compile(pattern)
         except re.error as error:
             raise ManagementError(EXCEPTION, f"invalid pattern {pattern}: {error}") from None
-        QueueSettings.from_arguments(_arguments(properties))
+        QueueSettings.from_arguments(_select_arguments(properties))
         self.policies.append(_NodePolicy(kind, pattern, properties))
 
     def remove_policy(self, kind: str, pattern: str) -> None:
@@ -148,7 +148,8 @@ class LinkNodes(Dependent):
         self, name: str, is_dynamic: bool, capabilities: list[str], properties: Properties, owner: str
     ) -> Node:
         if TOPIC in capabilities or properties.get("supported-dist-modes") == "copy":
-            return Node(None, self._exchange(name, properties, to_bool(properties.get("auto-delete", False))))
+            goes = to_bool(properties.get("auto-delete", False))
+            return Node(None, self._declare_exchange(name, properties, goes))
         lifetime = LIFETIMES.get(str(properties.get("lifetime-policy", "")), "")
         is_passing = is_dynamic and not to_bool(properties.get("durable", False))
         if not lifetime and to_bool(properties.get("auto-delete", is_passing)):
@@ -166,18 +167,18 @@ class LinkNodes(Dependent):
         if policy.kind == QUEUE_POLICY:
             return Node(self.queue(name, given, "delete-if-unused" if goes else ""), None)
         self.topics[name] = given
-        return Node(None, self._exchange(name, given, goes), given)
+        return Node(None, self._declare_exchange(name, given, goes), given)
 
     def queue(self, name: str, properties: Properties, lifetime: str) -> Queue:
         """Return the queue of a name, made now if it does not exist, with a lifetime then."""
         alternate = to_text(properties.get("alternate-exchange", ""))
         is_durable = to_bool(properties.get("durable", False))
-        queue, is_new = self.queues.declare(name, _arguments(properties), False, alternate, is_durable)
+        queue, is_new = self.queues.declare(name, _select_arguments(properties), False, alternate, is_durable)
         if is_new and lifetime and not queue.lifetime.policy:
             queue.lifetime.policy = lifetime
         return queue
 
-    def _exchange(self, name: str, properties: Properties, goes: bool) -> Exchange:
+    def _declare_exchange(self, name: str, properties: Properties, goes: bool) -> Exchange:
         kind = to_text(properties.get("exchange-type", "topic"))
         if kind not in EXCHANGE_TYPES:
             raise LinkException(f"Exchange type not implemented: {kind}", "amqp:not-implemented")
@@ -187,7 +188,7 @@ class LinkNodes(Dependent):
         return exchange
 
 
-def _arguments(properties: Properties) -> dict[str, object]:
+def _select_arguments(properties: Properties) -> dict[str, object]:
     """Return what of a terminus's properties is an argument of a queue's declare."""
     return {key: value for key, value in properties.items() if key.startswith("qpid.") or key == "no-local"}
 

@@ -147,7 +147,7 @@ class OutgoingLink(Subscription):
         """Return whether selector, subject and the client's earlier refusals let a message through."""
         if self.refused and message.position in self.refused:
             return False
-        if self.subject and not topic_matches(self.subject, _subject(message)):
+        if self.subject and not topic_matches(self.subject, _read_subject(message)):
             return False
         return super().wants(message)
 
@@ -178,7 +178,7 @@ class OutgoingLink(Subscription):
             self.wake_for_credit()
 
 
-def _subject(message: QueuedMessage) -> str:
+def _read_subject(message: QueuedMessage) -> str:
     value = message.transfer.message.header(SUBJECT)
     return value if isinstance(value, str) else ""
 
@@ -238,12 +238,6 @@ class _LinkDeliveries(SemanticState):
         for record in own:
             record.release(set_redelivered=True)
         self.unacked_messages = len(self.records)
-
-    def close(self) -> None:
-        for tag in sorted(self.subscriptions):
-            link = self.subscriptions.get(tag)
-            if isinstance(link, OutgoingLink):
-                self.end(link)
 
 
 class _TxSettle(TxOperation):
@@ -471,17 +465,19 @@ class LinkSession(Session):
         for one in filters.values():
             if not isinstance(one, list | tuple) or len(one) != 2:
                 raise TypeError(f"link.attach: a filter is a descriptor and a value; got {show(one)}")
-        arguments = _selector_of(filters, granted)
+        arguments = _find_selector(filters, granted)
         queue, own_queue = node.queue, node.queue is None
         is_exclusive = own_queue and SHARED not in granted.capabilities
         is_browser = bool(given.get("copy")) and not own_queue
         subject = ""
         if queue is None:
-            queue = self._subscription_queue(tag, node, granted, given, filters, arguments, is_exclusive)
+            queue = self._declare_subscription_queue(
+                tag, node, granted, given, filters, arguments, is_exclusive
+            )
             # It is the queue that passes over messages then (LNK-14).
             arguments = {}
         else:
-            name, descriptor, subject = _subject_filter(filters) or ("", "", "")
+            name, descriptor, subject = _find_subject_filter(filters) or ("", "", "")
             if subject:
                 granted.filters[name] = [descriptor, subject]
             if queue.settings.browse_only:
@@ -509,7 +505,7 @@ class LinkSession(Session):
         state.add(link)
         return link
 
-    def _subscription_queue(
+    def _declare_subscription_queue(
         self,
         tag: str,
         node: Node,
@@ -538,11 +534,11 @@ class LinkSession(Session):
         properties["durable"] = is_durable
         goes = not is_durable or timeout
         queue = self.nodes.queue(name, properties, "delete-if-unused" if goes else "")
-        key, conditions = self._binding(exchange, granted, filters)
+        key, conditions = self._choose_binding(exchange, granted, filters)
         self.exchanges.get(exchange.name).bind(queue, key, conditions)
         return queue
 
-    def _binding(
+    def _choose_binding(
         self, exchange: Exchange, granted: _Granted, filters: Mapping[str, Any]
     ) -> tuple[str, dict[str, HeaderValue]]:
         """Return key and arguments with which a subscription's queue is bound (LNK-14)."""
@@ -553,7 +549,7 @@ class LinkSession(Session):
                 conditions |= filters[found][1]
             granted.filters[found or "default-headers-filter"] = [HEADERS_FILTER, conditions]
             return "", conditions
-        asked = _subject_filter(filters)
+        asked = _find_subject_filter(filters)
         is_topic = exchange.type == TOPIC
         default = (TOPIC_FILTER, "#") if is_topic else (DIRECT_FILTER, "")
         name, descriptor, key = asked or ("default-subject-filter", *default)
@@ -753,7 +749,7 @@ def _find_waiting(connection: Connection) -> list[Subscription]:
     ]
 
 
-def _selector_of(filters: Mapping[str, Any], granted: _Granted) -> dict[str, Any]:
+def _find_selector(filters: Mapping[str, Any], granted: _Granted) -> dict[str, Any]:
     """Return the selector among the filters as a subscription's argument, and note that it is in force."""
     for name, (descriptor, value) in filters.items():
         if descriptor == SELECTOR_FILTER and isinstance(value, str) and value:
@@ -764,7 +760,7 @@ def _selector_of(filters: Mapping[str, Any], granted: _Granted) -> dict[str, Any
     return {}
 
 
-def _subject_filter(filters: Mapping[str, Any]) -> tuple[str, str, str] | None:
+def _find_subject_filter(filters: Mapping[str, Any]) -> tuple[str, str, str] | None:
     """Return name, descriptor and value of the subject's filter, the first that is not empty (LNK-14)."""
     found: tuple[str, str, str] | None = None
     for name, (descriptor, value) in filters.items():

@@ -112,7 +112,7 @@ class Management(Dependent):
         elif type in ("exchange", "topic"):
             self.exchanges.delete(name)
         elif type == "binding":
-            self._unbind(name)
+            self.queues.unbind(*_split_binding(name))
         elif type in POLICIES:
             self.nodes.remove_policy(type, name)
         elif type in _FEDERATION:
@@ -136,7 +136,7 @@ class Management(Dependent):
     @_method
     def purge(self, queue: str, request: int = 0, filter: Filter = None) -> None:
         """Drop the first ``request`` matching messages of a queue, 0 = all (QT-22)."""
-        target = self._queue_object(queue)
+        target = self._find_object(queue)
         purge(target, request, MessageFilter(filter))
 
     @_method
@@ -149,7 +149,7 @@ class Management(Dependent):
         filter: Filter = None,
     ) -> None:
         """Send the first ``request`` matching messages of a queue through an exchange (QT-23)."""
-        source = self._queue_object(queue)
+        source = self._find_object(queue)
         target = source.alternate if useAltExchange else self.exchanges.exchanges.get(exchange)
         if target is None:
             raise ManagementError(INVALID_PARAMETER, "InvalidParameter")
@@ -227,7 +227,7 @@ class Management(Dependent):
             raise ManagementError(UNKNOWN_OBJECT, "UnknownObject")
         return queue
 
-    def _queue_object(self, name: str) -> Queue:
+    def _find_object(self, name: str) -> Queue:
         queue = self.queues.queues.get(name)
         if queue is None:
             raise _unknown_object("queue", name)
@@ -252,15 +252,9 @@ class Management(Dependent):
         self.exchanges.declare(name, kind, alternate, durable, auto_delete, cast(Arguments, options))
 
     def _bind(self, name: str, options: dict[str, Argument]) -> None:
-        exchange, queue, key = _binding_parts(name)
+        exchange, queue, key = _split_binding(name)
         source, target = self.queues.bindable(exchange, queue, "Bind")
         source.bind(target, key, cast(Arguments, options))
-
-    def _unbind(self, name: str) -> None:
-        exchange, queue, key = _binding_parts(name)
-        source, target = self.queues.bindable(exchange, queue, "Unbind")
-        if source.unbind(target, key):
-            self.exchanges.consider(source)
 
 
 def _unknown_object(kind: str, name: str) -> ManagementError:
@@ -268,7 +262,7 @@ def _unknown_object(kind: str, name: str) -> ManagementError:
     return ManagementError(UNKNOWN_OBJECT, f"No object found with ID=0-0-0--0({identity})")
 
 
-def _binding_parts(name: str) -> tuple[str, str, str]:
+def _split_binding(name: str) -> tuple[str, str, str]:
     """Take ``exchange/queue/key`` apart; a single part names the queue, as in the broker (CF-07)."""
     parts = [part for part in name.split("/") if part]
     if not 1 <= len(parts) <= 3:

@@ -128,7 +128,7 @@ class Message(Sent):
         self.content_size = content_size
         self.routing_key = routing_key
         # The caller may go on to change the map; what was sent stays as it was.
-        self.headers = None if headers is None else _headers(headers)
+        self.headers = None if headers is None else _copy_headers(headers)
         self.priority = priority
         self.ttl = ttl
         self.durable = durable
@@ -185,7 +185,7 @@ class Message(Sent):
         if content_encoding is not None:
             encoding = encodable("content_encoding", content_encoding, 255)
             apart["encoding"] = encoding
-            apart_size += _short_text(encoding)
+            apart_size += _measure_short_text(encoding)
         body = plain("a body", body)
         kind = _CONTENT_TYPES.get(type(body))
         if kind is not None:
@@ -244,9 +244,9 @@ class Message(Sent):
             exchange = encodable("exchange", exchange, 255)
         if self.size is not None:
             return self.size
-        size = self.content_size + _STRUCT + _short_text(exchange)
+        size = self.content_size + _STRUCT + _measure_short_text(exchange)
         if self.routing_key is not None:
-            size += _short_text(self.routing_key)
+            size += _measure_short_text(self.routing_key)
         if self.priority is not None:
             size += 1
         if self.durable:
@@ -260,13 +260,13 @@ class Message(Sent):
     def _message_properties(self) -> int:
         size = 16 if self.message_id is not None else 0
         if self.correlation_id is not None:
-            size += _long_text(self.correlation_id)
+            size += _measure_long_text(self.correlation_id)
         if self.user_id is not None:
-            size += _long_text(self.user_id)
+            size += _measure_long_text(self.user_id)
         if self.app_id is not None:
-            size += _long_text(self.app_id)
+            size += _measure_long_text(self.app_id)
         if self.content_type is not None:
-            size += _short_text(self.content_type)
+            size += _measure_short_text(self.content_type)
         if self.headers is not None:
             size += map_size("headers", self.headers)
         return size + _STRUCT if size else 0
@@ -394,7 +394,7 @@ def plain_map(what: str, value: object) -> dict[str, Any]:
     return entries
 
 
-def _headers(headers: object) -> dict[str, HeaderValue]:
+def _copy_headers(headers: object) -> dict[str, HeaderValue]:
     """Return a plain copy of application headers, which mostly are plain and not nested."""
     if type(headers) is dict:
         entries: dict[Any, Any] = headers
@@ -406,11 +406,11 @@ def _headers(headers: object) -> dict[str, HeaderValue]:
     return plain_map("headers", headers)
 
 
-def _short_text(text: str) -> int:
+def _measure_short_text(text: str) -> int:
     return 1 + len(text.encode())
 
 
-def _long_text(text: str) -> int:
+def _measure_long_text(text: str) -> int:
     return 2 + len(text.encode())
 
 
@@ -432,17 +432,17 @@ def _reply_to(given: Iterable[Text | None]) -> tuple[str | None, str | None]:
         exchange, routing_key = given
     except (TypeError, ValueError):
         raise TypeError(f"reply_to is an exchange and a routing key; got {show(given)}") from None
-    return _address(exchange), _address(routing_key)
+    return _check_address(exchange), _check_address(routing_key)
 
 
-def _address(text: Text | None) -> str | None:
+def _check_address(text: Text | None) -> str | None:
     return None if text is None else encodable("reply_to", text, 255)
 
 
 def reply_to_size(exchange: str | None, routing_key: str | None) -> int:
     """Return the bytes of a reply-to among a message's properties (DQ-07)."""
-    places = [_address(exchange), _address(routing_key)]
-    return 4 + sum([_short_text(text) for text in places if text is not None])
+    places = [_check_address(exchange), _check_address(routing_key)]
+    return 4 + sum([_measure_short_text(text) for text in places if text is not None])
 
 
 def body_size(body: object) -> int:
@@ -454,7 +454,7 @@ def body_size(body: object) -> int:
     if isinstance(body, bytes | bytearray | memoryview):
         return memoryview(body).nbytes
     if isinstance(body, dict | list):
-        return _value_size("a body", body, 0)
+        return _measure_value("a body", body, 0)
     raise TypeError(f"a body is text, bytes, a dict, a list or None; got {show(body)}")
 
 
@@ -463,17 +463,17 @@ def map_size(what: str, entries: dict[Any, Any], depth: int = 0) -> int:
     size = 8
     for key, value in entries.items():
         if type(key) is str and key.isascii() and len(key) <= 255:
-            size += 2 + len(key) + _value_size(what, value, depth)
+            size += 2 + len(key) + _measure_value(what, value, depth)
         else:
             name = encodable("the name of an entry", key, 255)
-            size += _short_text(name) + 1 + _value_size(what, value, depth)
+            size += _measure_short_text(name) + 1 + _measure_value(what, value, depth)
     return size
 
 
-def _value_size(what: str, value: object, depth: int) -> int:
+def _measure_value(what: str, value: object, depth: int) -> int:
     """Bytes of one value, as a client encodes it: integers in 8, text with a 2-byte length."""
     if isinstance(value, str):
-        return 2 + len(value) if value.isascii() else _long_text(encodable(what, value))
+        return 2 + len(value) if value.isascii() else _measure_long_text(encodable(what, value))
     if value is None:
         return 0
     if isinstance(value, bool):
@@ -491,7 +491,7 @@ def _value_size(what: str, value: object, depth: int) -> int:
             raise _too_deep(what)
         if isinstance(value, dict):
             return map_size(what, value, depth + 1)
-        return 8 + sum([1 + _value_size(what, item, depth + 1) for item in value])
+        return 8 + sum([1 + _measure_value(what, item, depth + 1) for item in value])
     raise TypeError(f"{what} {_TYPES}; got {show(value)}")
 
 

@@ -239,7 +239,7 @@ flowStopRatio=60 flowResumeRatio=70
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            value = _of_type(field.name, getattr(self, field.name), field.default)
+            value = _check_type(field.name, getattr(self, field.name), field.default)
             object.__setattr__(self, field.name, value)
         stop, resume = self.default_flow_stop_threshold, self.default_flow_resume_threshold
         ratios = f"flowStopRatio={stop} flowResumeRatio={resume}"
@@ -295,7 +295,7 @@ def convert(given: Given) -> object:
     return given.text if read is None else read(given)
 
 
-def _yes_no(given: Given) -> bool:
+def _read_flag(given: Given) -> bool:
     is_yes = given.text.lower() in ("yes", "true", "on", "1", "")
     if not is_yes and given.text.lower() not in ("no", "false", "off", "0"):
         given.refuse(". Valid choices are 'on|off', 'yes|no', '1|0' and 'true|false'")
@@ -313,7 +313,7 @@ def _to_unsigned(limit: int) -> Callable[[Given], int]:
     return conversion
 
 
-def _seconds(given: Given) -> float:
+def _read_seconds(given: Given) -> float:
     """Read a number of seconds, or of the unit behind it, of any sign (RF-47)."""
     match = re.fullmatch(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(s|ms|us|ns)?", given.text, re.ASCII)
     milliseconds = (
@@ -336,14 +336,14 @@ _CONVERSIONS: dict[str, Callable[[Given], object]] = {
     "default-flow-stop-threshold": _to_unsigned(UINT32),
     "default-flow-resume-threshold": _to_unsigned(UINT32),
     "default-event-threshold-ratio": _to_unsigned(_UINT16),
-    "enable-timestamp": _yes_no,
-    "queue-purge-interval": _seconds,
+    "enable-timestamp": _read_flag,
+    "queue-purge-interval": _read_seconds,
     "max-purge-batch": _to_unsigned(UINT32),
     "start-time": _to_unsigned(UINT32),
 }
 
 
-def _of_type(name: str, value: object, default: object) -> object:
+def _check_type(name: str, value: object, default: object) -> object:
     """Return a value of the default's own type, if it is of one that stands for it, such as NumPy's."""
     if isinstance(default, str) and isinstance(value, str):
         value = str.__str__(value)

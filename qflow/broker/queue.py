@@ -433,13 +433,13 @@ class _QueueDepth(Restorable):
 
     def refusal(self, queue: str, size: int) -> str:
         """Return the broker's words for a breach (LP-03)."""
-        current = _depth_text(True, self.count, bool(self.max_size), self.size)
-        allowed = _depth_text(bool(self.max_count), self.max_count, bool(self.max_size), self.max_size)
-        increment = _depth_text(True, 1, True, size)
+        current = _write_depth(True, self.count, bool(self.max_size), self.size)
+        allowed = _write_depth(bool(self.max_count), self.max_count, bool(self.max_size), self.max_size)
+        increment = _write_depth(True, 1, True, size)
         return f"Maximum depth exceeded on {queue}: current={current}, max={allowed}, increment={increment}"
 
 
-def _depth_text(has_count: bool, count: int, has_size: bool, size: int) -> str:
+def _write_depth(has_count: bool, count: int, has_size: bool, size: int) -> str:
     parts = [f"count: {count}"] if has_count else []
     parts += [f"size: {size}"] if has_size else []
     return f"[{', '.join(parts)}]"
@@ -601,9 +601,9 @@ class _TxPublish(TxOperation):
 
 def _is_excluded(transfer: Transfer, excluded: str) -> bool:
     """Return whether the message has been at a place that the queue excludes (QT-17)."""
-    return not _names(transfer.message.property_as_string(TRACE)).isdisjoint(_names(excluded))
+    return not _split_trace(transfer.message.property_as_string(TRACE)).isdisjoint(_split_trace(excluded))
 
 
-def _names(trace: str) -> set[str]:
+def _split_trace(trace: str) -> set[str]:
     """Take a list apart; commas and blanks separate, as in the broker."""
     return set(trace.replace(",", " ").split(" ")) - {""}

@@ -229,14 +229,14 @@ class QueueUsers(Restorable):
         self.consumer_connection = connection if is_exclusive else ""
 
     def enter(self, is_controlling: bool) -> None:
-        """Count a link of AMQP 1.0 that sends here, or one with which the queue goes (LNK-18)."""
+        """Count a link of AMQP 1.0: a sender, or one whose end is the queue's, too (LNK-18)."""
         if is_controlling:
             self.controllers += 1
         else:
             self.senders += 1
 
     def leave(self, is_controlling: bool) -> None:
-        """Count such a link less."""
+        """Forget a link that was counted."""
         if is_controlling:
             self.controllers -= 1
         else:
@@ -247,7 +247,7 @@ class QueueUsers(Restorable):
         return bool(connection) and connection in (self.owner_connection, self.consumer_connection)
 
     def remove(self, consumer: QueueConsumer) -> None:
-        """Count a subscription less; it is the exclusive one, if there is one at all."""
+        """Forget a subscription; where there is an exclusive one, no other consumer is."""
         if consumer.acquires:
             self.consumers -= 1
             self.has_exclusive_consumer = False

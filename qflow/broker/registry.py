@@ -126,6 +126,12 @@ class QueueRegistry(Dependent):
             )
         return source, target
 
+    def unbind(self, exchange: str, queue: str, key: str, session: str | None = None) -> None:
+        """Remove a binding, and with it perhaps an auto-delete exchange; refused as :meth:`bindable` says."""
+        source, target = self.bindable(exchange, queue, "Unbind", session)
+        if source.unbind(target, key):
+            self.exchanges.consider(source)
+
     def destroy(self, name: str, reason: str) -> None:
         """Unbind, unregister and empty a queue; then raise a refusal, or notify readers (FC-21, RF-34)."""
         context, queue = self.context, self.queues[name]
@@ -137,24 +143,20 @@ class QueueRegistry(Dependent):
         orphans = list(queue.store)
         for message in orphans:
             queue.remove(message, "queue-deleted")
-        alternate = queue.alternate
         refusal: SessionException | None = None
-        for message in orphans:
-            if alternate is not None:
-                try:
-                    with message.route_on() as transfer:
-                        alternate.route_with_alternate(transfer, message.delivery_count)
-                except SessionException as error:
-                    # The real broker gives up at the first refusal too: the rest is lost.
-                    refusal = error
-                    break
-        if alternate is None:
+        if (alternate := queue.alternate) is None:
             context.abandoned += len(orphans)
         else:
             context.abandonedViaAlt += len(orphans)
-            # Nor does it come to this line then: the alternate stays in use, for good.
-            if refusal is None:
+            try:
+                for message in orphans:
+                    with message.route_on() as transfer:
+                        alternate.route_with_alternate(transfer, message.delivery_count)
                 alternate.alternate_users -= 1
+            except SessionException as error:
+                # The real broker gives up at the first refusal, too: the rest is lost, the alternate stays in
+                # use for good.
+                refusal = error
         self.retired.add(queue.counters)
         if context.observer is not None:
             context.emit("queueDelete", queue.name, detail={"reason": reason})
@@ -230,7 +232,7 @@ class MessageFilter(Restorable):
         is_known = description.get("filter_type") == "header_match_str"
         params = description.get("filter_params") if is_known else None
         if not isinstance(params, Mapping) or not {"header_key", "header_value"} <= params.keys():
-            raise ManagementError(EXCEPTION, f"Unrecognized message filter: '{_map_text(description)}'")
+            raise ManagementError(EXCEPTION, f"Unrecognized message filter: '{_print_map(description)}'")
         self._key = to_text(params["header_key"])
         self._value = to_text(params["header_value"])
 
@@ -320,12 +322,12 @@ def _remove_available(
     return removed
 
 
-def _map_text(value: object) -> str:
+def _print_map(value: object) -> str:
     """Print a map the way the broker does, keys ascending (RF-23)."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}:{_map_text(value[key])}" for key in sorted(value)) + "}"
+        return "{" + ", ".join(f"{key}:{_print_map(value[key])}" for key in sorted(value)) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(map(_map_text, value)) + "]"
+        return "[" + ", ".join(map(_print_map, value)) + "]"
     return to_text(value)
 
 

@@ -42,7 +42,7 @@ Value = HeaderValue
 """A name's or an expression's value; None is SQL's NULL, and the truth value *unknown*."""
 
 
-def _subject(subject: _SelectorInput) -> Value:
+def _read_subject(subject: _SelectorInput) -> Value:
     """Return the routing key of a message to a named exchange; of another, its header (RF-42)."""
     message = subject.transfer.message
     if subject.transfer.exchange:
@@ -53,18 +53,18 @@ def _subject(subject: _SelectorInput) -> Value:
     return named if isinstance(named, str) and named else None
 
 
-def _expiry(subject: _SelectorInput) -> Value:
+def _read_expiry(subject: _SelectorInput) -> Value:
     expiration = subject.transfer.expiration
     return 0 if expiration is None else subject.epoch * 1000 + expiration // 1000
 
 
 NAMES: Final[dict[str, Callable[[_SelectorInput], Value]]] = {
     "amqp.delivery_mode": lambda s: "PERSISTENT" if s.transfer.message.durable else "NON_PERSISTENT",
-    "amqp.subject": _subject,
+    "amqp.subject": _read_subject,
     "amqp.redelivered": lambda s: s.delivery_count >= 0,
     "amqp.priority": lambda s: s.transfer.message.priority or 0,
     "amqp.to": lambda s: s.transfer.exchange or s.transfer.message.routing_key or None,
-    "amqp.absolute_expiry_time": _expiry,
+    "amqp.absolute_expiry_time": _read_expiry,
     "amqp.creation_time": lambda s: (s.transfer.message.timestamp or 0) * 1000,
 }
 """The message's own properties (RF-36, RF-42, RF-46); an ``amqp.`` name that is not here is NULL."""
@@ -86,7 +86,7 @@ _FATAL: Final = frozenset(("amqp.message_id", "amqp.correlation_id"))
 """Names by which a selector ends the real broker, as soon as it looks at a message; refused here."""
 
 
-def _value_of(name: str) -> Expression:
+def _look_up(name: str) -> Expression:
     """Return what looks a name up: a property, or a header with a value that a selector can see."""
     if name.startswith(("amqp.", "JMS")):
         meant = JMS_NAMES.get(name, name)
@@ -226,7 +226,7 @@ def _minus(value: Value) -> Value:
     return -value
 
 
-def _like_pattern(pattern: str, escape: str = "") -> re.Pattern[bytes]:
+def _compile_pattern(pattern: str, escape: str = "") -> re.Pattern[bytes]:
     """Return what a LIKE pattern means: ``%`` any bytes, ``_`` any one byte, unless escaped (RF-43)."""
     parts: list[str] = []
     is_escaped = False
@@ -308,7 +308,7 @@ def _read_token(text: str, at: int) -> tuple[_SelectorToken, int]:
     raise FramingErrorException("Found illegal character")
 
 
-def _exact_number(text: str, is_negative: bool = False) -> int:
+def _read_exact(text: str, is_negative: bool = False) -> int:
     """Return the value of an integer literal; ValueError says why it has none."""
     digits = text.rstrip("lL").replace("_", "")
     base = 10
@@ -323,7 +323,7 @@ def _exact_number(text: str, is_negative: bool = False) -> int:
     return wrap(value)
 
 
-def _approximate_number(text: str) -> float:
+def _read_approximate(text: str) -> float:
     """Return the value of a floating literal; ValueError if a double has no place for it."""
     digits = text.rstrip("fFdD").replace("_", "")
     is_hexadecimal = digits[1:2] in ("x", "X")
@@ -445,7 +445,7 @@ class _Parser:
         count = self._count("NOT")
         parsed = self._comparison()
         # Twice is not the same as not at all: a value that is no truth value becomes unknown.
-        return _repeatedly(count, _negate, parsed)
+        return _repeat(count, _negate, parsed)
 
     def _comparison(self) -> Expression:
         left = self._sum()
@@ -478,14 +478,14 @@ class _Parser:
                 raise self._error("single character string required after ESCAPE")
             if escape in ("%", "_"):
                 raise self._error("'%' and '_' are not allowed as ESCAPE characters")
-        pattern = _like_pattern(text, escape)
-        return _repeatedly(is_negated, _negate, lambda subject: _is_like(pattern, left(subject)))
+        pattern = _compile_pattern(text, escape)
+        return _repeat(is_negated, _negate, lambda subject: _is_like(pattern, left(subject)))
 
     def _between(self, left: Expression, is_negated: bool) -> Expression:
         low = self._sum()
         self._expect("AND", "expected AND after BETWEEN")
         high = self._sum()
-        return _repeatedly(
+        return _repeat(
             is_negated, _negate, lambda subject: _is_between(left(subject), low(subject), high(subject))
         )
 
@@ -514,12 +514,12 @@ class _Parser:
         minuses = self._count("-")
         if minuses and self._peek().kind == "exact":
             # The sign belongs to the literal: the smallest integer has no positive counterpart.
-            return _repeatedly(minuses - 1, _minus, self._literal(is_negative=True))
+            return _repeat(minuses - 1, _minus, self._literal(is_negative=True))
         if self._take("("):
-            return _repeatedly(minuses, _minus, self._read_nested())
+            return _repeat(minuses, _minus, self._read_nested())
         # A plus does nothing, but takes only a name or a literal (RF-35).
         self._take("+")
-        return _repeatedly(minuses, _minus, self._literal())
+        return _repeat(minuses, _minus, self._literal())
 
     def _read_nested(self) -> Expression:
         self._depth += 1
@@ -536,7 +536,7 @@ class _Parser:
         if token.kind == _END or (keyword and keyword not in ("TRUE", "FALSE")):
             raise self._error("expected literal or identifier")
         if not keyword and token.kind in ("name", "quoted"):
-            return _value_of(token.text)
+            return _look_up(token.text)
         value = self._constant(token, is_negative)
         return lambda subject: value
 
@@ -545,9 +545,9 @@ class _Parser:
             return token.keyword == "TRUE"
         try:
             if token.kind == "exact":
-                return _exact_number(token.text, is_negative)
+                return _read_exact(token.text, is_negative)
             if token.kind == "approximate":
-                return _approximate_number(token.text)
+                return _read_approximate(token.text)
         except ValueError as error:
             why = str(error)
         else:
@@ -561,7 +561,7 @@ class _Parser:
         return token.text
 
 
-def _repeatedly(count: int, operation: Callable[[Value], Value], part: Expression) -> Expression:
+def _repeat(count: int, operation: Callable[[Value], Value], part: Expression) -> Expression:
     if not count:
         return part
 

@@ -310,7 +310,7 @@ class Session(Dependent):
         for queue, exchange, key in sorted(set(self.scoped_bindings)):
             # The queue or the exchange may be gone, or another session's.
             with suppress(SessionException):
-                self._unbind(queue, exchange, key)
+                self.queues.unbind(exchange, queue, key, self.name)
         self.consuming.close()
         if self.transaction is not None:
             self.transaction.rollback()
@@ -745,12 +745,7 @@ class Session(Dependent):
     def exchange_unbind(self, queue: str, exchange: str, key: str = "") -> None:
         """Remove a binding; removing none changes nothing (EX-12), save for RF-32."""
         self._forget_scope(queue, exchange, key)
-        self._unbind(queue, exchange, key)
-
-    def _unbind(self, queue: str, exchange: str, key: str) -> None:
-        source, target = self.queues.bindable(exchange, queue, "Unbind", self.name)
-        if source.unbind(target, key):
-            self.exchanges.consider(source)
+        self.queues.unbind(exchange, queue, key, self.name)
 
     @command("queue.query")
     def queue_query(self, queue: str) -> QueueQueryResult:

@@ -40,7 +40,7 @@ def _to_integer(value: Argument, kind: str) -> int:
             raise InvalidConversion(f"invalid conversion: Cannot convert {value}")
         return int(value)
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise InvalidConversion(f"invalid conversion: Cannot convert from {_type_name(value)} to {kind}")
+        raise InvalidConversion(f"invalid conversion: Cannot convert from {_name_type(value)} to {kind}")
     return value
 
 
@@ -59,7 +59,7 @@ def to_bool(value: Argument) -> bool:
         if re.fullmatch(_INTEGER, value, re.ASCII) and -(1 << 31) <= int(value) < 1 << 31:
             return int(value) != 0
         raise InvalidConversion(f"invalid conversion: Cannot convert {value} to bool")
-    raise InvalidConversion(f"invalid conversion: Cannot convert from {_type_name(value)} to bool")
+    raise InvalidConversion(f"invalid conversion: Cannot convert from {_name_type(value)} to bool")
 
 
 def to_text(value: Argument) -> str:
@@ -76,7 +76,7 @@ def _to_string(value: Argument) -> str:
     return value
 
 
-def _type_name(value: Argument) -> str:
+def _name_type(value: Argument) -> str:
     kind = type(value)
     return "double" if issubclass(kind, float) else _TYPE_NAMES.get(kind, "int64")
 
@@ -142,7 +142,7 @@ class QueueSettings(Frozen):
             elif key in LEGACY_LVQ_ARGUMENTS:
                 values["last_value_queue_key"] = values.get("last_value_queue_key") or _LEGACY_LVQ_KEY
             else:
-                level = _fairshare_level(key)
+                level = _read_fairshare_level(key)
                 if level is not None:
                     # Of a bad level and a bad value the value is reported (RF-38).
                     limit = _uint32(value)
@@ -151,7 +151,7 @@ class QueueSettings(Frozen):
 
     def validate(self) -> None:
         """Check the combinations, in the broker's order: 542, 540 or 501 (MG-01, RF-38)."""
-        for is_wrong, text in self._combinations():
+        for is_wrong, text in self._list_combinations():
             if is_wrong:
                 raise InvalidArgumentException(text)
         if self.paging:
@@ -161,7 +161,7 @@ class QueueSettings(Frozen):
         if self.priorities >= 1 << 31:
             raise FramingErrorException("cannot create std::vector larger than max_size()")
 
-    def _combinations(self) -> Iterator[tuple[bool, str]]:
+    def _list_combinations(self) -> Iterator[tuple[bool, str]]:
         lvq, group, paging = "qpid.last_value_queue_key", "qpid.group_header_key", "qpid.paging"
         has_lvq, has_groups = bool(self.last_value_queue_key), bool(self.group_header_key)
         has_levels = self.priorities > 0
@@ -243,7 +243,7 @@ KEYS: dict[str, tuple[str, Callable[[Argument], object]]] = {
 LEGACY_LVQ_ARGUMENTS = ("qpid.last_value_queue", "qpid.last_value_queue_no_browse")
 
 
-def _fairshare_level(key: str) -> str | None:
+def _read_fairshare_level(key: str) -> str | None:
     for prefix in ("qpid.fairshare", "x-qpid-fairshare"):
         if key.startswith(prefix):
             # Any one character is between the name and the level.

@@ -50,11 +50,11 @@ class Signature:
         return given
 
 
-def _name(what: str, value: Any) -> str:
+def _check_name(what: str, value: Any) -> str:
     return encodable(what, value, 255)
 
 
-def _map(what: str, value: Any) -> dict[str, Any]:
+def _check_map(what: str, value: Any) -> dict[str, Any]:
     entries = plain_map(what, value)
     # Which whole numbers an argument may be is the broker's to say, in its own words (CF-03).
     map_size(what, {key: 0 if type(item) is int else item for key, item in entries.items()})
@@ -62,10 +62,10 @@ def _map(what: str, value: Any) -> dict[str, Any]:
 
 
 _CHECKS: dict[str, Callable[[str, Any], Any]] = {
-    **dict.fromkeys(_NAMES.split(), _name),
+    **dict.fromkeys(_NAMES.split(), _check_name),
     **dict.fromkeys(_TEXTS.split(), encodable),
     **dict.fromkeys(_FLAGS.split(), flag),
     **dict.fromkeys(_NUMBERS.split(), integer),
-    **dict.fromkeys(_MAPS.split(), _map),
+    **dict.fromkeys(_MAPS.split(), _check_map),
     "transfers": delivery_numbers,
 }

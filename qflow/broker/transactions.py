@@ -18,7 +18,7 @@ class TxOperation(Dependent):
         """Make sure that :meth:`commit` cannot fail; raise if it would."""
 
     def commit(self) -> None:
-        """Do it."""
+        """Carry it out."""
         raise NotImplementedError
 
     def rollback(self) -> None:
