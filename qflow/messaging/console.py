@@ -43,14 +43,16 @@ from qflow.broker import Session as EngineSession
 from qflow.broker.errors import ManagementError
 from qflow.messaging.exceptions import ConnectError
 from qflow.messaging.hosts import DEFAULT_URL, Host, brokers, parse_url
-from qflow.messaging.qmf import METHODS, PACKAGE, call, find_object, find_objects
+from qflow.messaging.qmf import call, find_object, find_objects
 from qflow.messaging.qmf_schema import (
+    PACKAGE,
     ClassKey,
     SchemaArgument,
     SchemaClass,
     SchemaMethod,
     SchemaProperty,
     SchemaStatistic,
+    find_method,
     schemas,
 )
 
@@ -214,7 +216,7 @@ class Object(_Record):
         if name in ("_broker", "_content", "_schema"):
             # A copy asks before they are there.
             raise AttributeError(name)
-        if name in METHODS.get(self._schema.classKey.name, ()):
+        if find_method(self._schema.classKey.name, name) is not None:
             return self._method(name)
         values = self._content["_values"]
         if name in values:
@@ -437,7 +439,8 @@ class Broker:
     ) -> MethodResult:
         """Call a method of an object, and return its answer."""
         _, kind, _ = identity.getObject().split(":", 2)
-        names, given = METHODS.get(kind, {}).get(name, ()), list(args)
+        method, given = find_method(kind, name), list(args)
+        names = [] if method is None else method.names("I")
         if len(given) > len(names):
             raise TypeError(f"{name} takes {', '.join(names)}; got {len(given)} arguments")
         arguments = dict(zip(names, given, strict=False)) | kwargs

@@ -27,10 +27,18 @@ from qflow.broker.exchanges import AGENT_NAME, Exchange, topic_matches
 from qflow.broker.links import LinkSession
 from qflow.broker.message import Transfer
 from qflow.broker.queue import Queue
+from qflow.messaging.qmf_schema import (
+    EVENTS,
+    FLOW_TO_DISK,
+    MALLOC,
+    PACKAGE,
+    SchemaMethod,
+    find_method,
+    schemas,
+)
 
 _EVENTS_EXCHANGE = "qmf.default.topic"
 REQUESTS = "qmf.default.direct"
-PACKAGE = "org.apache.qpid.broker"
 AGENT_SESSION = "qmf.agent"
 APP_ID = "x-amqp-0-10.app-id"
 QMF = "qmf2"
@@ -43,31 +51,6 @@ _GENERATIONS = 2
 
 Values = dict[str, Any]
 
-_WHO = "rhost:sstr user:sstr"
-_DEPTHS = "qName:sstr msgDepth byteDepth"
-EVENT_FIELDS: dict[str, str] = {
-    "clientConnect": f"{_WHO} properties:map",
-    "clientConnectFail": f"{_WHO} reason:lstr properties:map",
-    "clientDisconnect": f"{_WHO} properties:map",
-    "brokerLinkUp": "rhost:sstr",
-    "brokerLinkDown": "rhost:sstr",
-    "queueDeclare": f"{_WHO} qName:sstr args:map",
-    "queueDelete": f"{_WHO} qName:sstr",
-    "exchangeDeclare": f"{_WHO} exName:sstr exType:sstr",
-    "exchangeDelete": f"{_WHO} exName:sstr",
-    "bind": f"{_WHO} exName:sstr qName:sstr key:lstr",
-    "unbind": f"{_WHO} exName:sstr qName:sstr key:lstr",
-    "subscribe": f"{_WHO} qName:sstr dest:sstr",
-    "unsubscribe": f"{_WHO} qName:sstr dest:sstr",
-    "queueThresholdCrossedUpward": _DEPTHS,
-    "queueThresholdCrossedDownward": _DEPTHS,
-    "queueThresholdExceeded": _DEPTHS,
-    "queueRedirect": "qName:sstr qTarget:sstr",
-    "queueRedirectCancelled": "qName:sstr qTarget:sstr",
-}
-"""What events hold, in words of :mod:`qflow.messaging.qmf_schema`; the first five never happen here."""
-EVENTS = tuple(EVENT_FIELDS)[5:]
-"""The kinds of events that management knows (CF-12)."""
 _WARNINGS = ("queueThresholdCrossedUpward", "queueThresholdExceeded")
 _OF_EVENTS: dict[str, Callable[[Event, Values], object]] = {
     "rhost": lambda event, detail: "in-process",
@@ -94,7 +77,7 @@ def _routing_key(kind: str) -> str:
 def _indicate(event: Event) -> Values:
     """Return what QMFv2 says of an event of the engine, one of :data:`EVENTS`."""
     detail = dict(event.detail or {})
-    names = [word.partition(":")[0] for word in EVENT_FIELDS[event.kind].split()]
+    names = [argument.name for argument in schemas()[event.kind].arguments]
     return {
         "_schema_id": {"_package_name": PACKAGE, "_class_name": event.kind, "_type": "_event"},
         "_values": {name: _OF_EVENTS[name](event, detail) for name in names},
@@ -118,12 +101,8 @@ def _message(
 
 _Named = Iterator[tuple[str, Values]]
 BROKER_NAME = "amqp-broker"
-FLOW_TO_DISK = [f"{unit}Ftd{what}" for unit in ("msg", "byte") for what in ("Enqueues", "Dequeues", "Depth")]
 _DEPRECATED = dict.fromkeys(FLOW_TO_DISK, 0)
 """Statistics of a flow to disk that the broker gave up: always 0 (CF-09)."""
-MALLOC = [
-    f"malloc_{name}" for name in ("arena", "ordblks", "hblks", "hblkhd", "uordblks", "fordblks", "keepcost")
-]
 
 
 def _reference(kind: str, name: str) -> Values:
@@ -271,57 +250,33 @@ def _as_map(broker: Broker, kind: str, name: str, values: Values) -> Values:
 # Methods (CF-07, CF-08, CF-11)
 
 UNKNOWN_METHOD, INVALID_PARAMETER, EXCEPTION = 2, 4, 7
-METHODS: dict[str, dict[str, tuple[str, ...]]] = {
-    "broker": {
-        "create": ("type", "name", "properties", "strict"),
-        "delete": ("type", "name", "options", "strict"),
-        "query": ("type", "name"),
-        "queueMoveMessages": ("srcQueue", "destQueue", "qty", "filter"),
-        "queueRedirect": ("sourceQueue", "targetQueue"),
-        "getTimestampConfig": (),
-        "setTimestampConfig": ("receive",),
-        "getLogLevel": (),
-        "setLogLevel": ("level",),
-        "echo": ("sequence", "body"),
-    },
-    "queue": {"purge": ("request", "filter"), "reroute": ("request", "useAltExchange", "exchange", "filter")},
-    "connection": {"close": ()},
-}
-"""Methods and the names of their arguments in order, by the class of object they are called on (CF-11)."""
-RESULTS = {
-    "query": ("results",),
-    "getTimestampConfig": ("receive",),
-    "getLogLevel": ("level",),
-    "echo": ("sequence", "body"),
-}
-"""Names of the output arguments of the methods that have some."""
-_OPTIONAL = {"properties", "strict", "options", "qty", "filter", "targetQueue", "useAltExchange", "request"}
 
 
 def call(broker: Broker, identity: str, method: str, arguments: Values) -> Values:
-    """Call a method of an object (:data:`METHODS`); return outputs, or raise a ManagementError (CF-08)."""
+    """Call a method of an object; return outputs, or raise a ManagementError (CF-08)."""
     _, _, kind_and_name = identity.partition(":")
     kind, _, name = kind_and_name.partition(":")
-    if method not in METHODS.get(kind, {}):
+    known = find_method(kind, method)
+    if known is None:
         raise ManagementError(UNKNOWN_METHOD, f"UnknownMethod: {kind} has no {method!r}")
-    _check(method, METHODS[kind][method], arguments)
+    _check(known, arguments)
     action: Callable[..., Any] = getattr(broker.management, method)
     owner = {} if kind == "broker" else {kind: name}
     try:
         result = action(**owner, **arguments)
     except (TypeError, ValueError) as error:
         raise ManagementError(INVALID_PARAMETER, f"InvalidParameter: {error}") from error
-    names = RESULTS.get(method, ())
+    names = known.names("O")
     return dict(zip(names, result if len(names) > 1 else [result], strict=True)) if names else {}
 
 
-def _check(method: str, names: tuple[str, ...], arguments: Values) -> None:
-    unknown = [name for name in arguments if name not in names]
-    missing = [name for name in names if name not in arguments and name not in _OPTIONAL]
-    if method == "reroute" and arguments.get("useAltExchange"):
-        missing = []
-    if unknown or missing:
-        text = f"{method}: got {sorted(arguments)}, takes {list(names)}"
+def _check(method: SchemaMethod, arguments: Values) -> None:
+    names = method.names("I")
+    optional = {argument.name for argument in method.arguments if argument.optional}
+    if arguments.get("useAltExchange"):
+        optional.add("exchange")
+    if not set(names) - optional <= arguments.keys() <= set(names):
+        text = f"{method.name}: got {sorted(arguments)}, takes {names}"
         raise ManagementError(INVALID_PARAMETER, f"InvalidParameter: {text}")
 
 

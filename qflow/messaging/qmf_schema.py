@@ -4,17 +4,21 @@ A console learns it before it asks for objects; ``qpid-tool`` shows it.  It is t
 schema that this model has values for (CF-09 … CF-12).  A *property* says what an object is, a *statistic*
 counts what has become of it.  Types are QMF's, by name and by number; an object is named by those of its
 properties that are its *index*.
+
+Words of the tables are ``name:type``, a count64 without a type.  A ``*`` before the name of a property makes
+it an index; ``>`` before that of an argument an output, ``=`` an input and an output.  What ends in ``?`` is
+optional.
 """
 
 # ruff: noqa: N802, N815  (the names are the real console's)
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from uuid import UUID, uuid5
 
-from qflow.messaging.qmf import EVENT_FIELDS, FLOW_TO_DISK, MALLOC, METHODS, PACKAGE, RESULTS
+PACKAGE = "org.apache.qpid.broker"
 
 _TYPES = {
     "uint16": 2, "uint32": 3, "uint64": 4, "count32": 3, "count64": 4, "hilo32": 3, "sstr": 6, "lstr": 7,
@@ -22,6 +26,10 @@ _TYPES = {
 }  # fmt: skip
 """The numbers that consoles know the types by."""
 
+FLOW_TO_DISK = [f"{unit}Ftd{what}" for unit in ("msg", "byte") for what in ("Enqueues", "Dequeues", "Depth")]
+MALLOC = [
+    f"malloc_{name}" for name in ("arena", "ordblks", "hblks", "hblkhd", "uordblks", "fordblks", "keepcost")
+]
 _COUNTED = (
     "msgTotalEnqueues msgTotalDequeues byteTotalEnqueues byteTotalDequeues msgDepth byteDepth "
     "msgPersistEnqueues msgPersistDequeues bytePersistEnqueues bytePersistDequeues "
@@ -31,7 +39,6 @@ _COUNTED = (
 _EXCHANGE_COUNTED = "msgReceives msgDrops msgRoutes byteReceives byteDrops byteRoutes"
 _TRAFFIC = "framesFromClient framesToClient bytesFromClient bytesToClient msgsFromClient msgsToClient"
 
-# Words are name:type; the name's * is an index, the type's ? is optional; without a type it is count64.
 _CLASSES: dict[str, tuple[str, str]] = {
     "broker": (
         "*name:sstr",
@@ -64,10 +71,51 @@ _CLASSES: dict[str, tuple[str, str]] = {
     ),
 }
 
-_ARGUMENT_TYPES = (
-    "properties:map options:map filter:map results:map strict:bool useAltExchange:bool receive:bool "
-    "qty:uint32 request:uint32 sequence:uint32 body:lstr"
-)
+_METHODS: dict[str, dict[str, str]] = {
+    "broker": {
+        "create": "type:sstr name:sstr properties:map? strict:bool?",
+        "delete": "type:sstr name:sstr options:map? strict:bool?",
+        "query": "type:sstr name:sstr >results:map",
+        "queueMoveMessages": "srcQueue:sstr destQueue:sstr qty:uint32? filter:map?",
+        "queueRedirect": "sourceQueue:sstr targetQueue:sstr?",
+        "getTimestampConfig": ">receive:bool",
+        "setTimestampConfig": "receive:bool",
+        "getLogLevel": ">level:sstr",
+        "setLogLevel": "level:sstr",
+        "echo": "=sequence:uint32 =body:lstr",
+    },
+    "queue": {
+        "purge": "request:uint32? filter:map?",
+        "reroute": "request:uint32? useAltExchange:bool? exchange:sstr filter:map?",
+    },
+    "connection": {"close": ""},
+}
+"""Arguments of methods in order, by the class of object they are called on (CF-11)."""
+
+_WHO = "rhost:sstr user:sstr"
+_DEPTHS = "qName:sstr msgDepth byteDepth"
+_EVENTS: dict[str, str] = {
+    "clientConnect": f"{_WHO} properties:map",
+    "clientConnectFail": f"{_WHO} reason:lstr properties:map",
+    "clientDisconnect": f"{_WHO} properties:map",
+    "brokerLinkUp": "rhost:sstr",
+    "brokerLinkDown": "rhost:sstr",
+    "queueDeclare": f"{_WHO} qName:sstr args:map",
+    "queueDelete": f"{_WHO} qName:sstr",
+    "exchangeDeclare": f"{_WHO} exName:sstr exType:sstr",
+    "exchangeDelete": f"{_WHO} exName:sstr",
+    "bind": f"{_WHO} exName:sstr qName:sstr key:lstr",
+    "unbind": f"{_WHO} exName:sstr qName:sstr key:lstr",
+    "subscribe": f"{_WHO} qName:sstr dest:sstr",
+    "unsubscribe": f"{_WHO} qName:sstr dest:sstr",
+    "queueThresholdCrossedUpward": _DEPTHS,
+    "queueThresholdCrossedDownward": _DEPTHS,
+    "queueThresholdExceeded": _DEPTHS,
+    "queueRedirect": "qName:sstr qTarget:sstr",
+    "queueRedirectCancelled": "qName:sstr qTarget:sstr",
+}
+EVENTS = tuple(_EVENTS)[5:]
+"""The kinds of events that happen here (CF-12): the first five of the schema's never do."""
 
 
 @dataclass(frozen=True)
@@ -107,44 +155,38 @@ class ClassKey:
 
 
 @dataclass(frozen=True)
-class SchemaProperty:
-    """A property of a class: ``type`` is one of the numbers of :data:`_TYPES`."""
+class _Element:
+    """What a class has: its name, and one of the numbers of :data:`_TYPES`."""
 
     name: str
     type: int
+    unit: str | None = None
+    desc: str | None = None
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, repr=False)
+class SchemaProperty(_Element):
+    """A property of a class."""
+
     index: bool = False
     optional: bool = False
     access: str = "3"
-    unit: str | None = None
-    desc: str | None = None
-
-    def __repr__(self) -> str:
-        return self.name
 
 
-@dataclass(frozen=True)
-class SchemaStatistic:
+class SchemaStatistic(_Element):
     """A statistic of a class."""
 
-    name: str
-    type: int
-    unit: str | None = None
-    desc: str | None = None
 
-    def __repr__(self) -> str:
-        return self.name
-
-
-@dataclass(frozen=True)
-class SchemaArgument:
+@dataclass(frozen=True, repr=False)
+class SchemaArgument(_Element):
     """An argument of a method (``dir`` is I, O or IO) or of an event."""
 
-    name: str
-    type: int
     dir: str = "I"
-    unit: str | None = None
+    optional: bool = False
     default: object = None
-    desc: str | None = None
 
 
 @dataclass(frozen=True)
@@ -155,8 +197,12 @@ class SchemaMethod:
     arguments: tuple[SchemaArgument, ...]
     desc: str | None = None
 
+    def names(self, direction: str) -> list[str]:
+        """Return the names of the arguments that go in (I), or come out (O)."""
+        return [argument.name for argument in self.arguments if direction in argument.dir]
+
     def __repr__(self) -> str:
-        return f"{self.name}({', '.join(a.name for a in self.arguments if 'I' in a.dir)})"
+        return f"{self.name}({', '.join(self.names('I'))})"
 
 
 @dataclass(frozen=True)
@@ -171,7 +217,7 @@ class SchemaClass:
     properties: tuple[SchemaProperty, ...] = ()
     statistics: tuple[SchemaStatistic, ...] = ()
     methods: tuple[SchemaMethod, ...] = ()
-    arguments: tuple[SchemaArgument, ...] = field(default=())
+    arguments: tuple[SchemaArgument, ...] = ()
 
     def getKey(self) -> ClassKey:
         """Return the name of the class."""
@@ -202,29 +248,34 @@ class SchemaClass:
 def schemas() -> dict[str, SchemaClass]:
     """Return all classes by name."""
     tables = {name: _table(name, *words) for name, words in _CLASSES.items()}
-    return tables | {name: _event(name, words) for name, words in EVENT_FIELDS.items()}
+    return tables | {name: _event(name, words) for name, words in _EVENTS.items()}
+
+
+def find_method(kind: str, name: str) -> SchemaMethod | None:
+    """Return a method of a class of objects; None if there is none."""
+    methods = schemas()[kind].methods if kind in _METHODS else ()
+    return next((method for method in methods if method.name == name), None)
 
 
 def _table(name: str, properties: str, statistics: str) -> SchemaClass:
-    methods = [_method(method, inputs) for method, inputs in METHODS.get(name, {}).items()]
+    methods = _METHODS.get(name, {}).items()
     return SchemaClass(
         ClassKey(PACKAGE, name, "_data"),
         SchemaClass.CLASS_KIND_TABLE,
         tuple(_property(word) for word in properties.split()),
         tuple(SchemaStatistic(*_split_type(word), unit=_unit(word)) for word in statistics.split()),
-        tuple(methods),
+        tuple(SchemaMethod(method, _arguments(words)) for method, words in methods),
     )
 
 
 def _event(name: str, words: str) -> SchemaClass:
-    arguments = tuple(SchemaArgument(*_split_type(word)) for word in words.split())
     key = ClassKey(PACKAGE, name, "_event")
-    return SchemaClass(key, SchemaClass.CLASS_KIND_EVENT, arguments=arguments)
+    return SchemaClass(key, SchemaClass.CLASS_KIND_EVENT, arguments=_arguments(words))
 
 
 def _split_type(word: str) -> tuple[str, int]:
     name, _, kind = word.partition(":")
-    return name.lstrip("*"), _TYPES[kind.rstrip("?") or "count64"]
+    return name.lstrip("*>="), _TYPES[kind.rstrip("?") or "count64"]
 
 
 def _property(word: str) -> SchemaProperty:
@@ -240,11 +291,9 @@ def _unit(word: str) -> str | None:
     return "message" if word.startswith(counted) else None
 
 
-def _method(name: str, inputs: tuple[str, ...]) -> SchemaMethod:
-    types = dict(_split_type(word) for word in _ARGUMENT_TYPES.split())
-    outputs = RESULTS.get(name, ())
-    arguments = []
-    for argument in dict.fromkeys((*inputs, *outputs)):
-        direction = "I" * (argument in inputs) + "O" * (argument in outputs)
-        arguments.append(SchemaArgument(argument, types.get(argument, _TYPES["sstr"]), direction))
-    return SchemaMethod(name, tuple(arguments))
+def _arguments(words: str) -> tuple[SchemaArgument, ...]:
+    direction = {">": "O", "=": "IO"}
+    return tuple(
+        SchemaArgument(*_split_type(word), dir=direction.get(word[0], "I"), optional=word.endswith("?"))
+        for word in words.split()
+    )

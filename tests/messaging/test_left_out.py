@@ -12,7 +12,8 @@ from qflow.broker.errors import AmqpException, ManagementError, StartupError
 from qflow.broker.options import NOT_MODELLED, read_options
 from qflow.maintain.reference import _left_out_page
 from qflow.messaging import Connection, ConnectionError, Empty, Message, brokers
-from qflow.messaging.qmf import BROKER_NAME, PACKAGE, call
+from qflow.messaging.qmf import BROKER_NAME, call
+from qflow.messaging.qmf_schema import PACKAGE
 from qflow.teaching.rules import rule_table
 
 Ask = Callable[[Broker], object]
