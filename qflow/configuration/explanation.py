@@ -248,10 +248,8 @@ def _summary(levels: FlowLevels) -> str:
 
 def _describe_limits(settings: QueueSettings, options: BrokerOptions) -> Iterator[Effective]:
     """Yield the two limits in force."""
-    if settings.max_count:
-        yield Effective("max_count", settings.max_count, "given", ("LP-01",))
-    else:
-        yield Effective("max_count", 0, "no limit in messages: there is no default for it", ("LP-01",))
+    why = "given" if settings.max_count else "no limit in messages: there is no default for it"
+    yield Effective("max_count", settings.max_count, why, ("LP-01",))
     size = effective_max_size(settings, options)
     if settings.max_size is None and size:
         why = "the broker's default-queue-limit, as no qpid.max_size is given"
@@ -288,11 +286,9 @@ def _describe_alarm(
         f"alert_{unit}_up", alarm.up, f"{why}; an event at {alarm.up} {UNITS[unit]} or more", rules
     )
     given_down = getattr(settings, f"alert_{unit}_down")
-    if given_down == alarm.down:
-        why = "given"
-    else:
-        why = "half of that, cut off"
-        why += f" ({given_down} was given, which is not below {alarm.up})" if given_down else ""
+    why = "given" if given_down == alarm.down else "half of that, cut off"
+    if given_down and given_down != alarm.down:
+        why += f" ({given_down} was given, which is not below {alarm.up})"
     yield Effective(f"alert_{unit}_down", alarm.down, f"{why}; an event at {alarm.down} or less", ("QT-12",))
 
 
@@ -520,7 +516,9 @@ def _lines(explanation: SettingsExplanation) -> Iterator[str]:
         yield from _indent([refusal.shown])
     else:
         yield from _in_force(explanation)
-    yield from _remarks(explanation.remarks)
+    for remark in explanation.remarks:
+        rules = f" [{', '.join(remark.rules)}]" if remark.rules else ""
+        yield f"{remark.kind}: {remark.text}{rules}"
 
 
 def _list_declared(declaration: Declaration) -> Iterator[str]:
@@ -553,12 +551,6 @@ def _table(rows: Iterable[Effective]) -> Iterator[str]:
     value = max((len(str(row.value)) for row in rows), default=0)
     for row in rows:
         yield f"  {row.name:<{name}}  {row.value:>{value}} {row.unit:<8}  {row.why} [{', '.join(row.rules)}]"
-
-
-def _remarks(remarks: Iterable[Remark]) -> Iterator[str]:
-    for remark in remarks:
-        rules = f" [{', '.join(remark.rules)}]" if remark.rules else ""
-        yield f"{remark.kind}: {remark.text}{rules}"
 
 
 def _indent(lines: Iterable[str]) -> Iterator[str]:

@@ -162,14 +162,12 @@ class _Parser:
         if token.type == LBRACE:
             return self._map()
         if token.type == LBRACK:
-            return self._list()
+            return [self._value() for _ in self._items(LBRACK, RBRACK)]
         return _as_object(self._eat(*_VALUE))
 
     def _map(self) -> Options:
-        self._eat(LBRACE)
         result: Options = {}
-        while self._next.type != RBRACE:
-            token = self._next
+        for token in self._items(LBRACE, RBRACE):
             if token.type not in _VALUE:
                 raise ParseError(token, *_VALUE, RBRACE)
             key = self._value()
@@ -177,28 +175,16 @@ class _Parser:
                 raise ParseError(token, NUMBER, STRING, ID)
             self._eat(COLON)
             result[key] = self._value()
-            if not self._continues(RBRACE):
-                break
-        self._eat(RBRACE)
         return result
 
-    def _list(self) -> list[object]:
-        self._eat(LBRACK)
-        result: list[object] = []
-        while self._next.type != RBRACK:
-            result.append(self._value())
-            if not self._continues(RBRACK):
-                break
-        self._eat(RBRACK)
-        return result
-
-    def _continues(self, end: str) -> bool:
-        if self._next.type not in (COMMA, end):
-            raise ParseError(self._next, COMMA, end)
-        if self._next.type == end:
-            return False
-        self._eat(COMMA)
-        return True
+    def _items(self, start: str, end: str) -> Iterator[_AddressToken]:
+        """Yield the first token of each item of a map or list; the caller reads the item."""
+        self._eat(start)
+        while self._next.type != end:
+            yield self._next
+            if self._eat(COMMA, end).type == end:
+                return
+        self._eat(end)
 
 
 def parse(text: str) -> Address:

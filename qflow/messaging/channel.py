@@ -25,6 +25,7 @@ from qflow.broker.errors import AmqpException
 from qflow.broker.flow_limit import FlowThresholds
 from qflow.messaging.exceptions import FetchWouldBlock, SendWouldBlock, SyncWouldBlock
 from qflow.messaging.hosts import Host
+from qflow.wording import format_count, format_names
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -217,7 +218,7 @@ def _describe_holder(broker: Broker, holder: str) -> str:
     resume: FlowThresholds | None = getattr(queue.flow_limit, "thresholds", None)
     if resume is None:
         return f"queue {holder!r}"
-    depth, limits = f"{queue.message_depth} message{'s' * (queue.message_depth != 1)}", []
+    depth, limits = format_count(queue.message_depth, "message"), []
     if resume.resume_count:
         limits.append(f"{resume.resume_count}")
     if resume.resume_size:
@@ -229,7 +230,7 @@ def _describe_holder(broker: Broker, holder: str) -> str:
 def _shorten(labels: tuple[str, ...]) -> str:
     if len(labels) > 6:
         return f"{', '.join(labels[:3])} … {labels[-1]} ({len(labels)} transfers)"
-    return " and ".join(filter(None, (", ".join(labels[:-1]), labels[-1])))
+    return format_names(labels, most=6)
 
 
 # The exceptions that replace waits without end

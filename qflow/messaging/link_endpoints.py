@@ -143,13 +143,12 @@ class SessionEndpoint(Endpoint):
 
     def take(self, receiver: Receiver) -> Message | None:
         """Return the receiver's first message, which is unacknowledged from now on; None without one."""
-        for index, message in enumerate(self.incoming):
-            if message._receiver is receiver:
-                del self.incoming[index]
-                receiver.returned += 1
-                self.unacked.append(message)
-                return message
-        return None
+        message = next((one for one in self.incoming if one._receiver is receiver), None)
+        if message is not None:
+            self.incoming.remove(message)
+            self.unacked.append(message)
+            receiver.returned += 1
+        return message
 
     def forget_prefetched(self, receiver: Receiver) -> list[int]:
         """Drop what a receiver has not fetched; return the numbers of the deliveries."""
@@ -276,10 +275,10 @@ class LinkEndpoint(Endpoint):
             self._address = address = self._parse()
         except LinkError as error:
             self.fail(error)
-            return
-        self._is_attaching = True
-        nodes = self._nodes(channel)
-        nodes.resolve(address, lambda node: self._attach(channel, address, node), self.fail)
+        else:
+            self._is_attaching = True
+            attach = partial(self._attach, channel, address)
+            self._nodes(channel).resolve(address, attach, self.fail)
 
     def _nodes(self, channel: Channel) -> Nodes:
         return Nodes(channel, self.session.connection.known_nodes, self.session.connection.address_ttl)

@@ -11,7 +11,7 @@ import copy
 import math
 import time
 from datetime import datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from uuid import UUID
 
 from qflow.broker.consuming import DeliveryRecord
@@ -211,26 +211,19 @@ _LONGEST_PROPERTY = 65_535
 _UUID_BYTES = 16
 
 
-class _ReplyTo(NamedTuple):
-    """Where a reply goes: an exchange and a routing key."""
+def _read_reply_to(address: str) -> tuple[str | None, str | None]:
+    """Return exchange and routing key of an address: a queue unless it says ``node: {type: topic}``."""
+    name, subject, options = parse(address)
+    node = (options or {}).get("node")
+    is_topic = isinstance(node, dict) and node.get("type") == "topic"
+    return (name, subject) if is_topic else (None, name)
 
-    exchange: str | None
-    routing_key: str | None
 
-    @classmethod
-    def of(cls, address: str) -> _ReplyTo:
-        """Read an address: a queue unless it says ``node: {type: topic}``."""
-        name, subject, options = parse(address)
-        node = (options or {}).get("node")
-        is_topic = isinstance(node, dict) and node.get("type") == "topic"
-        return cls(name, subject) if is_topic else cls(None, name)
-
-    @property
-    def address(self) -> str | None:
-        if not self.exchange:
-            return self.routing_key
-        subject = "" if self.routing_key is None else f"/{self.routing_key}"
-        return f"{self.exchange}{subject}; {{node: {{type: topic}}}}"
+def _write_reply_to(exchange: str | None, routing_key: str | None) -> str | None:
+    if not exchange:
+        return routing_key
+    subject = "" if routing_key is None else f"/{routing_key}"
+    return f"{exchange}{subject}; {{node: {{type: topic}}}}"
 
 
 def to_broker(
@@ -340,7 +333,7 @@ def from_delivery(record: DeliveryRecord, now: int) -> Message:
     message.id = extras.get("id", sent.message_id)
     message.subject = headers.get(SUBJECT)
     message.user_id = extras.get("user_id", sent.user_id)
-    message.reply_to = _ReplyTo(*extras["reply_to"]).address if "reply_to" in extras else None
+    message.reply_to = _write_reply_to(*extras["reply_to"]) if "reply_to" in extras else None
     message.correlation_id = extras.get("correlation_id", sent.correlation_id)
     message.durable = True if sent.durable else extras.get("durable")
     message.priority = sent.priority
@@ -383,7 +376,7 @@ def _extras(message: Message) -> tuple[dict[str, HeaderValue], int]:
         if not isinstance(message.reply_to, str):
             raise EncodeError(text=f"reply_to: got {message.reply_to!r}, allowed is an address, or None")
         try:
-            reply_to = _ReplyTo.of(message.reply_to)
+            reply_to = _read_reply_to(message.reply_to)
         except (ParseError, LexError) as error:
             raise EncodeError(text=f"reply_to: {error}") from error
         extras["reply_to"] = list(reply_to)

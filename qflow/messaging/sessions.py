@@ -54,7 +54,7 @@ from itertools import groupby
 from typing import Any, TypeVar
 
 from qflow.broker import EXPLICIT
-from qflow.messaging.channel import Channel, fetch_blocks, sync_blocks
+from qflow.messaging.channel import Channel, fetch_blocks
 from qflow.messaging.exceptions import (
     ConnectError,
     ConnectionClosed,
@@ -514,16 +514,12 @@ class Session(SessionEndpoint):
             with channel.write():
                 self.dispatch()
                 channel.give(channel.engine.tx_commit, then=finish)
-            self.wait(lambda: bool(is_done), timeout, "commit")
-        except TransactionError:
+            self.wait_until(lambda: bool(is_done), "commit", timeout)
+        except (TransactionError, Timeout):
             raise
         except Exception as error:
             self.error = TransactionAborted(text=f"Transaction aborted: {error}")
             raise self.error from error
-        if not is_done and timeout is None:
-            raise sync_blocks("commit", channel)
-        if not is_done:
-            raise Timeout("commit timed out")
 
     @synchronized
     def rollback(self, timeout: float | None = None) -> None:
