@@ -20,8 +20,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 from qflow.qflow_error import QflowError
 
@@ -220,101 +220,60 @@ def _as_object(token: _AddressToken) -> object:
     return _CONSTANTS.get(token.value, token.value)
 
 
-Check = Callable[[object], str | None]
-"""Looks at a value; returns what is wrong with it, or None."""
-
-
-def _one_of(*allowed: str) -> Check:
-    """Allow these words."""
-
-    def check(value: object) -> str | None:
-        return None if value in allowed else f"{value} not in {allowed}"
-
-    return check
-
-
-def _of_type(*allowed: type) -> Check:
-    """Allow values of these types."""
-
-    def check(value: object) -> str | None:
-        if isinstance(value, allowed):
-            return None
-        names = ", ".join(kind.__name__ for kind in allowed)
-        return f"{value} is not a {names}" if len(allowed) == 1 else f"{value} is not one of: {names}"
-
-    return check
-
-
-def _a_map(
-    entries: Mapping[str, Check], any_other: bool = False, elsewhere: Mapping[str, str] | None = None
-) -> Check:
-    """Allow a map with these keys, each absent, None or right; ``elsewhere`` says where other keys belong."""
-    hints = elsewhere or {}
-
-    def check(value: object) -> str | None:
-        if not isinstance(value, dict):
-            return f"{value} is not a map"
-        errors: list[str] = []
-        for key, check_entry in entries.items():
-            error = None if value.get(key) is None else check_entry(value[key])
-            if error:
-                errors.append(f"{key}: {error}")
-        if not any_other:
-            illegal = [key for key in value if key not in entries]
-            errors += [f"{key}: illegal key{hints.get(str(key), '')}" for key in illegal]
-        return ", ".join(errors) or None
-
-    return check
-
-
-def _a_list(check_item: Check) -> Check:
-    """Allow a list of such items."""
-
-    def check(value: object) -> str | None:
-        if not isinstance(value, list):
-            return f"{value} is not a list"
-        return next((error for error in map(check_item, value) if error), None)
-
-    return check
-
-
-_ANYTHING = _a_map({}, any_other=True)
-_POLICY = _one_of("always", "sender", "receiver", "never")
-_BINDINGS = _a_list(
-    _a_map({"exchange": _of_type(str), "queue": _of_type(str), "key": _of_type(str), "arguments": _ANYTHING})
-)
-_OF_QPID_CPP = {
-    "selector": " (qpid-cpp has it; here: x-subscribe: {arguments: {x-apache-selector: ...}})",
-    "timeout": " (qpid-cpp has it; here: x-declare: {arguments: {'qpid.auto_delete_timeout': ...}})",
-}
-_COMMON: dict[str, Check] = {
+_POLICY = ("always", "sender", "receiver", "never")
+_BINDINGS = [{"exchange": str, "queue": str, "key": str, "arguments": dict}]
+_SENDER: dict[str, Any] = {
     "create": _POLICY,
     "delete": _POLICY,
     "assert": _POLICY,
-    "node": _a_map(
-        {
-            "type": _one_of("queue", "topic"),
-            "durable": _of_type(bool),
-            "x-declare": _ANYTHING,
-            "x-bindings": _BINDINGS,
-        }
-    ),
-    "link": _a_map(
-        {
-            "name": _of_type(str),
-            "durable": _of_type(bool),
-            "reliability": _one_of("unreliable", "at-most-once", "at-least-once", "exactly-once"),
-            "x-declare": _ANYTHING,
-            "x-bindings": _BINDINGS,
-            "x-subscribe": _ANYTHING,
-        },
-        elsewhere=_OF_QPID_CPP,
-    ),
+    "node": {
+        "type": ("queue", "topic"),
+        "durable": bool,
+        "x-declare": dict,
+        "x-bindings": _BINDINGS,
+    },
+    "link": {
+        "name": str,
+        "durable": bool,
+        "reliability": ("unreliable", "at-most-once", "at-least-once", "exactly-once"),
+        "x-declare": dict,
+        "x-bindings": _BINDINGS,
+        "x-subscribe": dict,
+        "selector": " (qpid-cpp has it; here: x-subscribe: {arguments: {x-apache-selector: ...}})",
+        "timeout": " (qpid-cpp has it; here: x-declare: {arguments: {'qpid.auto_delete_timeout': ...}})",
+    },
 }
-_RECEIVER = _a_map({**_COMMON, "mode": _one_of("browse", "consume")})
-_SENDER = _a_map(_COMMON)
+_RECEIVER = {**_SENDER, "mode": ("browse", "consume")}
+"""What options may be: one of some words, a value of a type, a list of such items, or a map of such entries.
+
+A text stands for a key that is not allowed: where what it is meant for belongs instead.
+"""
 
 
 def find_error(options: Options, role: str) -> str | None:
     """Return what is wrong with the options of an address, or None."""
-    return (_RECEIVER if role == "receiver" else _SENDER)(options)
+    return _find_error(options, _RECEIVER if role == "receiver" else _SENDER)
+
+
+def _find_error(value: object, allowed: Any) -> str | None:
+    if isinstance(allowed, tuple):
+        return None if value in allowed else f"{value} not in {allowed}"
+    kind = allowed if isinstance(allowed, type) else type(allowed)
+    if not isinstance(value, kind):
+        return f"{value} is not a {'map' if kind is dict else kind.__name__}"
+    if isinstance(allowed, list) and isinstance(value, list):
+        return next(filter(None, (_find_error(item, allowed[0]) for item in value)), None)
+    if isinstance(allowed, dict) and isinstance(value, dict):
+        return ", ".join(_find_entry_errors(value, allowed)) or None
+    return None
+
+
+def _find_entry_errors(entries: Options, allowed: dict[str, Any]) -> Iterator[str]:
+    known = {key: entry for key, entry in allowed.items() if not isinstance(entry, str)}
+    for key, entry in known.items():
+        error = None if entries.get(key) is None else _find_error(entries[key], entry)
+        if error:
+            yield f"{key}: {error}"
+    for key in entries:
+        if key not in known:
+            yield f"{key}: illegal key{allowed.get(str(key), '')}"
