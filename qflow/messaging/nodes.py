@@ -16,6 +16,7 @@ from qflow.messaging.channel import Action, Channel, do_nothing
 from qflow.messaging.exceptions import LinkError, NotFound
 
 QUEUE, TOPIC = "queue", "topic"
+_FLAGS = ("durable", "auto_delete", "passive")
 Command = Callable[[], object]
 
 
@@ -136,14 +137,7 @@ class Nodes:
             wanted = durable | without_dashes(overrides)
             node = Node(TOPIC, str(wanted.get("type") or "topic"))
             command = partial(
-                engine.exchange_declare,
-                link.name,
-                node.subtype,
-                alternate_exchange=str(wanted.get("alternate_exchange") or ""),
-                passive=_flag(wanted, "passive"),
-                durable=_flag(wanted, "durable"),
-                auto_delete=_flag(wanted, "auto_delete"),
-                arguments=wanted.get("arguments") or {},
+                engine.exchange_declare, link.name, node.subtype, **_read_declare(wanted, *_FLAGS)
             )
 
         def finish() -> None:
@@ -190,23 +184,19 @@ def bindings(
 def declaration(engine: Session, name: str, overrides: dict[str, Any], **defaults: Any) -> Command:
     """Return the command that declares a queue; ``x-declare`` overrides what the client would ask for."""
     wanted = defaults | without_dashes(overrides)
-    return partial(
-        engine.queue_declare,
-        str(wanted.get("queue", name)),
-        wanted.get("arguments") or {},
-        durable=_flag(wanted, "durable"),
-        auto_delete=_flag(wanted, "auto_delete"),
-        exclusive=_flag(wanted, "exclusive"),
-        passive=_flag(wanted, "passive"),
-        alternate_exchange=str(wanted.get("alternate_exchange") or ""),
-    )
+    queue = str(wanted.get("queue", name))
+    return partial(engine.queue_declare, queue, **_read_declare(wanted, *_FLAGS, "exclusive"))
+
+
+def _read_declare(wanted: dict[str, Any], *flags: str) -> dict[str, Any]:
+    """Return what declares a node as it is wanted, by the names that AMQP has for it."""
+    return {
+        "arguments": wanted.get("arguments") or {},
+        "alternate_exchange": str(wanted.get("alternate_exchange") or ""),
+        **{flag: wanted.get(flag) not in ("False", "false") and bool(wanted.get(flag)) for flag in flags},
+    }
 
 
 def without_dashes(options: dict[str, Any]) -> dict[str, Any]:
     """Return options by the names that AMQP has for them: ``auto_delete`` for ``auto-delete``."""
     return {str(key).replace("-", "_"): value for key, value in options.items()}
-
-
-def _flag(options: dict[str, Any], key: str) -> bool:
-    value = options.get(key)
-    return value not in ("False", "false") and bool(value)
