@@ -10,25 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from messaging_support import Bench, address, contents, drain, texts
 
+from qflow import messaging
 from qflow.broker import Event, events
-from qflow.messaging import (
-    UNLIMITED,
-    ConnectError,
-    Connection,
-    Empty,
-    InsufficientCapacity,
-    Message,
-    NotFound,
-    Receiver,
-    Sender,
-    SessionError,
-    SyncWouldBlock,
-    TargetCapacityExceeded,
-    Timeout,
-    brokers,
-    refuse,
-    sleep,
-)
+from qflow.messaging import UNLIMITED, Connection, Message, Receiver, Sender, brokers, refuse, sleep
 
 STOPPED = address("stopped", {"qpid.flow_stop_count": 1})
 COMMANDS = {kind for kind in events.COMMANDS if not kind.startswith(("session.", "management.", "advance"))}
@@ -89,7 +73,7 @@ def test_what_waits_behind_a_held_transfer(what: str) -> None:
     for name in ("empty", "full"):
         bench.receiver(name)
     held = hold(bench)
-    with pytest.raises(SyncWouldBlock, match="held by queue 'stopped'") as raised:
+    with pytest.raises(messaging.SyncWouldBlock, match="held by queue 'stopped'") as raised:
         WAITING[what](bench)
     assert raised.value.held_by == ("stopped",)
     bench.stat("stopped").purge(0)
@@ -105,7 +89,7 @@ def test_close_times_out(closes: str) -> None:
     bench = Bench()
     receiver = bench.receiver(address("q"))
     hold(bench)
-    with pytest.raises(Timeout, match="timed out"):
+    with pytest.raises(messaging.Timeout, match="timed out"):
         {"session": bench.session, "receiver": receiver}[closes].close(timeout=2)
     assert bench.broker.now == 2_000_000
 
@@ -123,10 +107,10 @@ def test_a_name_that_was_asked_for_lately_is_not_asked_for_again() -> None:
     bench.sender("q")
     assert bench.noted() == "execution.sync*"
     sleep(1, bench.url)
-    with pytest.raises(SyncWouldBlock):
+    with pytest.raises(messaging.SyncWouldBlock):
         bench.sender("q")
     assert bench.noted() == "exchange.query* queue.query*"
-    with pytest.raises(NotFound):
+    with pytest.raises(messaging.NotFound):
         bench.new_session().sender("q")
 
 
@@ -213,7 +197,7 @@ def test_a_shrunk_window_lets_messages_pass() -> None:
     assert sender.available() == -2
     sender.send("4", sync=False, timeout=0)
     sender.capacity = sender.unsettled()
-    with pytest.raises(InsufficientCapacity):
+    with pytest.raises(messaging.InsufficientCapacity):
         sender.send("5", sync=False, timeout=0)
     assert bench.stat("q").msgDepth == 5
 
@@ -228,7 +212,7 @@ def test_the_fetch_after_a_rollback_is_empty(capacity: int) -> None:
     receiver = session.receiver("q", capacity=capacity)
     receiver.fetch(1)
     session.rollback()
-    with pytest.raises(Empty):
+    with pytest.raises(messaging.Empty):
         receiver.fetch(1)
     assert contents([receiver.fetch(1) for _ in range(3)]) == ["a", "b", "c"]
 
@@ -250,7 +234,7 @@ def test_a_larger_capacity_does_not_wait_for_an_end_of_credit() -> None:
     bench.sender(address("q")).send("x")
     receiver = bench.receiver("q; {mode: browse}")
     hold(bench)
-    with pytest.raises(SyncWouldBlock):
+    with pytest.raises(messaging.SyncWouldBlock):
         receiver.fetch(timeout=0)
     receiver.capacity = UNLIMITED
     assert receiver.fetch(timeout=1).content == "x"
@@ -263,7 +247,7 @@ def test_a_smaller_capacity_waits_for_the_stop() -> None:
     bench.sender("q").send("x")
     hold(bench)
     receiver.capacity = 5
-    with pytest.raises(SyncWouldBlock, match="fetch would wait for ever"):
+    with pytest.raises(messaging.SyncWouldBlock, match="fetch would wait for ever"):
         receiver.fetch(timeout=1)
     bench.stat("stopped").purge(0)
     assert receiver.fetch(timeout=1).content == "x"
@@ -331,7 +315,7 @@ def test_node_bindings_of_an_exchange(stated: bool) -> None:
         bench.sender(target).send(Message("x", subject="a"))
         assert bench.stat("q").msgDepth == 1
         return
-    with pytest.raises(SessionError) as raised:
+    with pytest.raises(messaging.SessionError) as raised:
         bench.sender(target).send("x")
     assert raised.value.code == 542
 
@@ -358,7 +342,7 @@ def test_a_link_of_a_dead_session_is_made_and_is_of_no_use() -> None:
         lambda: bench.session.sender("q").send("x"),
     ]
     for call in late:
-        with pytest.raises(TargetCapacityExceeded):
+        with pytest.raises(messaging.TargetCapacityExceeded):
             call()
     assert bench.session.closed
 
@@ -369,7 +353,7 @@ def test_acknowledge_on_a_dead_session() -> None:
     dead(bench)
     bench.session.acknowledge(sync=False)
     assert len(bench.session.acked) == 1
-    with pytest.raises(TargetCapacityExceeded):
+    with pytest.raises(messaging.TargetCapacityExceeded):
         bench.session.acknowledge()
 
 
@@ -383,9 +367,9 @@ def test_a_refused_url() -> None:
     bench.sender(address("q")).send("x")
     connection = Connection(bench.url)
     for call in (connection.open, connection.session("one").sender("q").sync, connection.attach):
-        with pytest.raises(ConnectError, match="Connection refused"):
+        with pytest.raises(messaging.ConnectError, match="Connection refused"):
             call()
-    with pytest.raises(ConnectError, match="no route"):
+    with pytest.raises(messaging.ConnectError, match="no route"):
         refuse(f"{bench.url}:5672", "no route")
         Connection.establish(bench.url, timeout=1)
     brokers.install(bench.url, bench.broker)
@@ -465,7 +449,7 @@ class Program:
         }
         try:
             actions[step]()
-        except SyncWouldBlock:
+        except messaging.SyncWouldBlock:
             return True
         return False
 
@@ -507,7 +491,7 @@ def test_what_no_unbroken_row_covers_is_unsettled(
     numbers: list[list[int]] = [[], [], []]
     for index, sync in sends:
         number = channel.next_number
-        with suppress(Timeout, InsufficientCapacity):
+        with suppress(messaging.Timeout, messaging.InsufficientCapacity):
             target[index].send("x", sync=sync, timeout=0)
         if channel.next_number > number:
             numbers[index].append(number)

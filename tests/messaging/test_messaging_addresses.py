@@ -5,13 +5,7 @@ import re
 import pytest
 from messaging_support import Bench, drain, is_empty, texts
 
-from qflow.messaging import (
-    AssertionFailed,
-    MalformedAddress,
-    Message,
-    NotFound,
-    ReceiverError,
-)
+from qflow.messaging import AssertionFailed, MalformedAddress, Message, NotFound, ReceiverError
 
 # create and delete
 

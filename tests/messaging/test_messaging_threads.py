@@ -14,21 +14,8 @@ import pytest
 from messaging_support import Bench, address, contents, drain
 from waiting import wait_until
 
-from qflow.messaging import (
-    Connection,
-    Empty,
-    FetchWouldBlock,
-    Message,
-    Sender,
-    SendWouldBlock,
-    Session,
-    SessionError,
-    SyncWouldBlock,
-    TargetCapacityExceeded,
-    Timeout,
-    hosts,
-    sleep,
-)
+from qflow import messaging
+from qflow.messaging import Connection, Message, Sender, Session, hosts, sleep
 
 HOUR = 3600.0
 """A time-out that no test lives to see in real time."""
@@ -119,7 +106,7 @@ def test_what_waits_behind_a_held_transfer_is_freed_by_another_thread() -> None:
     bench.sender(address("other"))
     sender = bench.sender(stopping())
     sender.send("1")
-    with pytest.raises(Timeout):
+    with pytest.raises(messaging.Timeout):
         sender.send("2", timeout=0)
     worker = Worker(lambda: bench.session.receiver("other").linked)
     until_waiting(bench, worker)
@@ -155,7 +142,7 @@ def test_a_thread_that_fetches_for_ever() -> None:
     # LP-06, CN-18: its queue goes, and it learns of that.
     with bench.connection.broker_host:
         bench.broker.management.delete("queue", "q")
-    assert isinstance(worker.result(), SessionError)
+    assert isinstance(worker.result(), messaging.SessionError)
 
 
 def test_a_thread_that_is_about_to_use_the_broker() -> None:
@@ -177,7 +164,7 @@ def test_two_threads_that_wait_for_each_other() -> None:
     receivers = [bench.consumer(address(name)) for name in ("a", "b")]
     workers = [Worker(receiver.fetch) for receiver in receivers]
     errors = [worker.result() for worker in workers]
-    assert [type(error) for error in errors] == [FetchWouldBlock] * 2
+    assert [type(error) for error in errors] == [messaging.FetchWouldBlock] * 2
     assert all("the other threads that use this broker" in str(error) for error in errors)
 
 
@@ -187,7 +174,7 @@ def test_a_deadlock_is_the_last_callers() -> None:
     sender = bench.sender(stopping(), capacity=1)
     worker = Worker(lambda: [sender.send("x", sync=False) for _ in range(4)])
     until_waiting(bench, worker)
-    with pytest.raises(FetchWouldBlock, match="'empty' is empty; the other threads .* wait, too"):
+    with pytest.raises(messaging.FetchWouldBlock, match="'empty' is empty; the other threads .* wait, too"):
         bench.consumer(address("empty")).fetch()
     assert worker.is_alive()
     with bench.connection.broker_host:
@@ -198,8 +185,8 @@ def test_a_deadlock_is_the_last_callers() -> None:
 @pytest.mark.parametrize(
     ("error", "call"),
     [
-        (SendWouldBlock, lambda sender: [sender.send("x", sync=False) for _ in range(4)]),
-        (SyncWouldBlock, lambda sender: [sender.send("x") for _ in range(4)]),
+        (messaging.SendWouldBlock, lambda sender: [sender.send("x", sync=False) for _ in range(4)]),
+        (messaging.SyncWouldBlock, lambda sender: [sender.send("x") for _ in range(4)]),
     ],
 )
 def test_a_main_thread_that_waits_for_the_end_of_a_blocked_one(
@@ -250,7 +237,7 @@ def test_a_sync_that_never_returns(call: Callable[[Sender], object]) -> None:
     assert bench.stat("q").msgDepth == 0
     assert len(channel.engine.completed) == channel.next_number
     assert sender.unsettled() == 9
-    with pytest.raises(SyncWouldBlock, match=f"sync would wait for ever: {UNASKED}") as raised:
+    with pytest.raises(messaging.SyncWouldBlock, match=f"sync would wait for ever: {UNASKED}") as raised:
         call(sender)
     assert (raised.value.held, raised.value.held_by) == ((), ())
     sender.send("the next", sync=True)
@@ -294,7 +281,7 @@ def test_a_thread_that_a_consumer_will_free_is_not_warned(monkeypatch: pytest.Mo
         warnings.simplefilter("error")
         worker = Worker(lambda: sender.send("2"))
         until_waiting(bench, worker)
-        with pytest.raises(Timeout):
+        with pytest.raises(messaging.Timeout):
             bench.new_session().sender("q").send("3", timeout=3 * hosts.POLL)
         bench.stat("q").purge(0)
         assert worker.result() is None
@@ -316,7 +303,7 @@ def test_a_thread_that_waits_at_another_broker_comes_back(pause: str, has_used: 
         if pause == "sleep":
             sleep(HOUR, elsewhere.url)
         else:
-            with suppress(Empty):
+            with suppress(messaging.Empty):
                 elsewhere.consumer(address("q")).fetch(timeout=HOUR)
         Connection.establish(bench.url).session().sender("q").send("back")
 
@@ -353,7 +340,7 @@ def test_two_threads_that_wait_for_each_other_at_two_brokers() -> None:
         return receivers[benches.index(bench)].fetch()
 
     workers = [Worker(lambda bench=bench: take(bench)) for bench in benches]
-    assert [type(worker.result()) for worker in workers] == [FetchWouldBlock] * 2
+    assert [type(worker.result()) for worker in workers] == [messaging.FetchWouldBlock] * 2
 
 
 # Time
@@ -366,7 +353,7 @@ def test_virtual_time_passes_when_all_threads_wait() -> None:
 
     def wait(seconds: float) -> None:
         receiver = bench.new_session().receiver(address(f"q{seconds:g}"))
-        with pytest.raises(Empty):
+        with pytest.raises(messaging.Empty):
             receiver.fetch(timeout=seconds)
         ends.append((seconds, bench.broker.now))
 
@@ -391,7 +378,7 @@ def test_a_timer_of_the_broker_frees_a_thread_when_all_wait() -> None:
 
     worker = Worker(produce)
     until_waiting(bench, worker)
-    with pytest.raises(Empty):
+    with pytest.raises(messaging.Empty):
         bench.consumer(address("empty")).fetch(timeout=HOUR)
     assert worker.result() == "sent"
     assert bench.stat("q").discardsTtl == 2
@@ -402,7 +389,7 @@ def test_a_time_out_ends_in_real_time_while_another_thread_works() -> None:
     bench = Bench()
     worker = Worker(lambda: bench.new_session().receiver(address("q")).fetch(timeout=0.05))
     wait_until(lambda: not worker.is_alive(), "the time-out is over")
-    assert isinstance(worker.outcome, Empty)
+    assert isinstance(worker.outcome, messaging.Empty)
     assert bench.broker.now == 50_000
 
 
@@ -430,7 +417,7 @@ def test_the_death_of_a_session_leaves_the_waits_of_another() -> None:
     worker = Worker(lambda: [sender.send("x", sync=False) for _ in range(3)])
     until_waiting(bench, worker)
     rival = bench.new_session().sender("full")
-    with pytest.raises(TargetCapacityExceeded):
+    with pytest.raises(messaging.TargetCapacityExceeded):
         rival.send("x")
     assert worker.is_alive()
     bench.stat("full").purge(0)
@@ -484,7 +471,7 @@ class Run:
                 name, number = str(receiver.fetch().content).split()
                 received.append((name, int(number)))
                 receiver.session.acknowledge(sync=prefetch != 3)
-        except FetchWouldBlock:
+        except messaging.FetchWouldBlock:
             receiver.session.connection.close()
         return received
 
