@@ -274,6 +274,4 @@ def _find_entry_errors(entries: Options, allowed: dict[str, Any]) -> Iterator[st
         error = None if entries.get(key) is None else _find_error(entries[key], entry)
         if error:
             yield f"{key}: {error}"
-    for key in entries:
-        if key not in known:
-            yield f"{key}: illegal key{allowed.get(str(key), '')}"
+    yield from (f"{key}: illegal key{allowed.get(str(key), '')}" for key in entries if key not in known)

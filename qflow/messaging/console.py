@@ -36,6 +36,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import NAMESPACE_URL, UUID, uuid5
 
@@ -103,13 +104,13 @@ class Console:
         """Take the answer to a method that was called with ``_async=True``."""
 
 
+@dataclass(eq=False, repr=False)
 class MethodResult:
     """The answer to a method call: status (0, or what CF-08 lists), text, and output arguments."""
 
-    def __init__(self, status: int, text: str, outArgs: dict[str, Any]) -> None:
-        self.status = status
-        self.text = text
-        self.outArgs = outArgs
+    status: int
+    text: str
+    outArgs: dict[str, Any]
 
     def __getattr__(self, name: str) -> Any:
         if name in self.__dict__.get("outArgs", {}):
@@ -537,6 +538,7 @@ class Broker:
             self._is_settling = False
 
 
+@dataclass(eq=False, repr=False)
 class Session:
     """Finds the objects of the brokers that were added to it.
 
@@ -551,25 +553,18 @@ class Session:
         ValueError: ``userBindings`` without a console.
     """
 
-    def __init__(
-        self,
-        console: Console | None = None,
-        rcvObjects: bool = True,
-        rcvEvents: bool = True,
-        rcvHeartbeats: bool = True,
-        manageConnections: bool = False,
-        userBindings: bool = False,
-    ) -> None:
-        if userBindings and console is None:
+    console: Console | None = None
+    rcvObjects: bool = True
+    rcvEvents: bool = True
+    rcvHeartbeats: bool = True
+    manageConnections: bool = False
+    userBindings: bool = False
+    brokers: list[Broker] = field(init=False, default_factory=list)
+    _bound: list[tuple[str, str | None, str | None]] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        if self.userBindings and self.console is None:
             raise ValueError("userBindings needs a console; got None")
-        self.console = console
-        self.rcvObjects = rcvObjects
-        self.rcvEvents = rcvEvents
-        self.rcvHeartbeats = rcvHeartbeats
-        self.manageConnections = manageConnections
-        self.userBindings = userBindings
-        self.brokers: list[Broker] = []
-        self._bound: list[tuple[str, str | None, str | None]] = []
 
     def __repr__(self) -> str:
         return f"QMF Console Session Manager (brokers: {len(self.brokers)})"

@@ -10,8 +10,9 @@ from __future__ import annotations
 import copy
 import math
 import time
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any
 from uuid import UUID
 
 from qflow.broker.consuming import DeliveryRecord
@@ -89,9 +90,10 @@ class timestamp(float):  # noqa: N801  (the real client's name)
 
 
 MAP, LIST = "amqp/map", "amqp/list"
-_UNSPECIFIED: Final = Constant("UNSPECIFIED")
+_UNSPECIFIED: Any = Constant("UNSPECIFIED")
 
 
+@dataclass(eq=False, repr=False)
 class Message:
     """Standard fields, the application's own properties, and content.
 
@@ -115,39 +117,27 @@ class Message:
     Message(subject='new', properties={'cart': 7}, content='to do')
     """
 
+    content: object = None
+    content_type: str | None = _UNSPECIFIED
+    id: object = None
+    subject: str | bytes | None = None
+    user_id: str | bytes | None = None
+    reply_to: str | None = None
+    correlation_id: str | bytes | None = None
+    durable: bool | None = None
+    priority: int | None = None
+    ttl: float | None = None
+    properties: dict[str, object] = None  # type: ignore[assignment]
+    redelivered: bool = field(default=False, init=False)
     # Set by the session that received the message.
-    _receiver: Any
-    _transfer_id: int | None
-    _disposition: Disposition | None
+    _receiver: Any = field(init=False)
+    _transfer_id: int | None = field(init=False)
+    _disposition: Disposition | None = field(init=False)
 
-    def __init__(
-        self,
-        content: object = None,
-        content_type: str | Constant | None = _UNSPECIFIED,
-        id: object = None,
-        subject: str | bytes | None = None,
-        user_id: str | bytes | None = None,
-        reply_to: str | None = None,
-        correlation_id: str | bytes | None = None,
-        durable: bool | None = None,
-        priority: int | None = None,
-        ttl: float | None = None,
-        properties: dict[str, object] | None = None,
-    ) -> None:
-        self.id = id
-        self.subject = subject
-        self.user_id = user_id
-        self.reply_to = reply_to
-        self.correlation_id = correlation_id
-        self.durable = durable
-        self.priority = priority
-        self.ttl = ttl
-        self.redelivered = False
-        self.properties: dict[str, object] = {} if properties is None else properties
-        self.content_type: str | None = (
-            _type_of(content) if isinstance(content_type, Constant) else content_type
-        )
-        self.content = content
+    def __post_init__(self) -> None:
+        self.properties = {} if self.properties is None else self.properties
+        if self.content_type is _UNSPECIFIED:
+            self.content_type = _type_of(self.content)
 
     def __repr__(self) -> str:
         args = [

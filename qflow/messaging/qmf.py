@@ -27,15 +27,7 @@ from qflow.broker.exchanges import AGENT_NAME, Exchange, topic_matches
 from qflow.broker.links import LinkSession
 from qflow.broker.message import Transfer
 from qflow.broker.queue import Queue
-from qflow.messaging.qmf_schema import (
-    EVENTS,
-    FLOW_TO_DISK,
-    MALLOC,
-    PACKAGE,
-    SchemaMethod,
-    find_method,
-    schemas,
-)
+from qflow.messaging.qmf_schema import EVENTS, FLOW_TO_DISK, MALLOC, PACKAGE, find_method, schemas
 
 _EVENTS_EXCHANGE = "qmf.default.topic"
 REQUESTS = "qmf.default.direct"
@@ -259,7 +251,8 @@ def call(broker: Broker, identity: str, method: str, arguments: Values) -> Value
     known = find_method(kind, method)
     if known is None:
         raise ManagementError(UNKNOWN_METHOD, f"UnknownMethod: {kind} has no {method!r}")
-    _check(known, arguments)
+    if wrong := known.find_error(arguments):
+        raise ManagementError(INVALID_PARAMETER, f"InvalidParameter: {wrong}")
     action: Callable[..., Any] = getattr(broker.management, method)
     owner = {} if kind == "broker" else {kind: name}
     try:
@@ -268,16 +261,6 @@ def call(broker: Broker, identity: str, method: str, arguments: Values) -> Value
         raise ManagementError(INVALID_PARAMETER, f"InvalidParameter: {error}") from error
     names = known.names("O")
     return dict(zip(names, result if len(names) > 1 else [result], strict=True)) if names else {}
-
-
-def _check(method: SchemaMethod, arguments: Values) -> None:
-    names = method.names("I")
-    optional = {argument.name for argument in method.arguments if argument.optional}
-    if arguments.get("useAltExchange"):
-        optional.add("exchange")
-    if not set(names) - optional <= arguments.keys() <= set(names):
-        text = f"{method.name}: got {sorted(arguments)}, takes {names}"
-        raise ManagementError(INVALID_PARAMETER, f"InvalidParameter: {text}")
 
 
 # The agent

@@ -14,6 +14,7 @@ optional.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from uuid import UUID, uuid5
@@ -200,6 +201,15 @@ class SchemaMethod:
     def names(self, direction: str) -> list[str]:
         """Return the names of the arguments that go in (I), or come out (O)."""
         return [argument.name for argument in self.arguments if direction in argument.dir]
+
+    def find_error(self, given: Mapping[str, object]) -> str:
+        """Return how the arguments of a call differ from the method's; "" if they do not."""
+        names = self.names("I")
+        optional = {argument.name for argument in self.arguments if argument.optional}
+        if given.get("useAltExchange"):
+            optional.add("exchange")
+        fits = set(names) - optional <= given.keys() <= set(names)
+        return "" if fits else f"{self.name}: got {sorted(given)}, takes {names}"
 
     def __repr__(self) -> str:
         return f"{self.name}({', '.join(self.names('I'))})"
