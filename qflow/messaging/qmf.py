@@ -44,17 +44,6 @@ _GENERATIONS = 2
 Values = dict[str, Any]
 
 _WARNINGS = ("queueThresholdCrossedUpward", "queueThresholdExceeded")
-_OF_EVENTS: dict[str, Callable[[Event, Values], object]] = {
-    "rhost": lambda event, detail: "in-process",
-    "user": lambda event, detail: "anonymous",
-    "qName": lambda event, detail: event.queue,
-    **dict.fromkeys(("exName", "dest", "qTarget"), lambda event, detail: event.link),
-    "key": lambda event, detail: detail.get("key", ""),
-    "args": lambda event, detail: detail["arguments"],
-    "exType": lambda event, detail: detail["type"],
-    "msgDepth": lambda event, detail: detail["msgDepth"],
-    "byteDepth": lambda event, detail: detail["byteDepth"],
-}
 
 
 def _severity(kind: str) -> str:
@@ -69,10 +58,19 @@ def _routing_key(kind: str) -> str:
 def _indicate(event: Event) -> Values:
     """Return what QMFv2 says of an event of the engine, one of :data:`EVENTS`."""
     detail = dict(event.detail or {})
-    names = [argument.name for argument in schemas()[event.kind].arguments]
+    values = {
+        "rhost": "in-process",
+        "user": "anonymous",
+        "qName": event.queue,
+        **dict.fromkeys(("exName", "dest", "qTarget"), event.link),
+        "key": "",
+        **detail,
+        "args": detail.get("arguments"),
+        "exType": detail.get("type"),
+    }
     return {
         "_schema_id": {"_package_name": PACKAGE, "_class_name": event.kind, "_type": "_event"},
-        "_values": {name: _OF_EVENTS[name](event, detail) for name in names},
+        "_values": {one.name: values[one.name] for one in schemas()[event.kind].arguments},
         "_timestamp": event.time * 1000,
         "_severity": _severity(event.kind),
     }
@@ -216,27 +214,24 @@ def find_objects(broker: Broker, kind: str) -> list[Values]:
     >>> find_objects(broker, "queue")[0]["_values"]["flowStopped"]
     False
     """
-    make = _OBJECT_KINDS.get(kind)
-    if make is None:
-        return []
-    return [_as_map(broker, kind, name, values) for name, values in make(broker)]
+    found = _OBJECT_KINDS[kind](broker) if kind in _OBJECT_KINDS else ()
+    return [
+        {
+            "_object_id": _reference(kind, name),
+            "_schema_id": {"_package_name": PACKAGE, "_class_name": kind, "_type": "_data"},
+            "_values": values,
+            "_create_ts": 0,
+            "_update_ts": broker.now * 1000,
+            "_delete_ts": 0,
+        }
+        for name, values in found
+    ]
 
 
 def find_object(broker: Broker, identity: str) -> Values | None:
     """Return the object of an identity, or None."""
     kind = identity.removeprefix(f"{PACKAGE}:").partition(":")[0]
     return next((o for o in find_objects(broker, kind) if o["_object_id"]["_object_name"] == identity), None)
-
-
-def _as_map(broker: Broker, kind: str, name: str, values: Values) -> Values:
-    return {
-        "_object_id": _reference(kind, name),
-        "_schema_id": {"_package_name": PACKAGE, "_class_name": kind, "_type": "_data"},
-        "_values": values,
-        "_create_ts": 0,
-        "_update_ts": broker.now * 1000,
-        "_delete_ts": 0,
-    }
 
 
 # Methods (CF-07, CF-08, CF-11)
