@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,7 @@ from messaging_support import Bench, address, contents, drain, texts
 
 from qflow import messaging
 from qflow.broker import Event, events
-from qflow.messaging import UNLIMITED, Connection, Message, Receiver, Sender, brokers, refuse, sleep
+from qflow.messaging import UNLIMITED, Connection, Receiver, Sender, brokers, refuse, sleep
 
 STOPPED = address("stopped", {"qpid.flow_stop_count": 1})
 COMMANDS = {kind for kind in events.COMMANDS if not kind.startswith(("session.", "management.", "advance"))}
@@ -301,60 +302,25 @@ def test_what_is_one_write(act: Callable[[Receiver], object], writes: list[str])
     assert [" ".join(write) for write in seen] == [*writes, ""]
 
 
-# Addresses
-
-
-@pytest.mark.parametrize("stated", [True, False])
-def test_node_bindings_of_an_exchange(stated: bool) -> None:
-    """CF-14: without a type the bindings take the name for a queue's."""
-    bench = Bench()
-    bench.sender(address("q"))
-    kind = "type: topic, " if stated else ""
-    target = f"amq.topic; {{node: {{{kind}x-bindings: [{{queue: q, key: a}}]}}}}"
-    if stated:
-        bench.sender(target).send(Message("x", subject="a"))
-        assert bench.stat("q").msgDepth == 1
-        return
-    with pytest.raises(messaging.SessionError) as raised:
-        bench.sender(target).send("x")
-    assert raised.value.code == 542
-
-
 # A dead session
 
 
-def dead(bench: Bench) -> Receiver:
+def test_a_dead_session_is_of_no_use() -> None:
+    """Links of it are made, as in the real client; what waits raises, what does not wait tells nothing."""
+    bench = Bench()
     receiver = bench.receiver(address("q", {"qpid.max_count": 2, "qpid.flow_stop_count": 0}))
     sender = bench.sender("q")
     sender.send("1")
     receiver.fetch(1)
     for text in "23":
         sender.send(text, sync=False)
-    return receiver
-
-
-def test_a_link_of_a_dead_session_is_made_and_is_of_no_use() -> None:
-    """As in the real client, which sees a session that the broker has closed."""
-    bench = Bench()
-    dead(bench)
-    late: list[Callable[[], object]] = [
-        bench.session.receiver("q").fetch,
-        lambda: bench.session.sender("q").send("x"),
-    ]
-    for call in late:
+    bench.session.acknowledge(sync=False)
+    assert len(bench.session.acked) == 1
+    late = [bench.session.receiver("q").fetch, partial(bench.session.sender("q").send, "x")]
+    for call in (bench.session.acknowledge, *late):
         with pytest.raises(messaging.TargetCapacityExceeded):
             call()
     assert bench.session.closed
-
-
-def test_acknowledge_on_a_dead_session() -> None:
-    """What waits raises; what does not wait tells nothing."""
-    bench = Bench()
-    dead(bench)
-    bench.session.acknowledge(sync=False)
-    assert len(bench.session.acked) == 1
-    with pytest.raises(messaging.TargetCapacityExceeded):
-        bench.session.acknowledge()
 
 
 # Connections
@@ -377,8 +343,6 @@ def test_a_refused_url() -> None:
 
 
 # Small programs beside the table
-
-QUEUES = ("stopped", "idle", "full")
 
 STEPS = {
     # what the client does: commands that come, and whether it waits for an unbroken row of completions.

@@ -1,11 +1,15 @@
-"""Addresses at work: nodes made, bound, asserted and deleted, subjects, subscriptions (CF-14, CF-15, EX)."""
+"""Addresses at work: nodes made, bound, asserted and deleted, subjects, subscriptions (CF-14, CF-15, EX).
+
+Of what is refused one of each kind; the tables of it: tests/broker/test_settings.py and test_exchanges.py.
+"""
 
 import re
 
 import pytest
-from messaging_support import Bench, drain, is_empty, texts
+from messaging_support import Bench, address, drain, is_empty, texts
 
-from qflow.messaging import AssertionFailed, MalformedAddress, Message, NotFound, ReceiverError
+from qflow import messaging
+from qflow.messaging import MalformedAddress, Message, MessagingError, NotFound, ReceiverError, SessionError
 
 # create and delete
 
@@ -16,13 +20,13 @@ def test_create_policy(policy: str) -> None:
     for role in ("sender", "receiver"):
         bench = Bench()
         make = getattr(bench.session, role)
-        address = f"q; {{create: {policy}}}"
+        target = address("q", create=policy)
         if policy in ("always", role):
-            make(address)
+            make(target)
             assert bench.exists("queue", "q")
         else:
             with pytest.raises(NotFound, match="no such queue: q"):
-                make(address)
+                make(target)
             assert not bench.exists("queue", "q")
             bench.receiver("amq.topic")
 
@@ -47,14 +51,14 @@ def test_not_found(role: str) -> None:
     """CF-14: NotFound names what is missing, as what the address says it is; the session lives on."""
     bench = Bench()
     make = getattr(bench.session, role)
-    for address, text in (
+    for target, text in (
         ("missing", "no such queue: missing"),
         ("missing; {node: {type: topic}}", "no such topic: missing"),
         ("missing/subject; {node: {type: queue}}", "no such queue: missing"),
         ("amq.topic; {node: {type: queue}}", "no such queue: amq.topic"),
     ):
         with pytest.raises(NotFound) as raised:
-            make(address)
+            make(target)
         assert str(raised.value) == text
     assert (bench.session.senders, bench.session.receivers) == ([], [])
     bench.sender("q; {create: always}").send("x")
@@ -162,6 +166,15 @@ def test_node_bindings_of_a_topic() -> None:
     for subject, text in ((None, "one"), ("a.foo", "two"), ("b", "three"), ("c.bar", "four")):
         sender.send(Message(text, subject=subject))
     assert [texts(r) for r in receivers] == ["one two three four", "two", "three", "four"]
+
+
+def test_node_bindings_without_a_type_are_a_queues() -> None:
+    """CF-14: they take the name for one."""
+    bench = Bench()
+    bench.sender("q; {create: always}")
+    with pytest.raises(SessionError) as raised:
+        bench.sender("amq.topic; {node: {x-bindings: [{queue: q, key: a}]}}").send("x")
+    assert raised.value.code == 542
 
 
 def test_link_bindings() -> None:
@@ -319,7 +332,7 @@ def test_assert_exchange(node: str) -> None:
 def test_assert_of_the_wrong_kind() -> None:
     """CF-15."""
     bench = Bench()
-    with pytest.raises((AssertionFailed, NotFound)):
+    with pytest.raises((messaging.AssertionFailed, NotFound)):
         bench.sender("amq.topic; {assert: always, node: {type: queue}}")
     bench.sender("amq.topic; {assert: always}")
 
@@ -393,3 +406,66 @@ def test_a_name_that_amqp_cannot_carry_is_an_error_of_its_link_alone(role: str) 
         link.check_error()
     other.send("to do")
     assert bench.stat("q").msgDepth == 1
+
+
+# Bad input: the exception people catch, its code, the broker's words (CF-05)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        ({"qpid.max_count": "abc"}, 542, "invalid conversion: "),
+        ({"qpid.max_count": 100, "qpid.flow_stop_count": 5}, 542,
+         'invalid-argument: Queue "q": qpid.flow_resume_count=70 must be less'),
+        ({"qpid.paging": True}, 540, "not-implemented: qpid.paging"),
+    ],
+)  # fmt: skip
+def test_refused_declare(arguments: dict[str, object], code: int, text: str) -> None:
+    """CF-05: nothing is created, the session is gone, the connection is not; a second try fares the same."""
+    bench = Bench()
+    for make in (bench.new_session().sender, bench.new_session().receiver):
+        with pytest.raises(SessionError) as raised:
+            make(address("q", arguments))
+        assert type(raised.value) is SessionError
+        assert raised.value.code == code
+        assert str(raised.value).startswith(text), str(raised.value)
+        assert not bench.exists("queue", "q")
+    bench.sender(address("q")).send("fine")
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "code", "text"),
+    [
+        ("amq.x; {create: always, node: {type: topic}}", SessionError, 530, "not-allowed: Exchange names"),
+        ("q; {node: {x-bindings: [{exchange: 'amq.match', key: z}]}}", messaging.ServerError, 541,
+         "internal-error: Invalid"),
+        ("mine; {mode: consume}", ReceiverError, 405,
+         "resource-locked: Cannot subscribe to exclusive queue mine"),
+        ("gone; {create: always, node: {x-declare: {passive: True}}}", NotFound, 404,
+         "not-found: Queue not found"),
+    ],
+)  # fmt: skip
+def test_refused_otherwise(source: str, kind: type[MessagingError], code: int, text: str) -> None:
+    """CN-02, CF-04: what an address asks for beside a queue's arguments."""
+    bench = Bench()
+    bench.sender("q; {create: always}")
+    bench.sender("mine; {create: always, node: {x-declare: {exclusive: True}}}")
+    with pytest.raises(kind) as raised:
+        bench.new_session().receiver(source)
+    assert type(raised.value) is kind
+    assert raised.value.code == code
+    assert str(raised.value).startswith(text), str(raised.value)
+
+
+@pytest.mark.parametrize("target", [5, b"q", ["q"], -1])
+@pytest.mark.parametrize("is_open", [True, False])
+def test_an_address_that_is_no_text_is_refused_at_once(target: object, is_open: bool) -> None:
+    """CF-14: on a connection that is closed, too, not only when it opens again."""
+    bench = Bench()
+    if not is_open:
+        bench.connection.detach()
+    for attach in (bench.session.sender, bench.session.receiver):
+        with pytest.raises(TypeError, match="an address is a string"):
+            attach(target)
+    bench.connection.attach()
+    assert not bench.session.senders and not bench.session.receivers

@@ -204,16 +204,22 @@ def test_expiry_frees_the_sender() -> None:
     assert bench.stat("q").discardsTtl == 2
 
 
-def test_head_of_line_between_destinations() -> None:
-    """CAP-09, ALT-09: a full qpid-cpp window waits for what another sender's queue holds."""
-    bench = Bench()
+def idle_beside_busy(bench: Bench, window: str) -> Sender:
+    """Return a sender whose session has another one with a message held."""
     bench.sender(address("busy", stopping(1)))
     bench.sender(address("idle"))
     session = bench.new_session()
-    busy = session.sender("busy", window="qpid-cpp", capacity=5)
-    idle = session.sender("idle", window="qpid-cpp", capacity=1)
+    busy, idle = (session.sender(name, window=window) for name in ("busy", "idle"))
     for _ in range(2):
-        busy.send("x")
+        busy.send("x", sync=False)
+    return idle
+
+
+def test_head_of_line_between_destinations() -> None:
+    """CAP-09, ALT-09: a full qpid-cpp window waits for what another sender's queue holds."""
+    bench = Bench()
+    idle = idle_beside_busy(bench, "qpid-cpp")
+    idle.capacity = 1
     idle.send("y")
     with pytest.raises(messaging.SendWouldBlock) as blocked:
         idle.send("y")
@@ -235,12 +241,7 @@ def test_head_of_line_between_destinations() -> None:
 def test_sending_with_sync_behind_what_another_sender_has_held(window: str, waits: bool) -> None:
     """CAP-05, CAP-09: the message itself is complete; another one of the session is not."""
     bench = Bench()
-    bench.sender(address("busy", stopping(1)))
-    bench.sender(address("idle"))
-    session = bench.new_session()
-    busy, idle = session.sender("busy", window=window), session.sender("idle", window=window)
-    for _ in range(2):
-        busy.send("x", sync=False)
+    idle = idle_beside_busy(bench, window)
     if waits:
         with pytest.raises(messaging.Timeout, match="is held by queue 'busy'"):
             idle.send("y", sync=True, timeout=1)
