@@ -387,11 +387,7 @@ class Brokers:
         """Return the broker behind a URL: for its statistics, its management, its events."""
         return self.host(url).broker
 
-    def install(
-        self,
-        url: object = DEFAULT_URL,
-        broker: Broker | BrokerOptions | None = None,
-    ) -> Broker:
+    def install(self, url: object = DEFAULT_URL, broker: Broker | BrokerOptions | None = None) -> Broker:
         """Put a broker behind a URL, instead of the one that is there, and return it.
 
         Parameters:

@@ -437,10 +437,7 @@ def test_programs_beside_the_table(steps: list[str]) -> None:
 
 
 @settings(deadline=None)
-@given(
-    st.lists(st.tuples(st.integers(0, 2), st.booleans()), max_size=15),
-    st.sampled_from([None, 1, 2, 5]),
-)
+@given(st.lists(st.tuples(st.integers(0, 2), st.booleans()), max_size=15), st.sampled_from([None, 1, 2, 5]))
 def test_what_no_unbroken_row_covers_is_unsettled(
     sends: list[tuple[int, bool]], capacity: int | None
 ) -> None:

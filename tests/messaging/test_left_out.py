@@ -83,13 +83,6 @@ def test_persistence() -> None:
     assert (queue.durable, queue.msgPersistEnqueues, queue.bytePersistEnqueues) == (True, 1, queue.byteDepth)
 
 
-def test_replication_does_nothing() -> None:
-    """CM-17: the argument is taken and shown, as any that the broker does not know."""
-    bench = Bench()
-    bench.sender(address("q", {"qpid.replicate": "all"}))
-    assert bench.stat("q").arguments == {"qpid.replicate": "all"}
-
-
 def test_access_control_is_reported() -> None:
     """The option is taken, as one that changes nothing here."""
     assert set(read_options(["--acl-file=rules", "--mgmt-qmf1=yes", "--auth=yes"])) <= NOT_MODELLED

@@ -48,7 +48,7 @@ def test_delete_policy(policy: str, kind: str, name: str) -> None:
 
 @pytest.mark.parametrize("role", ["sender", "receiver"])
 def test_not_found(role: str) -> None:
-    """CF-14: NotFound names what is missing, as what the address says it is; the session lives on."""
+    """CF-14, CF-15: NotFound names what is missing, as the address says it is; the session lives on."""
     bench = Bench()
     make = getattr(bench.session, role)
     for target, text in (
@@ -56,6 +56,7 @@ def test_not_found(role: str) -> None:
         ("missing; {node: {type: topic}}", "no such topic: missing"),
         ("missing/subject; {node: {type: queue}}", "no such queue: missing"),
         ("amq.topic; {node: {type: queue}}", "no such queue: amq.topic"),
+        ("amq.topic; {assert: always, node: {type: queue}}", "no such queue: amq.topic"),
     ):
         with pytest.raises(NotFound) as raised:
             make(target)
@@ -196,19 +197,12 @@ def test_link_bindings() -> None:
     assert texts(other) == "a b"
 
 
-def test_link_name() -> None:
-    """CF-14: the subscription's queue can be named, and read under that name in the same session."""
-    bench = Bench()
-    bench.receiver("amq.topic; {link: {name: test-link-name}}")
-    named = bench.receiver("test-link-name")
-    bench.sender("amq.topic").send("x")
-    assert texts(named) == "x"
-
-
-def test_exclusive_subscription_queue() -> None:
-    """A subscription's queue belongs to its session; with exclusive False others may share it."""
+def test_the_queue_of_a_subscription() -> None:
+    """CF-14: it can be named and read in its session, to which it belongs; exclusive: False lets others."""
     bench = Bench()
     bench.receiver("amq.topic; {link: {name: mine}}")
+    bench.sender("amq.topic").send("x")
+    assert texts(bench.receiver("mine")) == "x"
     with pytest.raises(ReceiverError, match="resource-locked"):
         bench.consumer("amq.topic; {link: {name: mine}}")
     shared = "amq.fanout; {link: {name: ours, x-declare: {exclusive: False}}}"
@@ -327,14 +321,6 @@ def test_assert_exchange(node: str) -> None:
     assert (str(exchange.altExchange).split(":")[-1], exchange.arguments) == (
         "amq.fanout", {"qpid.msg_sequence": 1},
     )  # fmt: skip
-
-
-def test_assert_of_the_wrong_kind() -> None:
-    """CF-15."""
-    bench = Bench()
-    with pytest.raises((messaging.AssertionFailed, NotFound)):
-        bench.sender("amq.topic; {assert: always, node: {type: queue}}")
-    bench.sender("amq.topic; {assert: always}")
 
 
 # One name, two nodes

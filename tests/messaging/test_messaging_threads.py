@@ -221,11 +221,7 @@ UNASKED = "nothing is held, and the broker was not asked for a report"
 
 @pytest.mark.parametrize(
     "call",
-    [
-        lambda sender: sender.sync(),
-        lambda sender: sender.session.sync(),
-        lambda sender: sender.close(),
-    ],
+    [lambda sender: sender.sync(), lambda sender: sender.session.sync(), lambda sender: sender.close()],
     ids=["sync", "session sync", "close"],
 )
 def test_a_sync_that_never_returns(call: Callable[[Sender], object]) -> None:
