@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import optparse
 import re
@@ -387,7 +388,7 @@ def test_each_value_says_what_set_it(options, line):
     ],
 )
 def test_warnings_and_hints(options, kind, cited):
-    """FC-02.2, FC-03, FC-08, FC-09, X-24: what the broker does in silence, and what the tool tells wrongly."""
+    """FC-02.2, FC-03, FC-08, FC-09, X-24: what the broker does in silence, what the tool tells wrongly."""
     assert cited in rules(explained(options), kind)
 
 
@@ -632,39 +633,22 @@ def test_the_parser_does_not_load_the_engine():
 
 
 CPP_STRING = r"'[^']*'|\"[^\"]*\""
-CPP_TOKEN = re.compile(rf"\s*({CPP_STRING}|[^\s'\"{{}}\[\],:/]+|[{{}}\[\]:,])")
 
 
 def as_cpp_reads(address: str) -> Declaration:
     """Read what the writer writes as qpid-cpp does: quotes without escapes, dots in words (CF-14)."""
-    start = re.match(rf"({CPP_STRING})|([^\s/;'\"]+)", address)
-    name = start[1][1:-1] if start[1] else start[2]
-    assert address[start.end() : start.end() + 2] == "; "
-    tokens = CPP_TOKEN.findall(address[start.end() + 2 :])
-    assert "".join(tokens) == re.sub(rf"({CPP_STRING})|\s", lambda m: m[1] or "", address[start.end() + 2 :])
+    name, options = re.fullmatch(rf"({CPP_STRING}|[^\s/;'\"]+); (.*)", address).groups()
 
-    def value() -> object:
-        token = tokens.pop(0)
-        if token in "{[":
-            found = []
-            while tokens[0] not in "}]":
-                found.append(value())
-                if token == "{":
-                    assert tokens.pop(0) == ":"
-                    found[-1] = (found[-1], value())
-                if tokens[0] == ",":
-                    tokens.pop(0)
-            tokens.pop(0)
-            return dict(found) if token == "{" else found
-        if token[0] in "'\"":
-            return token[1:-1]
-        if re.fullmatch(r"-?\d+(\.\d+)?", token):
-            return float(token) if "." in token else int(token)
-        return {"True": True, "False": False}.get(token, token)
+    def unquote(text: str) -> str:
+        return text[1:-1] if text[0] in "'\"" else text
 
-    options = value()
-    assert not tokens
-    return Declaration.of_address(name, options)
+    def spell(token: re.Match[str]) -> str:
+        """Return it as Python has it."""
+        is_plain = re.fullmatch(r"True|False|-?\d+(\.\d+)?", token[0])
+        return token[0] if is_plain else repr(unquote(token[0]))
+
+    options = re.sub(rf"{CPP_STRING}|[^\s'\"{{}}\[\],:/]+", spell, options)
+    return Declaration.of_address(unquote(name), ast.literal_eval(options))
 
 
 CLIENTS = {"qpid-cpp": as_cpp_reads, "qpid-python": read_address}
