@@ -150,9 +150,8 @@ def _look_through(path: str, columns: str | None) -> _Seen:
             for bit in read_log(path, columns):
                 quarantine += bit.problems
                 recognised = bit.recognised
-                rows = bit.log_rows()
-                ways.take_numbered(bit.row_numbers(), rows)
-                for row in rows:
+                ways.take_numbered(bit.numbers, bit.rows)
+                for row in bit.rows:
                     guess.take(row)
                     count += 1
                     end = max(end, row.ts_us)
@@ -214,7 +213,7 @@ def _audit_log(
         trace = LongTrace(workload.name, workload.options, workload, beside)
     # Rows that their own numbers put in another order have to be sorted first, all of them.
     columns, estimated = namespace.map, seen.tolerance
-    parts: Iterator[list[LogRow]] = (bit.log_rows() for bit in read_log(namespace.log, columns))
+    parts: Iterator[list[LogRow]] = (bit.rows for bit in read_log(namespace.log, columns))
     if not seen.is_ordered:
         ordered = ClientLog.read(namespace.log, columns)[0].rows
         parts, estimated = iter([ordered]), Tolerance.estimate(ordered)
@@ -255,7 +254,7 @@ def _thresholds(namespace: argparse.Namespace, audited: Audit, workload: Workloa
         return []
     try:
         with progress("reading thresholds") as shown:
-            rows = (row for bit in read_log(namespace.log, namespace.map) for row in bit.log_rows())
+            rows = (row for bit in read_log(namespace.log, namespace.map) for row in bit.rows)
             inferred = infer_thresholds(ClientLog("", list(islice(rows, _MOST))), workload, shown)
     except LogError:
         # Of a client that the workload has not there are findings.

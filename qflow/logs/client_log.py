@@ -113,15 +113,11 @@ class ClientLog(Tabular):
         """
         numbers = array("q")
         rows: list[LogRow] = []
-        labels: dict[str, str] = {}  # one object for each, not one for each row
         quarantine = Quarantine()
         try:
             for bit in read_log(path, columns):
-                numbers.extend(bit.row_numbers())
-                rows += [
-                    LogRow(time, client, event, queue, labels.setdefault(label, label), size, group)
-                    for time, client, event, queue, label, size, group in bit.log_rows()
-                ]
+                numbers.extend(bit.numbers)
+                rows += bit.rows
                 quarantine += bit.problems
         except LogError as error:
             raise LogError(f"{Path(path).name}: {error}") from None

@@ -147,23 +147,6 @@ class Clock:
         scaled = number * _A_SECOND["us"] / _A_SECOND[self.unit]
         return int(scaled.to_integral_value(ROUND_FLOOR)) - self.start
 
-    def column(self, numbers: Any) -> Any | None:
-        """Return an Arrow column of 64-bit times, converted at once; None if each has to be read."""
-        import pyarrow.compute as pc
-
-        if self.unit not in _A_SECOND or numbers.null_count or not len(numbers):
-            return None
-        least, most = pc.min(numbers).as_py(), pc.max(numbers).as_py()
-        many, divisor = _A_SECOND["us"], _A_SECOND[self.unit]
-        is_of_it = not self.is_epoch or _unit_of(least) == _unit_of(most) == self.unit
-        # Division cuts what is negative the other way, and 64 bits have to hold the product.
-        if not is_of_it or least < 0 or most * many // divisor >= 10**18:
-            return None
-        scaled = (
-            pc.divide(numbers, divisor // many) if divisor > many else pc.multiply(numbers, many // divisor)
-        )
-        return pc.subtract(scaled, self.start)
-
     def words(self) -> str:
         """Return the unit in words."""
         return self._words(self.unit, self.is_epoch)
@@ -283,6 +266,13 @@ class Columns:
     guessed: frozenset[str]
     unused: tuple[str, ...]
     words: Mapping[str, str]
+
+    def clock_of(self, rows: Sequence[Sequence[object]], unit: str) -> Clock:
+        """Return the clock of a log's first rows."""
+        try:
+            return Clock.of([row[self.places["time"]] for row in rows], unit)
+        except ValueError as error:
+            raise ValueError(f"column {self.names['time']}: times {error}") from None
 
     def values(self, row: Sequence[object], read: Callable[[object], int]) -> list[object]:
         """Return a row's values in the order of ``LogRow``, numbers and names as a log has them."""

@@ -9,9 +9,7 @@ A line that cannot be read (bytes that are no UTF-8, a quotation mark that is ne
 set aside, and what follows it is read; a file that is cut off gives what comes before the cut, and a problem.
 
 Every row is checked before anything is made of it: good rows are kept, and a bad one is set aside with the
-column and the reason, so that one damaged line does not cost a day's recording.  A batch of Parquet in which
-every row is good is checked column by column, at once; only where one is not, each row is looked at for
-itself.
+column and the reason, so that one damaged line does not cost a day's recording.
 
 A log that another program wrote has other columns, and its times may count from 1970; what they mean
 :mod:`qflow.logs.foreign_columns` says, and the rows come out as any others.
@@ -23,14 +21,16 @@ import csv
 import io
 import json
 import re
+import sys
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain, islice
 from pathlib import Path
 from sys import intern
 from typing import Any, NamedTuple, get_type_hints
 
-from qflow.logs.foreign_columns import FAR, Clock, ColumnMap, Recognised, own_clock
+from qflow.logs.foreign_columns import FAR, ColumnMap, Recognised, own_clock
 from qflow.qflow_error import QflowError
 from qflow.trace.files import DAMAGE, QuarantinedRow, open_unpacked
 from qflow.workload.attributes import LARGEST_NUMBER, LONGEST_NAME, is_text
@@ -136,20 +136,10 @@ _SAMPLE_TYPES = tuple(get_type_hints(QueueSample).values())[1:]
 class Bit(NamedTuple):
     """Some rows of a log, in the file's order."""
 
-    numbers: Any
-    rows: Any  # A list of LogRow, or an Arrow batch of its columns.
+    numbers: list[int]
+    rows: list[LogRow]
     problems: list[QuarantinedRow]
     recognised: Recognised | None = None
-
-    def row_numbers(self) -> list[int]:
-        """Return the rows' numbers as a list."""
-        return self.numbers if isinstance(self.numbers, list) else list(self.numbers.to_pylist())
-
-    def log_rows(self) -> list[LogRow]:
-        """Return the good rows as such."""
-        if isinstance(self.rows, list):
-            return self.rows
-        return list(map(_row_of, *(column.to_pylist() for column in self.rows.columns)))
 
 
 def forget_oldest(memory: dict[Any, Any], most: int) -> Any:
@@ -212,24 +202,20 @@ class _Reader:
         self._wanted = len(header)
         clock = self.recognised and self.recognised.clock
         good = [row for row in first if not isinstance(row, _BadRowError) and len(row) == self._wanted]
-        if self.map is not None:
-            try:
-                columns = self.map.found_in([str(name) for name in header])
-                place = columns.places["time"]
-                unit = "us" if columns.names["time"] in instants else self.map.unit
-                try:
-                    clock = clock or Clock.of([row[place] for row in good], unit)
-                except ValueError as error:
-                    raise ValueError(f"column {columns.names['time']}: times {error}") from None
-            except ValueError as error:
-                raise LogError(str(error)) from None
-            self._is_numbered = "seq" in columns.places
-            self.recognised = Recognised(columns, clock)
+        if self.map is None:
+            self._require_own(header)
+            self._is_numbered = tuple(header) == NUMBERED
+            clock = clock or own_clock([row[self._is_numbered] for row in good])
+            self.recognised = Recognised(None, clock) if clock else None
             return
-        self._require_own(header)
-        self._is_numbered = tuple(header) == NUMBERED
-        clock = clock or own_clock([row[self._is_numbered] for row in good])
-        self.recognised = Recognised(None, clock) if clock else None
+        try:
+            columns = self.map.found_in([str(name) for name in header])
+            unit = "us" if columns.names["time"] in instants else self.map.unit
+            clock = clock or columns.clock_of(good, unit)
+        except ValueError as error:
+            raise LogError(str(error)) from None
+        self._is_numbered = "seq" in columns.places
+        self.recognised = Recognised(columns, clock)
 
     def _require_own(self, header: Sequence[object]) -> None:
         if tuple(header) not in (COLUMNS, NUMBERED):
@@ -249,7 +235,7 @@ class _Reader:
             try:
                 number, row = self._row(values)
                 if not self._is_numbered:
-                    self._keep_time(row, bit, rows[place : place + 2])
+                    self._keep_time(row, bit, rows[place + 1 : place + 2])
             except _BadRowError as bad:
                 bit.problems.append(self._quarantine(self.number, bad, values))
                 continue
@@ -275,10 +261,8 @@ class _Reader:
 
     def _comes_next(self, row: LogRow, last: int, ahead: Sequence[Any]) -> bool:
         """Return whether the row after this one goes on from it, and not from the one before it."""
-        if len(ahead) < 2:
-            return False
         try:
-            return row.ts_us <= self._row(ahead[1])[1].ts_us < last
+            return any(row.ts_us <= self._row(values)[1].ts_us < last for values in ahead)
         except _BadRowError:
             return False
 
@@ -327,87 +311,6 @@ class _Reader:
             reason += "; --map 'event=COLUMN:{WORD=EVENT,…}' says what a word means"
         return QuarantinedRow(number, self._name(column), reason, shown[:500])
 
-    def take_batch(self, batch: Any) -> Bit:
-        """Check an Arrow batch: at once if every row is good, else one by one."""
-        own = self._as_own(batch) if self.recognised else batch
-        good = None if own is None else self._all_good(own)
-        if good is None:
-            return self.take(_batch_rows(batch))
-        self.number += batch.num_rows
-        return good
-
-    def _as_own(self, batch: Any) -> Any | None:
-        """Return a batch of foreign columns or times as one of a log's own; None if it cannot be at once."""
-        import pyarrow
-
-        assert self.recognised is not None
-        columns, clock = self.recognised.columns, self.recognised.clock
-        there = dict(zip(batch.schema.names, batch.columns, strict=True))
-        time = _instants(there[self._name("ts_us")])
-        is_signed = pyarrow.types.is_signed_integer(time.type)
-        time = clock.column(time.cast(pyarrow.int64())) if is_signed else None
-        if time is None:
-            return None
-        made = {"ts_us": time}
-        for column in NUMBERED if self._is_numbered else COLUMNS:
-            if column == "ts_us":
-                continue
-            values = there.get(self._name(column))
-            if values is None:
-                values = pyarrow.repeat(0 if column == "size" else "", batch.num_rows)
-            elif column not in ("seq", "size") and pyarrow.types.is_integer(values.type) and columns:
-                values = values.cast(pyarrow.string())
-            if column == "event" and columns and columns.words and _text_column(values) is not None:
-                coded = _text_column(values).dictionary_encode()
-                words = [columns.words.get(word, word) for word in coded.dictionary.to_pylist()]
-                values = pyarrow.array(words, pyarrow.string()).take(coded.indices)
-            made[column] = values
-        return pyarrow.RecordBatch.from_pydict(made)
-
-    def _all_good(self, batch: Any) -> Bit | None:
-        import pyarrow
-        import pyarrow.compute as pc
-
-        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        whole = ("ts_us", "size", "seq") if self._is_numbered else ("ts_us", "size")
-        if not all(pyarrow.types.is_integer(columns[name].type) for name in whole):
-            return None
-        if any(columns[name].null_count for name in (*whole, "client", "event")):
-            return None
-        texts = {name: _text_column(columns[name]) for name in ("client", "event", "queue", "label", "group")}
-        if None in texts.values():
-            return None
-        try:
-            made = {**texts, **{name: columns[name].cast(pyarrow.int64()) for name in whole}}
-        except pyarrow.ArrowInvalid:
-            # A number beyond 64 bits with a sign.
-            return None
-        if not _is_sound(made):
-            return None
-        if self.recognised and self._goes_far(made["ts_us"]):
-            return None
-        if self._is_numbered:
-            numbers = made["seq"]
-            if pc.min(numbers).as_py() < 0:
-                return None
-        else:
-            time = made["ts_us"]
-            goes_back = len(time) > 1 and pc.min(pc.pairwise_diff(time)).as_py() < 0
-            if goes_back or (self._time is not None and time[0].as_py() < self._time):
-                return None
-            self._time = time[-1].as_py()
-            numbers = pyarrow.array(range(self.number, self.number + len(time)), pyarrow.int64())
-        self._near = made["ts_us"][-1].as_py()
-        rows = pyarrow.RecordBatch.from_arrays([made[name] for name in COLUMNS], names=list(COLUMNS))
-        return Bit(numbers, rows, [], self.recognised)
-
-    def _goes_far(self, time: Any) -> bool:
-        import pyarrow.compute as pc
-
-        most = pc.max(pc.abs(pc.pairwise_diff(time))).as_py() or 0
-        is_far: bool = max(most, abs(time[0].as_py() - self._near)) > FAR
-        return is_far
-
 
 # One row
 
@@ -419,7 +322,7 @@ def _check_row(values: Sequence[object]) -> LogRow:
     if not client or not isinstance(client, str):
         raise _BadRowError("client", f"must be a name, got {client!r}")
     for column, name in (("client", client), ("queue", queue)):
-        if isinstance(name, str) and not is_text(name):
+        if isinstance(name, str) and not _is_name(name):
             raise _BadRowError(
                 column, f"must be a name of at most {LONGEST_NAME} bytes of UTF-8, got {name[:40]!r}"
             )
@@ -434,12 +337,13 @@ def _check_row(values: Sequence[object]) -> LogRow:
     if event == "stats" and sample_values(texts[1]) is None:
         names = ", ".join(SAMPLE_FIELDS)
         raise _BadRowError("label", f"must be a JSON list of {names}, got {texts[1]!r}")
-    return _row_of(time, client, str(event), texts[0], texts[1], length, texts[2])
+    # Of each text that comes again there is one object, which saves memory.
+    queue, label, group = map(intern, texts)
+    return LogRow(time, intern(client), intern(str(event)), queue, label, length, group)
 
 
-def _row_of(time: int, client: str, event: str, queue: str, label: str, size: int, group: str) -> LogRow:
-    """Return a row; of each name that comes again and again there is one object, which saves memory."""
-    return LogRow(time, intern(client), intern(event), intern(queue), label, size, intern(group))
+_is_name = lru_cache(1024)(is_text)
+"""The same names come again and again."""
 
 
 def _whole(column: str, value: object, largest: int = _LARGEST) -> int:
@@ -459,67 +363,13 @@ def _text(column: str, value: object) -> str:
         return ""
     if not isinstance(value, str):
         raise _BadRowError(column, f"must be text, got {value!r}")
-    if not value.isascii() and not _is_utf8(value):
+    if not _is_utf8(value):
         raise _BadRowError(column, f"must be text that UTF-8 can hold, got {value!r}")
     return value
 
 
 def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-# Columns of Arrow
-
-
-def _is_sound(columns: Mapping[str, Any]) -> bool:
-    """Return whether every row says who did what, and no number in it is impossible."""
-    import pyarrow
-    import pyarrow.compute as pc
-
-    is_report = pc.equal(columns["event"], "stats")
-    tests = (
-        pc.or_(pc.greater_equal(columns["ts_us"], 0), is_report),
-        pc.is_in(columns["event"], value_set=pyarrow.array(LOG_EVENTS)),
-        pc.not_equal(columns["client"], ""),
-        pc.greater_equal(columns["size"], 0),
-        pc.less_equal(columns["size"], LARGEST_NUMBER),
-        pc.less_equal(pc.abs(columns["ts_us"]), _LARGEST),
-        pc.less_equal(pc.binary_length(columns["client"]), LONGEST_NAME),
-        pc.less_equal(pc.binary_length(columns["queue"]), LONGEST_NAME),
-    )
-    if not all(pc.all(test).as_py() for test in tests):
-        return False
-    return None not in map(sample_values, columns["label"].filter(is_report).to_pylist())
-
-
-def _text_column(column: Any) -> Any:
-    """Return a column as plain text, null as empty; None if it holds something else."""
-    import pyarrow
-
-    if pyarrow.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    kind = column.type
-    if pyarrow.types.is_null(kind) or pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind):
-        return column.cast(pyarrow.string()).fill_null("")
-    return None
-
-
-def _batch_rows(batch: Any) -> list[tuple[object, ...]]:
-    """Return the rows of an Arrow batch; its times, of whatever unit, as microseconds since 1970."""
-    return list(zip(*(_instants(column).to_pylist() for column in batch.columns), strict=True))
-
-
-def _instants(column: Any) -> Any:
-    """Return a column of instants as microseconds since 1970, any other as it is."""
-    import pyarrow
-
-    if not pyarrow.types.is_timestamp(column.type):
-        return column
-    return column.cast(pyarrow.timestamp("us", column.type.tz), safe=False).cast(pyarrow.int64())
+    return text.isascii() or is_text(text, sys.maxsize)
 
 
 # Files
@@ -593,11 +443,7 @@ def _csv_rows(text: io.TextIOWrapper) -> Iterator[Sequence[str] | _BadRowError]:
             yield _BadRowError("", f"must be a line of CSV, got {taken[0][:40].strip()!a}: {problem}")
         else:
             wanted = wanted or len(row)
-            yield row if all(map(_is_clean, taken)) else _no_utf8(taken)
-
-
-def _is_clean(line: str) -> bool:
-    return line.isascii() or _is_utf8(line)
+            yield row if all(map(_is_utf8, taken)) else _no_utf8(taken)
 
 
 def _no_utf8(lines: Sequence[str]) -> _BadRowError:
@@ -606,7 +452,7 @@ def _no_utf8(lines: Sequence[str]) -> _BadRowError:
 
 def _json_line(line: str) -> Any:
     try:
-        return json.loads(line) if _is_clean(line) else _no_utf8([line])
+        return json.loads(line) if _is_utf8(line) else _no_utf8([line])
     except (ValueError, RecursionError):
         return _BadRowError("", f"must be a JSON object, got {line[:40].strip()!r}")
 
@@ -656,14 +502,13 @@ def _parquet_bits(path: Path, reader: _Reader) -> Iterator[Bit]:
     try:
         for part in parts:
             with parquet.ParquetFile(part) as file:
-                batches = (batch for batch in file.iter_batches(batch_size=MOST_ROWS) if batch.num_rows)
-                first = next(batches, None)
-                seen = [] if first is None else _batch_rows(first if reader.map else first.slice(0, 100))
                 schema = file.schema_arrow
+                given = map(_rows_of_batch, file.iter_batches(batch_size=MOST_ROWS))
+                first = next(filter(None, given), [])
                 instants = {field.name for field in schema if pyarrow.types.is_timestamp(field.type)}
-                reader.begin(schema.names, seen, instants)
-                for batch in chain([first] * (first is not None), batches):
-                    yield reader.take_batch(batch)
+                reader.begin(schema.names, first, instants)
+                for rows in chain([first], given):
+                    yield reader.take(rows)
     except (pyarrow.ArrowInvalid, OSError) as error:
         if isinstance(error, FileNotFoundError | PermissionError):
             raise
@@ -672,3 +517,16 @@ def _parquet_bits(path: Path, reader: _Reader) -> Iterator[Bit]:
         if not reader.number:
             raise LogError(reason) from None
         yield reader.cut_off(reason)
+
+
+def _rows_of_batch(batch: Any) -> list[tuple[object, ...]]:
+    """Return the rows of an Arrow batch; its instants, of whatever unit, as microseconds since 1970."""
+    import pyarrow
+
+    columns = [
+        column.cast(pyarrow.timestamp("us", column.type.tz), safe=False).cast(pyarrow.int64())
+        if pyarrow.types.is_timestamp(column.type)
+        else column
+        for column in batch.columns
+    ]
+    return list(zip(*(column.to_pylist() for column in columns), strict=True))

@@ -183,7 +183,7 @@ def _read_events(
     try:
         for bit in _bits(path, columns):
             if ways is not None:
-                ways.take_numbered(bit.row_numbers(), bit.log_rows())
+                ways.take_numbered(bit.numbers, bit.rows)
             yield _events(source, bit), [(source, *problem) for problem in bit.problems]
     except (OSError, LogError, TraceError) as error:
         yield iter(()), [(source, 0, "", " ".join(str(error).split())[:500], "")]
@@ -200,18 +200,9 @@ def _bits(path: str, columns: Columns) -> Iterator[Bit]:
 
 def _events(source: str, bit: Bit) -> Iterator[Any]:
     """Yield good rows as batches of EVENTS; what the broker reported before the start holds at the start."""
-    if isinstance(bit.rows, list):
-        numbered = zip(bit.numbers, bit.rows, strict=True)
-        rows = ((source, number, max(0, row.ts_us), *row[1:]) for number, row in numbered)
-        yield from to_batches(rows, EVENTS)
-        return
-    import pyarrow
-    import pyarrow.compute as pc
-
-    time, *columns = bit.rows.columns
-    names = pyarrow.repeat(source, bit.rows.num_rows)
-    arrays = [names, bit.numbers, pc.max_element_wise(time, 0), *columns]
-    yield pyarrow.RecordBatch.from_arrays(arrays, schema=EVENTS.arrow())
+    numbered = zip(bit.numbers, bit.rows, strict=True)
+    rows = ((source, number, max(0, row.ts_us), *row[1:]) for number, row in numbered)
+    return to_batches(rows, EVENTS)
 
 
 def _find_gaps(events: DataFrame, quarantine: DataFrame) -> DataFrame:

@@ -124,11 +124,11 @@ def test_parquet_with_instants_of_any_unit(tmp_path, kind):
 
 
 ARROW = [
-    # Units, times, and what else is changed: read at once, and row by row if one row is bad.
+    # Units, times, and what else is changed.
     ("s", [INSTANT, INSTANT + 2, INSTANT + 3], {}),
     ("ms", [INSTANT * 1000, INSTANT * 1000 + 1, INSTANT * 1000 + 9], {}),
     ("ns", [INSTANT * 10**9 + 999, INSTANT * 10**9 + 1001, INSTANT * 10**9 + 10**9], {}),
-    ("us", [0, 5, 7], {"id": [1, 1, 1]}),
+    ("us", [0, 5, 7], {"id": [1, 1, 1], "host": [7, 8, 8], "address": ["q", None, "q"]}),
     ("us", [5, 9, 7], {}),
     ("ms", [INSTANT * 1000, INSTANT * 1000 + 1, INSTANT], {}),
     ("ms", [INSTANT * 1000, INSTANT * 1000 + 1, None], {}),
@@ -140,7 +140,7 @@ ARROW = [
 
 
 @pytest.mark.parametrize(("unit", "times", "changed"), ARROW)
-def test_parquet_read_at_once_is_csv_read_row_by_row(tmp_path, unit, times, changed):
+def test_parquet_is_read_as_csv_is(tmp_path, unit, times, changed):
     import csv
 
     import pyarrow as pa
@@ -157,21 +157,6 @@ def test_parquet_read_at_once_is_csv_read_row_by_row(tmp_path, unit, times, chan
     bits = [next(read_log(tmp_path / name, MAP)) for name in ("log.parquet", "log.csv")]
     assert {bit.recognised.clock.unit for bit in bits} == {unit}
     assert bits[0].recognised == bits[1].recognised
-
-
-def test_a_good_batch_of_foreign_parquet_is_read_at_once(tmp_path):
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    columns = {"when": [INSTANT, INSTANT + 1], "host": [7, 8], "action": ["sent", "acked"],
-               "address": ["q", None], "id": [1, 1]}  # fmt: skip
-    parquet.write_table(pa.table(columns), tmp_path / "log.parquet")
-    (bit,) = read_log(tmp_path / "log.parquet", "time=when,event=action:{sent=transfer,acked=complete}")
-    assert isinstance(bit.rows, pa.RecordBatch)
-    assert bit.log_rows() == [
-        (0, "7", "transfer", "q", "1", 0, ""),
-        (1_000_000, "8", "complete", "", "1", 0, ""),
-    ]
 
 
 BAD_MAPS = [

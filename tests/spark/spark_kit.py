@@ -42,7 +42,7 @@ def fleet():
     """Return the fleet's workload and the first seconds of its log."""
     pytest.importorskip("pyarrow")
     workload = Workload.load(WORKLOADS / "fleet.json")
-    bits = (map(LogRow._make, bit.log_rows()) for bit in read_log(WORKLOADS / "fleet.parquet"))
+    bits = (map(LogRow._make, bit.rows) for bit in read_log(WORKLOADS / "fleet.parquet"))
     return workload, list(takewhile(lambda row: row.ts_us < SECONDS * 1_000_000, chain.from_iterable(bits)))
 
 
