@@ -11,7 +11,6 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
 from qflow.broker.errors import AmqpException
 from qflow.broker.events import Event
@@ -100,47 +99,66 @@ def part_of(workload: Workload, clients: Iterable[str], queues: Iterable[str], n
     )
 
 
-def parts_of(
-    workloads: Mapping[str, Workload], components: Mapping[tuple[str, str, str], str]
-) -> dict[str, str]:
-    """Return each component's own workload, as JSON text."""
-    members: dict[str, dict[str, Any]] = {}
-    for (source, role, member), component in components.items():
-        entry = members.setdefault(component, {"source": source, "client": set(), "queue": set()})
-        entry[role].add(member)
+def parts_of(workload: Workload, components: Mapping[tuple[str, str, str], str]) -> dict[str, Workload]:
+    """Return the part of a workload that belongs to each component, which has its name."""
+    members: dict[str, dict[str, list[str]]] = {}
+    for (_, role, member), component in components.items():
+        members.setdefault(component, {"client": [], "queue": []})[role].append(member)
     return {
-        component: workload_text(
-            part_of(workloads[entry["source"]], entry["client"], entry["queue"], component)
-        )
-        for component, entry in sorted(members.items())
-        if entry["source"] in workloads
+        component: part_of(workload, own["client"], own["queue"], component)
+        for component, own in sorted(members.items())
     }
 
 
 class Splitter:
-    """Splits a log by components and numbers the events of each, without gaps, from its begin to its end."""
+    """Splits a log by components and numbers the events of each, without gaps, from its begin to its end.
 
-    def __init__(self, source: str, workload: Workload, tolerance: Tolerance | None = None) -> None:
+    Parameters:
+        source, workload: The log's name, and what was run.
+        tolerance: What is no finding; None if the log's end is not known.
+        shown: Which clients the log shows at which queues, besides what the workload says.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        workload: Workload,
+        tolerance: Tolerance | None = None,
+        shown: Iterable[tuple[str, str]] = (),
+    ) -> None:
         self._source, self._time = source, 0
-        self._tolerance = tolerance.text() if tolerance is not None else ""
-        self._components = components_of(touches_of(source, workload))
-        self._begins = parts_of({source: workload}, self._components)
-        self._next: dict[str, int] = {}
+        touches = touches_of(source, workload)
+        _, clients, queues = map(set, zip(*touches, strict=True)) if touches else (set(), set(), set())
+        # A log may only add what a workload knows: others belong to no component.
+        touches += [(source, *pair) for pair in shown if pair[0] in clients and pair[1] in queues]
+        self._components = components_of(touches)
+        label = tolerance.text() if tolerance is not None else ""
+        self._begins = {
+            name: LakeRow(0, 0, "", BEGIN, "", label, 0, "", workload_text(part))
+            for name, part in parts_of(workload, self._components).items()
+        }
+        self._next = dict.fromkeys(self._begins, 1)
+
+    def begin(self) -> Iterator[tuple[str, LakeRow]]:
+        """Yield the begin of all components, once."""
+        begins, self._begins = self._begins, {}
+        yield from begins.items()
+
+    def place(self, row: LogRow) -> tuple[str, LakeRow] | None:
+        """Return a row with its component; None for a client or queue that the workload has not."""
+        self._time = max(0, row.ts_us)
+        role, member = ("queue", row.queue) if row.event == "stats" else ("client", row.client)
+        component = self._components.get((self._source, role, member))
+        if component is None:
+            return None
+        seq = self._next[component]
+        self._next[component] = seq + 1
+        return component, LakeRow(seq, self._time, *row[1:])
 
     def split(self, rows: Iterable[LogRow]) -> Iterator[tuple[str, LakeRow]]:
-        """Yield each row of a known client or queue with its component, the begin of all components first."""
-        for name, text in self._begins.items():
-            self._next[name] = 1
-            yield name, LakeRow(0, 0, "", BEGIN, "", self._tolerance, 0, "", text)
-        self._begins = {}
-        for row in rows:
-            self._time = max(0, row.ts_us)
-            role, member = ("queue", row.queue) if row.event == "stats" else ("client", row.client)
-            component = self._components.get((self._source, role, member))
-            if component is not None:
-                seq = self._next[component]
-                self._next[component] = seq + 1
-                yield component, LakeRow(seq, self._time, *row[1:])
+        """Yield the rows that have a component, the begin of all components first."""
+        yield from self.begin()
+        yield from filter(None, map(self.place, rows))
 
     def end(self) -> Iterator[tuple[str, LakeRow]]:
         """Yield the end of all components: the end of each is the end of the log."""

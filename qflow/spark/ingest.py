@@ -1,7 +1,8 @@
-"""Ingest: client logs and traces to rows of EVENTS, a quarantine of the others, and a lake of both.
+"""Ingest: client logs and traces to rows of a lake, and a quarantine of the others.
 
-Every row is in one of the two tables.  A trace is a log too: of what its clients would have written down, and
-it brings the workload behind it.
+Every row is in one of the two.  A log is one task: components never reach beyond it, so that the worker that
+reads it splits it, as is done in memory (:class:`~qflow.logs.components.Splitter`).  A trace is a log too: of
+what its clients would have written down, and it brings the workload behind it.
 """
 
 from __future__ import annotations
@@ -18,15 +19,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qflow.kit import RefusalError
-from qflow.logs.client_log import ClientLog, client_rows
-from qflow.logs.log_file import LOG_ENDINGS, Bit, LogError, read_log, source_of
+from qflow.logs.client_log import client_rows
+from qflow.logs.components import Splitter
+from qflow.logs.log_file import (
+    BEGIN,
+    END,
+    LOG_ENDINGS,
+    OF_CONSUMERS,
+    Bit,
+    LakeRow,
+    LogError,
+    LogRow,
+    read_log,
+    source_of,
+)
 from qflow.logs.tolerance import Tolerance, Ways
 from qflow.logs.workload_file import workload_of, workload_text
-from qflow.spark.lake import assign, count_events, find_components, lay_out, strangers, write_lake
+from qflow.spark.lake import count_events, write_lake
 from qflow.spark.tables import (
-    EVENTS,
     FORMAT,
     KEYS,
+    LAKE,
     QUARANTINE,
     GrowingTable,
     Schema,
@@ -35,7 +48,7 @@ from qflow.spark.tables import (
     to_batches,
 )
 from qflow.spark.workers import map_batches
-from qflow.trace.files import read_trace
+from qflow.trace.files import QuarantinedRow, read_trace
 from qflow.trace.schema import NAMES, TraceError
 from qflow.workload.attributes import WorkloadError
 from qflow.workload.model import Workload
@@ -118,21 +131,22 @@ def _list_by_spark(spark: SparkSession, path: str) -> dict[str, str]:
     }
 
 
-_READ = Schema(EVENTS | QUARANTINE)
-"""What is read of a log, at once: good rows, bad ones with their reason, and one row with its tolerance."""
-
-_TOLERANCE = -1
-"""Of what is no row of a log its number."""
+_SPLIT = Schema(LAKE | QUARANTINE)
+"""What is made of a log, at once: rows of a lake, and those set aside."""
 
 
-def _map_files(spark: SparkSession, files: Sequence[str], columns: Columns) -> DataFrame:
-    """Return what the workers read of all files, as rows of _READ."""
+def _split_logs(
+    spark: SparkSession, files: Sequence[str], workloads: Mapping[str, Workload], columns: Columns
+) -> DataFrame:
+    """Return what the workers make of all files, as rows of _SPLIT."""
 
     def batches_of(batches: Iterator[Any]) -> Iterator[Any]:
         for batch in batches:
             for number, path in enumerate(batch.column("file").to_pylist()):
                 with _on_disk(path, batch.column("content")[number]) as file:
-                    yield from _read_once(file, columns)
+                    source = source_of(file)
+                    items = _split(file, workloads[source], columns)
+                    yield from to_batches((_split_row(source, item) for item in items), _SPLIT)
 
     given = [(file, None) for file in files if not _has_scheme(file)]
     named = spark.createDataFrame(given, "file string, content binary").repartition(
@@ -142,7 +156,13 @@ def _map_files(spark: SparkSession, files: Sequence[str], columns: Columns) -> D
     if far:
         brought = spark.read.format("binaryFile").load(far)
         named = named.union(brought.selectExpr("path AS file", "content"))
-    return map_batches(named, batches_of, _READ)
+    return map_batches(named, batches_of, _SPLIT)
+
+
+def _split_row(source: str, item: tuple[str, LakeRow] | QuarantinedRow) -> tuple[Any, ...]:
+    if isinstance(item, QuarantinedRow):
+        return (*[None] * len(LAKE), source, *item)
+    return (item[0], *item[1], *[None] * len(QUARANTINE))
 
 
 @contextmanager
@@ -157,71 +177,61 @@ def _on_disk(path: str, content: Any) -> Iterator[str]:
         yield str(file)
 
 
-def _read_once(path: str, columns: Columns) -> Iterator[Any]:
-    """Yield all that a log gives, as batches of _READ."""
-    import pyarrow
+def _split(
+    path: str, workload: Workload, columns: Columns = None
+) -> Iterator[tuple[str, LakeRow] | QuarantinedRow]:
+    """Yield the rows of a log, each with its component, from begin to end, and those set aside."""
+    bits, tolerance, shown = _look_through(path, columns)
+    splitter = Splitter(source_of(path), workload, tolerance, shown)
+    yield from splitter.begin()
+    seen = aside = after = 0
+    for bit in bits:
+        yield from bit.problems
+        aside += sum(problem.row > 0 for problem in bit.problems)
+        for number, row in zip(bit.numbers, bit.rows, strict=True):
+            yield splitter.place(row) or _set_aside(number, row)
+            after = number + 1
+        seen += len(bit.rows)
+    yield from splitter.end()
+    missing = after - seen - aside
+    if missing > 0:
+        yield QuarantinedRow(0, "seq", f"{missing} events are missing between 0 and {after - 1}")
 
-    schema, ways = _READ.arrow(), Ways()
-    for good, bad in _read_events(path, columns, ways):
-        for batch in good:
-            empty = [pyarrow.nulls(batch.num_rows, pyarrow.string())] * 3
-            yield pyarrow.RecordBatch.from_arrays([*batch.columns, *empty], schema=schema)
-        rows = ((*problem[:2], *[None] * 7, *problem[2:]) for problem in bad)
-        yield from to_batches(rows, _READ)
-    tolerance = ways.tolerance()
-    if not ways.is_ordered:
-        tolerance = Tolerance.estimate(ClientLog.read(path, columns)[0].rows)
-    yield from to_batches([(source_of(path), _TOLERANCE, *[None] * 7, "", "", tolerance.text())], _READ)
+
+def _set_aside(number: int, row: LogRow) -> QuarantinedRow:
+    reason = f"must be a client or queue of the workload, got {row.client}"
+    values = json.dumps(row._asdict(), separators=(",", ":"), ensure_ascii=False)
+    return QuarantinedRow(number + 1, "client", reason, values[:500])
 
 
-def _read_events(
-    path: str, columns: Columns = None, ways: Ways | None = None
-) -> Iterator[tuple[Iterator[Any], list[tuple[Any, ...]]]]:
-    """Yield the rows of a log or a trace, bit by bit: batches of EVENTS, and rows of QUARANTINE."""
-    # A file that cannot be read at all is one row of the quarantine, its row 0.
-    source = source_of(path)
-    try:
-        for bit in _bits(path, columns):
-            if ways is not None:
-                ways.take_numbered(bit.numbers, bit.rows)
-            yield _events(source, bit), [(source, *problem) for problem in bit.problems]
-    except (OSError, LogError, TraceError) as error:
-        yield iter(()), [(source, 0, "", " ".join(str(error).split())[:500], "")]
+def _look_through(path: str, columns: Columns) -> tuple[Iterable[Bit], Tolerance, set[tuple[str, str]]]:
+    """Return a log's rows in order, what is no finding in it, and which clients it shows at which queues."""
+    ways, shown = Ways(), set[tuple[str, str]]()
+    for bit in _bits(path, columns):
+        ways.take_numbered(bit.numbers, bit.rows)
+        shown |= {(row.client, row.queue) for row in bit.rows if row.event in OF_CONSUMERS}
+    if ways.is_ordered:
+        return _bits(path, columns), ways.tolerance(), shown
+    # Its own numbers say the order, and what is there twice.
+    rows, problems = dict[int, LogRow](), list[QuarantinedRow]()
+    for bit in _bits(path, columns):
+        rows.update(zip(bit.numbers, bit.rows, strict=True))
+        problems += bit.problems
+    whole = Bit(sorted(rows), [row for _, row in sorted(rows.items())], problems)
+    return [whole], Tolerance.estimate(whole.rows), shown
 
 
 def _bits(path: str, columns: Columns) -> Iterator[Bit]:
-    if not _is_trace(path):
-        yield from read_log(path, columns)
-        return
-    trace, quarantine = read_trace(path)
-    rows = list(client_rows(trace.events(), trace.workload.producers if trace.workload else ()))
-    yield Bit(list(range(len(rows))), rows, quarantine)
-
-
-def _events(source: str, bit: Bit) -> Iterator[Any]:
-    """Yield good rows as batches of EVENTS; what the broker reported before the start holds at the start."""
-    numbered = zip(bit.numbers, bit.rows, strict=True)
-    rows = ((source, number, max(0, row.ts_us), *row[1:]) for number, row in numbered)
-    return to_batches(rows, EVENTS)
-
-
-def _find_gaps(events: DataFrame, quarantine: DataFrame) -> DataFrame:
-    """Return what is missing in logs that number their events, as rows of the quarantine."""
-    from pyspark.sql import functions as sf
-
-    aside = quarantine.where("row > 0").groupBy("source").agg(sf.count("*").alias("aside"))
-    counted = (sf.countDistinct("row").alias("seen"), (sf.max("row") + 1).alias("all"))
-    seen = events.groupBy("source").agg(*counted).join(aside, "source", "left")
-    lost = seen.selectExpr("source", "`all`", "`all` - seen - coalesce(aside, 0) AS missing").where(
-        "missing > 0"
-    )
-    return lost.selectExpr(
-        "source",
-        "0L AS `row`",
-        "'seq' AS `column`",
-        "concat(missing, ' events are missing between 0 and ', `all` - 1) AS reason",
-        "'' AS `values`",
-    )
+    """Yield the rows of a log or a trace; of one that cannot be read, a row 0 that is set aside."""
+    try:
+        if not _is_trace(path):
+            yield from read_log(path, columns)
+            return
+        trace, quarantine = read_trace(path)
+        rows = list(client_rows(trace.events(), trace.workload.producers if trace.workload else ()))
+        yield Bit(list(range(len(rows))), rows, quarantine)
+    except (OSError, LogError, TraceError) as error:
+        yield Bit([], [], [QuarantinedRow(0, "", " ".join(str(error).split())[:500])])
 
 
 _SHOWN = 1000
@@ -290,31 +300,19 @@ def make_lake(
     count, first = 0, []
     if new:
         day = day or f"{datetime.now(UTC):%Y-%m-%d}"
-        read = _map_files(spark, new, columns).persist()
+        split = _split_logs(spark, new, {source_of(file): known[source_of(file)] for file in new}, columns)
+        split.persist()
+        lake = split.where("reason IS NULL").select(*LAKE)
+        aside = split.where("reason IS NOT NULL").select(*QUARANTINE)
         try:
-            lake, aside = _laid_out(read, {source_of(file): known[source_of(file)] for file in new})
-            aside.persist()
             first = aside.orderBy("source", "row").limit(_SHOWN).collect()
             count = len(first) if len(first) < _SHOWN else aside.count()
-            if first and read.where("reason IS NULL").isEmpty():
+            if first and lake.where(~lake.event.isin(BEGIN, END)).isEmpty():
                 raise RefusalError(f"{first[0].source}: {first[0].reason}")
             events |= write_lake(lake, folder, buckets, made_of, day, form)
-            aside.unpersist()
         finally:
-            read.unpersist()
+            split.unpersist()
     return LakeReport(str(folder), events, count, first, sorted(kept))
-
-
-def _laid_out(read: DataFrame, known: Mapping[str, Workload]) -> tuple[DataFrame, DataFrame]:
-    """Return the rows of a lake, and those that were set aside."""
-    events = read.where("reason IS NULL").select(*EVENTS)
-    bad = read.where(f"reason IS NOT NULL AND row != {_TOLERANCE}").select(*QUARANTINE)
-    found = find_components(events, known)
-    assigned = assign(events, found)
-    texts = read.where(f"row = {_TOLERANCE}").select("source", "values").collect()
-    tolerances = {row.source: Tolerance.of_text(row["values"]) for row in texts}
-    aside = bad.unionByName(strangers(assigned)).unionByName(_find_gaps(events, bad))
-    return lay_out(assigned, found, known, tolerances), aside
 
 
 def _kept_logs(there: DataFrame | None, made_of: Mapping[str, str], folder: str) -> set[str]:

@@ -1,9 +1,9 @@
 """The lake: a fleet's rows as a table that grows, each numbered in its component.
 
 A component is a sequential state machine, so one worker takes all its rows, in order (:func:`in_order`). The
-numbers are given once, by the layout, and components are packed into parts by size (:func:`pack`), so that
-what is new is a few parts and nothing else. How far a fleet can be spread is decided by its largest component
-(:func:`speed_up`).
+numbers are given once, when a log is split (:class:`~qflow.logs.components.Splitter`), and components are
+packed into parts by size (:func:`pack`), so that what is new is a few parts and nothing else. How far a fleet
+can be spread is decided by its largest component (:func:`speed_up`).
 """
 
 from __future__ import annotations
@@ -11,103 +11,20 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from qflow.kit import RefusalError
-from qflow.logs.components import components_of, parts_of, touches_of
-from qflow.logs.log_file import BEGIN, END, LogRow
-from qflow.logs.tolerance import Tolerance
 from qflow.spark.tables import (
-    EVENTS,
     FORMAT,
     KEYS,
     LAKE,
-    NO_DAY,
     GrowingTable,
-    digest_of,
     missing_of,
     part_names,
 )
-from qflow.workload.model import Workload
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-
-def find_components(events: DataFrame, workloads: Mapping[str, Workload]) -> dict[tuple[str, str, str], str]:
-    """Return the component of each client and queue: what workloads declare, and logs show in addition."""
-    known = {touch for source, workload in workloads.items() for touch in touches_of(source, workload)}
-    clients = {(source, client) for source, client, _ in known}
-    queues = {(source, queue) for source, _, queue in known}
-    consumed = events.where(events.event.isin("deliver", "accept", "release", "reject"))
-    # Who touches what grows with clients, not with events: it is small.
-    for row in consumed.select("source", "client", "queue").distinct().collect():
-        # A log may only add what a workload knows: others go to the quarantine, not into a component.
-        if (row.source, row.client) in clients and (row.source, row.queue) in queues:
-            known.add(tuple(row))
-    return components_of(known)
-
-
-_FIRST, _LAST = -1, (1 << 63) - 1
-_PLACED = f"component string, {EVENTS.ddl}, workload string"
-
-
-def assign(events: DataFrame, components: Mapping[tuple[str, str, str], str]) -> DataFrame:
-    """Return events with their component; null where the workload has no such client or queue."""
-    from pyspark.sql import functions as sf
-
-    rows = [(*member, component) for member, component in components.items()]
-    members = events.sparkSession.createDataFrame(
-        rows, "source string, role string, member string, component string"
-    )
-    is_report = sf.col("event") == "stats"
-    keyed = events.withColumn("role", sf.when(is_report, "queue").otherwise("client"))
-    keyed = keyed.withColumn("member", sf.when(is_report, sf.col("queue")).otherwise(sf.col("client")))
-    found = keyed.join(sf.broadcast(members), ["source", "role", "member"], "left")
-    return found.select("component", *EVENTS)
-
-
-def strangers(assigned: DataFrame) -> DataFrame:
-    """Return the rows that belong to no component, for the quarantine."""
-    values = ", ".join(f"`{name}`" for name in LogRow._fields)
-    return assigned.where("component IS NULL").selectExpr(
-        "source",
-        "`row` + 1 AS `row`",
-        "'client' AS `column`",
-        "concat('must be a client or queue of the workload, got ', client) AS reason",
-        f"substring(to_json(struct({values})), 1, 500) AS `values`",
-    )
-
-
-def lay_out(
-    assigned: DataFrame,
-    components: Mapping[tuple[str, str, str], str],
-    workloads: Mapping[str, Workload],
-    tolerances: Mapping[str, Tolerance] | None = None,
-) -> DataFrame:
-    """Return the rows of a lake: each component's own, numbered, between its begin and its end."""
-    from pyspark.sql import Window
-    from pyspark.sql import functions as sf
-
-    spark = assigned.sparkSession
-    # With the component among the keys, a file of some components does without the rows of all others.
-    known = assigned.where(sf.col("component").isNotNull()).dropDuplicates(["component", "source", "row"])
-    parts = parts_of(workloads, components)
-    last = {
-        row.source: row.last
-        for row in assigned.groupBy("source").agg(sf.max("ts_us").alias("last")).collect()
-    }
-    edges: list[tuple[Any, ...]] = []
-    for component, text in parts.items():
-        source = component.split("/", 1)[0]
-        tolerance = (tolerances or {}).get(source)
-        label = tolerance.text() if tolerance is not None else ""
-        edges.append((component, source, _FIRST, 0, "", BEGIN, "", label, 0, "", text))
-        edges.append((component, source, _LAST, last.get(source, 0), "", END, "", "", 0, "", None))
-    rows = known.unionByName(spark.createDataFrame(edges, _PLACED), allowMissingColumns=True)
-    in_component = Window.partitionBy("component").orderBy("row")
-    numbered = rows.withColumn("seq", sf.row_number().over(in_component).cast("bigint") - 1)
-    return numbered.select(*LAKE)
 
 
 def pack(events: Mapping[str, int], buckets: int) -> dict[str, int]:
@@ -128,16 +45,16 @@ def pack(events: Mapping[str, int], buckets: int) -> dict[str, int]:
 def write_lake(
     lake: DataFrame,
     folder: str | Path,
-    buckets: int = 8,
-    made_of: Mapping[str, str] | None = None,
-    day: str = NO_DAY,
+    buckets: int,
+    made_of: Mapping[str, str],
+    day: str,
     form: str = FORMAT,
 ) -> dict[str, int]:
     """Add rows to a lake, each log in parts named for what it is `made_of`; return components' sizes."""
     from pyspark.sql import functions as sf
 
     counts = count_events(lake)
-    table = [(component, day, part) for component, part in _parts_of_logs(counts, buckets, made_of or {})]
+    table = [(component, day, part) for component, part in _parts_of_logs(counts, buckets, made_of)]
     placed = lake.join(
         sf.broadcast(lake.sparkSession.createDataFrame(table, f"component string, {KEYS.ddl}")), "component"
     )
@@ -154,7 +71,7 @@ def _parts_of_logs(
     for component, count in counts.items():
         logs.setdefault(component.split("/", 1)[0], {})[component] = count
     for source, own in sorted(logs.items()):
-        names = part_names(made_of.get(source, digest_of(source)), min(buckets, len(own)))
+        names = part_names(made_of[source], min(buckets, len(own)))
         for component, bucket in pack(own, len(names)).items():
             yield component, names[bucket]
 

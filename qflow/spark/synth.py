@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qflow.kit import RefusalError, kit_path
 from qflow.logs.client_log import ClientSide
-from qflow.logs.components import components_of, part_of, touches_of
+from qflow.logs.components import components_of, parts_of, touches_of
 from qflow.logs.log_file import BEGIN, END, SAMPLE_FIELDS, LogRow
 from qflow.logs.workload_file import workload_text
 from qflow.progress import Progress
@@ -149,13 +149,8 @@ def _load_recorded_fleet() -> Workload:
 
 
 def _components(workload: Workload) -> Iterable[Workload]:
-    members: dict[str, tuple[list[str], list[str]]] = {}
-    for (_, role, member), component in components_of(touches_of("fleet", workload)).items():
-        members.setdefault(component, ([], []))[role == "queue"].append(member)
-    for component, (clients, queues) in sorted(members.items()):
-        part = part_of(workload, clients, queues, component)
-        if len(part.producers) == 1 and part.consumers:
-            yield part
+    parts = parts_of(workload, components_of(touches_of("fleet", workload)))
+    return (part for part in parts.values() if len(part.producers) == 1 and part.consumers)
 
 
 def _loads(pattern: Workload) -> Iterable[float]:

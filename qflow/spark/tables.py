@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_type_hints
 
 from qflow.kit import RefusalError
 from qflow.logs.findings import Result
-from qflow.logs.log_file import MOST_ROWS, LakeRow, LogRow
+from qflow.logs.log_file import MOST_ROWS, LakeRow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -52,18 +52,11 @@ class Schema(dict[str, str]):
         return pyarrow.schema([pyarrow.field(name, kinds[kind]) for name, kind in self.items()])
 
 
-EVENTS = Schema(
-    source="string",  # The log's name: one broker's recorded run.
-    row="bigint",  # The event's number in its log, from 0.
-    **Schema.of(LogRow),
-)
-"""What ingest gives: the good rows of all logs; no time is negative here."""
-
 LAKE = Schema(
     component="string",  # source/queue: the least name among the queues that belong together.
     **Schema.of(LakeRow),
 )
-"""What layout writes; the first row of each component is its begin, with its workload, the last its end."""
+"""What ingest writes; the first row of each component is its begin, with its workload, the last its end."""
 
 KEYS = Schema(
     day="string",  # The day that the rows belong to, as 2026-11-27, or undated.

@@ -15,10 +15,9 @@ from test_one_log_path import DOCTORS
 from qflow.cli import main
 from qflow.logs import Finding, LogRow, audit
 from qflow.logs.client_log import ClientLog
-from qflow.logs.components import Splitter
 from qflow.logs.findings import finding_of
-from qflow.logs.tolerance import Tolerance
 from qflow.logs.workload_file import write_workload
+from qflow.trace.files import QuarantinedRow
 from qflow.workload import Consumer, Producer, Workload
 from qflow.workload.model import is_unseen
 
@@ -46,10 +45,10 @@ def key(found):
 def ways(folder, rows, workload, shuffled=None):
     """Return the findings of a log by each way, in the same order; `shuffled` gives its rows numbers."""
     pytest.importorskip("pyarrow")
-    from qflow.spark.ingest import _read_once
+    from qflow.spark.ingest import _split
     from qflow.spark.lake_audit import _audit_batches
     from qflow.spark.stream import _StreamedComponent
-    from qflow.spark.tables import EVENTS, LAKE, RESULTS, to_batches, tuples
+    from qflow.spark.tables import LAKE, RESULTS, to_batches, tuples
 
     path = folder / "log.jsonl"
     lines = [json.dumps({"seq": number, **row._asdict()}) for number, row in enumerate(rows)]
@@ -65,13 +64,10 @@ def ways(folder, rows, workload, shuffled=None):
     told = json.loads(out.getvalue())
     found["imported"] = [Finding(*(one[name] for name in Finding._fields)) for one in told["findings"]]
 
-    *events, (*_, tolerance) = [
-        row for batch in _read_once(str(path), None) for row in tuples(batch, (*EVENTS, "values"))
-    ]
-    read = [LogRow(*row[2:-1]) for row in sorted(events)]
-    splitter = Splitter("log", workload, Tolerance.of_text(tolerance))
     lake = {}
-    for component, row in (*splitter.split(read), *splitter.end()):
+    for component, row in (
+        item for item in _split(str(path), workload) if not isinstance(item, QuarantinedRow)
+    ):
         lake.setdefault(component, []).append(row)
     batches = list(to_batches([(name, *row) for name in lake for row in lake[name]], LAKE))
     results = [row for batch in _audit_batches(iter(batches)) for row in tuples(batch, RESULTS)]

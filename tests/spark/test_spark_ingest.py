@@ -8,9 +8,11 @@ from spark_kit import spark, write_log  # noqa: F401
 
 from qflow.kit import RefusalError
 from qflow.logs.log_file import COLUMNS
-from qflow.spark.ingest import _log_files, _read_events
+from qflow.spark.ingest import _log_files, _split
 from qflow.spark.lake import pack
 from qflow.trace import LogRow
+from qflow.trace.files import QuarantinedRow
+from qflow.workload import Workload
 
 pytest.importorskip("pyarrow")
 
@@ -23,25 +25,26 @@ WORKLOAD = {
 
 
 def read(path, columns=None):
-    good, bad = [], []
-    for batches, problems in _read_events(str(path), columns):
-        good += [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
-        bad += problems
-    return good, bad
+    """Return the rows of a lake that a log gives between its begin and its end, and those set aside."""
+    items = list(_split(str(path), Workload.from_json(WORKLOAD), columns))
+    bad = [item for item in items if isinstance(item, QuarantinedRow)]
+    good = [item for item in items if item not in bad]
+    assert [row.event for _, row in (good[0], good[-1])] == ["begin", "end"]
+    return good[1:-1], bad
 
 
 def test_good_rows_are_numbered_in_order(tmp_path):
     good, bad = read(write_log(tmp_path / "log.parquet", GOOD))
-    assert not bad and good == [("log", n, *row) for n, row in enumerate(GOOD)]
+    assert not bad and good == [("log/q", (n + 1, *row, None)) for n, row in enumerate(GOOD)]
 
 
 def test_foreign_columns_are_read_with_the_same_map_as_elsewhere(tmp_path):
     (tmp_path / "log.csv").write_text(
         "when,host,event,queue,id\n1763837805.5,p,transfer,q,7\nsoon,p,block,,\n"
     )
-    good, ((source, row, column, *_),) = read(tmp_path / "log.csv", {"time": "when"})
-    assert good == [("log", 0, 0, "p", "transfer", "q", "7", 0, "")]
-    assert (source, row, column) == ("log", 2, "when")
+    good, (problem,) = read(tmp_path / "log.csv", {"time": "when"})
+    assert good == [("log/q", (1, 0, "p", "transfer", "q", "7", 0, "", None))]
+    assert problem[:2] == (2, "when")
 
 
 @pytest.mark.parametrize(
@@ -56,9 +59,9 @@ def test_foreign_columns_are_read_with_the_same_map_as_elsewhere(tmp_path):
 def test_a_bad_row_is_set_aside_with_its_reason_and_the_others_stay(tmp_path, changed, column, reason):
     rows = [*GOOD[:4], GOOD[4]._replace(**changed), GOOD[5]]
     good, bad = read(write_log(tmp_path / "log.parquet", rows))
-    assert [row[1] for row in good] == [0, 1, 2, 3, 5]
-    ((source, number, where, why, values),) = bad
-    assert (source, number, where) == ("log", 5, column) and why.startswith(reason)
+    assert [row.label for _, row in good] == ["p-0", "p-1", "p-2", "p-3", "p-5"]
+    ((number, where, why, values),) = bad
+    assert (number, where) == (5, column) and why.startswith(reason)
     assert "p-4" in values
 
 
@@ -69,23 +72,23 @@ def test_what_the_broker_reports_before_the_start_holds_at_the_start(tmp_path):
         *GOOD,
     ]
     good, bad = read(write_log(tmp_path / "log.parquet", early))
-    assert [(row[1], row[2]) for row in good[:2]] == [(0, 0), (2, 0)]
-    assert [problem[1:4] for problem in bad] == [
+    assert [(row.event, row.ts_us) for _, row in good[:2]] == [("stats", 0), ("transfer", 0)]
+    assert [problem[:3] for problem in bad] == [
         (2, "ts_us", "must not be negative, only the broker reports before the start; got -5")
     ]
 
 
 def test_a_missing_column_and_a_damaged_file_are_one_row_of_the_quarantine(tmp_path):
     path = write_log(tmp_path / "short.parquet", [row[:-1] for row in GOOD], COLUMNS[:-1])
-    assert read(path)[1][0][3].endswith("; the column group is missing")
+    assert read(path)[1][0].reason.endswith("; the column group is missing")
     whole = (WORKLOADS / "fleet.parquet").read_bytes()
     (tmp_path / "cut.parquet").write_bytes(whole[: len(whole) // 2])
     good, bad = read(tmp_path / "cut.parquet")
-    assert not good and bad[0][1] == 0 and "cut off or damaged" in bad[0][3]
+    assert not good and bad[0].row == 0 and "cut off or damaged" in bad[0].reason
     # Its end is whole, so that some of it can be read; what cannot is told.
     (tmp_path / "hole.parquet").write_bytes(whole[:300_000] + b"\0" * 200_000 + whole[500_000:])
     good, bad = read(tmp_path / "hole.parquet")
-    assert "cut off or damaged" in bad[0][3]
+    assert any("cut off or damaged" in problem.reason for problem in bad)
 
 
 def test_names_of_logs_tell_them_apart(tmp_path):
