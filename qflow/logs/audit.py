@@ -14,8 +14,9 @@ same code.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, NamedTuple
 
 from qflow.broker.errors import AmqpException
@@ -291,9 +292,8 @@ class Auditor:
     >>> workload = {"duration": 1, "queues": {"q": {"qpid.flow_stop_count": 1}},
     ...     "producers": [{"name": "p", "to": ["", "q"], "rate": 1, "capacity": 9, "size": 1}]}
     >>> auditor = Auditor("log/q")
-    >>> rows = [(0, 0, "", "begin", "", "", 0, "", json.dumps(workload))]
-    >>> rows += [(n, n, "p", "transfer", "q", f"p-{n}", 1, "", None) for n in (1, 2)]
-    >>> on = auditor.feed([*rows, (3, 9, "", "end", "", "", 0, "", None)])[0]
+    >>> rows = [LakeRow(n, n, "p", "transfer", "q", f"p-{n}", 1, "") for n in (1, 2)]
+    >>> on = auditor.feed([LakeRow.begin(json.dumps(workload)), *rows, LakeRow.end(3, 9)])[0]
     >>> on.kind, on.queue, on.begin_us, on.end_us, on.message, on.depth, on.bytes
     ('flow_on', 'q', 2, None, 'p-2', 2, 80)
     """
@@ -318,15 +318,15 @@ class Auditor:
         if state is not None:
             self._continue(json.loads(state))
 
-    def feed(self, rows: Iterable[Iterable[Any]]) -> list[Result]:
+    def feed(self, rows: Iterable[LakeRow]) -> list[Result]:
         """Take the next rows and return the results that are certain now."""
         with pause_collector():
             self._feed(rows)
         return self._take_results()
 
-    def _feed(self, rows: Iterable[Iterable[Any]]) -> None:
+    def _feed(self, rows: Iterable[LakeRow]) -> None:
         pending = self._pending
-        for row in map(LakeRow._make, rows):
+        for row in rows:
             seq, time, client, event, queue, label, _, _, text = row
             if seq != self.next_seq and not self._is_next(seq, time):
                 continue
@@ -543,19 +543,14 @@ def audit_parts(
         found.extend(finding_of(result) for result in results if result.kind == "finding")
 
     for rows in parts:
-        keep(auditor.feed(_number_rows(rows, done + 1)))
+        keep(auditor.feed(map(LakeRow.of, count(done + 1), rows)))
         done += len(rows)
         end = max(0, rows[-1].ts_us) if rows else end
         if tell is not None:
             tell(done)
-    keep(auditor.feed([LakeRow(done + 1, end, "", END, "", "", 0, "")]))
+    keep(auditor.feed([LakeRow.end(done + 1, end)]))
     player = auditor.player
     assert player is not None
     player.dissolve()
     run = Run(workload, events, end, player.errors)
     return Audit(run, sorted(one for one in found if one.rule), tolerance, auditor.intervals.agreements())
-
-
-def _number_rows(rows: Iterable[LogRow], first: int) -> Iterator[LakeRow]:
-    for number, row in enumerate(rows, first):
-        yield LakeRow(number, max(0, row.ts_us), *row[1:])

@@ -16,7 +16,7 @@ from qflow.broker.errors import AmqpException
 from qflow.broker.events import Event
 from qflow.logs.audit import Auditor
 from qflow.logs.findings import Result
-from qflow.logs.log_file import BEGIN, END, LakeRow, LogRow
+from qflow.logs.log_file import LakeRow, LogRow
 from qflow.logs.tolerance import Tolerance
 from qflow.logs.workload_file import workload_text
 from qflow.workload.model import Workload
@@ -134,7 +134,7 @@ class Splitter:
         self._components = components_of(touches)
         label = tolerance.text() if tolerance is not None else ""
         self._begins = {
-            name: LakeRow(0, 0, "", BEGIN, "", label, 0, "", workload_text(part))
+            name: LakeRow.begin(workload_text(part), label)
             for name, part in parts_of(workload, self._components).items()
         }
         self._next = dict.fromkeys(self._begins, 1)
@@ -153,7 +153,7 @@ class Splitter:
             return None
         seq = self._next[component]
         self._next[component] = seq + 1
-        return component, LakeRow(seq, self._time, *row[1:])
+        return component, LakeRow.of(seq, row)
 
     def split(self, rows: Iterable[LogRow]) -> Iterator[tuple[str, LakeRow]]:
         """Yield the rows that have a component, the begin of all components first."""
@@ -163,7 +163,7 @@ class Splitter:
     def end(self) -> Iterator[tuple[str, LakeRow]]:
         """Yield the end of all components: the end of each is the end of the log."""
         for name, seq in self._next.items():
-            yield name, LakeRow(seq, self._time, "", END, "", "", 0, "")
+            yield name, LakeRow.end(seq, self._time)
 
 
 def lake_of(source: str, workload: Workload, rows: Sequence[LogRow]) -> dict[str, list[LakeRow]]:

@@ -77,24 +77,27 @@ def _unit_of(number: int | Decimal) -> str:
     return next(fitting, "")
 
 
-def _date(value: object) -> datetime | None:
+def _time_of(value: object) -> tuple[str, int | Decimal] | None:
+    """Return a time's unit, "" of a number that is in none, and the number; None for what is no time."""
+    number = _number(value)
+    if number is not None:
+        return _unit_of(number), number
     try:
         date = datetime.fromisoformat(value.strip()) if isinstance(value, str) else None
         # A zone can lead beyond the years that there are.
-        return date if date is None or date.astimezone(UTC) else None
+        known = date and date.replace(tzinfo=date.tzinfo or UTC).astimezone(UTC)
     except (ValueError, OverflowError):
         return None
-
-
-def _kind_of(value: object) -> str | None:
-    """Return a value's unit, "" for a number that is in none, None for what is no time."""
-    number = _number(value)
-    if number is not None:
-        return _unit_of(number)
-    date = _date(value)
-    if date is None:
+    if date is None or known is None:
         return None
-    return "iso with a zone" if date.tzinfo else "iso"
+    return "iso with a zone" if date.tzinfo else "iso", (known - _EPOCH) // timedelta(microseconds=1)
+
+
+def _microseconds(number: int | Decimal, unit: str) -> int:
+    many = _A_SECOND.get(unit, _A_SECOND["us"])
+    if isinstance(number, int):
+        return number * _A_SECOND["us"] // many
+    return int((number * _A_SECOND["us"] / many).to_integral_value(ROUND_FLOOR))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,43 +112,33 @@ class Clock:
     @classmethod
     def of(cls, values: Sequence[object], unit: str = "") -> Clock:
         """Return the clock of a column's first values."""
-        kinds = [(kind, value) for value in values if (kind := _kind_of(value)) is not None]
+        found = [time for time in map(_time_of, values) if time is not None]
         if unit:
-            kinds = [(kind, value) for kind, value in kinds if kind.startswith("iso") == (unit == "iso")]
-        if not kinds:
+            found = [(kind, number) for kind, number in found if kind.startswith("iso") == (unit == "iso")]
+        if not found:
             got = repr(values[0])[:40] if values else "no row"
             raise ValueError(f"must be numbers or ISO text, such as 2026-01-31T09:30:00.5Z, got {got}")
         # One row of another kind, even the first, does not decide.
-        agreeing = (one for one, next_ in pairwise(kinds) if one[0] == next_[0])
-        kind, value = next(agreeing, kinds[0])
+        agreeing = (one for one, next_ in pairwise(found) if one[0] == next_[0])
+        kind, first = next(agreeing, found[0])
         is_epoch = bool(kind)
         if unit and unit != "iso":
             is_epoch, kind = kind == unit, unit
         elif not kind:
-            kind = "s" if any(isinstance(_number(value), Decimal) for _, value in kinds) else "us"
-        clock = cls(kind, 0, is_epoch, not unit)
-        base = clock.read(value)
+            kind = "s" if any(isinstance(number, Decimal) for _, number in found) else "us"
         is_of_it = (lambda own: own == kind) if is_epoch else (lambda own: not own.startswith("iso"))
-        times = (clock.read(value) for own, value in kinds if is_of_it(own))
+        times = (_microseconds(number, kind) for own, number in found if is_of_it(own))
+        base = _microseconds(first, kind)
         return cls(kind, min(time for time in times if abs(time - base) <= FAR), is_epoch, not unit)
 
     def read(self, value: object) -> int:
         """Return a time in microseconds since the start."""
-        kind = _kind_of(value)
+        kind, number = _time_of(value) or (None, 0)
         is_foreign = kind != self.unit and (kind or self.unit.startswith("iso"))
         if kind is None or (is_foreign and (self.is_epoch or kind.startswith("iso"))):
             shown = f", which is {self._words(kind, bool(kind))}" if kind else ""
             raise ValueError(f"must be {self.words()} as in the first rows, got {str(value)[:40]!r}{shown}")
-        number = _number(value)
-        if number is None:
-            date = _date(value)
-            assert date is not None
-            known = date if date.tzinfo else date.replace(tzinfo=UTC)
-            return (known - _EPOCH) // timedelta(microseconds=1) - self.start
-        if isinstance(number, int):
-            return number * _A_SECOND["us"] // _A_SECOND[self.unit] - self.start
-        scaled = number * _A_SECOND["us"] / _A_SECOND[self.unit]
-        return int(scaled.to_integral_value(ROUND_FLOOR)) - self.start
+        return _microseconds(number, self.unit) - self.start
 
     def words(self) -> str:
         """Return the unit in words."""
@@ -339,6 +332,6 @@ def own_clock(times: Sequence[object]) -> Clock | None:
     """Return the clock of a log's own column ``ts_us``, if its times count from 1970; else None."""
     # As microseconds such times are decades, which no log lasts.  Milliseconds or seconds since 1970 may as
     # well be microseconds since a machine was started, and are left as they are.
-    kinds = [_kind_of(value) for value in islice(times, 100)]
+    kinds = [time and time[0] for time in map(_time_of, islice(times, 100))]
     is_epoch = sum(kind in ("us", "ns") for kind in kinds) > len(kinds) / 2
     return Clock.of(times) if is_epoch else None

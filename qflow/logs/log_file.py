@@ -106,6 +106,21 @@ class LakeRow(NamedTuple):
     group: str
     workload: str | None = None
 
+    @classmethod
+    def begin(cls, workload: str, tolerance: str = "") -> LakeRow:
+        """Return the first row of a component."""
+        return cls(0, 0, "", BEGIN, "", tolerance, 0, "", workload)
+
+    @classmethod
+    def of(cls, seq: int, row: LogRow) -> LakeRow:
+        """Return a log's row; what the broker reported before the start holds at the start."""
+        return cls(seq, max(0, row.ts_us), *row[1:])
+
+    @classmethod
+    def end(cls, seq: int, time: int) -> LakeRow:
+        """Return the last row of a component."""
+        return cls(seq, time, "", END, "", "", 0, "")
+
 
 COLUMNS = LogRow._fields
 NUMBERED = ("seq", *COLUMNS)

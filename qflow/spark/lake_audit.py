@@ -38,6 +38,7 @@ from qflow.spark.tables import (
     GrowingTable,
     Schema,
     by_component,
+    lake_rows,
     of_parts,
     to_batches,
     tuples,
@@ -103,16 +104,19 @@ def audit_to(
 ) -> DataFrame:
     """Audit what a lake holds and a table of results does not, and return the results of the whole lake."""
     source, table = GrowingTable(spark, lake, form), GrowingTable(spark, out, form)
-    kept: list[DataFrame] = []
     rows = require_lake(source)
     table.read(RESULTS, RESULTS_HAVE)
     wanted = source.parts()
-    # Of a lake with few parts each may be worth several tasks.
-    for done in table.fill(wanted, lambda some: audit_large(of_parts(rows, some), _KEPT, peak, cut, kept)):
+    kept: list[DataFrame] = []
+
+    def note(done: int, total: int | None = None, _: str = "") -> None:
         while kept:
             kept.pop().unpersist()
         if progress is not None:
-            progress(done, len(wanted))
+            progress(done, total)
+
+    # Of a lake with few parts each may be worth several tasks.
+    table.fill(wanted, lambda some: audit_large(of_parts(rows, some), _KEPT, peak, cut, kept), note)
     return of_parts(_read_results(table), wanted).select(*RESULTS)
 
 
@@ -146,7 +150,7 @@ def _audit_batches(
         auditor, own = auditor_of(component), tuple[Any, ...]()
         for part in parts:
             own = own or tuple(part.column(name)[0].as_py() for name in _keys_of(table))
-            results = auditor.feed(tuples(part, LakeRow._fields))
+            results = auditor.feed(lake_rows(part))
             yield from to_batches((result + own for result in results), table)
         yield from to_batches((result + own for result in auditor.cut_off()), table)
 
@@ -193,7 +197,7 @@ def rest_places(rows: Sequence[LakeRow]) -> list[int]:
     >>> rest_places(lake_of("log", Workload("w", 1, {"q": {}}), [])["log/q"])
     []
     """
-    return list(_rests((row[0], row[2], row[3], row[8]) for row in rows))
+    return list(_rests((row.seq, row.client, row.event, row.workload) for row in rows))
 
 
 _SEEN = ("seq", "client", "event", "workload")
@@ -282,15 +286,15 @@ class _PieceAudit:
         self._is_clean = True
         self._start, self._begin, self._is_fresh = start, begin, state is None and start > 0
 
-    def feed(self, rows: Iterable[Sequence[Any]]) -> list[Result]:
+    def feed(self, rows: Iterable[LakeRow]) -> list[Result]:
         """Take rows, which begin with the piece's first."""
         rows = list(rows)
         if self._is_fresh:
             # The engine as it is when the clients have joined and nothing has been sent yet.
             self._auditor.feed([self._begin])
-            self._auditor.skip_to(self._start, rows[0][1])
+            self._auditor.skip_to(self._start, rows[0].ts_us)
             self._start_key, self._is_fresh = self._auditor.rest_key(), False
-        results = self._auditor.feed(row for row in rows if row[3] != END)
+        results = self._auditor.feed(row for row in rows if row.event != END)
         self._is_clean = self._is_clean and all(result.kind != "finding" for result in results)
         return results
 
@@ -342,11 +346,11 @@ def _audit_at(component: str, rows: Sequence[LakeRow], places: Iterable[int]) ->
         followed = _follow(auditor, audit.piece(), start)
         if followed is None:
             repeated += 1
-            results += auditor.feed(row for row in part if row[3] != END)
+            results += auditor.feed(row for row in part if row.event != END)
         else:
             auditor, counts = followed
             results += (counts.add(result, component) for result in own)
-    results += auditor.feed(row for row in rows[-1:] if row[3] == END)
+    results += auditor.feed(row for row in rows[-1:] if row.event == END)
     return Stitched(results + auditor.cut_off(), repeated)
 
 
@@ -379,7 +383,7 @@ def _find_cuts(lake: DataFrame, events: Mapping[str, int], rows: int = CUT_ROWS)
 def _try_to_cut(batches: Iterator[Any]) -> Iterator[Any]:
     """Give the components that rest, and whose engine is then as a fresh one."""
     for component, parts in by_component(batches):
-        rows = [LakeRow(*row) for part in parts for row in tuples(part, LakeRow._fields)]
+        rows = [row for part in parts for row in lake_rows(part)]
         for place in rest_places(rows)[-1:]:
             auditor, piece = Auditor(component), _PieceAudit(component, place, rows[0])
             auditor.feed(rows[:place])
@@ -431,7 +435,10 @@ class _CutAudit:
         self._bounds = {name: list(pairwise([0, *own, NO_END])) for name, own in places.items()}
         self._events = events
         edges = lake.where(lake.event.isin(BEGIN, END)).select(*LAKE, *self._keys)
-        self._edges = {(row.component, row.event): tuple(row) for row in edges.collect()}
+        self._edges = {
+            (row.component, row.event): (LakeRow(*row[1 : len(LAKE)]), row[len(LAKE) :])
+            for row in edges.collect()
+        }
 
     def results(self, kept: list[DataFrame] | None) -> DataFrame:
         """Audit the pieces, and again those that began in a wrong state; return the results of all."""
@@ -465,7 +472,7 @@ class _CutAudit:
     def _audit_pieces(self, wanted: Mapping[_Cut, str | None]) -> DataFrame:
         bounds = {_name(name, at): (name, *self._bounds[name][at]) for name, at in wanted}
         begun = {
-            piece: (start, LakeRow(*self._edges[name, BEGIN][1 : len(LAKE)]), wanted[_parse_name(piece)])
+            piece: (start, self._edges[name, BEGIN][0], wanted[_parse_name(piece)])
             for piece, (name, start, _) in bounds.items()
         }
         work = partial(
@@ -479,8 +486,8 @@ class _CutAudit:
         rows = []
         for name, auditor in auditors.items():
             edges = [self._edges[edge] for edge in ((name, END), (name, BEGIN)) if edge in self._edges]
-            results = auditor.feed(edge[1 : len(LAKE)] for edge in edges if edge[4] == END)
-            rows += [result + edges[0][len(LAKE) :] for result in results + auditor.cut_off()]
+            results = auditor.feed(row for row, _ in edges if row.event == END) + auditor.cut_off()
+            rows += [result + edges[0][1] for result in results]
         return self._lake.sparkSession.createDataFrame(rows, self._table.ddl)
 
 

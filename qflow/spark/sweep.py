@@ -45,10 +45,10 @@ from qflow.spark.tables import (
     Schema,
     by_component,
     digest_of,
+    lake_rows,
     of_parts,
     part_names,
     to_batches,
-    tuples,
 )
 from qflow.spark.workers import map_batches
 from qflow.workload.agenda import SECOND
@@ -78,11 +78,11 @@ def _component_log(component: str, rows: Iterable[LakeRow]) -> tuple[Workload, C
     """Return the workload and the log of a component."""
     workload: Workload | None = None
     kept: list[LogRow] = []
-    for _, time, client, event, queue, label, size, group, text in rows:
-        if event == BEGIN:
-            workload = Workload.from_json(json.loads(text or "null"), name=component)
-        elif event != END:
-            kept.append(LogRow(time, client, event, queue, label, size, group))
+    for row in rows:
+        if row.event == BEGIN:
+            workload = Workload.from_json(json.loads(row.workload or "null"), name=component)
+        elif row.event != END:
+            kept.append(LogRow(*row[1:8]))
     if workload is None:
         raise ValueError(f"component {component!r} has no begin, and so no workload")
     return workload, ClientLog(component, kept)
@@ -98,7 +98,7 @@ def _whole_components(
         for part in parts:
             count += part.num_rows
             if count <= allowed:
-                kept += map(LakeRow._make, tuples(part, LakeRow._fields))
+                kept += lake_rows(part)
         yield component, kept if count <= allowed else TooLarge(count, allowed)
 
 
@@ -324,9 +324,7 @@ def sweep(
     def measure_cells(some: Sequence[Part]) -> DataFrame:
         return _measure_cells(rows, {part: cells[part] for part in some}, events, allowed, replays)
 
-    for done in table.fill(cells, measure_cells):
-        if progress is not None:
-            progress(done, len(cells))
+    table.fill(cells, measure_cells, progress)
     found = table.frame()
     # A lake has at least one component, a grid at least one setting, and each cell a row.
     return of_parts(found, cells).select(*MEASURES)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from qflow.kit import RefusalError, kit_path
 from qflow.logs.client_log import ClientSide
 from qflow.logs.components import components_of, parts_of, touches_of
-from qflow.logs.log_file import BEGIN, END, SAMPLE_FIELDS, LogRow
+from qflow.logs.log_file import SAMPLE_FIELDS, LakeRow, LogRow
 from qflow.logs.workload_file import workload_text
 from qflow.progress import Progress
 from qflow.spark.tables import (
@@ -182,21 +182,17 @@ _REPORT = 50_000
 """Microseconds between two reports of the broker, as in the recorded fleet."""
 
 
-def _synthetic_rows(seed: int, events: int, model: FleetModel) -> Iterator[tuple[Any, ...]]:
+def _synthetic_rows(seed: int, events: int, model: FleetModel) -> Iterator[LakeRow]:
     """Yield the rows of one synthetic component, in order; memory does not grow with their number."""
     # Long enough for the slowest producer there may be: what ends the run is the number of rows.  How long it
     # took, which the workload says, only a first run can tell.
     workload = model.draw(seed, duration=float(max(60, events)))
-    component, time = f"synth/{workload.name}", 0
+    time = 0
     for row in islice(_log_rows(workload), events - 2):
-        time = row[0]
-    lasted = workload.replace(duration=max(1, math.ceil(time / SECOND)))
-    yield (component, 0, 0, "", BEGIN, "", "", 0, "", workload_text(lasted))
-    seq = 1
-    for row in islice(_log_rows(workload), events - 2):
-        yield (component, seq, *row, None)
-        seq += 1
-    yield (component, seq, time, "", END, "", "", 0, "", None)
+        time = row.ts_us
+    yield LakeRow.begin(workload_text(workload.replace(duration=max(1, math.ceil(time / SECOND)))))
+    yield from map(LakeRow.of, range(1, events - 1), _log_rows(workload))
+    yield LakeRow.end(events - 1, time)
 
 
 def _log_rows(workload: Workload) -> Iterator[LogRow]:
@@ -248,7 +244,7 @@ def _synthetic_fleet(
             day, part = chosen[number]
             seed = int(part.split("-")[1])
             rows = _synthetic_rows(seed, share(events, queues, seed), model)
-            yield from to_batches(((*row, day, part) for row in rows), _KEPT)
+            yield from to_batches(((f"synth/q{seed:06d}", *row, day, part) for row in rows), _KEPT)
 
     return map_batches(spark.range(0, len(chosen), 1, len(chosen)), rows_of, _KEPT, peak)
 
@@ -271,9 +267,7 @@ def write_fleet(
     table, wanted = GrowingTable(spark, folder, form), _fleet_parts(queues, events)
     if table.parts() - set(wanted):
         raise RefusalError(f"{folder}: a synthetic fleet needs a new folder, and this one holds other rows")
-    for done in table.fill(wanted, partial(_synthetic_fleet, spark, queues, events, peak=peak)):
-        if progress is not None:
-            progress(done)
+    table.fill(wanted, partial(_synthetic_fleet, spark, queues, events, peak=peak), progress)
 
 
 def _require_enough(queues: int, events: int) -> None:

@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args, get_type_hints
 from qflow.kit import RefusalError
 from qflow.logs.findings import Result
 from qflow.logs.log_file import MOST_ROWS, LakeRow
+from qflow.progress import Progress
+from qflow.trace.files import QuarantinedRow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -64,14 +66,8 @@ KEYS = Schema(
 )
 """By what a table grows, after its own columns."""
 
-QUARANTINE = Schema(
-    source="string",
-    row="bigint",  # The row's number in its file, from 1; 0 for the file as a whole.
-    column="string",  # The first that makes no sense; empty for the row as a whole.
-    reason="string",  # What is allowed, and what was got.
-    values="string",  # What the file has there, at most 500 characters.
-)
-"""Rows that were set aside, each with the reason."""
+QUARANTINE = Schema(source="string", **Schema.of(QuarantinedRow))
+"""Rows that were set aside, each with its log and the reason; row 0 is the file as a whole."""
 
 RESULTS = Schema.of(Result)
 """What the audit gives: intervals and findings, in one table, as a worker gives one."""
@@ -116,6 +112,11 @@ ADVICE = Schema.of(Advice)
 def tuples(batch: Any, names: Iterable[str]) -> Iterator[tuple[Any, ...]]:
     """Yield a batch's rows, with the named columns in that order."""
     return zip(*(batch.column(name).to_pylist() for name in names), strict=True)
+
+
+def lake_rows(batch: Any) -> Iterator[LakeRow]:
+    """Yield the rows of a batch of LAKE, without the component."""
+    return map(LakeRow._make, tuples(batch, LakeRow._fields))
 
 
 def by_component(batches: Iterable[Any]) -> Iterator[tuple[str, Iterator[Any]]]:
@@ -245,15 +246,19 @@ class GrowingTable:
         self._there.clear()
 
     def fill(
-        self, wanted: Iterable[Part], make: Callable[[Sequence[Part]], DataFrame], at_once: int | None = None
-    ) -> Iterator[int]:
-        """Write the wanted parts that are missing, some at once; yield how many are done after each time."""
-        wanted, there, at_once = sorted(wanted), self.parts(), at_once or AT_ONCE
-        todo = [part for part in wanted if part not in there]
-        for start in range(0, len(todo), at_once):
-            some = todo[start : start + at_once]
+        self,
+        wanted: Iterable[Part],
+        make: Callable[[Sequence[Part]], DataFrame],
+        progress: Progress | None = None,
+    ) -> None:
+        """Write the wanted parts that are missing, some at once."""
+        wanted, there = set(wanted), self.parts()
+        todo = sorted(wanted - there)
+        for start in range(0, len(todo), AT_ONCE):
+            some = todo[start : start + AT_ONCE]
             self.write(make(some))
-            yield len(wanted) - len(todo) + start + len(some)
+            if progress is not None:
+                progress(len(wanted) - len(todo) + start + len(some), len(wanted))
 
 
 def missing_of(parts: Iterable[str]) -> tuple[int, int] | None:

@@ -40,8 +40,8 @@ class QuarantinedRow(NamedTuple):
 
     row: int  # From 1, the header not counted.
     column: str  # The first that makes no sense; empty if it is the row as a whole.
-    reason: str
-    values: str = ""
+    reason: str  # What is allowed, and what was got.
+    values: str = ""  # What the file has there, at most 500 characters.
 
     def text(self) -> str:
         """Return it as a sentence."""

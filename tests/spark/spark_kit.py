@@ -65,9 +65,10 @@ def fleet_results():
 
 def beginning_of(component, seconds):
     """Return a component's rows of the first seconds, of a workload that lasts so long."""
-    ((*begin, workload), *rows, end) = fleet_lake()[component]
-    shorter = json.dumps({**json.loads(workload), "duration": seconds})
-    return [(*begin, shorter), *(row for row in rows if row[1] < seconds * 1_000_000), end]
+    begin, *rows, end = fleet_lake()[component]
+    shorter = json.dumps({**json.loads(begin.workload), "duration": seconds})
+    early = [row for row in rows if row.ts_us < seconds * 1_000_000]
+    return [begin._replace(workload=shorter), *early, end]
 
 
 def lake_frame(spark, lake):

@@ -105,8 +105,9 @@ def test_a_large_component_is_cut_by_the_audit_itself(spark, tmp_path, monkeypat
     found, find_cuts = [], lake_audit._find_cuts
     monkeypatch.setattr(lake_audit, "_find_cuts", lambda *given: found.append(find_cuts(*given)) or found[-1])
     rows = bursts(seconds=240)
-    odd = (len(rows) // 2, rows[len(rows) // 2][1], "p", "complete", "q", "never sent", 0, "", None)
-    rows[odd[0] :] = [odd, *((seq + 1, *row) for seq, *row in rows[odd[0] :])]
+    middle = rows[len(rows) // 2]
+    odd = middle._replace(client="p", event="complete", label="never sent", size=0)
+    rows[odd.seq :] = [odd, *(row._replace(seq=row.seq + 1) for row in rows[odd.seq :])]
     lake = {"log/q": rows, **{name: fleet_lake()[name][:] for name in ("fleet/q05", "fleet/q00")}}
     del lake["fleet/q05"][-9:-6]
     folder = write_lake(tmp_path / "lake", lake)

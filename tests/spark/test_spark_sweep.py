@@ -171,8 +171,8 @@ def test_advice_cannot_overflow_and_comes_with_its_reasons():
 def test_a_synthetic_component_depends_on_its_seed_alone_and_is_plausible():
     model = FleetModel.fit()
     for seed in (3, 5, 6):
-        rows = [row[1:] for row in _synthetic_rows(seed, 4_000, model)]
-        assert rows == [row[1:] for row in _synthetic_rows(seed, 4_000, model)] and len(rows) == 4_000
+        rows = list(_synthetic_rows(seed, 4_000, model))
+        assert rows == list(_synthetic_rows(seed, 4_000, model)) and len(rows) == 4_000
         results = audit({f"synth/q{seed:06d}": rows})
         found = [finding_of(row) for row in results if row.kind == "finding"]
         reports = [one for one in found if one.kind == "reports"]
@@ -193,10 +193,7 @@ def test_a_fleet_has_one_partition_a_seed(spark):  # noqa: F811
     fleet = _synthetic_fleet(spark, 3, 2_400).persist()
     assert fleet.rdd.getNumPartitions() == 3
     model = FleetModel.fit()
-    lake = {}
-    for seed in range(3):
-        for component, *row in _synthetic_rows(seed, 800, model):
-            lake.setdefault(component, []).append(tuple(row))
+    lake = {f"synth/q{seed:06d}": _synthetic_rows(seed, 800, model) for seed in range(3)}
     assert result_hash(audit_lake(fleet).collect()) == result_hash(audit(lake))
 
 
