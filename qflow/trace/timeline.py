@@ -22,7 +22,7 @@ import pickle
 from array import array
 from bisect import bisect_right
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from itertools import repeat
 from typing import Any, TypeVar
@@ -263,7 +263,7 @@ class RowIndex:
         return sorted(first, key=lambda name: first[name])
 
     @property
-    def labels(self) -> Iterable[str]:
+    def labels(self) -> Collection[str]:
         """The labels of all messages, in order of appearance."""
         return self._messages.keys()
 

@@ -198,9 +198,7 @@ class Subscriber:
     def _explain_completion(self) -> Reason:
         """Say that settling is not completing, and when the client completes."""
         row = self.instant.next("session.completed", "session", self.session.name)
-        later = "it sends none in the rest of the trace"
-        if row is not None:
-            later = f"it sends that at {self.instant.when(row)}"
+        later = self.instant.when(row, "it sends that at {}") or "it sends none in the rest of the trace"
         text = f"{self.name} has nothing left to settle, but only session.completed moves its window on"
         return self._say(f"{text}; {later}.", ("CN-06", "RF-04"), row)
 
@@ -275,16 +273,13 @@ class Subscriber:
             freed = f"Group {group} became free at {instant.moment(row)}"
             text = f"{freed}: that resets cursors, but wakes no consumer."
             return Reason(text, ("MG-13", "RF-17"), row, _group_subject(instant, queue.name, group))
-        subject, name = Subject("queue", queue.name), instant.show(subscription.owner)
+        subject, waiting = Subject("queue", queue.name), f"the waiting list of {queue.name}"
         if not subscription.is_listening and not subscription.is_blocked:
-            text = (
-                f"A wake-up took {name} off the waiting list of {queue.name}, then went to another instead."
-            )
+            text = f"A wake-up took {self.name} off {waiting}, then went to another instead."
             return Reason(text, ("RF-07",), idle, subject)
-        since = f" since {instant.when(idle)}" if idle is not None else ""
         text = (
-            f"{name} is in the waiting list of {queue.name}{since}; an enqueue, a release or a cancel wakes "
-            "from there, a grant of credit does not."
+            f"{self.name} is in {waiting}{instant.when(idle, ' since {}')}; an enqueue, a release or a "
+            "cancel wakes from there, a grant of credit does not."
         )
         return Reason(text, ("RF-08", "CN-19"), idle, subject)
 
@@ -385,8 +380,7 @@ def _explain_owner(instant: Instant, queue: Queue, state: GroupState) -> Reason:
     subject = _group_subject(instant, queue.name, state.name)
     owner = instant.show(state.owner)
     row = instant.last("group_owned", "queue", queue.name, group=state.name)
-    first = _find_first_of_group(instant, row)
-    since = f" since {instant.when(row)}" if row is not None else ""
+    first, since = _find_first_of_group(instant, row), instant.when(row, " since {}")
     text = f"Group {state.name} of {queue.name} has belonged to {owner}{since}, when it acquired {first}."
     return Reason(text, ("MG-07",), row, subject, (_what_frees(instant, queue, state),))
 

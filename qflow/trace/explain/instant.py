@@ -7,7 +7,7 @@ present.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -21,6 +21,7 @@ from qflow.trace.explain.chain import seconds
 from qflow.trace.schema import Trace, decode_detail
 from qflow.trace.timeline import Checkpoint, RowIndex
 from qflow.wording import format_names
+from qflow.workload.model import Producer
 from qflow.workload.run import CLIENT_EVENTS
 
 _ACTS = {
@@ -104,9 +105,9 @@ class Instant:
         text = self.trace.detail[row]
         return decode_detail(text) if text else {}
 
-    def when(self, row: int) -> str:
-        """Return the time of a row, as text."""
-        return seconds(self.trace.time[row])
+    def when(self, row: int | None, words: str = "{}") -> str:
+        """Return the time of a row, as text within words; "" if there is no such row."""
+        return "" if row is None else words.format(seconds(self.trace.time[row]))
 
     @property
     def trace_end(self) -> str:
@@ -191,6 +192,11 @@ class Instant:
         """Return a subscription's name, ``session::tag``, in its short form."""
         session, found, tag = owner.partition("::")
         return name_consumer(session, tag if found else session)
+
+    @property
+    def producers(self) -> Sequence[Producer]:
+        """The producers of the trace's workload, if it has one."""
+        return self.trace.workload.producers if self.trace.workload is not None else ()
 
     @cached_property
     def _checkpoint(self) -> Checkpoint:

@@ -38,16 +38,14 @@ from qflow.workload.model import Producer, is_unseen
 
 def explain_producer(instant: Instant, name: str) -> Reason:
     """Say whether a producer is blocked, and why."""
-    workload = instant.trace.workload
-    producers = workload.producers if workload is not None else ()
-    model = next((producer for producer in producers if producer.name == name), None)
+    model = next((producer for producer in instant.producers if producer.name == name), None)
     session_name = (model.session or name) if model is not None else name
     session = instant.session(session_name)
     if session is not None:
         return _Publisher(instant, name, model, session).explain()
     row = instant.next("session.attach", "session", session_name)
-    later = f"; it does at {instant.when(row)}" if row is not None else ""
-    return Reason(f"{name} has not attached yet{later}.", ("CM-09",), row, Subject("producer", name))
+    text = f"{name} has not attached yet{instant.when(row, '; it does at {}')}."
+    return Reason(text, ("CM-09",), row, Subject("producer", name))
 
 
 class _Publisher:
@@ -85,8 +83,8 @@ class _Publisher:
             text = f"{self.name} sends nothing more: its session died at {instant.when(row)}."
             return self._say(text, ("LP-06", "CM-13"), row, explain_death(instant, row))
         row = instant.last("session.detach", "session", session.name)
-        when = f" at {instant.when(row)}" if row is not None else ""
-        return self._say(f"{self.name} has ended its session{when}, by its own decision.", ("CM-09",), row)
+        text = f"{self.name} has ended its session{instant.when(row, ' at {}')}, by its own decision."
+        return self._say(text, ("CM-09",), row)
 
     # Blocked
 
@@ -96,14 +94,13 @@ class _Publisher:
         if not isinstance(due, int):
             # A log's client counts by itself; the engine may be a transfer ahead of it.
             text = f"{self.name} has been blocked since {instant.when(row)}, as it reports."
-        elif model is not None and count is not None and has_room(count, model.capacity):
+            return self._say(text, ("CAP-01",), row, self._explain_window())
+        since = f"a message has been due since {seconds(due)}"
+        if model is not None and count is not None and has_room(count, model.capacity):
             outstanding, rules = self._describe_outstanding()
-            since = f"a message has been due since {seconds(due)}"
             text = f"{self.name} waits no longer: {since}, and its window has room again."
             return self._say(text, ("CAP-01",), row, self._say(f"{outstanding}.", rules, None))
-        else:
-            since = f"a message has been due since {seconds(due)}"
-            text = f"{self.name} is blocked: {since}, and its window is full."
+        text = f"{self.name} is blocked: {since}, and its window is full."
         return self._say(text, ("CAP-01",), row, self._explain_window())
 
     def _explain_window(self) -> Reason:
@@ -115,9 +112,10 @@ class _Publisher:
         labels = [transfer.label for transfer in waiting]
         if labels:
             sent = instant.about(labels[-1], "message.transfer")[-1]
-            withheld = "is held" if len(labels) == 1 else "are held"
-            count = format_count(len(labels), "transfer")
-            text = f"{outstanding}; {count} {withheld}: {format_names(labels)}."
+            are = "is" if len(labels) == 1 else "are"
+            text = (
+                f"{outstanding}; {format_count(len(labels), 'transfer')} {are} held: {format_names(labels)}."
+            )
             return self._say(text, rules, sent, _explain_hold(instant, waiting[0]))
         text = f"{outstanding}; the broker has completed all its transfers, and it has yet to learn that."
         if model is None or model.network is None:
@@ -165,8 +163,7 @@ class _Publisher:
         if model.network is None and count is not None and not has_room(count, model.capacity):
             text = f"{self.name} is not blocked, as it has nothing to send now: {outstanding}."
             return self._say(text, rules, row, self._explain_next(is_full=True))
-        since = f" since {instant.when(row)}" if row is not None else ""
-        text = f"{self.name} is not blocked{since}: {outstanding}."
+        text = f"{self.name} is not blocked{instant.when(row, ' since {}')}: {outstanding}."
         # What is held is no reason why it may send: that its window has room is.
         because = [] if row is None else [self._explain_unblocked(row)]
         return self._say(text, rules, row, *because, self._explain_next())
@@ -276,7 +273,7 @@ def _holder(instant: Instant, name: str, transfer: Transfer) -> tuple[Reason, ..
     subject = Subject("transfer", transfer.label)
     if name == STORE:
         row = instant.later_about(transfer.label, "store.finish")
-        later = f"; it does at {instant.when(row)}" if row is not None else ""
+        later = instant.when(row, "; it does at {}")
         text = f"The message store has not said yet that {transfer.label} is safe{later}."
         return (Reason(text, ("CM-12",), row, subject),)
     if name == OVERFLOW:
@@ -292,13 +289,11 @@ def _explain_overflow(instant: Instant, transfer: Transfer) -> Reason:
     session = instant.broker.sessions[transfer.origin]
     waiting = [item for item, _ in session.overflow.waiting] if session.overflow is not None else []
     label, subject = transfer.label, Subject("message", transfer.label)
-    row = instant.about(label, "message.transfer")[-1]
+    row, where = instant.about(label, "message.transfer")[-1], f"the overflow list of {session.name}"
     place = [item.label for item in waiting].index(label)
     if place:
-        before = format_count(place, "other")
-        text = f"{label} is on no queue yet: in the overflow list of {session.name} it waits behind {before}."
+        text = f"{label} is on no queue yet: in {where} it waits behind {format_count(place, 'other')}."
         return Reason(text, ("ALT-06", "ALT-09"), row, subject, (_explain_overflow(instant, waiting[0]),))
-    where = f"the overflow list of {session.name}"
     text = f"{label} is on no queue yet: it is first in {where}, tried every 0.1 s."
     queue = instant.queue(transfer.message.routing_key or "")
     because = () if queue is None else (limit_of(instant, queue), *explain_readers(instant, queue))

@@ -9,8 +9,9 @@ before and after it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterator
 from difflib import get_close_matches
+from itertools import islice
 from typing import SupportsIndex
 
 from qflow.trace.explain.chain import Explanation, Link, Reason, Subject, section_of
@@ -32,9 +33,9 @@ class _Subjects:
 
     def __init__(self, trace: Trace, index: RowIndex) -> None:
         self.trace, self.index = trace, index
-        self._names: dict[str, Iterable[str]] = {}
+        self._names: dict[str, Collection[str]] = {}
 
-    def names(self, kind: str) -> Iterable[str]:
+    def names(self, kind: str) -> Collection[str]:
         if kind not in self._names:
             self._names[kind] = _LISTERS[kind](self)
         return self._names[kind]
@@ -50,7 +51,7 @@ class _Subjects:
         if found:
             choices = " or ".join(f"{kind}:{text}" for kind in found)
             raise TraceError(f"{text!r} is the name of a {' and of a '.join(found)}; ask for {choices}")
-        raise TraceError(f"nothing in this trace is called {text!r}; {self._hint(text)}")
+        raise TraceError(f"nothing in this trace is called {text!r}; {self._hint()}")
 
     def _match(self, kind: str, name: str) -> list[str]:
         """Return the full names that a name may mean."""
@@ -71,21 +72,18 @@ class _Subjects:
             choices = " or ".join(f"{kind}:{full}" for full in matching[:_SHOWN])
             raise TraceError(f"there are several {kind}s {name!r} in this trace; ask for {choices}")
         has = _some(self.names(kind))
-        close = get_close_matches(name, list(self.names(kind))[:10_000], 1)
+        close = get_close_matches(name, list(islice(self.names(kind), 10_000)), 1)
         meant = f"did you mean {close[0]!r}? " if close else ""
         raise TraceError(f"there is no {kind} {name!r} in this trace; {meant}its {kind}s are {has}")
 
-    def _hint(self, text: str) -> str:
-        parts = (
-            f"{kind}s {_some(self.names(kind))}" for kind in KINDS[:4] if any(True for _ in self.names(kind))
-        )
+    def _hint(self) -> str:
+        parts = (f"{kind}s {_some(self.names(kind))}" for kind in KINDS[:4] if self.names(kind))
         return f"it has {', '.join(parts) or 'nothing to ask about'}; messages go by their labels"
 
 
-def _some(names: Iterable[str]) -> str:
-    shown = list(names)
-    more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
-    return ", ".join(shown[:_SHOWN]) + more or "none"
+def _some(names: Collection[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(islice(names, _SHOWN)) + more or "none"
 
 
 def _producers(subjects: _Subjects) -> list[str]:
@@ -112,7 +110,7 @@ def _groups(subjects: _Subjects) -> list[str]:
     return [group if times[group] == 1 else f"{queue}/{group}" for queue, group in subjects.index.groups]
 
 
-_LISTERS: dict[str, Callable[[_Subjects], Iterable[str]]] = {
+_LISTERS: dict[str, Callable[[_Subjects], Collection[str]]] = {
     "producer": _producers,
     "queue": lambda subjects: subjects.index.names("queue", ("queueDeclare", "queue.declare")),
     "consumer": _consumers,
@@ -175,7 +173,8 @@ def _explain_subject(timeline: Timeline, instant: int | None, time: int | None, 
     _go(timeline, instant, time, subject)
     found = _Subjects(timeline.trace, timeline.index).find(subject)
     seen = Instant(timeline.trace, timeline.index, timeline.broker, timeline.cursor)
-    return _explanation(seen, found, _EXPLAINERS[found.kind](seen, found.name))
+    links = _make_links(seen, _EXPLAINERS[found.kind](seen, found.name))
+    return Explanation(found, timeline.row.seq, timeline.row.time, tuple(links))
 
 
 def _go(timeline: Timeline, instant: int | None, time: int | None, subject: str) -> None:
@@ -199,12 +198,10 @@ def _go(timeline: Timeline, instant: int | None, time: int | None, subject: str)
         timeline.seek_time(int(time))
 
 
-def _group(instant: Instant, name: str) -> Reason:
-    """Find the queue of a group: the name says it if there are several."""
-    for queue, group in instant.index.groups:
-        if name in (f"{queue}/{group}", group):
-            return explain_group(instant, queue, group)
-    raise TraceError(f"there is no group {name!r} in this trace")
+def _explain_named_group(instant: Instant, name: str) -> Reason:
+    """Explain a group; its name says of which queue it is, if several have one of that name."""
+    groups = instant.index.groups
+    return explain_group(instant, *next(pair for pair in groups if name in ("/".join(pair), pair[1])))
 
 
 _EXPLAINERS: dict[str, Callable[[Instant, str], Reason]] = {
@@ -212,23 +209,14 @@ _EXPLAINERS: dict[str, Callable[[Instant, str], Reason]] = {
     "transfer": explain_transfer,
     "queue": explain_queue,
     "message": explain_message,
-    "group": _group,
+    "group": _explain_named_group,
     "consumer": explain_consumer,
 }
 
 
-def _explanation(instant: Instant, subject: Subject, reason: Reason) -> Explanation:
-    trace, links = instant.trace, []
+def _make_links(instant: Instant, reason: Reason) -> Iterator[Link]:
+    seq, time = instant.trace.seq, instant.trace.time
     for level, item in reason.flat():
         row = instant.row if item.row is None else item.row
-        link = Link(
-            item.text,
-            item.rules,
-            section_of(item.rules[0]),
-            trace.seq[row],
-            trace.time[row],
-            item.subject,
-            level,
-        )
-        links.append(link)
-    return Explanation(subject, trace.seq[instant.row], trace.time[instant.row], tuple(links))
+        section = section_of(item.rules[0])
+        yield Link(item.text, item.rules, section, seq[row], time[row], item.subject, level)

@@ -22,6 +22,11 @@ from qflow.workload.model import is_unseen
 UNITS = {"count": "message", "size": "byte"}
 
 
+def _are(number: int, unit: str) -> str:
+    """Return the beginning of a sentence about so many messages or bytes."""
+    return f"{format_count(number, UNITS[unit])} {'is' if number == 1 else 'are'}"
+
+
 def explain_queue(instant: Instant, name: str) -> Reason:
     """Say what state a queue is in and why; last, what it refused or discarded most recently."""
     queue = instant.queue(name)
@@ -61,8 +66,8 @@ def explain_on(instant: Instant, queue: Queue) -> Reason:
     # The broker tries the count first (FC-14).
     unit = "count" if limit.exceeds_stop(detail["count"], 0) else "size"
     level = getattr(_thresholds_of(queue), f"stop_{unit}")
-    alternative = _ALTERNATIVES.get(_kind(instant, queue))
-    rule, than = alternative or "FC-14", "no fewer than" if alternative == "ALT-07" else "more than"
+    rule = _rule_of(instant, queue) or "FC-14"
+    than = "no fewer than" if rule == "ALT-07" else "more than"
     amount = format_count(detail[unit], UNITS[unit])
     text = (
         f"{queue.name} has been ON since {instant.when(row)}: {label} made it {amount}, {than} "
@@ -78,18 +83,21 @@ def _kind(instant: Instant, queue: Queue) -> str:
     return str(kind)
 
 
+def _rule_of(instant: Instant, queue: Queue) -> str | None:
+    """Return the rule of a queue's flow control, if it is one of the alternatives of history."""
+    return _ALTERNATIVES.get(_kind(instant, queue))
+
+
 def _still_on(instant: Instant, queue: Queue) -> Reason:
     """Say which resume threshold keeps a queue ON, and why its depth does not sink below."""
-    limit, resumes = queue.flow_limit, _thresholds_of(queue)
+    limit, resumes, alternative = queue.flow_limit, _thresholds_of(queue), _rule_of(instant, queue)
     assert limit is not None, "only a queue with flow control is ON"
-    alternative = _ALTERNATIVES.get(_kind(instant, queue))
     # The Java broker resumes at the level, all others below it.
     than = "more than" if alternative == "ALT-12" else "not fewer than"
     parts, names = [], []
     for unit, count, size in (("count", limit.count, 0), ("size", 0, limit.size)):
         if not limit.may_resume(count, size):
-            value, level = count or size, getattr(resumes, f"resume_{unit}")
-            parts.append(f"{format_count(value, UNITS[unit])} {'is' if value == 1 else 'are'} {than} {level}")
+            parts.append(f"{_are(count or size, unit)} {than} {getattr(resumes, f'resume_{unit}')}")
             names.append(f"resume_{unit}")
     row = instant.last("dequeued", "queue", queue.name)
     text = f"{queue.name} stays ON: {' and '.join(parts) or 'no message has left it since'}."
@@ -107,11 +115,9 @@ def _explain_off(instant: Instant, queue: Queue) -> Reason:
     limit, stops = queue.flow_limit, _thresholds_of(queue)
     assert limit is not None, "a queue without flow control is neither ON nor OFF"
     subject = Subject("queue", queue.name)
-    levels = ((limit.count, "message", stops.stop_count), (limit.size, "byte", stops.stop_size))
+    levels = ((limit.count, "count", stops.stop_count), (limit.size, "size", stops.stop_size))
     state = " and ".join(
-        f"{format_count(number, noun)} {'is' if number == 1 else 'are'} not more than {level}"
-        for number, noun, level in levels
-        if level
+        f"{_are(number, unit)} not more than {most}" for number, unit, most in levels if most
     )
     rest = explain_readers(instant, queue) if queue.message_depth else ()
     row = instant.last("flow_resumed", "queue", queue.name)
@@ -122,8 +128,8 @@ def _explain_off(instant: Instant, queue: Queue) -> Reason:
         origins = tuple(origin(instant, queue, name) for name in names)
         return Reason(text, ("FC-13", "FC-14"), declared, subject, (*origins, *rest))
     text = f"{queue.name} has been OFF since {instant.when(row)}: {state}."
-    rules = (_ALTERNATIVES.get(_kind(instant, queue), "FC-16"),)
-    return Reason(text, rules, row, subject, (explain_turning_off(instant, queue.name, row), *rest))
+    rule = _rule_of(instant, queue) or "FC-16"
+    return Reason(text, (rule,), row, subject, (explain_turning_off(instant, queue.name, row), *rest))
 
 
 def explain_turning_off(instant: Instant, queue: str, row: int) -> Reason:
@@ -135,19 +141,14 @@ def explain_turning_off(instant: Instant, queue: str, row: int) -> Reason:
         return Reason(f"{queue} turned OFF when {left}.", ("FC-16",), row, Subject("queue", queue))
     label = instant.label(found)
     existing = instant.queue(queue)
-    below = ""
+    below, rule = "", "FC-16"
     if existing is not None:
-        resumes = _thresholds_of(existing)
-        levels = [
-            format_count(getattr(resumes, f"resume_{unit}"), noun)
-            for unit, noun in UNITS.items()
-            if getattr(resumes, f"resume_{unit}")
-        ]
-        is_java = _kind(instant, existing) == "java"
-        below = f", {'no more' if is_java else 'fewer'} than {' and '.join(levels)}"
+        resumes, rule = _thresholds_of(existing), _rule_of(instant, existing) or rule
+        levels = ((getattr(resumes, f"resume_{unit}"), noun) for unit, noun in UNITS.items())
+        words = " and ".join(format_count(level, noun) for level, noun in levels if level)
+        below = f", {'no more' if rule == 'ALT-12' else 'fewer'} than {words}"
     text = f"{label} left {queue} at {instant.moment(row)}; {left}{below}."
-    alternative = _ALTERNATIVES.get(_kind(instant, existing)) if existing is not None else None
-    return Reason(text, (alternative or "FC-16", "FC-20"), found, Subject("message", label))
+    return Reason(text, (rule, "FC-20"), found, Subject("message", label))
 
 
 # No such queue now
@@ -167,8 +168,8 @@ def _explain_absent_queue(instant: Instant, name: str) -> Reason:
     if refused is not None:
         return _explain_refused_declaration(instant, name, refused)
     row = instant.next("queueDeclare", "queue", name)
-    later = f"; it is declared at {instant.when(row)}" if row is not None else ""
-    return Reason(f"{name} does not exist yet{later}.", ("CF-03",), row, subject)
+    text = f"{name} does not exist yet{instant.when(row, '; it is declared at {}')}."
+    return Reason(text, ("CF-03",), row, subject)
 
 
 def _explain_refused_declaration(instant: Instant, name: str, row: int) -> Reason:
@@ -277,15 +278,14 @@ def explain_departure(instant: Instant, row: int) -> Reason:
     reason = instant.detail(row)["reason"]
     rules, words = REASONS.get(reason, (("FC-20",), ""))
     existing = instant.queue(queue)
-    if reason == "ring" and existing is not None and existing.policy.name == "priority_ring":
-        rules, words = (("LP-12", "RF-20"), "a ring drops the oldest of its lowest priority")
-    text = f"{label} left {queue} at {instant.moment(row)}{words and f': {words}'}."
-
-    if reason == "ring" and existing is not None and isinstance(existing.store, MessageMap):
-        rules = ("LP-13", "LP-10")
     because = _explain_move(instant, row, label) if reason in ("move", "reroute") else ()
     if reason == "ring" and existing is not None:
         because = (limit_of(instant, existing),)
+        if existing.policy.name == "priority_ring":
+            rules, words = ("LP-12", "RF-20"), "a ring drops the oldest of its lowest priority"
+        if isinstance(existing.store, MessageMap):
+            rules = ("LP-13", "LP-10")
+    text = f"{label} left {queue} at {instant.moment(row)}{words and f': {words}'}."
     return Reason(text, rules, row, Subject("message", label), because)
 
 
@@ -306,7 +306,7 @@ def _losses(instant: Instant, queue: str) -> tuple[Reason, ...]:
     dropped = instant.last("dropped", "queue", queue)
     drop = None if dropped is None else explain_drop(instant, dropped)
     found = (_explain_last_refusal(instant, queue), drop, _explain_discard(instant, queue))
-    return tuple(reason for reason in found if reason is not None)
+    return tuple(filter(None, found))
 
 
 def _explain_last_refusal(instant: Instant, queue: str) -> Reason | None:
@@ -338,8 +338,7 @@ def explain_death(instant: Instant, row: int) -> Reason:
 
 def _whose(instant: Instant, session: str, command: int) -> Subject:
     """Return the producer that a session belongs to; if it sends nothing, the queue of its command."""
-    workload = instant.trace.workload
-    for producer in workload.producers if workload is not None else ():
+    for producer in instant.producers:
         if session in (producer.name, producer.session):
             return Subject("producer", producer.name)
     queue = instant.trace.queue[command]
@@ -358,9 +357,9 @@ def _no_room(instant: Instant, queue: Queue, row: int) -> tuple[Reason, ...]:
     if stopped is None:
         return (limit,)
     stop, most = _thresholds_of(queue).stop_count, queue.depth.max_count
-    sum_of = (
-        f"{stop} and all capacities together" if stop and most else "the stop threshold and all capacities"
-    )
+    sum_of = "the stop threshold and all capacities"
+    if stop and most:
+        sum_of = f"{stop} and all capacities together"
     text = (
         f"{queue.name} was ON then, which stops no producer whose window has room: {sum_of} "
         f"must not exceed {most or 'the limit'}."
