@@ -18,26 +18,24 @@ How a caller and its workers talk
   for longer than :data:`PATIENCE`, is ended, and another is started when it is needed.
 - A new worker is one that has not said yet that this was all.
 
-Workers are not started by ``multiprocessing``: that imports the program which started them once more, and
-breaks a script without ``if __name__ == "__main__"``; a fork breaks a notebook's kernel with its threads.
+Questions and answers travel by ``multiprocessing.connection``.  Workers are not started by
+``multiprocessing``: that imports the program which started them once more, and breaks a script without
+``if __name__ == "__main__"``; a fork breaks a notebook's kernel with its threads.
 """
 
 from __future__ import annotations
 
 import atexit
 import os
-import pickle
-import selectors
 import signal
-import struct
 import subprocess
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import closing, suppress
 from functools import partial
-from typing import Any, BinaryIO, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -51,7 +49,6 @@ _QUESTION = 0.04
 Answer = tuple[bool, Any, float] | None
 """Whether an item was done, what it gave or its error, and how many seconds it took; None: this was all."""
 
-_LENGTH = struct.Struct(">Q")
 _DROP = getattr(signal, "SIGUSR1", None)
 
 
@@ -96,10 +93,7 @@ class ManyRuns(Generic[Item, Result]):
         self._workers = _take_workers(count) if count > 1 and has_workers else []
         self._asked: dict[_Worker, deque[int]] = {}
         self._took = 0.0
-        if self._workers:
-            self._selector = selectors.DefaultSelector()
         for worker in self._workers:
-            self._selector.register(worker.answers, selectors.EVENT_READ, worker)
             self._ask(worker)
 
     def results(self, timeout: float | None = 0.0) -> list[tuple[int, Result]]:
@@ -124,10 +118,8 @@ class ManyRuns(Generic[Item, Result]):
         """Drop what has no result yet; the workers wait for the next question."""
         self._waiting.clear()
         self.left = 0
-        if self._workers:
-            _give_back(self._workers)
-            self._workers = []
-            self._selector.close()
+        _give_back(self._workers)
+        self._workers = []
 
     def _is_alone(self) -> bool:
         return not self._workers or (self._is_brief and all(worker.is_new for worker in self._workers))
@@ -136,12 +128,11 @@ class ManyRuns(Generic[Item, Result]):
         """Take what workers say; return at the first result, or when the time is up."""
         until = None if timeout is None else time.monotonic() + timeout
         while True:
-            for key, _ in self._selector.select(
-                None if until is None else max(0.0, until - time.monotonic())
-            ):
-                for said in key.data.receive():
-                    self._on_answer(key.data, said, found)
-            if found or (until is not None and time.monotonic() >= until):
+            left = None if until is None else max(0.0, until - time.monotonic())
+            ready = _wait_for(self._workers, 0.0 if found else left)
+            for worker in ready:
+                self._on_answer(worker, worker.receive(), found)
+            if not ready and (found or left == 0.0):
                 return
 
     def _on_answer(self, worker: _Worker, said: Answer, found: list[tuple[int, Result]]) -> None:
@@ -176,23 +167,24 @@ class _Worker:
     """One process that does what it is asked for, one thing after the other."""
 
     def __init__(self) -> None:
+        # Not at the top: a browser's Python has none of it.
+        from multiprocessing.connection import Pipe
+
         path = os.pathsep.join(item or os.getcwd() for item in sys.path)
+        self.connection, its_end = Pipe()
         # A signal that comes before the worker can hear it waits until then.
         assert _DROP is not None
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [_DROP])
         try:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", "from qflow.workload.many import serve; serve()"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
+                [sys.executable, "-c", f"from qflow.workload.many import serve; serve({its_end.fileno()})"],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[its_end.fileno()],
                 env={**os.environ, "PYTHONPATH": path},
             )
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._questions: BinaryIO = self._process.stdin  # type: ignore[assignment]
-        self.answers: BinaryIO = self._process.stdout  # type: ignore[assignment]
-        self._parts = bytearray()
+            its_end.close()
         self.owes = True
         """Whether it has not said yet that this was all."""
         self.is_new = True
@@ -203,25 +195,22 @@ class _Worker:
 
     def ask(self, function: Callable[[Any], Any], items: Sequence[object]) -> None:
         self.owes = True
-        _write(self._questions, (function, items))
+        self.connection.send((function, items))
 
-    def receive(self) -> list[Answer]:
-        """Return the answers that have come; at least a part of one must have."""
-        part = os.read(self.answers.fileno(), 1 << 16)
-        if not part:
+    def receive(self) -> Answer:
+        """Wait for the next answer; an error if the process has ended."""
+        try:
+            answer: Answer = self.connection.recv()
+        except (EOFError, ConnectionError):
             self.owes = False
-            return [(False, RuntimeError(f"a worker process ended, with {self._process.wait()}"), 0.0)]
-        self._parts += part
-        found: list[Answer] = []
-        while len(self._parts) >= _LENGTH.size:
-            end = _LENGTH.size + _LENGTH.unpack_from(self._parts)[0]
-            if len(self._parts) < end:
-                break
-            found.append(pickle.loads(self._parts[_LENGTH.size : end]))
-            del self._parts[:end]
-        if None in found:
+            return False, RuntimeError(f"a worker process ended, with {self._process.wait()}"), 0.0
+        except BaseException:
+            # Half an answer may be read, after which nothing can be.
+            self.end()
+            raise
+        if answer is None:
             self.owes = self.is_new = False
-        return found
+        return answer
 
     def drop(self) -> None:
         assert _DROP is not None
@@ -230,8 +219,15 @@ class _Worker:
     def end(self) -> None:
         self._process.kill()
         self._process.wait()
-        self._questions.close()
-        self.answers.close()
+        self.connection.close()
+
+
+def _wait_for(workers: Iterable[_Worker], seconds: float | None) -> list[_Worker]:
+    """Return the workers that have said something, as soon as there is one or the time is up."""
+    from multiprocessing.connection import wait
+
+    by_connection: dict[Any, _Worker] = {worker.connection: worker for worker in workers}
+    return [by_connection[connection] for connection in wait(by_connection, seconds)]
 
 
 _idle: list[_Worker] = []
@@ -257,18 +253,16 @@ def _take_workers(count: int) -> list[_Worker]:
 def _give_back(workers: Sequence[_Worker]) -> None:
     """Let workers leave what they are at, and keep those that do."""
     until = time.monotonic() + PATIENCE
-    with selectors.DefaultSelector() as selector:
-        for worker in workers:
-            if worker.owes and worker.is_alive:
-                selector.register(worker.answers, selectors.EVENT_READ, worker)
-        while selector.get_map() and time.monotonic() < until:
-            # Again and again: a call that begins to wait just after a signal does not hear that one.
-            for key in selector.get_map().values():
-                key.data.drop()
-            for key, _ in selector.select(PATIENCE / 10):
-                key.data.receive()
-                if not key.data.owes:
-                    selector.unregister(key.data.answers)
+    while time.monotonic() < until:
+        busy = [worker for worker in workers if worker.owes and worker.is_alive]
+        if not busy:
+            break
+        # Again and again: a call that begins to wait just after a signal does not hear that one.
+        for worker in busy:
+            worker.drop()
+        for worker in _wait_for(busy, PATIENCE / 10):
+            while worker.owes and worker.connection.poll():
+                worker.receive()
     for worker in workers:
         if worker.owes or not worker.is_alive:
             worker.end()
@@ -295,7 +289,7 @@ class _WorkerTask:
         self.is_dropped = self.is_under_way = False
 
     def drop(self, _: int, __: object) -> None:
-        """Hear the signal: leave the item, but no answer half-written."""
+        """Leave the item, as the signal asks; an answer is never left half-written."""
         self.is_dropped = True
         if self.is_under_way:
             self.is_under_way = False
@@ -317,37 +311,23 @@ class _WorkerTask:
         return *found, time.perf_counter() - began
 
 
-def serve() -> None:
-    """Do what the process that started this one asks for, until it ends (a worker's whole life)."""
+def serve(fd: int) -> None:
+    """Do what the process at the other end asks for, until it ends (a worker's whole life)."""
+    from multiprocessing.connection import Connection
+
     assert _DROP is not None
     work = _WorkerTask()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(_DROP, work.drop)
-    answers = os.fdopen(os.dup(1), "wb")
     # What a run prints is for people.
     os.dup2(2, 1)
-    try:
-        _write(answers, None)
+    with suppress(EOFError, ConnectionError), Connection(fd) as connection:
+        connection.send(None)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [_DROP])
-        while (asked := _read(sys.stdin.buffer)) is not None:
-            function, items = asked
-            try:
+        while True:
+            function, items = connection.recv()
+            with suppress(_Dropped):
                 for item in items:
-                    _write(answers, work.do(function, item))
-            except _Dropped:
-                pass
+                    connection.send(work.do(function, item))
             work.is_dropped = False
-            _write(answers, None)
-    except BrokenPipeError:
-        return
-
-
-def _write(stream: BinaryIO, thing: object) -> None:
-    data = pickle.dumps(thing, protocol=pickle.HIGHEST_PROTOCOL)
-    stream.write(_LENGTH.pack(len(data)) + data)
-    stream.flush()
-
-
-def _read(stream: BinaryIO) -> Any:
-    head = stream.read(_LENGTH.size)
-    return pickle.loads(stream.read(*_LENGTH.unpack(head))) if len(head) == _LENGTH.size else None
+            connection.send(None)
