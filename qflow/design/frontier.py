@@ -51,8 +51,7 @@ from qflow.workload.measures import (
     wait_measures,
 )
 from qflow.workload.model import Producer, Workload
-from qflow.workload.run import Run
-from qflow.workload.simulate import expected_messages, simulate, simulate_in_parts
+from qflow.workload.simulate import Run, expected_messages, simulate, simulate_in_parts
 from qflow.workload.stage import GRACE
 
 MESSAGE_LIMIT = 5_000

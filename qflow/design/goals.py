@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from qflow.design.bounds import DesignError
-from qflow.workload.run import measure_text
+from qflow.workload.measures import measure_text
 
 if TYPE_CHECKING:
     from qflow.design.frontier import Costs

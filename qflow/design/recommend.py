@@ -61,10 +61,9 @@ from qflow.table import Tabular, columns_of
 from qflow.workload.agenda import SECOND
 from qflow.workload.arrivals import due_messages
 from qflow.workload.many import run_many
-from qflow.workload.measures import meters_of
+from qflow.workload.measures import measure_text, meters_of
 from qflow.workload.model import Consumer, Workload
-from qflow.workload.run import Run, measure_text
-from qflow.workload.simulate import expected_messages, simulate
+from qflow.workload.simulate import Run, expected_messages, simulate
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,8 @@ from qflow.trace.replaying import trace_of
 from qflow.trace.schema import Trace, TraceError
 from qflow.trace.timeline import Timeline
 from qflow.workload import Run
+from qflow.workload.measures import measures_text
 from qflow.workload.model import SETUP
-from qflow.workload.run import measures_text
 from qflow.workload.stage import Stage
 
 _REACTS = "The run is simulated on from that instant: every client reacts to what is different."

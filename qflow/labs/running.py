@@ -22,7 +22,7 @@ from qflow.labs.topology import Topology
 from qflow.workload import Run, Workload, WorkloadError
 from qflow.workload.agenda import SECOND, SEND
 from qflow.workload.attributes import is_whole, require
-from qflow.workload.simulate import MOST_MESSAGES, set_up
+from qflow.workload.simulate import MOST_MESSAGES, finish, set_up
 from qflow.workload.stage import Stage, pause_collector
 
 Result = TypeVar("Result")
@@ -75,7 +75,7 @@ def draw_steps(workload: Workload, messages: int) -> Steps[Picture]:
             # The run was dropped; it must not stay in memory either.
             stage.dissolve()
         gc.unfreeze()
-    run = stage.finish(workload)
+    run = finish(stage, workload)
     with pause_collector():
         return replace(picture_of(run, frames=folding.whole(run.end)), messages=messages)
 
@@ -89,7 +89,7 @@ def simulate_with(
         stage.agenda.enter(time, SEND + 1, partial(act, stage))
         stage.agenda.end = min(stage.agenda.end, until or stage.agenda.end)
         stage.run()
-    return stage.finish(workload)
+    return finish(stage, workload)
 
 
 def _sketch(run: Run, folding: Fold, room: int) -> Picture:

@@ -30,7 +30,7 @@ from qflow.logs.workload_file import workload_text
 from qflow.table import Tabular, columns_of
 from qflow.workload.attributes import WorkloadError
 from qflow.workload.model import Senders, Workload
-from qflow.workload.run import Run
+from qflow.workload.simulate import Run
 from qflow.workload.stage import pause_collector
 
 FORMAT = "qflow auditor 4"

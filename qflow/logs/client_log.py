@@ -56,7 +56,7 @@ from qflow.trace.files import Quarantine
 from qflow.workload.agenda import SECOND
 from qflow.workload.clients import settle, subscribe
 from qflow.workload.model import Producer, Senders, Workload
-from qflow.workload.run import Run
+from qflow.workload.simulate import Run
 from qflow.workload.stage import Stage, make_message, pause_collector
 
 

@@ -37,9 +37,8 @@ from qflow.logs.client_log import ClientLog
 from qflow.prediction.replays import CHANCE, FEWEST, MeasuredReplay, recorded_sections
 from qflow.workload.agenda import SECOND
 from qflow.workload.attributes import require
-from qflow.workload.measures import Measures
+from qflow.workload.measures import Measures, measure_text
 from qflow.workload.model import Producer, Workload
-from qflow.workload.run import measure_text
 
 _COVER = 0.8
 """The share of recordings that an interval is to hold."""

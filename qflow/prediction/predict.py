@@ -47,9 +47,8 @@ from qflow.progress import Progress
 from qflow.table import Tabular, columns_of
 from qflow.workload.agenda import SECOND
 from qflow.workload.attributes import is_whole, require
-from qflow.workload.measures import Measures, unit_of
+from qflow.workload.measures import Measures, measure_text, measures_text, unit_of
 from qflow.workload.model import MODELS, Workload
-from qflow.workload.run import measure_text, measures_text
 from qflow.workload.stage import pause_collector
 
 _MOST_REPLAYS = 1_000

@@ -44,8 +44,7 @@ from qflow.workload.measures import (
 )
 from qflow.workload.model import Client, Consumer, Producer, Workload
 from qflow.workload.network import Steps
-from qflow.workload.run import Run
-from qflow.workload.simulate import simulate, simulate_in_slices
+from qflow.workload.simulate import Run, simulate, simulate_in_slices
 from qflow.workload.stage import GRACE, pause_collector
 
 Sections = Mapping[str, Mapping[str, Measures]]

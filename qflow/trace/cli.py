@@ -163,7 +163,7 @@ def _summarize(trace: Trace, end: int | None = None) -> dict[str, dict[str, floa
 
 
 def _print_facts(file: str, trace: Trace, quarantine: Quarantine) -> None:
-    from qflow.workload.run import measures_text
+    from qflow.workload.measures import measures_text
 
     last = trace.time[-1] / 1_000_000 if len(trace) else 0
     print(f"{Path(file).name}: run {trace.run!r}, {len(trace)} rows, {last:g} s")

@@ -30,7 +30,7 @@ from qflow.broker.session import Session
 from qflow.broker.store import DelayedStore, MessageStore
 from qflow.progress import Progress
 from qflow.trace.schema import NAMES, Row, Trace, TraceError, decode_detail, encode_detail
-from qflow.workload.run import CLIENT_EVENTS, Run
+from qflow.workload.simulate import CLIENT_EVENTS, Run
 from qflow.workload.stage import pause_collector
 
 

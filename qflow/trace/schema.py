@@ -40,7 +40,7 @@ from qflow.broker.options import BrokerOptions
 from qflow.qflow_error import QflowError
 from qflow.table import Tabular
 from qflow.workload.model import Workload
-from qflow.workload.run import CLIENT_EVENTS
+from qflow.workload.simulate import CLIENT_EVENTS
 
 _MESSAGE_FIELDS = {item.name: item.default for item in fields(Message) if item.name != "content"}
 """A trace leaves the content out, which the broker never looks at; its size is kept."""

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from qflow.workload.model import Producer as Producer
     from qflow.workload.model import Workload as Workload
     from qflow.workload.network import Network as Network
-    from qflow.workload.run import CLIENT_EVENTS as CLIENT_EVENTS
-    from qflow.workload.run import Run as Run
+    from qflow.workload.simulate import CLIENT_EVENTS as CLIENT_EVENTS
+    from qflow.workload.simulate import Run as Run
     from qflow.workload.simulate import simulate as simulate
 
 open_room(__name__)

@@ -17,7 +17,7 @@ from qflow.writing import require_apart
 
 if TYPE_CHECKING:
     from qflow.workload.model import Workload
-    from qflow.workload.run import Run
+    from qflow.workload.simulate import Run
 
 
 def add_arguments(rooms: argparse._SubParsersAction[Any]) -> None:
@@ -128,7 +128,7 @@ def _summarise(run: Run) -> dict[str, Any]:
 
 
 def _text(summary: dict[str, Any]) -> str:
-    from qflow.workload.run import measures_text
+    from qflow.workload.measures import measures_text
 
     until = ", interrupted" if summary["interrupted"] else ""
     lines = [f"{summary['workload']}: {summary['seconds']:g} s, {summary['events']} events{until}"]

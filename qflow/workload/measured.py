@@ -95,7 +95,7 @@ def measure(stage: Stage, workload: Workload, queue: str = "") -> Measured:
         measured = stage.broker.queue(name)
         measured.observers = (*measured.observers, gauge)
     stage.run()
-    errors = stage.finish(workload).errors
+    errors = stage.finish(workload)
     died = [producer.name for producer in workload.producers if producer.name in errors]
     # A run whose messages are all sent ends a while after the last of them; another when none falls due.
     end = min(stage.agenda.end - GRACE, round(workload.duration * SECOND))

@@ -30,7 +30,7 @@ simulate.  Whoever needs less counts less, as :mod:`qflow.workload.measured` doe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import takewhile, tee
 from math import inf
 from typing import Any, NamedTuple
@@ -60,6 +60,20 @@ _UNITS = {
 def unit_of(measure: str) -> str:
     """Return the unit of a measure or of a count of events; "" where its name says what is counted."""
     return next((unit for unit, names in _UNITS.items() if measure in names), "")
+
+
+def measures_text(measures: Mapping[str, float | int | None]) -> str:
+    """Return measures in one line, each with its name and unit."""
+    return ", ".join(
+        f"{name} {measure_text(value)} {unit_of(name)}".rstrip() for name, value in measures.items()
+    )
+
+
+def measure_text(value: float | int | None) -> str:
+    """Return a measure as text: whole numbers whole, others with four digits that count."""
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) and abs(value) < 1000 else f"{value:.0f}"
 
 
 class DepthMeter:

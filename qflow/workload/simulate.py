@@ -1,4 +1,4 @@
-"""Simulate a workload: its clients and the engine, in virtual time.
+"""Simulate a workload: its clients and the engine, in virtual time; what happened is a Run.
 
 The stage (:mod:`qflow.workload.stage`) is a broker with the workload's queues and an agenda.  Each client
 enters its next action there; the agenda carries actions out in order of time, and lets the broker's own
@@ -7,15 +7,33 @@ timers act between them.  Nothing else moves time, so a run is over as soon as i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
-from qflow.broker.events import EventTable
+from qflow.broker.errors import AmqpException
+from qflow.broker.events import Event, EventTable
+from qflow.table import Tabular, columns_of
 from qflow.workload.agenda import SECOND
 from qflow.workload.attributes import WorkloadError, is_whole, require
 from qflow.workload.clients import ConsumerClient, ProducerClient, SharedSession, WindowedProducer
 from qflow.workload.model import Producer, Workload
-from qflow.workload.run import Run
 from qflow.workload.stage import GRACE, Stage, pause_collector
+
+CLIENT_EVENTS: dict[str, str] = {
+    "client.block": "a producer has a message due and its window is full; session: the producer; due: since "
+    "when, in microseconds, which a log does not say",
+    "client.unblock": "its window has room again; session: the producer",
+    "client.transfer": "a producer with a network sends; the broker meets it later (message.transfer)",
+    "client.complete": "a producer with a network learns that a transfer is complete",
+    "client.accept": "a consumer with a network accepts; the broker meets it later (message.accept)",
+    "client.release": "a consumer with a network releases",
+    "client.reject": "a consumer with a network rejects",
+    "client.deliver": "a message reaches a consumer with a network",
+    "client.differs": "a replayed log does what the engine's clients cannot; detail: logged, engine",
+}
+"""Kinds of event that only clients can report: the broker does not know a window (CAP-01)."""
+
 
 _PART = 5 * SECOND
 """Microseconds of virtual time of which the events of a run are in memory, if it is not to keep them."""
@@ -31,6 +49,35 @@ MOST_MESSAGES = 1_000_000
 
 MOST_ACTS = 5 * MOST_MESSAGES
 """How many sends and settlements a run may turn out to have: what is released comes again and again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run(Tabular):
+    """One run of a workload, simulated or replayed.
+
+    Parameters:
+        workload: What was run.
+        events: All that happened, commands and effects and the rows of :data:`CLIENT_EVENTS`, in order.
+        end: The instant at which the run ended, in microseconds.
+        errors: Client name to what its session died of, of all producers on a session; the others went on.
+
+    >>> run = Run(Workload("w", 1, {"q": {}}), [Event(0, "queue_created", queue="q")], end=11_000_000)
+    >>> run.columns()["kind"]
+    ['queue_created']
+    """
+
+    workload: Workload
+    events: Sequence[Event]
+    end: int
+    errors: dict[str, AmqpException] = field(default_factory=dict)
+
+    def columns(self, start: int = 0, end: int | None = None) -> dict[str, list[Any]]:
+        """Return the events as columns: time, kind, queue, session, link, message, size, group, detail."""
+        return columns_of(self.events[start:end], Event._fields)
+
+    def __repr__(self) -> str:
+        died = f", errors: {', '.join(self.errors)}" if self.errors else ""
+        return f"Run({self.workload.name!r}, {len(self.events)} events, {self.end} us{died})"
 
 
 def simulate(workload: Workload, *, message_limit: int | None = None) -> Run:
@@ -70,7 +117,7 @@ def simulate(workload: Workload, *, message_limit: int | None = None) -> Run:
     with pause_collector():
         stage = _set_up_to_keep(workload, message_limit)
         stage.run()
-    return stage.finish(workload)
+    return finish(stage, workload)
 
 
 def simulate_in_parts(workload: Workload, take: Callable[[EventTable], object]) -> Run:
@@ -81,7 +128,12 @@ def simulate_in_parts(workload: Workload, take: Callable[[EventTable], object]) 
             stage.run(min(until, stage.agenda.end))
             take(stage.events)
             del stage.events[:]
-    return stage.finish(workload)
+    return finish(stage, workload)
+
+
+def finish(stage: Stage, workload: Workload) -> Run:
+    """Return what happened on a stage, as a run; the stage is of no more use then."""
+    return Run(workload, stage.events, stage.agenda.end, stage.finish(workload))
 
 
 def set_up(workload: Workload, message_limit: int | None = None) -> Stage:
@@ -144,8 +196,8 @@ def simulate_in_slices(workload: Workload, on_slice: Callable[[int, int], object
                 stage.run(until=until)
                 done, count = until, len(stage.events)
                 on_slice(done, count)
-            return stage.finish(workload), True
+            return finish(stage, workload), True
         except KeyboardInterrupt:
             del stage.events[count:]
             stage.agenda.end = done
-            return stage.finish(workload), False
+            return finish(stage, workload), False

@@ -14,7 +14,6 @@ from qflow.broker.message import Message
 from qflow.workload.agenda import SECOND, Action, Agenda
 from qflow.workload.attributes import WorkloadError
 from qflow.workload.model import SETUP, Producer, Senders, Workload
-from qflow.workload.run import Run
 
 GRACE = 10 * SECOND
 """After the last message was due, clients have this long to catch up and drain the queues."""
@@ -85,15 +84,15 @@ class Stage:
             if self.on_client is not None:
                 self.on_client("client.error", name)
 
-    def finish(self, workload: Workload) -> Run:
-        """Return the run; the stage is of no more use then."""
+    def finish(self, workload: Workload) -> dict[str, AmqpException]:
+        """Return what the clients' sessions died of; the stage is of no more use then."""
         senders = Senders(workload.producers)
         for session in self.broker.sessions.values():
             if session.error is not None:
                 for name in senders.on(session.name) or (session.name,):
                     self.errors.setdefault(name, session.error)
         self.dissolve()
-        return Run(workload, self.events, self.agenda.end, self.errors)
+        return self.errors
 
     def dissolve(self) -> None:
         """Break the references between clients, agenda and broker, so that nothing is kept but the events."""

@@ -18,7 +18,7 @@ from qflow.trace.explain.question import KINDS, _Subjects
 from qflow.trace.replaying import trace_of
 from qflow.trace.timeline import Timeline
 from qflow.workload import Consumer, Producer, Workload, simulate
-from qflow.workload.run import CLIENT_EVENTS
+from qflow.workload.simulate import CLIENT_EVENTS
 
 
 def us(text):

@@ -22,7 +22,7 @@ from qflow.trace.schema import Trace, decode_detail
 from qflow.trace.timeline import Checkpoint, RowIndex
 from qflow.wording import format_names
 from qflow.workload.model import Producer
-from qflow.workload.run import CLIENT_EVENTS
+from qflow.workload.simulate import CLIENT_EVENTS
 
 _ACTS = {
     "session.attach": ("attached", "attaches", ""),
