@@ -151,6 +151,15 @@ class Work:
         trips = [trip for trip in trips if trip < ANSWERED]
         self.round_trip = max(0.0, median(trips)) if len(trips) >= FEW else 0.0
 
+    def network(self) -> Network:
+        """Return the same in seconds, as a workload has it."""
+        return Network(
+            latency=self.round_trip / 2 / SECOND,
+            send_cost=self.send_cost / SECOND,
+            report_cost=self.report_cost.start / SECOND,
+            report_growth=self.report_cost.growth / SECOND,
+        )
+
 
 def works(
     rows: Mapping[str, Sequence[LogRow]], due: Mapping[str, Sequence[int]], grows: float | None = None
@@ -223,11 +232,8 @@ def _overhead(model: Consumer, works: Sequence[tuple[int, int, str]]) -> tuple[f
         overhead.append(end - begin - service.time(begin))
         right += service.verdict() == verdict
     early = sum(item < -_EARLY for item in overhead)
-    if len(works) < FEW or right < len(works) or early > len(works) // 50:
-        return None
-    if median(overhead) > LATE:
-        return None
-    return tuple(item / SECOND for item in overhead)
+    is_theirs = FEW <= len(works) == right and early <= len(works) // 50 and median(overhead) <= LATE
+    return tuple(item / SECOND for item in overhead) if is_theirs else None
 
 
 # The credit of a consumer
@@ -304,15 +310,8 @@ def constant_networks(
     """Return what lies between each client and the broker, in constants that hold throughout."""
     delays = [item.delay for own in returns.values() if is_delayed(own) for item in noticeable(own)]
     delay = typical(delays) / SECOND if delays else 0.0
-    found = {
-        name: Network(
-            latency=work.round_trip / 2 / SECOND,
-            ack_delay=delay,
-            send_cost=work.send_cost / SECOND,
-            report_cost=work.report_cost.start / SECOND,
-        )
-        for name, work in works(rows, due, grows=0.0).items()
-    }
+    costs = works(rows, due, grows=0.0)
+    found = {name: replace(work.network(), ack_delay=delay) for name, work in costs.items()}
     for consumer in workload.consumers:
         own = returns[consumer.name]
         is_prompt = len(own) >= FEW and not is_delayed(own)

@@ -30,7 +30,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby, pairwise, zip_longest
 from math import cos, fsum, hypot, pi, sin
 from statistics import mean, median, quantiles
@@ -59,6 +59,15 @@ _HELD = 15_000
 
 _STOPPED = 100_000
 """Microseconds: a block that lasts longer than that was a stopped queue's."""
+
+
+def add_spell(
+    steps: list[tuple[float, float]], since: float, until: float, value: float, usual: float
+) -> None:
+    """Let a value hold for a while, and after that the usual one; of two at once the later one holds."""
+    if steps and steps[-1][0] >= since:
+        steps.pop()
+    steps += [(since, value), (until, usual)]
 
 
 # When work took longer
@@ -146,11 +155,9 @@ def _client_pace(own: Sequence[tuple[_Episode, float]], usual: float) -> Steps:
     steps: list[tuple[float, float]] = [(0.0, usual)]
     last = -_NEAR
     for episode, factor in own:
-        since = max(0, episode.begin - _NEAR, (last + episode.begin) // 2) / SECOND
+        since = max(0, episode.begin - _NEAR, (last + episode.begin) // 2)
         last = episode.end
-        if steps[-1][0] >= since:
-            steps.pop()
-        steps += [(since, factor), ((last + _NEAR) / SECOND, usual)]
+        add_spell(steps, since / SECOND, (last + _NEAR) / SECOND, factor, usual)
     return tuple(steps)
 
 
@@ -182,25 +189,19 @@ def _machine_load(by_client: Mapping[str, Sequence[LogRow]]) -> Load:
     return tuple((since / SECOND, value) for since, value in _loaded_windows(sorted(extra)))
 
 
-def _loaded_windows(extra: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
+def _loaded_windows(extra: Sequence[tuple[int, float]]) -> list[tuple[float, float]]:
     """Return since when the way takes how much longer; nothing for what is as usual from the start.
 
     >>> slow = [(300_000 + n, 4000.0) for n in range(3)]
     >>> _loaded_windows([(0, 10.0), *slow, *[(900_000 + n, 5.0) for n in range(3)]])
     [(250000, 4000.0), (500000, 0.0)]
     """
-    steps: list[tuple[int, float]] = []
+    steps: list[tuple[float, float]] = []
     for window, items in groupby(extra, lambda item: item[0] // _WINDOW):
         values = [value for _, value in items]
         found = median(values) if len(values) >= 3 else 0.0
-        begin = window * _WINDOW
-        if steps and steps[-1][1] and steps[-1][0] + _WINDOW < begin:
-            steps.append((steps[-1][0] + _WINDOW, 0.0))
-        value = round(found, 1) if found >= _EXTRA else 0.0
-        if value or (steps and steps[-1][1]):
-            steps.append((begin, value))
-    if steps and steps[-1][1]:
-        steps.append((steps[-1][0] + _WINDOW, 0.0))
+        if found >= _EXTRA:
+            add_spell(steps, window * _WINDOW, (window + 1) * _WINDOW, round(found, 1), 0.0)
     return steps
 
 
@@ -213,16 +214,13 @@ def _producer_network(
     work: Work, system: AckDelay, load: Load = (), pace: Steps = (), wakes: tuple[float, ...] = ()
 ) -> Network:
     """Return what a producer's sends and completions cost it."""
-    latency = work.round_trip / 2 / SECOND
-    return Network(
-        latency=latency,
+    network = work.network()
+    return replace(
+        network,
         ack_delay=system.shortest / SECOND,
         tick=system.tick / SECOND,
         wakes=wakes,
-        send_cost=work.send_cost / SECOND,
-        report_cost=work.report_cost.start / SECOND,
-        report_growth=work.report_cost.growth / SECOND,
-        latencies=_latencies(load, latency),
+        latencies=_latencies(load, network.latency),
         pace=pace,
     )
 
@@ -423,11 +421,8 @@ def _interruptions(returns: Sequence[CreditReturn], system: AckDelay) -> Iterato
 
 def _without_load(returns: Sequence[CreditReturn], load: Load, shortest: float) -> list[CreditReturn]:
     """Return what delays would be without the load: it lengthens the way there and back."""
-    found: list[CreditReturn] = []
     extra = Course(0.0, load)
-    for since, delay in returns:
-        found.append(CreditReturn(since, max(shortest, delay - 2 * extra.at(since))))
-    return found
+    return [CreditReturn(since, max(shortest, delay - 2 * extra.at(since))) for since, delay in returns]
 
 
 def _course(returns: Sequence[CreditReturn], usual: float) -> Steps:
@@ -437,11 +432,8 @@ def _course(returns: Sequence[CreditReturn], usual: float) -> Steps:
     ((0.0, 0.04), (0.08, 0.042), (0.5, 0.09), (0.68, 0.042))
     """
     steps: list[tuple[float, float]] = []
-    ends = [item.since for item in returns[1:]]
-    for (since, delay), end in zip_longest(returns, ends):
-        steps.append((since / SECOND, delay / SECOND))
-        if end is None or since + 2 * delay < end:
-            steps.append(((since + 2 * delay) / SECOND, usual / SECOND))
+    for since, delay in returns:
+        add_spell(steps, since / SECOND, (since + 2 * delay) / SECOND, delay / SECOND, usual / SECOND)
     return tuple(steps)
 
 

@@ -206,12 +206,8 @@ def _think_times(sends: Sequence[SentTransfer]) -> list[int]:
     [10, 10]
     """
     # They are a producer's own only if it does not catch up after a block: who owes messages does not think.
-    before = 0
-    times: list[int] = []
-    for item in sends:
-        times.append(max(0, item.wanted - before))
-        before = item.time
-    return times
+    ends = [0, *(item.time for item in sends)]
+    return [max(0, item.wanted - before) for item, before in zip(sends, ends, strict=False)]
 
 
 def _infer_schedule(sends: Sequence[SentTransfer], end: int) -> list[int]:

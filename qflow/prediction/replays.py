@@ -31,6 +31,7 @@ from qflow.broker.settings import QueueSettings
 from qflow.logs.client_log import ClientLog, rows_by_client
 from qflow.logs.log_file import LogRow
 from qflow.prediction.costs import USUAL, works_of
+from qflow.prediction.disturbances import add_spell
 from qflow.progress import Progress
 from qflow.workload.agenda import SECOND
 from qflow.workload.many import run_many
@@ -436,10 +437,7 @@ def _move_steps(steps: Steps, moves: _Moves) -> Steps:
     )
     found = [(0.0, usual)]
     for since, length, value in above:
-        # Of two at once the later one holds.
-        if found[-1][0] >= since:
-            found.pop()
-        found += [(since, value), (since + length, usual)]
+        add_spell(found, since, since + length, value, usual)
     return tuple(found)
 
 

@@ -112,7 +112,6 @@ def _summarise(run: Run) -> dict[str, Any]:
             name = senders.of(event.session, event.message) or event.session
             counts[name, kinds[event.kind]] += 1
     sent = {p.name: {what: counts[p.name, what] for what in ("sent", "blocks")} for p in producers}
-    unroutable = {p.name: counts[p.name, "unroutable"] for p in producers}
     meters = meters_of(run.events, run.workload, run.end)
     measures = {name: meter.measures(run.end) if run.end else {} for name, meter in meters.items()}
     return {
@@ -123,7 +122,7 @@ def _summarise(run: Run) -> dict[str, Any]:
         "producers": {name: counted | measures[name] for name, counted in sent.items()},
         "consumers": {c.name: {"accepts": counts[c.name, "accepts"]} for c in consumers},
         "errors": {name: str(error) for name, error in run.errors.items()},
-        "unroutable": {name: count for name, count in unroutable.items() if count},
+        "unroutable": {p.name: count for p in producers if (count := counts[p.name, "unroutable"])},
     }
 
 

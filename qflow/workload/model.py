@@ -538,8 +538,7 @@ class Workload:
         names = [client.name for client in clients]
         where = f"workload {self.name!r}"
         require(name in names, where, f"the {kind} to change", name, f"one of {', '.join(names) or 'none'}")
-        if clients:
-            require_keys(f"{kind} {name!r}", changes, _names(type(clients[0])), ())
+        require_keys(f"{kind} {name!r}", changes, _names(type(clients[0])), ())
         return tuple(dataclasses.replace(c, **changes) if c.name == name else c for c in clients)
 
 
