@@ -282,11 +282,6 @@ def test_a_block_that_never_ends_counts_to_the_end():
     assert producer_measures(rows, 1_000_000)["blocked_share"] == 0.6
 
 
-def test_a_block_ends_with_its_session():
-    rows = [LogRow(400_000, "p", "block", "", "", 0, ""), LogRow(500_000, "p", "error", "", "died", 0, "")]
-    assert producer_measures(rows, 1_000_000)["blocked_share"] == 0.1
-
-
 def test_the_report_says_where_the_clients_times_come_from():
     log = true_log()
     stated = report_text(predict(truth(), log, compare_models=False, replays=1))

@@ -44,7 +44,6 @@ def test_the_chain_as_json(file, capsys):
         ("9" * 5000, "C1", "an instant is a row's seq"),
         ("٣s", "C1", "an instant is a row's seq"),
         ("2.5s", "C9", "nothing in this trace is called 'C9'; it has producers C1, C2, queues q"),
-        ("2.5s", "queue:orders", "there is no queue 'orders' in this trace; its queues are q"),
     ],
 )
 def test_a_wrong_question_ends_in_one_sentence(file, capsys, instant, subject, sentence):
@@ -91,9 +90,3 @@ def test_the_planned_time_after_the_last_row_belongs_to_the_trace(tmp_path, caps
     for instant, is_after in (("0.9s", False), ("1s", False), ("1.1s", True)):
         assert main(["trace", "why", str(path), instant, "q"]) == 0
         assert capsys.readouterr().out.startswith("The trace ends at") is is_after
-
-
-def test_a_file_that_is_no_trace_ends_in_one_sentence(tmp_path, capsys):
-    (tmp_path / "no.jsonl").write_text("hello\n")
-    assert main(["trace", "why", str(tmp_path / "no.jsonl"), "1", "q"]) == 2
-    assert capsys.readouterr().err.count("\n") == 1

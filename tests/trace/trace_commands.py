@@ -18,62 +18,56 @@ QUEUES = {
     "prio": {"qpid.priorities": 5, "qpid.alert_count": 3},
 }
 PRODUCERS, CONSUMERS = ("P1", "P2"), ("C1", "C2")
+producers, consumers, clients = map(st.sampled_from, (PRODUCERS, CONSUMERS, PRODUCERS + CONSUMERS))
 queue_names = st.sampled_from(sorted(QUEUES))
 numbers = st.lists(st.integers(0, 12), min_size=1, max_size=4)
+groups, times_to_live = st.sampled_from(["", "a", "b"]), st.sampled_from([0, 0, 0, 300])
+verdicts = st.sampled_from(["message_accept", "message_release", "message_reject", "session_completed"])
+transactions = st.sampled_from(["tx_select", "tx_commit", "tx_rollback"])
+calls = st.sampled_from(
+    [
+        ("queueMoveMessages", "flow", "ring", 2),
+        ("queueMoveMessages", "flow", "nowhere", 2),
+        ("purge", "size", 1),
+        ("reroute", "flow", 1, False, "amq.fanout"),
+        ("queueRedirect", "flow", "size"),
+        ("queueRedirect", "flow"),
+        ("create", "queue", "late", {"qpid.max_count": 2}),
+        ("delete", "queue", "late"),
+        ("query", "queue", "team"),
+    ]
+)
+
+
+def command(name, *arguments):
+    """Draw a command of a Cast, by its method's name, with drawn arguments."""
+    return st.tuples(st.just(name), *arguments)
+
 
 COMMON = [
-    st.tuples(st.just("advance"), st.integers(0, 400_000)),
-    st.tuples(
-        st.just("send"),
-        st.sampled_from(PRODUCERS),
-        queue_names,
-        st.integers(0, 30),
-        st.sampled_from(["", "a", "b"]),
-        st.integers(0, 5),
-        st.booleans(),
-        st.sampled_from([0, 0, 0, 300]),
+    command("advance", st.integers(0, 400_000)),
+    command(
+        "send",
+        *(producers, queue_names, st.integers(0, 30), groups),
+        *(st.integers(0, 5), st.booleans(), times_to_live),
     ),
-    st.tuples(st.just("join"), st.sampled_from(CONSUMERS), queue_names, st.integers(0, 1), st.integers(1, 6)),
-    st.tuples(st.just("credit"), st.sampled_from(CONSUMERS), queue_names, st.integers(1, 3)),
-    st.tuples(
-        st.just("settle"),
-        st.sampled_from(CONSUMERS),
-        st.sampled_from(["message_accept", "message_release", "message_reject", "session_completed"]),
-        numbers,
-    ),
-    st.tuples(st.just("call"), st.sampled_from(PRODUCERS + CONSUMERS), st.just("execution_sync")),
-    st.tuples(st.just("call"), st.sampled_from(CONSUMERS), st.just("session_flush")),
-    st.tuples(st.just("leave"), st.sampled_from(PRODUCERS + CONSUMERS)),
-    st.tuples(st.just("purge"), st.sampled_from(PRODUCERS), queue_names),
+    command("join", consumers, queue_names, st.integers(0, 1), st.integers(1, 6)),
+    command("credit", consumers, queue_names, st.integers(1, 3)),
+    command("settle", consumers, verdicts, numbers),
+    command("call", clients, st.just("execution_sync")),
+    command("call", consumers, st.just("session_flush")),
+    command("leave", clients),
+    command("purge", producers, queue_names),
 ]
 ALL = [
     *COMMON,
-    st.tuples(
-        st.just("call"),
-        st.sampled_from(PRODUCERS),
-        st.sampled_from(["tx_select", "tx_commit", "tx_rollback"]),
-    ),
-    st.tuples(st.just("write"), st.sampled_from(CONSUMERS), queue_names, numbers),
-    st.tuples(st.just("fetch"), st.sampled_from(CONSUMERS), queue_names),
-    st.tuples(st.just("odd"), st.sampled_from(PRODUCERS)),
-    st.tuples(st.just("bad"), st.sampled_from(PRODUCERS)),
-    st.tuples(st.just("select"), st.sampled_from(CONSUMERS), queue_names),
-    st.tuples(
-        st.just("manage"),
-        st.sampled_from(
-            [
-                ("queueMoveMessages", "flow", "ring", 2),
-                ("queueMoveMessages", "flow", "nowhere", 2),
-                ("purge", "size", 1),
-                ("reroute", "flow", 1, False, "amq.fanout"),
-                ("queueRedirect", "flow", "size"),
-                ("queueRedirect", "flow"),
-                ("create", "queue", "late", {"qpid.max_count": 2}),
-                ("delete", "queue", "late"),
-                ("query", "queue", "team"),
-            ]
-        ),
-    ),
+    command("call", producers, transactions),
+    command("write", consumers, queue_names, numbers),
+    command("fetch", consumers, queue_names),
+    command("odd", producers),
+    command("bad", producers),
+    command("select", consumers, queue_names),
+    command("manage", calls),
 ]
 common_commands = st.lists(st.one_of(COMMON), max_size=40)
 all_commands = st.lists(st.one_of(ALL), max_size=40)

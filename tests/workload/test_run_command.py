@@ -48,32 +48,38 @@ def changed(path, value):
     return mapping
 
 
+@pytest.fixture
+def run(tmp_path, capsys):
+    """Run a mapping, or text, as a workload file; return the status, the output and the errors."""
+
+    def run_file(workload, *options):
+        file = tmp_path / "w.json"
+        file.write_text(workload if isinstance(workload, str) else json.dumps(workload))
+        return status_of("run", file, *options), *capsys.readouterr()
+
+    return run_file
+
+
 @pytest.mark.parametrize("value", [DIGITS, [1, 1e308], {"max": 5}, "\udc80"], ids=lambda one: str(one)[:9])
-def test_what_no_broker_could_be_given_is_refused_in_one_sentence(tmp_path, capsys, value):
+def test_what_no_broker_could_be_given_is_refused_in_one_sentence(run, value):
     """All that is refused is in test_workload.py."""
-    file = tmp_path / "odd.json"
-    file.write_text(json.dumps(changed("producers.0.size", value)))
-    assert status_of("run", file) == 2
-    said = capsys.readouterr().err
-    assert "odd.json: " in said and "size" in said
+    status, _, said = run(changed("producers.0.size", value))
+    assert status == 2 and "w.json: " in said and "size" in said
     assert said.count("\n") == 1 and len(said) < 700
 
 
 @pytest.mark.parametrize(("path", "value"), RUNS, ids=[f"{path}={str(value)[:20]!a}" for path, value in RUNS])
-def test_what_is_only_extreme_runs(tmp_path, capsys, path, value):
-    file, trace = tmp_path / "odd.json", tmp_path / "odd.parquet"
-    file.write_text(json.dumps(changed(path, value)))
-    assert status_of("run", file, "--trace", trace) == 0
+def test_what_is_only_extreme_runs(run, tmp_path, path, value):
+    trace = tmp_path / "odd.parquet"
+    status, _, said = run(changed(path, value), "--trace", trace)
     # On a slow machine there are lines of progress.
-    assert "qflow" not in capsys.readouterr().err
+    assert status == 0 and "qflow" not in said
     assert status_of("trace", "replay", trace) == 0
 
 
-def test_a_number_too_long_to_read_is_refused(tmp_path, capsys):
-    file = tmp_path / "odd.json"
-    file.write_text(json.dumps(SMALL).replace("0.002", "9" * 5000))
-    assert status_of("run", file) == 2
-    assert capsys.readouterr().err.count("\n") == 1
+def test_a_number_too_long_to_read_is_refused(run):
+    status, _, said = run(json.dumps(SMALL).replace("0.002", "9" * 5000))
+    assert status == 2 and said.count("\n") == 1
 
 
 def test_a_number_too_long_to_show_is_refused():
@@ -81,21 +87,16 @@ def test_a_number_too_long_to_show_is_refused():
         Producer("p", ("", "q"), 1, 10**50_000, 1)
 
 
-def test_a_very_long_time_in_which_little_happens_passes(tmp_path, capsys):
-    file = tmp_path / "long.json"
-    file.write_text(json.dumps(changed("producers.0.rate", 1e-6) | {"duration": 1e7}))
-    assert status_of("run", file, "--json") == 0
-    made = json.loads(capsys.readouterr().out)
-    assert 0 < made["producers"]["p"]["sent"] == made["consumers"]["c"]["accepts"] < 50
+def test_a_very_long_time_in_which_little_happens_passes(run):
+    status, said, _ = run(changed("producers.0.rate", 1e-6) | {"duration": 1e7}, "--json")
+    made = json.loads(said)
+    assert status == 0 < made["producers"]["p"]["sent"] == made["consumers"]["c"]["accepts"] < 50
 
 
-def test_a_run_too_large_for_the_memory_is_refused_by_the_command_too(tmp_path, capsys):
-    file = tmp_path / "long.json"
-    file.write_text(json.dumps(SMALL | {"duration": 1_000_000}))
-    assert status_of("run", file) == 2
-    assert (
-        "about 100,000,000 messages fall due in 1e+06 s, more than the 1,000,000" in capsys.readouterr().err
-    )
+def test_a_run_too_large_for_the_memory_is_refused_by_the_command_too(run):
+    status, _, said = run(SMALL | {"duration": 1_000_000})
+    assert status == 2
+    assert "about 100,000,000 messages fall due in 1e+06 s, more than the 1,000,000" in said
 
 
 ENDLESS = {
@@ -119,29 +120,24 @@ def test_a_run_that_turns_out_too_large_is_refused(monkeypatch, clients):
         simulate(workload)
 
 
-def test_whole_numbers_are_printed_whole(tmp_path, capsys):
-    file = tmp_path / "many.json"
+def test_whole_numbers_are_printed_whole(run):
     producers = [{**SMALL["producers"][0], "rate": 11_000, "capacity": 100_000}]
-    file.write_text(json.dumps(SMALL | {"queues": {"q": {}}, "producers": producers, "consumers": []}))
-    assert status_of("run", file) == 0
-    said = capsys.readouterr().out
+    status, said, _ = run(SMALL | {"queues": {"q": {}}, "producers": producers, "consumers": []})
+    assert status == 0
     sent = re.search(r"producer p: sent (\d{5}) messages, blocks 0 times", said)[1]
     assert f"max_depth {sent} messages, " in said
 
 
-def test_messages_that_reach_no_queue_are_mentioned(tmp_path, capsys):
+def test_messages_that_reach_no_queue_are_mentioned(run):
     """A mistyped key is no error to the broker."""
-    file = tmp_path / "mistyped.json"
     sender = SMALL["producers"][0]
     mistyped = {**sender, "name": "m", "to": ["amq.topic", "a.c"]}
-    file.write_text(json.dumps(SMALL | {"producers": [sender, mistyped]}))
-    assert status_of("run", file, "--json") == 0
-    made = json.loads(capsys.readouterr().out)
+    status, said, _ = run(SMALL | {"producers": [sender, mistyped]}, "--json")
+    made = json.loads(said)
     count = made["producers"]["m"]["sent"]
     assert made["unroutable"] == {"m": count}
-    assert count > 50
-    assert status_of("run", file) == 0
-    lines = capsys.readouterr().out.splitlines()
+    assert status == 0 and count > 50
+    lines = run(SMALL | {"producers": [sender, mistyped]})[1].splitlines()
     assert lines[-1] == f"{count} of {count} messages of m reached no queue, as no binding matched (EX-08)"
     assert not any("of p reached" in line for line in lines)
 
@@ -164,19 +160,14 @@ def test_messages_that_reach_no_queue_are_mentioned(tmp_path, capsys):
         ),
     ],
 )
-def test_a_key_that_is_given_twice_is_refused(tmp_path, capsys, text, sentence):
+def test_a_key_that_is_given_twice_is_refused(run, text, sentence):
     """JSON's readers take the last one: a setting that never takes effect."""
-    path = tmp_path / "w.json"
-    path.write_text(text)
-    assert status_of("run", str(path)) == 2
-    assert sentence in capsys.readouterr().err
+    status, _, said = run(text)
+    assert status == 2 and sentence in said
 
 
-def test_every_number_of_the_summary_has_a_unit(tmp_path, capsys):
-    file = tmp_path / "small.json"
-    file.write_text(json.dumps(SMALL))
-    assert status_of("run", file) == 0
-    first, *lines = capsys.readouterr().out.splitlines()
+def test_every_number_of_the_summary_has_a_unit(run):
+    first, *lines = run(SMALL)[1].splitlines()
     assert re.search(r": [\d.]+ s, \d+ events$", first)
     assert len(lines) == 3
     for line in lines:
