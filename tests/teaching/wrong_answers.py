@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from operator import add, ge, gt, le, lt
+from operator import ge, gt, le, lt
 from typing import Any
 
 
@@ -102,105 +102,10 @@ def purges(is_complete):
     return answer
 
 
-def group_of(label):
-    return label.split("-")[0]
-
-
-def whole_group(labels, first_prefetch, second_prefetch):
-    groups = {group_of(label) for label in labels[:first_prefetch]}
-    return (
-        [label for label in labels if group_of(label) in groups],
-        [label for label in labels if group_of(label) not in groups][:second_prefetch],
-    )
-
-
-def one_group(labels, first_prefetch, second_prefetch):
-    group = group_of(labels[0])
-    mine = [label for label in labels if group_of(label) == group]
-    others = [label for label in labels if label not in mine]
-    return mine[:first_prefetch], others[:second_prefetch]
-
-
-def next_gets(give_back, needs_all=True, at_end=False):
-    def answer(held, actions, more):
-        if needs_all and len(actions) < held:
-            return []
-        back = [f"A-{n + 1}" for n, action in enumerate(actions) if action in give_back]
-        new = [f"A-{held + n + 1}" for n in range(more)]
-        return new + back if at_end else back + new
-
-    return answer
-
-
 def release_one(consumer, held, target):
     consumer.release(held[0])
     for label in held[1:]:
         consumer.accept(label)
-
-
-def idle(wakes):
-    def answer(steps):
-        queue, got, owned = ["A-1", "A-2"], [], True
-        for step in steps:
-            if step == "owner accepts" or step == "owner rejects":
-                queue.remove("A-1")
-                owned = False
-            elif step == "owner releases":
-                owned = False
-            else:
-                queue.append(step[:3])
-            if any(word in step for word in wakes):
-                new = [m for m in queue if m[0] != "A" or not owned]
-                got.extend(new)
-                queue = [m for m in queue if m not in new]
-        return got
-
-    return answer
-
-
-def blocks(messages, consumers):
-    size = (messages + consumers - 1) // consumers
-    numbers = list(range(messages))
-    return [numbers[c * size : c * size + size] for c in range(consumers)]
-
-
-def ring_by_age(limit, priorities):
-    left = list(range(len(priorities)))[-limit:]
-    return sorted(left, key=lambda n: -priorities[n])
-
-
-def ring_lowest(gives_way):
-    def answer(limit, priorities):
-        queue = []
-        for n, new in enumerate(priorities):
-            worst = min(queue, key=priorities.__getitem__, default=None)
-            if len(queue) == limit and not gives_way(priorities[worst], new):
-                continue
-            if len(queue) == limit:
-                queue.remove(worst)
-            queue.append(n)
-        return sorted(queue, key=lambda n: -priorities[n])
-
-    return answer
-
-
-def last_values_in_room(limit, keys):
-    queue = []
-    for key in keys:
-        if key in queue:
-            queue.remove(key)
-        queue.append(key)
-        queue = queue[-limit:]
-    return queue
-
-
-def ring_group(first_left):
-    def answer(limit, labels, fetched):
-        owned = {group_of(label) for label in labels[:fetched]}
-        left = labels[first_left(fetched, len(labels) - limit) :]
-        return next((label for label in left if group_of(label) not in owned), None)
-
-    return answer
 
 
 def history(design, limit, threshold, sends):
@@ -223,16 +128,6 @@ def all_throw(design, limit, threshold, sends):
 def no_overflow_ever(design, limit, threshold, sends):
     depth, held, code = all_throw(design, limit, threshold, sends)
     return depth, held, code if design == "pre-feature" else 0
-
-
-def fits(sends, limits):
-    return [n for n in range(len(sends)) if sends[: n + 1].count(sends[n]) <= limits[sends[n]]]
-
-
-def one_more(sends, limits):
-    ok = fits(sends, limits)
-    first = min((n for n in range(len(sends)) if n not in ok), default=None)
-    return list(range(len(sends))) if first is None else list(range(first + 1))
 
 
 def named(*names, **besides):
@@ -281,49 +176,16 @@ WRONG: dict[str, dict[str, Callable[..., Any]]] = {
         "zero for resume": named("qpid.max_count", "qpid.max_size", **{"qpid.flow_resume_count": 0}),
         "a ring never stops anybody": named("qpid.max_count", **{"qpid.policy_type": "ring"}),
     },
-    "shares": {
-        "an owner gets the whole group": whole_group,
-        "one group for each consumer": one_group,
-    },
-    "next_gets": {
-        "a release goes to the end": next_gets({"release"}, at_end=True),
-        "the first accept frees the group": next_gets({"release"}, needs_all=False),
-        "what is rejected comes back": next_gets({"release", "reject"}),
-        "what is released is lost": next_gets(set()),
-    },
     "give_up": {
         "release this one, accept the rest": release_one,
     },
     "group_arguments": {
         "the tool's names are the broker's keys": named("--group-header", **{"--shared-groups": 1}),
     },
-    "idle_gets": {
-        "an accept wakes the others": idle(("owner", "arrives")),
-        "only arrivals wake": idle(("arrives",)),
-    },
-    "turns": {
-        "in blocks": blocks,
-    },
-    "ring_priorities": {
-        "the oldest has to go": ring_by_age,
-        "the lowest has to go, whatever comes": ring_lowest(lambda old, new: True),
-        "the new one has to be strictly higher": ring_lowest(lt),
-    },
-    "ring_last_values": {
-        "a replacement needs no room": last_values_in_room,
-    },
-    "ring_group": {
-        "an owner keeps its group": ring_group(max),
-        "only waiting messages are evicted": ring_group(add),
-    },
     "what_happens": {
         "the proposal is what shipped": proposal_is_shipped,
         "flow control prevents overflow": no_overflow_ever,
         "they all throw the producer out": all_throw,
-    },
-    "on_the_queues": {
-        "other queues go on": fits,
-        "one message overshoots": one_more,
     },
     "safe_stop": {
         "the lower the safer": lambda limit, capacities: 2,
