@@ -398,15 +398,6 @@ def explore(
     return StateGraph(configuration, walk.graph())
 
 
-@dataclass(slots=True)
-class _State:
-    """A state under exploration: what is possible in it and not tried yet, and the shortest way known."""
-
-    untried: deque[str]
-    before: tuple[Hashable, str] | None
-    distance: int
-
-
 class _Walk:
     """A walk along every way between the states."""
 
@@ -417,8 +408,11 @@ class _Walk:
         self._networkx = _networkx()
         # Nodes are keys here; edges come in the order of the actions.
         self._graph = self._networkx.DiGraph()
-        self._states: dict[Hashable, _State] = {}
-        self._unfinished: deque[Hashable] = deque()
+        # Of each state: how far it is by the shortest way known, and the last step of that way.
+        self._ways: dict[Hashable, tuple[int, Hashable, str]] = {}
+        # And what was not tried in it yet.
+        self._untried: dict[Hashable, deque[str]] = {}
+        self._found: list[Hashable] = []
 
     def run(self) -> None:
         """Walk until no state has a way left that was not taken."""
@@ -426,21 +420,20 @@ class _Walk:
             first = Situation(self._configuration)
         except AmqpException as error:
             raise DesignError(f"the broker refuses the configuration: {error}") from None
-        self._reach(first, None)
-        while self._unfinished:
-            if self._states[self._unfinished[0]].untried:
-                self._follow(self._unfinished[0])
-            else:
-                self._unfinished.popleft()
+        self._reach(first, (0, None, ""))
+        # More are found meanwhile.
+        for key in self._found:
+            while self._untried[key]:
+                self._follow(key)
 
     def _follow(self, key: Hashable) -> None:
         situation = Situation(self._configuration)
-        for step in self._path(key):
-            situation.perform(step)
-        while self._states[key].untried:
-            action = self._states[key].untried.popleft()
+        for action in self._path(key):
             situation.perform(action)
-            before, key = key, self._reach(situation, (key, action))
+        while self._untried[key]:
+            action = self._untried[key].popleft()
+            situation.perform(action)
+            before, key = key, self._reach(situation, (self._ways[key][0] + 1, key, action))
             if self._graph.has_edge(before, key):
                 self._graph.edges[before, key]["actions"] += (action,)
             else:
@@ -448,31 +441,29 @@ class _Walk:
 
     def _path(self, key: Hashable) -> Iterable[str]:
         actions: deque[str] = deque()
-        while (before := self._states[key].before) is not None:
-            key, action = before
+        while (way := self._ways[key])[0]:
+            _, key, action = way
             actions.appendleft(action)
         return actions
 
-    def _reach(self, situation: Situation, before: tuple[Hashable, str] | None) -> Hashable:
+    def _reach(self, situation: Situation, way: tuple[int, Hashable, str]) -> Hashable:
         key = situation.key()
-        distance = self._states[before[0]].distance + 1 if before is not None else 0
-        known = self._states.get(key)
-        if known is not None:
+        if key in self._ways:
             # Distances only ever shrink, so the ways back never form a cycle (as in Bellman and Ford).
-            if distance < known.distance:
-                known.before, known.distance = before, distance
+            if way[0] < self._ways[key][0]:
+                self._ways[key] = way
             return key
         facts = situation.facts()
-        if len(self._states) >= self._limit:
+        if len(self._ways) >= self._limit:
             raise DesignError(
                 f"more than {self._limit} states: the last one has depth {facts['depth']}; a smaller "
                 "configuration or a higher state_limit may help"
             )
-        self._states[key] = _State(deque(situation.actions()), before, distance)
+        self._ways[key], self._untried[key] = way, deque(situation.actions())
+        self._found.append(key)
         self._graph.add_node(key, **facts)
-        self._unfinished.append(key)
         if self._progress is not None:
-            self._progress(len(self._states))
+            self._progress(len(self._ways))
         return key
 
     def graph(self) -> nx.DiGraph:
