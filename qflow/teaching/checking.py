@@ -48,6 +48,7 @@ class CheckVerdict:
     cases: int
     lines: tuple[str, ...]
     misconception: str = ""
+    is_unwritten: bool = False  # the learner has not written anything yet
     case: tuple[Any, ...] | None = None  # the first that failed
     answer: Answer | None = field(default=None, compare=False)
 
@@ -73,14 +74,6 @@ class CheckVerdict:
         except ImportError:  # no widgets here
             return words
         return {**widget._repr_mimebundle_(**kwargs), **words}
-
-    @property
-    def is_unwritten(self) -> bool:
-        """Whether the learner has not written anything yet."""
-        return not self and self.lines[0].endswith(_UNWRITTEN)
-
-
-_UNWRITTEN = "nothing written yet."
 
 
 def _write_paragraphs(lines: Sequence[str]) -> str:
@@ -127,11 +120,11 @@ def judge(exercise: Exercise, answer: Answer) -> CheckVerdict:
         return CheckVerdict(name, right, number, (line,))
     if _is_unwritten(seen):
         lines = [
-            f"NOT YET  {name}: {_UNWRITTEN}",
+            f"NOT YET  {name}: nothing written yet.",
             f"Hint 1 of 3: {exercise.hints[0]}",
             f'More: qf.hint("{name}", 2).',
         ]
-        return CheckVerdict(name, 0, number, tuple(lines), case=exercise.cases[0], answer=answer)
+        return CheckVerdict(name, 0, number, tuple(lines), "", True, exercise.cases[0], answer)
     first = next(index for index in range(number) if not are_alike(seen[index], wanted[index]))
     lines = [
         f"NOT YET  {name}: right in {right} of {number} cases.",
@@ -143,7 +136,7 @@ def judge(exercise: Exercise, answer: Answer) -> CheckVerdict:
     if found:
         lines.append(f'This looks like "{found}": {exercise.misconceptions[found].message}')
     lines.append(f'Stuck? qf.hint("{name}", 1), then 2, then 3.')
-    return CheckVerdict(name, right, number, tuple(lines), found, exercise.cases[first], answer)
+    return CheckVerdict(name, right, number, tuple(lines), found, False, exercise.cases[first], answer)
 
 
 def _diagnose(exercise: Exercise, answer: Answer, seen: Sequence[Any]) -> str:

@@ -23,14 +23,14 @@ from typing import Any, NamedTuple
 import anywidget
 import traitlets
 
-from qflow.broker import Broker, BrokerOptions, Message, RangeSet, replicate
+from qflow.broker import BrokerOptions, Message, RangeSet, replicate
 from qflow.broker.errors import AmqpException, StartupError
 from qflow.broker.events import Event
 from qflow.configuration.notations import read_any
 from qflow.kit import RefusalError, kit_path
 from qflow.labs.scripts import STYLES, join_modules, read_styles
 from qflow.table import Table
-from qflow.teaching.trial import GROUP, Trial, send
+from qflow.teaching.trial import GROUP, Trial, fill_groups
 from qflow.windows import make_window
 from qflow.wording import format_count
 from qflow.workload import Producer, Workload, simulate
@@ -245,19 +245,8 @@ def _fill(messages: int, options: BrokerOptions | None = None, size: int = 100, 
     return trial
 
 
-def _fill_groups(messages: str) -> Trial:
-    trial = Trial().declare_groups("q")
-    trial.send("q", messages.split(), header=GROUP)
-    return trial
-
-
-def _groups(trial: Trial) -> Any:
-    state: Any = trial.broker.management.query("queue", "q")["qpid.message_group_queue"]
-    return state["group_state"]
-
-
 def _owner(trial: Trial) -> str:
-    return _groups(trial)[0]["consumer"] or "free"
+    return trial.groups("q")[0]["consumer"] or "free"
 
 
 def _declare(**short: Any) -> str:
@@ -283,11 +272,12 @@ def _start(*options: str) -> str:
 
 
 def _try_sending(messages: int, **short: Any) -> str:
-    try:
-        _fill(messages, **short)
-    except AmqpException as error:
-        return f"refused with {error.code}"
-    return "accepted"
+    trial = Trial().declare("q", **short)
+    return _describe_code(trial.code_of(lambda: trial.send("q", messages)))
+
+
+def _describe_code(code: int) -> str:
+    return f"refused with {code}" if code else "accepted"
 
 
 def _describe_session(session: Any) -> str:
@@ -310,6 +300,7 @@ def _try_declaration(said: str, outcome: str, **short: int) -> Iterator[Step]:
 
 
 _REFUSED = 'refused: Queue "q": qpid.flow_resume_count={} must be less or equal to qpid.flow_stop_count={}'
+_NO_STOPS: dict[str, Any] = {"flow_stop_count": 0, "flow_stop_size": 0}
 _BY_SIZE: dict[str, Any] = {"flow_stop_size": 300, "flow_resume_size": 200}
 
 
@@ -340,7 +331,7 @@ class _Experiments:
 
     def t_12(self) -> Iterator[Step]:
         said = "max_count 10, both stops 0, {} messages"
-        return _try_depths({10: "OFF"}, said, max_count=10, flow_stop_count=0, flow_stop_size=0)
+        return _try_depths({10: "OFF"}, said, max_count=10, **_NO_STOPS)
 
     def x_10(self) -> Iterator[Step]:
         return _try_depths({9: "ON"}, "max_count 10 and nothing else, {} messages", max_count=10)
@@ -436,7 +427,7 @@ class _Experiments:
         ):
             trial = Trial(BrokerOptions.parse(options)).declare_groups("q")
             trial.send("q")
-            yield f"{said}: a message without a group is of", _groups(trial)[0]["group_id"], name
+            yield f"{said}: a message without a group is of", trial.groups("q")[0]["group_id"], name
 
     def x_05(self) -> Iterator[Step]:
         trial = _fill(0)
@@ -500,7 +491,7 @@ class _Experiments:
         trial.broker.management.create("queue", "q", {**groups, **more}, strict=True)
         trial.send("q", ["A-1"], header=GROUP)
         yield "all three, and an unknown key", "accepted", "accepted"
-        yield "the group's timestamp", _groups(trial)[0]["timestamp"], 0
+        yield "the group's timestamp", trial.groups("q")[0]["timestamp"], 0
 
     # Producers and full queues
 
@@ -516,14 +507,9 @@ class _Experiments:
             yield said, window.next_step().name, step
 
     def x_13(self) -> Iterator[Step]:
-        broker = Broker()
-        full, other = (broker.session(name, connection="one") for name in ("full", "other"))
-        full.queue_declare("q", {"qpid.max_count": 1, "qpid.flow_stop_count": 0, "qpid.flow_stop_size": 0})
-        outcome = "accepted"
-        try:
-            send(full, "q", 2)
-        except AmqpException as error:
-            outcome = f"refused with {error.code}"
+        trial = Trial().declare("q", max_count=1, **_NO_STOPS)
+        full, other = (trial.broker.session(name, connection="one") for name in ("full", "other"))
+        outcome = _describe_code(trial.code_of(lambda: trial.send("q", 2, by=full)))
         yield "a second message to a queue of 1", outcome, "refused with 506"
         yield "the session that sent it", _describe_session(full), "ended"
         yield "another session on its connection", _describe_session(other), "lives"
@@ -558,14 +544,14 @@ class _Experiments:
 
     def x_15(self) -> Iterator[Step]:
         for name in ("accept", "reject", "release"):
-            trial = _fill_groups("A-1 A-2")
+            trial = fill_groups("A-1 A-2")
             reader = trial.reader("q")
             reader.fetch()
             getattr(reader, name)()
             yield f"the reader's message A-1, after {name}: group A", _owner(trial), "free"
 
     def t_18(self) -> Iterator[Step]:
-        names = ", ".join(group["group_id"] for group in _groups(_fill_groups("A-1 B-1 C-1")))
+        names = ", ".join(group["group_id"] for group in fill_groups("A-1 B-1 C-1").groups("q"))
         yield "A-1, B-1 and C-1 are sent: groups", names, "A, B, C"
 
     def x_16(self) -> Iterator[Step]:
@@ -581,12 +567,12 @@ class _Experiments:
 
     def x_17(self) -> Iterator[Step]:
         for value, name in (("5", "5"), (5, "5"), (True, "qpid.no-group")):
-            trial = _fill_groups("")
+            trial = fill_groups("")
             trial.producer.message_transfer(Message(1, "q", {GROUP: value}))
-            yield f"a message with {value!r} is of group", _groups(trial)[0]["group_id"], name
+            yield f"a message with {value!r} is of group", trial.groups("q")[0]["group_id"], name
 
     def t_19(self) -> Iterator[Step]:
-        trial = _fill_groups("A-1 A-2")
+        trial = fill_groups("A-1 A-2")
         first = trial.reader("q", "first")
         first.fetch(2)
         first.release("A-1")
@@ -595,13 +581,13 @@ class _Experiments:
         yield said, trial.reader("q", "second").fetch(), "A-1*"
 
     def t_06(self) -> Iterator[Step]:
-        trial = _fill_groups("A-1 A-2 B-1")
+        trial = fill_groups("A-1 A-2 B-1")
         yield "a first reader takes one message", trial.reader("q", "first").fetch(), "A-1"
         said = "a second one then, while A belongs to the first"
         yield said, trial.reader("q", "second").fetch(), "B-1"
 
     def x_18(self) -> Iterator[Step]:
-        trial = _fill_groups("A-1 A-2")
+        trial = fill_groups("A-1 A-2")
         first = trial.reader("q", "first")
         first.fetch()
         waiting = trial.reader("q", "waiting", prefetch=5)

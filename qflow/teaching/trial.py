@@ -284,6 +284,12 @@ class Trial:
         """Declare a queue with message groups, as :meth:`declare` does."""
         return self.declare(queue, group_header_key=GROUP, shared_msg_group=1, **short)
 
+    def groups(self, queue: str) -> list[dict[str, Any]]:
+        """Return what management says of a queue's groups: their names, messages and owners."""
+        state: Any = self.broker.management.query("queue", queue)["qpid.message_group_queue"]
+        found: list[dict[str, Any]] = state["group_state"]
+        return found
+
     def code_of(self, command: Callable[[], object]) -> int:
         """Give a command; return the code of the broker's refusal, or 0."""
         try:
@@ -340,3 +346,10 @@ class Trial:
         seen = [label.rstrip("*") for label in browser.got]
         browser.close()
         return seen
+
+
+def fill_groups(labels: str | Iterable[str]) -> Trial:
+    """Return a bench whose queue ``q`` has groups and holds these messages; ``A-1`` is of group A."""
+    trial = Trial().declare_groups("q")
+    trial.send("q", labels, header=GROUP)
+    return trial

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from qflow.logs.components import components_of
-from qflow.spark.lake import pack
 from qflow.teaching.exercise import exercise
 
 _Touches = list[tuple[str, str]]
@@ -28,6 +26,8 @@ Holds = list[tuple[int, int | None]]
     },
 )
 def _how_many_parts(touches: _Touches) -> int:
+    from qflow.logs.components import components_of  # takes longer than all other exercises together
+
     return len(set(components_of(("log", client, queue) for client, queue in touches).values()))
 
 
@@ -41,6 +41,8 @@ def _how_many_parts(touches: _Touches) -> int:
     },
 )
 def _busiest_worker(events: dict[str, int], workers: int) -> int:
+    from qflow.spark.lake import pack  # as above
+
     loads = [0] * workers
     for component, worker in pack(events, workers).items():
         loads[worker] += events[component]

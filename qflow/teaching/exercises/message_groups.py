@@ -7,14 +7,7 @@ from typing import Any
 
 from qflow.broker import BYTE_UNIT, INFINITE, MESSAGE_UNIT, BrokerOptions, Message
 from qflow.teaching.exercise import FINE, Answer, design_task, exercise
-from qflow.teaching.trial import GROUP, Trial
-
-
-def _fill_groups(labels: list[str]) -> Trial:
-    """Fill a grouped queue ``q`` that holds these messages; ``A-1`` is of group A."""
-    trial = Trial().declare_groups("q")
-    trial.send("q", labels, header=GROUP)
-    return trial
+from qflow.teaching.trial import GROUP, Trial, fill_groups
 
 
 def group_of(label: str) -> str:
@@ -34,7 +27,7 @@ def group_of(label: str) -> str:
     },
 )
 def _second_gets(labels: list[str], first_accepts: bool) -> str | None:
-    trial = _fill_groups(labels)
+    trial = fill_groups(labels)
     first, second = trial.reader("q", "first"), trial.reader("q", "second")
     first.fetch()
     if first_accepts:
@@ -65,7 +58,7 @@ def _by_groups(labels: list[str], first: int, second: int, whole: bool) -> tuple
     },
 )
 def _shares(labels: list[str], first_prefetch: int, second_prefetch: int) -> tuple[list[str], list[str]]:
-    trial = _fill_groups(labels)
+    trial = fill_groups(labels)
     first = trial.reader("q", "first", first_prefetch)
     second = trial.reader("q", "second", second_prefetch)
     return first.got, second.got
@@ -97,7 +90,7 @@ def _follow(
 )
 def _next_gets(held: int, actions: list[str], more: int) -> list[str]:
     labels = [f"A-{n}" for n in range(1, held + more + 1)]
-    trial = _fill_groups(labels)
+    trial = fill_groups(labels)
     first = trial.reader("q", "first")
     first.fetch(held)
     for label, action in zip(labels, actions, strict=False):
@@ -122,7 +115,7 @@ def _next_gets(held: int, actions: list[str], more: int) -> list[str]:
 )
 def _give_up(answer: Answer, held: int, failing: int) -> str:
     labels = [f"A-{n}" for n in range(1, held + 3)]
-    trial = _fill_groups(labels)
+    trial = fill_groups(labels)
     first = trial.reader("q", "first")
     first.fetch(held)
     mine, target = labels[:held], labels[failing - 1]
@@ -171,10 +164,7 @@ def _group_id(headers: _Headers, key: str, default: str) -> str:
         "q", group_header_key=key, shared_msg_group=1
     )
     trial.producer.message_transfer(Message(10, "q", headers=headers))
-    answer = trial.broker.management.query("queue", "q")
-    state: Any = answer["qpid.message_group_queue"]
-    found: str = state["group_state"][0]["group_id"]
-    return found
+    return str(trial.groups("q")[0]["group_id"])
 
 
 def _believed_wake_up(steps: list[str], wakers: set[str]) -> list[str]:
