@@ -276,17 +276,13 @@ def _before_stop(thresholds: FlowThresholds, traffic: Traffic) -> Depth:
     # (FC-05, FC-16). So while it is OFF neither unit is above its stop. A unit without one is bounded by the
     # other: of messages of at least m bytes at most stop_size // m fit, and stop_count messages of at most M
     # bytes have at most stop_count × M.
-    largest = max((sender.largest for sender in traffic.values()), default=0)
-    smallest = min((sender.smallest for sender in traffic.values()), default=0)
-    counts, sizes = [], []
-    if thresholds.stop_count:
-        counts.append(thresholds.stop_count)
-        if not any(sender.is_drawn for sender in traffic.values()):
-            sizes.append(thresholds.stop_count * largest)
-    if thresholds.stop_size:
-        sizes.append(thresholds.stop_size)
-        if smallest:
-            counts.append(thresholds.stop_size // smallest)
+    senders, stop_count, stop_size = traffic.values(), thresholds.stop_count, thresholds.stop_size
+    smallest = min((sender.smallest for sender in senders), default=0)
+    counts, sizes = [stop_count] if stop_count else [], [stop_size] if stop_size else []
+    if stop_size and smallest:
+        counts.append(stop_size // smallest)
+    if stop_count and not any(sender.is_drawn for sender in senders):
+        sizes.append(stop_count * max((sender.largest for sender in senders), default=0))
     return Depth(min(counts, default=None), min(sizes, default=None))
 
 
@@ -573,28 +569,30 @@ _STEP = 0.005
 _NORMAL = NormalDist()
 
 
-class _Sizes:
-    """The sizes of one producer's messages, as a table of (bytes, probability): steps, each rounded up."""
+_Sizes = list[tuple[float, float]]
+"""The sizes of one producer's messages, as a table of (bytes, probability): steps, each rounded up."""
 
-    def __init__(self, mu: float, sigma: float, largest: float, header: int, cut: float) -> None:
-        # What is above the largest is of the largest size; what is above the cut is paid for.
-        top = min(largest, exp(mu + sigma * sigma + sigma * _NORMAL.inv_cdf(1 - cut)))
-        self.table: list[tuple[float, float]] = []
-        edge, below = exp(mu - 7 * sigma), 0.0
-        while edge < top:
-            share = _NORMAL.cdf((log(edge) - mu) / sigma)
-            self.table.append((edge + header, share - below))
-            edge, below = edge * exp(_STEP), share
-        self.table.append((top + header, 1 - below))
 
-    def log_moments(self, t: float) -> tuple[float, float]:
-        """Return log E[exp(t X)], and the same of a size drawn in proportion to itself."""
-        # From the largest size down, so that nothing overflows.
-        top = self.table[-1][0]
-        weights = [(size, share * exp(t * (size - top))) for size, share in self.table]
-        mean = sum(share * size for size, share in self.table)
-        plain, biased = sum(w for _, w in weights), sum(size * w for size, w in weights) / mean
-        return t * top + log(plain), t * top + log(biased)
+def _tabulate_sizes(mu: float, sigma: float, largest: float, header: int, cut: float) -> _Sizes:
+    # What is above the largest is of the largest size; what is above the cut is paid for.
+    top = min(largest, exp(mu + sigma * sigma + sigma * _NORMAL.inv_cdf(1 - cut)))
+    sizes: _Sizes = []
+    edge, below = exp(mu - 7 * sigma), 0.0
+    while edge < top:
+        share = _NORMAL.cdf((log(edge) - mu) / sigma)
+        sizes.append((edge + header, share - below))
+        edge, below = edge * exp(_STEP), share
+    return [*sizes, (top + header, 1 - below)]
+
+
+def _log_moments(sizes: _Sizes, t: float) -> tuple[float, float]:
+    """Return log E[exp(t X)] of a size X, and the same of one drawn in proportion to itself."""
+    # From the largest size down, so that nothing overflows.
+    top = sizes[-1][0]
+    weights = [(size, share * exp(t * (size - top))) for size, share in sizes]
+    mean = sum(share * size for size, share in sizes)
+    plain, biased = sum(w for _, w in weights), sum(size * w for size, w in weights) / mean
+    return t * top + log(plain), t * top + log(biased)
 
 
 def bytes_at_risk(windows: Iterable[tuple[int, int | tuple[float, ...], int]], risk: float = RISK) -> float:
@@ -615,7 +613,7 @@ def bytes_at_risk(windows: Iterable[tuple[int, int | tuple[float, ...], int]], r
             fixed += capacity * ((size if isinstance(size, int) else exp(size[0])) + header)
         else:
             largest = size[2] if len(size) == 3 else float("inf")
-            drawn.append((capacity, _Sizes(size[0], size[1], largest, header, risk / 2 / (total + 1))))
+            drawn.append((capacity, _tabulate_sizes(*size[:2], largest, header, risk / 2 / (total + 1))))
             is_cut = is_cut or len(size) == 2
     return fixed + _least_sum(drawn, -log(risk / 2 if is_cut else risk)) if drawn else fixed
 
@@ -624,13 +622,13 @@ def _least_sum(drawn: list[tuple[int, _Sizes]], target: float) -> float:
     """Return the least sum that Chernoff's bound gives; it has one minimum in t."""
 
     def bound(t: float) -> float:
-        moments = [(capacity, *sizes.log_moments(t)) for capacity, sizes in drawn]
+        moments = [(capacity, *_log_moments(sizes, t)) for capacity, sizes in drawn]
         # One message, whoever's, turned the queue ON. Large ones cross a level more often, so it counts as
         # drawn in proportion to its size.
         extra = max(biased - plain for _, plain, biased in moments)
         return (sum(capacity * plain for capacity, plain, _ in moments) + extra + target) / t
 
-    top = max(sizes.table[-1][0] for _, sizes in drawn)
+    top = max(sizes[-1][0] for _, sizes in drawn)
     # In powers of t, as its best value may be anywhere below what the largest size allows.
     low, high = log(1e-6 / top), log(100 / top)
     for _ in range(40):
@@ -639,5 +637,5 @@ def _least_sum(drawn: list[tuple[int, _Sizes]], target: float) -> float:
             high -= third
         else:
             low += third
-    hard = sum(capacity * sizes.table[-1][0] for capacity, sizes in drawn)
+    hard = sum(capacity * sizes[-1][0] for capacity, sizes in drawn)
     return min(bound(exp((low + high) / 2)), hard)

@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import product
+from itertools import product, starmap
 from math import ceil, exp
 from typing import Any
 
@@ -122,8 +122,7 @@ class Choice:
 def choices(*, keep_capacities: bool = False) -> Iterator[Choice]:
     """Yield every choice of the grid, those that change least first."""
     capacities = _CAPACITY_SHARES[:1] if keep_capacities else _CAPACITY_SHARES
-    for capacity, stop, resume in product(capacities, _STOP_SHARES, _RESUME_SHARES):
-        yield Choice(capacity, stop, resume)
+    yield from starmap(Choice, product(capacities, _STOP_SHARES, _RESUME_SHARES))
 
 
 def _safe_arguments(
@@ -159,12 +158,6 @@ def _stop(arguments: dict[str, Argument], unit: str, limit: int, traffic: Traffi
     arguments[f"qpid.flow_stop_{unit}"] = stop
     arguments[f"qpid.flow_resume_{unit}"] = max(1, int(stop * choice.resume))
     return True
-
-
-def _is_designed(queue: str, workload: Workload, limits: Limits) -> bool:
-    """Return whether a queue has a limit, and a policy that lets flow control act before it (FC-03)."""
-    settings = QueueSettings.from_arguments(workload.queues[queue])
-    return any(limits.of(settings).values()) and settings.policy != "ring"
 
 
 def _candidate(
@@ -265,12 +258,8 @@ class CostMeter:
         )
 
 
-def costs(run: Run, queues: Collection[str], producers: Iterable[str]) -> Costs:
-    """Return what a run cost some queues and producers, over the time in which messages fell due."""
-    return _meter_of(run).costs(queues, producers)
-
-
-def _meter_of(run: Run, scale: int = 1) -> CostMeter:
+def meter_of(run: Run, scale: int = 1) -> CostMeter:
+    """Return the meter of a run, over the time in which messages fell due."""
     meter = CostMeter(run.workload, min(run.end - GRACE, round(run.workload.duration * SECOND)), scale)
     meter.take(run.events)
     meter.errors = run.errors
@@ -284,7 +273,7 @@ def meter_run(
     if scale > 1:
         workload = at_scale(workload, scale, safe)
     if message_limit is not None:
-        return _meter_of(simulate(workload, message_limit=max(1, message_limit // scale)), scale)
+        return meter_of(simulate(workload, message_limit=max(1, message_limit // scale)), scale)
     meter = CostMeter(workload, round(workload.duration * SECOND), scale)
     meter.errors = simulate_in_parts(workload, meter.take).errors
     return meter
@@ -592,8 +581,12 @@ def _choose_queues(
     for queue in limits:
         if queue not in workload.queues:
             raise DesignError(f"no queue {queue!r}; the workload has {', '.join(workload.queues) or 'none'}")
-    given = {queue: limits.get(queue, Limits()) for queue in workload.queues}
-    designed = {queue: most for queue, most in given.items() if _is_designed(queue, workload, most)}
+    designed: dict[str, Limits] = {}
+    for queue, arguments in workload.queues.items():
+        most, settings = limits.get(queue, Limits()), QueueSettings.from_arguments(arguments)
+        # A ring drops messages before flow control could act (FC-03).
+        if any(most.of(settings).values()) and settings.policy != "ring":
+            designed[queue] = most
     if not designed:
         raise DesignError(
             "there is nothing to design: no queue that could stop its producers has a limit; give one, "

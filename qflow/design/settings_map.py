@@ -248,9 +248,6 @@ in a part of a cycle, 1 reached it, 4 ended with a dead session (506).
     def __repr__(self) -> str:
         return "\n".join(self.claims)
 
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        printer.text(repr(self))
-
     def _repr_html_(self) -> str:
         said = "".join(f"<li>{escape(claim)}</li>" for claim in self.claims)
         return f"{self.svg()}<ul>{said}</ul>"
