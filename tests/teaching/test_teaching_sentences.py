@@ -5,7 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from sentence_map import fingerprint, listed, missing, sentences, targets
+from sentence_map import fingerprint, listed, missing, targets
 
 DOCUMENTS = os.environ.get("QFLOW_DOCUMENTS", "")
 
@@ -46,54 +46,6 @@ def test_nothing_is_missing():
     assert len(documents) == 5
     for document in documents:
         assert missing(document) == []
-
-
-MARKDOWN = """# <span>1</span> Title
-
-A queue is **on**. It stays
-so until it is empty.
-
-| Key  | Value           |
-|------|-----------------|
-| stop | when to\\_stop  |
-"""
-MAIL = """Log:
-Some words.
-
-+<section id="x">
-+  <para>A queue is <emphasis>on</emphasis>.  It stays so until it
-is empty.</para>
-+  <entry>when to_stop</entry>
-+<!-- Nothing -->
------
-To unsubscribe, write.
-"""
-TICKET = """Details
-      Description
-
-      A queue is on.
-
-          Ken added a comment -
-
-          It stays so until it is empty.
-
-          Show
-          Ken added a comment - It stays so until it is empty. And again.
-
-            People
-            • Nobody counts here.
-"""
-
-
-def test_the_same_sentence_is_found_in_every_format():
-    markdown, mail, ticket = (
-        [fingerprint(sentence) for sentence in sentences(text)] for text in (MARKDOWN, MAIL, TICKET)
-    )
-    wanted = [fingerprint("A queue is on."), fingerprint("It stays so until it is empty.")]
-    assert all(set(wanted) <= set(found) for found in (markdown, mail, ticket))
-    assert fingerprint("when to_stop") in set(markdown) & set(mail)
-    assert not any("again" in sentence or "Nobody" in sentence for sentence in sentences(TICKET))
-    assert not any("unsubscribe" in sentence for sentence in sentences(MAIL))
 
 
 def test_a_sentence_that_is_not_mapped_is_seen(tmp_path):
