@@ -132,34 +132,30 @@ _added: dict[str, Exercise] = {}
 
 
 def exercise(
-    misconceptions: Mapping[str, _Idea], cases: Sequence[tuple[Any, ...]] = ()
+    misconceptions: Mapping[str, _Idea], cases: Sequence[tuple[Any, ...]] = (), *, is_task: bool = False
 ) -> Callable[[Answer], Answer]:
     """Make an exercise of the engine's own answer; the file has no cases that hold a tuple or None."""
-    return partial(_add, misconceptions, cases, False)
+
+    def add(function: Answer) -> Answer:
+        name = function.__name__.removeprefix("_")
+        (words,) = (dict(theme[name]) for theme in _read_words().values() if name in theme)
+        because: dict[str, str] = words.pop("because")
+        ideas = {
+            idea: _Misconception(because[idea], *(known if isinstance(known, tuple) else (known,)))
+            for idea, known in misconceptions.items()
+        }
+        tried = tuple(map(tuple, words.pop("cases", cases)))
+        words = {key: tuple(said) if isinstance(said, list) else said for key, said in words.items()}
+        _added[name] = Exercise(
+            name, function=function, cases=tried, misconceptions=ideas, is_task=is_task, **words
+        )
+        return function
+
+    return add
 
 
-def design_task(misconceptions: Mapping[str, _Idea]) -> Callable[[Answer], Answer]:
-    """Make an exercise of a function that says what comes of an answer in a case: FINE, or what is wrong."""
-    return partial(_add, misconceptions, (), True)
-
-
-def _add(
-    misconceptions: Mapping[str, _Idea], cases: Sequence[tuple[Any, ...]], is_task: bool, function: Answer
-) -> Answer:
-    """Add the exercise that has the name of a function; return the function."""
-    name = function.__name__.removeprefix("_")
-    words = {key: value for theme in _read_words().values() for key, value in theme.get(name, {}).items()}
-    because: dict[str, str] = words.pop("because")
-    tried = tuple(map(tuple, words.pop("cases", cases)))
-    ideas = {
-        idea: _Misconception(because[idea], *(known if isinstance(known, tuple) else (known,)))
-        for idea, known in misconceptions.items()
-    }
-    words |= {key: tuple(said) for key, said in words.items() if isinstance(said, list)}
-    _added[name] = Exercise(
-        name, function=function, cases=tried, misconceptions=ideas, is_task=is_task, **words
-    )
-    return function
+design_task = partial(exercise, is_task=True)
+"""Makes an exercise of a function that says what comes of an answer in a case: FINE, or what is wrong."""
 
 
 def are_alike(mine: Any, theirs: Any) -> bool:
