@@ -22,14 +22,6 @@ _VARIABLE = "QFLOW_PROGRESS"
 KINDS = ("exercises", "challenges", "predictions", "guesses")
 """What is kept."""
 
-_RENAMED = {
-    "05-configuration": "07-configuration",
-    "06-several-queues": "08-several-queues",
-    "07-message-groups": "05-message-groups",
-    "08-well-behaved-consumers": "06-well-behaved-consumers",
-}
-"""Chapters that once had another number: what was kept under it is found under the new one."""
-
 Entry = dict[str, Any]
 Guess = int | float | str
 """What can be typed: a number, or a state such as ``"ON"``."""
@@ -45,7 +37,6 @@ _typed: dict[str, Entry] = {}
 
 def remember(chapter: str, name: str, guess: Guess | None, sure: int | None) -> None:
     """Keep the guess typed for a question and its certainty in percent; a guess of None is forgotten."""
-    chapter = _RENAMED.get(chapter, chapter)
     guesses = _guesses(chapter)
     if guess is None:
         guesses.pop(name, None)
@@ -57,7 +48,7 @@ def remember(chapter: str, name: str, guess: Guess | None, sure: int | None) -> 
 
 def recall(chapter: str, name: str) -> tuple[Guess | None, int | None]:
     """Return the guess that was typed for a question and its certainty, None where there is none."""
-    found = _guesses(_RENAMED.get(chapter, chapter)).get(name)
+    found = _guesses(chapter).get(name)
     if not isinstance(found, dict) or isinstance(found.get("guess"), bool | list | dict):
         return None, None
     sure = found.get("sure")
@@ -99,7 +90,7 @@ def keep(kind: str, name: str, entry: Entry) -> bool:
         if everything is None:
             _set_aside(file)
             everything = {}
-        everything[kind] = {**everything.get(kind, {}), _RENAMED.get(name, name): entry}
+        everything[kind] = {**everything.get(kind, {}), name: entry}
         file.parent.mkdir(parents=True, exist_ok=True)
         write_file(file, json.dumps(everything, indent=1, sort_keys=True) + "\n")
     except OSError:
@@ -125,10 +116,6 @@ def _read_all() -> dict[str, Any] | None:
         return None
     if not isinstance(found, dict) or not all(isinstance(found.get(kind, {}), dict) for kind in KINDS):
         return None
-    for kind in KINDS:
-        kept = found.get(kind, {})
-        renamed = {_RENAMED[name]: entry for name, entry in kept.items() if name in _RENAMED}
-        found[kind] = {**renamed, **{name: entry for name, entry in kept.items() if name not in _RENAMED}}
     return found
 
 

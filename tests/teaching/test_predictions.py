@@ -217,25 +217,6 @@ def test_what_is_written_in_the_cell_wins(file):
     assert (predictions.asked["on"].guess, predictions.asked["on"].sure) == (901, None)
 
 
-def test_progress_under_the_old_numbers_of_chapters_is_found_and_kept_under_the_new_ones(file):
-    """Chapters 5 to 8 changed places; a file from before, and a chapter's old copy, go on working."""
-    kept = {"stop": {"guess": 72, "sure": 90}}
-    old = {
-        "guesses": {"05-configuration": kept},
-        "predictions": {"07-message-groups": {"second": {"right": 1}}},
-    }
-    file.parent.mkdir()
-    file.write_text(json.dumps(old), encoding="utf-8")
-    assert learner.recall("07-configuration", "stop") == (72, 90)
-    assert learner.recall("05-configuration", "stop") == (72, 90)
-    assert set(learner.read("predictions")) == {"05-message-groups"}
-    learner.remember("05-configuration", "resume", 62, None)
-    learner.keep("predictions", "08-well-behaved-consumers", {"woken": {"right": True}})
-    assert set(learner.read("predictions")) == {"05-message-groups", "06-well-behaved-consumers"}
-    assert set(learner.read("guesses")["07-configuration"]) == {"stop", "resume"}
-    assert "05-configuration" not in file.read_text(encoding="utf-8")
-
-
 def test_a_place_that_cannot_be_written_breaks_nothing(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("QFLOW_PROGRESS", "/dev/null/progress.json")
     assert not learner.keep("exercises", "a", {})
