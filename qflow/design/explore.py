@@ -34,7 +34,6 @@ from qflow.broker.session import Session
 from qflow.broker.settings import Argument
 from qflow.design.bounds import DesignError
 from qflow.kit import install_command
-from qflow.progress import Progress
 from qflow.windows import IdealWindow, WindowStep
 from qflow.workload.attributes import is_whole
 
@@ -368,15 +367,12 @@ def positions(states: StateGraph) -> dict[int, tuple[float, float]]:
 # The walk
 
 
-def explore(
-    configuration: SmallConfiguration, *, state_limit: int = _STATE_LIMIT, progress: Progress | None = None
-) -> StateGraph:
+def explore(configuration: SmallConfiguration, *, state_limit: int = _STATE_LIMIT) -> StateGraph:
     """Visit every state that can be reached, by every action that is possible in each.
 
     Parameters:
         configuration: Its queues and clients.
         state_limit: Give up when there are more states.
-        progress: Called with the number of states at each new one; it may raise to stop.
 
     Returns:
         All states and all ways between them.
@@ -393,7 +389,7 @@ def explore(
     """
     if not is_whole(state_limit, 1):
         raise DesignError(f"state_limit must be a whole number from 1, got {state_limit!r}")
-    walk = _Walk(configuration, state_limit, progress)
+    walk = _Walk(configuration, state_limit)
     walk.run()
     return StateGraph(configuration, walk.graph())
 
@@ -401,10 +397,8 @@ def explore(
 class _Walk:
     """A walk along every way between the states."""
 
-    def __init__(
-        self, configuration: SmallConfiguration, state_limit: int, progress: Progress | None
-    ) -> None:
-        self._configuration, self._limit, self._progress = configuration, state_limit, progress
+    def __init__(self, configuration: SmallConfiguration, state_limit: int) -> None:
+        self._configuration, self._limit = configuration, state_limit
         self._networkx = _networkx()
         # Nodes are keys here; edges come in the order of the actions.
         self._graph = self._networkx.DiGraph()
@@ -462,8 +456,6 @@ class _Walk:
         self._ways[key], self._untried[key] = way, deque(situation.actions())
         self._found.append(key)
         self._graph.add_node(key, **facts)
-        if self._progress is not None:
-            self._progress(len(self._ways))
         return key
 
     def graph(self) -> nx.DiGraph:

@@ -160,19 +160,6 @@ def test_more_states_than_the_limit_end_in_one_sentence():
         explore(endless, state_limit=50)
 
 
-def test_progress_is_told_and_can_stop_it():
-    seen = []
-    explore(of(1, (1,)), progress=seen.append)
-    assert seen == list(range(1, len(seen) + 1))
-
-    def stop(count):
-        if count == 5:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        explore(of(3, (2, 2)), progress=stop)
-
-
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
