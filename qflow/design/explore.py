@@ -23,7 +23,9 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import networkx as nx
 
 from qflow.broker.broker import Broker
 from qflow.broker.consuming import BYTE_UNIT, CREDIT_MODE, INFINITE, MESSAGE_UNIT
@@ -33,12 +35,8 @@ from qflow.broker.message import Message
 from qflow.broker.session import Session
 from qflow.broker.settings import Argument
 from qflow.design.bounds import DesignError
-from qflow.kit import install_command
 from qflow.windows import IdealWindow, WindowStep
 from qflow.workload.attributes import is_whole
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 Action = Callable[[], None]
 
@@ -378,8 +376,7 @@ def explore(configuration: SmallConfiguration, *, state_limit: int = _STATE_LIMI
         All states and all ways between them.
 
     Raises:
-        DesignError: If there are more states than the limit, the broker refuses a queue, or networkx is not
-            installed.
+        DesignError: If there are more states than the limit, or the broker refuses a queue.
 
     >>> states = explore(SmallConfiguration.of(stop=2, capacities=(2, 1)))
     >>> states.maximum_depth                                             # CAP-11: 2 + 2 + 1
@@ -399,9 +396,8 @@ class _Walk:
 
     def __init__(self, configuration: SmallConfiguration, state_limit: int) -> None:
         self._configuration, self._limit = configuration, state_limit
-        self._networkx = _networkx()
         # Nodes are keys here; edges come in the order of the actions.
-        self._graph = self._networkx.DiGraph()
+        self._graph = nx.DiGraph()
         # Of each state: how far it is by the shortest way known, and the last step of that way.
         self._ways: dict[Hashable, tuple[int, Hashable, str]] = {}
         # And what was not tried in it yet.
@@ -461,10 +457,10 @@ class _Walk:
     def graph(self) -> nx.DiGraph:
         """Return what was found, with the nodes numbered by their distance from the start."""
         start = next(iter(self._graph))
-        distances = self._networkx.single_source_shortest_path_length(self._graph, start)
+        distances = nx.single_source_shortest_path_length(self._graph, start)
         numbers = {key: number for number, key in enumerate(distances)}
         has_consumer = self._configuration.is_consumed
-        graph = self._networkx.DiGraph()
+        graph = nx.DiGraph()
         for key, number in numbers.items():
             facts = self._graph.nodes[key]
             marks = _marks_of(facts, bool(self._graph.out_degree(key)), has_consumer)
@@ -473,13 +469,3 @@ class _Walk:
             for _, other, ways in self._graph.out_edges(key, data=True):
                 graph.add_edge(number, numbers[other], **ways)
         return graph
-
-
-def _networkx() -> Any:
-    try:
-        import networkx
-    except ImportError:
-        raise DesignError(
-            f"exploring needs networkx, which is not installed: {install_command('lab')} brings it"
-        ) from None
-    return networkx
